@@ -99,8 +99,7 @@ def _best_row(answer: StudyAnswer) -> TrialRow:
 
 
 def _row_of_trial(answer: StudyAnswer, trial: int) -> TrialRow:
-    row = answer.by_trial.get(trial)
-    if row is None:
+    if (row := answer.by_trial.get(trial)) is None:
         last = max(answer.by_trial)
         raise UsageError(
             f"the study {answer.study} has no trial {trial}; its trials are 0 to {last}"

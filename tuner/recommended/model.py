@@ -212,13 +212,11 @@ class Recommendation(_Part):
     @model_validator(mode="after")
     def _roles_are_known(self) -> Self:
         check_intra_op_threads(self.environment.intra_op_threads, self.roles)
-        for place, config in (
-            ("config", self.config),
-            ("baseline", self.baseline),
-            ("challenger.config", self.challenger.config),
-        ):
-            if config is not None:
-                check_roles(config, place, self.roles)
+        configs = {"config": self.config, "baseline": self.baseline}
+        if self.challenger.config is not None:
+            configs["challenger.config"] = self.challenger.config
+        for place, config in configs.items():
+            check_roles(config, place, self.roles)
         names = [rank.name for rank in self.ranks]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"ranks: {', '.join(map(repr, twice))} is named twice")

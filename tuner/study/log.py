@@ -50,8 +50,7 @@ class StudyLog:
         self.set_aside: tuple[int, ...] = ()
         """The blocks that others disturbed and that were measured again; they do not count."""
         self.dropped: tuple[int, ...] = ()
-        """The blocks that were begun and never finished, as their group was lost, or the answer was
-        clear; they do not count."""
+        """The blocks that were begun and never finished; they do not count."""
         self.failures: dict[int, Failure] = {}
         """The first failure of each trial that has one and never ran; no trace is any of these."""
         self.unreliable: tuple[int, ...] = ()
@@ -168,14 +167,12 @@ class StudyLog:
         return sorted({*self.candidates, *baseline})
 
     def outcome(self, trial: int) -> str:
-        """What became of a trial: `completed`, `eliminated`, `not-measured`, `infeasible` or its
-        kind of failure. `not-measured` was in no block, and its first world did not tell why.
-        """
+        """`completed`, `eliminated`, `not-measured`, `infeasible`, or the kind of failure."""
         if failure := self.why_out(trial):
             return failure.failure
         if self.broken(trial):
             return "infeasible"
-        seen = bool(self.samples(trial)) or self.calibration(trial) is not None
+        seen = self.samples(trial) or self.calibration(trial)
         if seen and trial in self.eliminated and trial != BASELINE:
             return "eliminated"
         return "completed" if self.samples(trial) else "not-measured"
@@ -253,16 +250,14 @@ class StudyLog:
 
     def step_s(self, trial: int) -> float | None:
         """The typical step time of a trial's worlds, in seconds; None for a program."""
-        medians = [each.median_step_s for each in self._worlds[trial].samples[-_RECENT:]]
-        if (calibration := self.calibration(trial)) is not None and len(medians) < _RECENT:
-            medians.append(calibration.median_step_s)
-        known = [median for median in medians if median is not None]
+        worlds, calibration = self.samples(trial)[-_RECENT:], self.calibration(trial)
+        if calibration is not None and len(worlds) < _RECENT:
+            worlds.append(calibration)
+        known = [each.median_step_s for each in worlds if each.median_step_s is not None]
         return statistics.median(known) if known else None
 
     def worlds(self, *phases: Phase, objective: int = 0) -> FloatArray:
-        """log(objective) in the blocks of phases, in order; turned so that less is better.
-
-        `objective` 1 is the second one of the study.
+        """log(objective), or the second one's, in the blocks of phases, in order; less is better.
 
         Returns:
             Blocks x (trials + 1), the last column for the baseline's second world; NaN where

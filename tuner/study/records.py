@@ -14,8 +14,8 @@ TRACE_BLOCK = -2
 AGAIN = -1
 """Stands for the baseline where a block measures it a second time."""
 MOST_REPEATS = 3
-"""A world that fails is run again so often at most, in its block or as a first world: of a program
-that fails in one of five runs, one configuration in six hundred fails as often in a row."""
+"""A world that fails is run again so often at most: of a program that fails in one of five runs,
+one configuration in six hundred fails as often in a row."""
 HANGING = frozenset[FailureKind](("deadlocked", "timed-out"))
 """What takes too long to be run again at once."""
 

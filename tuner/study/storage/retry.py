@@ -60,14 +60,10 @@ def is_away(error: BaseException) -> bool:
 
 def reason_of(error: BaseException) -> str:
     """What the database said, in a line."""
-    for each in _chain(error):
-        if isinstance(each, sqlalchemy.exc.DBAPIError) and each.orig is not None:
-            return _first_line(each.orig)
-    return _first_line(error.__cause__ or error)
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().split("\n")[0] or type(error).__name__
+    wrapped = [each for each in _chain(error) if isinstance(each, sqlalchemy.exc.DBAPIError)]
+    own = [each.orig for each in wrapped if each.orig is not None]
+    said = own[0] if own else error.__cause__ or error
+    return str(said).strip().split("\n")[0] or type(said).__name__
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:

@@ -26,6 +26,15 @@ _SESSION = {
     "idle_session_timeout": 0,
 }  # fmt: skip
 _ENDS_WITHIN_S = 5.0
+_NAME = text("SELECT set_config('application_name', :name, false)")
+_HOLDER = text(
+    "SELECT activity.application_name, activity.backend_start FROM pg_locks AS held "
+    "JOIN pg_stat_activity AS activity ON activity.pid = held.pid "
+    "WHERE held.locktype = 'advisory' AND held.granted AND held.objsubid = 1 "
+    "AND held.database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
+    "AND held.classid = CAST(CAST(:high AS bigint) AS oid) "
+    "AND held.objid = CAST(CAST(:low AS bigint) AS oid)"
+)
 
 
 @contextmanager
@@ -92,10 +101,16 @@ class _ServerLock:
         if self._session is not None:
             # The server may not have noticed yet that our earlier connection is gone.
             _end(connection, self._session)
-        is_ours, holder = _take(connection, self._address.name)
-        if is_ours:
-            self._session = connection.scalar(text("SELECT pg_backend_pid()"))
-        return is_ours, holder
+        connection.execute(_NAME, {"name": _application()})
+        for setting, value in _SESSION.items():
+            with suppress(sqlalchemy.exc.DBAPIError):  # an older server, or other transports
+                connection.execute(text(f"SET {setting} = {value}"))
+        digest = hashlib.sha256(f"rpc-tuner study {self._address.name}".encode()).digest()
+        key = int.from_bytes(digest[:8], "big", signed=True)
+        if not connection.scalar(text("SELECT pg_try_advisory_lock(:key)"), {"key": key}):
+            return False, _holder(connection, key)
+        self._session = connection.scalar(text("SELECT pg_backend_pid()"))
+        return True, None
 
     def hold(self) -> None:
         """See `study_lock`."""
@@ -130,35 +145,17 @@ def _application() -> str:
     return f"{_APPLICATION}{replace(Holder.here(), since=None)}"[:63]
 
 
-def _take(connection: Connection, name: str) -> tuple[bool, Holder | None]:
-    application = {"name": _application()}
-    connection.execute(text("SELECT set_config('application_name', :name, false)"), application)
-    for setting, value in _SESSION.items():
-        with suppress(sqlalchemy.exc.DBAPIError):  # an older server, or one with other transports
-            connection.execute(text(f"SET {setting} = {value}"))
-    digest = hashlib.sha256(f"rpc-tuner study {name}".encode()).digest()
-    key = int.from_bytes(digest[:8], "big", signed=True)
-    if connection.scalar(text("SELECT pg_try_advisory_lock(:key)"), {"key": key}):
-        return True, None
+def _holder(connection: Connection, key: int) -> Holder | None:
+    """Who has a lock, as far as this can be known."""
     # A key of 64 bits is listed in halves.
     halves = {"high": key >> 32 & 0xFFFFFFFF, "low": key & 0xFFFFFFFF}
-    found = connection.execute(
-        text(
-            "SELECT activity.application_name, activity.backend_start FROM pg_locks AS held "
-            "JOIN pg_stat_activity AS activity ON activity.pid = held.pid "
-            "WHERE held.locktype = 'advisory' AND held.granted AND held.objsubid = 1 "
-            "AND held.database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
-            "AND held.classid = CAST(CAST(:high AS bigint) AS oid) "
-            "AND held.objid = CAST(CAST(:low AS bigint) AS oid)"
-        ),
-        halves,
-    ).first()
+    found = connection.execute(_HOLDER, halves).first()
     if found is None:  # it has ended meanwhile
-        return False, None
+        return None
     holder = Holder.parse(str(found.application_name).removeprefix(_APPLICATION))
     if holder is None or found.backend_start is None:
-        return False, holder
-    return False, replace(holder, since=local_time(found.backend_start))
+        return holder
+    return replace(holder, since=local_time(found.backend_start))
 
 
 def _end(connection: Connection, session: int) -> None:
