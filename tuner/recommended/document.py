@@ -68,7 +68,13 @@ def _process_values(document: Mapping[str, Any]) -> ProcessValues:
     ranks = document.get("ranks")
     if not isinstance(ranks, list) or not ranks:
         raise ValueError(f"ranks must be a list of processes, got {short(ranks)}")
-    roles = tuple(dict.fromkeys(_role(rank, place) for place, rank in enumerate(ranks)))
+    roles: list[str] = []
+    for place, rank in enumerate(ranks):
+        role = rank.get("role") if isinstance(rank, Mapping) else None
+        if not isinstance(role, str):
+            raise ValueError(f"ranks.{place} must name its role, got {short(rank)}")
+        if role not in roles:
+            roles.append(role)
     threads = _object(environment, "intra_op_threads", "environment.")
     check_intra_op_threads(threads, roles)
     machine = {key: environment.get(key) for key in COMPARED_BOUND}
@@ -79,7 +85,7 @@ def _process_values(document: Mapping[str, Any]) -> ProcessValues:
         config=_config_of(document.get("config"), "config", roles),
         own=None if own is None else _config_of(own, "environment.own", roles),
         intra_op_threads={role: _threads(role, threads[role]) for role in roles},
-        roles=roles,
+        roles=tuple(roles),
         role_patterns=_role_patterns(environment.get("program")),
         machine=machine,
     )
@@ -92,13 +98,6 @@ def _object(document: Mapping[str, Any], key: str, place: str = "") -> Mapping[s
     if not isinstance(found, Mapping):
         raise ValueError(f"{place}{key} must be an object, got {short(found)}")
     return found
-
-
-def _role(rank: object, place: int) -> str:
-    role = rank.get("role") if isinstance(rank, Mapping) else None
-    if not isinstance(role, str):
-        raise ValueError(f"ranks.{place} must name its role, got {short(rank)}")
-    return role
 
 
 def _threads(role: str, number: object) -> int:

@@ -265,7 +265,14 @@ class StudyAnswer(Conclusion):
             "noise_floor": ratio_json(self.noise_floor),
             "least_gain": _known_share(self.least_gain),
             "more_s": None if self.more_s is None else round(self.more_s, 1),
-            "passed_over": [each.to_json(self.by_trial[each.trial]) for each in self.passed_over],
+            "passed_over": [
+                {
+                    "config": self.by_trial[each.trial].config.to_json(),
+                    "reason": each.reason,
+                    "preference": each.preference,
+                }
+                for each in self.passed_over
+            ],
             "causes": [
                 {
                     "failure": each.failure,

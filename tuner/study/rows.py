@@ -159,14 +159,6 @@ class PassedOver(NamedTuple):
     preference: Preference | None
     """What speaks for the recommended one where the times do not decide."""
 
-    def to_json(self, row: TrialRow) -> dict[str, Any]:
-        """The entry in `--json`."""
-        return {
-            "config": row.config.to_json(),
-            "reason": self.reason,
-            "preference": self.preference,
-        }
-
 
 class Observation(NamedTuple):
     """One world that counts: its objective, in the objective's unit."""

@@ -35,17 +35,6 @@ class KnobGain(NamedTuple):
     interval: Interval | None
     """Its interval, by the blocks that measured both; None where these are too few."""
 
-    def to_json(self) -> dict[str, Any]:
-        """The entry in `--json`."""
-        return {
-            "knob": self.dimension.knob,
-            "role": self.dimension.role,
-            "value": KNOBS[self.dimension.knob].to_json(self.value),
-            "gain": self.gain,
-            "gain_low": None if self.interval is None else self.interval.low,
-            "gain_high": None if self.interval is None else self.interval.high,
-        }
-
 
 class BestThreads(NamedTuple):
     """Which number of threads is best beside given values of the other knobs."""
@@ -59,17 +48,6 @@ class BestThreads(NamedTuple):
     is_shown: bool
     """Whether the best is shown to be better than every value that is not near it."""
 
-    def to_json(self) -> dict[str, Any]:
-        """The entry in `--json`."""
-        return {
-            "role": self.dimension.role,
-            "beside": self.beside.to_json(),
-            "value": self.best,
-            "is_shown": self.is_shown,
-            "within_epsilon": [*self.near],
-            "tried": [*self.tried],
-        }
-
 
 class Interaction(NamedTuple):
     """Two numbers of threads that compare differently beside other values of the other knobs."""
@@ -79,15 +57,6 @@ class Interaction(NamedTuple):
     other: Value
     gains: tuple[tuple[Config, float], ...]
     """How many times as good the value is as the other one, beside what."""
-
-    def to_json(self) -> dict[str, Any]:
-        """The entry in `--json`."""
-        return {
-            "role": self.dimension.role,
-            "value": self.value,
-            "other": self.other,
-            "gains": [{"beside": beside.to_json(), "gain": gain} for beside, gain in self.gains],
-        }
 
 
 @dataclass(frozen=True)
@@ -101,9 +70,39 @@ class Together:
     def to_json(self) -> dict[str, Any]:
         """The entries in `--json`."""
         return {
-            "knob_gains": [each.to_json() for each in self.gains],
-            "best_threads": [each.to_json() for each in self.best_threads],
-            "interactions": [each.to_json() for each in self.interactions],
+            "knob_gains": [
+                {
+                    "knob": each.dimension.knob,
+                    "role": each.dimension.role,
+                    "value": KNOBS[each.dimension.knob].to_json(each.value),
+                    "gain": each.gain,
+                    "gain_low": each.interval and each.interval.low,
+                    "gain_high": each.interval and each.interval.high,
+                }
+                for each in self.gains
+            ],
+            "best_threads": [
+                {
+                    "role": each.dimension.role,
+                    "beside": each.beside.to_json(),
+                    "value": each.best,
+                    "is_shown": each.is_shown,
+                    "within_epsilon": [*each.near],
+                    "tried": [*each.tried],
+                }
+                for each in self.best_threads
+            ],
+            "interactions": [
+                {
+                    "role": each.dimension.role,
+                    "value": each.value,
+                    "other": each.other,
+                    "gains": [
+                        {"beside": beside.to_json(), "gain": gain} for beside, gain in each.gains
+                    ],
+                }
+                for each in self.interactions
+            ],
         }
 
 
