@@ -51,7 +51,7 @@ class Claim:
     place: StudyPlace
     resumes: bool
     """Whether the study exists, and is to be gone on with."""
-    replaces: bool = False
+    replaces: bool
     """Whether an earlier study is to be deleted for it."""
 
     def begin(self) -> None:
@@ -90,12 +90,7 @@ def claimed(place: StudyPlace, *, resume: bool, overwrite: bool) -> Iterator[Cla
         if place.address.retry is not None:
             place.address.retry.guard = hold
         with _adding_what_helps(place):
-            resumes = _resumes(place, resume=resume, overwrite=overwrite)
-            replaces = overwrite and (
-                place.folder.manifest.study() is not None
-                or place.address.name in _names(place, overwrite=overwrite)
-            )
-            yield Claim(place, resumes, replaces)
+            yield _claim(place, resume=resume, overwrite=overwrite)
 
 
 @contextmanager
@@ -120,8 +115,8 @@ def _adding_what_helps(place: StudyPlace) -> Iterator[None]:
         ) from error
 
 
-def _resumes(place: StudyPlace, *, resume: bool, overwrite: bool) -> bool:
-    """Whether an existing study is to be resumed; UsageError if what exists is in the way."""
+def _claim(place: StudyPlace, *, resume: bool, overwrite: bool) -> Claim:
+    """What is to be done with the study; UsageError if what exists is in the way."""
     address, folder = place
     name = address.name
     names = _names(place, overwrite=overwrite)
@@ -158,7 +153,11 @@ def _resumes(place: StudyPlace, *, resume: bool, overwrite: bool) -> bool:
             f"the folder {folder.root} holds the files of a study {name} that is not in {where}: "
             "--overwrite deletes them, another --out keeps them"
         )
-    return exists and resume and not half_made
+    return Claim(
+        place,
+        resumes=exists and resume and not half_made,
+        replaces=overwrite and (owner is not None or exists),
+    )
 
 
 def _names(place: StudyPlace, *, overwrite: bool) -> list[str]:
