@@ -60,7 +60,7 @@ def recommended(tmp_path: Path) -> Path:
 
 
 def test_the_environment_has_nothing_else(python: Path) -> None:
-    names = ["pandas", "pydantic", "msgspec", "orjson", "psutil", "typer", "optuna"]
+    names = ["pandas", "pydantic", "msgspec", "psutil", "typer", "optuna"]
     done = run_in(python, "-c", FOREIGN.format(names=names))
     assert done.stdout == "[]\n", done.stderr
 

@@ -147,12 +147,9 @@ def stdout_console() -> "Terminal":
 
 def print_json(document: dict[str, Any]) -> None:
     """One JSON document on stdout; numpy's numbers and arrays too."""
-    import orjson
-
     from tuner.json_text import visible_json
 
-    option = orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY
-    sys.stdout.buffer.write(visible_json(document, option=option) + b"\n")
+    sys.stdout.buffer.write(visible_json(document, is_indented=True) + b"\n")
     sys.stdout.flush()
 
 

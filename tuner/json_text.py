@@ -3,28 +3,37 @@
 import re
 from typing import Any
 
-import orjson
+import msgspec
 
 from tuner.text import printable
 
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7e]")
 
 
-def json_of(document: Any, *, option: int = 0) -> bytes:
-    """The document as JSON; lone surrogates in its text are escaped as text, as in `\\udc80`.
+def json_of(document: Any, *, is_indented: bool = False) -> bytes:
+    """The document as JSON, also with dataclasses, and numpy's numbers and arrays.
 
-    `option` is that of `orjson.dumps`.
+    Lone surrogates in its text are escaped as text, as in `\\udc80`.
     """
     try:
-        return orjson.dumps(document, option=option)
-    except TypeError:
-        return orjson.dumps(_whole(document), option=option)
+        encoded = msgspec.json.encode(document, enc_hook=_plain)
+    except UnicodeEncodeError:
+        encoded = msgspec.json.encode(_whole(document), enc_hook=_plain)
+    return msgspec.json.format(encoded, indent=2) if is_indented else encoded
 
 
-def visible_json(document: Any, *, option: int = 0) -> bytes:
+def visible_json(document: Any, *, is_indented: bool = False) -> bytes:
     """`json_of` for a terminal: what would act instead of being seen is escaped as JSON does it."""
     # JSON itself escapes the control characters of ASCII, but for DEL.
-    return _BEYOND_ASCII.sub(_seen, json_of(document, option=option).decode()).encode()
+    encoded = json_of(document, is_indented=is_indented)
+    return _BEYOND_ASCII.sub(_seen, encoded.decode()).encode()
+
+
+def _plain(value: Any) -> Any:
+    """A number or an array of numpy, which has this method, as Python's."""
+    if not hasattr(value, "tolist"):
+        raise TypeError(f"no JSON: {value!r}")
+    return value.tolist()
 
 
 def _seen(found: re.Match[str]) -> str:

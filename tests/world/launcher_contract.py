@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import orjson
+import msgspec
 import psutil
 import pytest
 
@@ -137,7 +137,7 @@ class FailureContract:
         assert found.world_s < 60  # proven, not waited out
         stacks = (folder / "worker1.stacks").read_text()
         assert "in call_back" in stacks
-        document = orjson.loads((folder / "failure.json").read_bytes())
+        document = msgspec.json.decode((folder / "failure.json").read_bytes())
         assert document["config"] == {"*": {"num_worker_threads": 1}}
         assert document["failure"] == "deadlocked"
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-import orjson
+import msgspec
 from pydantic import (
     AwareDatetime,
     BaseModel,
@@ -235,11 +235,26 @@ def json_schema() -> dict[str, Any]:
 
 def as_json(recommendation: Recommendation) -> str:
     """The content of `recommended.json`. UsageError if it holds what JSON cannot."""
-    document, option = recommendation.model_dump(mode="json"), orjson.OPT_INDENT_2
     try:
-        return orjson.dumps(document, option=option | orjson.OPT_APPEND_NEWLINE).decode()
-    except TypeError as error:
-        raise UsageError(f"the recommendation cannot be written: {_reason(error)}") from None
+        return _json_of(recommendation)
+    except ValueError as error:
+        raise UsageError(f"the recommendation cannot be written: {error}") from None
+
+
+def _json_of(recommendation: Recommendation) -> str:
+    document = recommendation.model_dump(mode="json")
+    if _is_beyond_64_bits(document):
+        raise ValueError("integer exceeds 64-bit range")
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+
+
+def _is_beyond_64_bits(value: object) -> bool:
+    """Whether it holds a number that other programs do not read."""
+    if isinstance(value, dict):
+        value = [*value.values()]
+    if isinstance(value, list):
+        return any(map(_is_beyond_64_bits, value))
+    return isinstance(value, int) and not -(2**63) <= value < 2**64
 
 
 def as_toml(recommendation: Recommendation) -> str:
@@ -272,18 +287,13 @@ def read_recommendation(path: Path) -> Recommendation:
         # As JSON, where dates and tuples are strings and lists; strictly, so that "2" is no number.
         text = json.dumps(document, default=str)
         found = Recommendation.model_validate_json(text, strict=True)
-        orjson.dumps(found.model_dump(mode="json"))  # what cannot be written again is none of ours
+        _json_of(found)  # what cannot be written again is none of ours
     except ValidationError as error:
         problems = [_sentence(detail) for detail in error.errors()]
         raise UsageError.about(f"{path} is damaged", problems) from None
-    except TypeError as error:
-        raise UsageError(f"{path} is damaged: {_reason(error)}") from None
+    except ValueError as error:
+        raise UsageError(f"{path} is damaged: {error}") from None
     return found
-
-
-def _reason(error: TypeError) -> str:
-    said = str(error)
-    return f"{said[:1].lower()}{said[1:]}"
 
 
 def _sentence(detail: Any) -> str:

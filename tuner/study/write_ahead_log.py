@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
 
-import orjson
+import msgspec
 from pydantic import ValidationError
 
 from tuner.errors import UsageError
@@ -97,7 +97,7 @@ class WriteAheadLog:
         except OSError as error:
             raise UsageError(f"cannot read {self.path}: {error.strerror}") from None
         try:
-            head = orjson.loads(lines[0])
+            head = msgspec.json.decode(lines[0])
             worlds = head.pop("worlds")
             if head != self._head():
                 raise ValueError("it is of another study or version")
@@ -118,7 +118,7 @@ class WriteAheadLog:
     def _save(self) -> None:
         lines = [{**self._head(), "worlds": len(self._pending)}]
         lines += [each.model_dump(mode="json") for each in self._pending]
-        content = b"".join(orjson.dumps(line) + b"\n" for line in lines)
+        content = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
         self._bytes, self._problem = len(content), None
         try:
             self._write(content)

@@ -7,8 +7,6 @@ from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-import orjson
-
 from tuner.files import written_atomically
 from tuner.json_text import json_of
 from tuner.plan.config import Config
@@ -48,7 +46,7 @@ def with_evidence(
                 with written_atomically(folder / file.name) as partial:
                     partial.write_bytes(head_and_tail(file))
         with written_atomically(folder / "failure.json") as partial:
-            partial.write_bytes(json_of(document, option=orjson.OPT_INDENT_2))
+            partial.write_bytes(json_of(document, is_indented=True))
     except OSError as error:
         # The disk may be full; the failure is known all the same.
         lost = f"its evidence could not be kept: {error}"

@@ -12,7 +12,7 @@ import traceback
 from contextlib import suppress
 from pathlib import Path
 
-import orjson
+import msgspec
 import torch
 import torch.distributed.rpc as rpc
 
@@ -54,7 +54,7 @@ def run_scenarios() -> None:
         if scenario is not edge_scenarios.the_end_of_rpc:
             facts[name].setdefault("left", everywhere(rank_control.left_behind))
         facts[name]["took_s"] = time.monotonic() - began
-        (tools.folder / "facts.json").write_bytes(orjson.dumps(facts))
+        (tools.folder / "facts.json").write_bytes(msgspec.json.encode(facts))
 
 
 def run_rank(rank: int, folder: Path) -> None:

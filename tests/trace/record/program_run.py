@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import orjson
+import msgspec
 
 from tests.trace.record.seen_trace import SeenTrace, seen
 from tuner.trace.files.native_reader import trace_of
@@ -26,7 +26,7 @@ class ProgramRun:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.facts: dict[str, Any] = orjson.loads((folder / "facts.json").read_bytes())
+        self.facts: dict[str, Any] = msgspec.json.decode((folder / "facts.json").read_bytes())
         self._seen: dict[str, SeenTrace] = {}
 
     def trace(self, name: str) -> SeenTrace:

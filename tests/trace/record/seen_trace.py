@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import orjson
+import msgspec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +86,7 @@ class SeenTrace:
 
 def seen(path: Path) -> SeenTrace:
     """Read one of our trace files."""
-    document = orjson.loads(path.read_bytes())
+    document = msgspec.json.decode(path.read_bytes())
     events = document["traceEvents"]
     operators = tuple(_operator(event) for event in events if event.get("cat") == "cpu_op")
     ends = {event["id"]: event for event in events if event["ph"] == "e"}

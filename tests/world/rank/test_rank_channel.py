@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
 
-import orjson
+import msgspec
 import pytest
 
 from tuner.world.rank import rank_channel
@@ -99,8 +99,8 @@ def test_a_probe_that_raises_leaves_the_rank_with_its_watch(
     monkeypatch.setattr(os, "killpg", kill_group)
     launcher, rank = multiprocessing.Pipe()
     parent = RankEnd(rank, fail)
-    launcher.send_bytes(orjson.dumps({"kind": "probe"}))
-    launcher.send_bytes(orjson.dumps({"kind": "go", "pids": [1, 2]}))
+    launcher.send_bytes(msgspec.json.encode({"kind": "probe"}))
+    launcher.send_bytes(msgspec.json.encode({"kind": "go", "pids": [1, 2]}))
     launcher.close()
     assert gone.wait(5)
     assert killed == [(0, signal.SIGKILL)]

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import orjson
+import msgspec
 import pytest
 
 from tests.programs.running import PROGRAMS
@@ -30,7 +30,7 @@ def test_ranks_of_different_hosts_are_measured_over_the_network(
     first, second = cluster.hosts
     before_mb = second.received_mb()
     cluster.run_module("spread", folder=tmp_path)
-    driver, server = orjson.loads((tmp_path / "told.json").read_bytes())
+    driver, server = msgspec.json.decode((tmp_path / "told.json").read_bytes())
     assert [driver["namespace"], server["namespace"]] == [first.namespace, second.namespace]
     assert [driver["interface"], server["interface"]] == [ROUTED, ROUTED]
     assert driver["listening"] == [first.address]
@@ -138,7 +138,7 @@ def test_a_payload_is_tuned_over_the_network(cluster: FakeCluster, tmp_path: Pat
         cluster, folder, "--space", "num_worker_threads=2,4", "--max-blocks", "2",
         "--budget", "60s", "--deadline", "30s",
     )  # fmt: skip
-    told = orjson.loads(cluster.run(*command, folder=tmp_path))
+    told = msgspec.json.decode(cluster.run(*command, folder=tmp_path))
     assert told["blocks"] >= 1
     assert [trial["outcome"] for trial in told["trials"]].count("completed") >= 2
     # The worlds of two blocks alone sent tens of payloads of 4 MB.
@@ -149,7 +149,7 @@ def test_a_payload_is_tuned_over_the_network(cluster: FakeCluster, tmp_path: Pat
     calls = trace.calls
     assert (calls["server_start_ns"] >= calls["start_ns"] - trace.clock_error_ns).all()
     assert (calls["server_end_ns"] <= calls["end_ns"] + trace.clock_error_ns).all()
-    recommended = orjson.loads((folder / "recommended.json").read_bytes())
+    recommended = msgspec.json.decode((folder / "recommended.json").read_bytes())
     assert recommended["how"]["launching"]["launcher"] == "ray"
 
 

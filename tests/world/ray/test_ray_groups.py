@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-import orjson
+import msgspec
 import pytest
 
 from tests.world.ray.namespaces import fake_cluster
@@ -40,7 +40,7 @@ def test_too_few_hosts_are_told() -> None:
 def test_a_search_has_a_group_on_each_host(tmp_path: Path) -> None:
     with fake_cluster(2) as cluster:
         cluster.run_module("groups", folder=tmp_path)
-        told = orjson.loads((tmp_path / "told.json").read_bytes())
+        told = msgspec.json.decode((tmp_path / "told.json").read_bytes())
     assert told["failures"] == [None, None]
     assert told["blocks"] == 6
     assert sorted(set(map(tuple, told["groups"]))) == [(1,), (2,)]

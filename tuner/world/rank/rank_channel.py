@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection, wait
 from time import time_ns
 from typing import Any, NamedTuple
 
-import orjson
+import msgspec
 
 from tuner.json_text import json_of
 from tuner.world.postmortem import CHANNEL_CLOSED
@@ -54,7 +54,7 @@ class LauncherEnd:
     def send(self, content: object) -> None:
         """Send a message, unless the other side is gone, or reads nothing."""
         with suppress(OSError, ValueError):
-            self.connection.send_bytes(orjson.dumps(content))
+            self.connection.send_bytes(msgspec.json.encode(content))
 
     def messages(self) -> list[object]:
         """What has come in whole since the last time; no more once the other side is gone."""
@@ -72,8 +72,8 @@ class LauncherEnd:
         found = []
         while (content := self._next()) is not None:
             try:
-                found.append(orjson.loads(content))
-            except orjson.JSONDecodeError:
+                found.append(msgspec.json.decode(content))
+            except msgspec.DecodeError:
                 self.is_open = False  # nothing that follows can be relied upon
                 break
         return found
@@ -145,7 +145,7 @@ class RankEnd:
         try:
             with suppress(EOFError, OSError):
                 while True:
-                    self._take(orjson.loads(self._connection.recv_bytes()))
+                    self._take(msgspec.json.decode(self._connection.recv_bytes()))
         finally:
             self._check()
             # The launcher is gone, or has let go of this world: nothing of it may stay.
