@@ -36,15 +36,11 @@ MOST_STEPS = 100
 LEAST_STEPS = 5
 """Fewer steps say little of the next one: of two, Student's interval is 13 times their error. The
 time is then cut into SLICES."""
-USUAL = 2.0
-"""A step that takes this many times as long as the fast ones do was disturbed."""
-FAST = 0.1
-"""The quantile of the steps' durations that the fast ones have."""
-SLICES = 20
-"""Equal parts of the time, where there are fewer steps than LEAST_STEPS."""
+USUAL = 2.0  # a step that takes this many times as long as the fast ones do was disturbed
+FAST = 0.1  # the quantile of the steps' durations that the fast ones have
+SLICES = 20  # equal parts of the time, where there are fewer steps than LEAST_STEPS
 WIDE = 0.5
-SURE = 0.1
-"""A share whose interval is wider than WIDE, and begins below SURE, is not known."""
+SURE = 0.1  # a share whose interval is wider than WIDE, and begins below SURE, is not known
 PATH_COLUMNS = {
     "part": "str",  # one of PARTS
     "process": "str",  # the server; for `caller`, `backward` and `issue` the one that calls
@@ -248,7 +244,6 @@ def _with_cpu(trace: Trace, path: IntArray) -> tuple[IntArray, FloatArray]:
 def _rows(
     trace: Trace, driver: Driver, part: IntArray, call: IntArray
 ) -> tuple[IntArray, pd.DataFrame]:
-    """The row of each segment; and the rows: part, process and function."""
     is_caller = np.isin(part, [CALLER, BACKWARD])
     # Names as text: a category's codes of two columns differ.
     client, server, function = (

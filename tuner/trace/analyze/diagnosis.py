@@ -35,18 +35,15 @@ RULES: tuple[tuple[Rule, Callable[[Evidence], tuple[str, ...]]], ...] = (
     ("blocked-threads", rules.blocked_threads),
     ("queueing", rules.queueing),
 )
-ENOUGH_CALLS = 10
-"""Fewer served calls are too few to judge by."""
+ENOUGH_CALLS = 10  # fewer served calls are too few to judge by
 MOSTLY = 0.8
 """Where the time from a program's first call to its last is less of the run, that is said."""
 SMALL_BYTES = 10_000
 """Of smaller requests, what a call costs anyway takes the time, and not its data."""
 KNOWN_SHARE = 0.8
 """The share of the calls to a server that must be known from start to end to speak for all."""
-MOST_OF_OWN_TIME = 0.5
-"""What takes this share of the caller's own time is what it does."""
-LEAST_NAMED_SHARE = 0.05
-"""An operator is named if it takes this share of the time."""
+MOST_OF_OWN_TIME = 0.5  # what takes this share of the caller's own time is what it does
+LEAST_NAMED_SHARE = 0.05  # an operator is named if it takes this share of the time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,8 +67,6 @@ class Diagnosis:
 
 
 class _Why(NamedTuple):
-    """Why something is a limit."""
-
     rule: Rule
     sentences: tuple[str, ...] = ()
     enough_threads: tuple[str, ...] = ()  # the server, where more threads do not help
@@ -181,7 +176,6 @@ def _beside_calls(trace: Trace, path: CriticalPath) -> tuple[str, ...]:
 
 
 def _why(trace: Trace, path: CriticalPath, limit: Limit) -> _Why:
-    """The rule of a limit, and the sentences that explain it."""
     if limit.kind == "caller":
         is_whole = path.length_s >= MOSTLY * window_length_ns(trace) / 1e9
         does = _caller_meanwhile(trace, path.driver, limit.share.share, is_whole)

@@ -6,15 +6,13 @@ from tuner.text import first_of, listed, plural, three_digits, whole_percent
 from tuner.trace.analyze.server_evidence import Cpu, Evidence
 from tuner.trace.model.spans import TraceRank
 
-BUSY = 0.3
-"""A server that works for less of the window than this is not what limits the program."""
+BUSY = 0.3  # a server that works for less of the window than this is not what limits the program
 MOST = 0.5
 """What takes more than this share is the one to name: a server that fills the time, threads that
 are all at work. Calls that waited for a thread for less of their wait waited for something else."""
 QUEUED = 0.15
 """Calls that wait for a thread for less of their latency than this: the estimate's own jitter."""
-MATERIAL = 0.05
-"""A queue that takes less of the window than this is not worth a thread."""
+MATERIAL = 0.05  # a queue that takes less of the window than this is not worth a thread
 SEVERAL = 1.5
 """The parallelism from which several calls run at once; at 1.0 they run one after another. Also
 how many times it must rise if more threads are to be worth naming."""
@@ -23,21 +21,18 @@ ONE_CPU = (0.75, 1.25)
 time, more because of what they do without it."""
 FULL_HOST = 0.9
 """The share of the machine's logical CPUs from which they are full: the kernel takes the rest."""
-MOST_NAMED = 3
-"""Processes, or functions, that are named."""
+MOST_NAMED = 3  # processes, or functions, that are named
 WAITS_FOR = "I/O, a lock, the GIL or a call that is not recorded"
 """What a thread that is off the CPU may wait for: calls of scripts never pass through Python."""
 MOVE_WORK = "Move work into longer operators, which release the GIL, or to more processes."
-BLOCKED = 0.8
-"""A thread that is off the CPU for this share of its time does little but wait."""
+BLOCKED = 0.8  # a thread that is off the CPU for this share of its time does little but wait
 RUN_QUEUE = 0.2
 """Waiting for a CPU for this share of the served time is more than a scheduler's usual delays."""
 RUN_QUEUE_ON_FULL_HOST = 0.1
 """Less is enough where the processes of the trace keep all logical CPUs of the machine busy."""
 WAITED_FREE = 0.25
 """Calls that hardly waited while no thread was free were waiting for something else."""
-OFF_CPU = 0.3
-"""With a parallelism of 1.5 on one CPU, each call is off it for a third of its time."""
+OFF_CPU = 0.3  # with a parallelism of 1.5 on one CPU, each call is off it for a third of its time
 GIL_AT_LEAST = 0.5
 """Who holds the GIL is on the CPU, but it changes hands slowly; if less is used, it is a lock."""
 LESS = 0.8
@@ -48,8 +43,7 @@ UNHINDERED = 0.67
 calls wait for others. Not so with a GIL that many take turns with."""
 GIL_LETS_ONE = 0.67
 """A GIL held for more of the served time than this allows a parallelism below 1.5."""
-DEFAULT_THREADS = 16
-"""PyTorch's num_worker_threads: a bound beyond it is not worth naming."""
+DEFAULT_THREADS = 16  # PyTorch's num_worker_threads: a bound beyond it is not worth naming
 
 
 def short_of_threads(found: Evidence) -> bool:

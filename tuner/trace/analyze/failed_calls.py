@@ -10,8 +10,7 @@ from tuner.trace.analyze.diagnosis_rules import short_time
 from tuner.trace.analyze.time_spans import floats
 from tuner.trace.model.trace import Trace
 
-MOST_FAILURES = 3
-"""Functions that fail, each with a sentence of its own."""
+MOST_FAILURES = 3  # functions that fail, each with a sentence of its own
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +64,6 @@ def _failures(name: str, calls: pd.DataFrame) -> str:
 
 
 def _exception(error: str) -> str:
-    """The exception's type, which an error begins with."""
     named = re.match(r"[^\W\d][\w.]*", error)
     return named[0] if named else "an exception"
 

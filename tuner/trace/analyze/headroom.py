@@ -23,8 +23,7 @@ OFTEN = 0.05
 _BLOCKING = ("rpc_sync", "to_here")
 _WAITED_FOR = (*_BLOCKING, "rpc_async")
 """The kinds of calls that a function waits for: at once, or after it did other things."""
-_NEVER_NS = np.iinfo(np.int64).max
-"""The end of what did not end."""
+_NEVER_NS = np.iinfo(np.int64).max  # the end of what did not end
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,19 +22,15 @@ from tuner.trace.analyze.diagnosis_rules import WAITS_FOR, few_named
 from tuner.trace.model.trace import Trace
 
 LARGE = 0.2
-COMPARABLE = 0.35
-"""Of the largest share."""
+COMPARABLE = 0.35  # of the largest share
 BESIDE = 0.15
-MOST_LIMITS = 3
-"""Where more shares than these are large, none stands out."""
+MOST_LIMITS = 3  # where more shares than these are large, none stands out
 NAMED = 0.1
 """What has less than this of the time of a limit's first process, or function, is not named."""
 MOST_SHOWN = 3
 """Shares that are said where none is a limit, and processes that are the limit together."""
-SHOWN = 0.05
-"""Smaller shares are not worth a word."""
-FEW_CALLS = 20
-"""Where what fewer calls waited for is not known, they are too few to judge."""
+SHOWN = 0.05  # smaller shares are not worth a word
+FEW_CALLS = 20  # where what fewer calls waited for is not known, they are too few to judge
 UNSEEN = "unseen"
 WIRE = ("to_server", "answer", "to_client")
 _PHRASES = {

@@ -35,10 +35,8 @@ MOST = 0.5
 if not, but a thread was taken for this share, it waited to be dispatched."""
 MAIN = 0.8
 """A thread whose calls cover this share of the time that its process waits is the driver alone."""
-DEEPEST = 100
-"""A longer chain of calls is not followed; what lies beyond is unseen."""
-CONCURRENT = 64
-"""At most so many calls are looked at to find the one that completed a result."""
+DEEPEST = 100  # a longer chain of calls is not followed; what lies beyond is unseen
+CONCURRENT = 64  # at most so many calls are looked at to find the one that completed a result
 DRIVER_FRAME = -1
 
 
@@ -142,8 +140,7 @@ class _Walk:
         self.start, self.issued, self.arrived = start.tolist(), issued.tolist(), arrived.tolist()
         self.served, self.left, self.done = served.tolist(), left.tolist(), done.tolist()
         self.answered = answered.tolist()
-        self.is_seen = is_seen.tolist()
-        """Whether the trace shows how it was served."""
+        self.is_seen = is_seen.tolist()  # whether the trace shows how it was served
         self.waits_for_thread = waits_for_thread.tolist()
         """Whether it waited for a thread; else to be dispatched."""
         self.kind, self.server = calls["kind"].tolist(), calls["server_rank"].tolist()
@@ -225,7 +222,6 @@ class _Walk:
         return max(since, min(self.operator_ends[last], end_ns)) if last >= 0 else since
 
     def _wait(self, ended: int, low: int, since: int, until: int, depth: int) -> None:
-        """A wait for the child with this place in the order of ends."""
         call = self.by_end[ended]
         if self.kind[call] == "to_here":
             # It waits for the value to be made, if the call that makes it is still under way.
@@ -312,7 +308,6 @@ def _arrivals(trace: Trace, served: IntArray, start: IntArray) -> tuple[IntArray
 
 
 def _frames(calls: pd.DataFrame, driver: Driver) -> IntArray:
-    """The frame of each call."""
     parent = calls["parent_call"].to_numpy(np.int64, na_value=-1)
     frame: IntArray = pd.Index(calls["call_id"]).get_indexer(pd.Index(parent)).astype(np.int64)
     alone = frame < 0

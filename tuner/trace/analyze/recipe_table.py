@@ -162,13 +162,11 @@ def _waits(calls: pd.DataFrame) -> BoolArray:
 
 
 def _rows(row_of: pd.Index, call_id: pd.Series) -> IntArray:
-    """The row of each call id; -1 for null and for unknown ids."""
     row = row_of.get_indexer(pd.Index(call_id.to_numpy(dtype=np.int64, na_value=0)))
     return np.where(call_id.isna().to_numpy(), -1, row)
 
 
 def _cells(row: tuple[Any, ...]) -> tuple[str, ...]:
-    """The cells of a row as PyTorch formats them."""
     name, own_percent, own, percent, total, mean, count, node = row
     percents = [f"{value:.2f}%" for value in (own_percent, percent)]
     times = [_time(value) for value in (own, total, mean)]

@@ -18,8 +18,7 @@ MEASURED_SHARE = 0.8
 """CPU times speak for a server if they cover at least this share of its served time."""
 UNCROWDED = 2 / 3
 """Calls are uncrowded if at most this share of the usual number of others ran beside them."""
-ENOUGH_TO_COMPARE = 10
-"""What fewer calls show may be chance."""
+ENOUGH_TO_COMPARE = 10  # what fewer calls show may be chance
 
 
 @dataclass(frozen=True, kw_only=True)

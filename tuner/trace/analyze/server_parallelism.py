@@ -202,7 +202,6 @@ def _by_server(work: pd.DataFrame) -> Iterator[tuple[int, pd.DataFrame]]:
 
 
 def _steps(work: pd.DataFrame) -> Steps:
-    """How many threads of one rank are at work over time."""
     thread, start, end = (work[name].to_numpy() for name in ("thread", "start", "end"))
     busy = united(Spans(group_codes((thread,)), start, end))
     return open_over_time(busy.start, busy.end)

@@ -19,15 +19,12 @@ from tuner.trace.model.trace import Trace
 
 INTERVAL_NS = 4_000_000
 """A thread that waits for the GIL asks for it after 5 ms, Python's switch interval."""
-WAITED_NS = 1_000_000
-"""A call that takes less to begin has waited for nothing."""
+WAITED_NS = 1_000_000  # a call that takes less to begin has waited for nothing
 MOST_THAT_WAITED = 0.75
 """Of the calls that waited, so many took an interval if it was for the GIL: 0.89 to 1 did in ten
 runs of ranks that compute in Python, and at most 0.49 in five of others, which waited for a CPU."""
-MANY = 0.2
-"""Where less of all calls took an interval, few are hurt."""
-NS_PER_BYTE = 10
-"""What a large request may take on its way, at 1 Gbit/s, is no wait for the GIL."""
+MANY = 0.2  # where less of all calls took an interval, few are hurt
+NS_PER_BYTE = 10  # what a large request may take on its way, at 1 Gbit/s, is no wait for the GIL
 GAIN = 0.05
 """Calls that take less of their time to begin and to return gain too little to search for."""
 

@@ -22,8 +22,7 @@ from tuner.trace.files.trace_text import NO_OBJECTS, TraceText, decode_json
 from tuner.trace.model.spans import read_call_name
 from tuner.trace.model.trace import UNKNOWN_RANK, BoolArray, FloatArray, IntArray, make_calls
 
-EventId = int | str | None
-"""The id of a process or a thread in its trace."""
+EventId = int | str | None  # the id of a process or a thread in its trace
 
 UNKNOWN_CLOCKS = "How far the clocks of different hosts are apart is not known."
 """A loss of every foreign trace with several ranks, unless all are known to be of one host."""
@@ -86,10 +85,8 @@ class EventParts:
 
     def __init__(self) -> None:
         self.read = 0
-        self.document = Document()
-        """The last part, with the header of the file."""
-        self.is_whole = True
-        """Whether it does not break off."""
+        self.document = Document()  # the last part, with the header of the file
+        self.is_whole = True  # whether it does not break off
         self._left_out: dict[str, tuple[int, int, str]] = {}
         """By reason: how many, the first one's place, and what is wrong with it."""
 

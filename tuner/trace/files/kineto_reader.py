@@ -36,16 +36,13 @@ from tuner.trace.model.spans import CallName, read_call_name
 
 OPERATORS = ("cpu_op", "Operator")
 ANNOTATION = "user_annotation"
-PROFILED = "Trace"
-"""The category of the profiler's own span, which lasts as long as it recorded."""
+PROFILED = "Trace"  # the category of the profiler's own span, which lasts as long as it recorded
 METADATA = ""
 MOST_PROCESSES = 1000
 """Whose events are read: a file is of one process, or of a few that others have joined."""
-YEAR_2001_NS = 10**18
-"""Earlier times do not count from 1970."""
+YEAR_2001_NS = 10**18  # earlier times do not count from 1970
 
-_PHASES = frozenset("XBM")
-"""Complete events, begins, and metadata."""
+_PHASES = frozenset("XBM")  # complete events, begins, and metadata
 _THREAD_LABEL = re.compile(r"thread \d+ \((.*)\)")
 _RANK = re.compile(r"\[?(?:rank|wr|tp)[ _:-]?([0-9]{1,9})\b.*", re.IGNORECASE)
 """The id of a process in a joined file: `[rank1] 7`, `[rank 1] 7`, `[TP01] 7`."""
@@ -257,7 +254,6 @@ def _thread_labels(metadata: Iterable[Event], pid: EventId) -> dict[EventId, str
 
 
 def _what_else(others: Mapping[str, int]) -> str:
-    """What a file has beside operators and calls."""
     if not others:
         return ""
     names = first_of([each or "none" for each in others], _MOST_CATEGORIES)

@@ -19,13 +19,11 @@ from tuner.trace.files.trace_text import Number, TraceText
 from tuner.trace.model.spans import Facts
 from tuner.trace.model.trace import IntArray, Trace, make_calls, make_operators
 
-Lasting = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
-"""Nanoseconds that something takes."""
+Lasting = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]  # nanoseconds that something takes
 Time = Annotated[float, msgspec.Meta(gt=-(2.0**52), lt=2.0**52)]
 Length = Annotated[float, msgspec.Meta(ge=0, lt=2.0**52)]
 """Microseconds: no more than fit into an int64 as nanoseconds."""
-_NO_CALL = -(2**63)
-"""Beyond the numbers of calls."""
+_NO_CALL = -(2**63)  # beyond the numbers of calls
 _CARRIED = (
     *("kind", "body", "function", "client", "server", "client_rank", "server_rank"),
     *("issued_ns", "error", "timeout_s", "request_bytes", "link"),
@@ -111,8 +109,6 @@ class _Format(msgspec.Struct):
 
 
 class _AnyVersion(msgspec.Struct):
-    """A file of any format, of which only the format's version is read."""
-
     rpc_tuner: _Format
 
 
@@ -284,7 +280,6 @@ def _together(frames: Iterable[pd.DataFrame]) -> dict[str, Any]:
 
 
 def _calls(frames: Sequence[_Frames], text: TraceText) -> tuple[pd.DataFrame, list[str]]:
-    """The calls frame, and the losses."""
     begun = _together(part.calls for part in frames)
     ids = pd.Index(begun["call_id"])
     _unique(ids, "repeated")

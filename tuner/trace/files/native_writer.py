@@ -24,8 +24,7 @@ FORMAT = 2
 - 2: it is under `tracing_overhead`.
 """
 READ_FORMATS = range(1, FORMAT + 1)
-MARK = b'{"rpc_tuner":'
-"""What every file begins with."""
+MARK = b'{"rpc_tuner":'  # what every file begins with
 # Categories of events.
 CALL: Literal["rpc"] = "rpc"
 """The client's span: `b` and `e`, the `b` with what is known of the call; and the arrow."""
@@ -33,8 +32,7 @@ ISSUE: Literal["rpc_issue"] = "rpc_issue"
 """A slice on the client's thread while it issues the call; the arrow starts there."""
 SERVED: Literal["rpc_served"] = "rpc_served"
 """A slice on the server's thread, with what the server measured."""
-OPERATOR: Literal["cpu_op"] = "cpu_op"
-"""An operator. The category has Kineto's name."""
+OPERATOR: Literal["cpu_op"] = "cpu_op"  # Kineto's name of this category
 
 
 def trace_document(trace: MergedTrace) -> bytes:

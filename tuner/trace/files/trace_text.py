@@ -32,8 +32,7 @@ _BRACKET = re.compile(
 )
 """The next brace or bracket outside of strings. These hold no line break, even where one lacks its
 end. Possessive, so that no text takes long."""
-BETWEEN = b" \t\r\n,"
-"""What may stand between two events."""
+BETWEEN = b" \t\r\n,"  # what may stand between two events
 _HALF = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}[^\\\\]")
 _NEAR_BYTES = 16
 _FIRST_KEY = re.compile(rb'\s*\{\s*"([^"\\]{1,100})"')

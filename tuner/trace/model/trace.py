@@ -17,16 +17,14 @@ IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
-Recorder = Literal["rpc-tuner", "kineto", "legacy"]
-"""What recorded a trace."""
+Recorder = Literal["rpc-tuner", "kineto", "legacy"]  # what recorded a trace
 RECORDERS: dict[Recorder, str] = {
     "rpc-tuner": "rpc-tuner",
     "kineto": "torch.profiler (Kineto)",
     "legacy": "the legacy profiler",
 }
 """Their names in sentences."""
-RankSource = Literal["file", "calls", "order"]
-"""How it is known which rank a file is of."""
+RankSource = Literal["file", "calls", "order"]  # how it is known which rank a file is of
 RANKS_BY: dict[RankSource, str] = {
     "file": "as the files say",
     "calls": "by the names in their calls",
@@ -61,8 +59,7 @@ CALL_COLUMNS: dict[str, str] = {
     "cpu_ns": "Int64",  # on-CPU time of the server's thread in the function
     "run_queue_ns": "Int64",  # time that thread was runnable and waited for a CPU
 }
-UNKNOWN_RANK = -1
-"""The rank of a server of which the trace knows the name only."""
+UNKNOWN_RANK = -1  # the rank of a server of which the trace knows the name only
 OPERATOR_COLUMNS: dict[str, str] = {
     "rank": "int64",
     "thread": "int64",
