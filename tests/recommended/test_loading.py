@@ -321,12 +321,6 @@ def test_a_program_that_loads_twice_is_bound_to_the_same_share(tmp_path: Path) -
     assert run(script) == f"{[share_of_rank(1, 2)]} 0.001\n" * 2
 
 
-def test_without_a_role_threads_that_differ_by_role_are_no_warning(tmp_path: Path) -> None:
-    torch.set_num_threads(3)
-    config = Config.from_json({"server": {"intra_op_threads": 2}})
-    assert tuner.load_rpc_options(written(tmp_path, config)).num_worker_threads == 16
-
-
 @pytest.mark.parametrize(
     ("place", "value", "reason"),
     [
@@ -362,15 +356,6 @@ def test_a_damaged_file_is_refused(
     with pytest.raises(UsageError) as caught:
         tuner.load_rpc_options(path, role="caller")
     assert str(caught.value).startswith(f"{path} is damaged: {reason}")
-
-
-def test_the_files_are_read_without_torch() -> None:
-    script = (
-        "import sys, tuner.recommended.model, tuner.recommended.python_module\n"
-        "heavy = {'torch', 'numpy', 'pandas', 'optuna', 'scipy', 'matplotlib', 'tomli_w'}\n"
-        "print(sorted(heavy & set(sys.modules)))\n"
-    )
-    assert run(script) == "[]\n"
 
 
 def run(script: str) -> str:

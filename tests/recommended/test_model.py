@@ -1,7 +1,8 @@
 """The model of recommended.json and its schema say the same."""
 
 import json
-from datetime import UTC, datetime
+import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,23 @@ import pytest
 import tuner.recommended
 from tests.plan.specs import threads, workload_spec
 from tests.recommended.documents import AGENT, BY_ROLE, OF_EVERY_KNOB, document, recommendation
+from tuner.errors import UsageError
 from tuner.plan.config import Config
-from tuner.recommended.model import Recommendation, json_schema
+from tuner.recommended.model import (
+    Recommendation,
+    as_json,
+    as_toml,
+    json_schema,
+    read_recommendation,
+)
+
+EACH = [
+    recommendation(threads(4)),
+    recommendation(OF_EVERY_KNOB, workload_spec(cuda_devices=2)),
+    recommendation(BY_ROLE, AGENT),
+    recommendation(threads(16), verdict="undecided", speedup=None, challenger=None,
+                   challenger_speedup=None),
+]  # fmt: skip
 
 SCHEMA = Path(tuner.recommended.__file__).with_name("recommended.schema.json")
 
@@ -26,16 +42,7 @@ def test_the_schema_is_a_schema() -> None:
     jsonschema.Draft202012Validator.check_schema(json_schema())
 
 
-@pytest.mark.parametrize(
-    "each",
-    [
-        recommendation(threads(4)),
-        recommendation(OF_EVERY_KNOB, workload_spec(cuda_devices=2)),
-        recommendation(BY_ROLE, AGENT),
-        recommendation(threads(16), verdict="undecided", speedup=None, challenger=None,
-                       challenger_speedup=None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("each", EACH)
 def test_what_is_written_follows_the_schema_and_is_read_back(each: Recommendation) -> None:
     written = each.model_dump_json()
     jsonschema.validate(json.loads(written), json_schema())
@@ -59,11 +66,6 @@ def test_every_role_gets_what_the_configs_say() -> None:
     }  # fmt: skip
     assert found.values_of("observer")["num_worker_threads"] == 8
     assert found.values_of("observer")["intra_op_threads"] == 2
-
-
-def test_the_date_has_a_time_zone() -> None:
-    found = recommendation(threads(4))
-    assert found.environment.date == datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 
 
 WRONG: list[tuple[tuple[str | int, ...], Any]] = [
@@ -168,3 +170,139 @@ def test_a_rank_that_is_named_twice_is_refused() -> None:
     document["ranks"] = [document["ranks"][0], *document["ranks"]]
     with pytest.raises(ValueError, match="'worker0' is named twice"):
         Recommendation.model_validate(document)
+
+
+@pytest.mark.parametrize("each", EACH)
+@pytest.mark.parametrize(("write", "suffix"), [(as_json, "json"), (as_toml, "toml")])
+def test_what_is_written_is_read_back(
+    tmp_path: Path, each: Recommendation, write: Callable[[Recommendation], str], suffix: str
+) -> None:
+    path = tmp_path / f"recommended.{suffix}"
+    path.write_text(write(each))
+    assert read_recommendation(path) == each
+
+
+def test_pytorchs_own_choice_for_a_role_has_a_word_in_toml() -> None:
+    config = Config.from_json({"*": {"devices": ["cuda:0"]}, "observer": {"devices": None}})
+    found = tomllib.loads(as_toml(recommendation(config, AGENT)))
+    assert found["config"] == {"*": {"devices": ["cuda:0"]}, "observer": {"devices": "default"}}
+
+
+def refusal(path: Path, content: str | bytes) -> str:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(UsageError) as caught:
+        read_recommendation(path)
+    assert "pydantic" not in str(caught.value)
+    assert "Input should" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("r.json", "", "not valid JSON: "),
+        ("r.json", as_json(EACH[0])[:200], "not valid JSON: "),
+        ("r.json", b"\xff\xfe{}", "not valid JSON: "),
+        ("r.json", "[" * 100_000, "not valid JSON: "),
+        ("r.json", "[1, 2]", "it must hold an object, got [1, 2]"),
+        ("r.json", "{}", "format is missing"),
+        ("r.json", '{"format": "2"}', "format must be 3, got '2'"),
+        ("r.json", '{"format": true}', "format must be 3, got True"),
+        ("r.toml", "format = ", "not valid TOML: "),
+        ("r.toml", b"\xff", "not valid TOML: "),
+        ("r.toml", "format = 2.0", "format must be 3, got 2.0"),
+        ("r.toml", f"format = {'[' * 20_000}", "not valid TOML: "),
+    ],
+)
+def test_what_is_no_recommendation_is_damaged(
+    tmp_path: Path, name: str, content: str | bytes, reason: str
+) -> None:
+    path = tmp_path / name
+    assert refusal(path, content).startswith(f"{path} is damaged: {reason}")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        ("study", None, "study must be a valid string, got None"),
+        ("verdict", "best", "verdict must be 'better', 'tie', 'keep-baseline' or 'undecided', "
+         "got 'best'"),
+        ("trial", -3, "trial must be greater than or equal to 0, got -3"),
+        ("colour", "blue", "unknown key colour"),
+        ("speedup", {"estimate": "fast"}, "speedup.estimate must be a valid number, got 'fast'"),
+        ("config", {"*": {"num_worker_threads": 0}},
+         "config: num_worker_threads must be at least 1, got 0"),
+        ("config", {"*": {"num_worker_threads": "8"}},
+         "config: *.num_worker_threads must be 8, got '8'"),
+        ("config", {"*": {"num_worker_thread": 8}},
+         "config: unknown knob 'num_worker_thread'; did you mean num_worker_threads?"),
+        ("config", {"agnet": {"num_worker_threads": 8}},
+         "config: unknown role 'agnet'; did you mean agent?"),
+        ("config", 8, "config must be an object by role, got 8"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_reported_in_a_sentence(
+    tmp_path: Path, key: str, value: Any, reason: str
+) -> None:
+    path = tmp_path / "recommended.json"
+    message = refusal(path, json.dumps({**document(), key: value}))
+    assert message == f"{path} is damaged: {reason}"
+
+
+def test_all_mistakes_are_reported_together(tmp_path: Path) -> None:
+    spoilt = {**document(), "trial": "1", "objective": "x" * 200}
+    del spoilt["baseline"]
+    message = refusal(tmp_path / "recommended.json", json.dumps(spoilt))
+    assert "is damaged: 3 problems" in message
+    assert "trial must be a valid integer, got '1'" in message
+    assert "baseline is missing" in message
+    assert max(map(len, message.splitlines())) < 250
+
+
+def test_a_newer_file_asks_for_a_newer_version(tmp_path: Path) -> None:
+    message = refusal(tmp_path / "r.json", json.dumps({**document(), "format": 4, "more": 1}))
+    assert "was written by a newer rpc-tuner (format 4; this version reads format 3)" in message
+    assert message.endswith("upgrade rpc-tuner")
+
+
+def test_an_older_file_is_refused_with_the_search_to_repeat(tmp_path: Path) -> None:
+    older = {
+        "format": 2,
+        "study": "my study",
+        "settings": {"*": {"num_worker_threads": 4}},
+        "environment": {"workload": "udf"},
+    }
+    message = refusal(tmp_path / "r.json", json.dumps(older))
+    assert "was written by an older rpc-tuner (format 2; this version reads format 3)" in message
+    assert message.endswith(
+        "): search again: python -m tuner.search --workload udf --study 'my study' --overwrite"
+    )
+
+
+@pytest.mark.parametrize("more", [{}, {"study": 3, "environment": {"workload": "udf"}}])
+def test_an_older_file_that_does_not_name_its_search_is_refused(
+    tmp_path: Path, more: dict[str, Any]
+) -> None:
+    assert refusal(tmp_path / "r.json", json.dumps({"format": 1, **more})).endswith(
+        "(format 1; this version reads format 3): search again"
+    )
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"cannot read .*absent.json: No such file or directory"):
+        read_recommendation(tmp_path / "absent.json")
+    with pytest.raises(UsageError, match=r"cannot read .*: Is a directory; a study's file is "):
+        read_recommendation(tmp_path)
+
+
+def test_a_number_beyond_64_bits_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "recommended.json"
+    path.write_text(json.dumps({**document(), "trial": 10**30}))
+    with pytest.raises(UsageError, match=r"is damaged: integer exceeds 64-bit range$"):
+        read_recommendation(path)
+
+
+def test_a_damaged_number_is_refused_and_not_written() -> None:
+    damaged = EACH[0].model_copy(update={"trial": 10**30})
+    with pytest.raises(UsageError, match="cannot be written: integer exceeds 64-bit"):
+        as_json(damaged)

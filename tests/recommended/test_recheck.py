@@ -104,13 +104,6 @@ def test_a_workload_reads_its_options_back(monkeypatch: pytest.MonkeyPatch) -> N
         assert launcher.describe(draft.workload, draft.options) == spec
 
 
-def test_the_objective_is_named_unless_it_is_the_usual_one() -> None:
-    each = recommendation(threads(4))
-    assert "--objective" not in recheck_command(each)
-    other = each.model_copy(update={"objective": "cpu_ms_per_step"})
-    assert " --objective cpu_ms_per_step " in recheck_command(other)
-
-
 def test_the_command_measures_in_the_same_way(monkeypatch: pytest.MonkeyPatch) -> None:
     keys: dict[str, Any] = {
         "min_time": "1s",

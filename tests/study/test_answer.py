@@ -1,6 +1,5 @@
 """What a log says of each configuration: made-up studies in which blocks differ from each other."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -11,7 +10,6 @@ import pytest
 from tests.fakes import UDF
 from tests.plan.specs import threads
 from tests.present.results import ENVIRONMENT
-from tests.present.screen import Screen
 from tuner.decide.interim_analysis import InterimAnalysis
 from tuner.decide.rules import VerdictKind
 from tuner.plan.draft import draft_plan
@@ -19,9 +17,7 @@ from tuner.plan.limits import Limit
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures.step_time import scaling_curve
 from tuner.present.notes import study_note
-from tuner.present.report.study_report import notebook_html, report_html
 from tuner.present.sentences import choice_sentence
-from tuner.present.summary import print_summary
 from tuner.present.tables import trial_lines
 from tuner.recommended.building import recommendation_of
 from tuner.study.answer import StudyAnswer, study_answer
@@ -101,21 +97,6 @@ def test_ratios_and_the_order_of_the_table_come_from_common_blocks(drifting: Stu
     assert two.blocks == 12
     assert two.ratio.low < 2.0 < two.ratio.high < 1.1 * two.ratio.low
     assert (one.blocks, one.ratio.low) == (1, 0.0)
-
-
-def test_the_ratios_are_in_the_frame_and_the_document(drifting: StudyAnswer) -> None:
-    frame = drifting.trials
-    by_trial = dict(zip(frame["trial"], frame["speedup"], strict=True))
-    assert by_trial[2] == pytest.approx(2.0, rel=0.03)
-    assert by_trial[0] == 1.0
-    ends = dict(zip(frame["trial"], frame["speedup_ci_high"], strict=True))
-    assert 2.0 < ends[2] < 2.2
-    assert math.isnan(ends[3])
-    entries = {entry["config"]["*"]["num_worker_threads"]: entry
-               for entry in drifting.to_json()["trials"]}  # fmt: skip
-    assert entries[4]["speedup"] == pytest.approx(2.0, rel=0.03)
-    assert entries[4]["paired_blocks"] == 12
-    assert entries[8]["speedup_ci_low"] is None
 
 
 def test_any_two_trials_can_be_compared_and_without_a_common_block_none_is(
@@ -232,6 +213,14 @@ def test_what_stands_above_the_best_and_why_it_is_not_recommended(plan: StudyPla
     blocks(log, "race", 8, {BASELINE: 1.0, 3: 0.2}, [1.0])
     assert reasons(recommended(log, 1)) == {2: ("not-told-apart", "fewer-threads")}
     assert reasons(recommended(log, 2)) == {}
+    # Every place tells the same best, whatever the medians say.
+    answer = recommended(log, 1)
+    assert min(answer.rows, key=lambda row: row.value).trial != 1
+    assert [line.row.trial for line in trial_lines(answer) if line.is_best] == [1]
+    assert scaling_curve(answer).best == 1
+    assert answer.contenders == {"baseline": 0, "best": 1}
+    assert recommendation_of(answer).config == threads(2)
+    assert "The dashboard marks trial " in study_note(answer)
     assert reasons(recommended(log, BASELINE, "undecided")) == {
         2: ("not-shown", None), 1: ("not-shown", None), 3: ("not-shown", None)
     }  # fmt: skip
@@ -259,31 +248,3 @@ def test_few_blocks_a_small_gain_and_a_limit_are_reasons(plan: StudyPlan) -> Non
     assert answer.to_json()["passed_over"][0] == {
         "config": {"*": {"num_worker_threads": 4}}, "reason": "limit", "preference": None
     }  # fmt: skip
-
-
-def test_every_place_tells_the_same_best_where_the_medians_differ(plan: StudyPlan) -> None:
-    log = log_of(plan, *CALIBRATED)
-    blocks(log, "race", 0, {BASELINE: 1.0, 1: 0.502, 2: 0.498}, [1.0, 2.0] * 4)
-    blocks(log, "race", 8, {BASELINE: 1.0, 1: 0.502}, [3.0] * 8)
-    log.looks = (InterimAnalysis(16, 0.04, 60.0, 60.0),)
-    answer = recommended(log, 1)
-    assert min(answer.rows, key=lambda row: row.value).trial == 2
-    said = (
-        "num_worker_threads=4 stands above num_worker_threads=2 in the table, but the two are not "
-        "told apart ("
-    )
-    screen = Screen(width=200)
-    print_summary(answer, screen.console)
-    note, page = study_note(answer), report_html(answer, [])
-    for text in (screen.text, note, page, notebook_html(answer)):
-        assert said in text
-        assert "times as fast), and num_worker_threads=2 has fewer threads." in text
-        assert "Use num_worker_threads=2: " in text
-    assert [line.row.trial for line in trial_lines(answer) if line.is_best] == [1]
-    outcomes = [line.outcome for line in trial_lines(answer)]
-    assert outcomes == ["tied", "best", "baseline", "not-measured"]
-    assert scaling_curve(answer).best == 1
-    assert answer.contenders == {"baseline": 0, "best": 1}
-    assert recommendation_of(answer).config == threads(2)
-    assert "The dashboard marks trial 2 as the best because its value is the lowest; the" in note
-    assert answer.to_json()["best"] == threads(2).to_json()

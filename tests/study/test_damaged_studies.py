@@ -47,17 +47,8 @@ def scribble(study: Path) -> None:
     (study / "study.db").write_bytes(b"scribble" * 1000)
 
 
-def cut(study: Path) -> None:
-    whole = (study / "study.db").read_bytes()
-    (study / "study.db").write_bytes(whole[: len(whole) // 2])
-
-
 def empty(study: Path) -> None:
     (study / "study.db").write_bytes(b"")
-
-
-def lose_column(study: Path) -> None:
-    change(study, "ALTER TABLE trials DROP COLUMN number")
 
 
 def lose_trials(study: Path) -> None:
@@ -77,7 +68,7 @@ def spoil_records(study: Path) -> None:
 
 
 DAMAGE: list[Callable[[Path], None]] = [
-    scribble, cut, empty, lose_column, lose_trials, spoil_plan, spoil_states, spoil_records,
+    scribble, empty, lose_trials, spoil_plan, spoil_states, spoil_records,
 ]  # fmt: skip
 
 

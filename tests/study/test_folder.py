@@ -15,15 +15,6 @@ from tuner.errors import UsageError
 from tuner.study.folder import MANIFEST, Manifest, StudyFolder, names_in
 
 
-def test_the_files_have_the_names_of_the_contract() -> None:
-    folder = StudyFolder(Path("studies/udf"))
-    assert folder.database == Path("studies/udf/study.db")
-    assert folder.trials_csv == Path("studies/udf/trials.csv")
-    assert folder.recommended == Path("studies/udf/recommended.json")
-    assert folder.failures == Path("studies/udf/failures")
-    assert folder.report == Path("studies/udf/report.html")
-
-
 def test_a_failure_is_told_with_its_kind_once_and_with_a_path_that_can_be_opened() -> None:
     folder = StudyFolder(Path("studies/udf"))
     told = folder.failure_text("crashed", "server failed first; see failures/defaults-block0000")
@@ -50,33 +41,19 @@ def test_each_failed_world_has_a_folder_of_its_own() -> None:
     assert others[2].name == "num_worker_threads=8-first-2"
 
 
-def test_a_writable_folder_is_left_as_it_was(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_told_and_another_is_left_as_it_was(
+    tmp_path: Path,
+) -> None:
     StudyFolder(tmp_path / "a" / "b").check_writable()
-    StudyFolder(tmp_path).check_writable()
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("below", ["", "a", "a/b"])
-def test_a_file_in_the_way_is_told(tmp_path: Path, below: str) -> None:
     blocker = tmp_path / "studies"
     blocker.write_text("")
-    root = blocker / below
-    with pytest.raises(UsageError) as caught:
-        StudyFolder(root).check_writable()
-    assert str(caught.value) == f"cannot write the study folder {root}: Not a directory"
-
-
-def test_a_name_too_long_for_the_file_system_is_told(tmp_path: Path) -> None:
-    root = tmp_path / ("n" * 300)
-    with pytest.raises(UsageError) as caught:
-        StudyFolder(root).check_writable()
-    assert str(caught.value) == f"cannot write the study folder {root}: File name too long"
-
-
-def test_a_read_only_file_system_is_told() -> None:
-    # Permissions do not stop root, but nobody makes files in /proc.
-    with pytest.raises(UsageError, match="cannot write the study folder /proc/studies: "):
-        StudyFolder(Path("/proc/studies")).check_writable()
+    for root, why in (
+        (blocker / "a/b", "Not a directory"), (tmp_path / ("n" * 300), "File name too long"),
+    ):  # fmt: skip
+        with pytest.raises(UsageError) as caught:
+            StudyFolder(root).check_writable()
+        assert str(caught.value) == f"cannot write the study folder {root}: {why}"
 
 
 def test_a_new_folder_and_all_in_it_are_for_their_owner(tmp_path: Path) -> None:
@@ -175,9 +152,11 @@ def test_only_its_files_are_removed_and_the_folders_that_are_empty_then(
 ) -> None:
     ours = ["search.lock", "study.db", "traces/a.json", "failures/a/one.stderr", "figures/a.png"]
     manifest.add(*written(manifest, *ours), manifest.root / "gone" / "long.ago")
-    written(manifest, "figures/mine.png", "notes.txt")
+    manifest.add(manifest.root / "artifacts")  # where a folder is now
+    mine = ["artifacts/mine", "figures/mine.png", "notes.txt"]
+    written(manifest, *mine)
     manifest.remove_files(but=[manifest.root / "search.lock"])
-    assert left(manifest) == ["figures", "figures/mine.png", "notes.txt", "search.lock"]
+    assert left(manifest) == sorted([*mine, "artifacts", "figures", "search.lock"])
     assert manifest.study() == "udf"
 
 
@@ -186,13 +165,6 @@ def test_nothing_outside_the_folder_is_ever_named(manifest: Manifest, line: str)
     with manifest.path.open("a") as file:
         file.write(f"{line}\n")
     assert manifest.files() == [manifest.root / "search.lock"]
-
-
-def test_a_folder_in_place_of_a_file_stays(manifest: Manifest) -> None:
-    manifest.add(manifest.root / "traces")
-    written(manifest, "traces/mine.json")
-    manifest.remove_files()
-    assert left(manifest) == ["traces", "traces/mine.json"]
 
 
 def test_a_file_that_cannot_be_removed_is_told(
@@ -228,23 +200,16 @@ def database(folder: Path, *values: str) -> Path:
     return path
 
 
-def test_names_are_told_in_order(tmp_path: Path) -> None:
-    assert names_in(database(tmp_path, "'b'", "'a'")) == ["a", "b"]
-
-
-@pytest.mark.parametrize("value", ["CAST(x'61ff' AS TEXT)", "NULL", "7", "x'61'"])
-def test_a_name_that_is_no_text_is_for_optuna_to_judge(value: str, tmp_path: Path) -> None:
-    assert names_in(database(tmp_path, "'a'", value)) is None
-
-
-def test_what_is_no_database_is_for_optuna_to_judge(tmp_path: Path) -> None:
-    path = tmp_path / "study.db"
-    assert names_in(path) is None
-    path.write_bytes(b"no database")
-    assert names_in(path) is None
-
-
-def test_a_schema_that_is_no_text_is_for_optuna_to_judge(tmp_path: Path) -> None:
-    path = database(tmp_path, "'a'")
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [("'0'", ["0", "a"]), ("CAST(x'61ff' AS TEXT)", None), ("NULL", None), ("x'61'", None)],
+)
+def test_names_are_read_in_order_and_one_that_is_no_text_is_for_optuna(
+    value: str, found: list[str] | None, tmp_path: Path
+) -> None:
+    path = database(tmp_path, "'a'", value)
+    assert names_in(path) == found
     path.write_bytes(path.read_bytes().replace(b"CREATE TABLE", b"CREATE TABL\xff"))
+    assert names_in(path) is None
+    path.unlink()
     assert names_in(path) is None

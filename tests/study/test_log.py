@@ -57,14 +57,6 @@ def log_of(plan: StudyPlan, *records: Record) -> StudyLog:
     return StudyLog(plan, plan.candidates(), records)
 
 
-def test_records_that_come_later_are_as_good_as_those_from_the_start(plan: StudyPlan) -> None:
-    at_once, later = log_of(plan, *RACED), log_of(plan)
-    for record in RACED:
-        later.add(record)
-    assert later.records == at_once.records == RACED
-    np.testing.assert_array_equal(later.matrix("race"), at_once.matrix("race"))
-
-
 def test_the_matrix_has_a_row_per_block_and_a_column_per_trial(plan: StudyPlan) -> None:
     log = log_of(plan, *RACED)
     nan = np.nan
@@ -135,15 +127,6 @@ def test_a_world_that_fails_is_missing_in_its_block_until_it_has_failed_enough(
     assert log.world_s(1) == pytest.approx(2.0 + 1.0 + MOST_REPEATS)
 
 
-def test_an_open_block_is_known_with_what_it_has(plan: StudyPlan) -> None:
-    log = log_of(plan, *RACED)
-    assert list(log.rows.measured("race").items())[-1] == (2, {0})
-    assert log.rows.measured("exploration") == {}
-    assert log.next_block == 3
-    assert log_of(plan).rows.measured("race") == {}
-    assert log_of(plan, *CALIBRATED).next_block == 0
-
-
 def test_the_baselines_second_world_of_a_block_is_a_column_of_its_own(plan: StudyPlan) -> None:
     again = Record(trial=0, block=0, phase="race", outcome=took(4.0), again=True)
     log = log_of(plan, *CALIBRATED, world("race", 0, 0, took(1.0)), again,
@@ -158,25 +141,10 @@ def test_the_baselines_second_world_of_a_block_is_a_column_of_its_own(plan: Stud
     assert log.block_s([0, AGAIN, 1]) == log.block_s([0, 1]) + log.block_s([0])
 
 
-def test_the_outcome_of_a_trial(plan: StudyPlan) -> None:
-    log = log_of(plan, *RACED)
-    assert [log.outcome(trial) for trial in range(3)] == ["completed", "completed", "crashed"]
-
-
 def test_who_was_eliminated_or_never_measured_did_not_complete(plan: StudyPlan) -> None:
     measured = [*CALIBRATED, world("race", 0, 0, took(1.0)), world("race", 1, 0, took(1.0))]
     log = StudyLog(plan, plan.candidates(), measured, {0: "slow", 1: "slow"})
     assert [log.outcome(trial) for trial in range(3)] == ["completed", "eliminated", "not-measured"]
-
-
-def test_who_has_no_world_was_not_eliminated_but_not_measured(plan: StudyPlan) -> None:
-    out = dict.fromkeys((1, 2), "out")
-    first_alone = StudyLog(plan, plan.candidates(), CALIBRATED[:2], out)
-    assert [first_alone.outcome(trial) for trial in range(3)] == [
-        "not-measured",
-        "eliminated",
-        "not-measured",
-    ]
 
 
 def test_a_block_put_aside_counts_no_more_whatever_came_before(plan: StudyPlan) -> None:

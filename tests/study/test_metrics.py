@@ -16,7 +16,6 @@ from tests.present.screen import Screen
 from tuner.api import tune
 from tuner.present.notes import study_note, trial_notes
 from tuner.present.report.study_report import report_html
-from tuner.present.study_result import StudyResult
 from tuner.present.tables import trials_table, why_facts, write_trials_csv
 from tuner.study.metrics import METRICS, Metric, metric_cells, metrics_of
 from tuner.world.measurement import Measurement, RankUsage
@@ -128,10 +127,3 @@ def test_metrics_of_one_label_share_a_cell() -> None:
     assert parallelism.text({"parallelism_mean": 3.52, "parallelism_max": 4.0}) == "3.5/4"
     assert parallelism.text({"parallelism_mean": 3.52}) == "3.5/?"
     assert parallelism.text({}) == ""
-
-
-def test_every_name_is_there_once_and_is_explained_to_people() -> None:
-    names = [metric.name for metric in METRICS]
-    assert len(set(names)) == len(names)
-    explained = StudyResult.trials.__doc__ or ""
-    assert all(f"`{name}`" in explained for name in names)

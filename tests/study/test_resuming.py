@@ -19,7 +19,6 @@ from tuner.study.answer import StudyAnswer
 from tuner.study.finding import find_study
 from tuner.study.resuming import (
     asked_or_resumed_draft,
-    more_flags,
     place_keys,
     resume_command,
 )
@@ -67,14 +66,6 @@ def test_what_is_said_besides_is_laid_on_top() -> None:
     assert draft.measuring.max_blocks == 20
 
 
-def test_a_study_that_its_blocks_ended_is_continued_by_its_command(studied: Path) -> None:
-    answer = find_study("udf")
-    assert answer.blocks == 3
-    flags = more_flags(answer)
-    draft = resumed(name="udf", budget=flags[1], max_blocks=int(flags[3]))
-    assert (flags[0], flags[2], draft.measuring.max_blocks) == ("--budget", "--max-blocks", 6)
-
-
 def test_a_study_may_be_known_by_the_name_of_its_folder(tmp_path: Path) -> None:
     search_in(Path("studies/foo"), name="bar")
     draft = resumed(name="foo")
@@ -102,11 +93,6 @@ def test_a_study_that_was_not_created_completely_needs_its_whole_command(tmp_pat
     optuna.create_study(storage=url, study_name="half").set_user_attr("plan", {})
     with pytest.raises(UsageError, match="the whole command of its search, with --resume or"):
         resumed(name="half", storage=url)
-
-
-def test_a_forecast_resumes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    assert search.main(["--resume", "--study", "udf", "--dry-run"]) == 2
-    assert "--dry-run tells of a new search: leave out --resume" in capsys.readouterr().err
 
 
 def test_what_is_named_is_not_taken_from_a_study() -> None:
@@ -143,14 +129,6 @@ USUAL = "python -m tuner.search --resume --study udf"
 def undecided(**changes: Any) -> StudyAnswer:
     answer = study_result(study_plan(), verdict="undecided", best=None, **changes)
     return replace(answer, resume_budget_s=90)
-
-
-def test_a_finished_study_gets_a_larger_budget() -> None:
-    assert resume_command(undecided()) == f"{USUAL} --budget 90s"
-
-
-def test_an_interrupted_study_has_its_budget() -> None:
-    assert resume_command(undecided(interrupted=True)) == USUAL
 
 
 def test_what_is_not_where_it_usually_is_is_named(

@@ -65,20 +65,6 @@ def test_a_finished_study_answers_again_as_it_did(tmp_path: Path) -> None:
     assert not again.interrupted
 
 
-def test_every_world_that_counts_is_an_observation(tmp_path: Path) -> None:
-    launcher = FakeLauncher(step_ms=lambda s: 2.0 + 2.0 / threads_of(s), sigma=0.05)
-    answer = searched(tmp_path, launcher)
-    for row in answer.rows:
-        found = [each for each in answer.observations if each.trial == row.trial]
-        assert len(found) == row.samples
-        assert min(each.value for each in found) <= row.value <= max(each.value for each in found)
-        spread = answer.details[row.trial].step_ms
-        assert spread is not None
-        assert spread.p5 <= spread.p50 <= spread.p99
-    blocks = {(each.block, each.phase) for each in answer.observations}
-    assert len(blocks) == answer.blocks
-
-
 def test_an_interrupted_study_has_no_verdict_yet(tmp_path: Path) -> None:
     with pytest.raises(SearchInterrupted) as caught:
         searched(tmp_path, FakeLauncher(interrupt_after=9))
@@ -87,11 +73,6 @@ def test_an_interrupted_study_has_no_verdict_yet(tmp_path: Path) -> None:
     assert again.best is None
     assert again.verdict is None
     assert written_out(again) == written_out(caught.value.result.answer)
-
-
-def test_a_study_that_is_not_there_is_refused(made: Path) -> None:
-    with pytest.raises(UsageError, match="there is no study udff in sqlite:///"):
-        stored(made, "udff")
 
 
 def test_a_config_that_fails_late_stands_below_the_measured_with_its_numbers(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tuner.errors import UsageError
-from tuner.study.storage.address import StudyAddress, StudyPlace, without_secrets
+from tuner.study.storage.address import StudyAddress, without_secrets
 
 
 def opened_by_several(url: str) -> list[str]:
@@ -66,19 +66,6 @@ def test_another_database_than_sqlite_and_postgresql_is_refused(kind: str) -> No
             f"cannot open the storage {kind}://me:***@host/db: its URL must be one of SQLite, such "
             "as sqlite:///study.db, or of PostgreSQL, such as postgresql://user@host/database"
         )
-
-
-def test_a_name_decides_the_folder_and_the_database() -> None:
-    address, folder = StudyPlace.named("night")
-    assert folder.root == Path("studies/night")
-    assert address.sqlite_file == folder.database.resolve()
-    assert (address.name, address.in_own_folder) == ("night", True)
-
-
-def test_a_study_may_be_elsewhere() -> None:
-    address, folder = StudyPlace.named("night", storage="sqlite:///x.db", out=Path("here"))
-    assert folder.root == Path("here")
-    assert (address.sqlite_file, address.in_own_folder) == (Path("x.db"), False)
 
 
 def test_a_missing_driver_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:

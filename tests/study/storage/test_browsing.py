@@ -20,7 +20,6 @@ import tuner
 from tests.cheap_studies import cheaply
 from tests.fakes import FakeLauncher, threads_of
 from tuner.api import SearchInterrupted
-from tuner.errors import UsageError
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.artifacts import SeveralFolders
 from tuner.study.storage.browsing import Site, copies_site, copy_study, study_site
@@ -114,20 +113,6 @@ def test_a_study_is_served_from_its_own_storage(changeable: StudyPlace) -> None:
     note = json.dumps({"version": detail["note"]["version"] + 1, "body": "seen"}).encode()
     assert ask(site, "/api/studies/1/note", "PUT", note).status == HTTPStatus.NO_CONTENT
     assert ask(study_site(changeable), "/api/studies/1").json()["note"]["body"] == "seen"
-
-
-def test_a_running_study_is_followed(tmp_path: Path) -> None:
-    place = search(tmp_path / "one", interrupt_after=6)
-    site = study_site(place)
-    trial = ask(site, "/api/studies/1").json()["trials"][0]
-    assert trial["state"] == "Running"
-    search(tmp_path / "one", resume=True)
-    assert "Interrupted" not in ask(site, "/api/studies/1").json()["note"]["body"]
-
-
-def test_a_study_that_is_not_there_is_refused(made: Path) -> None:
-    with pytest.raises(UsageError, match="there is no study two in sqlite:///"):
-        study_site(place_of(made / "one", "two"))
 
 
 def test_a_copy_shows_what_the_study_shows(one: StudyPlace, two: StudyPlace) -> None:

@@ -88,20 +88,6 @@ def test_a_folder_that_is_being_searched_is_refused_before_anything_runs(
     assert contents(study) == before
 
 
-def test_a_new_folder_that_is_being_searched_is_refused_before_anything_runs(
-    tmp_path: Path,
-) -> None:
-    with searching(tmp_path / "study"):
-        assert "another search is running in" in refusal(tmp_path / "study")
-
-
-def test_the_file_of_the_lock_stays(study: Path) -> None:
-    lock = study / "search.lock"
-    before = lock.stat().st_ino
-    search(study, overwrite=True)
-    assert lock.stat().st_ino == before
-
-
 @pytest.mark.parametrize("how", [{}, {"overwrite": True}])
 def test_a_folder_of_other_files_is_refused(tmp_path: Path, how: dict[str, Any]) -> None:
     for name in FOREIGN:
@@ -115,10 +101,6 @@ def test_a_folder_of_other_files_is_refused(tmp_path: Path, how: dict[str, Any])
     assert contents(tmp_path) == before
 
 
-def test_an_empty_folder_is_fine(tmp_path: Path) -> None:
-    assert search(tmp_path).worlds > 0
-
-
 @pytest.mark.parametrize("how", [{"overwrite": True}, {"resume": True}])
 def test_files_that_no_study_made_outlive_it(study: Path, how: dict[str, Any]) -> None:
     mine = [study / name for name in FOREIGN if name not in ("report.html", "trials.csv")]
@@ -127,15 +109,6 @@ def test_files_that_no_study_made_outlive_it(study: Path, how: dict[str, Any]) -
         path.write_text("mine")
     search(study, **how)
     assert [path.read_text() for path in mine] == ["mine"] * len(mine)
-
-
-def test_overwriting_removes_what_the_earlier_study_made(tmp_path: Path) -> None:
-    search(tmp_path, FakeLauncher())
-    earlier = {path.name for path in (tmp_path / "traces").iterdir()}
-    assert earlier == {"num_worker_threads=16.json", "num_worker_threads=2.json"}
-    search(tmp_path, overwrite=True, space={"num_worker_threads": [4]})
-    later = {path.name for path in (tmp_path / "traces").iterdir()}
-    assert later == {"num_worker_threads=16.json", "num_worker_threads=4.json"}
 
 
 def test_every_file_of_a_study_is_in_its_manifest(tmp_path: Path) -> None:
@@ -287,10 +260,3 @@ def test_of_two_commands_started_together_one_has_the_study(tmp_path: Path) -> N
         assert re.match(rf"refused 0 \d+ {re.escape(where)}", refused)
         assert f": process {winner} on " in refused
         assert refused.endswith("another --study: both run then, and disturb each other's times")
-
-
-def test_an_interrupted_study_is_not_taken_for_a_finished_one(tmp_path: Path) -> None:
-    with pytest.raises(SearchInterrupted):
-        search(tmp_path, FakeLauncher(interrupt_after=6), max_blocks=6)
-    assert "--resume continues it" in refusal(tmp_path, max_blocks=6)
-    assert search(tmp_path, resume=True, max_blocks=6).blocks == 4

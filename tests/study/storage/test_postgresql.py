@@ -1,6 +1,5 @@
 """A study in a real PostgreSQL server, at the URL that the documents give."""
 
-import json
 import re
 import subprocess
 import sys
@@ -21,7 +20,7 @@ from tuner import dashboard, export, report
 from tuner.api import SearchInterrupted
 from tuner.errors import UsageError
 from tuner.present.study_result import StudyResult
-from tuner.study.finding import find_study, place_of
+from tuner.study.finding import place_of
 from tuner.study.storage.address import StudyAddress
 from tuner.study.storage.browsing import study_site
 from tuner.study.storage.study_lock import study_lock
@@ -62,19 +61,6 @@ def searched(url: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     with cheaply():
         search(url, folder)
     return folder
-
-
-def test_the_documented_url_works_and_the_study_is_read_from_it(url: str, searched: Path) -> None:
-    assert url.startswith("postgresql://")
-    assert not (searched / "study.db").exists()
-    answer = find_study("udf", storage=url, out=searched)
-    assert (answer.blocks, answer.interrupted) == (4, False)
-    engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool)
-    with engine.connect() as connection:
-        found = connection.execute(sqlalchemy.text("SELECT study_name FROM studies")).scalars()
-        assert "udf" in found.all()
-    found = json.loads((searched / "recommended.json").read_text())
-    assert found["study"] == "udf"
 
 
 def test_an_interrupted_study_is_resumed(url: str, tmp_path: Path) -> None:

@@ -117,12 +117,6 @@ def made_in_part(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def finished(made: Path, tmp_path: Path) -> Path:
-    """A copy of the finished study."""
-    return Path(shutil.copytree(made, tmp_path / "finished"))
-
-
-@pytest.fixture
 def stopped(made_in_part: Path, tmp_path: Path) -> Path:
     """A copy of the interrupted study."""
     return Path(shutil.copytree(made_in_part, tmp_path / "stopped"))
@@ -277,13 +271,6 @@ def test_a_trace_that_is_gone_is_no_reason_to_fail(stopped: Path) -> None:
         path.unlink()
     after = search(stopped, Telling(step_ms=eight_over_threads), resume=True)
     assert set(after.artifacts()) == {"trials.csv", "recommended.json"}
-
-
-def test_a_new_search_starts_without_the_artifacts_of_the_old(finished: Path) -> None:
-    old = Left(finished).stored()
-    new = search(finished, Telling(step_ms=eight_over_threads), overwrite=True).stored()
-    assert new.isdisjoint(old)
-    assert len(new) == len(old)
 
 
 class Heard(Silent):

@@ -163,20 +163,6 @@ def test_a_database_that_stays_locked_ends_the_search(tmp_path: Path) -> None:
     assert nothing_unsaved(out)
 
 
-def test_a_full_disk_is_waited_for(disk: Path) -> None:
-    def block() -> None:
-        filling = fill(disk)
-        threading.Timer(1.0, filling.unlink).start()
-
-    hearing, launcher = Hearing(), Losing(happens=block)
-    assert search(disk / "one", launcher, observer=hearing).blocks == 4
-    away, _ = hearing.of_the_storage
-    assert "does not answer (database or disk is full): waiting for it" in away
-    assert away.endswith(f"the last of it in {disk}/one/unsaved.jsonl")
-    assert len(records_of(disk / "one")) == launcher.worlds
-    assert nothing_unsaved(disk / "one")
-
-
 @pytest.mark.usefixtures("short_waits")
 def test_a_disk_that_stays_full_ends_the_search_and_loses_nothing(disk: Path) -> None:
     out, launcher = disk / "one", Losing(happens=lambda: fill(disk))
