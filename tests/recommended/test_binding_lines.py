@@ -1,7 +1,6 @@
 """The lines that bind a rank, beside what the tool does; the machines are folders of files."""
 
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -156,15 +155,6 @@ def test_a_rank_that_a_bound_rank_starts_has_a_share_of_its_own(tool: int) -> No
     inner = f"{binds[1]}{AFFINITIES}\n"
     outer = f"{binds[0]}import subprocess, sys\nsubprocess.run([sys.executable, '-c', {inner!r}])"
     assert printed_by(sys.executable, "-c", outer) == [f"{[share_of_rank(1, 2)]}"]
-
-
-@needs_two_cpus
-@pytest.mark.skipif(shutil.which("taskset") is None, reason="taskset is not installed")
-def test_taskset_binds_to_the_same_logical_cpus() -> None:
-    for rank in range(2):
-        share = share_of_rank(rank, 2)
-        command = ["taskset", "-c", named(share), sys.executable, "-c", f"import os\n{AFFINITIES}"]
-        assert printed_by(*command) == [f"{[share]}"]
 
 
 def printed_by(*command: str) -> list[str]:

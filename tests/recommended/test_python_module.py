@@ -1,6 +1,5 @@
 """The Python export stands alone."""
 
-import math
 import runpy
 import shutil
 import subprocess
@@ -12,7 +11,6 @@ import pytest
 
 from tests.plan.specs import threads, workload_spec
 from tests.recommended.documents import AGENT, BY_ROLE, OF_EVERY_KNOB, recommendation
-from tuner.decide.statistics import Interval
 from tuner.plan.config import Config
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.recommended.model import Recommendation
@@ -74,18 +72,6 @@ def test_the_module_is_as_ruff_would_write_it(each: Recommendation, check: tuple
         text=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_a_speedup_that_spans_too_much_is_no_number() -> None:
-    for high in (9.0, math.inf):
-        each = recommendation(threads(4), speedup=Interval(4.0, 2.0, high))
-        assert "# speed-up: too uncertain to say\n" in as_python(each, "A sentence.")
-
-
-def test_the_private_arguments_are_named_as_torch_has_them() -> None:
-    text = as_python(recommendation(BY_ROLE, AGENT), "")
-    assert '_transports=["uv", "shm"]' in text
-    assert '_channels=["basic", "cma"]' in text
 
 
 def test_without_a_rank_it_says_how_to_run_it(

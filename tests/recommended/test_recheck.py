@@ -8,7 +8,7 @@ import pytest
 
 from tests.fake_program import COMMAND, FakeProgramLauncher
 from tests.plan.specs import for_all, threads, workload_spec
-from tests.present.results import FASTER, study_plan, study_result
+from tests.present.results import FASTER, study_result
 from tests.recommended.documents import AGENT, BY_ROLE, OF_EVERY_KNOB, recommendation
 from tuner import search
 from tuner.plan.config import Config
@@ -104,21 +104,6 @@ def test_a_workload_reads_its_options_back(monkeypatch: pytest.MonkeyPatch) -> N
         assert launcher.describe(draft.workload, draft.options) == spec
 
 
-def test_the_command_measures_in_the_same_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    keys: dict[str, Any] = {
-        "min_time": "1s",
-        "epsilon": "1%",
-        "confidence": "90%",
-        "deadline": "77s",
-        "require": ["peak_rss_mb<=2000"],
-    }
-    plan = study_plan(None, **keys)
-    again = planned(recommendation_of(study_result(plan)), plan.subject, monkeypatch)
-    assert again.measuring == plan.measuring
-    usual = recommendation_of(study_result(study_plan()))
-    assert "--min-time" not in recheck_command(usual)
-
-
 @pytest.mark.parametrize(
     "keys",
     [
@@ -128,7 +113,14 @@ def test_the_command_measures_in_the_same_way(monkeypatch: pytest.MonkeyPatch) -
             "space": {"caller.num_worker_threads": "1,2", "transports": "uv,shm+uv"},
         },
         {"workload": "udf", "objective": "step_p99_ms", "epsilon": "1%", "seed": 7, "name": "mine"},
-        {"workload": "udf", "max_blocks": 4, "min_time": "1s", "deadline": "77s"},
+        {
+            "workload": "udf",
+            "max_blocks": 4,
+            "min_time": "1s",
+            "deadline": "77s",
+            "epsilon": "1%",
+            "confidence": "90%",
+        },
         {"workload": "udf", "objective": "step_ms,cpu_ms_per_step", "sampler": "gp"},
         {"workload": "udf", "require": ["peak_rss_mb<=2000", "step_p99_ms<=50"]},
         {"program": COMMAND, "expect": "total: 8", "roles": {"observer": "observer.*"}},
@@ -150,6 +142,7 @@ def test_the_command_of_a_search_asks_for_the_same(
         assert again.finish(spec) == plan
         assert again.out == Path("its folder")
         rechecked = asked_for(recheck_command(recommendation_of(study_result(plan))), monkeypatch)
-        assert rechecked.measuring.deadline_s == plan.measuring.deadline_s
+        for name in ("min_time_s", "deadline_s", "epsilon", "confidence", "require"):
+            assert getattr(rechecked.measuring, name) == getattr(plan.measuring, name)
         # A study that is resumed is known by its plan alone.
         assert draft_plan(plan.keys()).finish(spec) == plan

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes import UDF
+from tests.fakes import UDF, FakeLauncher
 from tests.plan.specs import threads
 from tests.present.results import ENVIRONMENT
+from tuner.api import load_study, tune
 from tuner.decide.interim_analysis import InterimAnalysis
 from tuner.decide.rules import VerdictKind
 from tuner.plan.draft import draft_plan
@@ -20,11 +21,14 @@ from tuner.present.notes import study_note
 from tuner.present.sentences import choice_sentence
 from tuner.present.tables import trial_lines
 from tuner.recommended.building import recommendation_of
-from tuner.study.answer import StudyAnswer, study_answer
+from tuner.study.answer import MachineUse, StudyAnswer, study_answer
 from tuner.study.conclusion import Conclusion, conclude
+from tuner.study.evidence import gain_of
 from tuner.study.folder import StudyFolder
 from tuner.study.log import BASELINE, StudyLog
+from tuner.study.metrics import metrics_of
 from tuner.study.records import CALIBRATION_BLOCK, Phase, Record
+from tuner.world.environment import MachineState
 from tuner.world.measurement import Failure, Measurement, Outcome, RankUsage
 
 THREADS = [1, 2, 4, 8]
@@ -165,19 +169,6 @@ def test_a_baseline_that_ran_is_compared_whatever_fails(
     assert [cause.worlds for cause in answer.causes] == [{BASELINE: 1}]
 
 
-def test_who_would_be_ahead_but_fails_too_often_is_said_so(plan: StudyPlan) -> None:
-    log = log_of(plan, *CALIBRATED)
-    blocks(log, "race", 0, {BASELINE: 1.0, 1: 0.4, 2: 0.5, 3: 2.0}, [1.0] * 8)
-    log.add(world("race", 1, 8, failed()))
-    log.unreliable = (1,)
-    log.looks = (InterimAnalysis(8, 0.04, 60.0, 60.0),)
-    answer = answer_of(log)
-    assert (answer.verdict, answer.best_trial) == ("better", 2)
-    assert [(each.trial, each.reason) for each in answer.passed_over] == [(1, "unreliable")]
-    assert choice_sentence(answer) == ("num_worker_threads=2 would be ahead, but fails too often.")
-    assert [each["unreliable"] for each in answer.to_json()["trials"]].count(True) == 1
-
-
 def test_who_is_not_shown_to_be_worse_than_the_best_is_not_told_apart(plan: StudyPlan) -> None:
     log = log_of(plan, *CALIBRATED)
     # Trial 1 is as good as trial 2, and trial 3 is 10 % behind.
@@ -202,8 +193,12 @@ def reasons(answer: StudyAnswer) -> dict[int, tuple[str, str | None]]:
 
 def recommended(log: StudyLog, best: int, kind: VerdictKind = "better") -> StudyAnswer:
     """The answer of a log that recommends this trial, whatever its medians say."""
-    found = conclude(log)
-    return answer_of(log, replace(found, best_trial=best, verdict=kind, challenger_trial=best or 1))
+    gain = gain_of(log, best)
+    found = replace(
+        conclude(log), best_trial=best, verdict=kind, challenger_trial=best or 1,
+        challenger_speedup=None if gain is None else gain.exp(),
+    )  # fmt: skip
+    return answer_of(log, found)
 
 
 def test_what_stands_above_the_best_and_why_it_is_not_recommended(plan: StudyPlan) -> None:
@@ -214,6 +209,7 @@ def test_what_stands_above_the_best_and_why_it_is_not_recommended(plan: StudyPla
     assert reasons(recommended(log, 1)) == {2: ("not-told-apart", "fewer-threads")}
     assert reasons(recommended(log, 2)) == {}
     # Every place tells the same best, whatever the medians say.
+    log.looks = (InterimAnalysis(9, 0.04, 60.0, 60.0),)
     answer = recommended(log, 1)
     assert min(answer.rows, key=lambda row: row.value).trial != 1
     assert [line.row.trial for line in trial_lines(answer) if line.is_best] == [1]
@@ -248,3 +244,46 @@ def test_few_blocks_a_small_gain_and_a_limit_are_reasons(plan: StudyPlan) -> Non
     assert answer.to_json()["passed_over"][0] == {
         "config": {"*": {"num_worker_threads": 4}}, "reason": "limit", "preference": None
     }  # fmt: skip
+
+
+def beside(others_cpus: float | None, **known: float) -> Measurement:
+    state = {"stolen_cpus": 0.0, **known}
+    machine = MachineState(seconds=1.0, cpus=2, others_cpus=others_cpus, **state)
+    return took(0.1).model_copy(update={"machine": machine})
+
+
+def use_of(*worlds: Measurement) -> MachineUse:
+    found = MachineUse.of(worlds)
+    assert found is not None
+    return found
+
+
+def test_a_tenth_of_the_worlds_makes_a_busy_machine() -> None:
+    quiet = [beside(0.0)] * 9
+    assert not use_of(*quiet, beside(1.0)).is_busy
+    assert use_of(*quiet, beside(1.0), beside(1.0)).is_busy
+
+
+def test_what_is_not_known_does_not_count() -> None:
+    assert MachineUse.of([took(0.1), beside(None)]) is None
+    use = use_of(took(0.1), beside(None), beside(1.0, mhz=2000.0), beside(0.5))
+    assert (use.worlds, use.disturbed_worlds, use.others_cpus, use.mhz) == (2, 2, 0.75, 2000.0)
+    assert (use.load, use.pressure_some) == (None, None)
+
+
+def test_the_metrics_of_a_trial_tell_it() -> None:
+    found = metrics_of([beside(0.0), beside(1.0), beside(0.5)], None)
+    assert (found["others_cpus"], found["disturbed_worlds"]) == (0.5, 2)
+    assert "others_cpus" not in metrics_of([took(0.1), beside(None)], None)
+
+
+def test_it_survives_in_the_study(tmp_path: Path) -> None:
+    launcher = FakeLauncher(others_cpus=lambda number: 0.5 * (number % 2))
+    result = tune(
+        "udf", launcher=launcher, clock=launcher.clock, out=tmp_path, budget="30s",
+        space={"num_worker_threads": [1, 2]},
+    )  # fmt: skip
+    machine = result.answer.machine
+    assert machine is not None
+    assert machine.is_busy
+    assert load_study(tmp_path).answer.machine == machine

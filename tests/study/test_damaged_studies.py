@@ -111,14 +111,6 @@ def test_a_manifest_that_is_no_file_is_refused(study: Path) -> None:
         search(study, overwrite=True)
 
 
-def test_a_file_that_has_the_name_of_a_database_is_not_removed(tmp_path: Path) -> None:
-    """No manifest says that a study wrote it."""
-    scribble(tmp_path)
-    with pytest.raises(UsageError, match=r"holds files that no study wrote \(study.db\)"):
-        search(tmp_path, overwrite=True)
-    assert (tmp_path / "study.db").read_bytes().startswith(b"scribble")
-
-
 def test_a_damaged_storage_of_several_studies_is_not_removed(tmp_path: Path) -> None:
     storage = f"sqlite:///{tmp_path}/study.db"
     scribble(tmp_path)

@@ -7,7 +7,6 @@ import pytest
 from tests.present.results import ENVIRONMENT, study_plan
 from tuner.errors import UsageError
 from tuner.study.finding import find_study
-from tuner.study.folder import studies_in
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import create_study
 
@@ -43,13 +42,6 @@ def test_by_its_folder(reference: str) -> None:
     made(Path("some/where"), "other")
     assert find_study(reference).study == "other"
     assert find_study(str(Path(reference).absolute())).study == "other"
-
-
-def test_a_name_stands_for_the_folder_in_studies_first() -> None:
-    made(Path("udf"), "here")
-    assert find_study("udf").study == "here"
-    made(Path("studies/udf"), "there")
-    assert find_study("udf").study == "there"
 
 
 def test_by_its_name_in_a_folder() -> None:
@@ -95,17 +87,3 @@ def test_one_that_is_not_there() -> None:
     made(Path("studies/light"))
     assert refusal("udff") == f"there is no study 'udff'; did you mean udf?{ending}"
     assert refusal("") == f"there is no study ''; known: light, udf{ending}"
-
-
-def test_a_database_that_is_none() -> None:
-    Path("studies/udf").mkdir(parents=True)
-    Path("studies/udf/study.db").write_text("This is no database, though it may look like one.")
-    assert "cannot open the storage sqlite:///" in refusal("udf")
-
-
-def test_the_studies_of_a_folder() -> None:
-    assert studies_in(Path("studies")) == []
-    made(Path("studies/udf"))
-    made(Path("studies/light"))
-    Path("studies/empty").mkdir()
-    assert studies_in(Path("studies")) == [Path("studies/light"), Path("studies/udf")]

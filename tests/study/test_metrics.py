@@ -5,18 +5,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import optuna
 import pandas as pd
 import pytest
 
-from tests.fakes import FakeLauncher
 from tests.present.results import METRICS as VALUES
 from tests.present.results import ROWS, study_plan, study_result
 from tests.present.screen import Screen
-from tuner.api import tune
 from tuner.present.notes import study_note, trial_notes
 from tuner.present.report.study_report import report_html
-from tuner.present.tables import trials_table, why_facts, write_trials_csv
+from tuner.present.tables import trials_table, write_trials_csv
 from tuner.study.metrics import METRICS, Metric, metric_cells, metrics_of
 from tuner.world.measurement import Measurement, RankUsage
 
@@ -28,8 +25,6 @@ SWITCHES = Metric(
     combine=max,
     table_heading="context\nswitches",
 )
-UNTABLED = replace(SWITCHES, name="elsewhere", label="told elsewhere", table_heading=None)
-TRACED = replace(SWITCHES, name="seen", label="seen in the trace", traced=True)
 
 
 def world(*step_s: float, cpu_s: float = 1.0, rss_mb: float = 100.0) -> Measurement:
@@ -66,39 +61,6 @@ def test_a_new_entry_is_told_everywhere(declare: Callable[[Metric], None], tmp_p
     screen.console.print(trials_table(answer))
     assert "switches" in screen.text
     assert "1234" in screen.text
-
-
-def test_an_entry_without_a_heading_is_not_in_the_tables(declare: Callable[[Metric], None]) -> None:
-    declare(UNTABLED)
-    row = replace(ROWS[0], metrics={**VALUES, "elsewhere": 1234.5})
-    answer = study_result(study_plan(), rows=(row, *ROWS[1:]))
-    assert answer.trials["elsewhere"][0] == 1234.5
-    assert "| told elsewhere (1) | 1234 |" in trial_notes(answer)[1]
-    assert "elsewhere" not in study_note(answer)
-    assert "elsewhere" not in report_html(answer, [])
-
-
-def test_a_traced_entry_stands_under_why(declare: Callable[[Metric], None]) -> None:
-    declare(TRACED)
-    row = replace(ROWS[0], metrics={**VALUES, "seen": 1234.5})
-    _, facts = why_facts(study_result(study_plan(), rows=(row, *ROWS[1:])))
-    assert ("seen in the trace (1)", "", "1234") in facts
-
-
-def test_a_search_measures_it_and_optuna_shows_it(
-    declare: Callable[[Metric], None], tmp_path: Path
-) -> None:
-    declare(SWITCHES)
-    launcher = FakeLauncher()
-    result = tune(
-        "udf", launcher=launcher, clock=launcher.clock, out=str(tmp_path), budget="30s",
-        space={"num_worker_threads": [1, 2]},
-    )  # fmt: skip
-    study = optuna.load_study(study_name="udf", storage=f"sqlite:///{tmp_path}/study.db")
-    for row in result.rows:
-        value = row.metrics["switches_per_step"]
-        assert value > 0
-        assert study.trials[row.trial].user_attrs["switches_per_step"] == value
 
 
 def test_worlds_are_averaged_but_memory_is_the_most() -> None:

@@ -12,7 +12,6 @@ from tests.cheap_studies import *  # noqa: F403 - fixtures, for the search of th
 from tests.fakes import FakeLauncher
 from tests.present.results import study_plan, study_result
 from tests.searching.tuning import tuning_in
-from tuner import search
 from tuner.errors import UsageError
 from tuner.plan.draft import PlanDraft
 from tuner.study.answer import StudyAnswer
@@ -48,22 +47,15 @@ def resumed(**changes: Any) -> PlanDraft:
 
 @pytest.mark.parametrize("named", [{"name": "udf"}, {"out": "studies/udf"}])
 def test_the_study_says_what_it_tunes(named: dict[str, str], studied: Path) -> None:
-    draft = resumed(**named, budget="5m", maximize=False, storage=None)
+    draft = resumed(**named, budget="5m", maximize=False, storage=None, options={"calls": 9})
     assert draft.problems == ()
     assert (draft.name, draft.workload) == ("udf", "udf")
-    assert draft.options["size"] == 7
+    assert (draft.options["size"], draft.options["calls"]) == (7, 9)
     assert draft.measuring.budget_s == 300
     assert draft.measuring.max_blocks == 3
     assert not draft.launching.isolation
     assert draft.out is not None
     assert draft.out.absolute() == studied
-
-
-def test_what_is_said_besides_is_laid_on_top() -> None:
-    draft = resumed(name="udf", options={"calls": 9}, max_blocks=20)
-    assert draft.options == {**resumed(name="udf").options, "calls": 9}
-    assert draft.options["size"] == 7
-    assert draft.measuring.max_blocks == 20
 
 
 def test_a_study_may_be_known_by_the_name_of_its_folder(tmp_path: Path) -> None:
@@ -114,13 +106,6 @@ def test_what_is_named_is_not_taken_from_a_study() -> None:
 def test_a_study_that_is_not_there_is_told(changes: dict[str, str], told: str) -> None:
     with pytest.raises(UsageError, match=told):
         resumed(**changes)
-
-
-def test_a_mistake_is_told_before_anything_is_set_up(capsys: pytest.CaptureFixture[str]) -> None:
-    assert search.main(["--resume", "--study", "udf", "--budget", "soon"]) == 2
-    told = capsys.readouterr().err
-    assert told.startswith("rpc-tuner: budget must be a duration such as 60s")
-    assert told.count("\n") == 1
 
 
 USUAL = "python -m tuner.search --resume --study udf"

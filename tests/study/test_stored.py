@@ -75,24 +75,6 @@ def test_an_interrupted_study_has_no_verdict_yet(tmp_path: Path) -> None:
     assert written_out(again) == written_out(caught.value.result.answer)
 
 
-def test_a_config_that_fails_late_stands_below_the_measured_with_its_numbers(
-    tmp_path: Path,
-) -> None:
-    launcher = FakeLauncher(
-        step_ms=lambda s: 2.0 if threads_of(s) >= 4 else 4.0,
-        sigma=0.1,
-        fails=lambda s, world: "crashed" if threads_of(s) == 4 and world > 3 else None,
-    )
-    rows = searched(tmp_path, launcher).rows
-    late = next(row for row in rows if row.label == "num_worker_threads=4")
-    assert late.outcome == "crashed"
-    assert late.unreliable
-    assert late.value == pytest.approx(2.0, rel=0.2)
-    assert late.samples > 0
-    assert not late.is_measured
-    assert rows.index(late) >= sum(row.is_measured for row in rows) > 0
-
-
 @pytest.mark.parametrize("name", ["we?ird #1", "50%20"])
 def test_a_folder_may_be_called_anything(tmp_path: Path, name: str) -> None:
     answer = searched(tmp_path / name, FakeLauncher())

@@ -13,7 +13,6 @@ from wsgiref.util import setup_testing_defaults
 
 import optuna
 import pytest
-from optuna.artifacts.exceptions import ArtifactNotFound
 from optuna.storages import InMemoryStorage
 
 import tuner
@@ -21,7 +20,6 @@ from tests.cheap_studies import cheaply
 from tests.fakes import FakeLauncher, threads_of
 from tuner.api import SearchInterrupted
 from tuner.study.storage.address import StudyPlace
-from tuner.study.storage.artifacts import SeveralFolders
 from tuner.study.storage.browsing import Site, copies_site, copy_study, study_site
 
 pytestmark = pytest.mark.publishes
@@ -189,16 +187,3 @@ def test_a_study_that_cannot_be_read_is_left_out_and_told(
     assert copies.problems == (
         "the study one has format 99; this version reads formats 4 and 5: upgrade rpc-tuner",
     )
-
-
-def test_artifacts_of_several_folders_can_only_be_read(tmp_path: Path) -> None:
-    store = SeveralFolders([tmp_path])
-    (tmp_path / "abc").write_text("content")
-    with store.open_reader("abc") as reader:
-        assert reader.read() == b"content"
-    with pytest.raises(ArtifactNotFound):
-        store.open_reader("abd")
-    with pytest.raises(PermissionError):
-        store.write("abd", io.BytesIO())
-    with pytest.raises(PermissionError):
-        store.remove("abc")

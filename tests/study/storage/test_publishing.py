@@ -265,14 +265,6 @@ def test_a_resumed_search_attaches_what_a_killed_one_could_not(stopped: Path) ->
     assert {each and each["filename"] for each in names} == {None, "num_worker_threads=1.json.gz"}
 
 
-def test_a_trace_that_is_gone_is_no_reason_to_fail(stopped: Path) -> None:
-    left = Left(stopped)
-    for path in [*left.folder.traces.iterdir(), *left.folder.artifacts.iterdir()]:
-        path.unlink()
-    after = search(stopped, Telling(step_ms=eight_over_threads), resume=True)
-    assert set(after.artifacts()) == {"trials.csv", "recommended.json"}
-
-
 class Heard(Silent):
     """An observer that keeps what it was told."""
 

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import optuna
 import pytest
 import sqlalchemy
 
@@ -56,26 +55,6 @@ def test_queries_find_what_optuna_finds(studied: tuple[StudyAddress, int]) -> No
         (each.trial_number, each.key): Record.model_validate_json(each.document)
         for each in records_of(address.storage, study_id, lambda stored: stored)
     } == records
-
-
-def test_a_storage_that_is_no_database_is_read_too(studied: tuple[StudyAddress, int]) -> None:
-    address, study_id = studied
-    memory = optuna.storages.InMemoryStorage()
-    optuna.copy_study(from_study_name="second", from_storage=address.storage, to_storage=memory)
-    there = memory.get_study_id_from_name("second")
-    for trial in address.storage.get_all_trials(study_id):
-        to_id = memory.get_trial_id_from_study_id_trial_number(there, trial.number)
-        assert memory.get_trial(to_id).system_attrs.keys() >= trial.system_attrs.keys()
-    ours, theirs = trials_of(memory, there), trials_of(address.storage, study_id)
-    assert [(each.number, each.state, each.user_attrs) for each in ours] == [
-        (each.number, each.state, each.user_attrs) for each in theirs
-    ]
-    assert sorted(values_of(memory, there).items())[0][1]
-    keys = [
-        sorted(records_of(*each, lambda stored: stored.key))
-        for each in ((memory, there), (address.storage, study_id))
-    ]
-    assert keys[0] == keys[1]
 
 
 def test_a_damaged_world_is_named(studied: tuple[StudyAddress, int], tmp_path: Path) -> None:
