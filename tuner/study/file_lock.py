@@ -12,8 +12,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Self
 
-import psutil
-
 from tuner.errors import UsageError
 from tuner.files import OWNERS, make_folder
 
@@ -54,7 +52,7 @@ def holder_of(path: Path) -> Holder | None:
         return None
     if holder is None or holder.host != socket.gethostname():
         return None
-    return holder if psutil.pid_exists(holder.pid) else None
+    return holder if Path(f"/proc/{holder.pid}").exists() else None
 
 
 def local_time(moment: datetime) -> str:
