@@ -16,8 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import optuna
 import pytest
 import sqlalchemy
+from optuna.storages import InMemoryStorage
+from optuna.trial import TrialState
 
 import tuner
 from tests.cheap_studies import *  # noqa: F403 - fixtures, for every test of this file
@@ -26,11 +29,13 @@ from tests.study.storage.server import PASSWORD, Server, postgresql_server
 from tuner.errors import StorageLostError, StudyTakenError, UsageError
 from tuner.present.study_result import StudyResult
 from tuner.searching.progress_reports import Silent
+from tuner.study.folder import StudyFolder
 from tuner.study.records import Record
 from tuner.study.storage import retry
 from tuner.study.storage.address import StudyAddress, StudyPlace
 from tuner.study.storage.opening import load_study
 from tuner.study.storage.study_lock import study_lock
+from tuner.study.write_ahead_log import WriteAheadLog
 from tuner.world.launcher import WorldOrder
 from tuner.world.measurement import Failure, Measurement
 
@@ -198,6 +203,35 @@ def test_a_folder_that_cannot_be_written_takes_the_last_world_with_it_and_says_s
     assert search(out, later, resume=True).blocks == 4
     assert len(records_of(out)) == launcher.worlds - 1 + later.worlds
     assert nothing_unsaved(out)
+
+
+def test_a_write_whose_answer_was_lost_is_done_once(tmp_path: Path) -> None:
+    lost: set[str] = set()
+
+    class Forgetful(InMemoryStorage):
+        def _answer(self, name: str, *given: Any) -> Any:
+            found = getattr(super(), name)(*given)
+            if name not in lost:
+                lost.add(name)
+                raise sqlalchemy.exc.OperationalError(name, None, Exception("gone"))
+            return found
+
+        def create_new_study(self, directions: Any, study_name: str | None = None) -> Any:
+            return self._answer("create_new_study", directions, study_name)
+
+        def create_new_trial(self, study_id: int, template_trial: Any = None) -> Any:
+            return self._answer("create_new_trial", study_id, template_trial)
+
+        def set_trial_state_values(self, trial_id: int, state: Any, values: Any = None) -> Any:
+            return self._answer("set_trial_state_values", trial_id, state, values)
+
+    waiting = retry.Retry("shared.db", WriteAheadLog(StudyFolder(tmp_path), "udf"), print)
+    again = retry.retried(Forgetful(), waiting, lambda error: error)
+    study = optuna.create_study(storage=again, study_name="udf")
+    study.add_trial(optuna.create_trial(state=TrialState.RUNNING))
+    study.tell(0, 1.0)
+    assert lost == {"create_new_study", "create_new_trial", "set_trial_state_values"}
+    assert [(each.state.name, each.value) for each in study.trials] == [("COMPLETE", 1.0)]
 
 
 def seal(folder: Path) -> None:

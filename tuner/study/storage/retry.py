@@ -5,7 +5,7 @@ import json
 import operator
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import optuna
@@ -13,7 +13,6 @@ import sqlalchemy
 import sqlalchemy.exc
 from optuna.exceptions import DuplicatedStudyError, UpdateFinishedTrialError
 from optuna.storages import BaseStorage
-from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from tuner.errors import StorageLostError, StudyTakenError
@@ -162,8 +161,8 @@ class Retry:
         raise self._end from error
 
 
-class _RetriedWrites(BaseStorage):
-    """Passes on what is not the same when it is done a second time: it makes something, or ends it.
+class _Retried(BaseStorage):
+    """A storage that is asked again where it does not answer.
 
     It has no heartbeat, so that no trial is stale to other programs: one is RUNNING as long as its
     study, over all sessions.
@@ -186,63 +185,59 @@ class _RetriedWrites(BaseStorage):
         except LookupError as error:  # there is a state of no name
             raise self._refusing(error) from error
 
-    def create_new_study(
-        self, directions: Sequence[StudyDirection], study_name: str | None = None
-    ) -> int:
-        """See Optuna."""
-        make = functools.partial(self._storage.create_new_study, directions, study_name)
 
-        def again() -> int:
-            try:
-                return make()
-            except DuplicatedStudyError:
-                assert study_name is not None
-                return self._storage.get_study_id_from_name(study_name)
-
-        return self._run(make, again, writes=True)
-
-    def create_new_trial(self, study_id: int, template_trial: FrozenTrial | None = None) -> int:
-        """See Optuna."""
-        make = functools.partial(self._storage.create_new_trial, study_id, template_trial)
-
-        def again() -> int:
-            trials = self._storage.get_all_trials(study_id, deepcopy=False)
-            if template_trial is not None and trials and _is_made(trials[-1], template_trial):
-                return trials[-1]._trial_id
-            return make()
-
-        return self._run(make, again, writes=True)
-
-    def set_trial_state_values(
-        self, trial_id: int, state: TrialState, values: Sequence[float] | None = None
-    ) -> bool:
-        """See Optuna."""
-        end = functools.partial(self._storage.set_trial_state_values, trial_id, state, values)
-
-        def again() -> bool:
-            try:
-                return end()
-            except UpdateFinishedTrialError:
-                if self._storage.get_trial(trial_id).state != state:
-                    raise
-                return True
-
-        return self._run(end, again, writes=True)
+# Named as in Optuna, which calls them by keyword, too.
+def _study_again(
+    storage: BaseStorage, make: Callable[[], int], directions: object, study_name: str
+) -> int:
+    try:
+        return make()
+    except DuplicatedStudyError:
+        return storage.get_study_id_from_name(study_name)
 
 
-def _is_made(last: FrozenTrial, wanted: FrozenTrial) -> bool:
-    """Whether the last trial of a study is the one that was to be made."""
+def _trial_again(
+    storage: BaseStorage, make: Callable[[], int], study_id: int, template_trial: FrozenTrial
+) -> int:
     facts = operator.attrgetter("datetime_start", "params", "user_attrs")
-    return bool(facts(last) == facts(wanted))
+    trials = storage.get_all_trials(study_id, deepcopy=False)
+    is_made = trials and facts(trials[-1]) == facts(template_trial)
+    return trials[-1]._trial_id if is_made else make()
+
+
+def _end_again(
+    storage: BaseStorage,
+    end: Callable[[], bool],
+    trial_id: int,
+    state: TrialState,
+    values: object = None,
+) -> bool:
+    try:
+        return end()
+    except UpdateFinishedTrialError:
+        if storage.get_trial(trial_id).state != state:
+            raise
+        return True
+
+
+_AGAIN: dict[str, Callable[..., Any]] = {
+    "create_new_study": _study_again,
+    "create_new_trial": _trial_again,
+    "set_trial_state_values": _end_again,
+}
+"""Instead of the same again, where a write whose answer was lost may have been carried out, and
+makes something, or ends it: to set a value twice is to set it once."""
 
 
 def _passed_on(name: str) -> Callable[..., Any]:
-    writes = name.startswith(("set_", "delete_"))
+    writes = name.startswith(("create_", "set_", "delete_"))
 
-    def method(self: _RetriedWrites, *given: Any, **keys: Any) -> Any:
-        do = functools.partial(getattr(self._storage, name), *given, **keys)
+    def method(self: _Retried, *given: Any, **keys: Any) -> Any:
+        do = again = functools.partial(getattr(self._storage, name), *given, **keys)
+        if name in _AGAIN:
+            again = functools.partial(_AGAIN[name], self._storage, do, *given, **keys)
         try:
-            return self._run(do, writes=writes)
+            return self._run(do, again, writes=writes)
         except _DAMAGE as error:
             # A KeyError says that what was named is not there; all trials of a study have no name.
             if writes or (isinstance(error, KeyError) and name != "get_all_trials"):
@@ -253,12 +248,12 @@ def _passed_on(name: str) -> Callable[..., Any]:
     return method
 
 
-# Whatever else a storage can do, now and in later versions of Optuna.
-_OTHERS = {*dir(BaseStorage)} - {*vars(_RetriedWrites), "check_trial_is_updatable"}
-_RetriedStorage: type[_RetriedWrites] = type(
+# Whatever a storage can do, now and in later versions of Optuna.
+_NAMES = {name for name in dir(BaseStorage) if not name.startswith("_")}
+_RetriedStorage: type[_Retried] = type(
     "RetriedStorage",
-    (_RetriedWrites,),
-    {name: _passed_on(name) for name in _OTHERS if not name.startswith("_")},
+    (_Retried,),
+    {name: _passed_on(name) for name in _NAMES - {"check_trial_is_updatable"}},
 )
 
 
@@ -275,6 +270,6 @@ def engine_of(opened: BaseStorage) -> sqlalchemy.Engine | None:
 
 def read_from(storage: BaseStorage, read: Callable[[BaseStorage], _T]) -> _T:
     """What a reader finds in a storage as Optuna opened it; it may be one of `retried`."""
-    if not isinstance(storage, _RetriedWrites):
+    if not isinstance(storage, _Retried):
         return read(storage)
     return storage._run(lambda: read(storage._storage))
