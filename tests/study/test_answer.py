@@ -10,6 +10,7 @@ import pytest
 from tests.fakes import UDF, FakeLauncher
 from tests.plan.specs import threads
 from tests.present.results import ENVIRONMENT
+from tests.study.test_log import failed, log_of, took, world
 from tuner.api import load_study, tune
 from tuner.decide.interim_analysis import InterimAnalysis
 from tuner.decide.rules import VerdictKind
@@ -27,31 +28,14 @@ from tuner.study.evidence import gain_of
 from tuner.study.folder import StudyFolder
 from tuner.study.log import BASELINE, StudyLog
 from tuner.study.metrics import metrics_of
-from tuner.study.records import CALIBRATION_BLOCK, Phase, Record
+from tuner.study.records import CALIBRATION_BLOCK, Phase
 from tuner.world.environment import MachineState
-from tuner.world.measurement import Failure, Measurement, Outcome, RankUsage
+from tuner.world.measurement import Measurement
 
 THREADS = [1, 2, 4, 8]
 
 
-def took(step_s: float) -> Measurement:
-    usage = RankUsage(name="worker0", cpu_s=2.0, peak_rss_mb=100.0, threads=3)
-    return Measurement(step_s=(step_s,), wall_s=step_s, world_s=1.0, ranks=(usage,))
-
-
-def failed() -> Failure:
-    return Failure(failure="crashed", message="worker1 failed first", world_s=1.0)
-
-
-def world(phase: Phase, trial: int, block: int, outcome: Outcome) -> Record:
-    return Record(trial=trial, block=block, phase=phase, outcome=outcome)
-
-
 CALIBRATED = [world("calibration", trial, CALIBRATION_BLOCK, took(1.0)) for trial in range(4)]
-
-
-def log_of(plan: StudyPlan, *records: Record) -> StudyLog:
-    return StudyLog(plan, plan.candidates(), records)
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 import random
 
-import pytest
-
 from tests.fakes import UDF
 from tests.study.test_log import failed, log_of, took, world
 from tuner.decide.interim_analysis import InterimAnalysis
@@ -12,9 +10,13 @@ from tuner.study.log import StudyLog
 from tuner.study.records import CALIBRATION_BLOCK
 from tuner.world.measurement import Failure
 
-PLAN = draft_plan({"workload": "udf", "space": {"num_worker_threads": [1, 2, 4, 8, 32]}}).finish(
-    UDF
-)
+
+def plan_of(*threads: int) -> StudyPlan:
+    return draft_plan({"workload": "udf", "space": {"num_worker_threads": [*threads]}}).finish(UDF)
+
+
+PLAN = plan_of(1, 2)
+WIDE = plan_of(1, 2, 4, 8, 32)
 EXPLORED = [
     *(world("calibration", trial, CALIBRATION_BLOCK, took(1.0)) for trial in range(6)),
     *(world("exploration", trial, 0, took(1.0)) for trial in range(6)),
@@ -29,7 +31,7 @@ def test_an_exploration_is_no_part_of_a_claim() -> None:
         for block in range(1, 9)
         for trial in (0, 1, 2)
     ]
-    after, alone = log_of(PLAN, *EXPLORED, *race), log_of(PLAN, *EXPLORED[:3], *race)
+    after, alone = log_of(WIDE, *EXPLORED, *race), log_of(WIDE, *EXPLORED[:3], *race)
     for log in (after, alone):
         log.eliminated = dict.fromkeys((3, 4, 5), "behind")
         log.looks = (InterimAnalysis(8, 0.05, 1.0, 1.0),)
@@ -39,15 +41,9 @@ def test_an_exploration_is_no_part_of_a_claim() -> None:
     assert found == gain_of(alone, 1)
 
 
-@pytest.fixture
-def plan() -> StudyPlan:
-    draft = draft_plan({"workload": "udf", "space": {"num_worker_threads": [1, 2]}})
-    return draft.finish(UDF)
-
-
-def raced(plan: StudyPlan, often: int, blocks: int = 30) -> StudyLog:
+def raced(often: int, blocks: int = 30) -> StudyLog:
     """Trial 1 fails in its first so many blocks, trial 2 in none, the baseline in one."""
-    log = log_of(plan, *(world("calibration", t, CALIBRATION_BLOCK, took(1.0)) for t in range(3)))
+    log = log_of(PLAN, *(world("calibration", t, CALIBRATION_BLOCK, took(1.0)) for t in range(3)))
     for block in range(blocks):
         for trial in range(3):
             fails = (trial == 1 and block < often) or (trial == 0 and block == 3)
@@ -55,14 +51,14 @@ def raced(plan: StudyPlan, often: int, blocks: int = 30) -> StudyLog:
     return log
 
 
-def test_who_fails_much_more_often_than_the_others_is_found(plan: StudyPlan) -> None:
-    log = raced(plan, 12)
+def test_who_fails_much_more_often_than_the_others_is_found() -> None:
+    log = raced(12)
     assert [fails_more_often(log, trial) for trial in range(3)] == [False, True, False]
-    assert not fails_more_often(raced(plan, 2), 1)
+    assert not fails_more_often(raced(2), 1)
 
 
-def test_who_is_out_for_it_is_no_measure_for_the_others(plan: StudyPlan) -> None:
-    log = raced(plan, 30)
+def test_who_is_out_for_it_is_no_measure_for_the_others() -> None:
+    log = raced(30)
     for block in range(30, 100):
         log.add(world("race", 0, block, took(1.0)))
         log.add(world("race", 2, block, took(1.0) if block % 3 else failed()))
@@ -71,19 +67,19 @@ def test_who_is_out_for_it_is_no_measure_for_the_others(plan: StudyPlan) -> None
     assert fails_more_often(log, 2)
 
 
-def test_there_must_be_others_that_run(plan: StudyPlan) -> None:
-    log = log_of(plan, world("calibration", 0, CALIBRATION_BLOCK, took(1.0)))
+def test_there_must_be_others_that_run() -> None:
+    log = log_of(PLAN, world("calibration", 0, CALIBRATION_BLOCK, took(1.0)))
     for block in range(20):
         log.add(world("race", 0, block, failed()))
     assert not fails_more_often(log, 0)
 
 
-def test_causes_are_those_of_what_has_run_the_most_frequent_first(plan: StudyPlan) -> None:
-    log = raced(plan, 2)
+def test_causes_are_those_of_what_has_run_the_most_frequent_first() -> None:
+    log = raced(2)
     for block, message in enumerate(("no shard 7", "no shard 12", "no shard 7", "no shard 8")):
         failure = Failure(failure="wrong-answer", message=message, world_s=1.0)
         log.add(world("race", 2, 100 + block, failure))
-    never = log_of(plan, world("calibration", 2, CALIBRATION_BLOCK, failed()))
+    never = log_of(PLAN, world("calibration", 2, CALIBRATION_BLOCK, failed()))
     assert causes_of(never) == ()
     first, second = causes_of(log)
     assert (first.failure, first.message, first.worlds) == ("wrong-answer", "no shard 7", {2: 4})

@@ -8,9 +8,9 @@ import pytest
 
 from tests.cheap_studies import cheaply
 from tests.fakes import FakeLauncher, threads_of
+from tests.searching.tuning import Listening
 from tuner.api import SearchInterrupted, tune
 from tuner.errors import UsageError
-from tuner.searching.progress_reports import Silent
 from tuner.study.answer import StudyAnswer
 from tuner.study.finding import find_study
 from tuner.study.folder import StudyFolder
@@ -100,16 +100,6 @@ def test_a_finished_study_keeps_the_budget_that_it_had(copied: Path) -> None:
     assert stored(copied).plan.measuring.budget_s == 30
 
 
-class Heard(Silent):
-    """An observer that remembers what it was told."""
-
-    def __init__(self) -> None:
-        self.messages: list[str] = []
-
-    def on_event(self, message: str) -> None:
-        self.messages.append(message)
-
-
 def test_an_answer_is_not_lost_for_want_of_its_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,14 +107,14 @@ def test_an_answer_is_not_lost_for_want_of_its_report(
         raise RuntimeError("no ink")
 
     monkeypatch.setattr("tuner.api.write_study_report", fail)
-    launcher, heard = FakeLauncher(), Heard()
+    launcher, heard = FakeLauncher(), Listening()
     answer = tune(
         "udf", launcher=launcher, clock=launcher.clock, out=str(tmp_path), max_blocks=4,
         space={"num_worker_threads": [1, 2]}, observer=heard,
     )  # fmt: skip
     assert answer.best is not None
     assert (tmp_path / "recommended.json").exists()
-    assert heard.messages[-1] == (
+    assert heard.told[-1] == (
         f"the report could not be written: RuntimeError: no ink; python -m tuner.report {tmp_path} "
         "tries again"
     )
@@ -144,11 +134,11 @@ def test_a_ctrl_c_while_the_report_is_written_keeps_the_answer(
 
 
 def test_a_slow_baseline_is_measured_on_and_never_called_eliminated(tmp_path: Path) -> None:
-    launcher, heard = FakeLauncher(step_ms=lambda s: 16.0 / threads_of(s), sigma=0.01), Heard()
+    launcher, heard = FakeLauncher(step_ms=lambda s: 16.0 / threads_of(s), sigma=0.01), Listening()
     answer = tune(
         "udf", launcher=launcher, clock=launcher.clock, out=str(tmp_path), budget="60s",
         space={"num_worker_threads": [4, 8, 16]}, baseline={"num_worker_threads": 1},
         observer=heard,
     )  # fmt: skip
-    assert not [each for each in heard.messages if each.startswith("num_worker_threads=1: ")]
+    assert not [each for each in heard.told if each.startswith("num_worker_threads=1: ")]
     assert answer.answer.by_trial[0].outcome == "completed"

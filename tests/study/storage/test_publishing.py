@@ -18,9 +18,9 @@ from optuna_dashboard import get_note
 import tuner
 from tests.cheap_studies import cheaply
 from tests.fakes import FakeLauncher, threads_of
+from tests.searching.tuning import Listening
 from tuner.api import SearchInterrupted
 from tuner.plan.config import Config
-from tuner.searching.progress_reports import Silent
 from tuner.study.folder import StudyFolder
 from tuner.study.storage.artifacts import WholeFiles
 from tuner.world.launcher import WorldOrder
@@ -265,27 +265,17 @@ def test_a_resumed_search_attaches_what_a_killed_one_could_not(stopped: Path) ->
     assert {each and each["filename"] for each in names} == {None, "num_worker_threads=1.json.gz"}
 
 
-class Heard(Silent):
-    """An observer that keeps what it was told."""
-
-    def __init__(self) -> None:
-        self.messages: list[str] = []
-
-    def on_event(self, message: str) -> None:
-        self.messages.append(message)
-
-
 def test_an_artifact_that_cannot_be_written_costs_the_artifact_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*arguments: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    heard, whole = Heard(), WholeFiles.write
+    heard, whole = Listening(), WholeFiles.write
     monkeypatch.setattr(WholeFiles, "write", full)
     launcher = Telling(step_ms=eight_over_threads, fails=two_crash, interrupt_after=11)
     left = search(tmp_path, launcher, observer=heard)
-    assert [text for text in heard.messages if "dashboard" in text] == [
+    assert [text for text in heard.told if "dashboard" in text] == [
         "the dashboard will lack files: failure.json cannot be written to "
         f"{left.folder.artifacts}: No space left on device"
     ]
@@ -298,7 +288,7 @@ def test_an_artifact_that_cannot_be_written_costs_the_artifact_only(
     after = search(tmp_path, launcher, observer=heard, resume=True)
     assert set(after.artifacts(4)) == {"num_worker_threads=4.json.gz"}
     assert set(after.artifacts()) == {"trials.csv", "recommended.json"}
-    assert not any("could not be written" in text for text in heard.messages)
+    assert not any("could not be written" in text for text in heard.told)
 
 
 def test_no_artifact_is_ever_there_in_part(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +25,10 @@ from optuna.trial import TrialState
 import tuner
 from tests.cheap_studies import *  # noqa: F403 - fixtures, for every test of this file
 from tests.fakes import FakeLauncher
+from tests.searching.tuning import Listening
 from tests.study.storage.server import PASSWORD, Server, postgresql_server
 from tuner.errors import StorageLostError, StudyTakenError, UsageError
 from tuner.present.study_result import StudyResult
-from tuner.searching.progress_reports import Silent
 from tuner.study.folder import StudyFolder
 from tuner.study.records import Record
 from tuner.study.storage import retry
@@ -60,20 +60,6 @@ class Losing(FakeLauncher):
         return len(self.orders) + len(self.traced)
 
 
-@dataclass
-class Hearing(Silent):
-    """Remembers what a search tells."""
-
-    said: list[str] = field(default_factory=list)
-
-    def on_event(self, message: str) -> None:
-        self.said.append(message)
-
-    @property
-    def of_the_storage(self) -> list[str]:
-        return [each for each in self.said if each.startswith("the storage ")]
-
-
 def search(
     out: Path, launcher: FakeLauncher, storage: str | None = None, **changes: Any
 ) -> StudyResult:
@@ -89,6 +75,10 @@ def records_of(out: Path, storage: str | None = None) -> list[Record]:
     keys = {(each.trial, each.block, each.again) for each in records}
     assert len(keys) == len(records), "a world counts twice"
     return records
+
+
+def of_the_storage(hearing: Listening) -> list[str]:
+    return [each for each in hearing.told if each.startswith("the storage ")]
 
 
 def nothing_unsaved(out: Path) -> bool:
@@ -144,9 +134,9 @@ def test_a_locked_database_is_waited_for(tmp_path: Path) -> None:
         locked = lock(tmp_path / "shared.db")
         threading.Timer(1.0, locked.close).start()
 
-    hearing, launcher = Hearing(), Losing(happens=block)
+    hearing, launcher = Listening(), Losing(happens=block)
     assert search(tmp_path / "one", launcher, storage, observer=hearing).blocks == 4
-    away, back = hearing.of_the_storage
+    away, back = of_the_storage(hearing)
     assert "does not answer (database is locked): waiting for it" in away
     assert back.startswith("the storage is back after ")
     assert len(records_of(tmp_path / "one", storage)) == launcher.worlds
@@ -270,11 +260,11 @@ def test_a_restart_is_waited_for_and_told(
         timer = threading.Timer(1.0, running.start)
         timer.start()
 
-    hearing, out = Hearing(), tmp_path / f"restart{how}"
+    hearing, out = Listening(), tmp_path / f"restart{how}"
     launcher = Losing(happens=restart)
     found = search(out, launcher, running.url, observer=hearing)
     assert found.blocks == 4
-    away, back = hearing.of_the_storage
+    away, back = of_the_storage(hearing)
     assert away.startswith(f"the storage postgresql://tester:***@127.0.0.1:{running.port}/postgres")
     assert away.endswith(f"everything measured is kept, the last of it in {out}/unsaved.jsonl")
     assert back.startswith("the storage is back after ")
@@ -304,9 +294,9 @@ def test_what_a_lost_storage_did_not_take_is_written_by_resume(
     measured = launcher.worlds
     running.start()
     assert len(records_of(out, running.url)) == measured - 1
-    hearing, later = Hearing(), Losing()
+    hearing, later = Listening(), Losing()
     assert search(out, later, running.url, resume=True, observer=hearing).blocks == 4
-    assert f"what waited in {out}/unsaved.jsonl is in the storage now: 1 world" in hearing.said
+    assert f"what waited in {out}/unsaved.jsonl is in the storage now: 1 world" in hearing.told
     assert len(records_of(out, running.url)) == measured + later.worlds
     assert nothing_unsaved(out)
 
