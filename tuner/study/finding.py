@@ -17,15 +17,9 @@ if TYPE_CHECKING:
 def find_study(
     reference: str, *, storage: str | None = None, out: Path | None = None
 ) -> "StudyAnswer":
-    """The answer of a study, by its name or by the path of its folder.
+    """The answer of a study, by its name or the path of its folder, and what its search was given.
 
-    Args:
-        reference: The name or the path.
-        storage: The URL that it was searched with, if it was one.
-        out: The folder of its files, if the search was given one.
-
-    Raises:
-        UsageError: The study is not there, or cannot be read.
+    UsageError if it is not there, or cannot be read.
     """
     # Late: a dashboard asks for the place alone, and does not wait for pandas.
     from tuner.study.stored import stored_answer

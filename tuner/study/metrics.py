@@ -7,6 +7,7 @@ trial, and a line in its note.
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import NamedTuple
 
 from tuner.plan.objectives import CPUS_USED as CPUS
@@ -137,22 +138,12 @@ def metric_columns(known: Mapping[str, float]) -> dict[str, float | None]:
 class MetricCell(NamedTuple):
     """Metrics of one label: a column of a table, or a line of a note."""
 
-    metrics: tuple[Metric, ...]
-
-    @property
-    def heading(self) -> str:
-        """In full, with the unit."""
-        return self.metrics[0].heading
-
-    @property
-    def table_heading(self) -> str | None:
-        """Folded for a terminal; None where the tables of trials leave the cell out."""
-        return self.metrics[0].table_heading
-
-    @property
-    def traced(self) -> bool:
-        """Whether the traced world tells it."""
-        return self.metrics[0].traced
+    heading: str
+    """In full, with the unit."""
+    table_heading: str | None
+    """Folded for a terminal; None where the tables of trials leave the cell out."""
+    traced: bool
+    metrics: Sequence[Metric]
 
     def text(self, known: Mapping[str, float]) -> str:
         """`3.5/4`, from the metrics that are known of a trial; empty if none of these is."""
@@ -165,8 +156,10 @@ class MetricCell(NamedTuple):
 
 
 def metric_cells() -> list[MetricCell]:
-    """The metrics by label, in the order of the table."""
-    by_label: dict[str, list[Metric]] = {}
-    for metric in METRICS:
-        by_label.setdefault(metric.label, []).append(metric)
-    return [MetricCell(tuple(group)) for group in by_label.values()]
+    """The metrics by label, in the order of the table, in which those of a label are neighbours."""
+    found = []
+    for _, group in groupby(METRICS, lambda metric: metric.label):
+        first, *others = group
+        cell = MetricCell(first.heading, first.table_heading, first.traced, [first, *others])
+        found.append(cell)
+    return found

@@ -46,14 +46,6 @@ class WholeFiles(FileSystemArtifactStore):
         with written_atomically(path) as partial:
             super().write(partial.name, content_body)
 
-    def holds(self, artifact_id: str) -> bool:
-        """Whether there is a file of this id."""
-        try:
-            self.open_reader(artifact_id).close()
-        except ArtifactNotFound:
-            return False
-        return True
-
 
 class SeveralFolders:
     """The artifacts of several studies, to be read only."""
@@ -114,7 +106,7 @@ class Attachments:
             files = {f"{prefix}{file.name}": file for file in sorted(left.glob("*"))}
         known = self._known(trial)
         for name, file in files.items():
-            if name not in known or not self._store.holds(known[name]):
+            if name not in known or not (self._folder.artifacts / known[name]).is_file():
                 self._attach(trial, file, name, known.get(name))
 
     def attach_answer(self) -> None:
