@@ -12,8 +12,7 @@ import sqlalchemy
 
 from tuner.errors import UsageError
 from tuner.files import written_atomically
-from tuner.plan.config import Config
-from tuner.plan.dimensions import knobs_meant
+from tuner.plan.config import Config, knobs_meant
 from tuner.plan.draft import PlanDraft
 from tuner.plan.knobs import NUM_WORKER_THREADS
 from tuner.plan.workload_spec import RankSpec, WorkloadSpec

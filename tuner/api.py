@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import InterruptedSearchError
+from tuner.plan.draft import asked_draft
 from tuner.plan.keys import PLAN_KEYS, LauncherName
-from tuner.plan.request import asked_draft
 from tuner.plan.study_plan import StudyPlan
 from tuner.plan.workload_spec import CatalogueEntry
 from tuner.present.notes import study_note, trial_notes
@@ -140,7 +140,7 @@ def tune(
             Default: `step_ms`; for a program `rpc_active_s`, or `ms_per_call` where its number of
             calls varies.
         require: What a configuration must keep to be recommended, such as `"peak_rss_mb<=2000"`:
-            limits on the median over its worlds, by the names in `tuner.plan.limits.LIMITED`.
+            limits on the median over its worlds, by the names in `tuner.plan.objectives.LIMITED`.
         budget: Wall time of all sessions of the study. `"auto"`: until the answer is clear, at most
             10 min, or what is named, as `"auto:20m"`. Default: 60 s; for a program 5 min.
         max_blocks: The most blocks to measure. Default: as many as the budget allows.

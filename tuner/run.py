@@ -20,8 +20,7 @@ from tuner.flags import (
     split_at_dashes,
 )
 from tuner.machine import BINDING_COMPARED, machine_differences, this_machine
-from tuner.plan.config import Config
-from tuner.plan.config_text import read_config
+from tuner.plan.config import Config, read_config
 from tuner.recommended.document import read_process_values
 from tuner.roles import PATTERNS_HELP
 from tuner.text import did_you_mean

@@ -15,8 +15,8 @@ from tests.fuzz.test_plans import PIECES, planned
 from tuner import analyze, export, report, run, search, show
 from tuner import list as listing
 from tuner.plan.config import Config
+from tuner.plan.draft import plan_mapping
 from tuner.plan.keys import PLAN_KEYS
-from tuner.plan.request import plan_mapping
 from tuner.world.command.hook import rpc_tuner_hook
 from tuner.world.command.order import HookOrder
 

@@ -13,9 +13,9 @@ from tests.fuzz.mutations import TEXTS, mangled, mutated
 from tests.plan.specs import workload_spec
 from tuner.errors import UsageError
 from tuner.json_text import json_of, visible_json
-from tuner.plan.config_text import read_config
+from tuner.plan.config import read_config
 from tuner.plan.draft import draft_plan, read_plan_file, shipped_plan_path
-from tuner.plan.limits import Limit
+from tuner.plan.objectives import Limit
 from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.quantities import parse_duration_s, parse_fraction
 from tuner.plan.space import Space

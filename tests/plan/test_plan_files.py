@@ -5,8 +5,7 @@ import pytest
 
 from tests.plan.specs import for_all, threads, workload_spec
 from tuner.errors import UsageError
-from tuner.plan.draft import draft_plan, read_plan_file, shipped_plan_path
-from tuner.plan.request import plan_mapping
+from tuner.plan.draft import draft_plan, plan_mapping, read_plan_file, shipped_plan_path
 from tuner.searching.exploring import GRID_SHARE, GRID_WORLDS
 from workloads.registry import SHIPPED
 

@@ -12,7 +12,7 @@ from tests.present.results import ROWS, measured, study_plan, study_result
 from tests.present.screen import Screen
 from tuner.decide.statistics import Interval
 from tuner.errors import UsageError
-from tuner.plan.limits import BrokenLimit, Limit
+from tuner.plan.objectives import BrokenLimit, Limit
 from tuner.present.notes import trial_notes
 from tuner.present.report.study_report import report_html
 from tuner.present.summary import print_summary

@@ -12,10 +12,9 @@ from tests.present.results import FASTER, study_result
 from tests.recommended.documents import AGENT, BY_ROLE, OF_EVERY_KNOB, recommendation
 from tuner import search
 from tuner.plan.config import Config
-from tuner.plan.draft import PlanDraft, draft_plan
-from tuner.plan.request import plan_mapping
+from tuner.plan.draft import PlanDraft, draft_plan, plan_mapping
+from tuner.plan.program_spec import Subject
 from tuner.plan.study_plan import StudyPlan
-from tuner.plan.subject import Subject
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.recommended.building import recommendation_of
 from tuner.recommended.model import Recommendation

@@ -15,7 +15,7 @@ from tuner.api import load_study, tune
 from tuner.decide.interim_analysis import InterimAnalysis
 from tuner.decide.rules import VerdictKind
 from tuner.plan.draft import draft_plan
-from tuner.plan.limits import Limit
+from tuner.plan.objectives import Limit
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures.step_time import scaling_curve
 from tuner.present.notes import study_note

@@ -6,7 +6,7 @@ import pytest
 
 from tests.fakes import UDF
 from tuner.plan.draft import draft_plan
-from tuner.plan.limits import Limit
+from tuner.plan.objectives import Limit
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.log import StudyLog
 from tuner.study.records import (

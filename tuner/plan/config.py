@@ -1,17 +1,24 @@
-"""A configuration: one value for every tuned knob, per role."""
+"""A configuration: one value for every tuned knob, per role; and how a person writes one.
 
+Standard library only, for `tuner.run`.
+"""
+
+import difflib
 import re
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Protocol, Self
 
+from tuner.errors import UsageError
 from tuner.plan.knobs import CPU_BINDING, KNOBS, Value
 from tuner.process_knobs import EQUAL
 from tuner.text import did_you_mean
 
 ALL_ROLES = "*"
+_NEAR = 0.75
+"""How alike a name and a knob are, from 0 to 1, for the one to mean the other."""
 
 
 class Defaults(Protocol):
@@ -36,12 +43,16 @@ class Dimension:
     def parse(cls, text: str) -> Self:
         """`num_worker_threads` or `agent.num_worker_threads`; ValueError on an unknown knob."""
         role, _, knob = text.strip().rpartition(".")
-        if knob not in KNOBS:
-            raise ValueError(f"unknown knob {knob!r}{did_you_mean(knob, tuple(KNOBS))}")
+        _check_knob(knob)
         return cls(role or ALL_ROLES, knob)
 
     def __str__(self) -> str:
         return self.knob if self.role == ALL_ROLES else f"{self.role}.{self.knob}"
+
+
+def _check_knob(name: object) -> None:
+    if name not in KNOBS:
+        raise ValueError(f"unknown knob {name!r}{did_you_mean(str(name), tuple(KNOBS))}")
 
 
 @dataclass(frozen=True)
@@ -65,10 +76,7 @@ class Config:
             if not isinstance(knobs, Mapping):
                 raise ValueError(f"config of role {role!r} must be an object, got {knobs!r}")
             for knob, raw in knobs.items():
-                if knob not in KNOBS:
-                    raise ValueError(
-                        f"unknown knob {knob!r}{did_you_mean(str(knob), tuple(KNOBS))}"
-                    )
+                _check_knob(knob)
                 values[Dimension(str(role), knob)] = KNOBS[knob].read(raw)
         return cls.of(values)
 
@@ -96,8 +104,7 @@ class Config:
         A knob that the configuration does not name is left out: PyTorch's default holds.
         """
         chosen = {d.knob: value for d, value in self.items if d.role == ALL_ROLES}
-        chosen.update({d.knob: value for d, value in self.items if d.role == role})
-        return chosen
+        return {**chosen, **{d.knob: value for d, value in self.items if d.role == role}}
 
     def value_of(self, dimension: Dimension, subject: Defaults) -> Value:
         """What a process of the dimension's role gets, the default if nothing is named."""
@@ -122,3 +129,99 @@ class Config:
         """The configuration as a file name; a long one is cut, and gets a checksum."""
         name = re.sub(r"[^A-Za-z0-9_.+=-]+", "-", str(self))
         return name if len(name) <= 100 else f"{name[:90]}-{zlib.crc32(name.encode()):08x}"
+
+
+def read_config(pairs: list[tuple[str, str]]) -> Config:
+    """The configuration in `KNOB=VALUE` pairs; UsageError with every mistake."""
+    config, problems = read_table(pairs)
+    problems += [
+        f"{dimension.knob} must be the same for all roles: give {dimension.knob}=..."
+        for dimension, _ in config.items
+        if dimension.role != ALL_ROLES and KNOBS[dimension.knob].same_for_all_roles
+    ]
+    if problems:
+        raise UsageError.about("the configuration", problems)
+    return config
+
+
+def read_table(table: object) -> tuple[Config, list[str]]:
+    """The configuration in a table of values, or in such pairs; and every mistake."""
+    values: dict[Dimension, Value] = {}
+    entries, problems = flat_entries(table)
+    for key, raw in entries:
+        try:
+            dimension = Dimension.parse(key)
+            if dimension in values:
+                problems.append(f"{dimension} is given twice")
+            values[dimension] = KNOBS[dimension.knob].read(raw)
+        except ValueError as error:
+            problems.append(str(error))
+    return Config.of(values), problems
+
+
+def flat_entries(table: object) -> tuple[list[tuple[str, object]], list[str]]:
+    """The entries of a table, or of a list of pairs as the command line gives; and the mistakes.
+
+    `{"agent": {"num_worker_threads": 2}}` and `{"agent.num_worker_threads": 2}` read alike.
+    """
+    if isinstance(table, Mapping):
+        entries: list[tuple[str, object]] = []
+        for key, value in table.items():
+            if isinstance(value, Mapping) and key not in KNOBS and "." not in key:
+                entries += [(f"{key}.{knob}", raw) for knob, raw in value.items()]
+            else:
+                entries.append((key, value))
+        return entries, []
+    if isinstance(table, list) and all(
+        isinstance(each, tuple) and len(each) == 2 for each in table
+    ):
+        return [(str(key), value) for key, value in table], []
+    return [], [f"it must be a table, such as num_worker_threads = [1, 2, 4], got {table!r}"]
+
+
+def values_of(
+    configs: Sequence[Config], dimension: Dimension, subject: Defaults
+) -> tuple[Value, ...]:
+    """The values of a dimension, each once: numbers in their order, others as they appear."""
+    values = tuple(dict.fromkeys(one.value_of(dimension, subject) for one in configs))
+    if all(isinstance(value, int | float) for value in values):
+        return tuple(sorted(values, key=lambda value: float(str(value))))
+    return values
+
+
+def varying(configs: Sequence[Config], subject: Defaults) -> dict[Dimension, tuple[Value, ...]]:
+    """The dimensions that differ between configurations, each with its values.
+
+    What is named for all roles is left out where each role has its own.
+    """
+    named = {each for one in configs for each, _ in one.items}
+    found = {
+        dimension: values_of(configs, dimension, subject)
+        for dimension in sorted(named)
+        if dimension.role != ALL_ROLES
+        or not named.issuperset(Dimension(role, dimension.knob) for role in subject.roles)
+    }
+    return {dimension: values for dimension, values in found.items() if len(values) > 1}
+
+
+def knobs_meant(
+    problems: Sequence[str], options: Iterable[str], roles: Sequence[str] = ()
+) -> list[str]:
+    """Add to what is said of unknown options of a workload which knobs are meant by them.
+
+    Args:
+        problems: What a workload says of its options, a sentence each.
+        options: The names that were given.
+        roles: Those of the workload, as far as known.
+    """
+    found = list(problems)
+    for name in options:
+        role, dot, knob = name.rpartition(".")
+        if near := difflib.get_close_matches(knob, KNOBS, n=1, cutoff=_NEAR):
+            role = next(iter(difflib.get_close_matches(role, roles, n=1, cutoff=0.5)), role)
+            meant = f" {role}{dot}{near[0]} is a knob: --space tunes it, --baseline sets it"
+            start = f"unknown option {name!r}"
+            found = [
+                f"{each.rstrip('.')}.{meant}" if each.startswith(start) else each for each in found
+            ]
+    return found

@@ -1,37 +1,31 @@
-"""A plan as a person gives it, in TOML or by flags, with every mistake that it has."""
+"""A plan as a person gives it, by a TOML file, flags and keywords, with every mistake it has."""
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
 from tuner.errors import UsageError
 from tuner.files import read_bounded
-from tuner.plan.config import Config
-from tuner.plan.config_text import flat_entries, read_table
+from tuner.plan.config import Config, flat_entries, read_table
 from tuner.plan.keys import DEFAULT_SPACE, PLAN_KEYS
 from tuner.plan.launching import Launching, read_launching
 from tuner.plan.measuring import Measuring, read_measuring
 from tuner.plan.objectives import METRIC, OBJECTIVES
-from tuner.plan.program_request import read_program
-from tuner.plan.program_spec import ProgramRequest, ProgramSpec
+from tuner.plan.program_spec import ProgramRequest, ProgramSpec, Subject, read_program
 from tuner.plan.space import Space, baseline_config, check_against
 from tuner.plan.study_plan import StudyPlan
-from tuner.plan.subject import Subject
 from tuner.plan.workload_spec import study_name_of
 from tuner.text import did_you_mean, first_of
 
 FORMAT = 1
-
-OptionValue = bool | int | float | str
-
-_STUDY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-
-_KNOWN_KEYS = ("format", *PLAN_KEYS, "program")
 # Programs start slowly, and nobody made their runs short.
 PROGRAM_DEFAULTS = {"budget": 300.0, "deadline": 600.0}
+
+_STUDY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_KNOWN_KEYS = ("format", *PLAN_KEYS, "program")
 
 
 @dataclass(frozen=True)
@@ -41,7 +35,7 @@ class PlanDraft:
     name: str | None
     workload: str
     """Empty for a program."""
-    options: Mapping[str, OptionValue]
+    options: Mapping[str, bool | int | float | str]
     program: ProgramRequest | None
     chooses_objective: bool
     """Whether nobody named one, so that it follows from what is tuned."""
@@ -70,14 +64,12 @@ class PlanDraft:
 
     def finish(self, subject: Subject) -> StudyPlan:
         """The plan, once its subject is known; UsageError with every mistake of the draft."""
-        named = [(dimension, [value]) for dimension, value in self.named_baseline.items]
-        measuring = self.measuring
         if self.chooses_objective and isinstance(subject, ProgramSpec):
-            measuring = measuring.model_copy(update={"objective_name": subject.objective_name})
+            return self.with_objective(subject.objective_name).finish(subject)
+        named = [(dimension, [value]) for dimension, value in self.named_baseline.items]
         problems = [
             *self.problems,
-            *_check_objectives(measuring, subject),
-            *_check_limits(measuring, subject),
+            *_objective_mistakes(self.measuring, subject),
             *self.launching.mistakes(subject.roles),
             *check_against(self.space.axes, subject),
             *(f"baseline: {mistake}" for mistake in check_against(named, subject)),
@@ -89,46 +81,42 @@ class PlanDraft:
             subject=subject,
             space=self.space,
             baseline=baseline_config(self.named_baseline, self.space, subject),
-            measuring=measuring,
+            measuring=self.measuring,
             launching=self.launching,
         )
 
 
-def _check_objectives(measuring: Measuring, subject: Subject) -> list[str]:
+def _objective_mistakes(measuring: Measuring, subject: Subject) -> list[str]:
+    """What is wrong with the objectives and with the limits."""
     first, second = measuring.objective_name, measuring.second_objective_name
-    problems = _check_objective(first, subject)
-    if second is None:
-        return problems
-    if OBJECTIVES[first].traced != OBJECTIVES[second].traced:
-        problems.append(
-            f"the objectives {first} and {second} cannot be measured together: only one of them is "
-            "read from traced worlds"
-        )
-    return [*problems, *_check_objective(second, subject)]
+    problems = [_objective_mistake(first, subject)]
+    if second is not None:
+        if OBJECTIVES[first].traced != OBJECTIVES[second].traced:
+            problems.append(
+                f"the objectives {first} and {second} cannot be measured together: only one of "
+                "them is read from traced worlds"
+            )
+        problems.append(_objective_mistake(second, subject))
+    has_metric = isinstance(subject, ProgramSpec) and subject.metric is not None
+    problems += [
+        limit.mistake(subject.kind, first, has_metric=has_metric) for limit in measuring.require
+    ]
+    return [*filter(None, problems)]
 
 
-def _check_objective(name: str, subject: Subject) -> list[str]:
+def _objective_mistake(name: str, subject: Subject) -> str:
     if subject.kind not in OBJECTIVES[name].of:
         known = [each.name for each in OBJECTIVES.values() if subject.kind in each.of]
-        return [f"the objective {name} is not one of a {subject.kind}; known: {', '.join(known)}"]
-    if name == METRIC.name and isinstance(subject, ProgramSpec) and subject.metric is None:
-        return ["the objective metric needs a metric: NAME=REGEX with one group"]
+        return f"the objective {name} is not one of a {subject.kind}; known: {', '.join(known)}"
     if not isinstance(subject, ProgramSpec):
-        return []
+        return ""
+    if name == METRIC.name and subject.metric is None:
+        return "the objective metric needs a metric: NAME=REGEX with one group"
     if name in ("rpc_active_s", "wall_s") and subject.window_s is not None:
-        return [f"the objective {name} is for a program that ends by itself, not for a window"]
+        return f"the objective {name} is for a program that ends by itself, not for a window"
     if name == "rpc_active_s" and not subject.shuts_down:
-        return ["the objective rpc_active_s needs a program whose ranks all call shutdown"]
-    return []
-
-
-def _check_limits(measuring: Measuring, subject: Subject) -> list[str]:
-    has_metric = isinstance(subject, ProgramSpec) and subject.metric is not None
-    return [
-        mistake
-        for limit in measuring.require
-        for mistake in limit.mistakes(subject.kind, measuring.objective_name, has_metric=has_metric)
-    ]
+        return "the objective rpc_active_s needs a program whose ranks all call shutdown"
+    return ""
 
 
 def read_plan_file(path: Path) -> dict[str, Any]:
@@ -152,6 +140,60 @@ def shipped_plan_path(workload: str) -> Path | None:
     return None
 
 
+def asked_draft(
+    workload: str | None,
+    program: Sequence[str] | None,
+    beside: Sequence[Sequence[str]],
+    plan: str | Path | None,
+    changes: Mapping[str, Any],
+) -> PlanDraft:
+    """The plan that the keywords of `tuner.tune` ask for.
+
+    UsageError if what is to be tuned is not named, or twice.
+    """
+    if workload is None and plan is None and program is None:
+        raise UsageError(
+            "name a workload, a plan or a program: --workload udf, --plan FILE, -- python main.py"
+        )
+    if beside and program is None:
+        raise UsageError("beside is for commands that run beside a program, and there is none")
+    if workload is not None and program is not None:
+        raise UsageError("name a workload or a program, not both")
+    programs = None if program is None else [program, *beside]
+    return draft_plan(plan_mapping(plan, workload, {"programs": programs, **given(changes)}))
+
+
+def given(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The keywords of `tuner.tune` that somebody gave: a switch that is off is none."""
+    switches = [name for name, key in PLAN_KEYS.items() if key.form == "switch"]
+    return {k: v for k, v in changes.items() if v or k not in switches}
+
+
+def plan_mapping(
+    plan: str | Path | None, workload: str | None, changes: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The keys of a plan file, with `changes` on top of them, in which None is no change.
+
+    Without a plan file, the plan shipped for the workload is taken. `options` are merged; every
+    other change replaces what the file says, the search space as a whole.
+    """
+    path = Path(plan) if plan is not None else workload and shipped_plan_path(workload)
+    mapping = read_plan_file(path) if path else {}
+    if workload is not None:
+        mapping["workload"] = workload
+    if changes.get("programs") is not None:
+        mapping.pop("program", None)
+    return changed(mapping, changes)
+
+
+def changed(mapping: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """A plan's mapping with `changes` on top of it, as `plan_mapping` has them."""
+    new = {key: value for key, value in changes.items() if value is not None}
+    if "options" in new and isinstance(mapping.get("options", {}), Mapping):
+        new["options"] = {**mapping.get("options", {}), **new["options"]}
+    return {**mapping, **new}
+
+
 def draft_plan(mapping: Mapping[str, Any]) -> PlanDraft:
     """Read a plan's mapping, as a plan file holds it. Collects mistakes instead of raising."""
     problems = [
@@ -161,18 +203,14 @@ def draft_plan(mapping: Mapping[str, Any]) -> PlanDraft:
     ]
     if (version := mapping.get("format", FORMAT)) != FORMAT:
         problems.append(f"format is {version!r}; this version reads format {FORMAT}")
-    workload, program, mistakes = _read_subject(mapping)
-    problems += mistakes
-    entries, wrong_table = flat_entries(mapping.get("space", DEFAULT_SPACE))
-    space, mistakes = Space.parse(entries)
-    mistakes += wrong_table
+    program, mistakes = read_program(mapping)
+    workload, wrong = _read_workload(mapping, program, mistakes)
+    problems += [*mistakes, *wrong]
+    space, mistakes = _read_space(mapping.get("space", DEFAULT_SPACE))
     problems += [f"space: {mistake}" for mistake in mistakes]
-    if not space.axes and not mistakes:
-        problems.append("space: it is empty; give it a knob, such as num_worker_threads=1,2,4,8")
     baseline, mistakes = read_table(mapping.get("baseline", {}))
     problems += [f"baseline: {mistake}" for mistake in mistakes]
-    defaults = {} if program is None else PROGRAM_DEFAULTS
-    measuring, mistakes = read_measuring({**defaults, **mapping})
+    measuring, mistakes = read_measuring({**(PROGRAM_DEFAULTS if program else {}), **mapping})
     problems += mistakes
     launching, mistakes = read_launching(mapping)
     problems += mistakes
@@ -185,9 +223,9 @@ def draft_plan(mapping: Mapping[str, Any]) -> PlanDraft:
             f"options ({first_of([*map(str, options)], 3)}) are a workload's; a program has flags "
             "of its own, and knobs are given with space and baseline"
         )
-    name, mistakes = _read_name(mapping)
-    problems += mistakes
-    storage, out = mapping.get("storage"), mapping.get("out")
+    name, storage, out = (_text_of(mapping, key) for key in ("name", "storage", "out"))
+    if name is not None and not _STUDY_NAME.fullmatch(name):
+        problems.append(f"name (--study) must be letters, digits, '.', '_' and '-', got {name!r}")
     if out == "":
         problems.append("out must name a folder, got ''")
     return PlanDraft(
@@ -201,30 +239,33 @@ def draft_plan(mapping: Mapping[str, Any]) -> PlanDraft:
         named_baseline=baseline,
         measuring=measuring,
         launching=launching,
-        storage=None if storage is None else str(storage),
-        out=None if out is None else Path(str(out)),
+        storage=storage,
+        out=None if out is None else Path(out),
         problems=tuple(problems),
     )
 
 
-def _read_subject(mapping: Mapping[str, Any]) -> tuple[str, ProgramRequest | None, list[str]]:
-    """The workload's name or the program, of which a plan has one; and the mistakes."""
-    program, problems = read_program(mapping)
+def _text_of(mapping: Mapping[str, Any], key: str) -> str | None:
+    return None if mapping.get(key) is None else str(mapping[key])
+
+
+def _read_workload(
+    mapping: Mapping[str, Any], program: ProgramRequest | None, problems: Sequence[str]
+) -> tuple[str, list[str]]:
+    """The workload's name, empty for a program; and the mistakes beside those of the program."""
     workload = mapping.get("workload", "")
     if not isinstance(workload, str):
-        problems.append(f"workload must be a name, got {workload!r}")
-    elif workload and program is not None:
-        problems.append("a plan is for a workload or for a program, not for both")
-    elif not workload and program is None and not problems:
-        problems.append("a workload or a program is missing")
-    return str(workload), program, problems
+        return str(workload), [f"workload must be a name, got {workload!r}"]
+    if workload and program is not None:
+        return workload, ["a plan is for a workload or for a program, not for both"]
+    is_missing = not workload and program is None and not problems
+    return workload, ["a workload or a program is missing"] * is_missing
 
 
-def _read_name(mapping: Mapping[str, Any]) -> tuple[str | None, list[str]]:
-    """The study's name, None if the plan has none; and the mistakes."""
-    if mapping.get("name") is None:
-        return None, []
-    name = str(mapping["name"])
-    if not _STUDY_NAME.fullmatch(name):
-        return name, [f"name (--study) must be letters, digits, '.', '_' and '-', got {name!r}"]
-    return name, []
+def _read_space(table: object) -> tuple[Space, list[str]]:
+    entries, wrong_table = flat_entries(table)
+    space, mistakes = Space.parse(entries)
+    mistakes += wrong_table
+    if not space.axes and not mistakes:
+        mistakes = ["it is empty; give it a knob, such as num_worker_threads=1,2,4,8"]
+    return space, mistakes

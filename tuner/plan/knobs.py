@@ -3,16 +3,14 @@
 Adding a knob is one entry here, adding a transport one name. Agent knobs go into the options of
 `init_rpc`; process knobs are set in the process before it.
 
-A value is what one process gets: an int, a float, a text, a tuple, or None for PyTorch's own
-choice.
-The names and defaults are those of `torch.distributed.rpc.TensorPipeRpcBackendOptions`
-(torch 2.13); `tests/world/test_torch_facts.py` holds them against the installed torch, which
-the command process never imports.
+A value is what one process gets; None is PyTorch's own choice. The names and defaults are those of
+`torch.distributed.rpc.TensorPipeRpcBackendOptions` (torch 2.13); `tests/world/test_torch_facts.py`
+holds them against the installed torch, which the command process never imports.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from tuner.plan.quantities import MOST_S, parse_duration_s
@@ -36,13 +34,14 @@ class DeviceMaps:
 Value = int | float | str | tuple[str, ...] | DeviceMaps | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Knob(ABC):
     """One tunable option: `default` is what PyTorch does when it is not given."""
 
     name: str
     summary: str
     default: Value
+    _: KW_ONLY
     same_for_all_roles: bool = False
     """Whether ranks cannot differ in it; `init_rpc` fails then, sometimes by a C++ terminate."""
     needs_cuda: bool = False
@@ -79,11 +78,9 @@ class IntegerKnob(Knob):
 
     def _read(self, raw: object) -> int:
         try:
-            number = int(str(raw).strip()) if not isinstance(raw, bool | float) else None
+            number = int(str(raw).strip() if not isinstance(raw, bool | float) else "")
         except ValueError:
-            number = None
-        if number is None:
-            raise ValueError(f"{self.name} must be a whole number, got {raw!r}")
+            raise ValueError(f"{self.name} must be a whole number, got {raw!r}") from None
         if number < 1:
             raise ValueError(f"{self.name} must be at least 1, got {number}")
         if number > self.most:
@@ -91,17 +88,15 @@ class IntegerKnob(Knob):
         return number
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class SecondsKnob(Knob):
     """A number of seconds above zero, up to `MOST_S`."""
 
     def _read(self, raw: object) -> float:
         try:
-            number = float(str(raw).strip()) if not isinstance(raw, bool) else None
+            number = float(str(raw).strip() if not isinstance(raw, bool) else "")
         except ValueError:
-            number = None
-        if number is None:
-            raise ValueError(f"{self.name} must be a number of seconds, got {raw!r}")
+            raise ValueError(f"{self.name} must be a number of seconds, got {raw!r}") from None
         if not number > 0:
             raise ValueError(f"{self.name} must be above 0, got {number:g}")
         if number > MOST_S:
@@ -155,7 +150,6 @@ class ChoiceKnob(Knob):
         return str(word)
 
 
-@dataclass(frozen=True, kw_only=True)
 class ListKnob(Knob):
     """A list whose items are joined by `+`."""
 
@@ -183,7 +177,6 @@ class NamesKnob(ListKnob):
         return names
 
 
-@dataclass(frozen=True, kw_only=True)
 class DevicesKnob(ListKnob):
     """CUDA devices of a process, joined by `+`: `0+1`, or `cuda:0+cuda:1`."""
 
@@ -194,26 +187,22 @@ class DevicesKnob(ListKnob):
         return devices
 
 
-@dataclass(frozen=True, kw_only=True)
 class DeviceMapsKnob(Knob):
     """For each callee, which local CUDA device maps to which of its own: `server:0-1+1-0`."""
 
     def _read(self, raw: object) -> DeviceMaps:
-        pairs = raw if isinstance(raw, Mapping) else self._from_text(str(raw))
+        given = raw if isinstance(raw, Mapping) else self._from_text(str(raw))
         maps = []
-        for callee, mapping in sorted(pairs.items()):
+        for callee, mapping in sorted(given.items()):
             if not isinstance(mapping, Mapping) or not mapping:
                 raise ValueError(f"{self.name} needs device pairs for {callee!r}, got {mapping!r}")
-            entries = tuple(
-                sorted(
-                    (_device(self.name, here), _device(self.name, there))
-                    for here, there in mapping.items()
-                )
+            entries = sorted(
+                (_device(self.name, here), _device(self.name, there))
+                for here, there in mapping.items()
             )
-            for side in zip(*entries, strict=True):
-                if len(set(side)) < len(side):
-                    raise ValueError(f"{self.name} maps a device twice for {callee!r}")
-            maps.append((str(callee), entries))
+            if any(len(set(side)) < len(side) for side in zip(*entries, strict=True)):
+                raise ValueError(f"{self.name} maps a device twice for {callee!r}")
+            maps.append((str(callee), tuple(entries)))
         if not maps:
             raise ValueError(f"{self.name} names no callee")
         return DeviceMaps(tuple(maps))
@@ -275,88 +264,52 @@ def _device(knob: str, raw: object) -> int:
 
 
 NUM_WORKER_THREADS = IntegerKnob(
-    name="num_worker_threads",
-    summary="threads that serve requests and complete this process's own futures",
-    default=16,
+    "num_worker_threads", "threads that serve requests and complete this process's own futures", 16
 )
 TRANSPORTS = NamesKnob(
-    same_for_all_roles=True,
-    name="transports",
-    summary="TensorPipe transports in order of priority, joined by +",
-    default=None,
-    known=("shm", "uv", "ibv"),
-)
+    "transports", "TensorPipe transports in order of priority, joined by +", None,
+    same_for_all_roles=True, known=("shm", "uv", "ibv"),
+)  # fmt: skip
 CHANNELS = NamesKnob(
+    "channels", "TensorPipe channels in order of priority, joined by +", None,
     same_for_all_roles=True,
-    name="channels",
-    summary="TensorPipe channels in order of priority, joined by +",
-    default=None,
     known=("cma", "mpt_uv", "basic", "cuda_ipc", "cuda_gdr", "cuda_xth", "cuda_basic"),
-)
-RPC_TIMEOUT = SecondsKnob(
-    name="rpc_timeout", summary="default timeout of a call, in seconds", default=60.0
-)
+)  # fmt: skip
+RPC_TIMEOUT = SecondsKnob("rpc_timeout", "default timeout of a call, in seconds", 60.0)
 DEVICES = DevicesKnob(
-    needs_cuda=True,
-    name="devices",
-    summary="CUDA devices the agent uses, joined by + (needs CUDA)",
-    default=None,
+    "devices", "CUDA devices the agent uses, joined by + (needs CUDA)", None, needs_cuda=True
 )
 DEVICE_MAPS = DeviceMapsKnob(
+    "device_maps", "device of the caller to device of each callee, worker1:0-1 (needs CUDA)", None,
     needs_cuda=True,
-    name="device_maps",
-    summary="device of the caller to device of each callee, worker1:0-1 (needs CUDA)",
-    default=None,
-)
+)  # fmt: skip
 INTRA_OP_THREADS = IntegerKnob(
-    name="intra_op_threads",
-    summary="torch.set_num_threads in each process; the workload sets the default",
-    default=1,
+    "intra_op_threads", "torch.set_num_threads in each process; the workload sets the default", 1,
     is_init_rpc_option=False,
-)
+)  # fmt: skip
 CPU_BINDING = ChoiceKnob(
-    same_for_all_roles=True,
-    name=CPU_BINDING_NAME,
-    summary="equal: each rank is kept to its own share of the host's logical CPUs; none: to none",
-    default=UNBOUND,
-    known=(UNBOUND, EQUAL),
-    is_init_rpc_option=False,
-)
+    CPU_BINDING_NAME,
+    "equal: each rank is kept to its own share of the host's logical CPUs; none: to none", UNBOUND,
+    same_for_all_roles=True, known=(UNBOUND, EQUAL), is_init_rpc_option=False,
+)  # fmt: skip
 SWITCH_INTERVAL = DurationKnob(
-    name=SWITCH_INTERVAL_NAME,
-    summary="sys.setswitchinterval in each process: how long a thread may keep the GIL from others",
-    default=0.005,
-    least_s=1e-5,
-    most_s=1.0,
+    SWITCH_INTERVAL_NAME,
+    "sys.setswitchinterval in each process: how long a thread may keep the GIL from others", 0.005,
+    least_s=1e-5, most_s=1.0, is_init_rpc_option=False,
     why="below, threads do little but switch; above, one may stop all others for seconds",
-    is_init_rpc_option=False,
-)
+)  # fmt: skip
 
-KNOBS: dict[str, Knob] = {
-    knob.name: knob
-    for knob in (
-        NUM_WORKER_THREADS,
-        TRANSPORTS,
-        CHANNELS,
-        RPC_TIMEOUT,
-        DEVICES,
-        DEVICE_MAPS,
-        INTRA_OP_THREADS,
-        CPU_BINDING,
-        SWITCH_INTERVAL,
-    )
-}
+_KNOBS = (
+    NUM_WORKER_THREADS, TRANSPORTS, CHANNELS, RPC_TIMEOUT, DEVICES, DEVICE_MAPS, INTRA_OP_THREADS,
+    CPU_BINDING, SWITCH_INTERVAL,
+)  # fmt: skip
+KNOBS: dict[str, Knob] = {knob.name: knob for knob in _KNOBS}
 
 
 def agent_options(values: Mapping[str, Value]) -> dict[str, Any]:
-    """The options of `init_rpc` that one process gets, as its options class takes them.
+    """The options of `init_rpc` by name, as TensorPipeRpcBackendOptions takes them.
 
-    Args:
-        values: One process's values, by knob. Where a value is None, or missing, PyTorch's default
-            holds.
-
-    Returns:
-        Each value by its knob's name, in the form that TensorPipeRpcBackendOptions takes.
+    `values` are one process's; where one is None, or missing, PyTorch's default holds.
     """
     return {
         name: knob.to_option(value)

@@ -39,33 +39,30 @@ class RolePlace(BaseModel):
         names = tuple(name.strip() for name in roles.split("+"))
         if not all(names):
             raise ValueError(f"a role has no name in {roles!r}")
-        table = dict(raw) if isinstance(raw, Mapping) else _table_of(str(raw))
+        if isinstance(raw, Mapping):
+            table = dict(raw)
+        else:
+            hosts, *others = (part.strip() for part in str(raw).split(","))
+            pairs = [part.partition("=") for part in others]
+            table = {"hosts": hosts, **{key.strip(): value.strip() for key, _, value in pairs}}
         known = ("hosts", *_RESOURCES)
         if unknown := [key for key in table if key not in known]:
             hint = did_you_mean(str(unknown[0]), known)
             raise ValueError(f"{roles}: unknown key {unknown[0]!r}{hint}")
         hosts = table.get("hosts", SPREAD)
+        or_spread = f" or {SPREAD!r}"
         return cls(
             roles=names,
-            hosts=None if hosts == SPREAD else _number(f"{roles}: hosts", hosts, least=1),
+            hosts=None if hosts == SPREAD else _number(f"{roles}: hosts", hosts, 1, or_spread),
             **{key: _number(f"{roles}: {key}", table.get(key, 0), least=0) for key in _RESOURCES},
         )
 
 
-def _table_of(text: str) -> dict[str, object]:
-    hosts, *others = (part.strip() for part in text.split(","))
-    table: dict[str, object] = {"hosts": hosts}
-    for part in others:
-        key, _, value = part.partition("=")
-        table[key.strip()] = value.strip()
-    return table
-
-
-def _number(what: str, raw: object, *, least: int, word: str | None = SPREAD) -> int:
+def _number(what: str, raw: object, least: int, alternative: str = "") -> int:
     text = str(raw).strip()
     if isinstance(raw, bool) or not text.isdecimal() or int(text) < least:
-        or_spread = f" or {word!r}" if least and word else ""
-        raise ValueError(f"{what} must be a whole number of at least {least}{or_spread}, got {raw}")
+        least_text = f"a whole number of at least {least}{alternative}"
+        raise ValueError(f"{what} must be {least_text}, got {raw}")
     return int(text)
 
 
@@ -127,7 +124,7 @@ def read_launching(mapping: Mapping[str, Any]) -> tuple[Launching, list[str]]:
     for key in ("groups", "cpus_per_world"):
         if key in given:
             try:
-                given[key] = _number(key, given[key], least=1, word=None)
+                given[key] = _number(key, given[key], least=1)
             except ValueError as error:
                 problems.append(str(error))
     if name == "ray" and "cpus_per_world" in given:

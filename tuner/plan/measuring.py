@@ -1,6 +1,6 @@
 """How a study measures and decides: everything but what is tuned, and the search space."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import (
@@ -15,10 +15,15 @@ from pydantic import (
 )
 
 from tuner.plan.keys import SAMPLERS, SamplerName, keys_of
-from tuner.plan.limits import Limit
-from tuner.plan.objectives import OBJECTIVES
+from tuner.plan.objectives import OBJECTIVES, Limit
 from tuner.plan.quantities import parse_duration_s, parse_fraction
 from tuner.text import did_you_mean, duration
+
+AUTO = "auto"
+AUTO_LIMIT_S = 600.0
+"""The most that `budget = "auto"` takes, unless it names a limit."""
+LEAST_START_S = 10.0
+"""A start may take its time, however short a budget is."""
 
 
 def _confidence(raw: object) -> float:
@@ -28,30 +33,19 @@ def _confidence(raw: object) -> float:
     return confidence
 
 
-def _objective_name(name: str) -> str:
-    if name not in OBJECTIVES:
-        raise ValueError(f"unknown objective {name[:60]!r}{did_you_mean(name, tuple(OBJECTIVES))}")
-    return name
+def _one_of(what: str, known: Sequence[str]) -> Callable[[object], object]:
+    def checked(name: object) -> object:
+        if name not in known:
+            hint = did_you_mean(str(name), known)
+            raise ValueError(f"unknown {what} {str(name)[:60]!r}{hint}")
+        return name
 
-
-AUTO = "auto"
-AUTO_LIMIT_S = 600.0
-"""The most that `budget = "auto"` takes, unless it names a limit."""
-
-LEAST_START_S = 10.0
-"""A start may take its time, however short a budget is."""
-
-
-def _sampler(name: object) -> object:
-    if name not in SAMPLERS:
-        hint = did_you_mean(str(name), SAMPLERS)
-        raise ValueError(f"unknown sampler {str(name)[:60]!r}{hint}")
-    return name
+    return checked
 
 
 ObjectiveName = Annotated[
     str,
-    AfterValidator(_objective_name),
+    AfterValidator(_one_of("objective", tuple(OBJECTIVES))),
     WithJsonSchema({"enum": [*OBJECTIVES], "type": "string"}),
 ]
 Duration = Annotated[float, BeforeValidator(parse_duration_s)]
@@ -62,10 +56,6 @@ ReadLimit = Annotated[
     PlainSerializer(str, return_type=str),
     WithJsonSchema({"type": "string"}),
 ]
-
-
-def _one_or_more(raw: object) -> object:
-    return (raw,) if isinstance(raw, str) else raw
 
 
 class Measuring(BaseModel):
@@ -80,7 +70,9 @@ class Measuring(BaseModel):
     """For a program that names none, the plan chooses; see `tuner.plan.draft`."""
     second_objective_name: ObjectiveName | None = None
     """The second one of `objective = "a,b"`: a Pareto front is shown; the first one decides."""
-    require: Annotated[tuple[ReadLimit, ...], BeforeValidator(_one_or_more)] = ()
+    require: Annotated[
+        tuple[ReadLimit, ...], BeforeValidator(lambda raw: (raw,) if isinstance(raw, str) else raw)
+    ] = ()
     """What a configuration must keep to be recommended."""
     budget_s: Duration = Field(60.0, alias="budget")
     until_clear: bool = False
@@ -92,7 +84,7 @@ class Measuring(BaseModel):
     """The steps of a world last this long at least, and longer where that pays."""
     deadline_s: Duration = Field(30.0, alias="deadline")
     """A world that takes longer is ended, as a failure."""
-    sampler: Annotated[SamplerName, BeforeValidator(_sampler)] = "auto"
+    sampler: Annotated[SamplerName, BeforeValidator(_one_of("sampler", SAMPLERS))] = "auto"
     """Who proposes where the grid is larger than the budget can measure; `grid`: measure it all."""
     seed: int = Field(0, ge=0, lt=2**32)
 
@@ -130,21 +122,15 @@ def read_measuring(mapping: Mapping[str, Any]) -> tuple[Measuring, list[str]]:
     given = {key: mapping[key] for key in keys_of("measuring") if mapping.get(key) is not None}
     names, mistakes = _objective_names(given.get("objective"))
     given |= zip(("objective", "second_objective_name"), names, strict=False)
-    given |= _limit_of(given.get("budget"))
+    auto, colon, limit = str(given.get("budget")).strip().partition(":")
+    if auto.lower() == AUTO:
+        given |= {"budget": limit if colon else AUTO_LIMIT_S, "until_clear": True}
     if mistakes:
         return Measuring(), mistakes
     try:
         return Measuring.model_validate(given), []
     except ValidationError as error:
         return Measuring(), [sentence_of(detail) for detail in error.errors()]
-
-
-def _limit_of(budget: object) -> dict[str, object]:
-    """What `auto` and `auto:20m` stand for; nothing where the budget is a duration."""
-    auto, colon, limit = str(budget).strip().partition(":")
-    if auto.lower() != AUTO:
-        return {}
-    return {"budget": limit if colon else AUTO_LIMIT_S, "until_clear": True}
 
 
 def _objective_names(raw: object) -> tuple[list[object], list[str]]:

@@ -1,93 +1,63 @@
-"""The objectives: numbers of a world that a search makes small, or large, one entry each."""
+"""The objectives: numbers of a world that a search makes small, or large; and limits on them."""
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, Self
+
+from tuner.text import did_you_mean, plain_number, share, three_digits
 
 LEAST_VALUE = 1e-12
 """The logarithm of 0 is no number."""
-
-
-class TracedWorld(Protocol):
-    """What an objective reads from a world's trace; None where the trace cannot tell."""
-
-    @property
-    def rpc_cpu_total_ms(self) -> float | None:
-        """CPU time of the RPC calls per step, in milliseconds."""
-
-    @property
-    def rpc_p99_ms(self) -> float | None:
-        """99th percentile of the latency of the RPC calls, in milliseconds."""
-
-
-class MeasuredProgram(Protocol):
-    """What an objective reads from a run of a program."""
-
-    @property
-    def calls(self) -> int:
-        """RPC calls that the program made while it was measured."""
-
-    @property
-    def rpc_active_s(self) -> float | None:
-        """Seconds from the last rank's `init_rpc` to the driver's `shutdown`, if it has one."""
-
-    @property
-    def metric(self) -> float | None:
-        """The number that the program printed; None if nobody asked for one."""
-
-
-class MeasuredWorld(Protocol):
-    """What an objective reads from a world: `tuner.world.measurement.Measurement` has all of it."""
-
-    @property
-    def world_s(self) -> float:
-        """Seconds from the start of the first process to the end of the last."""
-
-    @property
-    def median_step_s(self) -> float | None:
-        """The median step time, in seconds; None for a program, which has no steps."""
-
-    @property
-    def p99_step_s(self) -> float | None:
-        """The 99th percentile of the step times, in seconds."""
-
-    @property
-    def cpu_ms_per_step(self) -> float | None:
-        """CPU time of all ranks per step, in milliseconds."""
-
-    @property
-    def wall_s(self) -> float:
-        """Seconds that all timed steps took, or that the RPC of a program was active."""
-
-    @property
-    def cpu_s(self) -> float:
-        """CPU seconds of all ranks in that time."""
-
-    @property
-    def cpu_cores(self) -> float:
-        """CPU seconds per wall second, all ranks."""
-
-    @property
-    def peak_rss_mb(self) -> float:
-        """Peak resident memory, summed over the ranks, in MB."""
-
-    @property
-    def program(self) -> MeasuredProgram | None:
-        """What only a program has; None for a workload."""
-
-    @property
-    def trace(self) -> TracedWorld | None:
-        """What the world's trace shows; None where it was not traced."""
-
-
 _SHORT = 30
 """Letters of a heading that fits beside the axis of a figure, or above a column of a table."""
 
 Kind = Literal["workload", "program"]
 
 
-@dataclass(frozen=True, kw_only=True)
+class _Traced(Protocol):
+    @property
+    def rpc_cpu_total_ms(self) -> float | None: ...
+    @property
+    def rpc_p99_ms(self) -> float | None: ...
+
+
+class _Program(Protocol):
+    @property
+    def calls(self) -> int: ...
+    @property
+    def rpc_active_s(self) -> float | None: ...
+    @property
+    def metric(self) -> float | None: ...
+
+
+class _World(Protocol):
+    """What an objective reads of a `tuner.world.measurement.Measurement`, which explains it."""
+
+    @property
+    def world_s(self) -> float: ...
+    @property
+    def median_step_s(self) -> float | None: ...
+    @property
+    def p99_step_s(self) -> float | None: ...
+    @property
+    def cpu_ms_per_step(self) -> float | None: ...
+    @property
+    def wall_s(self) -> float: ...
+    @property
+    def cpu_s(self) -> float: ...
+    @property
+    def cpu_cores(self) -> float: ...
+    @property
+    def peak_rss_mb(self) -> float: ...
+    @property
+    def program(self) -> _Program | None: ...
+    @property
+    def trace(self) -> _Traced | None: ...
+
+
+@dataclass(frozen=True)
 class Objective:
     """A number of a world to make small, or large."""
 
@@ -96,10 +66,10 @@ class Objective:
     label: str
     table_heading: str
     """The heading in the tables of trials, folded for a terminal."""
-    read: Callable[[MeasuredWorld], float | None]
-    """The number, in `unit`; None where the world does not have it."""
     of: tuple[Kind, ...]
     """What it can be measured of."""
+    read: Callable[[_World], float | None]
+    """The number, in `unit`; None where the world does not have it."""
     traced: bool = False
     """Whether it is read from a trace, so that every world of a study is traced."""
     maximize: bool = False
@@ -131,12 +101,8 @@ class Objective:
         logarithm = math.log(max(value, LEAST_VALUE))
         return -logarithm if self.maximize else logarithm
 
-    def value(self, world: MeasuredWorld) -> float:
-        """The objective of one world, in `unit`.
-
-        Raises:
-            ValueError: The world does not have it: it was not traced, say.
-        """
+    def value(self, world: _World) -> float:
+        """The objective of one world, in `unit`; ValueError where it has none: no trace, say."""
         found = self.read(world)
         if found is None:
             raise ValueError(f"the world has no {self.name}")
@@ -147,12 +113,12 @@ def _ms(seconds: float | None) -> float | None:
     return None if seconds is None else seconds * 1e3
 
 
-def _ms_per_call(world: MeasuredWorld) -> float | None:
+def _ms_per_call(world: _World) -> float | None:
     calls = world.program.calls if world.program else 0
     return world.wall_s * 1e3 / calls if calls else None
 
 
-def _cpu_s(world: MeasuredWorld) -> float | None:
+def _cpu_s(world: _World) -> float | None:
     """Of a program's run, or of a workload's step: worlds of one have different numbers of them."""
     if world.program is not None:
         return world.cpu_s
@@ -161,115 +127,127 @@ def _cpu_s(world: MeasuredWorld) -> float | None:
 
 _WORKLOADS: tuple[Kind, ...] = ("workload",)
 _PROGRAMS: tuple[Kind, ...] = ("program",)
+_BOTH = (*_WORKLOADS, *_PROGRAMS)
 
 ACTIVE_FROM_FIRST = "time from the first rank's init_rpc to the last shutdown"
 """The label of `rpc_active_s` where ranks have no world size: each joins when it likes."""
 
-METRIC = Objective(
-    name="metric",
-    unit="",
-    label="the number that the program prints",
-    table_heading="metric",
-    read=lambda world: None if world.program is None else world.program.metric,
-    of=_PROGRAMS,
-)
+METRIC = Objective("metric", "", "the number that the program prints", "metric", _PROGRAMS,
+                   lambda world: world.program.metric if world.program else None)  # fmt: skip
 """What stands for `--metric`; a plan gives it its name and its direction."""
 
 CPUS_USED = Objective(
-    name="cpu_cores",
-    unit="",
-    label="CPUs used",
-    table_heading="CPUs\nused",
-    read=lambda world: world.cpu_cores,
-    of=(*_WORKLOADS, *_PROGRAMS),
+    "cpu_cores", "", "CPUs used", "CPUs\nused", _BOTH, lambda world: world.cpu_cores
 )
 """No objective, since a world that does nothing uses none; but it can be limited."""
 
-OBJECTIVES: dict[str, Objective] = {
-    objective.name: objective
-    for objective in (
-        Objective(
-            name="step_ms",
-            unit="ms",
-            label="median step time",
-            table_heading="step\n(ms)",
-            read=lambda world: _ms(world.median_step_s),
-            of=_WORKLOADS,
-        ),
-        Objective(
-            name="step_p99_ms",
-            unit="ms",
-            label="99th percentile of the step time",
-            table_heading="step_p99\n(ms)",
-            read=lambda world: _ms(world.p99_step_s),
-            of=_WORKLOADS,
-        ),
-        Objective(
-            name="cpu_ms_per_step",
-            unit="ms",
-            label="CPU time of all ranks per step",
-            table_heading="CPU\nper step\n(ms)",
-            read=lambda world: world.cpu_ms_per_step,
-            of=_WORKLOADS,
-        ),
-        Objective(
-            name="rpc_cpu_total_ms",
-            unit="ms",
-            label="RPC CPU total per step",
-            table_heading="RPC CPU\ntotal\n(ms)",
-            read=lambda world: None if world.trace is None else world.trace.rpc_cpu_total_ms,
-            of=_WORKLOADS,
-            traced=True,
-        ),
-        Objective(
-            name="rpc_p99_ms",
-            unit="ms",
-            label="99th percentile of the latency of RPC calls",
-            table_heading="rpc_p99\n(ms)",
-            read=lambda world: None if world.trace is None else world.trace.rpc_p99_ms,
-            of=_WORKLOADS,
-            traced=True,
-        ),
-        Objective(
-            name="rpc_active_s",
-            unit="s",
-            label="time from the last rank's init_rpc to the driver's shutdown",
-            table_heading="RPC\nactive\n(s)",
-            read=lambda world: None if world.program is None else world.program.rpc_active_s,
-            of=_PROGRAMS,
-        ),
-        Objective(
-            name="ms_per_call",
-            unit="ms",
-            label="time per RPC call",
-            table_heading="per call\n(ms)",
-            read=_ms_per_call,
-            of=_PROGRAMS,
-        ),
-        Objective(
-            name="wall_s",
-            unit="s",
-            label="time from the start of the program to its end",
-            table_heading="wall\n(s)",
-            read=lambda world: None if world.program is None else world.world_s,
-            of=_PROGRAMS,
-        ),
-        Objective(
-            name="peak_rss_mb",
-            unit="MB",
-            label="peak memory of all ranks",
-            table_heading="peak\nmemory\n(MB)",
-            read=lambda world: world.peak_rss_mb,
-            of=(*_WORKLOADS, *_PROGRAMS),
-        ),
-        Objective(
-            name="cpu_s",
-            unit="s",
-            label="CPU time of all ranks",
-            table_heading="CPU\n(s)",
-            read=_cpu_s,
-            of=(*_WORKLOADS, *_PROGRAMS),
-        ),
-        METRIC,
-    )
-}
+_OBJECTIVES = (
+    Objective("step_ms", "ms", "median step time", "step\n(ms)", _WORKLOADS,
+              lambda world: _ms(world.median_step_s)),
+    Objective("step_p99_ms", "ms", "99th percentile of the step time", "step_p99\n(ms)",
+              _WORKLOADS, lambda world: _ms(world.p99_step_s)),
+    Objective("cpu_ms_per_step", "ms", "CPU time of all ranks per step", "CPU\nper step\n(ms)",
+              _WORKLOADS, lambda world: world.cpu_ms_per_step),
+    Objective("rpc_cpu_total_ms", "ms", "RPC CPU total per step", "RPC CPU\ntotal\n(ms)",
+              _WORKLOADS, lambda world: world.trace.rpc_cpu_total_ms if world.trace else None,
+              traced=True),
+    Objective("rpc_p99_ms", "ms", "99th percentile of the latency of RPC calls", "rpc_p99\n(ms)",
+              _WORKLOADS, lambda world: world.trace.rpc_p99_ms if world.trace else None,
+              traced=True),
+    Objective("rpc_active_s", "s", "time from the last rank's init_rpc to the driver's shutdown",
+              "RPC\nactive\n(s)", _PROGRAMS,
+              lambda world: world.program.rpc_active_s if world.program else None),
+    Objective("ms_per_call", "ms", "time per RPC call", "per call\n(ms)", _PROGRAMS, _ms_per_call),
+    Objective("wall_s", "s", "time from the start of the program to its end", "wall\n(s)",
+              _PROGRAMS, lambda world: world.world_s if world.program else None),
+    Objective("peak_rss_mb", "MB", "peak memory of all ranks", "peak\nmemory\n(MB)", _BOTH,
+              lambda world: world.peak_rss_mb),
+    Objective("cpu_s", "s", "CPU time of all ranks", "CPU\n(s)", _BOTH, _cpu_s),
+    METRIC,
+)  # fmt: skip
+OBJECTIVES = {objective.name: objective for objective in _OBJECTIVES}
+"""By name, in the order of the documentation."""
+
+LIMITED = {**OBJECTIVES, CPUS_USED.name: CPUS_USED}
+"""What may be limited, by name: every number of a world that is measured of it."""
+
+_LIMIT = re.compile(r"\s*(?P<name>\w+)\s*(?P<sign><=|>=)\s*(?P<bound>\S+)\s*")
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A bound that a configuration must keep to be recommended, on the median over its worlds."""
+
+    name: str
+    """A key of `LIMITED`."""
+    at_most: bool
+    """Whether the number may not be larger than the bound; else it may not be smaller."""
+    bound: float
+
+    @classmethod
+    def read(cls, raw: object) -> Self:
+        """The limit in text such as `peak_rss_mb<=2000`; ValueError if it is none."""
+        if isinstance(raw, cls):
+            return raw
+        if not isinstance(raw, str) or not (match := _LIMIT.fullmatch(raw)):
+            raise ValueError(f"must be a limit such as peak_rss_mb<=2000, got {raw!r}")
+        name = match["name"]
+        if name not in LIMITED:
+            raise ValueError(f"unknown metric {name[:60]!r}{did_you_mean(name, tuple(LIMITED))}")
+        try:
+            bound = float(match["bound"])
+        except ValueError:
+            bound = math.nan
+        if not math.isfinite(bound):
+            raise ValueError(f"must end in a number, without a unit, got {raw!r}")
+        return cls(name, match["sign"] == "<=", bound)
+
+    @property
+    def number(self) -> Objective:
+        """What is bounded, and how it is read from a world."""
+        return LIMITED[self.name]
+
+    def excess(self, value: float) -> float:
+        """How far a value is beyond the bound, in the unit of the number; 0 or less keeps it."""
+        return value - self.bound if self.at_most else self.bound - value
+
+    def mistake(self, kind: Kind, objective: str, *, has_metric: bool) -> str:
+        """What is wrong with it for a workload or a program, and for a study's objective."""
+        if kind not in self.number.of:
+            known = [name for name, each in LIMITED.items() if kind in each.of and not each.traced]
+            return f"require: {self.name} is not one of a {kind}; known: {', '.join(known)}"
+        if self.name == METRIC.name and not has_metric:
+            return "require: metric needs a metric: NAME=REGEX with one group"
+        if self.number.traced and self.name != objective:
+            return (
+                f"require: {self.name} is read from traces, and the worlds that count are not "
+                "traced; it can be limited where it is the objective"
+            )
+        return ""
+
+    def __str__(self) -> str:
+        return f"{self.name}{'<=' if self.at_most else '>='}{plain_number(self.bound)}"
+
+
+@dataclass(frozen=True)
+class BrokenLimit:
+    """A limit that a configuration does not keep."""
+
+    limit: Limit
+    value: float
+    """The median over the configuration's worlds."""
+
+    @property
+    def text(self) -> str:
+        """`peak_rss_mb 2400 > 2000, by 20 %`; without a share where the bound is 0."""
+        limit = self.limit
+        sign, bound = ">" if limit.at_most else "<", plain_number(limit.bound)
+        said = f"{limit.name} {three_digits(self.value)} {sign} {bound}"
+        if not limit.bound:
+            return said
+        return f"{said}, by {share(limit.excess(self.value) / abs(limit.bound)) or '0 %'}"
+
+    def to_json(self) -> dict[str, object]:
+        """The entry in `--json`."""
+        excess = self.limit.excess(self.value)
+        return {"limit": str(self.limit), "value": self.value, "excess": excess}

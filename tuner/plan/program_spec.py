@@ -1,21 +1,31 @@
-"""What the tuner has to know of a program that nobody edits: how to run it, and what it is."""
+"""A program that is tuned as it is: the keys of a plan that name it, and what its runs showed."""
 
 import math
 import re
 import shlex
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from pathlib import PurePath
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from tuner.patterns import pattern_problem
 from tuner.plan.config import ALL_ROLES, Config
-from tuner.plan.knobs import KNOBS, Value
-from tuner.plan.measuring import LEAST_START_S
+from tuner.plan.keys import keys_of
+from tuner.plan.knobs import INTRA_OP_THREADS, KNOBS, Value
+from tuner.plan.measuring import LEAST_START_S, sentence_of
 from tuner.plan.objectives import METRIC
-from tuner.plan.workload_spec import RankSpec, distinct_roles
+from tuner.plan.quantities import parse_duration_s
+from tuner.plan.workload_spec import RankSpec, WorkloadSpec, distinct_roles
+
+PROGRAM_KEYS = ("program", *keys_of("program"))
+DEFAULT_WARM_UP_S = 5.0
+STUCK_RUN, STUCK_COLD_RUN = 10, 2
+"""A run that takes so many times as long as the latest one is stuck; or as the first one, which was
+cold: a cold run may come after warm ones."""
+_NAMED = re.compile(r"([A-Za-z_][A-Za-z0-9_ ]*)=(.*)", re.DOTALL)
 
 
 def _pattern(text: str) -> str:
@@ -89,10 +99,19 @@ class ProgramRequest(BaseModel):
         stem = PurePath(name).stem if scripts or not modules else name.rpartition(".")[2]
         return re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("._-") or "program"
 
-
-STUCK_RUN, STUCK_COLD_RUN = 10, 2
-"""A run that takes so many times as long as the latest one is stuck; or as the first one, which was
-cold: a cold run may come after warm ones."""
+    def keys(self) -> dict[str, Any]:
+        """The keys of a plan that ask for this program: the inverse of `read_program`."""
+        metric = self.metric
+        return {
+            "roles": list(self.role_patterns),
+            "expect": self.expect,
+            "metric": None if metric is None else f"{metric.name}={metric.pattern}",
+            "maximize": None if metric is None else metric.maximize,
+            "window": self.window_s,
+            "warm_up": None if self.window_s is None else self.warm_up_s,
+            "cold": self.cold,
+            "programs": [list(command) for command in self.commands],
+        }
 
 
 class ProgramSpec(ProgramRequest):
@@ -157,3 +176,98 @@ class ProgramSpec(ProgramRequest):
         if self.window_s is not None or len(set(self.calls)) > 1:
             return "ms_per_call"
         return "rpc_active_s" if self.shuts_down else "wall_s"
+
+
+Subject = WorkloadSpec | ProgramSpec
+"""What is tuned."""
+
+
+def intra_op_threads(subject: Subject) -> dict[str, int]:
+    """What `torch.set_num_threads` each role has, unless the configuration says otherwise."""
+    threads = {role: subject.default_of(role, INTRA_OP_THREADS.name) for role in subject.roles}
+    return {role: count for role, count in threads.items() if isinstance(count, int)}
+
+
+def intra_op_text(subject: Subject) -> str:
+    """The same in words: `1`, or `2 (agent), 1 (observer)`."""
+    threads = intra_op_threads(subject)
+    if len(set(threads.values())) == 1:
+        return str(next(iter(threads.values())))
+    return ", ".join(f"{count} ({role})" for role, count in threads.items())
+
+
+def read_program(mapping: Mapping[str, Any]) -> tuple[ProgramRequest | None, list[str]]:
+    """The program of a plan, None if it has none; and every mistake of its keys."""
+    given = {key: mapping[key] for key in PROGRAM_KEYS if mapping.get(key) is not None}
+    if not {"program", "programs"} & given.keys():
+        return None, [f"{key} is for a program, and the plan has none" for key in given]
+    problems: list[str] = []
+    if {"program", "programs"} <= given.keys():
+        problems.append("a plan has one program, or several programs that are one world")
+    single, several = given.pop("program", None), given.pop("programs", None)
+    if several is None:
+        commands = [_words("program", single, problems)]
+    else:
+        is_list = isinstance(several, Sequence) and not isinstance(several, str)
+        commands = [
+            _words("programs", each, problems) for each in (several if is_list else [several])
+        ]
+        if not commands:
+            problems.append("programs must name at least one command")
+    roles = given.pop("roles", ())
+    given["role_patterns"] = list(roles.items()) if isinstance(roles, Mapping) else roles
+    given |= {"commands": commands, **_metric(given, problems), **_window(given, problems)}
+    if not commands or None in commands:
+        return None, problems
+    try:
+        return ProgramRequest.model_validate(given), problems
+    except ValidationError as error:
+        return None, [*problems, *map(sentence_of, error.errors())]
+
+
+def _words(key: str, command: object, problems: list[str]) -> Sequence[object] | None:
+    """A command as its words, also of a line as a shell reads it; None if there are none."""
+    try:
+        words = shlex.split(command) if isinstance(command, str) else command
+    except ValueError as error:
+        problems.append(f"{key}: {command!r} is no command: {error}")
+        return None
+    if isinstance(words, Sequence) and words and all(isinstance(word, str) for word in words):
+        return words
+    problems.append(
+        f'{key} must be a command, such as "python main.py" or ["python", "main.py"], got '
+        f"{command!r}"
+    )
+    return None
+
+
+def _metric(given: dict[str, Any], problems: list[str]) -> dict[str, object]:
+    """`NAME=PATTERN`, or the pattern alone."""
+    pattern, maximize = given.pop("metric", None), given.pop("maximize", False)
+    if pattern is None:
+        if maximize:
+            problems.append("maximize is for a metric, and none is given")
+        return {}
+    named = _NAMED.fullmatch(str(pattern))
+    name, text = (named[1].strip(), named[2]) if named else ("metric", str(pattern))
+    try:
+        return {"metric": OutputMetric(name=name, pattern=text, maximize=maximize)}
+    except ValidationError as error:
+        problems += [sentence_of(detail, "metric") for detail in error.errors()]
+        return {}
+
+
+def _window(given: dict[str, Any], problems: list[str]) -> dict[str, object]:
+    """The two durations in seconds; a window alone has the usual warm-up."""
+    seconds: dict[str, object] = {}
+    for key in ("window", "warm_up"):
+        if (raw := given.pop(key, None)) is not None:
+            try:
+                seconds[f"{key}_s"] = parse_duration_s(raw)
+            except ValueError as error:
+                problems.append(f"{key} {error}")
+    if "window_s" in seconds:
+        seconds.setdefault("warm_up_s", DEFAULT_WARM_UP_S)
+    elif "warm_up_s" in seconds:
+        problems.append("warm_up is for a window, and none is given")
+    return seconds

@@ -3,12 +3,7 @@
 import re
 from decimal import Decimal
 
-_DURATION_UNITS_S = {
-    unit: Decimal(seconds)
-    for unit, seconds in {
-        "us": "1e-6", "ms": "1e-3", "s": "1", "m": "60", "min": "60", "h": "3600"
-    }.items()
-}  # fmt: skip
+_UNITS_S = {"us": "1e-6", "ms": "1e-3", "s": "1", "m": "60", "min": "60", "h": "3600"}
 MOST_S = 366 * 24 * 3600.0
 LEAST_S = 1e-6
 _LONGEST_TEXT = 100
@@ -46,7 +41,7 @@ def _duration_s(raw: object) -> float:
     parts = _DURATION_PART.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise ValueError(f"must be a duration such as 60s, 2m or 1m30s, got {raw!r}")
-    return float(sum(Decimal(number) * _DURATION_UNITS_S[unit] for number, unit in parts))
+    return float(sum(Decimal(number) * Decimal(_UNITS_S[unit]) for number, unit in parts))
 
 
 def parse_fraction(raw: object) -> float:

@@ -8,20 +8,14 @@ from dataclasses import dataclass
 from typing import Self
 
 from tuner.plan.config import ALL_ROLES, Config, Dimension
-from tuner.plan.knobs import (
-    KNOBS,
-    SWITCH_INTERVAL,
-    IntegerKnob,
-    Knob,
-    SecondsKnob,
-    Value,
-)
-from tuner.plan.subject import Subject
+from tuner.plan.knobs import KNOBS, SWITCH_INTERVAL, IntegerKnob, Knob, SecondsKnob, Value
+from tuner.plan.program_spec import Subject
 from tuner.text import did_you_mean
 
 # Beyond this no budget measures a grid; it is a slip of the keyboard.
 MAX_CONFIGS = 2000
 
+_SHARED = "whose ranks share the CPUs of their host"
 _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(?::(-?\d+))?")
 
 
@@ -100,8 +94,14 @@ def check_against(axes: Iterable[tuple[Dimension, Sequence[Value]]], subject: Su
         is_interval = dimension.knob == SWITCH_INTERVAL.name
         if is_interval and not subject.has_gil and {*values} != {SWITCH_INTERVAL.default}:
             problems[f"{dimension}: it has no effect on an interpreter without a GIL"] = None
-    for knob in (knob.name for knob in KNOBS.values() if knob.same_for_all_roles):
-        problems |= dict.fromkeys(_differences_between_roles(knob, by_dimension, subject))
+    for knob in (knob for knob in KNOBS.values() if knob.same_for_all_roles):
+        per_role = [d for d in by_dimension if d.knob == knob.name and d.role != ALL_ROLES]
+        if per_role and _differs(knob, by_dimension, subject):
+            rest = "or init_rpc fails" if knob.is_init_rpc_option else _SHARED
+            problems[
+                f"{knob.name} must be the same for all roles, {rest}; "
+                f"give {knob.name}=... instead of {', '.join(map(str, per_role))}"
+            ] = None
     return list(problems)
 
 
@@ -112,56 +112,43 @@ def _needs_cuda(knob: str, values: Sequence[Value]) -> str | None:
     return next((name for name in names if name.startswith("cuda_")), None)
 
 
-def _differences_between_roles(
-    knob: str, axes: Mapping[Dimension, Sequence[Value]], subject: Subject
-) -> Iterable[str]:
-    per_role = [d for d in axes if d.knob == knob and d.role != ALL_ROLES]
-    if not per_role:
-        return
-    for_all = axes.get(Dimension(ALL_ROLES, knob), [KNOBS[knob].default])
-    lists = [tuple(axes.get(Dimension(role, knob), for_all)) for role in subject.roles]
-    if any(len(values) > 1 for values in lists) or len(set(lists)) > 1:
-        is_option = KNOBS[knob].is_init_rpc_option
-        why = ", or init_rpc fails" if is_option else ", whose ranks share the CPUs of their host"
-        yield (
-            f"{knob} must be the same for all roles{why}; "
-            f"give {knob}=... instead of {', '.join(map(str, per_role))}"
-        )
+def _differs(knob: Knob, axes: Mapping[Dimension, Sequence[Value]], subject: Subject) -> bool:
+    """Whether roles can get different values of a knob."""
+    for_all = axes.get(Dimension(ALL_ROLES, knob.name), [knob.default])
+    lists = [tuple(axes.get(Dimension(role, knob.name), for_all)) for role in subject.roles]
+    return any(len(values) > 1 for values in lists) or len(set(lists)) > 1
 
 
 def _read_values(knob: Knob, raw: object) -> tuple[tuple[Value, ...], list[str]]:
     """The values in `raw`, each once in the order given, and the mistakes."""
     if isinstance(raw, str):
         items: list[object] = [item.strip() for item in raw.split(",") if item.strip()]
-    elif isinstance(raw, Sequence):
-        items = list(raw)
     else:
-        items = [raw]
+        items = list(raw) if isinstance(raw, Sequence) else [raw]
+    has_ranges = isinstance(knob, IntegerKnob | SecondsKnob)
     values: list[Value] = []
     mistakes = [] if items else ["the list of values is empty"]
     for item in items:
         try:
-            expanded = _expand_range(item) if isinstance(knob, IntegerKnob | SecondsKnob) else None
-            values += [knob.read(one) for one in ([item] if expanded is None else expanded)]
+            values += [knob.read(one) for one in (_expanded(item) if has_ranges else [item])]
         except ValueError as error:
             mistakes.append(str(error).removeprefix(f"{knob.name} "))
     return tuple(dict.fromkeys(values)), mistakes
 
 
-def _expand_range(item: object) -> list[int] | None:
-    """`1..32`: the powers of two in it; `1..8:1`: every step; None where `item` is no range."""
+def _expanded(item: object) -> Sequence[object]:
+    """`1..32`: the powers of two in it; `1..8:1`: every step; else the item itself."""
     match = _RANGE.fullmatch(item) if isinstance(item, str) else None
     if not match:
-        return None
-    low, high = int(match[1]), int(match[2])
-    step = int(match[3]) if match[3] else None
-    if low < 1 or high < low or (step is not None and step < 1):
+        return [item]
+    low, high, step = int(match[1]), int(match[2]), int(match[3] or 1)
+    if low < 1 or high < low or step < 1:
         raise ValueError(f"range {item} must rise from at least 1, by steps of at least 1")
-    # Checked by arithmetic: a range of 1..10**12 must not fill the memory first.
-    if step is not None and (high - low) // step >= MAX_CONFIGS:
-        raise ValueError(f"range {item} has more than {MAX_CONFIGS} values")
-    if step is not None:
-        return list(range(low, high + 1, step))
+    if match[3]:
+        # Checked by arithmetic: a range of 1..10**12 must not fill the memory first.
+        if (high - low) // step >= MAX_CONFIGS:
+            raise ValueError(f"range {item} has more than {MAX_CONFIGS} values")
+        return range(low, high + 1, step)
     powers = [2**k for k in range(high.bit_length()) if low <= 2**k <= high]
     if not powers:
         raise ValueError(f"range {item} holds no power of two; {item}:1 means every number")
@@ -177,19 +164,14 @@ def baseline_config(named: Config, space: Space, subject: Subject) -> Config:
     values = dict(named.items)
     for dimension in space.dimensions:
         if named.for_role(dimension.role).get(dimension.knob) is None:
-            for each in _as_it_is(dimension, subject):
-                values.setdefault(each, subject.default_of(each.role, each.knob))
+            by_role = {role: subject.default_of(role, dimension.knob) for role in subject.roles}
+            is_one = dimension.role != ALL_ROLES or len(set(by_role.values())) == 1
+            for role in [dimension.role] if is_one else by_role:
+                default = subject.default_of(role, dimension.knob)
+                values.setdefault(Dimension(role, dimension.knob), default)
     for dimension, value in named.items:
         for_all = Dimension(ALL_ROLES, dimension.knob)
         tuned = for_all in space.dimensions and dimension not in space.dimensions
         if tuned and (for_all, value) in values.items():
             del values[dimension]
     return Config.of(values)
-
-
-def _as_it_is(dimension: Dimension, subject: Subject) -> list[Dimension]:
-    """The dimension, or one for each role where the roles have different defaults."""
-    by_role = {role: subject.default_of(role, dimension.knob) for role in subject.roles}
-    if dimension.role != ALL_ROLES or len(set(by_role.values())) == 1:
-        return [dimension]
-    return [Dimension(role, dimension.knob) for role in by_role]

@@ -12,10 +12,8 @@ from tuner.plan.knobs import NUM_WORKER_THREADS
 from tuner.plan.launching import Launching
 from tuner.plan.measuring import Measuring
 from tuner.plan.objectives import ACTIVE_FROM_FIRST, METRIC, OBJECTIVES, Objective
-from tuner.plan.program_request import program_keys
-from tuner.plan.program_spec import ProgramSpec
+from tuner.plan.program_spec import ProgramSpec, Subject
 from tuner.plan.space import Space
-from tuner.plan.subject import Subject
 from tuner.plan.workload_spec import WorkloadSpec
 
 
@@ -69,15 +67,9 @@ class StudyPlan(BaseModel):
 
     def keys(self) -> dict[str, Any]:
         """The plan as a plan file holds it, which `draft_plan` reads."""
-        subject = self.subject
-        asked = (
-            program_keys(subject)
-            if isinstance(subject, ProgramSpec)
-            else {"workload": subject.reference, "options": subject.options}
-        )
         return {
             "name": self.name,
-            **asked,
+            **self.subject.keys(),
             "space": self.space.to_json(),
             "baseline": self.baseline.to_json(),
             **self.measuring.keys(),

@@ -97,6 +97,10 @@ class WorkloadSpec(BaseModel):
         del role  # a workload has one default for all
         return self.intra_op_threads if knob == INTRA_OP_THREADS.name else KNOBS[knob].default
 
+    def keys(self) -> dict[str, Any]:
+        """The keys of a plan that ask for this workload."""
+        return {"workload": self.reference, "options": self.options}
+
     def fingerprint(self) -> dict[str, Any]:
         """What studies of it must have in common, apart from the ranks."""
-        return {"workload": self.reference, "options": self.options}
+        return self.keys()

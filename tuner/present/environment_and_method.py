@@ -2,7 +2,7 @@
 
 from tuner.plan.knobs import KNOBS
 from tuner.plan.objectives import Objective
-from tuner.plan.subject import Subject, intra_op_text
+from tuner.plan.program_spec import Subject, intra_op_text
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.present.wording import worlds_text
 from tuner.study.answer import StudyAnswer

@@ -10,8 +10,7 @@ from tuner.errors import UsageError
 from tuner.machine import BINDING_COMPARED, machine_differences, this_machine
 from tuner.plan.config import Config
 from tuner.plan.knobs import INTRA_OP_THREADS, Value
-from tuner.plan.program_spec import ProgramSpec
-from tuner.plan.subject import Subject, intra_op_threads
+from tuner.plan.program_spec import ProgramSpec, Subject, intra_op_threads
 from tuner.present.wording import verdict_sentence
 from tuner.recommended.building import recommendation_of
 from tuner.recommended.model import Recommendation, as_json, as_toml

@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 from tuner.decide.additive import variance_shares
 from tuner.decide.regions import Level, bad_levels, main_effects
-from tuner.plan.config import Dimension
-from tuner.plan.dimensions import varying
+from tuner.plan.config import Dimension, varying
 from tuner.plan.knobs import KNOBS, Value
 from tuner.study.answer import StudyAnswer
 from tuner.study.evidence import points_among

@@ -6,8 +6,7 @@ from pathlib import Path
 from tuner.errors import UsageError
 from tuner.files import written_atomically
 from tuner.plan.knobs import INTRA_OP_THREADS
-from tuner.plan.program_spec import ProgramRequest, ProgramSpec
-from tuner.plan.subject import Subject, intra_op_threads
+from tuner.plan.program_spec import ProgramRequest, ProgramSpec, Subject, intra_op_threads
 from tuner.recommended.document import FORMAT
 from tuner.recommended.model import (
     Challenger,

@@ -10,7 +10,6 @@ from tuner.plan.draft import PROGRAM_DEFAULTS
 from tuner.plan.keys import search_arguments
 from tuner.plan.knobs import KNOBS
 from tuner.plan.measuring import Measuring
-from tuner.plan.program_request import program_keys
 from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.study_plan import StudyPlan
 from tuner.recommended.model import Recommendation
@@ -40,7 +39,7 @@ def _recheck_keys(recommendation: Recommendation) -> dict[str, Any]:
     compared = recommendation.challenger.config if chosen == recommendation.baseline else chosen
     subject = {"workload": environment.workload, "options": environment.options}
     return {
-        **(subject if program is None else program_keys(program)),
+        **(subject if program is None else program.keys()),
         "space": None if compared is None else _pairs(compared),
         "baseline": _pairs(recommendation.baseline),
         "objective": recommendation.objective,

@@ -13,9 +13,8 @@ from tuner.decide.simultaneous import LEAST_BLOCKS
 from tuner.errors import BudgetTooShortError, UsageError
 from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft
-from tuner.plan.program_spec import ProgramSpec
+from tuner.plan.program_spec import ProgramSpec, Subject
 from tuner.plan.study_plan import StudyPlan
-from tuner.plan.subject import Subject
 from tuner.scratch import own_prefix
 from tuner.searching.budget import LEAST_FIRST_S, first_world_s
 from tuner.searching.calibrating import is_tried_again

@@ -6,8 +6,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from tuner.decide.simultaneous import LEAST_BLOCKS
-from tuner.plan.config import Config
-from tuner.plan.dimensions import varying
+from tuner.plan.config import Config, varying
 from tuner.plan.knobs import NUM_WORKER_THREADS
 from tuner.plan.study_plan import StudyPlan
 from tuner.searching.measurer import Measurer

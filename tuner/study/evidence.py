@@ -14,10 +14,9 @@ from tuner.decide.ranking import best_measured, is_dominated, strongest
 from tuner.decide.simultaneous import AnalysedBlocks, gain_over
 from tuner.decide.statistics import FloatArray, Interval, differences, without_spikes
 from tuner.decide.verdict import FAILING_SHARE, fails_more
-from tuner.plan.config import Config, Dimension
-from tuner.plan.dimensions import varying
+from tuner.plan.config import Config, Dimension, varying
 from tuner.plan.knobs import Value
-from tuner.plan.subject import Subject
+from tuner.plan.program_spec import Subject
 from tuner.study.log import BASELINE, StudyLog, merged
 from tuner.study.records import AGAIN
 from tuner.world.failure_evidence import failure_signature

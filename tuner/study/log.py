@@ -10,8 +10,7 @@ from tuner.decide.interim_analysis import InterimAnalysis
 from tuner.decide.rules import Rules
 from tuner.decide.statistics import FloatArray, typical
 from tuner.plan.config import Config
-from tuner.plan.limits import BrokenLimit, Limit
-from tuner.plan.objectives import Objective
+from tuner.plan.objectives import BrokenLimit, Limit, Objective
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.blocks import BlockRows, TrialWorlds
 from tuner.study.metrics import metrics_of

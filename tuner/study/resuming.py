@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.errors import UsageError
 from tuner.files import shown
-from tuner.plan.draft import PlanDraft, draft_plan
+from tuner.plan.draft import PlanDraft, asked_draft, changed, draft_plan, given
 from tuner.plan.keys import search_arguments
-from tuner.plan.request import asked_draft, changed, given
 from tuner.study.folder import STUDIES, StudyFolder
 
 if TYPE_CHECKING:

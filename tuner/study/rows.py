@@ -12,8 +12,7 @@ import numpy as np
 from tuner.decide.ranking import SAME_COST
 from tuner.decide.statistics import Interval, interval, paired_ratio
 from tuner.plan.config import Config
-from tuner.plan.limits import BrokenLimit
-from tuner.plan.objectives import Objective
+from tuner.plan.objectives import BrokenLimit, Objective
 from tuner.study.evidence import gain_of, tested_gain
 from tuner.study.log import BASELINE, BLOCK_PHASES, StudyLog
 from tuner.study.metrics import Metric, metric_columns

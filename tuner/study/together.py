@@ -10,8 +10,7 @@ import numpy as np
 
 from tuner.decide.additive import pooled, trial_levels
 from tuner.decide.statistics import FloatArray, Interval
-from tuner.plan.config import Config, Dimension
-from tuner.plan.dimensions import varying
+from tuner.plan.config import Config, Dimension, varying
 from tuner.plan.knobs import KNOBS, NUM_WORKER_THREADS, Value
 from tuner.study.evidence import (
     difference_of_gains,

@@ -9,7 +9,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft
 from tuner.plan.objectives import Objective
-from tuner.plan.subject import Subject
+from tuner.plan.program_spec import Subject
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.world.environment import Environment, GroupFacts
 from tuner.world.measurement import Failure, Measurement

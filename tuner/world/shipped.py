@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tuner.errors import UsageError
-from tuner.plan.dimensions import knobs_meant
+from tuner.plan.config import knobs_meant
 from tuner.plan.draft import PlanDraft
 from tuner.plan.workload_spec import CatalogueEntry, RankSpec, WorkloadSpec
 from tuner.workloads_package import own_workloads

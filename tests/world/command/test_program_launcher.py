@@ -15,8 +15,7 @@ from tests.world.launcher_contract import survives
 from tuner.cpus import share_of_rank
 from tuner.errors import LauncherError
 from tuner.plan.draft import draft_plan
-from tuner.plan.program_spec import ProgramSpec
-from tuner.plan.subject import intra_op_threads
+from tuner.plan.program_spec import ProgramSpec, intra_op_threads
 from tuner.trace.files.reader import read_trace
 from tuner.world.command.program_launcher import CommandLauncher
 from tuner.world.launcher import TraceOrder

@@ -8,8 +8,7 @@ from typing import Literal, NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch, Rectangle
 
-from tuner.plan.config import Dimension
-from tuner.plan.dimensions import values_of, varying
+from tuner.plan.config import Dimension, values_of, varying
 from tuner.plan.knobs import KNOBS, NUM_WORKER_THREADS, Value
 from tuner.present.figures.kit.axis import LEAST_FACTOR
 from tuner.present.figures.kit.canvas import SMALL

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 
 from tuner.decide.additive import variance_shares
-from tuner.plan.config import Config
-from tuner.plan.dimensions import varying
-from tuner.plan.subject import Subject
+from tuner.plan.config import Config, varying
+from tuner.plan.program_spec import Subject
 from tuner.present.figures.kit.canvas import SMALL
 from tuner.present.figures.kit.config_names import varying_dimensions
 from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn

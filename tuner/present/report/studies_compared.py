@@ -10,7 +10,7 @@ from tuner.errors import UsageError
 from tuner.files import written_atomically
 from tuner.plan.config import Config
 from tuner.plan.objectives import METRIC, Objective
-from tuner.plan.subject import intra_op_text
+from tuner.plan.program_spec import intra_op_text
 from tuner.present.environment_and_method import Facts, environment_facts
 from tuner.present.figures import DrawnFigure
 from tuner.present.report.pages import render

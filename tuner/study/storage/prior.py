@@ -14,9 +14,8 @@ from optuna.trial import TrialState
 from tuner.errors import UsageError
 from tuner.files import MOST_BYTES, head_of
 from tuner.plan.config import Config
-from tuner.plan.program_spec import ProgramSpec
+from tuner.plan.program_spec import ProgramSpec, Subject
 from tuner.plan.study_plan import StudyPlan
-from tuner.plan.subject import Subject
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import load_study
 from tuner.study.storage.store import StudyStore

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from tuner.errors import DamagedStorageError
 from tuner.plan.config import Config, Dimension
-from tuner.plan.limits import BrokenLimit
+from tuner.plan.objectives import BrokenLimit
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.records import Record
 from tuner.study.storage.address import StudyPlace

@@ -22,7 +22,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from tuner.plan.config import Config, Dimension
 from tuner.plan.knobs import KNOBS, IntegerKnob, SecondsKnob
-from tuner.plan.subject import Subject
+from tuner.plan.program_spec import Subject
 from tuner.study.storage.retry import engine_of, read_from
 
 _T = TypeVar("_T")

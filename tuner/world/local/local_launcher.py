@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from tuner.cpus import named
 from tuner.errors import LauncherError, UsageError
-from tuner.plan.dimensions import knobs_meant
+from tuner.plan.config import knobs_meant
 from tuner.plan.draft import PlanDraft
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.scratch import note_beside, own_prefix, sweep

@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tuner.plan.config import ALL_ROLES, Config, Dimension
-from tuner.plan.dimensions import varying
+from tuner.plan.config import ALL_ROLES, Config, Dimension, varying
 from tuner.plan.knobs import KNOBS, NUM_WORKER_THREADS, Value
 from tuner.study.answer import Contender, StudyAnswer
 
