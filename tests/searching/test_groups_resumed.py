@@ -11,7 +11,7 @@ from tests.fakes import FakeClock
 from tests.searching.grouping import GroupFake, grouped, stored, tuning_groups_in
 from tests.searching.tuning import Listening
 from tuner.errors import UsageError
-from tuner.searching.group_threads import Groups
+from tuner.searching.parallel import ParallelBlocks
 from tuner.searching.progress_reports import Snapshot
 from tuner.study.answer import StudyAnswer
 from tuner.study.records import AGAIN
@@ -118,7 +118,7 @@ def test_a_session_that_is_killed_while_it_goes_on_forgets_no_block(
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr(Groups, "start", killed)
+        patched.setattr(ParallelBlocks, "_start", killed)
         with pytest.raises(Killed):
             tune(grouped(3, sigma=0.4), max_blocks=10, resume=True)
     answer = tune(grouped(3, sigma=0.4), max_blocks=10, resume=True)

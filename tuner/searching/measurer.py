@@ -9,8 +9,7 @@ from datetime import UTC, datetime
 from tuner.decide.interim_analysis import InterimAnalysis
 from tuner.plan.config import Config
 from tuner.searching.budget import Budget, WorldTimes
-from tuner.searching.group_threads import BlockWorld
-from tuner.searching.parallel import ParallelBlocks
+from tuner.searching.parallel import BlockWorld, ParallelBlocks
 from tuner.searching.progress_reports import Observer, ProgressReporter
 from tuner.searching.runner import Runner, steps_in
 from tuner.study.evidence import fails_more_often
@@ -56,15 +55,14 @@ class Measurer:
         self.plan = runner.plan
         self.measuring = runner.plan.measuring
         self.log = stored_log(store, runner.plan)
-        self._runner = runner
         self.times = WorldTimes(self.log, runner.plan, budget)
-        self._parallel = ParallelBlocks(runner, self.log, store, observer, self)
+        self.parallel = ParallelBlocks(runner, self.log, store, observer, self)
         self.reserved_s = 0.0
         """Seconds of the budget that blocks must leave."""
         self._phase: Phase = "calibration"
         store.repair(self.log.records, runner.plan)
         self.reporter = ProgressReporter(
-            observer, self.log, runner.folder, budget, groups=self._parallel.states
+            observer, self.log, runner.folder, budget, groups=self.parallel.states
         )
 
     def begin(self, phase: Phase) -> None:
@@ -74,7 +72,7 @@ class Measurer:
 
     def keep(self, record: Record) -> None:
         """Keep an outcome."""
-        self.store.add(record, self._runner.plan)
+        self.store.add(record, self.plan)
         self.log.add(record)
 
     def add(self, record: Record) -> None:
@@ -107,7 +105,7 @@ class Measurer:
         # A program that fails now and then is traced, too.
         for attempt in itertools.count():
             left_s = self.times.left_s()
-            outcome, group = self._parallel.on_one(traced)
+            outcome, group = self.parallel.on_one(traced)
             # An incomplete trace has been taken again already.
             is_lost = isinstance(outcome, Failure) and outcome.failure == "trace-failed"
             is_over = is_lost or not is_repeated(outcome, attempt)
@@ -129,26 +127,14 @@ class Measurer:
 
         With one group it is `measure_block`.
         """
-        if len(self._parallel) == 1:
+        if len(self.parallel) == 1:
             self.measure_block(trials)
             return
-        for group in self._parallel.free:
+        for group in self.parallel.free:
             if self.blocks_left(trials) >= 1:
                 self._begin(group, self.log.next_block, trials)
-        self._parallel.receive()
+        self.parallel.receive()
         self.note_elapsed()
-
-    def finish_blocks(self) -> None:
-        """Wait until every group has finished its block."""
-        self._parallel.finish()
-
-    def drop_blocks(self) -> None:
-        """Have the blocks that are being measured count no more: the answer needs none of them."""
-        self._parallel.drop_running()
-
-    def close(self) -> None:
-        """End what runs, and keep what was measured."""
-        self._parallel.close()
 
     def finish_open_block(self, trials: Sequence[int]) -> None:
         """Measure what an interrupted session left out of its last blocks, and nothing twice.
@@ -157,13 +143,13 @@ class Measurer:
         """
         alive = {*self.log.alive, *([AGAIN] if BASELINE in self.log.alive else [])}
         columns = [trial for trial in trials if trial in alive]
-        for block, left in self._parallel.left_open(self._phase, columns):
-            if len(self._parallel) == 1:
+        for block, left in self.parallel.left_open(self._phase, columns):
+            if len(self.parallel) == 1:
                 self._measure(left, block)
-            elif (group := self._parallel.group_of(block)) in self._parallel.free:
+            elif (group := self.parallel.group_of(block)) in self.parallel.free:
                 self._begin(group, block, left)
             else:
-                self._parallel.drop(block)
+                self.parallel.drop(block)
 
     def blocks_left(self, trials: Sequence[int]) -> float:
         """How many more blocks of these trials the plan allows, by its time and its number of
@@ -177,13 +163,8 @@ class Measurer:
     def share_ends(self, started: str, share: float) -> tuple[float, float]:
         """Where a stage ends that may take a share of what is left when it first begins.
 
-        Args:
-            started: The name of the note that says when it began.
-            share: The share, a fraction.
-
-        Returns:
-            How many seconds of the budget are spent then; and how many blocks of its phase are
-            measured, infinitely many where the plan has no most.
+        `started` names the note that says when that was. It ends when so many seconds of the budget
+        are spent, and so many blocks of its phase are measured: infinitely many without a most.
         """
         start_s = self.load_or_store(started, self.budget.spent_s)
         end_s = start_s + (self.budget.total_s - start_s) * share
@@ -248,6 +229,10 @@ class Measurer:
                 left += world.repeats(outcome)
         self.end_block(block, trials)
 
+    def _begin(self, group: int, block: int, trials: Sequence[int]) -> None:
+        worlds = self._worlds_of(trials, block)
+        self.parallel.begin(group, self._phase, block, trials, worlds)
+
     def _worlds_of(self, trials: Sequence[int], block: int) -> list[BlockWorld]:
         """The worlds of a block, in its order."""
         order = list(trials)
@@ -258,10 +243,13 @@ class Measurer:
             trial = BASELINE if column == AGAIN else column
             step_s = self.log.step_s(trial)
             steps = None if step_s is None else steps_in(wanted_s, step_s)
-            steps_s = (steps or 0) * (step_s or 0.0)
-            config, deadline_s = self.log.configs[trial], self.times.deadline_s(trial, steps_s)
+            deadline_s = self.times.deadline_s(trial, (steps or 0) * (step_s or 0.0))
             attempt = self.log.rows.failed(block, column)
-            worlds.append(BlockWorld(trial, column == AGAIN, config, steps, deadline_s, attempt))
+            worlds.append(
+                BlockWorld(
+                    trial, column == AGAIN, self.log.configs[trial], steps, deadline_s, attempt
+                )
+            )
         return worlds
 
     def skips(self, trial: int) -> bool:
@@ -289,15 +277,11 @@ class Measurer:
                 continue
             log.unreliable = (*log.unreliable, trial)
             self.store.note("unreliable", log.unreliable)
-            worlds = len(log.failed(trial)) + log.ran(trial)
+            failed = len(log.failed(trial))
             self.observer.on_event(
-                f"{log.configs[trial]}: failed in {len(log.failed(trial))} of "
-                f"{plural(worlds, 'world')}, more often than the others"
+                f"{log.configs[trial]}: failed in {failed} of "
+                f"{plural(failed + log.ran(trial), 'world')}, more often than the others"
             )
-
-    def _begin(self, group: int, block: int, trials: Sequence[int]) -> None:
-        worlds = self._worlds_of(trials, block)
-        self._parallel.begin(group, self._phase, block, trials, worlds)
 
     def _put_aside(self, block: int) -> None:
         """Have a block that others disturbed count no more, so that another takes its place.
@@ -315,7 +299,7 @@ class Measurer:
         """Run a world, and keep what came of it; None if it was cut short, which says nothing."""
         left_s = self.times.left_s()
         least_s = min(world.deadline_s, left_s)
-        outcome, group = self._parallel.on_one(lambda runner: world.run_by(runner, block, least_s))
+        outcome, group = self.parallel.on_one(lambda runner: world.run_by(runner, block, least_s))
         if self.times.is_cut_short(outcome, world.deadline_s, left_s):
             return None
         self.add(world.record(block, self._phase, outcome, group))

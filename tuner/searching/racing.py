@@ -46,7 +46,7 @@ def race(measurer: Measurer) -> None:
         over = measurer.blocks_left(_block(log, twice=twice)) < 1 or _is_spent(measurer)
         if over:
             # A look takes the blocks in their order, and this one is to take all.
-            measurer.finish_blocks()
+            measurer.parallel.finish()
         fraction = (budget.spent_s - start_s) / max(1e-9, budget.total_s - start_s)
         if over or is_due(len(log.worlds("race")), log.looks):
             _analyse(measurer, over=over)
@@ -64,7 +64,7 @@ def race(measurer: Measurer) -> None:
         if len(log.unreliable) + len(log.wrong) > out:
             # Who was dropped for the sake of one that fails is needed again.
             _drop(measurer, comparison_of(log), fraction)
-    measurer.drop_blocks()
+    measurer.parallel.drop_running()
 
 
 def _report_rest(measurer: Measurer, block: Sequence[int]) -> None:

@@ -27,7 +27,7 @@ from tuner.trace.analyze.diagnosis import diagnose
 from tuner.trace.analyze.server_parallelism import remote_parallelism
 from tuner.trace.files.reader import read_trace
 from tuner.trace.model.trace import Trace
-from tuner.world.launcher import Launcher, TraceOrder, WorldOrder, members_of
+from tuner.world.launcher import Launcher, TraceOrder, WorldOrder
 from tuner.world.measurement import CallPart, Failure, Measurement, Quantiles, TraceNumbers
 
 # The steps of a world that calibrates last so long; if one step takes longer, it is one.
@@ -48,10 +48,6 @@ class Runner:
     plan: StudyPlan
     launcher: Launcher
     folder: StudyFolder
-
-    def by_group(self) -> "list[Runner]":
-        """A runner for each group of the launcher; this one alone where it has no groups."""
-        return [replace(self, launcher=each) for each in members_of(self.launcher)]
 
     def run(
         self,
@@ -81,9 +77,7 @@ class Runner:
             trace = TraceOrder(path=Path(scratch) / "trace.json", operators=False)
             return self._with_objective(self._outcome(replace(order, trace=trace)))
 
-    def forget_failure(
-        self, config: Config, block: int, *, again: bool = False, attempt: int = 0
-    ) -> None:
+    def forget_failure(self, config: Config, block: int, again: bool, attempt: int) -> None:
         """Remove what a world left that failed."""
         folder = self.folder.failure(config, block, again=again, attempt=attempt)
         shutil.rmtree(folder, ignore_errors=True)
@@ -99,20 +93,14 @@ class Runner:
         steps = None
         if step_s is not None:
             steps = min(MOST_TRACED_STEPS, math.ceil(TRACED_TIME_S / step_s))
-        trace = TraceOrder(path=self.folder.trace(config).absolute(), operators=operators)
-        self.folder.manifest.add(self.folder.trace(config))
-        failure_folder = self.folder.trace_failure(config)
-        seed = self.plan.measuring.seed
-        order = self._order(config, seed, steps, failure_folder, deadline_s)
+        path, failure_folder = self.folder.trace(config), self.folder.trace_failure(config)
+        self.folder.manifest.add(path)
+        order = self._order(config, self.plan.measuring.seed, steps, failure_folder, deadline_s)
+        trace = TraceOrder(path=path, operators=operators)
         return self._outcome(replace(order, trace=trace, objective=None))
 
     def _order(
-        self,
-        config: Config,
-        seed: int,
-        steps: int | None,
-        failure_folder: Path,
-        deadline_s: float,
+        self, config: Config, seed: int, steps: int | None, failure_folder: Path, deadline_s: float
     ) -> WorldOrder:
         measuring = self.plan.measuring
         return WorldOrder(
@@ -123,16 +111,15 @@ class Runner:
             # A calibration only shows about how long a step takes.
             min_time_s=min(measuring.min_time_s, CALIBRATION_S if steps is None else math.inf),
             deadline_s=min(deadline_s, measuring.deadline_s),
-            # A launcher's processes need not have the same current folder.
-            failure_folder=failure_folder.absolute(),
+            failure_folder=failure_folder,
             objective=self.plan.objective if isinstance(self.plan.subject, ProgramSpec) else None,
         )
 
     def _outcome(self, order: WorldOrder) -> Measurement | Failure:
         """What a world yields, with what its trace shows.
 
-        An incomplete trace is taken again, and a world that was killed from outside is run once
-        more, in what is left of its time.
+        In what is left of its time, an incomplete trace is taken again, and a world that was
+        killed from outside is run once more.
         """
         outcome, left_s, was_killed = self._launched(order), order.deadline_s, False
         for _ in range(1, TRACE_ATTEMPTS):
@@ -148,16 +135,18 @@ class Runner:
     def _launched(self, order: WorldOrder) -> Measurement | Failure:
         """One world, with the numbers of its trace if it was traced."""
         outcome = self.launcher.run(order)
-        if isinstance(outcome, Failure) and order.failure_folder is not None:
-            self.folder.manifest.add(*order.failure_folder.glob("*"))
-        if isinstance(outcome, Measurement) and outcome.machine is not None:
+        if isinstance(outcome, Failure):
+            if order.failure_folder is not None:
+                self.folder.manifest.add(*order.failure_folder.glob("*"))
+            return outcome
+        if outcome.machine is not None:
             try:
                 # A quota lets processes use more CPUs for a moment, but no more than there are.
                 outcome.check_cpus(max(outcome.machine.cpus, os.cpu_count() or 1))
             except AssertionError as error:
                 message = f"its ranks report what cannot be: {error}"
                 return Failure(failure="crashed", message=message, world_s=outcome.world_s)
-        if order.trace is None or isinstance(outcome, Failure):
+        if order.trace is None:
             return outcome
         try:
             numbers = numbers_of(order.trace.path, self.plan.subject.ranks)
@@ -219,9 +208,9 @@ def _call_parts_ms(trace: Trace) -> dict[CallPart, float]:
     weights = table["calls"]
     has_cpu = bool(table["on_cpu_us"].notna().all())
     inside: tuple[CallPart, ...] = ("on_cpu", "run_queue", "off_cpu") if has_cpu else ("served",)
-    parts: tuple[CallPart, ...] = ("transport", "queue", *inside, "pending")
     return {
-        part: float((table[f"{part}_us"] * weights).sum() / weights.sum()) / 1e3 for part in parts
+        part: float((table[f"{part}_us"] * weights).sum() / weights.sum()) / 1e3
+        for part in ("transport", "queue", *inside, "pending")
     }
 
 

@@ -82,7 +82,7 @@ class Session:
             trace(measurer)
             measurer.reporter.alike()
         finally:
-            measurer.close()
+            measurer.parallel.close()
             measurer.note_elapsed()
         self._answer = self._close()
 
