@@ -5,9 +5,7 @@ import shutil
 import statistics
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from tuner.decide.simultaneous import LEAST_BLOCKS
 from tuner.errors import BudgetTooShortError, UsageError
@@ -38,171 +36,149 @@ _TO_SPARE = 1.1
 _FIRST_RUNS = 2
 
 
-@dataclass
-class FirstRuns:
-    """Judges the budget by the first runs of a program, as soon as one has gone well."""
-
-    draft: PlanDraft
-    spent_s: Callable[[], float]
-    last: Measurement | None = None
-    """The latest of them."""
-    sampling: Sampling | None = None
-    problem: BudgetTooShortError | None = None
-    least_s: float | None = None
-    """How long a run takes at least."""
-
-    def __call__(self, subject: Subject, run: Measurement, least_s: float) -> bool:
-        """Whether the budget may be enough, where a run takes so long at least."""
-        self.last, self.problem, self.least_s = run, None, least_s
-        try:
-            self.judge(self.draft.finish(subject), run)
-        except BudgetTooShortError as problem:
-            self.problem = problem
-        return self.problem is None
-
-    def judge(self, plan: StudyPlan, world: Measurement) -> None:
-        """Find out who proposes what to measure, by the latest run, or by a world if none was run.
-
-        Raises:
-            BudgetTooShortError: The budget is not enough for this plan.
-        """
-        self.sampling = measured_by(plan, self.last or world, self.spent_s(), self.least_s)
-
-
-class Begun(NamedTuple):
-    """A study that has begun."""
-
-    store: StudyStore
-    first: Sequence[Record]
-    """Its first worlds, which the store does not have yet."""
-    problem: BudgetTooShortError | None = None
-    """Why no more is measured, by this budget."""
-
-
 class Beginner:
     """Begins a study, or goes on with one that its budget was too short for.
 
+    A launcher that runs a program to find out about it calls this after each run that went well:
+    the budget is judged by the first runs, as soon as there is one.
+
     Args:
-        plan: What to measure.
+        draft: What is asked for.
         launcher: What runs the worlds; entered already.
-        spent_s: The seconds of this session so far.
+        earlier_s: The seconds of earlier sessions.
+        since_start: The seconds of this session so far.
         notify: Gets what a person should know, a sentence each.
     """
 
     def __init__(
         self,
-        plan: StudyPlan,
+        draft: PlanDraft,
         launcher: Launcher,
-        spent_s: Callable[[], float],
+        earlier_s: float,
+        since_start: Callable[[], float],
         notify: Callable[[str], None],
     ) -> None:
-        self._plan = plan
-        self._launcher = launcher
-        self._spent_s = spent_s
-        self._notify = notify
+        self.problem: BudgetTooShortError | None = None
+        """Why no more is measured, by this budget."""
+        self._draft, self._launcher, self._notify = draft, launcher, notify
+        self._earlier_s, self._since_start = earlier_s, since_start
+        self._last: Measurement | None = None
+        """The latest run of a program as it is."""
+        self._least_s: float | None = None
+        """How long such a run takes at least."""
+        self._sampling: Sampling | None = None
 
-    def begin(self, claim: Claim, here: Environment, runs: FirstRuns) -> Begun:
-        """Begin a new study by its baseline, whose first worlds are its first records.
+    def __call__(self, subject: Subject, run: Measurement, least_s: float) -> bool:
+        """Whether the budget may be enough, where a run takes so long at least."""
+        self._last, self._least_s = run, least_s
+        self._find_problem(self._draft.finish(subject), run)
+        return self.problem is None
 
-        These say whether the budget is enough. A study that it is not enough for has them alone,
-        and can be gone on with. An earlier study of this name stays until another one replaces it
-        for good.
+    def judge(self, plan: StudyPlan, world: Outcome) -> None:
+        """Find out who proposes what to measure, by the latest run, or by a world if none was run.
+
+        BudgetTooShortError if the budget is not enough for this plan.
         """
-        plan, place = self._plan, claim.place
+        spent_s = self._earlier_s + self._since_start()
+        self._sampling = _sampling_by(plan, self._last or world, spent_s, self._least_s)
+
+    def _find_problem(self, plan: StudyPlan, world: Outcome) -> None:
+        self.problem = None
+        try:
+            self.judge(plan, world)
+        except BudgetTooShortError as problem:
+            self.problem = problem
+
+    def begin(
+        self, plan: StudyPlan, claim: Claim, here: Environment
+    ) -> tuple[StudyStore, Sequence[Record]]:
+        """Begin a new study; returns it, and its first worlds, which it does not have yet.
+
+        These are of its baseline, and say whether the budget is enough. A study that it is not
+        enough for has them alone, and can be gone on with. An earlier study of this name stays
+        until another one replaces it for good.
+        """
         candidates, known = _in_prior_order(claim, plan, here)
-        problem, sampling = runs.problem, runs.sampling
         with tempfile.TemporaryDirectory(prefix=own_prefix()) as scratch:
             elsewhere = StudyFolder(Path(scratch))
-            if runs.last is not None and problem is not None:
-                first = _noted(plan, runs.last)
+            if self._last is not None and self.problem is not None:
+                first = _run_as_record(plan, self._last)
             else:
-                first = self._first_worlds(elsewhere)
-            if runs.last is None:
-                sampling, problem = self._measured_by(first[-1].outcome, self._spent_s())
-            if problem is not None and claim.replaces:
-                raise problem
+                first = self._first_worlds(plan, elsewhere)
+            if self._last is None:
+                self._sampling = None
+                self._find_problem(plan, first[-1].outcome)
+            if self.problem is not None and claim.replaces:
+                raise self.problem
             claim.begin()
-            _keep_evidence(elsewhere, place.folder)
-        if problem is not None:
+            _keep_evidence(elsewhere, claim.place.folder)
+        if self.problem is not None:
             candidates = candidates[:1]
-        elif known and sampling is None:
+        elif known and self._sampling is None:
             self._notify(
                 f"earlier studies here measured {plural(known, 'configuration')} of these: what "
                 "did well is measured first, and nothing of it counts"
             )
-        needed_s = None if problem is None else problem.needed_s
+        refused = None if self.problem is None else self.problem.needed_s
         store = create_study(
-            place, plan, here, self._notify, candidates, sampling, refused=needed_s
+            claim.place, plan, here, self._notify, candidates, self._sampling, refused=refused
         )
         store.note(IDENTITY, identity_of(plan.subject))
-        return Begun(store, first, problem)
+        return store, first
 
-    def go_on(self, store: StudyStore, runs: FirstRuns) -> Begun:
+    def go_on(self, plan: StudyPlan, store: StudyStore) -> Sequence[Record]:
         """Add to a study what a larger budget is enough for; it may still be too short."""
         if not store.noted(REFUSED):
-            return Begun(store, ())
-        plan, problem, sampling, first = self._plan, runs.problem, runs.sampling, list[Record]()
-        if runs.last is None:
+            return ()
+        first: list[Record] = []
+        if self._last is None:
             kept = [each for each in store.records() if each.trial == BASELINE]
             if not any(isinstance(each.outcome, Measurement) for each in kept):
-                first = self._first_worlds(store.folder, kept)
-            outcome = [*kept, *first][-1].outcome
-            sampling, problem = self._measured_by(outcome, store.elapsed_s + self._spent_s())
-        if problem is None:
-            if sampling is None:
+                first = self._first_worlds(plan, store.folder, kept)
+            self._sampling = None
+            self._find_problem(plan, [*kept, *first][-1].outcome)
+        if self.problem is None:
+            if self._sampling is None:
                 there = store.configs()
                 store.add_configs([each for each in plan.candidates() if each not in there], plan)
             else:
-                store.note("sampling", sampling.model_dump(mode="json"))
-        store.note(REFUSED, None if problem is None else problem.needed_s)
-        return Begun(store, first, problem)
+                store.note("sampling", self._sampling.model_dump(mode="json"))
+        store.note(REFUSED, None if self.problem is None else self.problem.needed_s)
+        return first
 
-    def _measured_by(
-        self, first: Outcome, spent_s: float
-    ) -> tuple[Sampling | None, BudgetTooShortError | None]:
-        try:
-            return measured_by(self._plan, first, spent_s), None
-        except BudgetTooShortError as problem:
-            return None, problem
-
-    def _first_worlds(self, folder: StudyFolder, known: Sequence[Record] = ()) -> list[Record]:
+    def _first_worlds(
+        self, plan: StudyPlan, folder: StudyFolder, known: Sequence[Record] = ()
+    ) -> list[Record]:
         """Run the baseline until a world goes well, as often as a first world is tried."""
-        plan, group = self._plan, 1 if len(members_of(self._launcher)) > 1 else None
+        group = 1 if len(members_of(self._launcher)) > 1 else None
         runner, log = Runner(plan, self._launcher, folder), StudyLog(plan, [plan.baseline], known)
         budget_s, first = plan.measuring.budget_s, list[Record]()
         while not log.records or is_tried_again(log, BASELINE, budget_s):
-            longest_s = first_world_s(budget_s, self._spent_s())
+            longest_s = first_world_s(budget_s, self._since_start())
             if isinstance(plan.subject, ProgramSpec):
                 longest_s = min(longest_s, plan.subject.longest_run_s)
             if longest_s < LEAST_FIRST_S and not log.records:
                 raise UsageError(
                     f"a budget of {duration(budget_s)} is too short: setting up alone took "
-                    f"{duration(self._spent_s())}; give a larger --budget"
+                    f"{duration(self._since_start())}; give a larger --budget"
                 )
             if longest_s < LEAST_FIRST_S:
                 break
             attempt = len(log.records)
             outcome = runner.run(plan.baseline, CALIBRATION_BLOCK, None, longest_s, attempt=attempt)
-            record = _first(outcome, group, attempt)
-            log.add(record)
-            first.append(record)
+            first.append(_first_record(outcome, group, attempt))
+            log.add(first[-1])
         return first
 
 
-def measured_by(
-    plan: StudyPlan, first: Outcome, spent_s: float, least_s: float | None = None
+def _sampling_by(
+    plan: StudyPlan, first: Outcome, spent_s: float, least_s: float | None
 ) -> Sampling | None:
     """Who proposes what to measure, by the baseline's first world; None: all of it is measured.
 
-    Args:
-        plan: What to measure.
-        first: The first world: a guess of how long a world takes, and others may be shorter.
-        spent_s: The seconds that are spent.
-        least_s: How long a world takes at least, where that is known better.
-
-    Raises:
-        BudgetTooShortError: The budget is not even enough for one block, or for a few rounds of a
-            sampler.
+    `first` is a guess of how long a world takes; `least_s` is how long one takes at least, where
+    that is known better. BudgetTooShortError if the budget is not even enough for one block, or for
+    a few rounds of a sampler.
     """
     world_s = first.world_s if least_s is None else least_s
     sampling = sampling_for(plan, first, spent_s, world_s)
@@ -219,11 +195,14 @@ def measured_by(
         more_s = first.world_s * (worlds + (LEAST_BLOCKS - 1) * (count + 1))
         each = f"{plural(worlds + 1, 'world')} of {duration(first.world_s)} or more each"
         what = f"one block of {plural(count, 'configuration')}, with {each}"
-        fits = f"{_what_fits(plan, first, spent_s)}; --dry-run says what a budget can show"
+        fitting = _what_fits(budget_s, first.world_s, spent_s)
+        fits = f"{fitting}; --dry-run says what a budget can show"
     if spent_s + shortest_s <= budget_s:
         return sampling
     # The session that has it runs a program as it is once more.
-    needed_s = math.ceil((spent_s + _first_runs_s(plan.subject) + more_s) * _TO_SPARE)
+    runs = plan.subject.run_s if isinstance(plan.subject, ProgramSpec) else ()
+    runs_s = _FIRST_RUNS * statistics.fmean(runs) if runs else 0.0
+    needed_s = math.ceil((spent_s + runs_s + more_s) * _TO_SPARE)
     raise BudgetTooShortError(
         f"a budget of {duration(budget_s)} is too short for {what}; it needs about "
         f"{duration(needed_s)}{fits}",
@@ -231,15 +210,9 @@ def measured_by(
     )
 
 
-def _first_runs_s(subject: Subject) -> float:
-    """Seconds that a session takes to find out about a program, by the runs of this one."""
-    runs = subject.run_s if isinstance(subject, ProgramSpec) else ()
-    return _FIRST_RUNS * statistics.fmean(runs) if runs else 0.0
-
-
-def _what_fits(plan: StudyPlan, first: Measurement, spent_s: float) -> str:
+def _what_fits(budget_s: float, world_s: float, spent_s: float) -> str:
     """How many configurations the budget is enough for, as a clause; empty if not for two."""
-    worlds = (plan.measuring.budget_s / _TO_SPARE - spent_s) / first.world_s
+    worlds = (budget_s / _TO_SPARE - spent_s) / world_s
     fitting = math.floor((worlds - (LEAST_BLOCKS - 1)) / (LEAST_BLOCKS + 1))
     if fitting < 2:
         return ""
@@ -258,13 +231,13 @@ def _in_prior_order(claim: Claim, plan: StudyPlan, here: Environment) -> tuple[l
     return in_prior_order(candidates, prior), sum(config in prior for config in candidates[1:])
 
 
-def _noted(plan: StudyPlan, run: Measurement) -> list[Record]:
+def _run_as_record(plan: StudyPlan, run: Measurement) -> list[Record]:
     """A run of a program as it is, as the first world of a baseline that changes nothing."""
     is_own = plan.baseline.resolved(plan.subject) == Config.of({}).resolved(plan.subject)
-    return [_first(run, None)] if is_own and plan.objective.read(run) is not None else []
+    return [_first_record(run)] if is_own and plan.objective.read(run) is not None else []
 
 
-def _first(outcome: Outcome, group: int | None, attempt: int = 0) -> Record:
+def _first_record(outcome: Outcome, group: int | None = None, attempt: int = 0) -> Record:
     return Record(
         trial=BASELINE,
         block=CALIBRATION_BLOCK,

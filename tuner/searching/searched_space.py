@@ -9,17 +9,15 @@ from tuner.cpus import usable_cpus, why_not_bound
 from tuner.errors import BudgetTooShortError, UsageError
 from tuner.plan.draft import PlanDraft
 from tuner.plan.knobs import CPU_BINDING, SWITCH_INTERVAL
-from tuner.plan.launching import Launching
 from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.space import Space
 from tuner.plan.study_plan import StudyPlan
 from tuner.process_knobs import EQUAL
 from tuner.scratch import own_prefix
-from tuner.searching.beginning import FirstRuns
+from tuner.searching.beginning import Beginner
 from tuner.searching.runner import TRACED_TIME_S, Runner, patterns_of
 from tuner.study.folder import StudyFolder
 from tuner.trace.analyze.diagnosis import diagnose
-from tuner.trace.analyze.suggestions import Suggestion
 from tuner.trace.files.reader import read_trace
 from tuner.world.launcher import Launcher
 from tuner.world.measurement import Measurement
@@ -51,67 +49,62 @@ def draft_here(draft: PlanDraft, known: Space | None, notify: Notify) -> PlanDra
     if is_resumed := known is not None and (draft.chooses_space or draft.space == known):
         # The first session has decided it.
         draft = replace(draft, space=known, chooses_space=False)
-    values = draft.space.values_of(CPU_BINDING.name)
-    baseline = [
-        value for each, value in draft.named_baseline.items if each.knob == CPU_BINDING.name
-    ]
-    if draft.launching.launcher == "ray" or EQUAL not in (*values, *baseline):
+    knob, launching = CPU_BINDING.name, draft.launching
+    values = draft.space.values_of(knob)
+    baseline = [value for each, value in draft.named_baseline.items if each.knob == knob]
+    if launching.launcher == "ray" or EQUAL not in (*values, *baseline):
         return draft
+    what, why, rest = f"{knob}={EQUAL}", why_not_bound(), draft.space.without(knob)
     if is_resumed:
-        if why := why_not_bound():
-            notify(f"{CPU_BINDING.name}={EQUAL} fails from now on: {why}")
+        if why:
+            notify(f"{what} fails from now on: {why}")
         return draft
-    rest, what = draft.space.without(CPU_BINDING.name), f"{CPU_BINDING.name}={EQUAL}"
-    if why := why_not_bound():
+    is_all = {*values} == {EQUAL} or not rest.axes
+    if why:
         if EQUAL in baseline:
             raise UsageError(f"baseline: {what} cannot be measured: {why}")
-        if {*values} == {EQUAL} or not rest.axes:
+        if is_all:
             raise UsageError(f"space: {what} cannot be measured: {why}")
         notify(f"{what} is not searched: {why}")
         return replace(draft, space=rest)
-    is_all = {*values} == {EQUAL} or EQUAL in baseline or not rest.axes
-    if is_all or _cpus_of_a_world(draft.launching) > 1:
+    cpus = launching.cpus_per_world or usable_cpus() // launching.groups
+    if is_all or EQUAL in baseline or cpus > 1:
         return draft
     if not draft.chooses_space:
         notify(f"{what} is not searched: a world has one logical CPU here")
     return replace(draft, space=rest)
 
 
-def _cpus_of_a_world(launching: Launching) -> int:
-    """The logical CPUs that the ranks of a world on this machine share."""
-    return launching.cpus_per_world or usable_cpus() // launching.groups
-
-
 def widened(
-    draft: PlanDraft, plan: StudyPlan, launcher: Launcher, runs: FirstRuns, notify: Notify
+    draft: PlanDraft, plan: StudyPlan, launcher: Launcher, beginner: Beginner, notify: Notify
 ) -> StudyPlan:
     """The plan, with `switch_interval` in a default space where calls wait for the GIL.
 
     One traced world of the baseline shows that. A program has it where the budget has the time. The
     budget must be enough for the larger space, too.
-
-    Args:
-        draft: What is asked for.
-        plan: What it is finished to.
-        launcher: What runs the worlds; entered already.
-        runs: The first runs of a program, which are judged by the larger space then.
-        notify: Gets what is added, in a sentence.
     """
     subject, most_s = plan.subject, MOST_TRACED_FIRST * plan.measuring.budget_s
-    if not draft.chooses_space or not subject.has_gil or runs.problem is not None:
+    if not draft.chooses_space or not subject.has_gil or beginner.problem is not None:
         return plan
-    if isinstance(subject, ProgramSpec) and (
-        not subject.run_s or _TRACED_FACTOR * subject.run_s[-1] > most_s
-    ):
-        return plan
-    world, suggestions = _first_trace(plan, launcher, most_s)
+    step_s: float | None = TRACED_TIME_S / _STEPS
+    if isinstance(subject, ProgramSpec):
+        step_s = None
+        if not subject.run_s or _TRACED_FACTOR * subject.run_s[-1] > most_s:
+            return plan
+    with tempfile.TemporaryDirectory(prefix=own_prefix()) as scratch:
+        runner = Runner(plan, launcher, StudyFolder(Path(scratch)))
+        world = runner.trace(plan.baseline, step_s, most_s, operators=False)
+        if not isinstance(world, Measurement):
+            return plan
+        trace = read_trace(runner.folder.trace(plan.baseline))
+    suggestions = diagnose(trace, patterns_of(subject.ranks)).suggestions
     found = [each for each in suggestions if each.knob == SWITCH_INTERVAL.name]
-    if world is None or not found:
+    if not found:
         return plan
     added, _ = Space.parse([(each.knob, each.values) for each in found])
     wider = replace(draft, space=Space((*plan.space.axes, *added.axes))).finish(subject)
     try:
-        runs.judge(wider, world)
+        beginner.judge(wider, world)
     except BudgetTooShortError:
         return plan
     notify(
@@ -119,17 +112,3 @@ def widened(
         "computes"
     )
     return wider
-
-
-def _first_trace(
-    plan: StudyPlan, launcher: Launcher, most_s: float
-) -> tuple[Measurement | None, tuple[Suggestion, ...]]:
-    """A traced world of the baseline, None if it failed, and which knobs it suggests."""
-    with tempfile.TemporaryDirectory(prefix=own_prefix()) as scratch:
-        runner = Runner(plan, launcher, StudyFolder(Path(scratch)))
-        step_s = None if isinstance(plan.subject, ProgramSpec) else TRACED_TIME_S / _STEPS
-        world = runner.trace(plan.baseline, step_s, most_s, operators=False)
-        if not isinstance(world, Measurement):
-            return None, ()
-        trace = read_trace(runner.folder.trace(plan.baseline))
-    return world, diagnose(trace, patterns_of(plan.subject.ranks)).suggestions

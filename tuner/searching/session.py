@@ -1,20 +1,15 @@
 """A search from its request to its answer: the one place that wires the stages together."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from tuner.errors import (
-    BudgetTooShortError,
-    InterruptedSearchError,
-    LauncherError,
-    UsageError,
-)
+from tuner.errors import BudgetTooShortError, InterruptedSearchError, LauncherError, UsageError
 from tuner.plan.draft import PlanDraft
 from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.study_plan import StudyPlan
-from tuner.searching.beginning import Beginner, Begun, FirstRuns
+from tuner.searching.beginning import Beginner
 from tuner.searching.budget import Budget
 from tuner.searching.calibrating import calibrate, cannot_run, trace
 from tuner.searching.exploring import explore, measure_both_goals
@@ -52,6 +47,7 @@ class Session:
     def __init__(
         self, runner: Runner, store: StudyStore, observer: Observer, budget: Budget
     ) -> None:
+        self.store = store
         self._measurer = Measurer(runner, store, observer, budget)
         self._answer: StudyAnswer | None = None
 
@@ -60,17 +56,18 @@ class Session:
         """What has been measured so far."""
         return self._measurer.log
 
-    def add(self, record: Record) -> None:
-        """Keep the outcome of a world that was run before the session began."""
-        self._measurer.add(record)
+    def run(self, first: Sequence[Record] = (), *, measures: bool = True) -> None:
+        """Measure what is still to be measured, and close the study; or note the time alone.
 
-    def run(self, *, measures: bool = True) -> None:
-        """Measure what is still to be measured, and close the study; or note the time alone."""
+        `first` are worlds that were run before the session began.
+        """
         measurer = self._measurer
+        for record in first:
+            measurer.add(record)
         if not measures:
             measurer.note_elapsed()
             return
-        if not measurer.store.running():
+        if not self.store.running():
             measurer.observer.on_event(f"the study is finished: {self._what_helps()}")
             return
         try:
@@ -88,7 +85,7 @@ class Session:
 
     def answer(self) -> StudyAnswer:
         """The answer so far."""
-        return self._answer or answer_of(self._measurer.store, self.log)
+        return self._answer or answer_of(self.store, self.log)
 
     def _what_helps(self) -> str:
         """What a finished study needs to be gone on with."""
@@ -101,7 +98,7 @@ class Session:
 
     def _close(self) -> StudyAnswer:
         """End every trial that is still running; the recommended one is never pruned."""
-        store, log = self._measurer.store, self.log
+        store, log = self.store, self.log
         conclusion = conclude(log)
         best = conclusion.best_trial
         if best is not None and best != BASELINE:
@@ -111,13 +108,9 @@ class Session:
         if best is not None:
             store.note_answer(best)
         for trial in store.running():
-            value, numbers = values.get(trial), log.numbers(trial)
-            outcome, broken = log.outcome(trial), log.broken(trial)
-            store.constrain(
-                trial,
-                {str(limit): limit.excess(value) for limit, value in log.limited(trial)},
-                broken,
-            )
+            value, numbers, outcome = values.get(trial), log.numbers(trial), log.outcome(trial)
+            excess = {str(limit): limit.excess(value) for limit, value in log.limited(trial)}
+            store.constrain(trial, excess, log.broken(trial))
             if log.why_out(trial) is not None and (log.ran(trial) or cannot_run(log, trial)):
                 store.fail(trial, numbers, outcome)
             elif outcome in ("completed", "infeasible") and value is not None:
@@ -206,88 +199,63 @@ def search(
         SearchStopped: a KeyboardInterrupt came; everything measured so far is kept.
     """
     started_s = clock()
-
-    def since_start() -> float:
-        return clock() - started_s
-
     draft = request.draft
-    _check(draft, launcher)
-    name = draft.study_name
-    place = StudyPlace.named(name, storage=draft.storage, out=draft.out)
-    retry = Retry(str(place.address), WriteAheadLog(place.folder, name), observer.on_event)
-    place = place.with_retry(retry)
-    with claimed(place, resume=request.resume, overwrite=request.overwrite) as claim:
-        # It takes a while to find out about a workload or a program: not for nothing.
-        report_stage(observer, "setting up")
-        known = load_study(place) if claim.resumes else None
-        earlier_s = known.elapsed_s if known else 0.0
-        draft = draft_here(draft, known.plan().space if known else None, observer.on_event)
-        runs = FirstRuns(draft, lambda: earlier_s + since_start())
-        plan = _plan_here(draft, launcher, claim, known, runs, observer)
-        plan = widened(draft, plan, launcher, runs, observer.on_event)
-        here = environment_with(launcher)
-        beginner = Beginner(plan, launcher, since_start, observer.on_event)
-        if claim.resumes:
-            begun = beginner.go_on(resume_study(place, plan, here, observer.on_event), runs)
-        else:
-            begun = beginner.begin(claim, here, runs)
-        claim.mark_folder()
-        # It is of the session before; a session that is killed leaves none.
-        place.folder.answer.unlink(missing_ok=True)
-        budget = Budget(plan.measuring.budget_s, begun.store.elapsed_s, started_s, clock)
-        retry.left_s = lambda: budget.remaining_s
-        session = Session(Runner(plan, launcher, place.folder), begun.store, observer, budget)
-        return _measure(session, begun, retry, observer, presenter)
-
-
-def _check(draft: PlanDraft, launcher: Launcher) -> None:
-    """UsageError if the draft has mistakes."""
     if draft.problems:
         if draft.workload and draft.program is None:
             # A workload is asked for its own mistakes, too.
             plan_of(draft, launcher)
         raise UsageError.of_request(draft.problems)
+    notify, name = observer.on_event, draft.study_name
+    place = StudyPlace.named(name, storage=draft.storage, out=draft.out)
+    retry = Retry(str(place.address), WriteAheadLog(place.folder, name), notify)
+    place = place.with_retry(retry)
+    with claimed(place, resume=request.resume, overwrite=request.overwrite) as claim:
+        # It takes a while to find out about a workload or a program: not for nothing.
+        report_stage(observer, "setting up")
+        known = load_study(place) if claim.resumes else None
+        draft = draft_here(draft, known.plan().space if known else None, notify)
+        earlier_s = known.elapsed_s if known else 0.0
+        beginner = Beginner(draft, launcher, earlier_s, lambda: clock() - started_s, notify)
+        plan = _plan_here(draft, launcher, claim, known, beginner, notify)
+        plan = widened(draft, plan, launcher, beginner, notify)
+        here = environment_with(launcher)
+        if claim.resumes:
+            store = resume_study(place, plan, here, notify)
+            first = beginner.go_on(plan, store)
+        else:
+            store, first = beginner.begin(plan, claim, here)
+        claim.mark_folder()
+        # It is of the session before; a session that is killed leaves none.
+        place.folder.answer.unlink(missing_ok=True)
+        budget = Budget(plan.measuring.budget_s, store.elapsed_s, started_s, clock)
+        retry.left_s = lambda: budget.remaining_s
+        session = Session(Runner(plan, launcher, place.folder), store, observer, budget)
+        return _measure(session, first, beginner.problem, retry, observer, presenter)
 
 
 def _measure(
-    session: Session, begun: Begun, retry: Retry, observer: Observer, presenter: Presenter
+    session: Session,
+    first: Sequence[Record],
+    problem: BudgetTooShortError | None,
+    retry: Retry,
+    observer: Observer,
+    presenter: Presenter,
 ) -> StudyAnswer:
     """Measure until the session ends, and write the answer; see `search` for what it raises."""
     try:
         with retry.write_ahead_log.reserved():
-            for record in begun.first:
-                session.add(record)
-            session.run(measures=begun.problem is None)
+            session.run(first, measures=problem is None)
     except KeyboardInterrupt:
         retry.stop()
-        answer = _finish_and_write(begun.store, session, observer, presenter)
-        raise SearchStopped(answer) from None
+        raise SearchStopped(_finish_and_write(session, observer, presenter)) from None
     except LauncherError as error:
         raise LauncherError(f"{error}; {_KEPT} {_CONTINUED}") from error
-    answer = _finish_and_write(begun.store, session, observer, presenter)
-    return _unless_short(answer, begun.problem)
-
-
-def _unless_short(answer: StudyAnswer, problem: BudgetTooShortError | None) -> StudyAnswer:
-    """The answer; a BudgetTooShortError, which says how to go on, where there is none."""
+    answer = _finish_and_write(session, observer, presenter)
     if problem is None:
         return answer
     what = "what was measured is kept" if answer.worlds else "the study has begun"
     kept = f"; {what}, and this continues it: {resume_command(answer)}"
     raise BudgetTooShortError(problem.why, problem.needed_s, kept)
-
-
-def _why_this(plan: StudyPlan) -> str:
-    """Why a program has another objective than most, as a clause."""
-    subject = plan.subject
-    if not isinstance(subject, ProgramSpec) or plan.objective.name != "ms_per_call":
-        return ""
-    if subject.window_s is not None:
-        return ", in a window of each run"
-    if len(set(subject.calls)) <= 1:
-        return ""
-    counts = " and ".join(map(str, subject.calls))
-    return f", because the number of calls varies from run to run: {counts}"
 
 
 def plan_of(
@@ -312,8 +280,8 @@ def _plan_here(
     launcher: Launcher,
     claim: Claim,
     known: StudyStore | None,
-    runs: FirstRuns,
-    observer: Observer,
+    enough: Enough,
+    notify: Callable[[str], None],
 ) -> StudyPlan:
     """The plan. The study of a program that is resumed goes on with the objective that it has."""
     if draft.program is None:
@@ -322,16 +290,27 @@ def _plan_here(
         draft = draft.with_objective(known.plan().measuring.objective_name)
     begins = known is None or known.noted(REFUSED)
     try:
-        plan = plan_of(draft, launcher, claim.place.folder.first_run, runs if begins else None)
+        plan = plan_of(draft, launcher, claim.place.folder.first_run, enough if begins else None)
     finally:
         claim.keep_first_run()
-    observer.on_event(f"comparing the {plan.objective.label}{_why_this(plan)}")
+    notify(f"comparing the {plan.objective.label}{_why_this(plan)}")
     return plan
 
 
-def _finish_and_write(
-    store: StudyStore, session: Session, observer: Observer, presenter: Presenter
-) -> StudyAnswer:
+def _why_this(plan: StudyPlan) -> str:
+    """Why a program has another objective than most, as a clause."""
+    subject = plan.subject
+    if not isinstance(subject, ProgramSpec) or plan.objective.name != "ms_per_call":
+        return ""
+    if subject.window_s is not None:
+        return ", in a window of each run"
+    if len(set(subject.calls)) <= 1:
+        return ""
+    counts = " and ".join(map(str, subject.calls))
+    return f", because the number of calls varies from run to run: {counts}"
+
+
+def _finish_and_write(session: Session, observer: Observer, presenter: Presenter) -> StudyAnswer:
     """The answer so far, written to its files; it is not lost if a page cannot be written."""
     answer = session.answer()
     presenter.write_answer(answer)
@@ -339,7 +318,7 @@ def _finish_and_write(
     try:
         presenter.write_report(answer)
         notes = presenter.notes(answer)
-        store.publish(notes.study, notes.trials)
+        session.store.publish(notes.study, notes.trials)
     except KeyboardInterrupt:
         raise SearchStopped(answer) from None
     except Exception as error:
