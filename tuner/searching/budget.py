@@ -69,22 +69,12 @@ class Budget:
         return self.remaining_s <= 0
 
     def deadline_s(self, usual_s: float) -> float:
-        """How long a world may take that begins now: what is left, and a usual world beyond it.
-
-        Args:
-            usual_s: How long a world usually takes, in seconds.
-        """
+        """How long a world may take that begins now: what is left, and a usual world beyond it."""
         return max(0.0, self.remaining_s) + usual_s + END_S
 
 
 class WorldTimes:
-    """What the log and the budget say of the next worlds.
-
-    Args:
-        log: What was measured.
-        plan: What the study measures, and how.
-        budget: The time that may be spent.
-    """
+    """What the log and the budget say of the next worlds."""
 
     def __init__(self, log: StudyLog, plan: StudyPlan, budget: Budget) -> None:
         self._log = log
@@ -111,10 +101,8 @@ class WorldTimes:
     def deadline_s(self, trial: int, steps_s: float = 0.0) -> float:
         """How long a world of a trial may take, whatever is left of the budget.
 
-        Args:
-            trial: Which.
-            steps_s: How long its steps are to last, in seconds: longer ones than the first
-                worlds' are no reason to give it up.
+        `steps_s` is how long its steps are to last: longer ones than the first worlds' are no
+        reason to give it up.
         """
         usual_s = self._usual_s()
         longest_s = longest_world_s(self._budget.total_s)

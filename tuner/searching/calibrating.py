@@ -2,13 +2,11 @@
 
 import math
 import re
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Hashable, Iterable, Sequence
 
 from tuner.decide.simultaneous import LEAST_BLOCKS
-from tuner.plan.config import Config, varying
+from tuner.plan.config import varying
 from tuner.plan.knobs import NUM_WORKER_THREADS
-from tuner.plan.study_plan import StudyPlan
 from tuner.searching.measurer import Measurer
 from tuner.searching.runner import TRACED_TIME_S
 from tuner.study.evidence import behind_in_first_world, strongest_rival
@@ -49,7 +47,8 @@ def calibrate(measurer: Measurer) -> None:
         # A larger budget may have time for what an earlier session had none for.
         if log.calibration(trial) is None and trial in log.eliminated:
             measurer.readmit(trial)
-    again = [trial for trial in log.failures if _is_tried_again(measurer, trial)]
+    budget_s = measurer.budget.total_s
+    again = [trial for trial in log.failures if is_tried_again(log, trial, budget_s)]
     untried = [trial for trial in log.candidates if log.calibration(trial) is None]
     calibrate_each(measurer, [*untried, *again])
     _drop_dominated(measurer)
@@ -63,14 +62,14 @@ def calibrate_each(measurer: Measurer, trials: Sequence[int]) -> None:
     log, left, skipped = measurer.log, list(trials), dict[str, list[int]]()
     while left:
         if not log.runnable:
-            left = most_different_first(log, left)
+            left = _most_different_first(log, left)
         trial = left.pop(0)
         reason = _why_not(measurer, trial)
         if not reason and not measurer.calibrate(trial):
             reason = "the budget was spent before its first world was done"
         if reason and trial not in log.failures:
             skipped.setdefault(reason, []).append(trial)
-        elif not reason and _is_tried_again(measurer, trial):
+        elif not reason and is_tried_again(log, trial, measurer.budget.total_s):
             left.append(trial)
     for reason, those in skipped.items():
         measurer.eliminate_silently(dict.fromkeys(those, reason))
@@ -78,18 +77,14 @@ def calibrate_each(measurer: Measurer, trials: Sequence[int]) -> None:
         measurer.observer.on_event(f"not measured, {reason}: {some}")
 
 
-def _is_tried_again(measurer: Measurer, trial: int) -> bool:
-    return is_tried_again(measurer.log, trial, measurer.budget.total_s)
-
-
 def _why_not(measurer: Measurer, trial: int) -> str:
     """Why a trial is not worth a first world, as a clause; empty if it is."""
     log = measurer.log
     if log.failures and why_broken(log):
         return "all that were tried failed alike"
-    for deadlock in deadlocks(log):
-        if deadlock.holds_for(log.configs[trial], log.plan):
-            return str(deadlock)
+    for role, threads in _deadlocks(log):
+        if log.plan.threads_of(role, log.configs[trial]) == threads:
+            return f"{role}.{NUM_WORKER_THREADS.name}={threads} deadlocks"
     # Only what runs: what failed or hung must not use up the time that the others need.
     runnable = log.runnable
     least_s = LEAST_BLOCKS * log.block_s([AGAIN, *runnable]) if runnable else 0.0
@@ -141,7 +136,9 @@ def trace(measurer: Measurer) -> None:
     if measurer.measuring.until_clear:
         # Of a limit that was not needed, nothing is a share.
         total_s = measurer.budget.spent_s
-    ranked = sorted(log.runnable, key=lambda trial: _cost(log, trial))
+    values = {trial: log.value(trial) for trial in log.runnable}
+    costs = {t: math.inf if v is None else log.plan.objective.cost(v) for t, v in values.items()}
+    ranked = sorted(costs, key=costs.__getitem__)
     # Who had no time as a contender has none now.
     untraced = _trace(measurer, ranked, MOST_TRACED * total_s, operators=False)
     if untraced:
@@ -166,12 +163,6 @@ def _trace(
         else:
             measurer.trace(trial, operators=operators)
     return untraced
-
-
-def _cost(log: StudyLog, trial: int) -> float:
-    """What is less for the better of two; infinite where nothing counts."""
-    value = log.value(trial)
-    return math.inf if value is None else log.plan.objective.cost(value)
 
 
 def _trace_s(log: StudyLog, trial: int) -> float:
@@ -237,12 +228,13 @@ def why_broken(log: StudyLog) -> str:
         return ""
     if len({failure_signature(each.failure, each.message) for each in found}) > 1:
         return ""
-    if found[0].failure == "deadlocked" or _unvaried(log):
+    values = zip(*_values(log, [*log.failures]).values(), strict=True)
+    if found[0].failure == "deadlocked" or any(len(set(column)) == 1 for column in values):
         return ""
     return f"{found[0].failure}, {found[0].message}"
 
 
-def most_different_first(log: StudyLog, trials: Sequence[int]) -> list[int]:
+def _most_different_first(log: StudyLog, trials: Sequence[int]) -> list[int]:
     """These trials, those first that differ most from what has failed; else in their order."""
     values = _values(log, [*trials, *log.failures])
 
@@ -253,50 +245,29 @@ def most_different_first(log: StudyLog, trials: Sequence[int]) -> list[int]:
     return sorted(trials, key=seen)
 
 
-class Deadlock(NamedTuple):
-    """So few worker threads of a role that it deadlocks, whatever else is configured."""
-
-    role: str
-    threads: int
-
-    def holds_for(self, config: Config, plan: StudyPlan) -> bool:
-        """Whether a configuration has it."""
-        return plan.threads_of(self.role, config) == self.threads
-
-    def __str__(self) -> str:
-        return f"{self.role}.{NUM_WORKER_THREADS.name}={self.threads} deadlocks"
-
-
-def deadlocks(log: StudyLog) -> list[Deadlock]:
-    """What the deadlocks so far imply.
+def _deadlocks(log: StudyLog) -> list[tuple[str, int]]:
+    """The roles that deadlock with so few worker threads, whatever else is configured.
 
     Where a rank has one thread, and serves a call that waits for an answer, nothing else matters.
     With more threads it takes two such configurations, and none that runs.
     """
-    seen = list(_deadlocks_seen(log))
+    plan, roles = log.plan, {rank.name: rank.role for rank in log.plan.subject.ranks}
+    seen = [
+        (role, plan.threads_of(role, log.configs[trial]))
+        for trial, failure in log.failures.items()
+        if failure.failure == "deadlocked" and (role := roles.get(failure.rank)) is not None
+    ]
     runs = {
-        (role, log.plan.threads_of(role, log.configs[trial]))
+        (role, plan.threads_of(role, log.configs[trial]))
         for trial in log.runnable
-        for role in log.plan.subject.roles
+        for role in plan.subject.roles
     }
     return [
-        each
-        for each in dict.fromkeys(seen)
-        if each not in runs and (each.threads == 1 or seen.count(each) >= LEAST_DEADLOCKS)
+        (role, threads)
+        for role, threads in dict.fromkeys(seen)
+        if (role, threads) not in runs
+        and (threads == 1 or seen.count((role, threads)) >= LEAST_DEADLOCKS)
     ]
-
-
-def _deadlocks_seen(log: StudyLog) -> Iterator[Deadlock]:
-    roles = {rank.name: rank.role for rank in log.plan.subject.ranks}
-    for trial, failure in log.failures.items():
-        if failure.failure == "deadlocked" and (role := roles.get(failure.rank)) is not None:
-            yield Deadlock(role, log.plan.threads_of(role, log.configs[trial]))
-
-
-def _unvaried(log: StudyLog) -> bool:
-    """Whether some knob that varies has one value in all that failed."""
-    columns = zip(*_values(log, [*log.failures]).values(), strict=True)
-    return any(len(set(column)) == 1 for column in columns)
 
 
 def _values(log: StudyLog, trials: Iterable[int]) -> dict[int, list[str]]:

@@ -46,14 +46,12 @@ def sampling_for(
     configs = len(plan.candidates())
     if asked == "grid":
         return None
-    needed_s = spent_s + world_s * GRID_WORLDS * configs
     if asked == "auto" and (
         configs <= KEPT + 1  # All of them would go on.
-        or needed_s <= GRID_SHARE * budget_s
+        or spent_s + world_s * GRID_WORLDS * configs <= GRID_SHARE * budget_s
         or isinstance(first, Failure)
+        or spent_s + rounds_s(world_s) > budget_s
     ):
-        return None
-    if asked == "auto" and spent_s + rounds_s(world_s) > budget_s:
         return None
     return Sampling(sampler="tpe" if asked == "auto" else asked, configs=configs)
 
@@ -79,14 +77,14 @@ def explore(measurer: Measurer) -> None:
         if sampling.sampler == "gp":
             ask = stack.enter_context(SamplingProcess()).proposals
         proposer = Proposer(measurer.plan, sampling.sampler, ask)
-        untried = _without_calibration(log)
+        # What an interrupted session has proposed.
+        untried = [trial for trial in log.candidates if log.calibration(trial) is None]
         while measurer.budget.spent_s < end_s and log.blocks("exploration") < most_blocks:
             if why_broken(log):
                 break
             weight = weights[log.blocks("exploration") % len(weights)]
             _teach(proposer, log, weight)
-            configs = proposer.propose(BATCH - len(untried))
-            trials = [*untried, *measurer.propose(configs)]
+            trials = [*untried, *measurer.propose(proposer.propose(BATCH - len(untried)))]
             untried = []
             if not trials:
                 break
@@ -104,18 +102,13 @@ def _weights(log: StudyLog) -> Sequence[float]:
     return _WEIGHTS[:1] if log.plan.second_objective is None else _WEIGHTS
 
 
-def _without_calibration(log: StudyLog) -> list[int]:
-    """What an interrupted session has proposed and not tried."""
-    return [trial for trial in log.candidates if log.calibration(trial) is None]
-
-
 def _try(measurer: Measurer, trials: Sequence[int], weight: float) -> None:
     """Run each trial once; then measure what is near the best, in a block with it."""
     log = measurer.log
     measurer.begin("calibration")
     calibrate_each(measurer, trials)
     measurer.begin("exploration")
-    known = levels_of(log, weight)
+    known = _levels_of(log, weight)
     far = min(known.values(), default=0.0) + math.log(FAR)
     # A world that is not traced does not measure a traced objective.
     near = [trial for trial in trials if trial in log.runnable and known.get(trial, far) <= far]
@@ -123,7 +116,7 @@ def _try(measurer: Measurer, trials: Sequence[int], weight: float) -> None:
     measurer.measure_block(sorted({*baseline, *near, *_ranked(log, known)[:2]}))
 
 
-def levels_of(log: StudyLog, weight: float = 1.0) -> dict[int, float]:
+def _levels_of(log: StudyLog, weight: float) -> dict[int, float]:
     """log(objective) of each trial that ran and keeps the limits, less is better.
 
     Of two objectives it is the sum, in which the first one has the weight, and the second the rest.
@@ -166,7 +159,7 @@ def _breaks_a_limit(log: StudyLog, trial: int) -> bool:
 
 def _teach(proposer: Proposer, log: StudyLog, weight: float) -> None:
     """Teach it all that is known: every round moves every level a little."""
-    known = levels_of(log, weight)
+    known = _levels_of(log, weight)
     reference = known.get(BASELINE, 0.0)
     for trial, config in enumerate(log.configs):
         if trial in known:
@@ -183,7 +176,7 @@ def _ranked(log: StudyLog, levels: Mapping[int, float]) -> list[int]:
 def _finish(measurer: Measurer, sampling: Sampling) -> None:
     """Let the best few go on to the race."""
     log = measurer.log
-    levels = [levels_of(log, weight) for weight in _weights(log)]
+    levels = [_levels_of(log, weight) for weight in _weights(log)]
     rankings = [_ranked(log, each) for each in levels]
     known, ranked = levels[0], rankings[0]
     in_turn = itertools.chain.from_iterable(itertools.zip_longest(*rankings))
@@ -196,12 +189,11 @@ def _finish(measurer: Measurer, sampling: Sampling) -> None:
         if trial not in kept
     }
     measurer.eliminate_silently(behind)
-    tried = len(log.configs)
-    measurer.keep_sampling(
-        sampling.model_copy(update={"went_on": tuple(sorted(kept & {*log.alive}))})
-    )
+    went_on = tuple(sorted(kept & {*log.alive}))
+    measurer.keep_sampling(sampling.model_copy(update={"went_on": went_on}))
     measurer.observer.on_event(
-        f"tried {tried} of {sampling.configs:,} configurations; {len(ranked) - len(behind)} go on"
+        f"tried {len(log.configs)} of {sampling.configs:,} configurations; "
+        f"{len(ranked) - len(behind)} go on"
     )
 
 

@@ -61,16 +61,9 @@ class Forecast:
 def forecast(plan: StudyPlan, launcher: Launcher, clock: Callable[[], float]) -> Forecast:
     """Run a few worlds of the baseline, and say what the budget would be enough for.
 
-    Args:
-        plan: The plan of the search.
-        launcher: What runs the worlds; entered already.
-        clock: Seconds from any beginning.
-
-    Raises:
-        NothingRanError: The baseline does not run.
+    The launcher is entered already. NothingRanError if the baseline does not run.
     """
-    started_s = clock()
-    measuring = plan.measuring
+    started_s, measuring = clock(), plan.measuring
     with tempfile.TemporaryDirectory(prefix=own_prefix()) as scratch:
         runner = Runner(plan, launcher, StudyFolder(Path(scratch)))
         first = _measured(runner, plan, 0, None)

@@ -123,12 +123,8 @@ class Silent:
 class ProgressReporter:
     """Notifies the observer of a search.
 
-    Args:
-        observer: Is notified.
-        log: What was measured.
-        folder: Of the study; paths in failures are shown as seen from where the person stands.
-        budget: The time that may be spent.
-        groups: Where each of several groups is.
+    Paths in failures are shown as seen from where the person stands, by the study's folder;
+    `groups` says where each of several groups is.
     """
 
     def __init__(
@@ -171,14 +167,7 @@ class ProgressReporter:
                 others.clear()
 
     def comparison(self, more_s: float | None, left_s: float, phase: Phase) -> None:
-        """Report what an interim analysis has shown.
-
-        Args:
-            more_s: After how many more seconds the answer is clear; None: that is unknown, or the
-                race is over.
-            left_s: The seconds that are left for it.
-            phase: What is measured now.
-        """
+        """Report what an interim analysis has shown; see `Compared` for the times."""
         rival, comparison = strongest_rival(self._log), comparison_of(self._log)
         if rival is not None and comparison.speedup and BASELINE not in self._log.failures:
             self._compared = Compared(
@@ -195,11 +184,7 @@ class ProgressReporter:
         self._leader = leader(self._log)
 
     def progress(self, phase: Phase) -> None:
-        """Report how far the search is.
-
-        Args:
-            phase: What is measured now.
-        """
+        """Report how far the search is, in the phase that is measured now."""
         log, plan = self._log, self._log.plan
         ahead = self._leader if self._leader in log.alive else None
         exploring = log.sampling is not None and log.sampling.went_on is None

@@ -14,7 +14,7 @@ from tuner.text import plural, three_digits
 Ask = Callable[
     [OptunaSampler, Sequence[Axis], Sequence[tuple[Point, float]], int, int], list[Point]
 ]
-"""How a sampler is asked: `tuner.study.storage.sampling.proposals`, here or in another process."""
+"""How a sampler is asked: as `tuner.study.storage.sampling.proposals`."""
 
 # Every level is tried so often, spread evenly, before a sampler can know anything.
 FIRST_PER_LEVEL = 2
@@ -47,25 +47,18 @@ class Proposer:
         """log(value) by point, None for a failure."""
 
     def learn(self, config: Config, log_value: float | None) -> None:
-        """Learn what came of a configuration.
+        """Learn the log ratio of a configuration to the baseline, less is better; None: it failed.
 
-        Args:
-            config: A configuration, of the grid or not.
-            log_value: The logarithm of its value relative to that of the baseline, less is better;
-                None if it failed. A later value replaces an earlier one.
+        A later value replaces an earlier one. What is not of the grid is passed over.
         """
         if (point := self._point(config)) in self._configs:
             self._proposed[point] = None
             self._learnt[point] = log_value
 
     def propose(self, count: int) -> list[Config]:
-        """What to measure next: nothing that was proposed or learnt before.
+        """So many configurations to measure next, or as many as there is reason to try.
 
-        Args:
-            count: How many configurations.
-
-        Returns:
-            So many configurations, or as many as there is reason to try.
+        None of them was proposed or learnt before.
         """
         free = [point for point in self._configs if point not in self._proposed]
         avoided = [*self.failing, *self.bad]
@@ -102,25 +95,22 @@ class Proposer:
 
         `bad_values` is whether values count that are only bad, or just failures.
         """
-        bad = self._bad_sentences() if bad_values else ()
-        return [*self._failing_sentences(), *bad]
-
-    def _failing_sentences(self) -> Iterator[str]:
+        found = []
         for region in self.failing:
             failed = sum(lies_in(point, region) for point in self._learnt)
-            left = self._untried(region)
             named = " with ".join(self._named(factor, level) for factor, level in region)
-            yield f"{named}: all {failed} tried failed; {left} with it not tried"
-
-    def _bad_sentences(self) -> Iterator[str]:
-        worse = "slower than" if self._plan.objective.is_time else "worse than"
-        for (factor, level), found in self._bad_levels().items():
-            left = self._untried(((factor, level),))
-            yield (
-                f"{self._named(factor, level)} dropped: {three_digits(found.ratio)} times "
-                f"{worse} the best value of this knob in {plural(found.tried, 'configuration')}, "
-                f"at least {three_digits(found.least_ratio)}; {left} with it not tried"
+            found.append(
+                f"{named}: all {failed} tried failed; {self._untried(region)} with it not tried"
             )
+        worse = "slower than" if self._plan.objective.is_time else "worse than"
+        for (factor, level), bad in self._bad_levels().items() if bad_values else ():
+            found.append(
+                f"{self._named(factor, level)} dropped: {three_digits(bad.ratio)} times "
+                f"{worse} the best value of this knob in {plural(bad.tried, 'configuration')}, "
+                f"at least {three_digits(bad.least_ratio)}; "
+                f"{self._untried(((factor, level),))} with it not tried"
+            )
+        return found
 
     def _bad_levels(self) -> dict[tuple[int, int], Level]:
         known = {point: value for point, value in self._learnt.items() if value is not None}
@@ -155,14 +145,13 @@ class Proposer:
 
     def _least_tried(self, free: Sequence[Point]) -> Point:
         """Of some points drawn at random the one whose levels were tried least."""
-        drawn = self._random.sample(free, min(DRAWN, len(free)))
-        tried = [*self._proposed]
-        return min(
-            drawn,
-            key=lambda point: sum(
-                a == b for other in tried for a, b in zip(point, other, strict=True)
-            ),
-        )
+
+        def tried(point: Point) -> int:
+            return sum(
+                a == b for other in self._proposed for a, b in zip(point, other, strict=True)
+            )
+
+        return min(self._random.sample(free, min(DRAWN, len(free))), key=tried)
 
     def _nearest(self, free: Sequence[Point], idea: Point) -> Point:
         """The idea, or the point that differs from it in the fewest values, and by the least."""

@@ -38,7 +38,10 @@ def race(measurer: Measurer) -> None:
     log, budget = measurer.log, measurer.budget
     measurer.begin("race")
     start_s = measurer.load_or_store("race_started_s", budget.spent_s)
-    _reserve(measurer)
+    traced_s = traces_s(log, budget.total_s)
+    blocks_s = LEAST_BLOCKS * log.block_s(_block(log, twice=True))
+    # Time for the traces is left, unless a comparison has none then.
+    measurer.reserved_s = traced_s if budget.remaining_s - traced_s >= blocks_s else 0.0
     _readmit(measurer)
     twice = not _is_known(comparison_of(log))
     measurer.finish_open_block(_block(log, twice=twice))
@@ -94,14 +97,6 @@ def _is_spent(measurer: Measurer) -> bool:
     return bool(log.looks) and not due_alpha(
         log.rules.alpha, log.looks, budget.spent_s, budget.total_s, over=True
     )
-
-
-def _reserve(measurer: Measurer) -> None:
-    """Leave time for the traces, unless a comparison has none then."""
-    log, budget = measurer.log, measurer.budget
-    traced_s = traces_s(log, budget.total_s)
-    blocks_s = LEAST_BLOCKS * log.block_s(_block(log, twice=True))
-    measurer.reserved_s = traced_s if budget.remaining_s - traced_s >= blocks_s else 0.0
 
 
 def _is_clear(log: StudyLog, comparison: Comparison) -> bool:
