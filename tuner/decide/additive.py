@@ -1,4 +1,7 @@
-"""What each trial and each knob does: trials and blocks add up, and so do knobs as far as shown."""
+"""Additive models: trial and block effects, pooled effects of knobs, and variance components.
+
+A matrix holds log(objective), blocks x trials; NaN where nothing was measured.
+"""
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
@@ -12,28 +15,21 @@ from tuner.decide.statistics import FloatArray, Interval
 Points = Sequence[Sequence[int]]
 """For each trial, the number of its value of each knob."""
 MOST_MOVED = 1.0
-"""By how many standard errors the other trials may move a level at most: one trial may be unlike
-all others (Efron and Morris 1972)."""
+"""Limited translation: so many standard errors at most may shrinkage move a level, since one trial
+may be unlike all others (Efron and Morris 1972)."""
 _MOST_ROUNDS = 50
 _NEAR = 1e-14
 # Rounding alone is no variance.
-_LEAST_VARIANCE = 1e-14
-# Rounding alone is no variance.
-_LEAST_TOTAL_VARIANCE = 1e-18
+_LEAST_VARIANCE, _LEAST_TOTAL_VARIANCE = 1e-14, 1e-18
 
 
 def trial_levels(matrix: FloatArray) -> FloatArray:
-    """log(objective) of each trial, as if all had been in the same blocks.
+    """Trial effects adjusted for block effects, by least squares on an incomplete block design.
 
-    A block that was slow as a whole is slow for all of its trials: the trials that several blocks
-    share (the baseline, the best so far) show by how much. It is the least-squares fit of a level
-    for each trial and one for each block.
-
-    Args:
-        matrix: log(objective), blocks x trials; NaN where nothing was measured.
+    The trials that several blocks share (the baseline, the best so far) connect the blocks.
 
     Returns:
-        A level per trial, up to a constant that all share; NaN where a trial was never measured.
+        log(objective) per trial, up to a constant that all share; NaN for one never measured.
     """
     levels = np.full(matrix.shape[1], np.nan)
     measured = ~np.isnan(matrix).all(axis=0)
@@ -55,31 +51,20 @@ def trial_levels(matrix: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Pooled:
-    """What trials take where knobs add up, but for an interaction as large as the data shows.
-
-    The level of a trial is the sum of its knobs' effects, and a part of its own: what is left of
-    it, times the share of that which is no noise.
-    """
+    """Shrinkage estimates: the sum of main effects, and the part of the rest that is no noise."""
 
     levels: FloatArray
-    """log(objective) of each trial, up to a constant; NaN where a trial was never measured."""
+    """log(objective) of each trial, up to a constant; NaN for one never measured."""
     freedom: float
-    """The degrees of freedom with which the noise is known."""
+    """The degrees of freedom of the error variance."""
     _fitted: FloatArray
     _errors: FloatArray
 
     def gain(self, trial: int, over: int, alpha: float) -> Interval | None:
-        """log(how many times as good one trial is as another), as far as the model holds.
+        """The log effect size of a trial over another one, with ends of one-sided level alpha.
 
-        It is no claim: who was dropped looked worse than it is.
-
-        Args:
-            trial: A column.
-            over: A column.
-            alpha: The chance of each end to be wrong.
-
-        Returns:
-            The gain; None where one was never measured.
+        It holds as far as the model does, and is no claim: a dropped trial looked worse than it is.
+        None where one of them was never measured.
         """
         estimate = float(self._fitted[over] - self._fitted[trial])
         if math.isnan(estimate):
@@ -91,18 +76,14 @@ class Pooled:
 
 
 def pooled(matrix: FloatArray, points: Points) -> Pooled | None:
-    """Levels for which the effects of several knobs are pooled: a mixed fit, by empirical Bayes.
+    """A mixed model of trial effects: fixed main effects of knobs, random interaction; by empirical
+    Bayes.
 
-    The variance of the interaction is that by which levels differ from a sum of effects, beyond the
-    noise of their means (DerSimonian and Laird 1986).
-
-    Args:
-        matrix: log(objective), blocks x trials; NaN where nothing was measured.
-        points: The values of each trial.
+    The interaction variance is the excess of the residual sum of squares over the error variance of
+    the means (DerSimonian and Laird 1986).
 
     Returns:
-        The fit; None for a single knob, and where too little was measured to separate noise and
-        interaction apart.
+        The fit; None for a single knob, and where noise and interaction cannot be separated.
     """
     if not points or len(points[0]) < 2:
         return None
@@ -135,7 +116,7 @@ def pooled(matrix: FloatArray, points: Points) -> Pooled | None:
 
 
 def _noise(matrix: FloatArray, levels: FloatArray) -> tuple[FloatArray, float]:
-    """The variance of the noise of each level, and its degrees of freedom."""
+    """The error variance of each level, and its degrees of freedom."""
     there = ~np.isnan(matrix)
     matrix, there = matrix[there.any(axis=1)], there[there.any(axis=1)]
     behind = matrix - levels
@@ -147,7 +128,7 @@ def _noise(matrix: FloatArray, levels: FloatArray) -> tuple[FloatArray, float]:
 
 
 def _sums(design: FloatArray, variance: FloatArray) -> FloatArray:
-    """What makes the sums of effects of levels, by weighted least squares."""
+    """The hat matrix of a weighted least-squares fit."""
     error = np.sqrt(variance)[:, None]
     found: FloatArray = design @ np.linalg.pinv(design / error) / error.T
     return found
@@ -156,13 +137,10 @@ def _sums(design: FloatArray, variance: FloatArray) -> FloatArray:
 def variance_shares(
     factors: Mapping[str, Sequence[Hashable]], log_values: Sequence[float]
 ) -> dict[str, float]:
-    """The share of the variance of values that each factor alone explains (eta squared).
+    """Eta squared of each factor: the share of the variance that it explains alone.
 
-    It is the variance between the means of a factor's levels, weighted by how many values have
-    each level, over the variance of all values. What the shares leave is interactions and noise,
-    which they do not separate. On a grid with holes the factors overlap, and the shares can add
-    up to more than 1. A factor with nearly as many levels as there are values explains much by
-    chance.
+    The rest is interactions and noise. On a grid with holes factors overlap, and the shares can add
+    up to more than 1; a factor with nearly as many levels as values explains much by chance.
 
     Args:
         factors: The level of each value, by the factor's name.

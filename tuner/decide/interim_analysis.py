@@ -1,14 +1,12 @@
-"""Interim analyses (looks): how they share alpha, the chance of a wrong claim, and their levels.
+"""Interim analyses (looks): when one is due, alpha spending, and nominal levels.
 
-Who tests the same data again and again finds something in the end. So the looks share alpha: when
-the part t of a budget is spent, they may have spent t^2 of it, and the last look gets what is left.
-Where the budget is only a limit it is the root of t, for most searches end long before it. A budget
-never gets all of alpha: a study that is continued with a larger one needs some too.
+The looks of a study share alpha by a spending function: at the information time t, the part of the
+budget that is spent, t^2 of it may be spent, and the last look spends the rest. Where the budget is
+only a limit it is the root of t, for most searches end long before it. A budget never gets all of
+alpha: a study that is continued with a larger one needs some too.
 
-A mean of n blocks resembles the mean of more blocks of which these are a part. So the chance that
-a look is wrong while none before it was is smaller than the chance that it is wrong, and each look
-may test at a higher level than what it spends (Armitage, McPherson and Rowe 1969; Lan and DeMets
-1983).
+Successive means are correlated. So each look may test at a higher nominal level than what it spends
+(Armitage, McPherson and Rowe 1969; Lan and DeMets 1983).
 """
 
 import math
@@ -27,10 +25,10 @@ SESSION_SHARE = 0.8
 _NOTHING = 1e-9
 # A look for every so many times as many blocks, from so many on.
 LOOK_GROWTH = 1.4
-# The power of the spent part of a budget, and of a limit.
-_PACE, _EARLY_PACE = 2.0, 0.5
 FIRST_LOOK = 4
-# Where a normal score is looked for, and how finely.
+# The power of the spending function, for a budget and for a limit.
+_PACE, _EARLY_PACE = 2.0, 0.5
+# The grid of normal scores on which densities are integrated.
 _GRID: FloatArray = np.linspace(-8.0, 8.0, 321)
 _STEP = float(_GRID[1] - _GRID[0])
 
@@ -60,16 +58,14 @@ def due_alpha(
     over: bool,
     early: bool = False,
 ) -> float:
-    """What a look may spend now: the later, the more; the last one what is left for this budget.
-
-    A study that is continued with another budget has a part of alpha left for that.
+    """The alpha that a look may spend now.
 
     Args:
         alpha: What all looks together may spend.
-        taken: The looks taken before, in order.
+        taken: The looks taken before, in order; those of another budget leave a part for this one.
         spent_s: How much of the budget is spent, in seconds.
         total_s: The budget.
-        over: Whether this is the last look.
+        over: Whether this is the last look, which spends what is left for this budget.
         early: Whether the budget is only a limit, so that early looks get more.
     """
     before = [look.alpha for look in taken if look.total_s != total_s]
@@ -92,14 +88,10 @@ def _left_of(alpha: float, spent: Iterable[float]) -> float:
 
 
 def levels(counts: Sequence[int], spent: Sequence[float]) -> tuple[float, ...]:
-    """The one-sided level of each look, of means of normal values.
+    """The nominal one-sided level of each look, of means of normal values; none below its spending.
 
-    Args:
-        counts: How many values each look has; each more than the one before. A tuple.
-        spent: What each look spends of alpha. A tuple.
-
-    Returns:
-        As many levels, none below what the look spends.
+    Both are tuples: the number of values of each look, each more than the one before, and what each
+    spends of alpha.
     """
     assert len(counts) == len(spent)
     return tuple(_look(counts[:end], spent[:end])[0] for end in range(1, len(counts) + 1))

@@ -19,14 +19,7 @@ REACH = 2.2
 
 
 def robust_variance(values: FloatArray) -> float:
-    """The variance of values without their tails: winsorized by 20 % at each end, and corrected.
-
-    Args:
-        values: Observations x anything, none of them NaN; at least 4 observations.
-
-    Returns:
-        The mean over the other axes.
-    """
+    """The consistent 20 %-winsorized variance along the first axis, averaged over the others."""
     ordered = np.sort(values, axis=0)
     cut = math.floor(TRIM * len(ordered))
     clipped = np.clip(ordered, ordered[cut], ordered[len(ordered) - cut - 1])
@@ -35,13 +28,10 @@ def robust_variance(values: FloatArray) -> float:
 
 
 def variance_between(matrix: FloatArray) -> float | None:
-    """Variance of log(objective) between worlds of one configuration, without what a block shares.
+    """Variance of log(objective) between worlds of one configuration, without block effects.
 
-    Args:
-        matrix: log(objective), blocks x trials; only columns without NaN count.
-
-    Returns:
-        The variance; None if there are fewer than 4 blocks, or fewer than 2 such columns.
+    Of the matrix, blocks x trials, only columns without NaN count. None if there are fewer than 4
+    blocks, or fewer than 2 such columns.
     """
     whole: FloatArray = matrix[:, ~np.isnan(matrix).any(axis=0)]
     blocks, count = len(whole), int(whole.shape[1])
@@ -54,11 +44,7 @@ def variance_between(matrix: FloatArray) -> float | None:
 def variance_within(step_s: Sequence[float]) -> float | None:
     """Variance of log(median step time) within a world, times the seconds that its steps last.
 
-    Args:
-        step_s: The step times of the world, in seconds.
-
-    Returns:
-        None if there are fewer than 3 steps.
+    `step_s` are the step times of the world, in seconds. None if there are fewer than 3.
     """
     if len(step_s) < _LEAST_STEPS:
         return None
@@ -69,17 +55,16 @@ def variance_within(step_s: Sequence[float]) -> float | None:
 
 
 def best_measured_s(fixed_s: float, within: float, between: float, used_s: float) -> float:
-    """The measured time of a world at which an interval costs the least wall time.
+    """The optimal allocation of two-stage sampling: sqrt(fixed_s x within / `between` alone).
 
     Args:
         fixed_s: What a world costs beside its steps, in seconds.
         within: `variance_within`.
-        between: Variance between worlds whose steps last `used_s`.
+        between: Variance between worlds whose steps last `used_s` seconds.
         used_s: The measured time that `between` is of.
 
     Returns:
-        Seconds: the square root of fixed_s x within / (what is left of `between` without
-        the part from within).
+        The seconds that a world's steps should last, so that an interval costs the least wall time.
     """
     # Never less than a part of what was seen: the difference of two estimates can be anything.
     alone = max(between - within / used_s, between / 4, 1e-12)
@@ -87,7 +72,7 @@ def best_measured_s(fixed_s: float, within: float, between: float, used_s: float
 
 
 def blocks_needed(between: float, log_difference: float) -> float:
-    """About how many blocks show a difference, from the variance of one world.
+    """The sample size, in blocks, that resolves a log effect size, from the variance of one world.
 
     A block has one world of the rival, and two of the baseline.
     """

@@ -1,7 +1,7 @@
-"""Which candidate looks best so far, which is cheapest, and which is measured no more: no claims.
+"""Point estimates that rank candidates, and the rules that drop some of them; no claims.
 
 A matrix holds log(objective), blocks x trials, NaN where nothing was measured. Candidates are
-columns of it.
+columns of it. `points` are the values of each trial, where the effects of knobs are pooled.
 """
 
 import math
@@ -29,16 +29,7 @@ BEATEN = 0.025
 def scores(
     matrix: FloatArray, candidates: Sequence[int], points: Points | None = None
 ) -> dict[int, float]:
-    """How candidates compare: their levels, as if all had been in the same blocks.
-
-    Args:
-        matrix: log(objective), blocks x trials.
-        candidates: The columns to compare.
-        points: The values of each trial, where knobs are to be estimated together.
-
-    Returns:
-        The score by candidate, less is better; the worst for those that no block measured.
-    """
+    """The level of each candidate, adjusted for blocks; infinite for one that no block measured."""
     together = None if points is None else pooled(matrix, points)
     levels = trial_levels(matrix) if together is None else together.levels
     levels = np.nan_to_num(levels, nan=math.inf)
@@ -54,16 +45,7 @@ def incumbent(matrix: FloatArray, candidates: Sequence[int], points: Points | No
 def best_measured(
     matrix: FloatArray, candidates: Sequence[int], points: Points | None = None
 ) -> int | None:
-    """The best of the candidates that a block has measured.
-
-    Args:
-        matrix: log(objective), blocks x trials.
-        candidates: The columns to choose from.
-        points: As in `scores`.
-
-    Returns:
-        The candidate with the best score; None if no block measured any.
-    """
+    """The candidate with the best score of those that a block has measured; None without one."""
     measured = _measured(matrix, candidates)
     return incumbent(matrix, measured, points) if measured else None
 
@@ -79,14 +61,14 @@ def strongest(
 
     It is the one with the best score, or of those within epsilon of it the one that costs least
     CPU, if that is clearly less. Fewer threads are no argument: the score is the better guess.
-    Where knobs are estimated together, those within epsilon are alike, and the best alone is it.
+    Where effects are pooled, those within epsilon are alike, and the best one by itself is it.
 
     Args:
         matrix: log(objective), blocks x trials.
         rivals: The columns to choose from. A single one needs no block.
         log_cost: log(CPU per step) by trial; NaN where unknown.
-        log_epsilon: The difference that does not matter.
-        points: As in `scores`.
+        log_epsilon: The margin of equivalence.
+        points: The values of each trial.
 
     Returns:
         The rival; None if there are several and no block measured any, or if there is none.
@@ -108,10 +90,7 @@ def strongest(
 def cheapest(candidates: Sequence[int], log_cost: FloatArray, threads: Sequence[int]) -> int:
     """The candidate with the least CPU per step; of about equal ones that with fewest threads.
 
-    Args:
-        candidates: Trials; at least one.
-        log_cost: log(CPU per step) by trial; NaN where unknown, which is never cheap.
-        threads: RPC worker threads of all ranks, by trial.
+    A cost that is unknown, NaN, is never the least.
     """
     cost = np.nan_to_num(log_cost, nan=math.inf)
     least = min(cost[candidate] for candidate in candidates)
@@ -124,13 +103,8 @@ def _measured(matrix: FloatArray, candidates: Sequence[int]) -> list[int]:
 
 
 def is_dominated(matrix: FloatArray, candidate: int, by: int) -> bool:
-    """Whether a candidate was more than 1.5 times as slow as another one in every block.
-
-    Args:
-        matrix: log(objective), blocks x trials; it takes 4 blocks at least that have both.
-        candidate: A column.
-        by: A column.
-    """
+    """Whether a candidate was more than 1.5 times as slow as another one in all blocks that have
+    both, 4 at least."""
     behind = matrix[:, candidate] - matrix[:, by]
     behind = behind[~np.isnan(behind)]
     return len(behind) >= DOMINATED_BLOCKS and bool((behind > math.log(DOMINATED_RATIO)).all())
@@ -148,13 +122,13 @@ def halved(
 
     Args:
         matrix: log(objective), blocks x trials.
-        candidates: The columns that are still measured.
-        initial: The number of candidates at the start.
+        candidates: The columns that are still measured, of `initial` ones at the start.
+        initial: Their number then.
         fraction: The part of the budget that is spent.
-        points: The values of each trial, where knobs are to be estimated together.
+        points: The values of each trial.
 
     Returns:
-        The reason by candidate.
+        The reason by candidate that is dropped.
     """
     rounds = math.ceil(math.log2(max(1.0, initial / MOST_RIVALS)))
     done = rounds if fraction >= HALVING_SHARE else math.floor(fraction / HALVING_SHARE * rounds)
@@ -170,17 +144,7 @@ def halved(
 def beaten(
     matrix: FloatArray, best: int, candidates: Sequence[int], points: Points | None = None
 ) -> dict[int, str]:
-    """The candidates that are clearly slower than the best so far.
-
-    Args:
-        matrix: log(objective), blocks x trials; it takes 4 blocks at least.
-        best: A column.
-        candidates: The columns to compare with it.
-        points: The values of each trial: what other trials show of these counts too.
-
-    Returns:
-        The reason by candidate.
-    """
+    """The reason by candidate that is clearly slower than the best so far, in 4 blocks at least."""
     found = {}
     together = None if points is None else pooled(matrix, points)
     for candidate in candidates:

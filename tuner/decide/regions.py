@@ -1,7 +1,6 @@
-"""Which parts of a search space to leave alone: what failures have in common, and bad values.
+"""Regions of a search space to leave alone: what failures have in common, and main effects.
 
-A point is a tuple with a level for each factor: the number of the value of each knob. A
-region is a set of (factor, level) that a point must have to lie in it.
+A point is a tuple with a level for each factor: the number of the value of each knob.
 """
 
 import itertools
@@ -17,7 +16,7 @@ from tuner.decide.statistics import FloatArray
 
 Point = tuple[int, ...]
 Region = tuple[tuple[int, int], ...]
-"""(factor, level) of one factor or of two."""
+"""The (factor, level) pairs, one or two, that a point must have to lie in it."""
 
 # The chance, for failures that have nothing in common, that they look as if they had.
 BY_CHANCE = {1: 0.02, 2: 0.004}
@@ -39,15 +38,9 @@ def lies_in(point: Point, region: Region) -> bool:
 
 
 def failing_regions(points: Sequence[Point], failed: Sequence[bool]) -> list[Region]:
-    """What failures have in common that no success has.
+    """The regions in which every point failed, and more than by chance.
 
-    A level, or a pair of levels, is a region if everything tried in it failed, and if as many
-    failures would hardly lie in it by chance. The region that explains most failures comes first;
-    the next one must explain others.
-
-    Args:
-        points: What was tried.
-        failed: Whether each of these failed.
+    The region that explains most failures comes first; the next one must explain others.
     """
     fine = [point for point, out in zip(points, failed, strict=True) if not out]
     left = [point for point, out in zip(points, failed, strict=True) if out]
@@ -82,12 +75,12 @@ def _chance(tried: int, failures: int, points: int) -> float:
 
 @dataclass(frozen=True)
 class Level:
-    """How a level of a factor compares with the best level of it, the other factors being equal."""
+    """The main effect of a level of a factor, as a ratio to the best level of it."""
 
     ratio: float
-    """Its value over that of the best level; 1 for the best one."""
+    """1 for the best one."""
     least_ratio: float
-    """What the ratio is at least, by its confidence interval; 0 where too few points give one."""
+    """The lower confidence bound of the ratio; 0 where too few points give one."""
     tried: int
 
 
@@ -98,16 +91,13 @@ def main_effects(
     sure: float = CONFIDENCE,
     ridge: float = RIDGE,
 ) -> list[Mapping[int, Level]]:
-    """How the levels of each factor compare, by a least-squares fit in which factors add up.
+    """The levels of each factor that were tried, by a ridge regression without interactions.
 
     Args:
         points: What was measured.
         log_values: Its logarithms; less is better.
-        sure: How sure it is that a level is at least `least_ratio` behind the best one.
-        ridge: How strongly the effects of the levels are drawn to zero.
-
-    Returns:
-        By factor, its levels that were tried.
+        sure: The one-sided confidence of `least_ratio`.
+        ridge: The penalty on the effects of the levels.
     """
     columns = sorted({pair for point in points for pair in enumerate(point)})
     place = {pair: number for number, pair in enumerate(columns)}
@@ -145,7 +135,7 @@ def _level(at: int, best: int, effects: FloatArray, errors: FloatArray | None, t
 def _fitted(
     design: FloatArray, values: FloatArray, ridge: float
 ) -> tuple[FloatArray, FloatArray, float]:
-    """The coefficients of a ridge regression, their covariance, and its degrees of freedom."""
+    """The coefficients of a ridge regression, their covariance, and the degrees of freedom."""
     squares = design.T @ design + ridge * np.eye(design.shape[1])
     inverse = np.asarray(np.linalg.inv(squares), dtype=np.float64)
     effects: FloatArray = inverse @ design.T @ values
@@ -159,14 +149,9 @@ def _fitted(
 def bad_levels(
     points: Sequence[Point], log_values: Sequence[float]
 ) -> dict[tuple[int, int], Level]:
-    """The levels that are clearly worse than another one of their factor, whatever else is chosen.
+    """The levels, by (factor, level), that are clearly worse than the best one of their factor.
 
-    Args:
-        points: What was measured.
-        log_values: Its logarithms; less is better.
-
-    Returns:
-        The comparison by (factor, level). The levels that the best point has are never among them.
+    Those that the best point has are never among them.
     """
     if not points:
         return {}

@@ -1,11 +1,8 @@
-"""All rivals against one reference at once: intervals that hold together, whenever looked at.
+"""Simultaneous repeated confidence intervals of all rivals against one reference.
 
-Interim analyses, the looks, share alpha (`tuner.decide.interim_analysis`), and what one has shown
-stays shown: an interval is what the intervals of all looks have in common.
-
-A few blocks say little about how much a gain varies from block to block. The gains of the other
-rivals often vary about as much, so what they show counts too, as much as a few more blocks would
-(Smyth 2004). It counts less for a rival that shows to vary more than they do.
+Looks spend alpha (`tuner.decide.interim_analysis`), and an interval is the intersection of those of
+all looks. The variance of a log effect size over a few blocks is moderated by that of the other
+rivals (Smyth 2004), which counts less for a rival that shows to vary more than they do.
 
 A matrix holds log(objective), blocks x trials, NaN where nothing was measured, without spikes.
 """
@@ -19,26 +16,21 @@ import numpy as np
 from scipy import special
 
 from tuner.decide.interim_analysis import levels
-from tuner.decide.statistics import (
-    LEAST_SPIKE_BLOCKS,
-    FloatArray,
-    Interval,
-    differences,
-)
+from tuner.decide.statistics import LEAST_SPIKE_BLOCKS, FloatArray, Interval, differences
 
 # Of alpha, for the lower ends, which the rivals share: the best of several looks better than it is.
 LOW_SHARE = 0.3
 # Fewer blocks give no interval.
 LEAST_BLOCKS = 2
-# The degrees of freedom that the others' variance counts for, at most: no interval is wrong too
-# often then where the spreads of the rivals differ as in the tests.
+# The prior degrees of freedom, at most: no interval is wrong too often then where the spreads of
+# the rivals differ as in the tests.
 PRIOR_FREEDOM = 4.0
 # All are compared with the same worlds, so they inform less than as many independent gains.
 _OF_OTHERS = 0.5
 
 
 class Spread(NamedTuple):
-    """The variance of a gain from block to block, and how many degrees of freedom it rests on."""
+    """The variance of a log effect size from block to block, and its degrees of freedom."""
 
     variance: float
     freedom: float
@@ -58,7 +50,7 @@ class AnalysedBlocks:
     _squares: dict[int, tuple[FloatArray, FloatArray]] = field(default_factory=dict, init=False)
 
     def spread_of_others(self, reference: int, rival: int) -> Spread:
-        """How gains over a reference vary, those of all trials but one, and the noise."""
+        """The pooled variance of effects over a reference, of all trials but one, and the noise."""
         if reference not in self._squares:
             self._squares[reference] = self._squares_over(reference)
         squares, freedom = self._squares[reference]
@@ -69,7 +61,7 @@ class AnalysedBlocks:
         return Spread(variance, min(PRIOR_FREEDOM, _OF_OTHERS * others))
 
     def _squares_over(self, reference: int) -> tuple[FloatArray, FloatArray]:
-        """The squared deviations of all gains, and their degrees of freedom; the noise's last."""
+        """The sum of squares of each effect, and its degrees of freedom; the noise's last."""
         gains = self.matrix[:, [reference]] - self.matrix
         gains[:, reference] = np.nan
         if self.noise is not None:
@@ -90,7 +82,7 @@ def gain_over(
     rivals: int,
     high_shared_by: int = 1,
 ) -> Interval | None:
-    """The logarithm of how many times as good a rival is as a reference.
+    """The log effect size of a rival over a reference.
 
     Its lower end holds for all rivals at once. Its upper end holds for each of them: "none gains
     more" is wrong only if one that does was missed, and the rival that looks best is no exception,
@@ -100,13 +92,12 @@ def gain_over(
         tests: The interim analyses taken, in order.
         reference: A column.
         rival: A column.
-        rivals: Among how many the data may choose one.
-        high_shared_by: By how many the upper end's alpha is divided, where the data has chosen
-            the reference too.
+        rivals: The size of the family that the lower end's alpha is divided by.
+        high_shared_by: That of the upper end, where the data has chosen the reference too.
 
     Returns:
-        What all looks leave, around the estimate of the last one; None where no look had blocks
-        of both.
+        The intersection of all looks, around the estimate of the last one; None where no look had
+        blocks of both.
     """
     known = [(differences(m.matrix[:, reference], m.matrix[:, rival]), m) for m in tests]
     # Without another block there is nothing to look at.
@@ -137,10 +128,7 @@ def _common(before: Interval, now: Interval) -> Interval:
 def one_sided(
     values: FloatArray, low: float, high: float, others: Spread = UNKNOWN
 ) -> Interval | None:
-    """A mean with an end that is too high with the chance `low`, and one too low with `high`.
-
-    `others` is what else is known of the values' variance.
-    """
+    """A mean with one-sided bounds at levels `low` and `high`; `others` moderate its variance."""
     count = len(values)
     if count < LEAST_BLOCKS or not low or not high:
         return None

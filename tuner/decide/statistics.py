@@ -1,4 +1,4 @@
-"""The statistics of decisions: worlds without spikes, trimmed means, intervals, and pairs."""
+"""Robust statistics: biweight fits without spikes, trimmed means, intervals, paired differences."""
 
 import math
 from dataclasses import dataclass
@@ -69,14 +69,7 @@ class Interval:
 
 
 def trimmed_mean(values: FloatArray) -> FloatArray:
-    """The 20 %-trimmed mean along the first axis: spikes of a busy machine do not move it.
-
-    Args:
-        values: Observations x anything; at least one observation, none of them NaN.
-
-    Returns:
-        An array without the first axis.
-    """
+    """The 20 %-trimmed mean along the first axis, which has one value at least and no NaN."""
     cut = math.floor(TRIM * len(values))
     mean: FloatArray = np.sort(values, axis=0)[cut : len(values) - cut].mean(axis=0)
     return mean
@@ -90,10 +83,9 @@ def typical(values: FloatArray) -> float:
 def interval(values: FloatArray, confidence: float) -> Interval | None:
     """A mean with its two-sided confidence interval.
 
-    Below 7 values it is the mean with Student's interval; from there on the 20 %-trimmed mean
-    with an interval from Yuen's standard error, which rests on the winsorized values. The
-    degrees of freedom are one fewer than Yuen's: with his, 10 normal values miss the truth 1.2
-    to 1.5 times as often as the confidence allows.
+    Below 7 values it is Student's; from there on that of the 20 %-trimmed mean with Yuen's standard
+    error. The degrees of freedom are one fewer than Yuen's: with his, 10 normal values miss the
+    truth 1.2 to 1.5 times as often as the confidence allows.
 
     Args:
         values: Independent observations, none of them NaN.
@@ -118,42 +110,28 @@ def interval(values: FloatArray, confidence: float) -> Interval | None:
 
 
 def differences(slower: FloatArray, faster: FloatArray) -> FloatArray:
-    """`slower - faster` in each block, with autocorrelation removed.
+    """Paired differences `slower - faster` by block, NaN where there is none.
 
-    Where the difference of one block resembles that of the next, neighbours are averaged.
-
-    Args:
-        slower: Observations by block; NaN where there is none.
-        faster: Observations of the same blocks.
-
-    Returns:
-        One difference per block that has both, or half as many averages.
+    Where they are autocorrelated, neighbours are averaged: half as many batch means.
     """
     paired: FloatArray = slower - faster
     paired = paired[~np.isnan(paired)]
     count = len(paired)
     most = max(MAX_AUTOCORRELATION, _BY_CHANCE / math.sqrt(max(1, count)))
-    if count >= MIN_FOR_AUTOCORRELATION and _lag_1(paired) > most:
-        whole = len(paired) // 2 * 2
-        # An odd block out goes to the last pair: nothing that was measured is dropped.
-        pairs: FloatArray = np.mean(paired[:whole].reshape(-1, 2), axis=1)
-        if whole < len(paired):
-            pairs[-1] = paired[whole - 2 :].mean()
-        return pairs
-    return paired
+    if count < MIN_FOR_AUTOCORRELATION or _lag_1(paired) <= most:
+        return paired
+    whole = count // 2 * 2
+    # An odd block out goes to the last pair: nothing that was measured is dropped.
+    pairs: FloatArray = np.mean(paired[:whole].reshape(-1, 2), axis=1)
+    if whole < count:
+        pairs[-1] = paired[whole - 2 :].mean()
+    return pairs
 
 
 def paired_ratio(slower: FloatArray, faster: FloatArray, confidence: float) -> Interval | None:
-    """`slower / faster`, from the blocks that have both.
+    """`slower / faster`, of logarithms by block, from the blocks that have both.
 
-    Args:
-        slower: Logarithms by block; NaN where there is none.
-        faster: Logarithms of the same blocks.
-        confidence: The chance that the interval holds the truth, below 1.
-
-    Returns:
-        The ratio with its interval, which reaches from 0 to infinity where a single block has
-        both; None where no block has.
+    The interval reaches from 0 to infinity where a single block has both; None where none has.
     """
     found = differences(slower, faster)
     if not len(found):
@@ -163,18 +141,18 @@ def paired_ratio(slower: FloatArray, faster: FloatArray, confidence: float) -> I
 
 
 def _lag_1(values: FloatArray) -> float:
+    """The autocorrelation of neighbours."""
     centred = values - values.mean()
     power = float(centred @ centred)
     return float(centred[:-1] @ centred[1:]) / power if power > 0 else 0.0
 
 
 def without_spikes(worlds: FloatArray) -> FloatArray:
-    """The matrix with every world where its bounded residual puts it.
+    """Pseudo-values of an additive biweight M-estimate of trial and block effects.
 
-    A level for each trial and one for each block are fitted robustly. A world that is far from
-    their sum is moved to it, one that is near stays about where it is. The ordinary means and
-    variances of differences within blocks are then those of the biweight estimate. All trials are
-    treated alike, so spikes that hit all as often favour none.
+    A world that is far from the fit is moved to it. The ordinary means and variances of differences
+    within blocks are then those of the biweight estimate. All trials are treated alike, so spikes
+    that hit all as often favour none.
 
     Args:
         worlds: log(objective), blocks x trials, NaN where nothing was measured.

@@ -23,7 +23,7 @@ FAILING_SHARE = 0.2
 
 @dataclass(frozen=True)
 class Comparison:
-    """The strongest rival against the baseline, at the last look."""
+    """The strongest rival against the baseline, at the last interim analysis."""
 
     log_speedup: Interval | None
     """log(baseline time / rival's time); None where too few blocks were measured."""
@@ -47,10 +47,10 @@ class Comparison:
 def compare(
     log_speedup: Interval | None, rules: Rules, *, rival_cheaper: bool, others_excluded: bool
 ) -> Comparison:
-    """The verdict.
+    """The verdict: superiority, equivalence within epsilon, or neither yet.
 
     Args:
-        log_speedup: The strongest rival's gain over the baseline, as the looks left it.
+        log_speedup: The strongest rival's log effect size, as the looks left it.
         rules: What counts as a difference.
         rival_cheaper: Whether the rival takes less CPU; it decides a tie in time.
         others_excluded: Whether every other rival is shown to gain at most epsilon.
@@ -71,11 +71,10 @@ def compare(
 def standing_of(
     verdict: VerdictKind | None, speedup: Interval | None, *, keeps_baseline: bool, rules: Rules
 ) -> Standing:
-    """What today's interval shows of the earlier verdict.
+    """What today's interval shows of the earlier verdict; a wide one refutes nothing.
 
     A configuration that was better must gain epsilon, one that was as good may be at most epsilon
-    slower, and the rival of a baseline that was kept must not be better. What is shown neither way
-    is undecided: an interval that is too wide refutes nothing.
+    slower, and the rival of a baseline that was kept must not be better.
 
     Args:
         verdict: The earlier one; None where the configuration was not compared with the baseline.
@@ -100,11 +99,11 @@ def standing_of(
 def pareto_front(
     first: FloatArray, second: FloatArray, trials: Sequence[int], rules: Rules
 ) -> list[int]:
-    """The trials that no other one beats beyond the noise.
+    """The trials that no other one dominates beyond the noise.
 
-    One beats another if it is shown better in one objective, and shown at most epsilon worse in the
-    other, while the same does not hold the other way round. What is shown is by intervals of paired
-    differences within blocks, one-sided; the comparisons with all others share alpha.
+    One dominates another if it is shown better in one objective, and non-inferior by epsilon in the
+    other, while the same does not hold the other way round: by one-sided intervals of paired
+    differences, whose alpha is divided by the number of others.
 
     Args:
         first: The first objective, blocks x trials.
@@ -117,22 +116,15 @@ def pareto_front(
     """
     confidence = 1 - 2 * rules.alpha / max(1, len(trials) - 1)
 
-    def bounds(one: int, other: int) -> tuple[float, float] | None:
-        """How much worse one is at most than the other, in each objective."""
-        found = []
-        for matrix in (first, second):
-            behind = differences(matrix[:, one], matrix[:, other])
-            reach = interval(behind, confidence) if len(behind) >= LEAST_FRONT_BLOCKS else None
-            if reach is None:
-                return None
-            found.append(reach.high)
-        return found[0], found[1]
+    def worse_by(matrix: FloatArray, one: int, other: int) -> float:
+        """The upper bound of how much worse one is than the other."""
+        behind = differences(matrix[:, one], matrix[:, other])
+        reach = interval(behind, confidence) if len(behind) >= LEAST_FRONT_BLOCKS else None
+        return math.inf if reach is None else reach.high
 
     def covers(one: int, other: int) -> bool:
-        reached = bounds(one, other)
-        if reached is None:
-            return False
-        return max(reached) <= rules.log_epsilon and min(reached) < 0
+        bounds = [worse_by(matrix, one, other) for matrix in (first, second)]
+        return max(bounds) <= rules.log_epsilon and min(bounds) < 0
 
     beaten = {
         trial
@@ -145,17 +137,17 @@ def pareto_front(
 def fails_more(
     failed: int, worlds: int, others_failed: int, others_worlds: int, alpha: float
 ) -> bool:
-    """Whether so many failures are more than chance explains where all fail equally often.
+    """Fisher's exact test of whether a configuration fails more often than the others.
 
-    It is Fisher's exact test. It may be asked again and again, whenever there is another failure:
-    at the n-th one it spends alpha / (n (n + 1)), and all of these add up to alpha.
+    It may be asked whenever there is another failure: the n-th one spends alpha / (n (n + 1)), and
+    all of these add up to alpha.
 
     Args:
         failed: The worlds of the configuration that failed, one at least.
         worlds: All of its worlds.
         others_failed: The worlds of the others that failed.
         others_worlds: All of their worlds.
-        alpha: The chance that it ever says so of a configuration that fails as often as the others.
+        alpha: The familywise type I error.
     """
     every, failures = worlds + others_worlds, failed + others_failed
     ways = sum(
