@@ -17,6 +17,7 @@ from tuner.scratch import own_prefix
 from tuner.searching.budget import LEAST_FIRST_S, first_world_s
 from tuner.searching.calibrating import is_tried_again
 from tuner.searching.exploring import BATCH, LEAST_ROUNDS, rounds_s, sampling_for
+from tuner.searching.parallel import BlockWorld
 from tuner.searching.runner import Runner
 from tuner.study.finding import earlier_studies
 from tuner.study.folder import StudyFolder
@@ -164,9 +165,9 @@ class Beginner:
                 )
             if longest_s < LEAST_FIRST_S:
                 break
-            attempt = len(log.records)
-            outcome = runner.run(plan.baseline, CALIBRATION_BLOCK, None, longest_s, attempt=attempt)
-            first.append(_first_record(outcome, group, attempt))
+            world = BlockWorld(BASELINE, False, plan.baseline, None, longest_s, len(log.records))
+            outcome = world.run_by(runner, CALIBRATION_BLOCK, longest_s)
+            first.append(world.record(CALIBRATION_BLOCK, "calibration", outcome, group))
             log.add(first[-1])
         return first
 
@@ -234,18 +235,9 @@ def _in_prior_order(claim: Claim, plan: StudyPlan, here: Environment) -> tuple[l
 def _run_as_record(plan: StudyPlan, run: Measurement) -> list[Record]:
     """A run of a program as it is, as the first world of a baseline that changes nothing."""
     is_own = plan.baseline.resolved(plan.subject) == Config.of({}).resolved(plan.subject)
-    return [_first_record(run)] if is_own and plan.objective.read(run) is not None else []
-
-
-def _first_record(outcome: Outcome, group: int | None = None, attempt: int = 0) -> Record:
-    return Record(
-        trial=BASELINE,
-        block=CALIBRATION_BLOCK,
-        phase="calibration",
-        outcome=outcome,
-        group=group,
-        attempt=attempt,
-    )
+    if not is_own or plan.objective.read(run) is None:
+        return []
+    return [Record(trial=BASELINE, block=CALIBRATION_BLOCK, phase="calibration", outcome=run)]
 
 
 def _keep_evidence(scratch: StudyFolder, folder: StudyFolder) -> None:

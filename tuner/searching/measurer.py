@@ -6,7 +6,6 @@ import random
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from tuner.decide.interim_analysis import InterimAnalysis
 from tuner.plan.config import Config
 from tuner.searching.budget import Budget, WorldTimes
 from tuner.searching.parallel import BlockWorld, ParallelBlocks
@@ -154,7 +153,7 @@ class Measurer:
     def blocks_left(self, trials: Sequence[int]) -> float:
         """How many more blocks of these trials the plan allows, by its time and its number of
         blocks."""
-        blocks = (self.budget.remaining_s - self.reserved_s) / max(1e-9, self.log.block_s(trials))
+        blocks = self.free_s / max(1e-9, self.log.block_s(trials))
         if self.measuring.max_blocks is not None:
             measured = sum(map(self.log.blocks, BLOCK_PHASES))
             blocks = min(blocks, self.measuring.max_blocks - measured)
@@ -198,16 +197,10 @@ class Measurer:
         self.log.sampling = sampling
         self.store.note("sampling", sampling.model_dump(mode="json"))
 
-    def keep_analysis(self, analysis: InterimAnalysis) -> None:
-        """Note an interim analysis; it takes the place of one of the same blocks."""
-        earlier = (each for each in self.log.looks if each.rows < analysis.rows)
-        self.log.looks = (*earlier, analysis)
-        self.store.note("looks", self.log.looks)
-
-    def report_comparison(self, more_s: float | None) -> None:
-        """Report what an interim analysis has shown, and in how many more seconds it is clear."""
-        left_s = self.budget.remaining_s - self.reserved_s
-        self.reporter.comparison(more_s, left_s, self._phase)
+    @property
+    def free_s(self) -> float:
+        """Seconds of the budget that blocks may take."""
+        return self.budget.remaining_s - self.reserved_s
 
     def note_elapsed(self) -> None:
         """Note the time spent so far, for a session that resumes the study."""
@@ -262,8 +255,19 @@ class Measurer:
         self._judge_failures(block, trials)
         # An exploration goes on to other configurations, and claims nothing of these.
         counts = bool(trials) and self._phase != "exploration"
-        if counts and self.log.rows.disturbed(block) and self.blocks_left(trials) >= LEAST_LEFT:
-            self._put_aside(block)
+        most = max(1, MOST_REPEATED * self.log.blocks("race"))
+        if (
+            counts
+            and self.log.rows.disturbed(block)
+            and self.blocks_left(trials) >= LEAST_LEFT
+            and len(self.log.set_aside) < most
+        ):
+            # Whether it counts was decided by the machine alone, not by the times.
+            self.log.put_aside(block)
+            self.store.note("set_aside", self.log.set_aside)
+            self.observer.on_event(
+                f"block {block} was disturbed by other programs; another takes its place"
+            )
         self.reporter.note_leader()
 
     def _judge_failures(self, block: int, trials: Sequence[int]) -> None:
@@ -281,18 +285,6 @@ class Measurer:
             self.observer.on_event(
                 f"{log.configs[trial]}: failed in {failed} of "
                 f"{plural(failed + log.ran(trial), 'world')}, more often than the others"
-            )
-
-    def _put_aside(self, block: int) -> None:
-        """Have a block that others disturbed count no more, so that another takes its place.
-
-        Whether it does was decided by the machine alone, not by the times.
-        """
-        if len(self.log.set_aside) < max(1, MOST_REPEATED * self.log.blocks("race")):
-            self.log.put_aside(block)
-            self.store.note("set_aside", self.log.set_aside)
-            self.observer.on_event(
-                f"block {block} was disturbed by other programs; another takes its place"
             )
 
     def _run(self, world: BlockWorld, block: int) -> Outcome | None:

@@ -166,7 +166,7 @@ class ProgressReporter:
                 )
                 others.clear()
 
-    def comparison(self, more_s: float | None, left_s: float, phase: Phase) -> None:
+    def comparison(self, more_s: float | None, left_s: float) -> None:
         """Report what an interim analysis has shown; see `Compared` for the times."""
         rival, comparison = strongest_rival(self._log), comparison_of(self._log)
         if rival is not None and comparison.speedup and BASELINE not in self._log.failures:
@@ -177,7 +177,7 @@ class ProgressReporter:
                 is_decided=comparison.kind != "undecided",
                 left_s=left_s,
             )
-            self.progress(phase)
+            self.progress("race")
 
     def note_leader(self) -> None:
         """Have the next snapshots name who leads now."""

@@ -42,7 +42,11 @@ def race(measurer: Measurer) -> None:
     blocks_s = LEAST_BLOCKS * log.block_s(_block(log, twice=True))
     # Time for the traces is left, unless a comparison has none then.
     measurer.reserved_s = traced_s if budget.remaining_s - traced_s >= blocks_s else 0.0
-    _readmit(measurer)
+    if log.looks and log.looks[-1].total_s < budget.total_s:
+        # A larger budget measures those again that an earlier one had no time for.
+        for trial in rivals_of(log):
+            measurer.readmit(trial)
+        _drop(measurer, comparison_of(log), budget.spent_s / budget.total_s)
     twice = not _is_known(comparison_of(log))
     measurer.finish_open_block(_block(log, twice=twice))
     while _has_rivals(measurer):
@@ -57,7 +61,7 @@ def race(measurer: Measurer) -> None:
             _drop(measurer, comparison, fraction)
             twice = not _is_known(comparison)
             ends = over or _is_clear(log, comparison) or _is_out_of_reach(measurer)
-            measurer.report_comparison(None if ends else seconds_to_clear(log))
+            measurer.reporter.comparison(None if ends else seconds_to_clear(log), measurer.free_s)
             if ends:
                 if over and not _is_clear(log, comparison):
                     _report_rest(measurer, _block(log, twice=twice))
@@ -113,7 +117,7 @@ def _is_clear(log: StudyLog, comparison: Comparison) -> bool:
 
 def _is_out_of_reach(measurer: Measurer) -> bool:
     """Whether a limit would be spent for nothing: luck would not make the answer clear in time."""
-    left_s = measurer.budget.remaining_s - measurer.reserved_s
+    left_s = measurer.free_s
     if not measurer.measuring.until_clear or left_s < LEAST_SAVED * measurer.budget.total_s:
         return False
     lucky_s = seconds_to_clear(measurer.log, LUCK)
@@ -152,13 +156,15 @@ def _analyse(measurer: Measurer, *, over: bool) -> None:
     """Test every rival on all blocks so far, with the part of alpha that is due."""
     log, budget = measurer.log, measurer.budget
     rows = len(log.worlds("race"))
+    # It takes the place of one of the same blocks.
     taken = [look for look in log.looks if look.rows < rows]
     early = measurer.measuring.until_clear
     alpha = due_alpha(
         log.rules.alpha, taken, budget.spent_s, budget.total_s, over=over, early=early
     )
     if rows and alpha and BASELINE not in log.failures:
-        measurer.keep_analysis(InterimAnalysis(rows, alpha, budget.spent_s, budget.total_s))
+        log.looks = (*taken, InterimAnalysis(rows, alpha, budget.spent_s, budget.total_s))
+        measurer.store.note("looks", log.looks)
 
 
 def _drop(measurer: Measurer, comparison: Comparison, fraction: float) -> None:
@@ -207,12 +213,3 @@ def _shown(log: StudyLog, trial: int) -> str:
     if gain is not None and gain.high < 0:
         return "shown to be worse than the baseline"
     return f"shown to gain at most {percent(log.rules.epsilon)}"
-
-
-def _readmit(measurer: Measurer) -> None:
-    """Let a larger budget measure those again that an earlier one had no time for."""
-    log = measurer.log
-    if log.looks and log.looks[-1].total_s < measurer.budget.total_s:
-        for trial in rivals_of(log):
-            measurer.readmit(trial)
-        _drop(measurer, comparison_of(log), measurer.budget.spent_s / measurer.budget.total_s)

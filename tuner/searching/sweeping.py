@@ -10,11 +10,10 @@ from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.objectives import OBJECTIVES
 from tuner.plan.quantities import parse_duration_s
-from tuner.plan.workload_spec import WorkloadSpec
 from tuner.study.metrics import CPUS_USED, PEAK_MEMORY
 from tuner.world.launcher import WorkloadLauncher, WorldOrder
 from tuner.world.local.local_launcher import LocalLauncher
-from tuner.world.measurement import Failure, Measurement
+from tuner.world.measurement import Failure
 
 DEFAULTS: Mapping[str, Mapping[str, object]] = {"default": {}}
 MEASURED = {
@@ -64,7 +63,8 @@ def sweep(
         UsageError: there is nothing to measure, or it cannot be measured at all.
     """
     min_time_s, deadline_s = _seconds("min_time", min_time), _seconds("deadline", deadline)
-    values, named = _checked(options, config, rounds)
+    values = {name: list(given) for name, given in options.items()}
+    named = _checked(values, config, rounds)
     combinations = [
         dict(zip(values, chosen, strict=True)) for chosen in itertools.product(*values.values())
     ]
@@ -75,20 +75,31 @@ def sweep(
         cases = list(itertools.product(zip(combinations, specs, strict=True), named.items()))
         for number in range(rounds):
             for (combination, spec), (name, chosen) in shuffled.sample(cases, len(cases)):
-                order = _order(spec, chosen, seed + number, min_time_s, deadline_s)
-                outcome = _columns(running.run(order))
-                rows.append({**combination, "config": name, "round": number, **outcome})
+                order = WorldOrder(
+                    subject=spec,
+                    config=chosen,
+                    seed=seed + number,
+                    steps=None,
+                    min_time_s=min_time_s,
+                    deadline_s=deadline_s,
+                )
+                outcome = running.run(order)
+                row = {**combination, "config": name, "round": number, "failure": ""}
+                if isinstance(outcome, Failure):
+                    row["failure"] = f"{outcome.failure}: {outcome.message}"
+                else:
+                    row |= {column: read(outcome) for column, read in MEASURED.items()}
+                rows.append(row)
     frame = pd.DataFrame(rows, columns=[*values, *COLUMNS])
     return frame.sort_values([*values, "config", "round"], ignore_index=True)
 
 
 def _checked(
-    options: Mapping[str, Sequence[object]],
+    values: Mapping[str, Sequence[object]],
     config: Mapping[str, Config | Mapping[str, object]],
     rounds: int,
-) -> tuple[dict[str, list[object]], dict[str, Config]]:
-    """The values of the options and the configurations; UsageError with every mistake."""
-    values = {name: list(given) for name, given in options.items()}
+) -> dict[str, Config]:
+    """The configurations; UsageError with every mistake, those of the options among them."""
     problems = [
         f"option {name}: its list of values is empty" for name in values if not values[name]
     ]
@@ -107,27 +118,7 @@ def _checked(
             problems.append(f"config {name!r}: {error}")
     if problems:
         raise UsageError.about("the sweep", problems)
-    return values, named
-
-
-def _order(
-    spec: WorkloadSpec, config: Config, seed: int, min_time_s: float, deadline_s: float
-) -> WorldOrder:
-    return WorldOrder(
-        subject=spec,
-        config=config,
-        seed=seed,
-        steps=None,
-        min_time_s=min_time_s,
-        deadline_s=deadline_s,
-    )
-
-
-def _columns(outcome: Measurement | Failure) -> dict[str, object]:
-    if isinstance(outcome, Failure):
-        unknown = dict.fromkeys(MEASURED, float("nan"))
-        return {**unknown, "failure": f"{outcome.failure}: {outcome.message}"}
-    return {**{name: read(outcome) for name, read in MEASURED.items()}, "failure": ""}
+    return named
 
 
 def _seconds(name: str, raw: str | float) -> float:
