@@ -41,14 +41,8 @@ class Beginner:
     """Begins a study, or goes on with one that its budget was too short for.
 
     A launcher that runs a program to find out about it calls this after each run that went well:
-    the budget is judged by the first runs, as soon as there is one.
-
-    Args:
-        draft: What is asked for.
-        launcher: What runs the worlds; entered already.
-        earlier_s: The seconds of earlier sessions.
-        since_start: The seconds of this session so far.
-        notify: Gets what a person should know, a sentence each.
+    the budget is judged by the first runs, as soon as there is one. `earlier_s` are the seconds of
+    earlier sessions, and `since_start` are those of this one.
     """
 
     def __init__(

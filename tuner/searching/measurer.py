@@ -36,23 +36,13 @@ LEAST_LEFT = 4
 
 
 class Measurer:
-    """What the stages of a search share: the log, the budget, and how a world is measured.
-
-    Args:
-        runner: Runs the worlds.
-        store: Keeps what is measured.
-        observer: Is notified of what happens.
-        budget: The time that may be spent.
-    """
+    """What the stages of a search share: the log, the budget, and how a world is measured."""
 
     def __init__(
         self, runner: Runner, store: StudyStore, observer: Observer, budget: Budget
     ) -> None:
-        self.store = store
-        self.observer = observer
-        self.budget = budget
-        self.plan = runner.plan
-        self.measuring = runner.plan.measuring
+        self.store, self.observer, self.budget = store, observer, budget
+        self.plan, self.measuring = runner.plan, runner.plan.measuring
         self.log = stored_log(store, runner.plan)
         self.times = WorldTimes(self.log, runner.plan, budget)
         self.parallel = ParallelBlocks(runner, self.log, store, observer, self)
@@ -231,19 +221,16 @@ class Measurer:
         order = list(trials)
         random.Random(f"{self.measuring.seed}/{block}").shuffle(order)
         wanted_s = self.times.measured_s() * STEPS_MARGIN
-        worlds = []
-        for column in order:
+
+        def world_of(column: int) -> BlockWorld:
             trial = BASELINE if column == AGAIN else column
-            step_s = self.log.step_s(trial)
+            config, step_s = self.log.configs[trial], self.log.step_s(trial)
             steps = None if step_s is None else steps_in(wanted_s, step_s)
             deadline_s = self.times.deadline_s(trial, (steps or 0) * (step_s or 0.0))
             attempt = self.log.rows.failed(block, column)
-            worlds.append(
-                BlockWorld(
-                    trial, column == AGAIN, self.log.configs[trial], steps, deadline_s, attempt
-                )
-            )
-        return worlds
+            return BlockWorld(trial, column == AGAIN, config, steps, deadline_s, attempt)
+
+        return [world_of(column) for column in order]
 
     def skips(self, trial: int) -> bool:
         """Whether a trial needs no further world: it is out, or the budget is spent."""

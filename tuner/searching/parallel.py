@@ -60,8 +60,7 @@ class BlockWorld(NamedTuple):
         )
 
     def repeats(self, outcome: Outcome) -> "list[BlockWorld]":
-        """The world that takes its place in its block if it failed; none if it hung, or has failed
-        enough.
+        """The world that takes its place, if it failed and did not hang, nor has failed enough.
 
         So a block stays complete, and its worlds paired, where a program fails now and then.
         """
@@ -127,15 +126,7 @@ class _Message(NamedTuple):
 
 
 class ParallelBlocks:
-    """Has free groups begin blocks, and takes in what they measure.
-
-    Args:
-        runner: Runs worlds of the study; its launcher may have groups.
-        log: What is known.
-        store: Keeps it.
-        observer: Is notified of groups that are lost.
-        keeper: Takes in what is measured.
-    """
+    """Has free groups begin blocks, and takes in what they measure."""
 
     def __init__(
         self, runner: Runner, log: StudyLog, store: StudyStore, observer: Observer, keeper: Keeper
@@ -143,10 +134,7 @@ class ParallelBlocks:
         members = members_of(runner.launcher)
         self._groups = [_Group(replace(runner, launcher=each)) for each in members]
         self._messages: SimpleQueue[_Message] = SimpleQueue()
-        self._log = log
-        self._store = store
-        self._observer = observer
-        self._keeper = keeper
+        self._log, self._store, self._observer, self._keeper = log, store, observer, keeper
         self._phase: Phase = "race"
         self._left: set[int] = set()
         """The blocks that an earlier session left open, until they are gone on with."""
@@ -306,14 +294,12 @@ class ParallelBlocks:
         """Where each of several groups is."""
         if len(self) == 1:
             return ()
-        jobs = [each.job or _Job(-1, (), ()) for each in self._groups]
-        return tuple(
-            GroupState(
-                number, None if each.job is None else job.block, job.done, len(job.columns),
-                each.is_lost,
-            )
-            for number, (each, job) in enumerate(zip(self._groups, jobs, strict=True), 1)
-        )  # fmt: skip
+        found = []
+        for number, group in enumerate(self._groups, 1):
+            job = group.job
+            block, done, worlds = (job.block, job.done, len(job.columns)) if job else (None, 0, 0)
+            found.append(GroupState(number, block, done, worlds, group.is_lost))
+        return tuple(found)
 
     def _is_wanted(self, message: _Message) -> bool:
         """Whether it is a world that says something."""

@@ -135,11 +135,8 @@ class ProgressReporter:
         budget: Budget,
         groups: Callable[[], tuple[GroupState, ...]],
     ) -> None:
-        self._observer = observer
-        self._log = log
-        self._folder = folder
-        self._budget = budget
-        self._groups = groups
+        self._observer, self._log, self._folder = observer, log, folder
+        self._budget, self._groups = budget, groups
         self._leader = leader(log)
         self._compared: Compared | None = None
         self._alike: dict[Hashable, tuple[str, list[str]]] = {}

@@ -23,13 +23,7 @@ DRAWN = 40
 
 
 class Proposer:
-    """Proposes configurations of a plan's grid, and learns from what comes of them.
-
-    Args:
-        plan: The plan whose grid it is.
-        sampler: Whose idea the proposals are.
-        ask: How the sampler is asked.
-    """
+    """Proposes configurations of a plan's grid, and learns from what comes of them."""
 
     def __init__(self, plan: StudyPlan, sampler: OptunaSampler, ask: Ask = proposals) -> None:
         self._plan, self._sampler, self._ask = plan, sampler, ask
