@@ -66,10 +66,16 @@ def test_a_launching_is_read_from_what_it_writes() -> None:
         ({"launcher": "ray", "place": {"server": 0}}, "server: hosts must be a whole number"),
         ({"launcher": "ray", "place": {"server": "1,cpu=4"}}, "unknown key 'cpu'; did you mean"),
         ({"launcher": "ray", "place": {"a+": 1}}, "a role has no name"),
-        ({"launcher": "ray", "place": "server"}, "place must be a table"),
+        *(({"launcher": "ray", "place": place}, "place must be a table, such as server = 1, got ")
+          for place in ("server", [1, 2], 5, [["a"]], [["a", "b", "c"]])),
+        ({"isolation": "no"}, "isolation: Input should be a valid boolean"),
+        ({"launcher": "ray", "isolation": False}, "isolation is for the launcher local: hosts"),
+        ({"groups": 0}, "groups must be a whole number of at least 1, got 0"),
+        ({"cpus_per_world": "many"}, "cpus_per_world must be a whole number of at least 1, got m"),
+        ({"launcher": "ray", "cpus_per_world": 2}, "cpus_per_world is for the launcher local; pl"),
         ({"launcher": "ray", "place": {"a+b": 1, "b": 1}}, "the role b has two places"),
     ],
-)
+)  # fmt: skip
 def test_mistakes_are_told(keys: dict[str, Any], told: str) -> None:
     assert any(told in problem for problem in problems(**keys)), problems(**keys)
 
@@ -84,6 +90,7 @@ def test_where_worlds_ran_is_part_of_what_a_study_has_in_common() -> None:
     assert fingerprint() != fingerprint(launcher="ray")
     assert fingerprint(launcher="ray") == fingerprint(launcher="ray", ray_address="h:1")
     assert fingerprint(launcher="ray") != fingerprint(launcher="ray", place={"server": 1})
+    assert fingerprint(groups=2) != fingerprint(groups=4)
 
 
 def test_isolation_is_turned_off_for_worlds_on_this_machine() -> None:
@@ -95,19 +102,6 @@ def test_isolation_is_turned_off_for_worlds_on_this_machine() -> None:
     assert fingerprint(isolation=False) == fingerprint()
 
 
-def test_isolation_is_yes_or_no_and_not_for_many_hosts() -> None:
-    assert problems(isolation="no") == ["isolation: Input should be a valid boolean"]
-    assert problems(launcher="ray", isolation=False) == [
-        "isolation is for the launcher local: hosts meet in a network they share"
-    ]
-
-
-@pytest.mark.parametrize("place", [[1, 2], 5, [["a"]], [["a", "b", "c"]], "ab"])
-def test_a_place_that_is_no_table_is_told(place: object) -> None:
-    (problem,) = problems(launcher="ray", place=place)
-    assert problem.startswith("place must be a table, such as server = 1, got ")
-
-
 def test_groups_are_read_and_written() -> None:
     found, mistakes = read_launching({"groups": "4", "cpus_per_world": 16})
     assert (found.groups, found.cpus_per_world, mistakes) == (4, 16, [])
@@ -115,18 +109,3 @@ def test_groups_are_read_and_written() -> None:
     assert arguments(found) == ["--groups", "4", "--cpus-per-world", "16"]
     assert read_launching(found.keys()) == (found, [])
     assert not Launching().is_grouped
-
-
-def test_mistakes_of_groups_are_told() -> None:
-    assert problems(groups=0, cpus_per_world="many") == [
-        "groups must be a whole number of at least 1, got 0",
-        "cpus_per_world must be a whole number of at least 1, got many",
-    ]
-    assert problems(launcher="ray", cpus_per_world=2) == [
-        "cpus_per_world is for the launcher local; place has cpus for ray"
-    ]
-
-
-def test_groups_are_part_of_what_a_study_has_in_common() -> None:
-    two, four = (fingerprint(groups=count) for count in (2, 4))
-    assert {key for key in two if two[key] != four[key]} == {"groups"}

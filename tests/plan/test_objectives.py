@@ -1,10 +1,8 @@
 import pytest
-from pydantic import TypeAdapter, ValidationError
 
 from tests.plan.specs import workload_spec
 from tuner.errors import UsageError
 from tuner.plan.draft import draft_plan
-from tuner.plan.measuring import ObjectiveName
 from tuner.plan.objectives import OBJECTIVES, BrokenLimit, Limit
 from tuner.plan.study_plan import StudyPlan
 from tuner.world.measurement import Measurement, RankUsage, TraceNumbers
@@ -59,13 +57,6 @@ def test_a_traced_objective_needs_a_trace_that_tells(name: str, trace: TraceNumb
 def test_every_objective_says_its_unit_and_what_it_is() -> None:
     assert all(each.label and each.table_heading for each in OBJECTIVES.values())
     assert [name for name, each in OBJECTIVES.items() if not each.unit] == ["metric"]
-
-
-def test_an_unknown_objective_comes_with_the_nearest_one() -> None:
-    names: TypeAdapter[str] = TypeAdapter(ObjectiveName)
-    assert names.validate_python("step_ms") == "step_ms"
-    with pytest.raises(ValidationError, match=r"unknown objective 'step'; did you mean step_ms\?"):
-        names.validate_python("step")
 
 
 def plan(*require: str, **keys: object) -> StudyPlan:

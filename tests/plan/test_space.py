@@ -25,35 +25,53 @@ def mistakes(*entries: tuple[str, object]) -> list[str]:
     return Space.parse(entries)[1]
 
 
-@pytest.mark.parametrize("raw", ["1,2,4", " 1, 2 ,4,", [1, 2, 4], ["1", 2, "4"], "1,2,2,4,1"])
-def test_lists_of_numbers(raw: object) -> None:
-    assert values("num_worker_threads", raw) == [1, 2, 4]
+@pytest.mark.parametrize(
+    ("knob", "raws", "expected"),
+    [
+        ("num_worker_threads", ["1,2,4", " 1, 2 ,4,", [1, 2, 4], ["1", 2, "4"], "1,2,2,4,1"],
+         [1, 2, 4]),
+        ("num_worker_threads", ["8,1,4"], [8, 1, 4]),
+        ("num_worker_threads", [8, "8", "8..8"], [8]),
+        ("num_worker_threads", ["1..32"], [1, 2, 4, 8, 16, 32]),
+        ("num_worker_threads", ["3..20"], [4, 8, 16]),
+        ("num_worker_threads", ["1..8:1"], [1, 2, 3, 4, 5, 6, 7, 8]),
+        ("num_worker_threads", ["2..9:3"], [2, 5, 8]),
+        ("num_worker_threads", ["1..4,6,10..12:1"], [1, 2, 4, 6, 10, 11, 12]),
+        ("num_worker_threads", [["1..4", 6]], [1, 2, 4, 6]),
+        ("rpc_timeout", ["1..4,0.5"], [1.0, 2.0, 4.0, 0.5]),
+        ("transports", ["shm,uv,shm+uv,default", ["shm", "uv", ["shm", "uv"], "default"]],
+         [("shm",), ("uv",), ("shm", "uv"), None]),
+    ],
+)  # fmt: skip
+def test_lists_and_ranges(knob: str, raws: list[object], expected: list[object]) -> None:
+    assert [values(knob, raw) for raw in raws] == [expected] * len(raws)
 
 
-def test_the_order_given_is_kept() -> None:
-    assert values("num_worker_threads", "8,1,4") == [8, 1, 4]
-
-
-def test_a_single_number() -> None:
-    assert values("num_worker_threads", 8) == [8]
-    assert values("num_worker_threads", "8") == [8]
+RISES = "must rise from at least 1, by steps of at least 1"
+HUGE = "1..1000000000000:1"
 
 
 @pytest.mark.parametrize(
-    ("raw", "expected"),
+    ("raws", "told"),
     [
-        ("1..32", [1, 2, 4, 8, 16, 32]),
-        ("3..20", [4, 8, 16]),
-        ("8..8", [8]),
-        ("1..8:1", [1, 2, 3, 4, 5, 6, 7, 8]),
-        ("2..9:3", [2, 5, 8]),
-        ("5..5:1", [5]),
-        ("1..4,6,10..12:1", [1, 2, 4, 6, 10, 11, 12]),
-        (["1..4", 6], [1, 2, 4, 6]),
+        (["8..1", "0..8", "-4..8", "1..8:0", "1..8:-1"], f"range {{raw}} {RISES}"),
+        (["5..7"], "range 5..7 holds no power of two; 5..7:1 means every number"),
+        # Before it is counted.
+        ([HUGE, f"1..{MAX_CONFIGS + 1}:1"], f"range {{raw}} has more than {MAX_CONFIGS} values"),
+        (["", " , ", []], "the list of values is empty"),
     ],
 )
-def test_ranges(raw: object, expected: list[int]) -> None:
-    assert values("num_worker_threads", raw) == expected
+def test_what_is_no_list_and_no_range_is_refused(raws: list[object], told: str) -> None:
+    for raw in raws:
+        expected = f"num_worker_threads: {told.format(raw=raw)}"
+        assert mistakes(("num_worker_threads", raw)) == [expected]
+
+
+def test_a_space_has_no_more_than_so_many_configs() -> None:
+    assert parsed(("num_worker_threads", f"1..{MAX_CONFIGS}:1")).size == MAX_CONFIGS
+    entries = [(f"role{n}.num_worker_threads", "1..100:1") for n in range(2)]
+    assert mistakes(*entries) == [f"10000 configurations are more than {MAX_CONFIGS}"]
+    assert len(mistakes(("num_worker_threads", "1.." + "9" * 5000))) == 1
 
 
 def test_a_knob_is_taken_out_for_every_role() -> None:
@@ -64,63 +82,12 @@ def test_a_knob_is_taken_out_for_every_role() -> None:
     assert space.without("transports") == space
 
 
-def test_a_range_of_seconds() -> None:
-    assert values("rpc_timeout", "1..4,0.5") == [1.0, 2.0, 4.0, 0.5]
-
-
-def test_lists_of_names() -> None:
-    expected = [("shm",), ("uv",), ("shm", "uv"), None]
-    assert values("transports", "shm,uv,shm+uv,default") == expected
-    assert values("transports", ["shm", "uv", ["shm", "uv"], "default"]) == expected
-
-
-@pytest.mark.parametrize("raw", ["8..1", "0..8", "-4..8", "1..8:0", "1..8:-1"])
-def test_a_range_rises_from_1(raw: str) -> None:
-    expected = f"num_worker_threads: range {raw} must rise from at least 1, by steps of at least 1"
-    assert mistakes(("num_worker_threads", raw)) == [expected]
-
-
-def test_a_range_without_a_power_of_two_says_how_to_get_every_number() -> None:
-    assert mistakes(("num_worker_threads", "5..7")) == [
-        "num_worker_threads: range 5..7 holds no power of two; 5..7:1 means every number"
-    ]
-
-
-def test_a_huge_range_is_refused_before_it_is_counted() -> None:
-    assert mistakes(("num_worker_threads", "1..1000000000000:1")) == [
-        f"num_worker_threads: range 1..1000000000000:1 has more than {MAX_CONFIGS} values"
-    ]
-
-
-def test_the_largest_range_is_allowed() -> None:
-    assert parsed(("num_worker_threads", f"1..{MAX_CONFIGS}:1")).size == MAX_CONFIGS
-    assert mistakes(("num_worker_threads", f"1..{MAX_CONFIGS + 1}:1"))
-
-
-def test_too_many_configs_are_refused() -> None:
-    entries = [(f"role{n}.num_worker_threads", "1..100:1") for n in range(2)]
-    assert mistakes(*entries) == [f"10000 configurations are more than {MAX_CONFIGS}"]
-
-
-@pytest.mark.parametrize("raw", ["", " , ", []])
-def test_an_empty_list(raw: object) -> None:
-    assert mistakes(("num_worker_threads", raw)) == [
-        "num_worker_threads: the list of values is empty"
-    ]
-
-
-def test_an_empty_list_of_names() -> None:
-    assert mistakes(("transports", "shm,+")) == [
-        "transports: has an empty list; known: shm, uv, ibv"
-    ]
-
-
 def test_all_mistakes_are_reported_together() -> None:
     entries: list[tuple[str, object]] = [
         ("num_worker_thread", "1,2"),
         ("num_worker_threads", "0,many,4"),
-        ("num_worker_threads", "4"),
-        ("transports", "sm,shm"),
+        ("*.num_worker_threads", "4"),
+        ("transports", "sm,shm,+"),
         ("server.rpc_timeout", "-1"),
     ]
     assert mistakes(*entries) == [
@@ -129,13 +96,8 @@ def test_all_mistakes_are_reported_together() -> None:
         "num_worker_threads: must be a whole number, got 'many'",
         "num_worker_threads is given twice",
         "transports: unknown transport 'sm'; did you mean shm?",
+        "transports: has an empty list; known: shm, uv, ibv",
         "server.rpc_timeout: must be above 0, got -1",
-    ]
-
-
-def test_a_star_names_all_roles_too() -> None:
-    assert mistakes(("num_worker_threads", "1"), ("*.num_worker_threads", "2")) == [
-        "num_worker_threads is given twice"
     ]
 
 
@@ -158,11 +120,6 @@ def test_parse_accepts_numbers_of_at_least_1_only(text: str) -> None:
     for _, found in space.axes:
         assert all(isinstance(value, int) and value >= 1 for value in found)
     assert problems or space.axes
-
-
-def test_a_number_of_thousands_of_digits_is_a_mistake() -> None:
-    assert len(mistakes(("num_worker_threads", "9" * 5000))) == 1
-    assert len(mistakes(("num_worker_threads", "1.." + "9" * 5000))) == 1
 
 
 def test_the_grid_is_every_combination_with_the_last_axis_fastest() -> None:
@@ -191,81 +148,51 @@ def test_json_is_what_a_plan_would_say() -> None:
     assert parsed(*space.to_json().items()) == space
 
 
-def workload_mistakes(*entries: tuple[str, object], cuda_devices: int = 0) -> list[str]:
-    spec = workload_spec("caller", "server", cuda_devices=cuda_devices)
-    return check_against(parsed(*entries).axes, spec)
+UNKNOWN = "unknown role 'agent'; known: caller, server"
+CUDA = [("devices", "0,1"), ("channels", "basic,cuda_ipc+basic"), ("device_maps", "s:0-0")]
+SAME = "must be the same for all roles, or init_rpc fails; give"
+TRANSPORTS = [f"transports {SAME} transports=... instead of caller.transports"]
 
 
-def test_a_role_of_the_workload_is_fine() -> None:
-    assert workload_mistakes(("caller.num_worker_threads", "1"), ("rpc_timeout", "5")) == []
+@pytest.mark.parametrize(
+    ("entries", "expected"),
+    [
+        ([("caller.num_worker_threads", "1"), ("rpc_timeout", "5")], []),
+        ([("servers.rpc_timeout", "1")], ["unknown role 'servers'; did you mean server?"]),
+        ([("agent.num_worker_threads", "1"), ("agent.rpc_timeout", "5")], [UNKNOWN]),
+        (CUDA, ["devices: it needs CUDA, which torch does not see here",
+                "channels: cuda_ipc needs CUDA, which torch does not see here",
+                "device_maps: it needs CUDA, which torch does not see here"]),
+        ([("devices", "default"), ("channels", "basic,cma")], []),
+        ([("caller.transports", "shm")], TRANSPORTS),
+        ([("transports", "uv"), ("caller.transports", "shm")], TRANSPORTS),
+        ([("caller.channels", "basic,cma"), ("server.channels", "basic,cma")],
+         [f"channels {SAME} channels=... instead of caller.channels, server.channels"]),
+        ([("caller.cpu_binding", "equal")],
+         ["cpu_binding must be the same for all roles, whose ranks share the CPUs of their host; "
+          "give cpu_binding=... instead of caller.cpu_binding"]),
+        ([("caller.transports", "shm"), ("server.transports", "shm")], []),
+        ([("transports", "shm"), ("caller.transports", "shm")], []),
+        ([("transports", "shm,uv")], []),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_a_workload(
+    entries: list[tuple[str, object]], expected: list[str]
+) -> None:
+    assert check_against(parsed(*entries).axes, workload_spec("caller", "server")) == expected
 
 
-def test_an_unknown_role_comes_with_the_nearest_or_all() -> None:
-    assert workload_mistakes(("servers.num_worker_threads", "1")) == [
-        "unknown role 'servers'; did you mean server?"
-    ]
-    assert workload_mistakes(("agent.num_worker_threads", "1")) == [
-        "unknown role 'agent'; known: caller, server"
-    ]
-
-
-def test_an_unknown_role_is_told_once() -> None:
-    found = workload_mistakes(("agent.num_worker_threads", "1"), ("agent.rpc_timeout", "5"))
-    assert found == ["unknown role 'agent'; known: caller, server"]
-
-
-def test_cuda_knobs_need_cuda() -> None:
-    entries = [("devices", "0,1"), ("channels", "basic,cuda_ipc+basic"), ("device_maps", "s:0-0")]
-    assert workload_mistakes(*entries) == [
-        "devices: it needs CUDA, which torch does not see here",
-        "channels: cuda_ipc needs CUDA, which torch does not see here",
-        "device_maps: it needs CUDA, which torch does not see here",
-    ]
-    assert workload_mistakes(*entries, cuda_devices=2) == []
-
-
-def test_the_default_of_a_cuda_knob_needs_none() -> None:
-    assert workload_mistakes(("devices", "default"), ("channels", "basic,cma")) == []
-
-
-def test_transports_must_not_differ_between_roles() -> None:
-    expected = (
-        "transports must be the same for all roles, or init_rpc fails; "
-        "give transports=... instead of caller.transports"
-    )
-    assert workload_mistakes(("caller.transports", "shm")) == [expected]
-    assert workload_mistakes(("transports", "uv"), ("caller.transports", "shm")) == [expected]
-
-
-def test_several_values_per_role_would_differ_in_some_configs() -> None:
-    entries = [("caller.channels", "basic,cma"), ("server.channels", "basic,cma")]
-    assert workload_mistakes(*entries) == [
-        "channels must be the same for all roles, or init_rpc fails; "
-        "give channels=... instead of caller.channels, server.channels"
-    ]
-
-
-def test_transports_by_role_are_fine_where_they_agree() -> None:
-    assert workload_mistakes(("caller.transports", "shm"), ("server.transports", "shm")) == []
-    assert workload_mistakes(("transports", "shm"), ("caller.transports", "shm")) == []
-    assert workload_mistakes(("transports", "shm,uv")) == []
+def test_with_cuda_its_knobs_are_fine() -> None:
+    assert check_against(parsed(*CUDA).axes, workload_spec(cuda_devices=2)) == []
 
 
 def test_the_baseline_is_pytorchs_default_for_each_tuned_knob() -> None:
     space = parsed(("num_worker_threads", "1,2"), ("transports", "shm"), ("intra_op_threads", "4"))
     found = baseline_config(Config.of({}), space, workload_spec(intra_op_threads=2))
     assert found == for_all(num_worker_threads=16, transports=None, intra_op_threads=2)
-
-
-def test_a_named_baseline_stands() -> None:
-    space = parsed(("num_worker_threads", "1,2"), ("rpc_timeout", "5"))
+    space = parsed(("server.num_worker_threads", "1,2"), ("rpc_timeout", "5"))
     found = baseline_config(threads(8), space, workload_spec())
     assert found == for_all(num_worker_threads=8, rpc_timeout=60)
-
-
-def test_a_baseline_for_all_roles_covers_a_tuned_role() -> None:
-    space = parsed(("server.num_worker_threads", "1,2"))
-    assert baseline_config(threads(8), space, workload_spec()) == threads(8)
 
 
 def test_a_baseline_for_one_role_leaves_the_others_the_default() -> None:
