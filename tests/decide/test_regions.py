@@ -24,14 +24,10 @@ def test_two_causes_are_told_apart() -> None:
     assert sorted(failing_regions(GRID, failed)) == [((0, 3),), ((1, 1),)]
 
 
-def test_a_single_failure_tells_nothing() -> None:
-    points = drawn(0, 12)
-    assert failing_regions(points, [number == 5 for number in range(12)]) == []
-
-
 def test_what_ever_worked_is_no_region() -> None:
     failed = [point[1] == 1 and point != (0, 1, 0) for point in GRID]
     assert ((1, 1),) not in failing_regions(GRID, failed)
+    assert failing_regions(drawn(0, 12), [number == 5 for number in range(12)]) == []
 
 
 def test_failures_by_chance_seldom_look_like_a_region() -> None:
@@ -69,8 +65,5 @@ def test_noise_drops_nothing() -> None:
         points = drawn(seed, 14)
         dropped += bool(bad_levels(points, [noise.gauss(0, 0.15) for _ in points]))
     assert dropped <= 6
-
-
-def test_nothing_measured_drops_nothing() -> None:
     assert bad_levels([], []) == {}
     assert main_effects([], []) == []

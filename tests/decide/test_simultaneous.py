@@ -34,14 +34,9 @@ def test_the_ends_of_one_look_are_students() -> None:
         gains.mean() - stats.t(28).isf(LOW_SHARE * 0.05 / 3) * error, rel=1e-4
     )
     high = gains.mean() + stats.t(28).isf((1 - LOW_SHARE) * 0.05) * error
-    assert found.high == pytest.approx(high, rel=1e-4)
-
-
-def test_rivals_share_the_lower_end_alone() -> None:
-    matrix = observed([1.0, 0.9], 30, sigma=0.1)
-    one, many = (gain(matrix, (30, 0.05), rivals=rivals) for rivals in (1, 20))
-    assert many.low < one.low
-    assert many.high == one.high
+    # The rivals share the lower end alone.
+    for each in (found, gain(matrix, (30, 0.05), rivals=20)):
+        assert each.high == pytest.approx(high, rel=1e-4)
 
 
 def test_what_a_look_has_shown_stays_shown() -> None:
@@ -89,7 +84,7 @@ def test_a_large_gain_is_told_by_few_blocks() -> None:
     assert alone.low < gain(matrix, (3, 0.04), rivals=5).low
 
 
-@pytest.mark.parametrize("blocks", [2, 3, 4, 6])
+@pytest.mark.parametrize("blocks", [2, 6])
 def test_few_blocks_cover_rivals_that_vary_unlike_each_other(blocks: int) -> None:
     rng, missed, runs = np.random.default_rng(blocks), [0, 0], 2000
     for _ in range(runs):
@@ -103,7 +98,7 @@ def test_few_blocks_cover_rivals_that_vary_unlike_each_other(blocks: int) -> Non
         assert count <= runs * spent + 3 * np.sqrt(runs * spent)
 
 
-@pytest.mark.parametrize("blocks", [4, 8, 20])
+@pytest.mark.parametrize("blocks", [4, 20])
 def test_a_rival_that_varies_five_times_as_much_has_an_interval_of_its_own(blocks: int) -> None:
     rng, missed, runs = np.random.default_rng(blocks), [0, 0], 1000
     for _ in range(runs):
@@ -118,9 +113,7 @@ def test_a_rival_that_varies_five_times_as_much_has_an_interval_of_its_own(block
         assert count <= 1.5 * runs * spent + 3 * np.sqrt(runs * spent)
 
 
-@pytest.mark.parametrize("times", [
-    [1.0, 1 / 1.0301, 1.0, 1.0], [1.0] * 4, [1.0, *[1 / 1.0301] * 3], [1.0, 1.2, 1.0, 0.97],
-])  # fmt: skip
+@pytest.mark.parametrize("times", [[1.0] * 4, [1.0, *[1 / 1.0301] * 3]])
 def test_claims_are_seldom_wrong_whoever_is_chosen(times: list[float]) -> None:
     """The best of several rivals is claimed better, or all of them no better than by epsilon."""
     better = keep = uncovered = 0

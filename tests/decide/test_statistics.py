@@ -27,6 +27,8 @@ def test_interval_of_few_values_is_students() -> None:
     assert found is not None
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
     assert found.estimate == pytest.approx(0.3)
+    assert interval(values[:1], 0.9) is interval(values[:0], 0.9) is None
+    assert interval(np.full(6, 0.25), 0.95) == Interval(0.25, 0.25, 0.25)
 
 
 def test_interval_of_more_values_is_yuens_with_one_degree_of_freedom_less() -> None:
@@ -43,29 +45,11 @@ def test_interval_of_more_values_is_yuens_with_one_degree_of_freedom_less() -> N
     )
 
 
-def test_interval_needs_two_values() -> None:
-    assert interval(np.array([]), 0.95) is None
-    assert interval(np.array([1.0]), 0.95) is None
-
-
-def test_equal_values_have_an_interval_without_width() -> None:
-    assert interval(np.full(6, 0.25), 0.95) == Interval(0.25, 0.25, 0.25)
-
-
-def test_the_inverse_of_a_ratio_turns_its_ends_round() -> None:
+def test_an_interval_can_be_turned_round_and_be_that_of_a_ratio() -> None:
     assert Interval(2.0, 1.6, 2.5).inverse() == Interval(0.5, 0.4, 0.625)
     assert Interval(1.0, 0.0, math.inf).inverse() == Interval(1.0, 0.0, math.inf)
-
-
-def test_exp_turns_logarithms_into_ratios() -> None:
-    found = Interval(0.0, -0.1, 0.1).exp()
-    assert (found.estimate, found.low, found.high) == (1.0, math.exp(-0.1), math.exp(0.1))
-
-
-def test_a_gain_turned_round_is_the_inverse_ratio() -> None:
-    found = Interval(0.5, 0.2, 0.9)
-    assert -found == Interval(-0.5, -0.9, -0.2)
-    assert (-found).exp().high == pytest.approx(1 / found.exp().low)
+    assert -Interval(0.5, 0.2, 0.9) == Interval(-0.5, -0.9, -0.2)
+    assert Interval(0.0, -0.1, 1e4).exp() == Interval(1.0, math.exp(-0.1), math.inf)
 
 
 def test_differences_pair_the_blocks_that_have_both() -> None:
@@ -78,9 +62,6 @@ def test_autocorrelated_differences_are_averaged_in_pairs() -> None:
     drifting = np.array([0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8])
     found = differences(drifting, np.zeros(9))
     assert found.tolist() == pytest.approx([0.05, 0.25, 0.45, (0.6 + 0.7 + 0.8) / 3])
-
-
-def test_alternating_differences_are_left_alone() -> None:
     alternating = np.array([0.1, -0.1] * 5)
     assert len(differences(alternating, np.zeros(10))) == 10
 
@@ -138,7 +119,7 @@ def test_it_needs_fewer_blocks_than_a_trimmed_mean_and_favours_nobody() -> None:
 @pytest.mark.parametrize("times_as_noisy", [5, 20])
 def test_the_noise_of_a_noisy_trial_is_not_taken_for_spikes(times_as_noisy: int) -> None:
     kept = []
-    for seed in range(100):
+    for seed in range(50):
         matrix = observed([1.0] * 6, 20, sigma=0.02, drift=0.1, seed=seed)
         noise = np.random.default_rng(seed + 1).standard_normal(20)
         matrix[:, 5] += 0.02 * times_as_noisy * noise

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tuner.decide.rules import Rules, VerdictKind
+from tuner.decide.rules import Rules
 from tuner.decide.statistics import FloatArray, Interval
 from tuner.decide.verdict import (
     Comparison,
@@ -93,12 +93,8 @@ def test_what_an_interval_shows(
     for verdict in ("tie", None):
         assert standing_of(verdict, today, keeps_baseline=False, rules=RULES) == of_tie
     assert standing_of("keep-baseline", today, keeps_baseline=True, rules=RULES) == of_kept
-
-
-@pytest.mark.parametrize("verdict", ["better", "tie", "keep-baseline", "undecided", None])
-def test_without_a_comparison_nothing_is_shown(verdict: VerdictKind | None) -> None:
-    assert standing_of(verdict, None, keeps_baseline=False, rules=RULES) == "undecided"
-    assert standing_of(verdict, None, keeps_baseline=True, rules=RULES) == "undecided"
+    for keeps in (False, True):
+        assert standing_of("better", None, keeps_baseline=keeps, rules=RULES) == "undecided"
 
 
 def noisy(values: list[float], blocks: int, sigma: float, seed: int) -> FloatArray:
@@ -120,26 +116,18 @@ def front(first: list[float], second: list[float], **noise: float) -> list[int]:
 
 def test_what_another_one_beats_in_both_is_off_the_front() -> None:
     assert front([1.0, 1.5, 2.0, 2.2], [4.0, 2.0, 1.0, 2.5]) == [0, 1, 2]
-
-
-def test_what_is_worse_in_one_and_equal_in_the_other_is_off_it_too() -> None:
     assert front([1.0, 2.0], [1.0, 1.0], sigma=0.01) == [0]
-
-
-def test_equal_ones_stay_together() -> None:
+    # Equal ones stay together, and noise takes nothing off.
     assert front([1.0, 1.0, 1.0], [2.0, 2.0, 2.0]) == [0, 1, 2]
-
-
-def test_noise_takes_nothing_off_the_front() -> None:
     assert front([1.0, 1.1], [1.0, 1.1], sigma=0.5) == [0, 1]
     assert front([1.0, 2.0], [1.0, 2.0], blocks=3) == [0, 1]
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_some_are_always_in_front(seed: int) -> None:
-    random = np.random.default_rng(seed)
-    first, second = random.normal(size=(6, 8)), random.normal(size=(6, 8))
-    assert pareto_front(first, second, range(8), RULES)
+def test_some_are_always_in_front() -> None:
+    for seed in range(10):
+        random = np.random.default_rng(seed)
+        first, second = random.normal(size=(6, 8)), random.normal(size=(6, 8))
+        assert pareto_front(first, second, range(8), RULES)
 
 
 def test_a_wrong_exclusion_is_rare() -> None:
@@ -161,13 +149,8 @@ def test_the_chance_is_that_of_fishers_exact_test(failed: int, others_failed: in
     assert not fails_more(failed, 12, others_failed, 60, needed * 0.999)
 
 
-def test_one_failure_is_hardly_ever_enough() -> None:
-    assert not fails_more(1, 1, 0, 50, 0.01)
-    assert fails_more(6, 12, 1, 60, 0.002)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("chance", [0.05, 0.2, 0.5])
+@pytest.mark.parametrize("chance", [0.05, 0.5])
 def test_who_fails_as_often_as_the_others_is_hardly_ever_said_to_fail_more(chance: float) -> None:
     """Asked after each failure of each of six, of blocks in which all run: 5 % are allowed."""
     dice, wrong, studies = random.Random(7), 0, 300
