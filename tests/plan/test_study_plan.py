@@ -103,8 +103,13 @@ def test_a_role_may_be_a_table_or_a_prefix(space: object) -> None:
                                  "(3% is written 3% or 0.03)"),
         ({"objective": "step"}, "unknown objective 'step'; did you mean step_ms?"),
         ({"objective": "zzz"}, f"unknown objective 'zzz'; known: {', '.join(OBJECTIVES)}"),
+        ({"objective": "step_ms,step_ms"}, "objective names step_ms twice"),
+        ({"objective": ["step_ms", "cpu_s", "wall_s"]},
+         "objective must be one name or two, got 3"),
         ({"max_blocks": 0},
          "max_blocks: input should be greater than or equal to 1, got 0"),
+        ({"max_blocks": 10**30},
+         f"max_blocks: input should be less than 2147483648, got {10**30}"),
         ({"seed": -1}, "seed: input should be greater than or equal to 0, got -1"),
         ({"options": 3}, "options must be a table, got 3"),
         *(({"name": name}, f"{NAME_MUST_BE} {name!r}") for name in ("my study", "../up", "")),
@@ -144,6 +149,18 @@ def test_a_budget_of_auto_is_a_limit(given: str, seconds: float, shown: str) -> 
     assert measuring.limit.startswith("at most ")
     assert finished(budget=shown).measuring == measuring
     assert finished(budget=given).fingerprint() == finished(budget="1m").fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("objective", "told"),
+    [
+        ("step_ms,wall_s", "the objective wall_s is not one of a workload; known: step_ms, "),
+        ("step_ms,rpc_p99_ms", "step_ms and rpc_p99_ms cannot be measured together"),
+    ],
+)
+def test_objectives_that_do_not_fit_are_refused(objective: str, told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        finished(objective=objective)
 
 
 def test_all_mistakes_are_told_together() -> None:

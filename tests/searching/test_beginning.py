@@ -52,16 +52,6 @@ def test_what_is_too_short_is_refused_after_one_world_which_is_kept(
     assert answer.elapsed_s > 2.0 + second.clock.now_s - 1000
 
 
-def test_a_second_budget_may_be_too_short_as_well(tune: Tune, tmp_path: Path) -> None:
-    with pytest.raises(BudgetTooShortError):
-        tune(FakeLauncher(overhead_s=2.0), budget="12s")
-    idle = FakeLauncher(overhead_s=2.0)
-    with pytest.raises(BudgetTooShortError, match="a budget of 13s is too short"):
-        tune(idle, budget="13s", resume=True)
-    assert idle.orders == []
-    assert stored(tmp_path).worlds == 1
-
-
 @pytest.mark.parametrize("sampler", ["auto", "random"])
 def test_a_larger_budget_may_have_a_sampler_propose(tune: Tune, sampler: str) -> None:
     with pytest.raises(BudgetTooShortError):
@@ -140,14 +130,6 @@ def test_the_budget_that_is_said_to_be_enough_is_refused_no_more(
     answer = again(f"{refused.value.needed_s}s", resume=True)
     assert answer.needed_s is None
     assert answer.worlds > 20
-
-
-def test_a_program_that_has_the_time_is_refused_no_more(tmp_path: Path) -> None:
-    launcher = FakeProgramLauncher(lambda config: 14.0, first_runs=2)
-    # A little too short, which shows only once the first runs have spent their time.
-    answer = tuned(launcher, tmp_path, budget="130s")
-    assert answer.verdict is not None
-    assert answer.worlds >= 3
 
 
 def test_a_check_says_nothing_of_a_study_that_is_not_kept(tune: Tune, tmp_path: Path) -> None:

@@ -86,6 +86,15 @@ def test_a_resumed_search_goes_on_behind_it(tune: Tune) -> None:
     assert answer.machine.repeated_blocks == 1
 
 
+def test_an_exploration_goes_on_behind_one(tune: Tune) -> None:
+    grid = {"space": {"num_worker_threads": [*range(1, 16)]}, "sampler": "random"}
+    answer = tune(busy_in(*range(12)), **grid, budget="20s")
+    assert answer.machine is not None
+    assert answer.machine.repeated_blocks == 0
+    assert answer.machine.disturbed_worlds > 0
+    assert "exploration" in {seen.phase for seen in answer.observations}
+
+
 def test_a_failure_is_a_fact_however_busy_the_machine_was(tune: Tune) -> None:
     def fails(config: Config, world: int) -> FailureKind | None:
         return "crashed" if config.for_role("server")["num_worker_threads"] == 4 and world else None
@@ -94,12 +103,3 @@ def test_a_failure_is_a_fact_however_busy_the_machine_was(tune: Tune) -> None:
     launcher.fails = fails
     answer = tune(launcher, **TWO, max_blocks=6)
     assert [row.outcome for row in answer.rows if row.failure] == ["crashed"]
-
-
-def test_an_exploration_goes_on_behind_one(tune: Tune) -> None:
-    grid = {"space": {"num_worker_threads": [*range(1, 16)]}, "sampler": "random"}
-    answer = tune(busy_in(*range(12)), **grid, budget="20s")
-    assert answer.machine is not None
-    assert answer.machine.repeated_blocks == 0
-    assert answer.machine.disturbed_worlds > 0
-    assert "exploration" in {seen.phase for seen in answer.observations}

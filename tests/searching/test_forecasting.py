@@ -59,11 +59,6 @@ def test_a_budget_without_time_for_a_pair() -> None:
     assert told(FakeLauncher(overhead_s=3.0), budget=enough[1]).blocks >= 3
 
 
-def test_more_noise_needs_more_time() -> None:
-    quiet, noisy = (told(FakeLauncher(sigma=sigma)) for sigma in (0.03, 0.2))
-    assert quiet.least_gain < noisy.least_gain
-
-
 def test_a_baseline_that_does_not_run_is_said() -> None:
     with pytest.raises(NothingRanError, match="the baseline does not run: crashed: worker1 failed"):
         told(FakeLauncher(fails=failing("crashed", 16)))

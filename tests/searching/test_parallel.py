@@ -10,7 +10,7 @@ import pytest
 import tuner
 from tests.fakes import threads_of
 from tests.searching.grouping import GroupFake, grouped, stored, tuning_groups_in
-from tests.searching.tuning import Listening, failing, scaling
+from tests.searching.tuning import Listening, scaling
 from tuner.errors import LauncherError
 from tuner.plan.config import Config
 from tuner.study.answer import StudyAnswer
@@ -68,15 +68,6 @@ def test_one_controller_writes(
     monkeypatch.setattr(StudyStore, "add", noted)
     tune(grouped(3, sigma=0.4), max_blocks=6)
     assert writers == {threading.current_thread().name}
-
-
-def test_the_answer_is_that_of_one_group(tune: Callable[..., StudyAnswer]) -> None:
-    answer = tune(grouped(4, step_ms=scaling, sigma=0.05))
-    assert answer.verdict == "better"
-    assert answer.best is not None
-    assert threads_of(answer.best) == 4
-    assert answer.speedup is not None
-    assert answer.speedup.low < 2 < answer.speedup.high
 
 
 def test_what_runs_when_the_answer_is_clear_does_not_count(
@@ -179,15 +170,6 @@ def test_a_trial_that_fails_more_often_is_run_by_no_group_from_then_on(
     # In nine blocks it would have failed in thirty and more.
     assert row.worlds_failed < 30
     assert answer.blocks == 9
-
-
-def test_where_the_baseline_fails_the_best_of_the_others_is_found(
-    tune: Callable[..., StudyAnswer],
-) -> None:
-    answer = tune(grouped(2, fails=failing("crashed", 2), step_ms=scaling), max_blocks=8)
-    assert answer.baseline_failed
-    assert answer.best is not None
-    assert threads_of(answer.best) == 4
 
 
 def test_what_nobody_expected_in_a_thread_ends_the_search(

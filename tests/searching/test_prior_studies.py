@@ -50,29 +50,22 @@ def test_what_did_well_is_first_and_what_failed_is_last() -> None:
     assert others[2:] == [4, 32, 1]
 
 
-def test_it_is_no_evidence() -> None:
-    alone = searched("alone", [32, 2], FakeLauncher(step_ms=fewer_is_faster, sigma=0.1))
-    again = searched("again", [32, 2], FakeLauncher(step_ms=fewer_is_faster, sigma=0.1))
-    assert {row.label: row.samples for row in again.rows} == {
-        row.label: row.samples for row in alone.rows
-    }
-    assert again.worlds == alone.worlds
-
-
-@pytest.mark.parametrize("changes", [{"objective": "cpu_ms_per_step"}, {"storage": "elsewhere"}])
-def test_studies_of_something_else_have_no_say(changes: dict[str, str], tmp_path: Path) -> None:
-    if "storage" in changes:
-        changes = {"storage": f"sqlite:///{tmp_path}/elsewhere.db"}
-    searched("earlier", [8, 2], FakeLauncher(step_ms=fewer_is_faster), **changes)
-    launcher = FakeLauncher(step_ms=fewer_is_faster)
-    searched("later", [8, 2], launcher)
-    assert calibrated(launcher) == [16, 8, 2]
-
-
-def test_studies_of_another_machine_have_no_say(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("why", ["objective", "storage", "machine", "unknown", "late"])
+def test_studies_of_something_else_have_no_say(
+    why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor one that does not say what it is of, nor what is not read in time."""
+    elsewhere = {"objective": "cpu_ms_per_step", "storage": f"sqlite:///{tmp_path}/elsewhere.db"}
+    changes = {why: elsewhere[why]} if why in elsewhere else {}
     with monkeypatch.context() as patch:
-        patch.setattr(machine, "usable_cpus", lambda: 77)
-        searched("earlier", [8, 2], FakeLauncher(step_ms=fewer_is_faster))
+        if why == "machine":
+            patch.setattr(machine, "usable_cpus", lambda: 77)
+        searched("earlier", [8, 2], FakeLauncher(step_ms=fewer_is_faster), **changes)
+    if why == "unknown":
+        storage = optuna.storages.get_storage(f"sqlite:///{tmp_path}/studies/earlier/study.db")
+        storage.set_study_user_attr(storage.get_study_id_from_name("earlier"), prior.IDENTITY, None)
+    if why == "late":
+        monkeypatch.setattr(prior, "MOST_READ_S", -1.0)
     launcher = FakeLauncher(step_ms=fewer_is_faster)
     searched("later", [8, 2], launcher)
     assert calibrated(launcher) == [16, 8, 2]
@@ -110,15 +103,6 @@ def test_a_program_is_its_command_its_folder_and_its_script(
         )  # fmt: skip
         orders.append([threads_of(order.config) for order in launcher.orders[:3]])
     assert orders == [[16, 8, 2], [16, 2, 8] if steered else [16, 8, 2]]
-
-
-def test_a_study_that_does_not_say_what_it_is_of_has_no_say(tmp_path: Path) -> None:
-    searched("earlier", [8, 2], FakeLauncher(step_ms=fewer_is_faster))
-    storage = optuna.storages.get_storage(f"sqlite:///{tmp_path}/studies/earlier/study.db")
-    storage.set_study_user_attr(storage.get_study_id_from_name("earlier"), prior.IDENTITY, None)
-    launcher = FakeLauncher(step_ms=fewer_is_faster)
-    searched("later", [8, 2], launcher)
-    assert calibrated(launcher) == [16, 8, 2]
 
 
 def test_what_a_subject_is_follows_from_the_files_that_it_names(
@@ -187,9 +171,10 @@ def test_a_study_that_was_continued_has_its_say() -> None:
     assert calibrated(launcher) == [16, 2, 8]
 
 
-def test_they_are_looked_for_as_long_as_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    searched("earlier", [8, 2], FakeLauncher(step_ms=fewer_is_faster))
-    monkeypatch.setattr(prior, "MOST_READ_S", -1.0)
-    launcher = FakeLauncher(step_ms=fewer_is_faster)
-    searched("later", [8, 2], launcher)
-    assert calibrated(launcher) == [16, 8, 2]
+def test_it_is_no_evidence() -> None:
+    alone = searched("alone", [32, 2], FakeLauncher(step_ms=fewer_is_faster, sigma=0.1))
+    again = searched("again", [32, 2], FakeLauncher(step_ms=fewer_is_faster, sigma=0.1))
+    assert {row.label: row.samples for row in again.rows} == {
+        row.label: row.samples for row in alone.rows
+    }
+    assert again.worlds == alone.worlds

@@ -82,10 +82,6 @@ def test_the_budget_is_kept(tune: Tune) -> None:
     assert result.elapsed_s == pytest.approx(launcher.clock() - started_s)
 
 
-def test_max_blocks_is_kept(tune: Tune) -> None:
-    assert tune(FakeLauncher(sigma=0.3), max_blocks=10).blocks == 10
-
-
 def test_setting_up_may_not_spend_what_the_first_world_needs(tune: Tune, tmp_path: Path) -> None:
     class SlowToDescribe(FakeLauncher):
         def subject_of(self, *arguments: Any) -> Any:

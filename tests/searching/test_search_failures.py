@@ -9,11 +9,10 @@ import pytest
 
 import tuner
 from tests.fakes import FakeLauncher, threads_of
-from tests.searching.tuning import Listening, Tune, failing, row_of, scaling, study, tuning_in
+from tests.searching.tuning import Listening, Tune, failing, row_of, scaling, study
 from tuner.api import SearchInterrupted
 from tuner.plan.config import Config
 from tuner.present.failures import failing_sentences
-from tuner.present.tables import trial_lines
 from tuner.present.wording import verdict_sentence
 
 
@@ -45,15 +44,6 @@ def test_what_has_run_is_measured_again_after_a_failure(tune: Tune, tmp_path: Pa
     # The block has a world of it all the same.
     assert row.samples == result.blocks
     assert study(tmp_path).trials[3].user_attrs["worlds_failed"] == 1
-    (told,) = failing_sentences(result)
-    assert told == (
-        f"num_worker_threads=8 failed in 1 of {row.worlds_run} worlds: crashed: worker1 failed "
-        "first."
-    )
-    (cause,) = result.to_json()["causes"]
-    assert (cause["failure"], cause["worlds"]) == ("crashed", 1)
-    (line,) = (each for each in trial_lines(result) if each.row is row)
-    assert line.outcome.endswith(f"1 of {row.worlds_run} failed")
 
 
 def test_each_failed_world_has_a_folder_of_its_own(tune: Tune) -> None:
@@ -144,18 +134,6 @@ def test_a_baseline_that_fails_more_often_is_not_kept_and_never_said_not_to_run(
     assert result.challenger_speedup is not None
 
 
-def test_a_baseline_that_failed_at_first_is_tried_again(tune: Tune) -> None:
-    launcher = FakeLauncher(
-        step_ms=scaling,
-        sigma=0.02,
-        fails=lambda config, world: "crashed" if threads_of(config) == 16 and world < 3 else None,
-    )
-    result = tune(launcher)
-    assert result.by_trial[0].worlds_failed == 3
-    assert result.by_trial[0].samples > 0
-    assert result.verdict in ("keep-baseline", "tie", "undecided")
-
-
 def test_what_hits_several_configurations_is_not_for_their_options(tune: Tune) -> None:
     dice = random.Random(4)
     launcher = FakeLauncher(
@@ -173,37 +151,6 @@ def test_what_hits_several_configurations_is_not_for_their_options(tune: Tune) -
     ]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("best", ["num_worker_threads=4", "num_worker_threads=16"])
-def test_a_program_that_fails_in_one_of_five_runs_gets_its_true_verdict(
-    tmp_path: Path, best: str
-) -> None:
-    """In 20 of 20 searches, and keeps its baseline in each."""
-    for seed in range(20):
-        dice = random.Random(1000 + seed)
-        launcher = FakeLauncher(
-            step_ms=lambda config: 2.0 if str(config) == best else 2.6,
-            sigma=0.03,
-            seed=seed,
-            fails=lambda config, world, dice=dice: "crashed" if dice.random() < 0.2 else None,  # type: ignore[misc]
-        )
-        result = tuning_in(tmp_path / f"{best}-{seed}")(launcher, budget="60s")
-        assert result.by_trial[0].samples > 0
-        assert not any(row.unreliable for row in result.rows)
-        assert str(result.best) == best
-        assert result.verdict == ("keep-baseline" if best.endswith("16") else "better")
-
-
-def test_a_baseline_that_cannot_run_is_said_so(tune: Tune) -> None:
-    launcher = FakeLauncher(step_ms=scaling, sigma=0.02, fails=failing("init-failed", 16))
-    result = tune(launcher)
-    assert result.baseline_failed
-    assert result.verdict == "better"
-    assert result.speedup is None
-    assert result.best is not None
-    assert threads_of(result.best) in (4, 8)
-
-
 def test_without_a_baseline_the_only_config_left_is_measured(tune: Tune, tmp_path: Path) -> None:
     launcher = FakeLauncher(fails=failing("crashed", 16))
     result = tune(launcher, space={"num_worker_threads": [2]})
@@ -211,6 +158,8 @@ def test_without_a_baseline_the_only_config_left_is_measured(tune: Tune, tmp_pat
     assert result.rows[0].samples >= 4
     assert result.epsilon_achieved is None
     assert study(tmp_path).trials[1].state == optuna.trial.TrialState.COMPLETE
+    result = tune(launcher, space={"num_worker_threads": [2]}, max_blocks=2, overwrite=True)
+    assert (result.verdict, result.blocks) == ("undecided", 2)
 
 
 @pytest.mark.parametrize(("failing_s", "samples"), [(29.8, 0), (27.0, 1)])
@@ -233,13 +182,6 @@ def test_without_a_baseline_better_takes_four_worlds(
     else:
         assert result.best is None
         assert not recommended.exists()
-
-
-def test_without_a_baseline_no_more_blocks_are_measured_than_allowed(tune: Tune) -> None:
-    launcher = FakeLauncher(fails=failing("crashed", 16))
-    result = tune(launcher, space={"num_worker_threads": [2]}, max_blocks=2)
-    assert (result.verdict, result.blocks) == ("undecided", 2)
-    assert str(result.best) == "num_worker_threads=2"
 
 
 @pytest.mark.parametrize("interrupted", [False, True])
@@ -276,14 +218,6 @@ def test_what_was_never_measured_in_a_block_is_called_so_everywhere(
     assert {trial.state.name for trial in trials} == {"PRUNED"}
 
 
-def test_nothing_that_runs_is_no_answer(tune: Tune, tmp_path: Path) -> None:
-    result = tune(FakeLauncher(fails=lambda config, world: "crashed"))
-    assert result.best is None
-    assert result.verdict is None
-    assert not (tmp_path / "study" / "recommended.json").exists()
-    assert (tmp_path / "study" / "trials.csv").exists()
-
-
 def test_only_the_baseline_runs(tune: Tune) -> None:
     result = tune(
         FakeLauncher(fails=lambda config, world: None if threads_of(config) == 16 else "crashed")
@@ -313,9 +247,6 @@ def test_configs_that_hang_do_not_use_up_the_budget_of_the_others(tune: Tune) ->
     assert result.verdict == "undecided"
 
 
-RUN = ("completed", "eliminated", "not-measured")
-
-
 def test_memory_of_a_long_random_study_stays_consistent(tune: Tune) -> None:
     # Whatever fails when, the result has every configuration once, and values only where measured.
     for seed in range(3):
@@ -329,5 +260,6 @@ def test_memory_of_a_long_random_study_stays_consistent(tune: Tune) -> None:
         result = tune(launcher, budget="20s", overwrite=True)
         assert sorted(row.trial for row in result.rows) == [0, 1, 2, 3, 4]
         for row in result.rows:
-            assert (row.failure is None) == (row.outcome in RUN)
+            ran = row.outcome in ("completed", "eliminated", "not-measured")
+            assert (row.failure is None) == ran
             assert (row.samples > 0) == (row.value == row.value)

@@ -6,15 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.fakes import FakeLauncher, threads_of
-from tests.present.screen import Screen
 from tests.searching.tuning import Tune, study
 from tuner.errors import UsageError
 from tuner.plan.config import Config
-from tuner.present.figures.pareto import crosses, pareto_figure, plane_of
-from tuner.present.front_table import front_sentence, front_table
-from tuner.present.notes import study_note
-from tuner.present.report.study_report import report_html
-from tuner.present.summary import print_summary
+from tuner.present.front_table import front_table
 from tuner.present.tables import number_headings
 from tuner.study.answer import StudyAnswer
 
@@ -46,13 +41,6 @@ def test_the_front_is_told_and_the_first_objective_decides(answer: StudyAnswer) 
         f"num_worker_threads={threads}" for threads in (8, 4, 2, 1)
     ]
     assert (str(answer.best), answer.verdict) == ("num_worker_threads=8", "better")
-    assert front_sentence(answer) == (
-        "The front of median step time and CPU time of all ranks per step has 4 of 5 "
-        "configurations: no other one is shown better in one and at most 3 % worse in the other. "
-        "What is recommended is decided by step_ms alone; name cpu_ms_per_step first to let that "
-        "decide. Against the baseline: how many times as good as num_worker_threads=16, with the "
-        "95 % interval, from all blocks that measured both, those for the front included."
-    )
 
 
 def test_the_order_of_the_objectives_decides(tune: Tune) -> None:
@@ -79,20 +67,6 @@ def test_intervals_are_paired_with_the_baseline(answer: StudyAnswer) -> None:
     assert (document["beaten"], document["not_compared"]) == (1, 0)
 
 
-def test_the_front_is_shown_everywhere(answer: StudyAnswer) -> None:
-    table = front_table(answer)
-    assert table is not None
-    assert table.headings[:2] == ("configuration", "median step time (ms)")
-    assert table.rows[0][0] == "num_worker_threads=8 (recommended)"
-    screen = Screen(width=200)
-    print_summary(answer, screen.console)
-    page, note = report_html(answer, []), study_note(answer).replace("\\", "")
-    for row in table.rows:
-        assert row[0] in screen.text
-        assert row[0] in note
-        assert f'<td class="left">{row[0]}</td>' in page
-
-
 def test_ratios_point_the_same_way_as_in_the_table_of_all_configurations(
     answer: StudyAnswer,
 ) -> None:
@@ -112,34 +86,6 @@ def test_ratios_point_the_same_way_as_in_the_table_of_all_configurations(
     assert float(more.rows[0][6].split()[0]) == pytest.approx(0.75, rel=0.05)
 
 
-def test_the_baseline_on_the_front_is_1(tune: Tune) -> None:
-    answer = tune(busier(), objective=BOTH, budget="90s", baseline={"num_worker_threads": 8})
-    table = front_table(answer)
-    assert table is not None
-    (row,) = [row for row in table.rows if "baseline" in row[0]]
-    assert (row[3], row[6]) == ("1", "1")
-
-
-def test_the_figure_has_every_configuration_with_its_intervals(answer: StudyAnswer) -> None:
-    assert answer.front is not None
-    drawn = pareto_figure(answer)
-    assert drawn is not None
-    assert drawn.name == "pareto"
-    found = crosses(answer.front)
-    assert len(found) == 5
-    assert all(min(*cross.x, *cross.y) > 0 for cross in found)
-    corners = plane_of(answer.front).corners
-    assert len(corners) == 7
-    assert [x for x, _ in corners] == sorted(x for x, _ in corners)
-
-
-def test_a_study_with_one_objective_has_no_front(tune: Tune) -> None:
-    result = tune(busier())
-    assert result.front is None
-    assert front_table(result) is None
-    assert pareto_figure(result) is None
-
-
 def test_a_study_with_two_objectives_is_read_again(
     tune: Tune, answer: StudyAnswer, tmp_path: Path
 ) -> None:
@@ -149,22 +95,6 @@ def test_a_study_with_two_objectives_is_read_again(
     assert again.front == answer.front
     with pytest.raises(UsageError, match="second_objective_name"):
         tune(busier(), budget="90s", resume=True)
-
-
-@pytest.mark.parametrize(
-    ("objective", "told"),
-    [
-        ("step_ms,step_ms", "objective names step_ms twice"),
-        ("step_ms,cpu_s,peak_rss_mb", "objective must be one name or two, got 3"),
-        ("step_ms,cpu", "unknown objective 'cpu'"),
-        ("step_ms,wall_s", "the objective wall_s is not one of a workload"),
-        ("step_ms,rpc_p99_ms", "cannot be measured together"),
-    ],
-)
-def test_objectives_that_do_not_fit_are_refused(tune: Tune, objective: str, told: str) -> None:
-    with pytest.raises(UsageError) as error:
-        tune(busier(), objective=objective)
-    assert told in str(error.value)
 
 
 def test_a_sampler_looks_for_both_ends_of_the_front(tune: Tune) -> None:

@@ -95,14 +95,6 @@ def test_resuming_counts_the_time_already_spent(tune: Tune) -> None:
     assert 36 < result.elapsed_s <= 40
 
 
-def test_a_larger_budget_extends_an_interrupted_race(tune: Tune) -> None:
-    first = FakeLauncher(sigma=0.3, interrupt_after=40)
-    with pytest.raises(SearchInterrupted):
-        tune(first, budget="30s")
-    result = tune(FakeLauncher(sigma=0.3, seed=1), resume=True, budget="60s")
-    assert result.elapsed_s > 50
-
-
 def test_a_larger_budget_does_not_raise_the_most_blocks(tune: Tune) -> None:
     first = FakeLauncher(sigma=0.3, interrupt_after=40)
     with pytest.raises(SearchInterrupted):
@@ -122,6 +114,7 @@ def test_a_larger_budget_spends_only_what_the_looks_before_left(tune: Tune, tmp_
     assert after[: len(before)] == before
     assert len(after) > len(before)
     assert sum(alpha for _, alpha, *_ in after) < 0.05
+    assert result.elapsed_s > 50
     assert result.challenger_speedup is not None
     assert result.challenger_speedup.low < 1 < result.challenger_speedup.high
 
@@ -255,17 +248,6 @@ def test_a_finished_study_is_continued_by_a_larger_budget(tune: Tune, tmp_path: 
     assert [trial.user_attrs.get("continues") for trial in trials] == [None] * 5 + [*range(5)]
     assert all(trial.state.is_finished() for trial in trials)
     assert tune(FakeLauncher(), resume=True, budget="6m").rows == result.rows
-
-
-def test_a_clear_answer_is_made_narrower_by_a_larger_budget(tune: Tune) -> None:
-    changes: dict[str, Any] = {"step_ms": scaling, "sigma": 0.1}
-    slow = {"num_worker_threads": 1}
-    first = tune(FakeLauncher(**changes), baseline=slow)
-    result = tune(FakeLauncher(**changes, seed=1), baseline=slow, resume=True, budget="4m")
-    assert (first.verdict, result.verdict) == ("better", "better")
-    assert first.speedup is not None
-    assert result.speedup is not None
-    assert result.speedup.high - result.speedup.low < first.speedup.high - first.speedup.low
 
 
 @pytest.mark.thorough

@@ -73,11 +73,6 @@ def test_a_search_without_a_space_tries_threads_and_binding(
     assert bound(answer.best) == "equal"
 
 
-def test_a_search_whose_space_is_named_tries_that_alone(tune: Callable[..., StudyAnswer]) -> None:
-    answer = tune(space={"num_worker_threads": [1, 2]})
-    assert {bound(row.config) for row in answer.rows} == {None}
-
-
 def test_a_forecast_counts_what_would_be_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     def configs() -> int:
         launcher = FakeLauncher(spec=MINE)
@@ -96,6 +91,7 @@ def test_a_forecast_counts_what_would_be_searched(monkeypatch: pytest.MonkeyPatc
         ({"cpus_per_world": 1}, False, []),
         ({"space": NAMED}, False, [ONE_CPU]),
         ({"space": {"cpu_binding": ["none", "equal"]}}, True, []),
+        ({"space": {"cpu_binding": "none"}}, True, []),
         ({"space": NAMED, "baseline": {"cpu_binding": "equal"}}, True, []),
         ({"launcher": "ray"}, True, []),
     ],
@@ -149,13 +145,6 @@ def test_on_a_cluster_the_hosts_decide() -> None:
     assert here(launcher="ray")["cpu_binding"] == ["none", "equal"]
     equal = {"cpu_binding": "equal"}
     assert here(launcher="ray", space=equal, baseline=equal) == {"cpu_binding": ["equal"]}
-
-
-@pytest.mark.usefixtures("no_affinity")
-def test_a_space_without_binding_is_never_touched() -> None:
-    told: list[str] = []
-    assert here(told, space={"cpu_binding": "none"}) == {"cpu_binding": ["none"]}
-    assert told == []
 
 
 @pytest.mark.parametrize("keys", [{}, {"space": NAMED}])

@@ -9,7 +9,7 @@ import pytest
 
 from tests.cheap_studies import cheaply
 from tests.fakes import FakeLauncher, threads_of
-from tests.searching.tuning import row_of
+from tests.searching.tuning import Listening, row_of
 from tests.trace.synthetic import call, trace
 from tuner.api import SearchInterrupted, tune
 from tuner.errors import UsageError
@@ -26,19 +26,6 @@ from tuner.world.measurement import FailureKind
 pytestmark = [pytest.mark.reads_traces, pytest.mark.slow]
 
 PARALLELISM = ("parallelism_mean", "parallelism_max")
-
-
-class Events:
-    """An observer that keeps what it hears."""
-
-    def __init__(self) -> None:
-        self.messages: list[str] = []
-
-    def on_snapshot(self, snapshot: object) -> None:
-        del snapshot
-
-    def on_event(self, message: str) -> None:
-        self.messages.append(message)
 
 
 def search(launcher: FakeLauncher, folder: Path, **changes: Any) -> StudyAnswer:
@@ -94,16 +81,6 @@ def test_the_rows_hold_what_the_traces_show(
     assert "worker1" in four.diagnosis
 
 
-def test_the_verdict_comes_with_its_why(done: tuple[FakeLauncher, StudyAnswer, Path]) -> None:
-    _, result, _ = done
-    assert {role: row.label for role, row in result.why.items()} == {
-        "baseline": "num_worker_threads=16",
-        **({"best": str(result.best)} if result.best != result.baseline
-           else {"challenger": str(result.challenger)}),
-    }  # fmt: skip
-    assert result.to_json()["why"] == {role: row.diagnosis for role, row in result.why.items()}
-
-
 def test_optuna_keeps_the_numbers(done: tuple[FakeLauncher, StudyAnswer, Path]) -> None:
     _, result, folder = done
     study = optuna.load_study(study_name="udf", storage=f"sqlite:///{folder}/study.db")
@@ -120,21 +97,21 @@ def test_configs_that_cannot_be_traced_are_measured_all_the_same(tmp_path: Path)
         step_ms=lambda config: 8.0 / min(4, threads_of(config)),
         trace_fails=lambda config: "crashed" if threads_of(config) == 4 else None,
     )
-    events = Events()
+    events = Listening()
     result = search(launcher, tmp_path, observer=events, baseline={"num_worker_threads": 1})
     row = row_of(result, threads(4))
     assert row.outcome == "completed"
     assert result.best == threads(4)
     assert "parallelism_mean" not in row.metrics
     assert row.diagnosis == "No trace: worker1 failed first."
-    assert "num_worker_threads=4: no trace: crashed: worker1 failed first" in events.messages
+    assert "num_worker_threads=4: no trace: crashed: worker1 failed first" in events.told
     assert list(result.why) == ["baseline", "best"]
 
 
 def test_who_is_not_traced_for_lack_of_time_is_told_once(tmp_path: Path) -> None:
-    events = Events()
+    events = Listening()
     search(FakeLauncher(overhead_s=2.0), tmp_path, observer=events, budget="40s")
-    (told,) = [each for each in events.messages if each.startswith("not traced")]
+    (told,) = [each for each in events.told if each.startswith("not traced")]
     labels = told.removeprefix("not traced, for lack of time: ").split("; ")
     assert len(labels) == len(set(labels))
 
@@ -159,17 +136,6 @@ def test_a_trace_that_stays_incomplete_is_given_up(tmp_path: Path) -> None:
     assert row.failure is None
     assert row.diagnosis == "No trace: worker1 failed first."
     assert sum(order.config == threads(1) for order in launcher.traced) == 3
-
-
-def test_an_incomplete_trace_eliminates_no_configs(tmp_path: Path) -> None:
-    """With an objective that only a trace tells, every world can have one."""
-    launcher = FakeLauncher(
-        step_ms=lambda config: 2.0 if threads_of(config) < 4 else 4.0,
-        fails=lambda config, world: "trace-failed" if world % 3 == 1 else None,
-    )
-    result = search(launcher, tmp_path, objective="rpc_p99_ms", baseline={"num_worker_threads": 4})
-    assert [row.outcome for row in result.rows] == ["completed", "completed"]
-    assert result.best == threads(1)
 
 
 def test_a_resumed_study_traces_nothing_twice(tmp_path: Path) -> None:
@@ -237,13 +203,6 @@ def test_the_diagnosis_takes_together_what_the_study_calls_a_role(
     assert numbers_of(tmp_path, ()).calls == 0
 
 
-def test_traces_of_an_earlier_study_are_removed(tmp_path: Path) -> None:
-    search(FakeLauncher(), tmp_path)
-    search(FakeLauncher(), tmp_path, space={"num_worker_threads": [2]}, overwrite=True)
-    names = sorted(path.name for path in (tmp_path / "traces").iterdir())
-    assert names == ["num_worker_threads=16.json", "num_worker_threads=2.json"]
-
-
 def test_the_parts_of_a_call_add_up_to_its_latency(
     done: tuple[FakeLauncher, StudyAnswer, Path],
 ) -> None:
@@ -258,3 +217,14 @@ def test_the_parts_of_a_call_add_up_to_its_latency(
             "transport", "queue", "on_cpu", "run_queue", "off_cpu", "pending",
         }  # fmt: skip
         assert detail.call_ms.p5 <= latency_ms <= detail.call_ms.p99 * 1.001
+
+
+def test_an_incomplete_trace_eliminates_no_configs(tmp_path: Path) -> None:
+    """With an objective that only a trace tells, every world can have one."""
+    launcher = FakeLauncher(
+        step_ms=lambda config: 2.0 if threads_of(config) < 4 else 4.0,
+        fails=lambda config, world: "trace-failed" if world % 3 == 1 else None,
+    )
+    result = search(launcher, tmp_path, objective="rpc_p99_ms", baseline={"num_worker_threads": 4})
+    assert [row.outcome for row in result.rows] == ["completed", "completed"]
+    assert result.best == threads(1)
