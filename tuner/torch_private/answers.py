@@ -12,6 +12,9 @@ from tuner.torch_private.exceptions import served
 
 # Looked up once, for speed; `support` reports what is missing.
 ScriptModule: Any = torch.jit.ScriptModule
+Future: Any = torch._C.Future
+"""The class of all futures, made by Python or by C++."""
+_internal: Any = internal
 _RemoteException: Any = getattr(internal, "RemoteException", None)
 
 # How torch marks the error of a call that ran past its rpc_timeout.
@@ -24,12 +27,10 @@ def hooked_answers(
 ) -> Iterator[None]:
     """Make each answer that is an exception go through these, while PyTorch's own code makes it.
 
-    Args:
-        raised: Gets the exception of a served function, in one line, on the function's thread.
-        reduced: How to pickle an answer that is one, in place of PyTorch's way; None for that.
+    `raised` gets the exception in one line, on the thread of the function that raised it. `reduced`
+    says how to pickle the answer, None for PyTorch's way.
     """
-    private: Any = internal
-    current_agent, reducers = private._get_current_rpc_agent, _reducers()
+    current_agent, reducers = _internal._get_current_rpc_agent, _reducers()
 
     # Of all that PyTorch does with an exception, this comes first.
     def agent_of_error() -> Any:
@@ -40,11 +41,11 @@ def hooked_answers(
     def reduce(answer: Any) -> tuple[Any, ...]:
         return reduced(answer) or answer.__reduce_ex__(2)
 
-    private._get_current_rpc_agent, reducers[_RemoteException] = agent_of_error, reduce
+    _internal._get_current_rpc_agent, reducers[_RemoteException] = agent_of_error, reduce
     try:
         yield
     finally:
-        private._get_current_rpc_agent = current_agent
+        _internal._get_current_rpc_agent = current_agent
         del reducers[_RemoteException]
 
 
@@ -56,8 +57,7 @@ def pickle_as_tuple(kind: type[tuple[Any, ...]]) -> None:
 
 def _reducers() -> dict[Any, Any]:
     """Those of the pickler of all answers, by type."""
-    private: Any = internal
-    reducers: dict[Any, Any] = private._internal_rpc_pickler._dispatch_table
+    reducers: dict[Any, Any] = _internal._internal_rpc_pickler._dispatch_table
     return reducers
 
 
@@ -79,8 +79,3 @@ def _remote_line(message: str) -> str:
     """The server's error, from the text that PyTorch sends of it; empty for any other text."""
     raised = served(message, innermost=False)
     return "" if raised is None else raised.shown
-
-
-def is_future(value: Any) -> bool:
-    """Whether this is a future, made by Python or by C++."""
-    return isinstance(value, torch._C.Future)

@@ -23,6 +23,7 @@ _local_invoke_async_execution: Any = getattr(rref_proxy, "_local_invoke_async_ex
 _find_builtin: Any = getattr(torch.jit._builtins, "_find_builtin", None)
 _profiler_enabled: Any = getattr(torch.autograd, "_profiler_enabled", None)
 _internal_pickler: Any = getattr(internal, "_internal_rpc_pickler", None)
+_api: Any = api
 _send_udf: Any = getattr(api, "_invoke_rpc_python_udf", None)
 _default_s: Any = getattr(api, "get_rpc_timeout", None)
 # What `init_rpc` and `shutdown` call on other ranks.
@@ -58,107 +59,57 @@ class CallTarget(NamedTuple):
     server_rank: int
 
 
-class IssuedCall(Protocol):
-    """A call that is being issued, as far as its sender knows it."""
-
-    body: str
-    """What runs on the server: `python`, `builtin` or `script`."""
-    timeout_s: float | None
-    """After how long PyTorch fails the call; 0 for never."""
-    request_bytes: int | None
-    """The size of its pickle and tensors; None where PyTorch packs it in C++."""
-    answers_plainly: bool
-    """Whether a Python function runs, and what it returns is the answer."""
-
-
-class ClientHooks(Protocol):
-    """What a tracer does at the client's end of a call; see `hooked_client`."""
+class _Client(Protocol):
+    """What the hooks notify: a `tuner.trace.record.client.Client`."""
 
     is_issuing: bool
-    """Whether to record calls that begin now; calls that have begun are recorded to their end."""
 
-    def can_read(self, server: str) -> bool:
-        """Whether this rank can read what `call_python` sends."""
-
+    def can_read(self, server: str) -> bool: ...
     def call_python(
-        self,
-        target: CallTarget,
-        worker: Any,
-        func: Callable[..., Any],
-        args: Any,
-        kwargs: Any,
-        timeout_s: float,
-    ) -> Any:
-        """Make an `rpc_sync` or `rpc_async` call of a plain Python function; returns its future."""
-
-    def opened(
-        self, target: CallTarget, inner: AbstractContextManager[Any]
-    ) -> AbstractContextManager[Any]:
-        """Any other call begins. The context ends when the call is issued, or could not be.
-
-        On entry it returns what `inner` does, which is PyTorch's own profiling context.
-        """
-
-    def issuing(self) -> Any:
-        """The `IssuedCall` that this thread has opened; None if there is none."""
-
-    def sending(self, call: Any, pickled: bytes | None) -> bytes | None:
-        """The call is about to be sent; returns what to send in place of its pickle, or that."""
-
-    def sent(self, call: Any, future: Any) -> None:
-        """The call was sent; `future` is complete once it is answered or has failed."""
-
-    def not_sent(self, call: Any) -> None:
-        """The call could not be sent."""
-
-    def noted(self, name: str, start_ns: int) -> None:
-        """This thread has just left an operator that it entered then."""
-
-    def fetching(self, target: CallTarget, timeout_s: float, fetch: Callable[[], Any]) -> Any:
-        """Fetch an RRef's value from its owner, and return it."""
+        self, target: CallTarget, worker: Any, func: Any, args: Any, kwargs: Any, timeout_s: float
+    ) -> Any: ...
+    def opened(self, target: CallTarget, inner: AbstractContextManager[Any]) -> Any: ...
+    def issuing(self) -> Any: ...
+    def sending(self, call: Any, pickled: bytes | None) -> bytes | None: ...
+    def sent(self, call: Any, future: Any) -> None: ...
+    def not_sent(self, call: Any) -> None: ...
+    def noted(self, name: str, start_ns: int) -> None: ...
+    def fetching(self, target: CallTarget, timeout_s: float, fetch: Any) -> Any: ...
 
 
 @contextmanager
-def hooked_client(hooks: ClientHooks) -> Iterator[None]:
-    """Make each call that Python issues go through `hooks`, however the caller imported the API.
+def hooked_client(client: _Client) -> Iterator[None]:
+    """Make each call that Python issues go through `client`, however the caller imported the API.
 
     The hooks replace the function that `rpc_sync` and `rpc_async` share, and for what does not run
     as plain Python the profiling context of a call and the C++ functions that calls end in; the
     fetch of an RRef's value, and `dist_autograd.backward`. PyTorch's own code runs between them, so
     that a program sees the same objects, and the same tracebacks, as without them.
     """
-    senders = {
-        name: _hooked_sender(hooks, getattr(api, name), sender) for name, sender in SENDERS.items()
+    calls = {
+        "_invoke_rpc": _hooked_invoke(client),
+        "_enable_rpc_profiler": _hooked_profiling(client),
+        **{name: _hooked_sender(client, getattr(api, name), how) for name, how in SENDERS.items()},
     }
     with (
-        _replaced(
-            api,
-            _invoke_rpc=_hooked_invoke(hooks),
-            _enable_rpc_profiler=_hooked_profiling(hooks),
-            **senders,
-        ),
-        _replaced(PY_RREF, to_here=_hooked_to_here(hooks)),
-        _replaced(autograd, backward=_hooked_backward(hooks)),
+        _replaced(api, **calls),
+        _replaced(PY_RREF, to_here=_hooked_to_here(client)),
+        _replaced(autograd, backward=_hooked_backward(client)),
     ):
         yield
 
 
-def _hooked_invoke(hooks: ClientHooks) -> Callable[..., Any]:
-    """What `rpc_sync` and `rpc_async` share.
-
-    In each call: every line of this, and of what it calls, slows the program.
-    """
-    private: Any = api
-    invoke_rpc = private._invoke_rpc
+def _hooked_invoke(client: _Client) -> Callable[..., Any]:
+    """What `rpc_sync` and `rpc_async` share: every line that it runs slows the program."""
+    invoke_rpc = _api._invoke_rpc
     # Most programs repeat few different calls.
     known: dict[tuple[Any, Any, Any], tuple[CallTarget, Any]] = {}
 
     def plain_target(to: Any, func: Any, mode: Any, args: Any) -> tuple[CallTarget, Any] | None:
-        """What a call of a plain Python function calls, and PyTorch's WorkerInfo of it."""
         if not _is_plain_python(func):
             return None
-        worker = private._to_worker_info(to)
-        if not hooks.can_read(worker.name):
+        worker = _api._to_worker_info(to)
+        if not client.can_read(worker.name):
             return None
         name = _method_of_proxy(args) if func is _local_invoke else _function_name(func)
         target = CallTarget(_KINDS[mode], name, worker.name, worker.id)
@@ -174,14 +125,14 @@ def _hooked_invoke(hooks: ClientHooks) -> Callable[..., Any]:
     ) -> Any:
         try:
             if (
-                hooks.is_issuing
+                client.is_issuing
                 and type(func) is FunctionType
                 # Code of the program that pickles is to have PyTorch's own frames below it.
-                and private._default_pickler is _internal_pickler
+                and _api._default_pickler is _internal_pickler
                 and (args is None or (type(args) is tuple and _is_plain(args)))
                 and (kwargs is None or (type(kwargs) is dict and _is_plain(kwargs.values())))
                 # The legacy profiler must see the call.
-                and not (_profiler_enabled() and private._get_should_profile())
+                and not (_profiler_enabled() and _api._get_should_profile())
             ):
                 found = known.get((to, func, mode))
                 try:
@@ -189,7 +140,7 @@ def _hooked_invoke(hooks: ClientHooks) -> Callable[..., Any]:
                         found = plain_target(to, func, mode, args)
                     if found is not None:
                         target, worker = found
-                        return hooks.call_python(
+                        return client.call_python(
                             target, worker, func, args or (), kwargs or {}, timeout
                         )
                 except Exception:
@@ -221,15 +172,9 @@ def _is_plain(values: Any) -> bool:
 
 
 def send_python(worker: Any, timeout_s: float, request: Any) -> tuple[Any, int]:
-    """Send the call of a plain Python function; it bypasses the hooks.
+    """Send a `request` in place of a PythonUDF to PyTorch's WorkerInfo, unseen by the hooks.
 
-    Args:
-        worker: PyTorch's WorkerInfo.
-        timeout_s: As the program gave it.
-        request: What to send in place of a PythonUDF.
-
-    Returns:
-        The future of the answer, and the bytes that were sent.
+    Returns the future of the answer, and the bytes that were sent.
     """
     pickled, tensors = _internal_pickler.serialize(request)
     size = len(pickled)
@@ -241,40 +186,35 @@ def send_python(worker: Any, timeout_s: float, request: Any) -> tuple[Any, int]:
 
 def _is_group_static() -> bool:
     """Whether all workers were known when the agent was started; False before that."""
-    private: Any = api
     with suppress(RuntimeError):
-        return bool(getattr(private._get_current_rpc_agent(), "is_static_group", False))
+        return bool(getattr(_api._get_current_rpc_agent(), "is_static_group", False))
     return False
 
 
-def _hooked_profiling(hooks: ClientHooks) -> Callable[..., Any]:
-    """The profiling context of a call."""
-    private: Any = api
-    profiling = private._enable_rpc_profiler
+def _hooked_profiling(client: _Client) -> Callable[..., Any]:
+    profiling = _api._enable_rpc_profiler
 
     def enable(
         should_profile: bool, qualified_name: str | None, func: Any, mode: Any, worker: Any
-    ) -> AbstractContextManager[Any]:
-        inner: AbstractContextManager[Any]
+    ) -> Any:
         inner = profiling(should_profile, qualified_name, func, mode, worker)
-        if not hooks.is_issuing or _is_of_rpc_itself(func):
+        if not client.is_issuing or _is_of_rpc_itself(func):
             return inner
         if func is _local_invoke or func is _local_invoke_async_execution:
             name = _method_of_proxy(sys._getframe(1).f_locals["args"])
         else:
             name = qualified_name or _function_name(func)
-        return hooks.opened(CallTarget(_KINDS[mode], name, worker.name, worker.id), inner)
+        return client.opened(CallTarget(_KINDS[mode], name, worker.name, worker.id), inner)
 
     return enable
 
 
-def _hooked_sender(hooks: ClientHooks, send: Callable[..., Any], how: Sender) -> Callable[..., Any]:
-    """A C++ function that calls end in."""
+def _hooked_sender(client: _Client, send: Callable[..., Any], how: Sender) -> Callable[..., Any]:
     body, timeout_place, returns_rref = how
 
     @unseen_in_tracebacks
     def send_and_note(*args: Any, **kwargs: Any) -> Any:
-        call = hooks.issuing()
+        call = client.issuing()
         if call is None:
             return send(*args, **kwargs)
         call.body, call.timeout_s = body, limit_s(args[timeout_place])
@@ -285,15 +225,15 @@ def _hooked_sender(hooks: ClientHooks, send: Callable[..., Any], how: Sender) ->
                 tensor.nbytes for tensor in tensors if tensor.layout is torch.strided
             )
             call.answers_plainly = not (returns_rref or is_async)
-        to_send = hooks.sending(call, pickled)
+        to_send = client.sending(call, pickled)
         if pickled is not None:
             args = (worker, to_send, tensors, timeout_s, is_async)
         try:
             result = send(*args, **kwargs)
         except BaseException:
-            hooks.not_sent(call)
+            client.not_sent(call)
             raise
-        hooks.sent(call, result._get_future() if returns_rref else result)
+        client.sent(call, result._get_future() if returns_rref else result)
         return result
 
     return send_and_note
@@ -304,23 +244,21 @@ def limit_s(timeout_s: float) -> float:
     return float(_default_s()) if timeout_s == UNSET_RPC_TIMEOUT else timeout_s
 
 
-def _hooked_to_here(hooks: ClientHooks) -> Callable[..., Any]:
-    """The fetch of an RRef's value."""
+def _hooked_to_here(client: _Client) -> Callable[..., Any]:
     to_here = PY_RREF.to_here
 
     @unseen_in_tracebacks
     def fetch(rref: Any, timeout: float = UNSET_RPC_TIMEOUT) -> Any:
-        if rref.is_owner() or not hooks.is_issuing:
+        if rref.is_owner() or not client.is_issuing:
             return to_here(rref, timeout)
         owner = rref.owner()
         target = CallTarget("to_here", "", owner.name, owner.id)
-        return hooks.fetching(target, limit_s(timeout), lambda: to_here(rref, timeout))
+        return client.fetching(target, limit_s(timeout), lambda: to_here(rref, timeout))
 
     return fetch
 
 
-def _hooked_backward(hooks: ClientHooks) -> Callable[..., None]:
-    """The backward pass of distributed autograd."""
+def _hooked_backward(client: _Client) -> Callable[..., None]:
     private: Any = autograd
     backward = private.backward
 
@@ -330,8 +268,8 @@ def _hooked_backward(hooks: ClientHooks) -> Callable[..., None]:
         try:
             backward(*args, **kwargs)
         finally:
-            if hooks.is_issuing:
-                hooks.noted(BACKWARD, start_ns)
+            if client.is_issuing:
+                client.noted(BACKWARD, start_ns)
 
     return run
 
@@ -350,7 +288,7 @@ def _replaced(place: Any, **names: Any) -> Iterator[None]:
 
 
 def _is_plain_python(func: Any) -> bool:
-    """Whether this runs as Python on the server, and its return value is the answer."""
+    """Whether this runs as Python on the server, and what it returns is the answer."""
     return (
         callable(func)
         and not _is_of_rpc_itself(func)

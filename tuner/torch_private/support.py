@@ -24,36 +24,17 @@ def missing_support() -> list[str]:
     ]
     if not hasattr(api, "_get_current_rpc_agent"):
         missing.append(f"torch {torch.__version__} has no rpc.api._get_current_rpc_agent")
-    return missing + missing_tracing_support() + missing_operator_support()
+    return missing + missing_tracing_support(operators=True)
 
 
-def missing_operator_support() -> list[str]:
-    """What this torch lacks for recording operators, beside calls, as a sentence."""
-    config: Any = torch._C._profiler._ExperimentalConfig
-    try:
-        config(profile_all_threads=True)
-    except TypeError:
-        return [
-            f"torch {torch.__version__} cannot record the operators of all threads: torch 2.7 can"
-        ]
-    return []
-
-
-def missing_tracing_support() -> list[str]:
-    """What this torch lacks for tracing, each as a sentence."""
+def missing_tracing_support(*, operators: bool) -> list[str]:
+    """What this torch lacks for tracing calls, and `operators` too, each as a sentence."""
+    of_calls = (
+        "_invoke_rpc", "_enable_rpc_profiler", "_get_should_profile", "_to_worker_info",
+        "_default_pickler", "get_rpc_timeout",
+    )  # fmt: skip
     needed = {
-        "rpc.api": (
-            api,
-            [
-                "_invoke_rpc",
-                "_enable_rpc_profiler",
-                "_get_should_profile",
-                "_to_worker_info",
-                "_default_pickler",
-                "get_rpc_timeout",
-                *SENDERS,
-            ],
-        ),
+        "rpc.api": (api, [*of_calls, *SENDERS]),
         "rpc.internal": (
             internal,
             ["PythonUDF", "RemoteException", "_get_current_rpc_agent", "_internal_rpc_pickler"],
@@ -66,9 +47,19 @@ def missing_tracing_support() -> list[str]:
         "jit._builtins": (torch.jit._builtins, ["_find_builtin"]),
         "distributed.autograd": (torch.distributed.autograd, ["backward"]),
     }
-    return [
+    missing = [
         f"torch {torch.__version__} has no {where}.{name}, which tracing needs"
         for where, (place, names) in needed.items()
         for name in names
         if not hasattr(place, name)
     ]
+    if operators:
+        config: Any = torch._C._profiler._ExperimentalConfig
+        try:
+            config(profile_all_threads=True)
+        except TypeError:
+            missing.append(
+                f"torch {torch.__version__} cannot record the operators of all threads: torch 2.7 "
+                "can"
+            )
+    return missing

@@ -14,9 +14,8 @@ from torch.distributed.rpc import internal
 
 from tuner.torch_private.answers import error_of
 from tuner.trace.model.spans import ServerSpan
-from tuner.trace.record import server as server_module
 from tuner.trace.record.server import Served, Server, Serving
-from tuner.trace.record.threads import Thread, forget_threads, serving_threads, this_thread
+from tuner.trace.record.threads import Thread, forget_threads, this_thread, threads
 from tuner.trace.record.wire import Ends, OnTheWay, marked, received
 
 
@@ -49,15 +48,13 @@ def under_way(server: Server, thread: Thread, call_id: int, start_ns: int) -> pa
     return partial(print, Serving(server, call_id, True, thread, None, b"", start_ns, 0))
 
 
-def test_a_call_that_ends_during_the_collection_is_collected_once(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_call_that_ends_during_the_collection_is_collected_once(server: Server) -> None:
     assert kept(7, max, 1, 2) == 2
     late = Thread(99)
     late.serving = under_way(server, late, 7, 5)
     other = Thread(98)
     other.serving = under_way(server, other, 8, 6)
-    monkeypatch.setattr(server_module, "serving_threads", lambda: [late, other])
+    threads.update({99: late, 98: other})
     spans = {span.call_id: span for span in server.spans()}
     assert len(server.spans()) == len(spans) == 2
     assert spans[7].end_ns is not None
@@ -75,7 +72,6 @@ def test_a_thread_serves_nothing_after_a_function_that_raised(
     answer = run(7, fails)
     assert error_of(answer) == "KeyError('shard 1')"
     assert this_thread().serving is None
-    assert serving_threads() == []
     assert server.pending == 0
     (span,) = server.spans()
     assert (span.call_id, span.error) == (7, "KeyError: 'shard 1'")
@@ -88,7 +84,7 @@ def test_one_that_would_end_the_process_is_over_when_its_thread_serves_the_next(
     with pytest.raises(SystemExit):
         run(7, sys.exit, 3)
     run(8, max, 1, 2)
-    assert serving_threads() == []
+    assert server.pending == 0
     stopped, other = server.spans()
     assert (stopped.call_id, stopped.error) == (7, "BaseException")
     assert (other.call_id, other.error) == (8, "")

@@ -27,7 +27,7 @@ _numbers = itertools.count()
 
 
 class OpenCall:
-    """A call that may still be under way: `tuner.torch_private.calls.IssuedCall`."""
+    """A call that may still be under way."""
 
     __slots__ = (
         "answers_plainly", "body", "call_id", "end", "future", "is_marked", "issued_ns", "parent",
@@ -45,6 +45,7 @@ class OpenCall:
         self.timeout_s: float | None = None
         self.request_bytes: int | None = None
         self.answers_plainly = False
+        """Whether a Python function runs, and what it returns is the answer."""
         self.is_marked = False
         """Whether its answer notes its end: see `wire.marked`."""
         self.future: Future[Any] | None = None
@@ -63,26 +64,14 @@ class OpenCall:
         """The call as a plain value."""
         target, (end_ns, status, error) = self.target, self.end
         return ClientSpan(
-            self.call_id,
-            target.kind,
-            self.body,
-            target.function,
-            target.server,
-            target.server_rank,
-            self.thread,
-            self.parent,
-            self.start_ns,
-            self.issued_ns,
-            end_ns,
-            status,
-            error,
-            self.timeout_s,
-            self.request_bytes,
-        )
+            self.call_id, target.kind, self.body, target.function, target.server,
+            target.server_rank, self.thread, self.parent, self.start_ns, self.issued_ns, end_ns,
+            status, error, self.timeout_s, self.request_bytes,
+        )  # fmt: skip
 
 
 class Client:
-    """Records the calls that this process issues: `tuner.torch_private.calls.ClientHooks`."""
+    """Records the calls that this process issues; `hooked_client` calls it."""
 
     def __init__(self, rank: int, reads: Mapping[str, bool] = _ALL_READ) -> None:
         """`reads` says of every server, by its RPC name, whether it can read a mark."""
@@ -90,15 +79,14 @@ class Client:
         self.first_call = rank * CALLS_PER_RANK + next(_numbers)
         """No call of this client has a smaller id."""
         self.is_issuing = False
-        """See `ClientHooks.is_issuing`."""
+        """Whether to record calls that begin now; those that have begun are recorded to the end."""
         self._rank = rank
         self.operators: list[OperatorSpan] = []
         """Those that are noted in Python."""
         self._open: dict[int, OpenCall] = {}
         # Lists, since they can be added to from any thread without a lock.
-        self._sent: list[OpenCall] = []
-        self._ended: list[OpenCall] = []
-        self._keep_sent: Callable[[OpenCall], None] = self._sent.append
+        self._kept: list[OpenCall] = []
+        self._keep_sent: Callable[[OpenCall], None] = self._kept.append
         self._keep_ended: Callable[[OpenCall], None] = _NOT_KEPT.append
         self._counts: list[tuple[str, str, int]] = []
         self._hooks = ExitStack()
@@ -135,18 +123,18 @@ class Client:
     def spans(self) -> list[ClientSpan]:
         """All calls issued; calls under way have no end."""
         self.end_silent_calls()
-        return [call.span for call in list(self._sent)]
+        return [call.span for call in list(self._kept)]
 
     @property
     def issued(self) -> dict[tuple[str, str], int]:
-        """The number of calls issued, by server and body."""
+        """The number of calls issued, by server and body, counted apart from the spans."""
         counts: Counter[tuple[str, str]] = Counter()
         for server, body, by in self._counts:
             counts[server, body] += by
         return dict(counts)
 
     def can_read(self, server: str) -> bool:
-        """See `ClientHooks.can_read`."""
+        """Whether this rank can read what `call_python` sends."""
         return self._reads[server]
 
     def call_python(
@@ -158,7 +146,10 @@ class Client:
         kwargs: Any,
         timeout_s: float,
     ) -> Future[Any]:
-        """See `ClientHooks.call_python`. The answer notes the call's end: see `wire.received`."""
+        """Make an `rpc_sync` or `rpc_async` call of a plain Python function; returns its future.
+
+        The answer notes the call's end: see `wire.received`.
+        """
         call = OpenCall(self._rank, target)
         call_id, server = call.call_id, target.server
         call.body, call.timeout_s = "python", limit_s(timeout_s)
@@ -180,16 +171,19 @@ class Client:
     def opened(
         self, target: CallTarget, inner: AbstractContextManager[Any]
     ) -> AbstractContextManager[Any]:
-        """See `ClientHooks.opened`."""
+        """Any other call begins; the context ends when it is issued, or could not be.
+
+        On entry it returns what `inner` does, which is PyTorch's own profiling context.
+        """
         return _Issuing(OpenCall(self._rank, target), inner)
 
     def issuing(self) -> OpenCall | None:
-        """See `ClientHooks.issuing`."""
+        """The call that this thread has opened; None if there is none."""
         call = this_thread().issuing_to
         return call if isinstance(call, OpenCall) else None
 
     def sending(self, call: OpenCall, pickled: bytes | None) -> bytes | None:
-        """See `ClientHooks.sending`."""
+        """The call is about to be sent; returns what to send in place of its pickle, or that."""
         server = call.target.server
         self._counts.append((server, call.body, 1))
         # The answer may arrive before the call is known to be sent.
@@ -204,7 +198,7 @@ class Client:
         return with_mark
 
     def sent(self, call: OpenCall, future: Future[Any]) -> None:
-        """See `ClientHooks.sent`."""
+        """The call was sent; `future` is complete once it is answered or has failed."""
         call.issued_ns = time_ns()
         if not call.is_marked:
 
@@ -218,18 +212,18 @@ class Client:
             call.future = None  # it was answered: do not keep the program's value alive
 
     def not_sent(self, call: OpenCall) -> None:
-        """See `ClientHooks.not_sent`."""
+        """The call could not be sent."""
         self._counts.append((call.target.server, call.body, -1))
         del self._open[call.call_id]
-        if call in self._sent:
-            self._sent.remove(call)
+        if call in self._kept:
+            self._kept.remove(call)
 
     def noted(self, name: str, start_ns: int) -> None:
-        """See `ClientHooks.noted`."""
+        """This thread has just left an operator that it entered then."""
         self.operators.append(OperatorSpan(name, this_thread().id, start_ns, time_ns(), True))
 
     def fetching(self, target: CallTarget, timeout_s: float, fetch: Callable[[], Any]) -> Any:
-        """See `ClientHooks.fetching`."""
+        """Fetch an RRef's value from its owner, and return it."""
         self._counts.append((target.server, "fetch", 1))
         call = OpenCall(self._rank, target)
         call.body, call.timeout_s = "fetch", timeout_s
@@ -246,7 +240,7 @@ class Client:
             self.ended(call.call_id, time_ns(), status, problem)
 
     def answered(self, call_id: int, value: object) -> None:
-        """See `wire.ClientEnd.answered`."""
+        """The answer to a call has arrived: a value, or an exception."""
         end_ns = time_ns()
         error = error_of(value)
         self.ended(call_id, end_ns, "raised" if error else "ok", error)
@@ -263,7 +257,6 @@ class Client:
             self._look()
 
     def _look(self) -> None:
-        """What is done every WATCH_S seconds."""
         self.end_silent_calls()
 
     def end_silent_calls(self) -> None:

@@ -7,7 +7,6 @@ import time
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from typing import Any, Literal
 
 import torch.distributed.rpc as rpc
@@ -37,18 +36,18 @@ class TraceDriver:
         except RuntimeError as error:
             raise TraceError("RPC is not running in this process: trace after init_rpc") from error
         self._ranks = {name: rank for rank, name in workers}
+        self._others = [name for name in self._ranks if name != self._here]
         self._clocks: dict[str, list[ClockSample]] = {}
         self._first_calls: dict[int, int] = {}
-        self._started_ns = self._stopped_ns = 0
+        self._started_ns = 0
 
     def start(self) -> None:
         """Start recording in every process; in none, and TraceError, if one of them cannot."""
         try:
             ready = self._everywhere("start tracing in", process.listen, self._operators)
-            self._first_calls = {self._ranks[name]: ready[name].first_call for name in ready}
-            here = ready[self._here].boot_id
-            far = [name for name in self._ranks if ready[name].boot_id != here]
-            self._clocks = {name: _read_clock(name) for name in far}
+            self._first_calls = {self._ranks[name]: first for name, (_, first) in ready.items()}
+            boot_id, _ = ready[self._here]
+            self._clocks = {name: _read_clock(name) for name in ready if ready[name][0] != boot_id}
             self._everywhere("start tracing in", process.issue)
         except BaseException:
             self.abandon()
@@ -62,7 +61,7 @@ class TraceDriver:
         process name. The window, in Unix nanoseconds by this process's clock, lasts from the end
         of `start` to the beginning of `stop`. Calls under way get `drain_s` seconds to end.
         """
-        self._stopped_ns = time.time_ns()
+        stopped_ns = time.time_ns()
         try:
             self._everywhere("stop tracing in", process.stop_issuing, here="first")
             until = time.monotonic() + self._drain_s
@@ -74,15 +73,12 @@ class TraceDriver:
                 name: clock_offset(before, _read_clock(name))
                 for name, before in self._clocks.items()
             }
-            recordings = self._everywhere(
-                "collect the trace of", process.collect, self._first_calls
-            )
+            found = self._everywhere("collect the trace of", process.collect, self._first_calls)
         except BaseException:
             self.abandon()
             raise
         offsets = {name: clocks.get(name, SAME_CLOCK) for name in self._ranks}
-        window_ns = (self._started_ns, self._stopped_ns)
-        return [recordings[name] for name in self._ranks], offsets, window_ns
+        return [found[name] for name in self._ranks], offsets, (self._started_ns, stopped_ns)
 
     def pause(self) -> None:
         """Make all processes run as if they were not traced, until `resume`.
@@ -101,16 +97,11 @@ class TraceDriver:
         process.abandon(self._trace)
         # A process that has ended, or lacks the package, has nothing to abandon.
         with suppress(Exception):
-            futures = [
+            for future in [
                 rpc.rpc_async(name, process.abandon, args=(self._trace,)) for name in self._others
-            ]
-            for future in futures:
+            ]:
                 with suppress(Exception):
                     future.wait()
-
-    @property
-    def _others(self) -> list[str]:
-        return [name for name in self._ranks if name != self._here]
 
     def _everywhere(
         self,
@@ -126,25 +117,24 @@ class TraceDriver:
         """
         problems: list[str] = []
 
-        def attempt(name: str, action: Callable[[], Any]) -> Any:
+        def attempt(name: str, action: Callable[..., Any], *args: object) -> Any:
             try:
-                return action()
+                return action(*args)
             except Exception as error:
                 problems.append(f"cannot {what} {name}: {_reason(error)}")
 
         arguments = (self._trace, *args)
         answers: dict[str, Any] = {}
         if here == "first":
-            answers[self._here] = attempt(self._here, partial(request, *arguments))
-        futures = {
-            name: attempt(name, partial(rpc.rpc_async, name, request, args=arguments))
-            for name in self._others
-        }
-        for name, future in futures.items():
+            answers[self._here] = attempt(self._here, request, *arguments)
+        futures = [
+            (name, attempt(name, rpc.rpc_async, name, request, arguments)) for name in self._others
+        ]
+        for name, future in futures:
             if future is not None:
                 answers[name] = attempt(name, future.wait)
         if here == "last" and not problems:
-            answers[self._here] = attempt(self._here, partial(request, *arguments))
+            answers[self._here] = attempt(self._here, request, *arguments)
         if problems:
             raise TraceError("; ".join(problems))
         return answers

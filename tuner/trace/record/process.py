@@ -12,30 +12,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import torch.distributed.rpc as rpc
 
 from tuner.cpus import usable_cpus
 from tuner.torch_private.agent import default_timeout_s, worker_threads
 from tuner.torch_private.operators import OperatorProfiler
-from tuner.torch_private.support import missing_operator_support, missing_tracing_support
+from tuner.torch_private.support import missing_tracing_support
 from tuner.trace.model.spans import CALLS_PER_RANK, OperatorSpan, RankRecording
 from tuner.trace.record.client import Client
 from tuner.trace.record.clock import HOST_VARIABLE
 from tuner.trace.record.server import Server
-from tuner.trace.record.threads import forget_threads, main_schedule, main_thread_s
+from tuner.trace.record.threads import Usage, forget_threads
 from tuner.trace.record.wire import Ends
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-
-
-class Listening(NamedTuple):
-    """A process that is ready to be traced."""
-
-    boot_id: str
-    first_call: int
-    """No call of this trace has a smaller id."""
 
 
 @dataclass
@@ -47,9 +38,8 @@ class _Tracing:
     server: Server
     with_operators: bool
     operators: OperatorProfiler | None
-    cpu_started_s: float = 0.0
+    usage: Usage | None = None
     cpu_s: float = 0.0
-    main_schedule: bytes = b""
     main_thread_s: tuple[float, float] | None = None
 
     def end(self) -> tuple[list[OperatorSpan] | None, bool]:
@@ -68,16 +58,14 @@ _tracing: _Tracing | None = None
 _listening = threading.Lock()
 
 
-def listen(trace: str, operators: bool) -> Listening:
+def listen(trace: str, operators: bool) -> tuple[str, int]:
     """Record the calls that this process serves, and its operators.
 
-    RuntimeError if it is already being traced or profiled, or its torch cannot be traced.
+    Returns the boot id, and the smallest id of a call of this trace. RuntimeError if the process is
+    already being traced or profiled, or its torch cannot be traced.
     """
     global _tracing
-    missing = missing_tracing_support()
-    if operators:
-        missing += missing_operator_support()
-    if missing:
+    if missing := missing_tracing_support(operators=operators):
         raise RuntimeError("; ".join(missing))
     client, server = Client(rpc.get_worker_info().id), Server()
     with _listening:
@@ -87,14 +75,13 @@ def listen(trace: str, operators: bool) -> Listening:
         _tracing = _Tracing(trace, client, server, operators, profiler)
         server.start()
         Ends.client, Ends.server = client, server
-    return Listening(boot_id(), client.first_call)
+    return boot_id(), client.first_call
 
 
 def issue(trace: str) -> None:
     """Record the calls that this process issues. All processes listen by now."""
     tracing = _here(trace)
-    tracing.cpu_started_s = time.process_time()
-    tracing.main_schedule = main_schedule()
+    tracing.usage = Usage()
     tracing.client.start()
 
 
@@ -135,8 +122,8 @@ def stop_issuing(trace: str) -> None:
     """Record no new calls that this process issues."""
     tracing = _here(trace)
     tracing.client.is_issuing = False
-    tracing.cpu_s = time.process_time() - tracing.cpu_started_s
-    tracing.main_thread_s = main_thread_s(tracing.main_schedule, main_schedule())
+    if tracing.usage is not None:
+        tracing.cpu_s, tracing.main_thread_s = tracing.usage.read()
 
 
 def pending(trace: str) -> int:

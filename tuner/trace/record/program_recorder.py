@@ -6,52 +6,31 @@ starts, and none can send it a request before that. A rank that does not say so 
 
 import atexit
 import json
-import multiprocessing.util
 import os
 import platform
 import threading
 import time
 from collections.abc import Callable, Mapping
+from multiprocessing.util import Finalize
 from pathlib import Path
 from time import time_ns
-from typing import Any, NamedTuple
+from typing import Any
 
 from tuner.cpus import usable_cpus
 from tuner.daemon_threads import start_daemon
 from tuner.torch_private.agent import default_timeout_s, worker_threads
 from tuner.torch_private.operators import OperatorProfiler
-from tuner.torch_private.support import missing_operator_support, missing_tracing_support
+from tuner.torch_private.support import missing_tracing_support
 from tuner.trace.record.client import WATCH_S, Client, OpenCall
 from tuner.trace.record.journal import EVERYBODY_READS, MOST_CALLS, NOTHING, STATUSES, Journal
 from tuner.trace.record.process import boot_id, thread_names
-from tuner.trace.record.server import Server, Serving
-from tuner.trace.record.threads import (
-    forget_threads,
-    main_schedule,
-    main_thread_s,
-    serving_threads,
-    this_thread,
-)
+from tuner.trace.record.server import Server, serving_now
+from tuner.trace.record.threads import Usage, forget_threads, this_thread
 from tuner.trace.record.wire import Ends
 
 # What calls under way get to end once the window is over.
 DRAIN_S = 5.0
 _POLL_S = 0.02
-Report = Callable[..., None]
-"""Reports an event, by name, with facts that JSON can hold."""
-_STATUS_NUMBERS = {status: number for number, status in enumerate(STATUSES)}
-
-
-class _Standing(NamedTuple):
-    """What is known at the end of the recording, or of its window."""
-
-    time_ns: int
-    arrivals: list[int]
-    """The calls that have arrived; what arrives later is recorded, too."""
-    cpu_s: float
-    """CPU seconds since the start."""
-    main_thread_s: tuple[float, float] | None
-    """See `RankRecording`."""
 
 
 class ProgramRecorder:
@@ -61,28 +40,24 @@ class ProgramRecorder:
     process itself knows. The calls are in the journal at all times.
     """
 
-    def __init__(self, folder: Path, order: Mapping[str, Any], report: Report) -> None:
+    def __init__(self, folder: Path, order: Mapping[str, Any], report: Callable[..., None]) -> None:
         """`order` has `operators`, `start_after_s`, and `for_s`, which is None for no end."""
         self._folder = folder
         self._order = order
         self._report = report
         self._pid = os.getpid()
         self._profiler: OperatorProfiler | None = None
-        self._cpu_started_s = 0.0
-        self._main_started = b""
+        self._usage = Usage()
+        self._at_window_end: tuple[list[int], dict[str, object]] | None = None
         self._ending = threading.Lock()
         self._has_ended = False
-        self._finalizer: multiprocessing.util.Finalize | None = None
         self._is_over = threading.Event()
 
     def prepare(self, name: str, rank: int) -> None:
         """Record what this rank serves from its first request on. RuntimeError if it cannot."""
-        missing = missing_tracing_support()
-        if self._order["operators"]:
-            missing += missing_operator_support()
-        if missing:
+        if missing := missing_tracing_support(operators=self._order["operators"]):
             raise RuntimeError("; ".join(missing))
-        name_of_files = f"{self._pid}-{time.time_ns()}"
+        name_of_files = f"{self._pid}-{time_ns()}"
         self._journal = journal = Journal(self._folder / name_of_files)
         readers = _Readers(self._folder)
         self._server = JournaledServer(journal)
@@ -99,9 +74,7 @@ class ProgramRecorder:
         )
         # A child by fork ends by os._exit, without atexit but with the finalizers.
         atexit.register(self.end, "exit")
-        self._finalizer = multiprocessing.util.Finalize(
-            None, self.end, args=("exit",), exitpriority=0
-        )
+        self._finalizer = Finalize(None, self.end, args=("exit",), exitpriority=0)
         if not self._has_window:
             # Before `start`: as soon as the agent has started, a function that a quicker rank calls
             # may make calls of its own.
@@ -110,21 +83,18 @@ class ProgramRecorder:
     def start(self) -> None:
         """The agent has started."""
         if self._has_window:
-            start_daemon(self._keep_window, "rpc-tuner window")
+            start_daemon(self._keep_window, "rpc-tuner window", is_over=self._is_over)
         else:
             self._note_start()
 
-    def end(self, reason: str, standing: _Standing | None = None) -> None:
-        """Record nothing further; `reason` is `shutdown`, `init-failed`, `window` or `exit`.
-
-        `standing` is that of the end of the window, where it is over already.
-        """
+    def end(self, reason: str) -> None:
+        """Record nothing further; `reason` is `shutdown`, `init-failed`, `window` or `exit`."""
         if os.getpid() != self._pid:  # a child that was forked from this process
             return
         with self._ending:
             if not self._has_ended:
                 self._has_ended = True
-                self._hand_over(reason, standing or self._standing())
+                self._hand_over(reason)
         if reason != "window":
             self._is_over.set()
         if reason in ("shutdown", "init-failed"):
@@ -137,8 +107,7 @@ class ProgramRecorder:
         self._journal.close()
         forget_threads()
         atexit.unregister(self.end)
-        if self._finalizer is not None:
-            self._finalizer.cancel()
+        self._finalizer.cancel()
 
     @property
     def _has_window(self) -> bool:
@@ -151,62 +120,54 @@ class ProgramRecorder:
                 self._client.start()
 
     def _note_start(self) -> None:
-        self._cpu_started_s = time.process_time()
-        self._main_started = main_schedule()
-        self._report(
-            "record-start",
-            num_worker_threads=worker_threads(),
-            rpc_timeout_s=default_timeout_s(),
-        )
+        self._usage = Usage()
+        threads, timeout_s = worker_threads(), default_timeout_s()
+        self._report("record-start", num_worker_threads=threads, rpc_timeout_s=timeout_s)
 
     def _keep_window(self, is_over: threading.Event) -> None:
         if is_over.wait(self._order["start_after_s"]):
             return
         self._start_issuing()
         self._note_start()
-        if self._order["for_s"] is None:
-            return
-        if is_over.wait(self._order["for_s"]):
+        if self._order["for_s"] is None or is_over.wait(self._order["for_s"]):
             return
         self._client.pause()
         self._report("window-end")
-        standing, until = self._standing(), time.monotonic() + DRAIN_S
+        self._at_window_end, until = self._standing(), time.monotonic() + DRAIN_S
         # Once at least: what has arrived, or has been counted, is under way by then.
         while True:
             if is_over.wait(_POLL_S) or not self._client.pending or time.monotonic() >= until:
                 break
-        self.end("window", standing)
+        self.end("window")
 
-    def _standing(self) -> _Standing:
-        return _Standing(
-            time_ns=time.time_ns(),
-            arrivals=list(self._server.arrivals),
-            cpu_s=time.process_time() - self._cpu_started_s,
-            main_thread_s=main_thread_s(self._main_started, main_schedule()),
-        )
+    def _standing(self) -> tuple[list[int], dict[str, object]]:
+        """The calls that have arrived, and facts; what arrives later is recorded, too."""
+        counted_ns, arrivals = time_ns(), list(self._server.arrivals)
+        cpu_s, main_thread_s = self._usage.read()
+        times = {"cpu_s": cpu_s, "main_thread_s": main_thread_s, "counted_ns": counted_ns}
+        return arrivals, {**times}
 
-    def _hand_over(self, reason: str, standing: _Standing) -> None:
+    def _hand_over(self, reason: str) -> None:
+        arrivals, facts = self._at_window_end or self._standing()
         self._client.pause()
         self._client.end_silent_calls()
         self._client.stop()
         self._client.note_ended_calls()
-        self._client.note_open_calls(time.time_ns())
+        self._client.note_open_calls(time_ns())
         self._server.note_pickled()
-        self._journal.note_arrivals(standing.arrivals)
-        operators, disturbed = (None, False) if self._profiler is None else self._profiler.stop()
-        facts: dict[str, object] = {}
-        if operators is not None:
-            facts["operators"] = f"{self._pid}-{time.time_ns()}.operators"
-            (self._folder / str(facts["operators"])).write_text(json.dumps(operators))
+        self._journal.note_arrivals(arrivals)
+        disturbed = False
+        if self._profiler is not None:
+            operators, disturbed = self._profiler.stop()
+            file = self._folder / f"{self._pid}-{time_ns()}.operators"
+            file.write_text(json.dumps(operators))
+            facts["operators"] = file.name
         threads = [int(task.name) for task in Path("/proc/self/task").iterdir()]
         self._report(
             "record-end",
             reason=reason,
-            cpu_s=standing.cpu_s,
-            main_thread_s=standing.main_thread_s,
             threads=[*thread_names(serving=(), others=threads).items()],
             issued=[[server, body, by] for (server, body), by in self._client.issued.items()],
-            counted_ns=standing.time_ns,
             is_cut=self._client.is_cut,
             disturbed=disturbed,
             **facts,
@@ -254,11 +215,10 @@ class JournaledServer(Server):
 
     def note_open_calls(self, began_ns: int, began_before_ns: int) -> None:
         """Note the calls that are being served and began in this span of time."""
-        for thread in serving_threads():
-            serving = Serving.on(thread)
-            if serving is not None and began_ns <= serving.start_ns < began_before_ns:
+        for each in serving_now():
+            if began_ns <= each.start_ns < began_before_ns:
                 self._journal.served.put(
-                    serving.call_id, thread.id, serving.start_ns, 0, b"", b"", NOTHING
+                    each.call_id, each.thread.id, each.start_ns, 0, b"", b"", NOTHING
                 )
 
 
@@ -275,7 +235,7 @@ class JournaledClient(Client):
     ) -> None:
         """`reads` says of every server, by its RPC name, whether it can read our requests."""
         super().__init__(rank, reads)
-        self._keep_sent, self._keep_ended = self._keep_ended, self._ended.append
+        self._keep_sent, self._keep_ended = self._keep_ended, self._keep_sent
         self._journal = journal
         self._server = server
         self._targets: dict[tuple[str, str, str, int, str], int] = {}
@@ -285,13 +245,13 @@ class JournaledClient(Client):
 
     def note_ended_calls(self) -> None:
         """Note the calls that have ended until now: the watch, and once that has ended, `end`."""
-        count = len(self._ended)
-        for call in self._ended[:count]:
+        count = len(self._kept)
+        for call in self._kept[:count]:
             self._note(call)
-        del self._ended[:count]
+        del self._kept[:count]
 
     def noted(self, name: str, start_ns: int) -> None:
-        """See `ClientHooks.noted`."""
+        """See `Client.noted`."""
         text = self._journal.text(name)
         self._journal.noted.put(text, this_thread().id, start_ns, time_ns())
 
@@ -324,7 +284,7 @@ class JournaledClient(Client):
             NOTHING if call.parent is None else call.parent,
             call.start_ns,
             call.issued_ns,
-            _STATUS_NUMBERS[status],
+            STATUSES.index(status),
             self._journal.error(error) if error else NOTHING,
             NOTHING if call.timeout_s is None else call.timeout_s,
             NOTHING if call.request_bytes is None else call.request_bytes,

@@ -2,27 +2,27 @@
 
 import copyreg
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 from itertools import starmap
 from os import pread
 from threading import get_ident
 from time import thread_time_ns, time_ns
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 
-from tuner.torch_private.answers import ScriptModule, hooked_answers, is_future
+from tuner.torch_private.answers import Future, ScriptModule, hooked_answers
 from tuner.trace.model.spans import STOPPED, ServerSpan
-from tuner.trace.record.journal import SERVED, served_span
+from tuner.trace.record.journal import SERVED, Records, served_span
 from tuner.trace.record.threads import (
     SCHEDULE_BYTES,
     Thread,
     agent_thread,
     agent_threads,
-    serving_threads,
     this_thread,
+    threads,
 )
 from tuner.trace.record.wire import MARKED, REQUESTED, Ends, OnTheWay, received
 
@@ -58,7 +58,7 @@ class Served(tuple[Any, ...]):
         call_id, answers_plainly, func, args, kwargs = self
         if kwargs:
             func = partial(func, **kwargs)
-        server: Any = Ends.server
+        server = Ends.server
         if server is None:
             return (starmap(func, (args,)),)  # it was sent during a trace that has ended
         server.arrivals.append(call_id)
@@ -103,11 +103,11 @@ class Serving(NamedTuple):
     start_ns: int
     began_cpu_ns: int
 
-    @classmethod
-    def on(cls, thread: Thread) -> "Serving | None":
-        """The call that a thread is serving now; None if it serves none."""
-        serving: partial[Any] | None = thread.serving
-        return None if serving is None else cls(*serving.args[0])
+
+def serving_now() -> list[Serving]:
+    """The calls that are being served."""
+    found = [thread.serving for thread in list(threads.values())]
+    return [Serving(*serving.args[0]) for serving in found if serving is not None]
 
 
 def _left(serving: tuple[Any, ...], value: Any, error: str = "") -> Any:
@@ -134,7 +134,7 @@ def _left(serving: tuple[Any, ...], value: Any, error: str = "") -> Any:
         thread.answering = (server, call_id, end_ns) if answers_plainly else None
         return None
     if not answers_plainly:
-        if is_future(value):
+        if isinstance(value, Future):
             value.add_done_callback(lambda _: server.done(call_id))
         return value
     # PyTorch pickles a script only if it is not part of another object.
@@ -156,42 +156,31 @@ def _is_on_the_stack(serving: "partial[Any]") -> bool:
     return False
 
 
-class RecordsSink(Protocol):
-    """Keeps the records of calls that have left their thread, each a `journal.SERVED`."""
-
-    write: Callable[[bytes], object]
-    """Keeps a record; ValueError if there is no room."""
-
-    def write_on(self, record: bytes) -> None:
-        """Make room, and keep a record."""
-
-
-class InMemory:
-    """Keeps them in memory."""
+class _InMemory:
+    """Keeps records in memory, as `Records` does in a file; there is always room."""
 
     def __init__(self) -> None:
         self.records: list[bytes] = []
-        self.write: Callable[[bytes], object] = self.records.append
-        """See `RecordsSink`; there is always room."""
-        self.write_on = self.write
-        """See `RecordsSink`."""
+        self.write = self.write_on = self.records.append
 
 
 class Server:
     """Records the calls that this process serves, also late ones of an earlier trace."""
 
-    def __init__(self, served: RecordsSink | None = None) -> None:
+    def __init__(self, served: Records | None = None) -> None:
         """`served` takes the calls that have left their thread; None: `spans` returns them."""
         # Lists, since they can be added to from any thread without a lock.
         self.arrivals: list[int] = []
-        """See `wire.ServerEnd`."""
-        self._in_memory = InMemory()
-        self.served: RecordsSink = served or self._in_memory
+        """The id of each call that has arrived, noted apart from its span."""
+        self._in_memory = _InMemory()
+        self.served = served or self._in_memory
+        """Each a `journal.SERVED`."""
         self._pickled: list[tuple[int, int, int]] = []
-        self.pickled: Callable[[tuple[int, int, int]], None] = self._pickled.append
+        self.pickled = self._pickled.append
         """Gets a call whose answer is pickled, when its function ended, and the time."""
         self._errors: dict[int, str] = {}
-        self._done_ns: dict[int, int] = {}
+        self.done_ns: dict[int, int] = {}
+        """When the future of each served `async_execution` call was complete."""
         self._hooks = ExitStack()
 
     def start(self) -> None:
@@ -208,21 +197,16 @@ class Server:
 
     def done(self, call_id: int) -> None:
         """The future of a served `async_execution` call is complete."""
-        self._done_ns[call_id] = time_ns()
+        self.done_ns[call_id] = time_ns()
 
     @property
     def pending(self) -> int:
         """How many calls are being served."""
-        return len(serving_threads())
-
-    @property
-    def done_ns(self) -> dict[int, int]:
-        """When the future of each served `async_execution` call was complete."""
-        return dict(self._done_ns)
+        return len(serving_now())
 
     def spans(self) -> list[ServerSpan]:
         """All calls served; calls under way come last and have no end."""
-        running = [(thread.id, Serving.on(thread)) for thread in serving_threads()]
+        running = serving_now()
         answered_ns = dict(self.long_pickled())
         ended = [
             served_span(record, answered_ns.get(record[0]), self._errors.get(record[0], ""))
@@ -230,9 +214,9 @@ class Server:
         ]
         over = {span.call_id for span in ended}  # some of the running ones ended in between
         return ended + [
-            ServerSpan(serving.call_id, thread, serving.start_ns, None, None, None)
-            for thread, serving in running
-            if serving is not None and serving.call_id not in over
+            ServerSpan(each.call_id, each.thread.id, each.start_ns, None, None, None)
+            for each in running
+            if each.call_id not in over
         ]
 
     def long_pickled(self) -> Iterator[tuple[int, int]]:

@@ -1,6 +1,7 @@
 """What the tracer keeps for each thread of its process."""
 
 import os
+import time
 from contextlib import suppress
 from pathlib import Path
 from threading import get_ident, get_native_id
@@ -18,7 +19,7 @@ class Thread:
     def __init__(self, native_id: int) -> None:
         self.id = native_id
         self.serving: Any = None
-        """What ends the call that is being served; see `server.Serving.on`. Or None."""
+        """What ends the call that is being served; its first argument is a `server.Serving`."""
         self.answering: tuple[Any, int, int] | None = None
         """The server and the id of the call whose exception is about to be pickled, and when its
         function ended."""
@@ -47,24 +48,19 @@ class Thread:
 
 
 threads: dict[int, Thread] = {}
-"""By the kernel's id of each."""
+"""By the kernel's id of each. For Python, an RPC thread is a new thread in every call."""
+agent_threads: dict[int, Thread] = {}
+"""Those that serve, by Python's identity of each, which takes no system call to get. Others may
+have the identity of a thread that has ended; these end with the agent."""
 
 
 def this_thread() -> Thread:
-    """The same object for as long as the thread lives.
-
-    It is no threading.local: for Python, an RPC thread is a new thread in every call.
-    """
+    """The same object for as long as the thread lives."""
     native_id = get_native_id()
     try:
         return threads[native_id]
     except KeyError:
         return threads.setdefault(native_id, Thread(native_id))
-
-
-agent_threads: dict[int, Thread] = {}
-"""Those that serve, by Python's identity of each, which takes no system call to get. Others may
-have the identity of a thread that has ended; these end with the agent."""
 
 
 def agent_thread() -> Thread:
@@ -73,26 +69,33 @@ def agent_thread() -> Thread:
     return thread
 
 
-def serving_threads() -> list[Thread]:
-    """The threads that are serving a call."""
-    return [thread for thread in list(threads.values()) if thread.serving is not None]
-
-
 def forget_threads() -> None:
     """Drop all threads, and close their files: some threads end between traces."""
     threads.clear()
     agent_threads.clear()
 
 
-def main_schedule() -> bytes:
-    """The `schedule` of the main thread; empty where the kernel does not measure it."""
+class Usage:
+    """What this process, and its main thread, use from now on."""
+
+    def __init__(self) -> None:
+        self._cpu_s = time.process_time()
+        self._main = _main_schedule()
+
+    def read(self) -> tuple[float, tuple[float, float] | None]:
+        """CPU seconds so far, and the main thread's: see `main_thread_s`."""
+        return time.process_time() - self._cpu_s, main_thread_s(self._main, _main_schedule())
+
+
+def _main_schedule() -> bytes:
+    """Empty where the kernel does not measure it."""
     with suppress(OSError):
         return Path(f"/proc/self/task/{os.getpid()}/schedstat").read_bytes()
     return b""
 
 
 def main_thread_s(before: bytes, after: bytes) -> tuple[float, float] | None:
-    """CPU seconds between two readings of a `schedule`, and seconds on the run queue."""
+    """CPU seconds between two `schedule`s, and seconds on the run queue; None if one is empty."""
     waited = waited_ns(before, after, at_most_ns=2**63)
     if waited is None:
         return None
@@ -100,7 +103,7 @@ def main_thread_s(before: bytes, after: bytes) -> tuple[float, float] | None:
 
 
 def waited_ns(before: bytes, after: bytes, *, at_most_ns: int) -> int | None:
-    """Nanoseconds on the run queue between two readings of a `schedule`; None if one is empty."""
+    """Nanoseconds on the run queue between two `schedule`s; None if one is empty."""
     if not before or not after:
         return None
     # The fields are CPU time, time on the run queue, number of time slices. Where the clocks of

@@ -5,41 +5,23 @@ imports both. If no trace is running, they give what the program sent.
 """
 
 import copyreg
-from typing import Any, Protocol
+from pickle import EXT4, LONG1, NEWFALSE, NEWTRUE, PROTO, REDUCE, STOP, TUPLE3
+from typing import Any
 
 from tuner.torch_private.answers import pickle_as_tuple
 
 # Numbers for pickles of what is added to them. To find it by name would take most of the time to
 # unpickle. Numbers this large are unassigned (PEP 307).
 REQUESTED, ANSWERED, MARKED = 0x72706301, 0x72706302, 0x72706303
-_PROTOCOL = b"\x80"
-_EXTENSION = b"\x84" + MARKED.to_bytes(4, "little")
-_NUMBER = b"\x8a\x08"
-_TRUE, _FALSE = b"\x88", b"\x89"
-_END = b"\x87R."
-"""A tuple of three, the function called with it, and the end of a pickle."""
-
-
-class ServerEnd(Protocol):
-    """Records what this process serves."""
-
-    @property
-    def arrivals(self) -> list[int]:
-        """The id of each call that arrives is added here, apart from its span."""
-
-
-class ClientEnd(Protocol):
-    """Records what this process calls."""
-
-    def answered(self, call_id: int, value: object) -> None:
-        """The answer to a call has arrived; `answers.error_of` says if it is an exception."""
+_MARK = EXT4 + MARKED.to_bytes(4, "little") + LONG1 + b"\x08"
+_END = TUPLE3 + REDUCE + STOP
 
 
 class Ends:
-    """The two ends in this process; None while it is not traced."""
+    """The `Server` and the `Client` of this process; None while it is not traced."""
 
-    server: ServerEnd | None = None
-    client: ClientEnd | None = None
+    server: Any = None
+    client: Any = None
 
 
 class OnTheWay(tuple[Any, ...]):
@@ -56,24 +38,15 @@ pickle_as_tuple(OnTheWay)
 
 
 def marked(pickled: bytes, call_id: int, answers_plainly: bool) -> bytes | None:
-    """A pickled PythonUDF, so that its server records the call.
+    """A pickled PythonUDF, so that its server records the call; None if it cannot be marked.
 
     For what is not sent as a `server.Served`. The pickle is the program's own: its pickler sees
     what PyTorch gives it. Around its code goes a call of `server.marked_udf` with what that code
     makes.
-
-    Args:
-        pickled: What the pickler has made of it.
-        call_id: The call.
-        answers_plainly: See `server.Served`.
-
-    Returns:
-        The pickle; None if this is none that can be marked.
     """
-    if not (pickled.startswith(_PROTOCOL) and pickled.endswith(_END[-1:])):
+    if not (pickled.startswith(PROTO) and pickled.endswith(STOP)):
         return None
-    flag = _TRUE if answers_plainly else _FALSE
-    mark = _EXTENSION + _NUMBER + call_id.to_bytes(8, "little") + flag
+    mark = _MARK + call_id.to_bytes(8, "little") + (NEWTRUE if answers_plainly else NEWFALSE)
     return b"".join((pickled[:2], mark, pickled[2:-1], _END))
 
 
