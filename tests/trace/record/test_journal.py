@@ -2,13 +2,12 @@
 
 import os
 import signal
-import struct
 from pathlib import Path
 
 import pytest
 
 from tuner.trace.model.spans import OperatorSpan, ServerSpan
-from tuner.trace.record.journal import NOTHING, STATUSES, Journal, Records
+from tuner.trace.record.journal import NOTHING, STATUSES, Journal
 from tuner.trace.record.journal_reader import read_journal
 
 TARGET = '["rpc_sync", "work", "worker1", 1, "python"]'
@@ -70,14 +69,13 @@ def test_a_killed_process_leaves_all_that_it_had_written(tmp_path: Path) -> None
     number = 30_000
     child = os.fork()
     if child == 0:
-        records = Records(struct.Struct("2q"))
-        records.create(tmp_path / "records")
+        done = Journal(tmp_path / "one").done
         for place in range(number):
-            records.put(place, 1 + place)
+            done.put(place, 1 + place)
         os.kill(os.getpid(), signal.SIGKILL)
     assert os.waitpid(child, 0)[1] == signal.SIGKILL
-    found = list(Records(struct.Struct("2q")).read(tmp_path / "records"))
-    assert found == [(place, 1 + place) for place in range(number)]
+    found = read_journal(tmp_path / "one").done_ns
+    assert found == {place: 1 + place for place in range(number)}
 
 
 def test_a_full_disk_loses_calls_and_does_no_harm(
@@ -86,15 +84,12 @@ def test_a_full_disk_loses_calls_and_does_no_harm(
     def full(descriptor: int, start: int, size: int) -> None:
         raise OSError(28, "No space left on device")
 
-    records = Records(struct.Struct("q"))
-    records.create(tmp_path / "records")
+    journal = Journal(tmp_path / "one")
     monkeypatch.setattr(os, "posix_fallocate", full)
     for number in range(1, 5001):
-        records.put(
-            number,
-        )
-    assert records.is_full
-    kept = [number for (number,) in records.read(tmp_path / "records")]
+        journal.done.put(number, number)
+    assert journal.is_full
+    kept = [*read_journal(tmp_path / "one").done_ns]
     assert kept == [*range(1, len(kept) + 1)]
     assert 1000 < len(kept) < 5000
 

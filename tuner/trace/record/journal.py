@@ -10,7 +10,7 @@ import os
 import struct
 import threading
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -32,31 +32,43 @@ STATUSES = ("ok", "raised", "timed-out", "unfinished")
 SERVED = struct.Struct("<4q32s32sq")
 """A served call: its id, thread, start, CPU time, the thread's `schedule` before and after, and its
 end. Of a schedule the first two numbers count, which have 14 digits after a day."""
+LAYOUTS = {
+    # Call, its target's text, thread, parent, start, issue, number of its status, error, time limit
+    # in seconds, bytes of its request, end. NOTHING stands for an unknown limit, too.
+    "calls": struct.Struct("<8qd2q"),
+    "served": SERVED,
+    # Call, one more than the number of its function's error.
+    "raised": struct.Struct("<2q"),
+    # Call, when its answer was pickled.
+    "answered": struct.Struct("<2q"),
+    # Call, when the future of its `async_execution` function was complete.
+    "done": struct.Struct("<2q"),
+    # Name, thread, start, end of an operator that is noted in Python.
+    "noted": struct.Struct("<4q"),
+}
+"""The records of a journal, each in a file of its own, and their values. The last one is never 0
+in a record that is whole."""
+CHUNK_RECORDS = 1024
+_CREATE = os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
-_CHUNK_RECORDS = 1024
-MOST_RECORDS = 4 * MOST_CALLS
-"""So much of a file is read: of a call there may be two records, and many may call one server."""
+
+def chunk_bytes(layout: struct.Struct) -> int:
+    """So much of a file has CHUNK_RECORDS; chunks are mapped one by one, as whole pages."""
+    return -(-CHUNK_RECORDS * layout.size // mmap.PAGESIZE) * mmap.PAGESIZE
 
 
 class Records:
-    """A file of records of one size. The last value of each is never 0: then it is whole."""
+    """A new file of records of one size; OSError if it cannot be made."""
 
-    def __init__(self, layout: struct.Struct) -> None:
+    def __init__(self, layout: struct.Struct, path: Path) -> None:
         self._layout = layout
-        # Chunks are mapped one by one, so they begin at multiples of a page.
-        self._chunk_bytes = -(-_CHUNK_RECORDS * layout.size // mmap.PAGESIZE) * mmap.PAGESIZE
         self._chunks = 0
         self._growing = threading.Lock()
-        self._file = NOTHING
         self.is_full = False
         """Whether the disk had no room for a record."""
         self.write: Callable[[bytes], object] = _no_room
         """Keep a record, from any thread; ValueError if there is no room in this chunk."""
-
-    def create(self, path: Path) -> None:
-        """Make the file; OSError if that is not possible."""
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        self._file = os.open(path, flags, 0o600)
+        self._file = os.open(path, os.O_RDWR | _CREATE, 0o600)
         self._grow()
 
     def put(self, *values: Any) -> None:
@@ -88,50 +100,18 @@ class Records:
                 os.close(self._file)
                 self._file = NOTHING
 
-    def read(self, path: Path) -> Iterator[tuple[Any, ...]]:
-        """The values of every record, while and after they are written, up to a bound."""
-        size = self._layout.size
-        with path.open("rb") as file:
-            for _ in range(-(-MOST_RECORDS // _CHUNK_RECORDS)):
-                chunk = file.read(self._chunk_bytes)
-                whole = min(len(chunk) // size, _CHUNK_RECORDS)
-                yield from filter(_is_written, self._layout.iter_unpack(chunk[: whole * size]))
-                if len(chunk) < self._chunk_bytes:
-                    return
-
     def _grow(self) -> None:
-        start = self._chunks * self._chunk_bytes
+        size = chunk_bytes(self._layout)
         # A page that the disk has no room for would end the process when it is written.
-        os.posix_fallocate(self._file, start, self._chunk_bytes)
+        os.posix_fallocate(self._file, self._chunks * size, size)
         # As long as whole records: one that does not fit is written to the next.
-        chunk = mmap.mmap(self._file, _CHUNK_RECORDS * self._layout.size, offset=start)
+        length = CHUNK_RECORDS * self._layout.size
+        self.write = mmap.mmap(self._file, length, offset=self._chunks * size).write
         self._chunks += 1
-        self.write = chunk.write
 
 
 def _no_room(record: bytes) -> None:
     raise ValueError
-
-
-def _is_written(values: tuple[Any, ...]) -> bool:
-    return bool(values[-1])
-
-
-LAYOUTS = {
-    # Call, its target's text, thread, parent, start, issue, number of its status, error, time limit
-    # in seconds, bytes of its request, end. NOTHING stands for an unknown limit, too.
-    "calls": struct.Struct("<8qd2q"),
-    "served": SERVED,
-    # Call, one more than the number of its function's error.
-    "raised": struct.Struct("<2q"),
-    # Call, when its answer was pickled.
-    "answered": struct.Struct("<2q"),
-    # Call, when the future of its `async_execution` function was complete.
-    "done": struct.Struct("<2q"),
-    # Name, thread, start, end of an operator that is noted in Python.
-    "noted": struct.Struct("<4q"),
-}
-"""The records of a journal, each in a file of its own, and their values."""
 
 
 class Journal:
@@ -142,13 +122,12 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         """`path` is that of all files but for their suffix; OSError if they cannot be made."""
-        records = {name: Records(layout) for name, layout in LAYOUTS.items()}
-        for name, each in records.items():
-            each.create(path.with_suffix(f".{name}"))
-        self._records = tuple(records.values())
+        self._records = tuple(
+            Records(layout, path.with_suffix(f".{name}")) for name, layout in LAYOUTS.items()
+        )
         self.calls, self.served, self.raised, self.answered, self.done, self.noted = self._records
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
         self._arrivals_file = path.with_suffix(".arrivals")
+        flags = os.O_WRONLY | os.O_APPEND | _CREATE
         self._texts_file = os.open(path.with_suffix(".texts"), flags, 0o600)
         self._texts: dict[str, int] = {}
         self._lock = threading.Lock()

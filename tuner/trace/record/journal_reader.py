@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
 from tuner.files import head_of
 from tuner.trace.model.spans import (
@@ -18,18 +18,22 @@ from tuner.trace.model.spans import (
     ServerSpan,
 )
 from tuner.trace.record.journal import (
+    CHUNK_RECORDS,
     LAYOUTS,
-    MOST_RECORDS,
+    MOST_CALLS,
     NOTHING,
     STATUSES,
-    Records,
+    chunk_bytes,
     served_span,
 )
 
+_MOST_RECORDS = 4 * MOST_CALLS
+"""So much of a file is read: of a call there may be two records, and many may call one server."""
 _MOST_TEXT_BYTES = 1 << 26
-_MOST_RANKS = 1 << 21
+_RANKS = range(1 << 21)
 """More would make no ids of calls that every reader of JSON keeps."""
-_MOST_NS = 1 << 62
+_IDS = range(len(_RANKS) * CALLS_PER_RANK)
+_NS = range(1 << 62)
 _MOST_S = 1 << 32
 _SCHEDULE = re.compile(rb"(\d+ \d+(\s.*)?)?", re.DOTALL)
 
@@ -49,16 +53,6 @@ class JournalContent:
     """How many records are none that a process writes."""
 
 
-class _Target(NamedTuple):
-    """What a call calls, as the journal has it in JSON."""
-
-    kind: str
-    function: str
-    server: str
-    server_rank: int
-    body: str
-
-
 def read_journal(path: Path) -> JournalContent:
     """What a journal holds, also while its process is still writing it, or was killed.
 
@@ -70,82 +64,42 @@ def read_journal(path: Path) -> JournalContent:
     for name in ("texts", *LAYOUTS):
         if not path.with_suffix(f".{name}").is_file():
             raise FileNotFoundError(f"{path.name} has no {name}")
-
-    def records(name: str) -> Iterator[tuple[Any, ...]]:
-        return Records(LAYOUTS[name]).read(path.with_suffix(f".{name}"))
-
     texts = dict(_texts(path.with_suffix(".texts")))
-    calls = _last_of_each(records("calls"))
-    targets = {number: _target(texts.get(number, "")) for number in {call[1] for call in calls}}
-    served = _last_of_each(records("served"))
-    errors = {call: texts.get(text - 1, "") for call, text in records("raised")}
-    answered_ns = dict(filter(_is_moment, records("answered")))
-    noted = list(records("noted"))
+    targets = {number: _target(text) for number, text in texts.items()}
+    calls, served = _last_of_each(_records(path, "calls")), _last_of_each(_records(path, "served"))
+    errors = {call_id: texts.get(text - 1, "") for call_id, text in _records(path, "raised")}
+    answered_ns, noted = dict(_moments(path, "answered")), [*_records(path, "noted")]
+    client_spans = [_client_span(call, targets, texts) for call in calls]
+    server_spans = [
+        _server_span(call, answered_ns.get(call[0]), errors.get(call[0], "")) for call in served
+    ]
+    operators = [
+        OperatorSpan(texts[name], thread, start_ns, end_ns, is_operator=True)
+        for name, thread, start_ns, end_ns in noted
+        if name in texts and thread in _NS and 0 <= start_ns <= end_ns < _NS.stop
+    ]
     content = JournalContent(
-        client_spans=[
-            _client_span(call, target, texts)
-            for call in calls
-            if (target := targets[call[1]]) is not None and _is_call(call)
-        ],
-        server_spans=[
-            _server_span(call, answered_ns.get(call[0]), errors.get(call[0], ""))
-            for call in served
-            if _is_served(call)
-        ],
-        done_ns=dict(filter(_is_moment, records("done"))),
-        noted=[
-            OperatorSpan(texts[name], thread, start_ns, end_ns, is_operator=True)
-            for name, thread, start_ns, end_ns in noted
-            if name in texts and _is_time(thread) and 0 <= start_ns <= end_ns < _MOST_NS
-        ],
+        client_spans=[span for span in client_spans if span is not None],
+        server_spans=[span for span in server_spans if span is not None],
+        done_ns=dict(_moments(path, "done")),
+        noted=operators,
         arrivals=_arrivals(path.with_suffix(".arrivals")),
     )
-    kept = len(content.client_spans) + len(content.server_spans) + len(content.noted)
+    kept = len(content.client_spans) + len(content.server_spans) + len(operators)
     return replace(content, damaged=len(calls) + len(served) + len(noted) - kept)
 
 
-def _is_id(call: int) -> bool:
-    return 0 <= call < _MOST_RANKS * CALLS_PER_RANK
-
-
-def _is_time(time_ns: int) -> bool:
-    return 0 <= time_ns < _MOST_NS
-
-
-def _is_moment(record: tuple[Any, ...]) -> bool:
-    call_id, time_ns = record
-    return _is_id(call_id) and _is_time(time_ns)
-
-
-def _is_call(call: tuple[Any, ...]) -> bool:
-    call_id, _, thread, parent, start_ns, issued_ns, status, _, limit_s, size, end_ns = call
-    return (
-        _is_id(call_id)
-        and _is_time(thread)
-        and (parent == NOTHING or _is_id(parent))
-        and _is_time(start_ns)
-        and _is_time(issued_ns)
-        and 0 <= status < len(STATUSES)
-        and (limit_s == NOTHING or 0 <= limit_s < _MOST_S)
-        and (size == NOTHING or _is_time(size))
-        and (end_ns == NOTHING or start_ns <= end_ns < _MOST_NS)
-    )
-
-
-def _is_served(call: tuple[Any, ...]) -> bool:
-    call_id, thread, start_ns, cpu_ns, before, after, end_ns = call
-    times = map(_is_time, (thread, start_ns, cpu_ns))
-    has_ended = end_ns == NOTHING or start_ns <= end_ns < _MOST_NS
-    known = all(_SCHEDULE.fullmatch(each.rstrip(b"\0")) for each in (before, after))
-    return _is_id(call_id) and all(times) and has_ended and known
-
-
-def _arrivals(path: Path) -> list[int] | None:
-    if not path.is_file():
-        return None
-    content = head_of(path, MOST_RECORDS * 8)
-    # The process may have been killed, or the disk full, while it was written.
-    return array("q", content[: len(content) // 8 * 8]).tolist()
+def _records(path: Path, name: str) -> Iterator[tuple[Any, ...]]:
+    """The values of every record of a file that is whole, up to a bound."""
+    layout = LAYOUTS[name]
+    with path.with_suffix(f".{name}").open("rb") as file:
+        for _ in range(-(-_MOST_RECORDS // CHUNK_RECORDS)):
+            chunk = file.read(chunk_bytes(layout))
+            whole = min(len(chunk) // layout.size, CHUNK_RECORDS)
+            records = layout.iter_unpack(chunk[: whole * layout.size])
+            yield from (values for values in records if values[-1])
+            if len(chunk) < chunk_bytes(layout):
+                return
 
 
 def _last_of_each(records: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
@@ -157,6 +111,20 @@ def _last_of_each(records: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return list(found.values())
 
 
+def _moments(path: Path, name: str) -> Iterator[tuple[int, int]]:
+    for call_id, time_ns in _records(path, name):
+        if call_id in _IDS and time_ns in _NS:
+            yield call_id, time_ns
+
+
+def _arrivals(path: Path) -> list[int] | None:
+    if not path.is_file():
+        return None
+    content = head_of(path, _MOST_RECORDS * 8)
+    # The process may have been killed, or the disk full, while it was written.
+    return array("q", content[: len(content) // 8 * 8]).tolist()
+
+
 def _texts(path: Path) -> Iterator[tuple[int, str]]:
     # The last line has no end if the process was killed while it wrote it.
     for line in head_of(path, _MOST_TEXT_BYTES).split(b"\n")[:-1]:
@@ -165,12 +133,13 @@ def _texts(path: Path) -> Iterator[tuple[int, str]]:
                 yield number, text
 
 
-def _target(text: str) -> _Target | None:
+def _target(text: str) -> tuple[str, str, str, int, str] | None:
+    """What a call calls: its kind, function, server, that one's rank, and its body."""
     match _json(text):
         case [str(kind), str(function), str(server), int(rank), str(body)] if (
-            kind in get_args(CallKind) and body in get_args(CallBody) and 0 <= rank < _MOST_RANKS
+            kind in get_args(CallKind) and body in get_args(CallBody) and rank in _RANKS
         ):
-            return _Target(kind, function, server, rank, body)
+            return kind, function, server, rank, body
     return None
 
 
@@ -182,16 +151,33 @@ def _json(text: str | bytes) -> Any:
         return None
 
 
-def _client_span(call: tuple[Any, ...], target: _Target, texts: Mapping[int, str]) -> ClientSpan:
-    call_id, _, thread, parent, start_ns, issued_ns, status, error, limit_s, size, end = call
+def _client_span(
+    call: tuple[Any, ...], targets: Mapping[int, Any], texts: Mapping[int, str]
+) -> ClientSpan | None:
+    call_id, target, thread, parent, start_ns, issued_ns, status, error, limit_s, size, end = call
+    is_valid = (
+        targets.get(target) is not None
+        and call_id in _IDS
+        and (parent in _IDS or parent == NOTHING)
+        and thread in _NS
+        and start_ns in _NS
+        and issued_ns in _NS
+        and 0 <= status < len(STATUSES)
+        and (0 <= limit_s < _MOST_S or limit_s == NOTHING)
+        and (size in _NS or size == NOTHING)
+        and (start_ns <= end < _NS.stop or end == NOTHING)
+    )
+    if not is_valid:
+        return None
+    kind, function, server, server_rank, body = targets[target]
     end_ns = None if end == NOTHING else end
     return ClientSpan(
         call_id=call_id,
-        kind=target.kind,
-        body=target.body,
-        function=target.function,
-        server=target.server,
-        server_rank=target.server_rank,
+        kind=kind,
+        body=body,
+        function=function,
+        server=server,
+        server_rank=server_rank,
         thread=thread,
         parent_call=None if parent == NOTHING else parent,
         start_ns=start_ns,
@@ -205,8 +191,11 @@ def _client_span(call: tuple[Any, ...], target: _Target, texts: Mapping[int, str
     )
 
 
-def _server_span(call: tuple[Any, ...], answered_ns: int | None, error: str) -> ServerSpan:
-    if call[-1] == NOTHING:
-        call_id, thread, start_ns, *_ = call
+def _server_span(call: tuple[Any, ...], answered_ns: int | None, error: str) -> ServerSpan | None:
+    call_id, thread, start_ns, cpu_ns, before, after, end_ns = call
+    is_known = all(_SCHEDULE.fullmatch(each.rstrip(b"\0")) for each in (before, after))
+    if not (is_known and call_id in _IDS and all(t in _NS for t in (thread, start_ns, cpu_ns))):
+        return None
+    if end_ns == NOTHING:
         return ServerSpan(call_id, thread, start_ns, None, None, None)
-    return served_span(call, answered_ns, error)
+    return served_span(call, answered_ns, error) if start_ns <= end_ns < _NS.stop else None
