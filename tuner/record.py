@@ -2,9 +2,10 @@
 
 import shlex
 import sys
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -17,11 +18,7 @@ from tuner.analyze import (
     show,
     timeline_name,
 )
-from tuner.command_line import (
-    Command,
-    program_after_dashes,
-    run,
-)
+from tuner.command_line import Command, program_after_dashes, run
 from tuner.errors import UsageError
 from tuner.flags import commands_of, roles_of, say
 from tuner.plan_flags import BesideOption, RoleOption
@@ -80,78 +77,47 @@ def record(
     check_timeline(timeline, no_timeline)
     if out.is_dir():
         raise UsageError(f"--out takes a file, and {out} is a folder")
-    roles, order = roles_of(role), _order(operators, start_after, record_for)
-    output = _Output(
-        commands=commands,
+    roles = roles_of(role)
+    show_trace = partial(
+        _show,
         out=out,
+        commands=commands,
         roles=roles,
         picture=None if no_timeline else timeline or out.parent / timeline_name(out),
         must_draw=timeline is not None,
         row_limit=row_limit,
         as_json=as_json,
     )
-    raise typer.Exit(_record(order, output))
+    order = _order(operators, {"--start-after": start_after, "--for": record_for})
+    raise typer.Exit(_record(commands, order, roles, show_trace, _all_but_json(as_json)))
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Output:
-    """Where the trace goes, and how it is shown."""
+def _all_but_json(as_json: bool) -> TextIO | None:
+    """Where all but the JSON document goes; None: to stdout."""
+    return sys.stderr if as_json else None
 
-    commands: list[list[str]]
-    out: Path
-    roles: list[tuple[str, str]]
-    picture: Path | None
-    must_draw: bool
-    row_limit: int
-    as_json: bool
 
-    @property
-    def stdout(self) -> TextIO | None:
-        """Where all but the JSON document goes; None: to stdout."""
-        return sys.stderr if self.as_json else None
+def _order(operators: bool, given: Mapping[str, str | None]) -> "RecordingOrder":
+    from tuner.plan.quantities import parse_duration_s
+    from tuner.world.command.order import RecordingOrder
 
-    def search(self, space: str) -> str:
-        """The command that searches the program with other values of a knob."""
-        program, *beside = self.commands
-        flags = [f"--role={role}={pattern}" for role, pattern in self.roles]
-        flags += [f"--beside={shlex.join(command)}" for command in beside]
-        return shlex.join(
-            ["python", "-m", "tuner.search", "--space", space, *flags, "--", *program]
-        )
-
-    def show(self, document: bytes, exit_code: int | None) -> None:
-        """Write the trace, and show what it holds. UsageError if that is not possible."""
-        from tuner.files import written_atomically
-        from tuner.present.analysis import Analysis
-        from tuner.trace.files.native_reader import trace_of
-
+    times = []
+    for flag, raw in given.items():
         try:
-            with written_atomically(self.out) as partial:
-                partial.write_bytes(document)
-        except OSError as error:
-            raise UsageError(f"cannot write the trace {self.out}: {error.strerror}") from None
-        analysis = Analysis.of(trace_of(document, str(self.out)), self.roles)
-        searches = [self.search(each.space) for each in analysis.diagnosis.suggestions]
-        show(
-            analysis,
-            title=self.out.name,
-            picture=self.picture,
-            must_draw=self.must_draw,
-            row_limit=self.row_limit,
-            as_json=self.as_json,
-            searches=searches,
-            more={
-                "searches": searches,
-                "program": self.commands[0],
-                "beside": self.commands[1:],
-                "exit_code": exit_code,
-                "trace": str(self.out),
-            },
-        )
-        say(f"Trace: {self.out}, for ui.perfetto.dev", file=self.stdout)
+            times.append(0.0 if raw is None else parse_duration_s(raw))
+        except ValueError as error:
+            raise UsageError(f"{flag}: {error}") from None
+    start_after_s, for_s = times
+    return RecordingOrder(operators=operators, start_after_s=start_after_s, for_s=for_s or None)
 
 
-def _record(order: "RecordingOrder", output: _Output) -> int:
+def _record(
+    commands: list[list[str]],
+    order: "RecordingOrder",
+    roles: list[tuple[str, str]],
+    show_trace: Callable[[bytes, int | None], None],
+    stdout: TextIO | None,
+) -> int:
     """Run the program and show its trace; returns the exit code."""
     # Late: --help and a mistyped flag must not wait for it.
     from tuner.world.command.recording import record_program
@@ -159,21 +125,21 @@ def _record(order: "RecordingOrder", output: _Output) -> int:
 
     problems: list[UsageError] = []
 
-    def show_trace(document: bytes, exit_code: int | None) -> None:
+    def try_to_show(document: bytes, exit_code: int | None) -> None:
         try:
-            output.show(document, exit_code)
+            show_trace(document, exit_code)
         except UsageError as problem:
             problems.append(problem)  # the program may be running: first wait for it
 
-    program, *beside = output.commands
+    program, *beside = commands
     end = record_program(
         program,
         order,
-        show_trace,
+        try_to_show,
         notify=lambda sentence: say(f"rpc-tuner: {sentence}", file=sys.stderr),
         beside=beside,
-        roles=output.roles,
-        stdout=output.stdout,
+        roles=roles,
+        stdout=stdout,
     )
     notes = [n for n in end.report.notes("being recorded", BESIDE) if n not in end.why_not]
     if end.why_not:
@@ -187,22 +153,43 @@ def _record(order: "RecordingOrder", output: _Output) -> int:
     return end.exit_code or (2 if end.why_not else 0)
 
 
-def _order(operators: bool, start_after: str | None, record_for: str | None) -> "RecordingOrder":
-    from tuner.plan.quantities import parse_duration_s
-    from tuner.world.command.order import RecordingOrder
+def _show(
+    document: bytes,
+    exit_code: int | None,
+    *,
+    out: Path,
+    commands: list[list[str]],
+    roles: list[tuple[str, str]],
+    as_json: bool,
+    **shown: Any,
+) -> None:
+    """Write the trace, and show what it holds. UsageError if that is not possible."""
+    from tuner.files import written_atomically
+    from tuner.present.analysis import Analysis
+    from tuner.trace.files.native_reader import trace_of
 
-    given = {"--start-after": start_after, "--for": record_for}
-    times: dict[str, float] = {}
-    for flag, raw in given.items():
-        try:
-            times[flag] = 0.0 if raw is None else parse_duration_s(raw)
-        except ValueError as error:
-            raise UsageError(f"{flag}: {error}") from None
-    return RecordingOrder(
-        operators=operators,
-        start_after_s=times["--start-after"],
-        for_s=times["--for"] or None,
-    )
+    try:
+        with written_atomically(out) as partial_file:
+            partial_file.write_bytes(document)
+    except OSError as error:
+        raise UsageError(f"cannot write the trace {out}: {error.strerror}") from None
+    analysis = Analysis.of(trace_of(document, str(out)), roles)
+    program, *beside = commands
+    flags = [f"--role={role}={pattern}" for role, pattern in roles]
+    flags += [f"--beside={shlex.join(command)}" for command in beside]
+    searches = [
+        shlex.join(["python", "-m", "tuner.search", "--space", each.space, *flags, "--", *program])
+        for each in analysis.diagnosis.suggestions
+    ]
+    more = {
+        "searches": searches,
+        "program": program,
+        "beside": beside,
+        "exit_code": exit_code,
+        "trace": str(out),
+    }
+    show(analysis, title=out.name, as_json=as_json, searches=searches, more=more, **shown)
+    say(f"Trace: {out}, for ui.perfetto.dev", file=_all_but_json(as_json))
 
 
 def main(arguments: list[str] | None = None, program: str = "python -m tuner.record") -> int:

@@ -20,7 +20,7 @@ from tuner.flags import (
     split_at_dashes,
 )
 from tuner.machine import BINDING_COMPARED, machine_differences, this_machine
-from tuner.plan.config import Config, read_config
+from tuner.plan.config import read_config
 from tuner.recommended.document import read_process_values
 from tuner.roles import PATTERNS_HELP
 from tuner.text import did_you_mean
@@ -52,50 +52,59 @@ def run_program(
     program_of(command)
     if (recommended is None) == (not config):
         raise UsageError("name a recommended.json, or give --config KNOB=VALUE")
-    chosen, known_roles = _chosen(recommended, config)
-    roles = roles_of(role) or known_roles
-    end = running.run_program(command, chosen, roles=roles)
+    known_roles: Sequence[tuple[str, str]] = ()
+    if recommended is None:
+        chosen = read_config(pairs_of("--config", config))
+    else:
+        found = read_process_values(recommended)
+        chosen, known_roles = found.config, found.role_patterns
+        elsewhere = machine_differences(found.machine, this_machine(), BINDING_COMPARED)
+        if chosen.binds and elsewhere:
+            _warn(
+                f"rpc-tuner: {recommended} binds ranks to CPUs of their own, and was measured "
+                f"elsewhere (there, here): {'; '.join(elsewhere)}"
+            )
+    end = running.run_program(command, chosen, roles=roles_of(role) or known_roles)
     notes = end.notes
     if not end.report.ranks and not end.report.unmet:
         notes.append("no process of the program called init_rpc, so nothing was configured")
-    notes += end.unused(chosen)
-    for note in notes:
-        say(f"rpc-tuner: {note}", file=sys.stderr)
+    for note in (*notes, *end.unused(chosen)):
+        _warn(f"rpc-tuner: {note}")
     return end.exit_code
 
 
-def _chosen(
-    recommended: Path | None, entries: list[str]
-) -> tuple[Config, Sequence[tuple[str, str]]]:
-    """The configuration, and the roles that it was found with."""
-    if recommended is not None:
-        found = read_process_values(recommended)
-        elsewhere = machine_differences(found.machine, this_machine(), BINDING_COMPARED)
-        if found.config.binds and elsewhere:
-            say(
-                f"rpc-tuner: {recommended} binds ranks to CPUs of their own, and was measured "
-                f"elsewhere (there, here): {'; '.join(elsewhere)}",
-                file=sys.stderr,
-            )
-        return found.config, found.role_patterns
-    return read_config(pairs_of("--config", entries)), ()
+def _warn(message: str) -> None:
+    say(message, file=sys.stderr)
 
 
 class _Parser(ArgumentParser):
     """One that tells of mistakes as the other commands do."""
 
+    def __init__(self, program: str) -> None:
+        super().__init__(
+            prog=program,
+            usage=f"{program} [OPTIONS] [RECOMMENDED] -- COMMAND...",
+            description=SUMMARY,
+            epilog=EPILOG,
+            add_help=False,
+            allow_abbrev=False,
+        )
+        self.add_argument("recommended", metavar="[RECOMMENDED]", nargs="?", help=RECOMMENDED_HELP)
+        options = self.add_argument_group("Options")
+        for flag, metavar, text in (
+            ("--config", "[ROLE.]KNOB=VALUE", CONFIG_HELP),
+            ("--role", "ROLE=PATTERN", PATTERNS_HELP),
+        ):
+            options.add_argument(flag, metavar=metavar, action="append", default=[], help=text)
+        options.add_argument(
+            "-h", "--help", action="store_true", help="Show this message and exit."
+        )
+        self.flags = list(self._option_string_actions)
+
     def error(self, message: str) -> NoReturn:
         """Say what is wrong, and end with exit code 2."""
-        say(
-            f"Usage: {self.usage}\nTry '{self.prog} --help' for help.\n\nError: {message}",
-            file=sys.stderr,
-        )
+        _warn(f"Usage: {self.usage}\nTry '{self.prog} --help' for help.\n\nError: {message}")
         raise SystemExit(2)
-
-    @property
-    def flags(self) -> list[str]:
-        """All of its flags."""
-        return list(self._option_string_actions)
 
     def refuse(self, words: list[str]) -> NoReturn:
         """Say what was given beyond what there is."""
@@ -106,31 +115,11 @@ class _Parser(ArgumentParser):
         self.error(f"No such option: {name}{did_you_mean(name, self.flags)}")
 
 
-def _parser(program: str) -> _Parser:
-    parser = _Parser(
-        prog=program,
-        usage=f"{program} [OPTIONS] [RECOMMENDED] -- COMMAND...",
-        description=SUMMARY,
-        epilog=EPILOG,
-        add_help=False,
-        allow_abbrev=False,
-    )
-    parser.add_argument("recommended", metavar="[RECOMMENDED]", nargs="?", help=RECOMMENDED_HELP)
-    options = parser.add_argument_group("Options")
-    for flag, metavar, text in (
-        ("--config", "[ROLE.]KNOB=VALUE", CONFIG_HELP),
-        ("--role", "ROLE=PATTERN", PATTERNS_HELP),
-    ):
-        options.add_argument(flag, metavar=metavar, action="append", default=[], help=text)
-    options.add_argument("-h", "--help", action="store_true", help="Show this message and exit.")
-    return parser
-
-
 def main(arguments: list[str] | None = None, program: str = "python -m tuner.run") -> int:
     """Run the command; returns the exit code and prints errors to stderr."""
     given = sys.argv[1:] if arguments is None else arguments
     own, command = split_at_dashes(given)
-    parser = _parser(program)
+    parser = _Parser(program)
     try:
         values, others = parser.parse_known_args(own)
         if values.help:
@@ -141,15 +130,15 @@ def main(arguments: list[str] | None = None, program: str = "python -m tuner.run
             parser.refuse(others)
     except SystemExit as end:
         if hint := forgotten_dashes(given):
-            say(f"rpc-tuner: {hint}", file=sys.stderr)
+            _warn(f"rpc-tuner: {hint}")
         return end.code if isinstance(end.code, int) else 1
     if hint := misplaced_flags(command, parser.flags):
-        say(f"rpc-tuner: {hint}", file=sys.stderr)
+        _warn(f"rpc-tuner: {hint}")
     recommended = None if values.recommended is None else Path(values.recommended)
     try:
         return run_program(command, recommended, values.config, values.role)
     except TunerError as error:
-        say(f"rpc-tuner: {error}", file=sys.stderr)
+        _warn(f"rpc-tuner: {error}")
         return error.exit_code
 
 

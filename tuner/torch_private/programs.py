@@ -14,8 +14,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import get_ident
-from types import ModuleType
-from typing import Any, Protocol
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from tuner.cpus import is_bound
@@ -44,85 +43,53 @@ from tuner.torch_private.private_names import PRIVATE_KEYWORDS, SENDERS
 from tuner.torch_private.program_wrappers import Distributed, RaisedErrors, no_listener
 
 
-class Reports(Protocol):
-    """Where the hook reports what happens."""
-
-    def send(self, event: str, **facts: object) -> None:
-        """Report an event, with facts that JSON can hold."""
-
-
-class Recorder(Protocol):
-    """Records the calls of one agent."""
-
-    def prepare(self, name: str, rank: int) -> None:
-        """The agent is about to start; RuntimeError if it cannot be recorded."""
-
-    def start(self) -> None:
-        """The agent has started."""
-
-    def end(self, reason: str) -> None:
-        """The agent was shut down."""
-
-
-class Prober(Protocol):
-    """Answers what the process is doing."""
-
-    def begin(self, name: str, rank: int) -> None:
-        """Answer under this name from now on."""
-
-
-Standing = Callable[[], Mapping[str, object]]
-"""How many calls a process has issued so far, with all of its agents, and what it has used."""
-
-
-def hook_rpc(
-    rpc: ModuleType,
-    order: Mapping[str, Any],
-    reports: Reports,
-    new_recorder: Callable[[], Recorder] | None = None,
-    new_prober: Callable[[Standing], Prober] | None = None,
-) -> None:
-    """Give every agent of this process the order's options, and report what it does.
+class ProgramHooks:
+    """Gives every agent of this process the order's options, and reports what it does.
 
     Args:
         rpc: The module `torch.distributed.rpc`.
         order: What `tuner.world.command.order` writes: `options` and `process` by role, `ranks`,
             `roles` as pairs of a role and a pattern, `say`.
-        reports: Gets `init_rpc`, `ready` or `init-failed`, `shutdown`, `ended`, each once for
-            every agent.
-        new_recorder: Makes what records an agent; None: nothing is recorded. It is called in
-            `init_rpc`, since only by then is torch imported.
-        new_prober: Makes what answers, from a function that gives the state of the process.
+        report: Gets `init_rpc`, `ready` or `init-failed`, `shutdown`, `ended`, each once for every
+            agent, with facts that JSON can hold.
+        new_recorder: Makes the `ProgramRecorder` of an agent; None: nothing is recorded. It is
+            called in `init_rpc`, since only by then is torch imported.
+        new_prober: Makes the `Prober` of this process, from a function that gives its state: how
+            many calls it has issued so far, with all of its agents, and what it has used.
     """
-    _Hooks(rpc, order, reports, new_recorder, new_prober).install()
 
-
-class _Hooks:
     def __init__(
         self,
         rpc: Any,
         order: Mapping[str, Any],
-        reports: Reports,
-        new_recorder: Callable[[], Recorder] | None,
-        new_prober: Callable[[Standing], Prober] | None,
+        report: Callable[..., None],
+        new_recorder: Callable[[], Any] | None = None,
+        new_prober: Callable[[Callable[[], Mapping[str, object]]], Any] | None = None,
     ) -> None:
         self._rpc = rpc
         self._order = order
-        self._reports = reports
+        self._report = report
         self._new_recorder = new_recorder
         self._new_prober = new_prober
-        self._recorder: Recorder | None = None
-        self._prober: Prober | None = None
+        self._recorder: Any = None
+        self._prober: Any = None
         self._name = ""
         self._calls = 0
         self._calls_before = 0
         """Those of agents that were shut down."""
         self._busy_in: int | None = None
         """The thread in which RPC itself calls others, to start and to shut down."""
+        self._fixed = {
+            name: values[name]
+            for name in PRIVATE_KEYWORDS
+            for values in order["options"].values()
+            if name in values
+        }
+        """The order's private options, which are those of all roles."""
         self._given: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
         """The private keywords of options that the program has made."""
         self._process_knobs = ProcessKnobs()
-        self._raised = RaisedErrors(reports.send, lambda: self._name)
+        self._raised = RaisedErrors(report, lambda: self._name)
 
     def install(self) -> None:
         """Replace what every way of importing the API ends in."""
@@ -141,12 +108,7 @@ class _Hooks:
     def _hook_options(self, options_class: Any) -> None:
         """In place: programs import the class by name."""
         plain = options_class.__init__
-        fixed = {
-            keyword: values[name]
-            for values in self._order["options"].values()
-            for name, keyword in PRIVATE_KEYWORDS.items()
-            if name in values
-        }
+        fixed = {PRIVATE_KEYWORDS[name]: value for name, value in self._fixed.items()}
 
         @unseen_in_tracebacks
         @functools.wraps(plain)
@@ -167,7 +129,7 @@ class _Hooks:
             rank = number_in("RANK", rank)
         if world_size < 0:
             world_size = number_in("WORLD_SIZE", world_size)
-        self._reports.send(
+        self._report(
             "rendezvous",
             url=url,
             rank=rank,
@@ -179,13 +141,17 @@ class _Hooks:
             yield
 
     def _answer_as(self, name: str, rank: int) -> None:
-        if self._new_prober is None:
-            return
+        if self._new_prober is not None:
+            with self._reporting_own_failure():
+                self._prober = self._prober or self._new_prober(self._standing)
+                self._prober.begin(name, rank)
+
+    @contextmanager
+    def _reporting_own_failure(self) -> Iterator[None]:
         try:
-            self._prober = self._prober or self._new_prober(self._standing)
-            self._prober.begin(name, rank)
+            yield
         except Exception as error:  # the program comes first
-            self._reports.send("hook-failed", error=repr(error))
+            self._report("hook-failed", error=repr(error))
 
     def _initialising(self, init_backend: Callable[..., None]) -> Callable[..., None]:
         @unseen_in_tracebacks
@@ -202,7 +168,7 @@ class _Hooks:
                 self._apply(role, options)
                 self._apply_to_process(role, rank, world_size)
             facts = {"name": name, "rank": rank, "world_size": world_size, "role": role}
-            self._reports.send(
+            self._report(
                 "init_rpc",
                 **facts,
                 backend=backend_name,
@@ -225,8 +191,10 @@ class _Hooks:
                 raise
             finally:
                 self._busy_in = None
-            self._reports.send("ready", **facts, **_usage())
-            self._have_recorder(lambda recorder: recorder.start())
+            self._report("ready", **facts, **_usage())
+            if self._recorder is not None:
+                with self._reporting_own_failure():
+                    self._recorder.start()
             if self._order["say"]:
                 self._say(name, options)
 
@@ -238,7 +206,7 @@ class _Hooks:
         try:
             yield
         except Exception as error:
-            self._reports.send(
+            self._report(
                 "init-failed",
                 name=name,
                 rank=rank,
@@ -249,30 +217,22 @@ class _Hooks:
 
     def _prepare_recorder(self, name: str, rank: int) -> None:
         self._recorder = None
-        if self._new_recorder is None:
-            return
-        try:
-            recorder = self._new_recorder()
-            recorder.prepare(name, rank)
-            self._recorder = recorder
-        except Exception as error:  # the program comes first
-            self._reports.send("hook-failed", error=repr(error))
+        if self._new_recorder is not None:
+            with self._reporting_own_failure():
+                recorder = self._new_recorder()
+                recorder.prepare(name, rank)
+                self._recorder = recorder
 
     def _end_recorder(self, reason: str) -> None:
-        self._have_recorder(lambda recorder: recorder.end(reason))
+        if self._recorder is not None:
+            with self._reporting_own_failure():
+                self._recorder.end(reason)
         self._recorder = None
 
     @property
     def _is_running(self) -> bool:
         """Whether this process has an agent."""
         return bool(self._rpc.api._is_current_rpc_agent_set())
-
-    def _have_recorder(self, action: Callable[[Recorder], None]) -> None:
-        if self._recorder is not None:
-            try:
-                action(self._recorder)
-            except Exception as error:  # the program comes first
-                self._reports.send("hook-failed", error=repr(error))
 
     def _standing(self) -> dict[str, object]:
         return {
@@ -305,7 +265,7 @@ class _Hooks:
         try:
             self._process_knobs.apply(values, index, here)
         except OSError as error:
-            self._reports.send("hook-failed", error=f"{CPU_BINDING}: {error}")
+            self._report("hook-failed", error=f"{CPU_BINDING}: {error}")
         if (count := values.get("intra_op_threads")) is not None:
             _torch().set_num_threads(count)
 
@@ -323,11 +283,7 @@ class _Hooks:
 
     def _say(self, name: str, options: Any) -> None:
         parts = [f"num_worker_threads={options.num_worker_threads}"]
-        shared = self._order["options"]
-        for option in PRIVATE_KEYWORDS:
-            given = next((values[option] for values in shared.values() if option in values), None)
-            if given is not None:
-                parts.append(f"{option}={'+'.join(given)}")
+        parts += [f"{key}={'+'.join(value)}" for key, value in self._fixed.items() if value]
         parts += self._process_knobs.texts
         # One write: lines of several ranks must not mix.
         sys.stderr.write(f"rpc-tuner: {name} has {' '.join(parts)}\n")
@@ -340,7 +296,7 @@ class _Hooks:
             if not self._is_running:
                 shutdown(*args, **kwargs)  # PyTorch refuses it
                 return
-            self._reports.send(
+            self._report(
                 "shutdown",
                 name=self._name,
                 calls=self._calls,
@@ -351,7 +307,7 @@ class _Hooks:
             try:
                 shutdown(*args, **kwargs)
                 # Until its peers shut down too, a rank serves, and what it serves may call others.
-                self._reports.send("ended", name=self._name, calls=self._calls, **_usage())
+                self._report("ended", name=self._name, calls=self._calls, **_usage())
             finally:
                 self._busy_in = None
                 if not self._is_running:  # PyTorch ends the agent also where it raises

@@ -2,7 +2,6 @@
 
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
 from tuner.errors import TraceError
@@ -22,8 +21,9 @@ if TYPE_CHECKING:
 class Profile:
     """A recording of every RPC on every rank during a `with` block; see `tuner.profile`.
 
-    Read it after the block: earlier, or if the trace is incomplete, reading raises TraceError.
-    Tables need pandas; without it they raise MissingPackageError, and `export_perfetto` works.
+    Read it after the block: earlier, or if the trace is incomplete, all that reads it raises
+    TraceError. Tables need pandas; without it they raise MissingPackageError, and `export_perfetto`
+    works.
     """
 
     def __init__(self, *, operators: bool = True, drain_s: float = 5.0) -> None:
@@ -35,27 +35,18 @@ class Profile:
         self._driver.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         try:
             self._document = trace_document(merge(*self._driver.stop()))
         except TraceError as problem:
             self._why_not = str(problem)
             # The error that ended the block matters more, and may be why spans are missing.
-            if error is None:
+            if raised[1] is None:
                 raise
 
     @cached_property
     def trace(self) -> "Trace":
-        """The whole trace: its frames `calls` and `operators`, and facts about it and its ranks.
-
-        Raises:
-            TraceError: The block has not ended, or the trace is incomplete.
-        """
+        """The whole trace: its frames `calls` and `operators`, and facts about it and its ranks."""
         document = self._finished
         # Ranks without pandas record all the same, and export what they have recorded.
         with telling_what_is_missing():
@@ -80,9 +71,6 @@ class Profile:
             "Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg", "# of Calls" and
             "Node ID" (the rank). Times are in microseconds. As in PyTorch, "CPU total" is wall
             time.
-
-        Raises:
-            TraceError: The block has not ended, or the trace is incomplete.
         """
         trace = self.trace
         from tuner.trace.analyze.recipe_table import recipe_table
@@ -97,9 +85,6 @@ class Profile:
 
         Returns:
             What `key_averages` returns, in the layout of PyTorch's profiler.
-
-        Raises:
-            TraceError: The block has not ended, or the trace is incomplete.
         """
         averages = self.key_averages()
         from tuner.trace.analyze.recipe_table import format_table
@@ -113,9 +98,6 @@ class Profile:
             One row per call name, which is the index, the largest total first: `calls` that ended,
             p50_us, p90_us, p99_us, max_us and total_us in microseconds, how many `raised` or
             `timed_out` (`failed`: both), and how many are `unfinished`.
-
-        Raises:
-            TraceError: The block has not ended, or the trace is incomplete.
         """
         trace = self.trace
         from tuner.trace.analyze.call_times import latency
@@ -129,9 +111,6 @@ class Profile:
             One row per call name, which is the index, the longest latency first: `calls`, and means
             in microseconds. latency_us = transport_us + queue_us (an estimate) + served_us +
             pending_us, and served_us = on_cpu_us + run_queue_us + off_cpu_us.
-
-        Raises:
-            TraceError: The block has not ended, or the trace is incomplete.
         """
         trace = self.trace
         from tuner.trace.analyze.call_times import breakdown
@@ -148,9 +127,6 @@ class Profile:
             One row per server: `server`, `rank`, `threads` (its num_worker_threads), `mean` over
             the whole window, `busy_fraction` of the window, `mean_while_busy`, `max`, `efficiency`
             (`mean_while_busy` over `threads`), and how many `calls` that is of.
-
-        Raises:
-            TraceError: The block has not ended, or the trace is incomplete.
         """
         trace = self.trace
         from tuner.trace.analyze.server_parallelism import parallelism
@@ -163,9 +139,6 @@ class Profile:
         Returns:
             One row per `part` of a call, `process` and `function`, the largest `share` first. The
             shares are of the time and add up to 1; `ci_low` and `ci_high` are their intervals.
-
-        Raises:
-            TraceError: The block has not ended, or the trace is incomplete.
         """
         trace = self.trace
         from tuner.trace.analyze.critical_path import critical_path
@@ -178,9 +151,6 @@ class Profile:
         Returns:
             The `limits`; `sentences` on them, also as `text`; and the `rule` that explains the
             first one.
-
-        Raises:
-            TraceError: The block has not ended, or the trace is incomplete.
         """
         trace = self.trace
         from tuner.trace.analyze.diagnosis import diagnose
@@ -196,7 +166,6 @@ class Profile:
             path: The file, which is replaced if it exists.
 
         Raises:
-            TraceError: The block has not ended, or the trace is incomplete.
             OSError: The file cannot be written.
         """
         with written_atomically(Path(path)) as partial:

@@ -34,7 +34,7 @@ _POLL_S = 0.02
 
 
 class ProgramRecorder:
-    """The recording of one agent of this process: `tuner.torch_private.programs.Recorder`.
+    """The recording of one agent of this process.
 
     Reports `recording` before the agent starts, `record-start`, and `record-end` with what only the
     process itself knows. The calls are in the journal at all times.

@@ -107,14 +107,15 @@ def _hook(rpc: ModuleType, order: dict[str, Any], reports: Reports) -> None:
     # At the end: what the program can import goes before what we bring.
     sys.path.append(order["package"])
     try:
-        from tuner.torch_private.programs import hook_rpc
+        from tuner.torch_private.programs import ProgramHooks
 
         # Early: what it registers to be done at the end comes after what the program registers.
         importlib.import_module("tuner.daemon_threads")
         from tuner.world.rank.own_end import OwnEnd
 
         OwnEnd(reports.send).install()
-        hook_rpc(rpc, order, reports, _new_recorder(order, reports), _new_prober(order, reports))
+        recorder, prober = _new_recorder(order, reports), _new_prober(order, reports)
+        ProgramHooks(rpc, order, reports.send, recorder, prober).install()
     except Exception as error:  # the program comes first
         reports.send("hook-failed", error=repr(error))
 
