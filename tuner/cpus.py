@@ -6,7 +6,7 @@ Standard library only: it runs in the processes of programs, too.
 import math
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain, groupby
@@ -23,20 +23,15 @@ CpuSet = tuple[int, ...]
 
 
 def usable_cpus(proc: Path = _PROC) -> int:
-    """The logical CPUs that this process may use, at least 1.
+    """How many logical CPUs this process may use, at least 1.
 
-    The smallest of its CPU affinity and the CPU quotas of its cgroup and of that cgroup's
-    ancestors. A quota is CPU time per wall time; it is rounded up: with a quota of 1.5 two threads
-    do run at the same time, and two get more done than one.
-
-    Args:
-        proc: The process's folder in `/proc`; it tells the cgroups and where they are mounted.
-
-    Returns:
-        A whole number of logical CPUs. A quota that cannot be read limits nothing.
+    The smallest of its CPU affinity and the CPU quotas of its cgroup and of that one's ancestors,
+    rounded up: with a quota of 1.5, two threads get more done than one. A quota that cannot be read
+    limits nothing. `proc` is the process's folder in `/proc`.
     """
-    quotas = [quota for folder in cpu_cgroups(proc) if (quota := _quota(folder)) is not None]
-    return max(1, min([len(os.sched_getaffinity(0)), *map(math.ceil, quotas)]))
+    quotas = map(_quota, cpu_cgroups(proc))
+    whole = [math.ceil(quota) for quota in quotas if quota is not None]
+    return max(1, min([len(os.sched_getaffinity(0)), *whole]))
 
 
 def cpu_cgroups(proc: Path) -> Iterator[Path]:
@@ -73,12 +68,10 @@ def _upwards(mount_point: Path, path: PurePosixPath, root: PurePosixPath) -> Ite
 
 def _quota(cgroup: Path) -> float | None:
     """CPU time per wall time, in version 2's format or version 1's; None without a limit."""
-    with suppress(OSError, ValueError, ZeroDivisionError):
-        quota, period = (cgroup / "cpu.max").read_text().split()
-        return None if quota == "max" else int(quota) / int(period)
-    with suppress(OSError, ValueError, ZeroDivisionError):
-        quota_us = int((cgroup / "cpu.cfs_quota_us").read_text())
-        return quota_us / int((cgroup / "cpu.cfs_period_us").read_text()) if quota_us > 0 else None
+    for names in (["cpu.max"], ["cpu.cfs_quota_us", "cpu.cfs_period_us"]):
+        with suppress(OSError, ValueError, ZeroDivisionError):
+            quota, period = " ".join((cgroup / name).read_text() for name in names).split()
+            return None if quota == "max" or int(quota) <= 0 else int(quota) / int(period)
     return None
 
 
@@ -127,13 +120,9 @@ def _usable_nodes(sys: Path) -> list[list[int]]:
 
 
 def bind_rank(index: int, ranks: int) -> CpuSet:
-    """Keep all threads of this process, and what it starts, to the share of its rank.
+    """Keep all threads of this process, and what it starts, to its `share_of_rank`; returns that.
 
-    Returns:
-        The share; see `share_of_rank`.
-
-    Raises:
-        OSError: This is not permitted here.
+    OSError where this is not permitted.
     """
     # A bound rank may have started this process, or it is bound once more.
     unbind_rank()
@@ -158,18 +147,17 @@ def is_bound() -> bool:
     return bool(before) and {*_read_list_of(bound)} == os.sched_getaffinity(0)
 
 
-def bind(cpus: Iterable[int]) -> None:
+def bind(cpus: Sequence[int]) -> None:
     """Keep all threads of this process, and those that they start, to these logical CPUs.
 
-    Raises:
-        OSError: This is not permitted here.
+    OSError where this is not permitted.
     """
-    wanted, done = {*cpus}, set[int]()
+    done = set[int]()
     # A thread that is not bound yet may start another one meanwhile.
     while threads := {int(name) for name in os.listdir("/proc/self/task")} - done:  # noqa: PTH208
         for thread in threads:
             with suppress(ProcessLookupError):
-                os.sched_setaffinity(thread, wanted)
+                os.sched_setaffinity(thread, cpus)
         done |= threads
 
 
@@ -185,19 +173,16 @@ def why_not_bound() -> str:
 def numa_nodes(sys: Path = SYS) -> list[list[int]]:
     """The logical CPUs that this process may use, by NUMA node, threads of one core together."""
     mine = os.sched_getaffinity(0)
-    folders = sorted(
-        (sys / "node").glob("node[0-9]*"), key=lambda each: int(each.name.removeprefix("node"))
-    )
+    folders = sorted((sys / "node").glob("node[0-9]*"), key=lambda each: int(each.name[4:]))
     lists = [_read_list(folder / "cpulist") for folder in folders]
-    known = {cpu for cpus in lists for cpu in cpus}
     # A kernel without NUMA tells no nodes.
-    lists.append(sorted(mine - known))
+    lists.append(sorted(mine.difference(*lists)))
     nodes = [[cpu for cpu in cpus if cpu in mine] for cpus in lists]
     return [sorted(node, key=lambda cpu: (_core(sys, cpu), cpu)) for node in nodes if node]
 
 
 def topology(sys: Path = SYS) -> tuple[int, int]:
-    """How many NUMA nodes this process may use, and of how many threads of one core at most."""
+    """How many NUMA nodes this process may use, and how many threads of one core at most."""
     nodes = numa_nodes(sys)
     cores = Counter(_core(sys, cpu) for node in nodes for cpu in node)
     return len(nodes), max(cores.values())
@@ -210,10 +195,9 @@ def _core(sys: Path, cpu: int) -> int:
 
 def _read_list(file: Path) -> list[int]:
     """The CPUs of a file; none if it cannot be read."""
-    try:
+    with suppress(OSError):
         return _read_list_of(file.read_text())
-    except OSError:
-        return []
+    return []
 
 
 def _read_list_of(text: str) -> list[int]:
@@ -223,7 +207,7 @@ def _read_list_of(text: str) -> list[int]:
 
 
 def named(cpus: Sequence[int]) -> str:
-    """`0-3,8`, as the kernel writes a list of CPUs."""
+    """`0-3,8`, as the kernel writes it."""
     runs: list[list[int]] = []
     for cpu in sorted(cpus):
         if runs and cpu == runs[-1][-1] + 1:

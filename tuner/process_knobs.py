@@ -31,13 +31,13 @@ class ProcessKnobs:
         self._problem = ""
 
     def apply(self, values: Mapping[str, object], index: int, ranks: int | None) -> None:
-        """Set what is named of `cpu_binding` and `switch_interval`.
+        """Set what `values` has, by knob, of `cpu_binding` and `switch_interval`.
 
         What was set before and is not named any more is set back. `none` that is named undoes a
         binding of the program's own, if `tuner.load_rpc_options` or the lines to paste made it.
 
         Args:
-            values: By knob; those of other knobs are not looked at.
+            values: Those of other knobs are not looked at.
             index: The place of this rank among those of its host, from 0.
             ranks: How many ranks the host has; None: that is not known.
 
@@ -81,14 +81,13 @@ class ProcessKnobs:
         """What is not as it was to be set, as a clause; empty if nothing."""
         if self._problem:
             return self._problem
-        if self.cpus is not None:
-            with suppress(OSError):
-                found = os.sched_getaffinity(os.getpid())
-                if found != {*self.cpus}:
-                    return (
-                        f"{self._who} set its own affinity to {named([*found])} after the tool: "
-                        f"{CPU_BINDING} had no effect"
-                    )
+        with suppress(OSError):
+            found = os.sched_getaffinity(os.getpid())
+            if self.cpus is not None and found != {*self.cpus}:
+                return (
+                    f"{self._who} set its own affinity to {named([*found])} after the tool: "
+                    f"{CPU_BINDING} had no effect"
+                )
         if self.switch_interval_s not in (None, interval_s := switch_interval_s()):
             return (
                 f"{self._who} set its own switch interval to {exact_duration(interval_s)} after "
@@ -114,14 +113,9 @@ def number_in(variable: str, otherwise: int, environment: Mapping[str, str] = os
 
 
 def place_on_host(rank: int, world_size: int, environment: Mapping[str, str]) -> tuple[int, int]:
-    """The place of a rank among those of its host, from 0, and how many the host has.
+    """The place of a rank of a world among those of its host, from 0, and how many the host has.
 
-    torchrun tells it, and where no one tells it, all ranks are on this host.
-
-    Args:
-        rank: Its rank in the world.
-        world_size: How many ranks the world has.
-        environment: The variables of the process.
+    torchrun's variables tell it, and where nothing tells it, all ranks are on this host.
     """
     hosts = max(1, number_in("GROUP_WORLD_SIZE", 1, environment))
     ranks = number_in("LOCAL_WORLD_SIZE", 0, environment)

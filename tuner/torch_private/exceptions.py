@@ -8,8 +8,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple, ParamSpec, TypeVar
 
-# The text of a KeyError is the `repr` of what it was made with, so that the ends of lines are
-# escaped.
+# In the text of a KeyError, a `repr`, the ends of lines are escaped.
 _SERVED_BY = re.compile(r"On WorkerInfo\(id=\d+, name=(.*?)\):(\n|\\n)")
 _ESCAPED = re.compile(r"\\(.)")
 _TRACEBACK = "Traceback (most recent call last):"
@@ -23,22 +22,17 @@ _OUR_PACKAGE = __name__.partition(".")[0] + "."
 
 
 class Served(NamedTuple):
-    """What a served function raised."""
+    """What a served function raised: first lines."""
 
     server: str
     shown: str
-    """The exception as `repr` shows it, its first line."""
+    """As `repr` shows it."""
     line: str
-    """The exception as a traceback shows it, its first line; empty if there is no traceback."""
+    """As a traceback shows it; empty if there is none."""
 
 
 def error_text(error: BaseException, where: str = "") -> str:
-    """An exception in one line, and if a call raised it, who served that call.
-
-    Args:
-        error: The exception.
-        where: What follows if no other rank raised it.
-    """
+    """An exception in one line, and who served the call that raised it, or else `where`."""
     if isinstance(error, SystemExit):
         text = f"sys.exit({error.code!r})"
     else:
@@ -57,14 +51,10 @@ def sound(text: str) -> str:
 
 
 def served_error(text: str) -> str | None:
-    """The error that a text ends with, if a served function raised it, and who served that.
+    """`ValueError: bad row 7 (in a call that worker1 served)`, if a text ends with such an error.
 
-    Args:
-        text: The text of an exception, or what a program has printed.
-
-    Returns:
-        `ValueError: bad row 7 (in a call that worker1 served)`, of the innermost call; None if the
-        text ends with something else.
+    The text is an exception's, or what a program has printed. Of nested calls the innermost one is
+    named; None if the text ends with something else.
     """
     *_, last = text.rstrip().splitlines() or [""]
     return _sentence(served(text, innermost=True)) if last.endswith(_END) else None
@@ -79,12 +69,7 @@ def _sentence(raised: Served | None) -> str | None:
 def served(text: str, *, innermost: bool) -> Served | None:
     """What a served function raised, by the text of the exception that its caller gets.
 
-    Args:
-        text: That text.
-        innermost: Which call is meant, where a served function has called another one.
-
-    Returns:
-        None if the text is of another kind.
+    Of nested calls the `innermost`, or else the outermost, is meant. None for any other text.
     """
     found = [*_SERVED_BY.finditer(text)]
     if not found:
@@ -123,10 +108,6 @@ def without_our_frames(error: BaseException) -> None:
     this, and raises again with a bare `raise`: for that, Python adds no frame to the traceback.
     """
     trace = error.__traceback__
-    while trace is not None and _is_ours(trace.tb_frame.f_globals.get("__name__")):
+    while trace and str(trace.tb_frame.f_globals.get("__name__")).startswith(_OUR_PACKAGE):
         trace = trace.tb_next
     error.__traceback__ = trace
-
-
-def _is_ours(module: object) -> bool:
-    return isinstance(module, str) and module.startswith(_OUR_PACKAGE)

@@ -11,7 +11,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -26,9 +25,7 @@ class Distributed:
     """`torch.distributed` as RPC sees it: a rendezvous is reported before it may hang."""
 
     def __init__(
-        self,
-        distributed: ModuleType,
-        meeting: Callable[[str, int, int], AbstractContextManager[None]],
+        self, distributed: Any, meeting: Callable[[str, int, int], AbstractContextManager[None]]
     ) -> None:
         """`meeting` is the context of a rendezvous, by its address, rank and world size."""
         self._distributed = distributed
@@ -46,9 +43,7 @@ class Distributed:
         """See `torch.distributed.rendezvous`."""
         try:
             with self._meeting(url, rank, world_size):
-                yield from self._distributed.rendezvous(
-                    url, rank=rank, world_size=world_size, **kwargs
-                )
+                yield from self._distributed.rendezvous(url, rank, world_size, **kwargs)
         except BaseException as error:
             without_our_frames(error)
             raise
@@ -56,37 +51,32 @@ class Distributed:
 
 def no_listener(url: str) -> bool:
     """Whether every rank takes torchrun's agent to listen there, and it listens elsewhere."""
-    has_agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
     return (
-        has_agent and url.startswith("tcp://") and urlsplit(url).port != number_in("MASTER_PORT", 0)
+        os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+        and url.startswith("tcp://")
+        and urlsplit(url).port != number_in("MASTER_PORT", 0)
     )
 
 
 class RaisedErrors:
     """Reports what was raised and may be handled, as it is shown.
 
-    It does so at most once a second, and what is raised again and again more and more seldom, so
-    that the reports of a long run stay short.
-
-    Args:
-        send: Reports an event.
-        name: The RPC name of this process; empty while it has none.
+    At most once a second, and what is raised again and again more and more seldom, so that the
+    reports of a long run stay short.
     """
 
-    def __init__(self, send: Callable[..., None], name: Callable[[], str]) -> None:
-        self._send = send
+    def __init__(self, report: Callable[..., None], name: Callable[[], str]) -> None:
+        """`name` gives the RPC name of this process; empty while it has none."""
+        self._report = report
         self._name = name
         self._reported_s = -math.inf
-        """When something was raised last that was looked at, by the monotonic clock."""
         self._counts: Counter[str] = Counter()
-        """How often, by what it was."""
+        """How often something was raised, by what it was."""
 
     def reporting(self, show: Callable[..., object], where: str) -> Callable[..., None]:
-        """`show`, which shows an exception, with a report before.
+        """`show`, called while an exception is handled, with a report before.
 
-        Args:
-            show: What is called while the exception is handled.
-            where: Where it was raised; `{name}` stands for the process.
+        In `where` it was raised, `{name}` stands for the process.
         """
 
         @functools.wraps(show)
@@ -94,15 +84,14 @@ class RaisedErrors:
             error = sys.exc_info()[1]
             if error is not None and time.monotonic() - self._reported_s >= 1.0:
                 self._reported_s = time.monotonic()
-                self._report(error, where)
+                place = where.format(name=self._name() or "a process that is no rank")
+                self._count(error_text(error, f" (in {place})"))
             show(*args, **kwargs)
 
         return report_and_show
 
-    def _report(self, error: BaseException, where: str) -> None:
-        place = where.format(name=self._name() or "a process that is no rank")
-        text = error_text(error, f" (in {place})")
+    def _count(self, text: str) -> None:
         kind = text if text in self._counts or len(self._counts) < _MOST_KINDS else ""
         self._counts[kind] += 1
         if self._counts[kind].bit_count() == 1:
-            self._send("raised", error=text)
+            self._report("raised", error=text)
