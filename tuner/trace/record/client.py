@@ -138,14 +138,8 @@ class Client:
         return self._reads[server]
 
     def call_python(
-        self,
-        target: CallTarget,
-        worker: Any,
-        func: Callable[..., Any],
-        args: Any,
-        kwargs: Any,
-        timeout_s: float,
-    ) -> Future[Any]:
+        self, target: CallTarget, worker: Any, func: Any, args: Any, kwargs: Any, timeout_s: float
+    ) -> Any:
         """Make an `rpc_sync` or `rpc_async` call of a plain Python function; returns its future.
 
         The answer notes the call's end: see `wire.received`.
@@ -158,7 +152,6 @@ class Client:
         self._open[call_id] = call
         self._keep_sent(call)
         call.is_marked = True
-        future: Future[Any]
         try:
             request = OnTheWay((Served, ((call_id, True, func, args, kwargs),)))
             future, call.request_bytes = send_python(worker, timeout_s, request)
@@ -168,9 +161,7 @@ class Client:
         self.sent(call, future)
         return future
 
-    def opened(
-        self, target: CallTarget, inner: AbstractContextManager[Any]
-    ) -> AbstractContextManager[Any]:
+    def opened(self, target: CallTarget, inner: AbstractContextManager[Any]) -> "_Issuing":
         """Any other call begins; the context ends when it is issued, or could not be.
 
         On entry it returns what `inner` does, which is PyTorch's own profiling context.
@@ -201,11 +192,9 @@ class Client:
         """The call was sent; `future` is complete once it is answered or has failed."""
         call.issued_ns = time_ns()
         if not call.is_marked:
-
-            def ended(future: Future[Any]) -> None:
-                self.ended(call.call_id, time_ns(), *outcome(future))
-
-            future.add_done_callback(ended)
+            future.add_done_callback(
+                lambda future: self.ended(call.call_id, time_ns(), *_outcome(future))
+            )
             return
         call.future = future
         if call.call_id not in self._open:
@@ -267,7 +256,7 @@ class Client:
         for call in list(self._open.values()):
             if (future := call.future) is not None and future.done():
                 end_ns = time_ns()
-                status, problem = outcome(future)
+                status, problem = _outcome(future)
                 if status == "timed-out":
                     limit_ns = call.issued_ns + round((call.timeout_s or 0.0) * 1e9)
                     # A client whose threads are all blocked notices the timeout later.
@@ -292,7 +281,7 @@ class _Issuing:
         return self._inner.__exit__(*raised)
 
 
-def outcome(future: Future[Any]) -> tuple[str, str]:
+def _outcome(future: Future[Any]) -> tuple[str, str]:
     """The status of a call whose future is complete, and its error in one line."""
     try:
         future.value()

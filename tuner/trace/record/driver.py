@@ -55,11 +55,11 @@ class TraceDriver:
         self._started_ns = time.time_ns()
 
     def stop(self) -> tuple[list[RankRecording], dict[str, ClockOffset], tuple[int, int]]:
-        """Stop in every process; returns the recordings, the clocks, and the window.
+        """Stop in every process, `drain_s` seconds later at most, once no call is under way.
 
-        The recordings are in rank order. The clocks are offsets from this process's clock, by
-        process name. The window, in Unix nanoseconds by this process's clock, lasts from the end
-        of `start` to the beginning of `stop`. Calls under way get `drain_s` seconds to end.
+        Returns:
+            The recordings in rank order; the offsets from this process's clock, by process name;
+            and the window in Unix nanoseconds by this clock, from the end of `start` until now.
         """
         stopped_ns = time.time_ns()
         try:
@@ -69,16 +69,14 @@ class TraceDriver:
                 if time.monotonic() >= until:
                     break
                 time.sleep(_POLL_S)
-            clocks = {
-                name: clock_offset(before, _read_clock(name))
-                for name, before in self._clocks.items()
-            }
+            clocks = dict.fromkeys(self._ranks, SAME_CLOCK)
+            for name, before in self._clocks.items():
+                clocks[name] = clock_offset(before, _read_clock(name))
             found = self._everywhere("collect the trace of", process.collect, self._first_calls)
         except BaseException:
             self.abandon()
             raise
-        offsets = {name: clocks.get(name, SAME_CLOCK) for name in self._ranks}
-        return [found[name] for name in self._ranks], offsets, (self._started_ns, stopped_ns)
+        return [found[name] for name in self._ranks], clocks, (self._started_ns, stopped_ns)
 
     def pause(self) -> None:
         """Make all processes run as if they were not traced, until `resume`.
@@ -97,9 +95,8 @@ class TraceDriver:
         process.abandon(self._trace)
         # A process that has ended, or lacks the package, has nothing to abandon.
         with suppress(Exception):
-            for future in [
-                rpc.rpc_async(name, process.abandon, args=(self._trace,)) for name in self._others
-            ]:
+            arguments = (self._trace,)
+            for future in [rpc.rpc_async(n, process.abandon, arguments) for n in self._others]:
                 with suppress(Exception):
                     future.wait()
 
@@ -110,10 +107,9 @@ class TraceDriver:
         *args: object,
         here: Literal["first", "last"] = "last",
     ) -> dict[str, Any]:
-        """The answer of each process, by name.
+        """The answer of each process, by name; TraceError says which cannot do it.
 
-        The requests themselves must not be recorded: recording starts in this process last, and
-        ends in it first.
+        The requests must not be recorded: recording starts in this process last, and ends first.
         """
         problems: list[str] = []
 
@@ -153,6 +149,5 @@ def _read_clock(name: str) -> list[ClockSample]:
 
 
 def _reason(error: Exception) -> str:
-    if "No module named 'tuner" in str(error):
-        return "rpc-tuner is not installed there"
-    return error_line(error)
+    is_missing = "No module named 'tuner" in str(error)
+    return "rpc-tuner is not installed there" if is_missing else error_line(error)

@@ -9,6 +9,7 @@ from itertools import starmap
 from os import pread
 from threading import get_ident
 from time import thread_time_ns, time_ns
+from traceback import walk_stack
 from typing import Any, NamedTuple
 
 import torch
@@ -147,13 +148,8 @@ def _left(serving: tuple[Any, ...], value: Any, error: str = "") -> Any:
 
 def _is_on_the_stack(serving: "partial[Any]") -> bool:
     """Whether this thread still serves a call: else its end was not noticed."""
-    frame = sys._getframe()
-    while (below := frame.f_back) is not None:
-        frame = below
-        udf = frame.f_locals.get("python_udf")
-        if isinstance(udf, Served) and udf[0] == serving.args[0][1]:
-            return True
-    return False
+    udfs = (frame.f_locals.get("python_udf") for frame, _ in walk_stack(sys._getframe()))
+    return any(isinstance(udf, Served) and udf[0] == serving.args[0][1] for udf in udfs)
 
 
 class _InMemory:
@@ -174,7 +170,6 @@ class Server:
         """The id of each call that has arrived, noted apart from its span."""
         self._in_memory = _InMemory()
         self.served = served or self._in_memory
-        """Each a `journal.SERVED`."""
         self._pickled: list[tuple[int, int, int]] = []
         self.pickled = self._pickled.append
         """Gets a call whose answer is pickled, when its function ended, and the time."""
