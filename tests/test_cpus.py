@@ -9,7 +9,7 @@ import torch.distributed.rpc as rpc
 
 import tuner.machine
 from tuner.cpus import usable_cpus
-from tuner.trace.record import process
+from tuner.trace.record import driver
 from tuner.world import environment
 
 
@@ -158,10 +158,10 @@ def test_the_environment_of_a_study_respects_the_quota(monkeypatch: pytest.Monke
 
 
 def test_a_trace_respects_the_quota(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "usable_cpus", lambda: 3)
+    monkeypatch.setattr(driver, "usable_cpus", lambda: 3)
     worker = SimpleNamespace(id=0, name="worker0")
     monkeypatch.setattr(rpc, "get_worker_info", lambda: worker)
-    monkeypatch.setattr(process, "default_timeout_s", lambda: 60.0)
-    process.listen("quota", operators=False)
-    process.issue("quota")
-    assert process.collect("quota", {0: 0}).cpu_count == 3
+    monkeypatch.setattr(driver, "default_timeout_s", lambda: 60.0)
+    driver._listen("quota", operators=False)
+    driver._issue("quota")
+    assert driver._collect("quota", {0: 0}).cpu_count == 3

@@ -197,11 +197,11 @@ def clocks_that_differ() -> Facts:
 
 
 def _become_another_host(ahead_ns: int) -> None:
-    from tuner.trace.record import process
+    from tuner.trace.record import clock
 
     rank_control.set_clock_ahead(ahead_ns)
     boot = Path("/nowhere/that/exists") if ahead_ns else Path("/proc/sys/kernel/random/boot_id")
-    process._BOOT_ID = boot
+    clock._BOOT_ID = boot
 
 
 def eight_naps() -> Facts:

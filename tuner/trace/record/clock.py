@@ -1,9 +1,13 @@
 """The offset of another process's clock from ours, measured with small calls."""
 
+import os
+import platform
+from pathlib import Path
 from typing import NamedTuple
 
 HOST_VARIABLE = "RPC_TUNER_HOST"
 """The environment variable that names the host of a process, where a launcher knows several."""
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class ClockSample(NamedTuple):
@@ -45,3 +49,12 @@ def clock_offset(before: list[ClockSample], after: list[ClockSample]) -> ClockOf
     limits = [limit for samples in (before, after) for limit in offset_bounds(samples)]
     low, high = min(limits), max(limits)
     return ClockOffset((low + high) // 2, (high - low + 1) // 2)
+
+
+def boot_id() -> str:
+    """Equal for all processes that share one clock: those under one kernel, and on one host."""
+    host = os.environ.get(HOST_VARIABLE, "")
+    try:
+        return _BOOT_ID.read_text().strip() + host
+    except OSError:
+        return platform.node() + host

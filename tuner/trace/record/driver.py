@@ -1,22 +1,34 @@
 """Traces all ranks from one of them: starts and stops the recording, and collects the spans.
 
-All requests are RPCs themselves, so each process needs the package and nothing else.
+All requests are RPCs, so each process needs the package and nothing else. Every request names its
+trace, so a trace that was refused does not disturb another one.
 """
 
+import os
+import platform
+import threading
 import time
 import uuid
-from collections.abc import Callable
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch.distributed.rpc as rpc
 
+from tuner.cpus import usable_cpus
 from tuner.errors import TraceError
-from tuner.torch_private.agent import all_workers
+from tuner.torch_private.agent import all_workers, default_timeout_s, worker_threads
 from tuner.torch_private.answers import error_line
-from tuner.trace.model.spans import RankRecording
-from tuner.trace.record import process
-from tuner.trace.record.clock import SAME_CLOCK, ClockOffset, ClockSample, clock_offset
+from tuner.torch_private.operators import OperatorProfiler
+from tuner.torch_private.support import missing_tracing_support
+from tuner.trace.model.spans import CALLS_PER_RANK, OperatorSpan, RankRecording
+from tuner.trace.record.client import Client
+from tuner.trace.record.clock import SAME_CLOCK, ClockOffset, ClockSample, boot_id, clock_offset
+from tuner.trace.record.server import Server
+from tuner.trace.record.threads import Usage, forget_threads, thread_names
+from tuner.trace.record.wire import Ends
 
 # Enough for one of them to meet no delay; each takes well under a millisecond.
 CLOCK_SAMPLES = 50
@@ -44,11 +56,11 @@ class TraceDriver:
     def start(self) -> None:
         """Start recording in every process; in none, and TraceError, if one of them cannot."""
         try:
-            ready = self._everywhere("start tracing in", process.listen, self._operators)
+            ready = self._everywhere("start tracing in", _listen, self._operators)
             self._first_calls = {self._ranks[name]: first for name, (_, first) in ready.items()}
-            boot_id, _ = ready[self._here]
-            self._clocks = {name: _read_clock(name) for name in ready if ready[name][0] != boot_id}
-            self._everywhere("start tracing in", process.issue)
+            here, _ = ready[self._here]
+            self._clocks = {name: _read_clock(name) for name in ready if ready[name][0] != here}
+            self._everywhere("start tracing in", _issue)
         except BaseException:
             self.abandon()
             raise
@@ -63,16 +75,16 @@ class TraceDriver:
         """
         stopped_ns = time.time_ns()
         try:
-            self._everywhere("stop tracing in", process.stop_issuing, here="first")
+            self._everywhere("stop tracing in", _stop_issuing, here="first")
             until = time.monotonic() + self._drain_s
-            while any(self._everywhere("ask", process.pending).values()):
+            while any(self._everywhere("ask", _pending).values()):
                 if time.monotonic() >= until:
                     break
                 time.sleep(_POLL_S)
             clocks = dict.fromkeys(self._ranks, SAME_CLOCK)
             for name, before in self._clocks.items():
                 clocks[name] = clock_offset(before, _read_clock(name))
-            found = self._everywhere("collect the trace of", process.collect, self._first_calls)
+            found = self._everywhere("collect the trace of", _collect, self._first_calls)
         except BaseException:
             self.abandon()
             raise
@@ -84,19 +96,19 @@ class TraceDriver:
         For timing steps with and without tracing. Abandon a trace that was paused: its window has
         a gap, and its operators from before the pause are lost.
         """
-        self._everywhere("pause tracing in", process.pause, here="first")
+        self._everywhere("pause tracing in", _pause, here="first")
 
     def resume(self) -> None:
         """Continue after a `pause`."""
-        self._everywhere("resume tracing in", process.resume)
+        self._everywhere("resume tracing in", _resume)
 
     def abandon(self) -> None:
         """Stop in every process that can still be reached, and discard what it recorded."""
-        process.abandon(self._trace)
+        _abandon(self._trace)
         # A process that has ended, or lacks the package, has nothing to abandon.
         with suppress(Exception):
             arguments = (self._trace,)
-            for future in [rpc.rpc_async(n, process.abandon, arguments) for n in self._others]:
+            for future in [rpc.rpc_async(n, _abandon, arguments) for n in self._others]:
                 with suppress(Exception):
                     future.wait()
 
@@ -141,7 +153,7 @@ def _read_clock(name: str) -> list[ClockSample]:
     for _ in range(CLOCK_SAMPLES):
         sent_ns = time.time_ns()
         try:
-            begun_ns, ended_ns = rpc.rpc_sync(name, process.read_clock)
+            begun_ns, ended_ns = rpc.rpc_sync(name, _clock_now)
         except Exception as error:
             raise TraceError(f"cannot read the clock of {name}: {_reason(error)}") from error
         samples.append(ClockSample(sent_ns, begun_ns, ended_ns, time.time_ns()))
@@ -151,3 +163,158 @@ def _read_clock(name: str) -> list[ClockSample]:
 def _reason(error: Exception) -> str:
     is_missing = "No module named 'tuner" in str(error)
     return "rpc-tuner is not installed there" if is_missing else error_line(error)
+
+
+@dataclass
+class _Tracing:
+    """A trace under way in this process."""
+
+    name: str
+    client: Client
+    server: Server
+    with_operators: bool
+    operators: OperatorProfiler | None
+    usage: Usage | None = None
+    cpu_s: float = 0.0
+    main_thread_s: tuple[float, float] | None = None
+
+    def end(self) -> tuple[list[OperatorSpan] | None, bool]:
+        """Stop recording; returns the operators, and whether another profiler ended them early."""
+        self.client.stop()
+        self.server.stop()
+        Ends.client = Ends.server = None
+        if self.operators is None:
+            return None, False
+        operators, disturbed = self.operators.stop()
+        return [OperatorSpan(*each) for each in operators], disturbed
+
+
+_tracing: _Tracing | None = None
+# Two ranks may start a trace at the same time.
+_listening = threading.Lock()
+
+
+def _listen(trace: str, operators: bool) -> tuple[str, int]:
+    """Record what this process serves; returns its boot id, and the smallest id of its calls."""
+    global _tracing
+    if missing := missing_tracing_support(operators=operators):
+        raise RuntimeError("; ".join(missing))
+    client, server = Client(rpc.get_worker_info().id), Server()
+    with _listening:
+        if _tracing is not None or Ends.server is not None:
+            raise RuntimeError("this process is already being traced")
+        profiler = OperatorProfiler() if operators else None
+        _tracing = _Tracing(trace, client, server, operators, profiler)
+        server.start()
+        Ends.client, Ends.server = client, server
+    return boot_id(), client.first_call
+
+
+def _issue(trace: str) -> None:
+    tracing = _here(trace)
+    tracing.usage = Usage()
+    tracing.client.start()
+
+
+def _pause(trace: str) -> None:
+    tracing = _here(trace)
+    tracing.client.pause()
+    tracing.server.stop()
+    if tracing.operators is not None:
+        tracing.operators.stop()
+        tracing.operators = None
+
+
+def _resume(trace: str) -> None:
+    tracing = _here(trace)
+    if tracing.with_operators:
+        tracing.operators = OperatorProfiler()
+    tracing.server.start()
+    tracing.client.resume()
+
+
+@contextmanager
+def unrecorded() -> Iterator[None]:
+    """Record no call that this process issues meanwhile."""
+    client = None if _tracing is None else _tracing.client
+    if client is None or not client.is_issuing:
+        yield
+        return
+    client.is_issuing = False
+    try:
+        yield
+    finally:
+        client.is_issuing = True
+
+
+def _stop_issuing(trace: str) -> None:
+    tracing = _here(trace)
+    tracing.client.is_issuing = False
+    if tracing.usage is not None:
+        tracing.cpu_s, tracing.main_thread_s = tracing.usage.read()
+
+
+def _pending(trace: str) -> int:
+    tracing = _here(trace)
+    return tracing.client.pending + tracing.server.pending
+
+
+def _collect(trace: str, first_calls: Mapping[int, int]) -> RankRecording:
+    """End the trace in this process; `first_calls` has the smallest ids of its calls, by rank."""
+    global _tracing
+    tracing = _here(trace)
+    _tracing = None
+    operators, disturbed = tracing.end()
+    client, server = tracing.client, tracing.server
+
+    def is_ours(call_id: int) -> bool:
+        return call_id >= first_calls[call_id // CALLS_PER_RANK]
+
+    client_spans = client.spans()
+    server_spans = [span for span in server.spans() if is_ours(span.call_id)]
+    arrived = Counter(each // CALLS_PER_RANK for each in server.arrivals if is_ours(each))
+    forget_threads()
+    worker = rpc.get_worker_info()
+    return RankRecording(
+        rank=worker.id,
+        name=worker.name,
+        host=platform.node(),
+        boot_id=boot_id(),
+        pid=os.getpid(),
+        cpu_count=usable_cpus(),
+        num_worker_threads=worker_threads(),
+        rpc_timeout_s=default_timeout_s(),
+        cpu_s=tracing.cpu_s,
+        main_thread_s=tracing.main_thread_s,
+        threads=thread_names(
+            serving={span.thread for span in server_spans},
+            others={span.thread for span in (*client_spans, *(operators or ()))},
+        ),
+        client_spans=client_spans,
+        server_spans=server_spans,
+        done_ns={call: done for call, done in server.done_ns.items() if is_ours(call)},
+        operators=operators,
+        noted=client.operators,
+        disturbed=disturbed,
+        issued=client.issued,
+        arrived=dict(arrived),
+    )
+
+
+def _abandon(trace: str) -> None:
+    """End this trace, if it is under way in this process, and discard it."""
+    global _tracing
+    if _tracing is not None and _tracing.name == trace:
+        tracing, _tracing = _tracing, None
+        tracing.end()
+        forget_threads()
+
+
+def _clock_now() -> tuple[int, int]:
+    return time.time_ns(), time.time_ns()
+
+
+def _here(trace: str) -> _Tracing:
+    if _tracing is None or _tracing.name != trace:
+        raise RuntimeError("this process is no longer being traced")
+    return _tracing

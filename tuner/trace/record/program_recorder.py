@@ -22,10 +22,10 @@ from tuner.torch_private.agent import default_timeout_s, worker_threads
 from tuner.torch_private.operators import OperatorProfiler
 from tuner.torch_private.support import missing_tracing_support
 from tuner.trace.record.client import WATCH_S, Client, OpenCall
+from tuner.trace.record.clock import boot_id
 from tuner.trace.record.journal import EVERYBODY_READS, MOST_CALLS, NOTHING, STATUSES, Journal
-from tuner.trace.record.process import boot_id, thread_names
 from tuner.trace.record.server import Server, serving_now
-from tuner.trace.record.threads import Usage, forget_threads, this_thread
+from tuner.trace.record.threads import Usage, forget_threads, this_thread, thread_names
 from tuner.trace.record.wire import Ends
 
 # What calls under way get to end once the window is over.

@@ -1,7 +1,9 @@
 """What the tracer keeps for each thread of its process."""
 
 import os
+import threading
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from threading import get_ident, get_native_id
@@ -110,3 +112,18 @@ def waited_ns(before: bytes, after: bytes, *, at_most_ns: int) -> int | None:
     # CPUs differ, the kernel's unsigned 64 bit counter steps back a little, even to below 0.
     waited = (int(after.split()[1]) - int(before.split()[1])) % 2**64
     return max(0, min(waited, at_most_ns)) if waited < 2**63 else 0
+
+
+def thread_names(serving: Iterable[int], others: Iterable[int]) -> dict[int, str]:
+    """A name for each thread: its role, or the program's name for it, or the kernel's."""
+    names = {thread: f"thread {thread}" for thread in others}
+    for thread in names:
+        with suppress(OSError):  # the thread has ended
+            command = Path(f"/proc/self/task/{thread}/comm").read_text().strip()
+            names[thread] = f"{command} {thread}"
+    for known in threading.enumerate():
+        if known.native_id in names and not known.name.startswith("Dummy-"):
+            names[known.native_id] = known.name
+    numbered = enumerate(sorted(set(serving)), start=1)
+    names.update((thread, f"RPC worker {number}") for number, thread in numbered)
+    return {**names, os.getpid(): "main"}

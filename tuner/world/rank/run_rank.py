@@ -29,7 +29,7 @@ from tuner.text import shortened
 from tuner.torch_private.agent import tensorpipe_options
 from tuner.torch_private.answers import RPC_TIMEOUT_MARK
 from tuner.torch_private.exceptions import served_error
-from tuner.trace.record.process import unrecorded
+from tuner.trace.record.driver import unrecorded
 from tuner.world.descendants import end_descendants
 from tuner.world.measurement import MOST_CHARACTERS, MOST_OF_DETAIL
 from tuner.world.rank.rank_channel import RankEnd
