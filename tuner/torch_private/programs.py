@@ -52,8 +52,8 @@ class ProgramHooks:
             `roles` as pairs of a role and a pattern, `say`.
         report: Gets `init_rpc`, `ready` or `init-failed`, `shutdown`, `ended`, each once for every
             agent, with facts that JSON can hold.
-        new_recorder: Makes the `ProgramRecorder` of an agent; None: nothing is recorded. It is
-            called in `init_rpc`, since only by then is torch imported.
+        new_recorder: Makes the `ProgramRecorder` of an agent, by its name and rank, before it
+            starts: only by then is torch imported. None: nothing is recorded.
         new_prober: Makes the `Prober` of this process, from a function that gives its state: how
             many calls it has issued so far, with all of its agents, and what it has used.
     """
@@ -63,7 +63,7 @@ class ProgramHooks:
         rpc: Any,
         order: Mapping[str, Any],
         report: Callable[..., None],
-        new_recorder: Callable[[], Any] | None = None,
+        new_recorder: Callable[[str, int], Any] | None = None,
         new_prober: Callable[[Callable[[], Mapping[str, object]]], Any] | None = None,
     ) -> None:
         self._rpc = rpc
@@ -141,8 +141,8 @@ class ProgramHooks:
             yield
 
     def _answer_as(self, name: str, rank: int) -> None:
-        if self._new_prober is not None:
-            with self._reporting_own_failure():
+        with self._reporting_own_failure():
+            if self._new_prober is not None:
                 self._prober = self._prober or self._new_prober(self._standing)
                 self._prober.begin(name, rank)
 
@@ -179,7 +179,9 @@ class ProgramHooks:
             )
             if backend_name == "TENSORPIPE":
                 self._answer_as(name, rank)
-                self._prepare_recorder(name, rank)
+                with self._reporting_own_failure():
+                    if self._new_recorder is not None:
+                        self._recorder = self._new_recorder(name, rank)
             # A rank may serve, and call others, before its own init_rpc is done.
             self._calls_before += self._calls
             self._name, self._calls, self._busy_in = name, 0, get_ident()
@@ -214,14 +216,6 @@ class ProgramHooks:
                 traceback=sound(traceback.format_exc())[-MOST_TEXT:],
             )
             raise
-
-    def _prepare_recorder(self, name: str, rank: int) -> None:
-        self._recorder = None
-        if self._new_recorder is not None:
-            with self._reporting_own_failure():
-                recorder = self._new_recorder()
-                recorder.prepare(name, rank)
-                self._recorder = recorder
 
     def _end_recorder(self, reason: str) -> None:
         if self._recorder is not None:

@@ -40,8 +40,20 @@ class ProgramRecorder:
     process itself knows. The calls are in the journal at all times.
     """
 
-    def __init__(self, folder: Path, order: Mapping[str, Any], report: Callable[..., None]) -> None:
-        """`order` has `operators`, `start_after_s`, and `for_s`, which is None for no end."""
+    def __init__(
+        self,
+        name: str,
+        rank: int,
+        folder: Path,
+        order: Mapping[str, Any],
+        report: Callable[..., None],
+    ) -> None:
+        """Record what this rank serves from its first request on. RuntimeError if it cannot.
+
+        `order` has `operators`, `start_after_s`, and `for_s`, which is None for no end.
+        """
+        if missing := missing_tracing_support(operators=order["operators"]):
+            raise RuntimeError("; ".join(missing))
         self._folder = folder
         self._order = order
         self._report = report
@@ -52,11 +64,7 @@ class ProgramRecorder:
         self._ending = threading.Lock()
         self._has_ended = False
         self._is_over = threading.Event()
-
-    def prepare(self, name: str, rank: int) -> None:
-        """Record what this rank serves from its first request on. RuntimeError if it cannot."""
-        if missing := missing_tracing_support(operators=self._order["operators"]):
-            raise RuntimeError("; ".join(missing))
+        self._has_window = bool(order["start_after_s"]) or order["for_s"] is not None
         name_of_files = f"{self._pid}-{time_ns()}"
         self._journal = journal = Journal(self._folder / name_of_files)
         readers = _Readers(self._folder)
@@ -108,10 +116,6 @@ class ProgramRecorder:
         forget_threads()
         atexit.unregister(self.end)
         self._finalizer.cancel()
-
-    @property
-    def _has_window(self) -> bool:
-        return bool(self._order["start_after_s"]) or self._order["for_s"] is not None
 
     def _start_issuing(self) -> None:
         with self._ending:

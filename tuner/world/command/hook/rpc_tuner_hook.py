@@ -120,17 +120,18 @@ def _hook(rpc: ModuleType, order: dict[str, Any], reports: Reports) -> None:
         reports.send("hook-failed", error=repr(error))
 
 
-def _new_recorder(order: dict[str, Any], reports: Reports) -> Callable[[], Any] | None:
+def _new_recorder(order: dict[str, Any], reports: Reports) -> Callable[[str, int], Any] | None:
     """What makes one; it imports torch, in the middle of whose import we are now."""
     if order["recording"] is None:
         return None
 
-    def new() -> Any:
+    def new(name: str, rank: int) -> Any:
         from pathlib import Path
 
         from tuner.trace.record.program_recorder import ProgramRecorder
 
-        return ProgramRecorder(Path(order["reports"]), order["recording"], reports.send)
+        folder = Path(order["reports"])
+        return ProgramRecorder(name, rank, folder, order["recording"], reports.send)
 
     return new
 
