@@ -65,17 +65,17 @@ def error_of(answer: Any) -> str:
     """The exception in an answer as one line; empty if the answer is a plain result."""
     if type(answer) is not _RemoteException:
         return ""
-    return _remote_line(str(answer.msg)) or type(answer).__name__
+    return _line(str(answer.msg), type(answer).__name__)
 
 
 def error_line(error: BaseException) -> str:
     """An exception as one line; if a server raised it, the server's line without the traceback."""
     message = str(error).strip()
     first = message.split("\n")[0]
-    return _remote_line(message) or f"{type(error).__name__}: {first}".removesuffix(": ")
+    return _line(message, f"{type(error).__name__}: {first}".removesuffix(": "))
 
 
-def _remote_line(message: str) -> str:
-    """The server's error, from the text that PyTorch sends of it; empty for any other text."""
+def _line(message: str, otherwise: str) -> str:
+    """The server's error, if PyTorch sent this text of it."""
     raised = served(message, innermost=False)
-    return "" if raised is None else raised.shown
+    return (raised and raised.shown) or otherwise

@@ -9,7 +9,7 @@ import torch.distributed.rpc as rpc
 from torch.distributed.rpc import api, internal, rref_proxy
 
 from tuner.torch_private.calls import PY_RREF
-from tuner.torch_private.private_names import SENDERS
+from tuner.torch_private.private_names import PRIVATE_KEYWORDS, SENDERS
 
 
 def missing_support() -> list[str]:
@@ -19,7 +19,7 @@ def missing_support() -> list[str]:
     parameters = inspect.signature(rpc.TensorPipeRpcBackendOptions.__init__).parameters
     missing = [
         f"torch {torch.__version__} has no {name} in TensorPipeRpcBackendOptions"
-        for name in ("_transports", "_channels")
+        for name in PRIVATE_KEYWORDS.values()
         if name not in parameters
     ]
     if not hasattr(api, "_get_current_rpc_agent"):

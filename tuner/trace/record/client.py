@@ -55,11 +55,6 @@ class OpenCall:
         self.start_ns = time_ns()
 
     @property
-    def is_pending(self) -> bool:
-        """Whether the call is under way, or its end is yet to be noted."""
-        return not self.is_marked or self.future is None or not self.future.done()
-
-    @property
     def span(self) -> ClientSpan:
         """The call as a plain value."""
         target, (end_ns, status, error) = self.target, self.end
@@ -117,8 +112,11 @@ class Client:
 
     @property
     def pending(self) -> int:
-        """Calls under way."""
-        return sum(call.is_pending for call in list(self._open.values()))
+        """How many calls are under way, or their end is yet to be noted."""
+        return sum(
+            not call.is_marked or call.future is None or not call.future.done()
+            for call in list(self._open.values())
+        )
 
     def spans(self) -> list[ClientSpan]:
         """All calls issued; calls under way have no end."""

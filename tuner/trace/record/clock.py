@@ -32,8 +32,8 @@ SAME_CLOCK = ClockOffset(0, 0)
 def offset_bounds(samples: list[ClockSample]) -> tuple[int, int]:
     """The smallest and the largest offset that all samples allow.
 
-    A request cannot arrive before it was sent, so the offset is at most `begun - sent`; the same
-    for the answer, so the offset is at least `ended - answered`.
+    A request arrives after it was sent, so the offset is at most `begun - sent`; an answer too, so
+    it is at least `ended - answered`.
     """
     return (
         max(sample.ended_ns - sample.answered_ns for sample in samples),

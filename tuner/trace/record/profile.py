@@ -67,10 +67,8 @@ class Profile:
         """The table of PyTorch's RPC profiling recipe, as a frame.
 
         Returns:
-            One row per call name and per operator, the largest "CPU total" first: "Name",
-            "Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg", "# of Calls" and
-            "Node ID" (the rank). Times are in microseconds. As in PyTorch, "CPU total" is wall
-            time.
+            One row per call name and per operator, the largest "CPU total" first, in microseconds.
+            As in PyTorch, that is wall time, and "Node ID" is the rank.
         """
         trace = self.trace
         from tuner.trace.analyze.recipe_table import recipe_table
@@ -149,8 +147,7 @@ class Profile:
         """What limits the process that waits for calls, by its critical path.
 
         Returns:
-            The `limits`; `sentences` on them, also as `text`; and the `rule` that explains the
-            first one.
+            The `limits`; `sentences` on them, also as `text`; and the `rule` of the first one.
         """
         trace = self.trace
         from tuner.trace.analyze.diagnosis import diagnose
@@ -158,9 +155,7 @@ class Profile:
         return diagnose(trace)
 
     def export_perfetto(self, path: str | Path) -> None:
-        """Write the trace to a file that Perfetto (ui.perfetto.dev) opens.
-
-        `tuner.read_trace` and `python -m tuner.analyze` read it.
+        """Write the trace to a file that ui.perfetto.dev opens, and `tuner.read_trace` reads.
 
         Args:
             path: The file, which is replaced if it exists.

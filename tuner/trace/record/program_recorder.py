@@ -68,18 +68,13 @@ class ProgramRecorder:
         name_of_files = f"{self._pid}-{time_ns()}"
         self._journal = journal = Journal(self._folder / name_of_files)
         readers = _Readers(self._folder)
-        self._server = JournaledServer(journal)
+        self._server = _JournaledServer(journal)
         self._client = JournaledClient(rank, journal, self._server, readers)
         self._server.start()
         Ends.client, Ends.server = self._client, self._server
         readers.add_this_rank(name)
-        self._report(
-            "recording",
-            journal=name_of_files,
-            host=platform.node(),
-            boot_id=boot_id(),
-            cpu_count=usable_cpus(),
-        )
+        host = {"host": platform.node(), "boot_id": boot_id(), "cpu_count": usable_cpus()}
+        self._report("recording", journal=name_of_files, **host)
         # A child by fork ends by os._exit, without atexit but with the finalizers.
         atexit.register(self.end, "exit")
         self._finalizer = Finalize(None, self.end, args=("exit",), exitpriority=0)
@@ -197,7 +192,7 @@ class _Readers(dict[str, bool]):
         return self._folder / f"{name}.reads"
 
 
-class JournaledServer(Server):
+class _JournaledServer(Server):
     """Records the calls that this process serves, as they happen."""
 
     def __init__(self, journal: Journal) -> None:
@@ -205,11 +200,9 @@ class JournaledServer(Server):
         self._journal = journal
 
     def done(self, call_id: int) -> None:
-        """See `Server.done`."""
         self._journal.done.put(call_id, time_ns())
 
     def raised(self, call_id: int, error: str) -> None:
-        """See `Server.raised`."""
         self._journal.raised.put(call_id, 1 + self._journal.error(error))
 
     def note_pickled(self) -> None:
@@ -221,9 +214,8 @@ class JournaledServer(Server):
         """Note the calls that are being served and began in this span of time."""
         for each in serving_now():
             if began_ns <= each.start_ns < began_before_ns:
-                self._journal.served.put(
-                    each.call_id, each.thread.id, each.start_ns, 0, b"", b"", NOTHING
-                )
+                record = (each.call_id, each.thread.id, each.start_ns, 0, b"", b"", NOTHING)
+                self._journal.served.put(*record)
 
 
 class JournaledClient(Client):
@@ -235,9 +227,8 @@ class JournaledClient(Client):
     """
 
     def __init__(
-        self, rank: int, journal: Journal, server: JournaledServer, reads: Mapping[str, bool]
+        self, rank: int, journal: Journal, server: _JournaledServer, reads: Mapping[str, bool]
     ) -> None:
-        """`reads` says of every server, by its RPC name, whether it can read our requests."""
         super().__init__(rank, reads)
         self._keep_sent, self._keep_ended = self._keep_ended, self._keep_sent
         self._journal = journal
