@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
@@ -88,7 +88,14 @@ def record(
         row_limit=row_limit,
         as_json=as_json,
     )
-    order = _order(operators, {"--start-after": start_after, "--for": record_for})
+    # Late: --help and a mistyped flag must not wait for it.
+    from tuner.world.command.order import RecordingOrder
+
+    order = RecordingOrder(
+        operators=operators,
+        start_after_s=_seconds("--start-after", start_after),
+        for_s=_seconds("--for", record_for) or None,
+    )
     raise typer.Exit(_record(commands, order, roles, show_trace, _all_but_json(as_json)))
 
 
@@ -97,18 +104,13 @@ def _all_but_json(as_json: bool) -> TextIO | None:
     return sys.stderr if as_json else None
 
 
-def _order(operators: bool, given: Mapping[str, str | None]) -> "RecordingOrder":
+def _seconds(flag: str, given: str | None) -> float:
     from tuner.plan.quantities import parse_duration_s
-    from tuner.world.command.order import RecordingOrder
 
-    times = []
-    for flag, raw in given.items():
-        try:
-            times.append(0.0 if raw is None else parse_duration_s(raw))
-        except ValueError as error:
-            raise UsageError(f"{flag}: {error}") from None
-    start_after_s, for_s = times
-    return RecordingOrder(operators=operators, start_after_s=start_after_s, for_s=for_s or None)
+    try:
+        return 0.0 if given is None else parse_duration_s(given)
+    except ValueError as error:
+        raise UsageError(f"{flag}: {error}") from None
 
 
 def _record(
@@ -177,17 +179,13 @@ def _show(
     program, *beside = commands
     flags = [f"--role={role}={pattern}" for role, pattern in roles]
     flags += [f"--beside={shlex.join(command)}" for command in beside]
+    search = ("python", "-m", "tuner.search", "--space")
     searches = [
-        shlex.join(["python", "-m", "tuner.search", "--space", each.space, *flags, "--", *program])
+        shlex.join([*search, each.space, *flags, "--", *program])
         for each in analysis.diagnosis.suggestions
     ]
-    more = {
-        "searches": searches,
-        "program": program,
-        "beside": beside,
-        "exit_code": exit_code,
-        "trace": str(out),
-    }
+    ended = {"program": program, "beside": beside, "exit_code": exit_code, "trace": str(out)}
+    more = {"searches": searches, **ended}
     show(analysis, title=out.name, as_json=as_json, searches=searches, more=more, **shown)
     say(f"Trace: {out}, for ui.perfetto.dev", file=_all_but_json(as_json))
 

@@ -38,16 +38,9 @@ EPILOG = (
 def run_program(
     command: list[str], recommended: Path | None, config: list[str], role: list[str]
 ) -> int:
-    """Run a program to its end; returns its exit code.
+    """Run a program with what one of `recommended` and `config` has; returns its exit code.
 
-    Args:
-        command: The program and its arguments.
-        recommended: The file with the configuration; None where `config` gives it.
-        config: `[ROLE.]KNOB=VALUE` entries.
-        role: `ROLE=PATTERN` entries; without one, what the file was searched with holds.
-
-    Raises:
-        UsageError: The request cannot be carried out as given.
+    Without a `role`, those that the file was searched with hold. UsageError if it cannot be run.
     """
     program_of(command)
     if (recommended is None) == (not config):
