@@ -23,155 +23,144 @@ def printed_by(code: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-@needs_two_cpus
-def test_threads_of_before_and_after_are_bound() -> None:
-    printed = printed_by(
-        """
-        over = threading.Event()
-        before = threading.Thread(target=over.wait)
-        before.start()
-        knobs = ProcessKnobs()
-        knobs.apply({"cpu_binding": "equal"}, 1, 2)
-        after = threading.Thread(target=over.wait)
-        after.start()
-        print(sorted(knobs.cpus))
-        print({frozenset(os.sched_getaffinity(t.native_id)) == {*knobs.cpus}
-               for t in (before, after, threading.current_thread())})
-        print(knobs.overridden() or "as set")
-        over.set()
-        """
-    )
-    assert printed == [str(CPUS[len(CPUS) // 2 :][: len(CPUS) // 2]), "{True}", "as set"]
+HALF = len(CPUS) // 2
+WHY = "init_rpc has no world_size, so the share of a rank is not known"
+BIND = "ProcessKnobs().apply({'cpu_binding': 'equal'}, %d, 2)"
+STATE = """
+before = sys.getswitchinterval(), os.sched_getaffinity(0)
+knobs = ProcessKnobs()
+knobs.apply(%s, 0, 2)
+%s
+print(before == (sys.getswitchinterval(), os.sched_getaffinity(0)), knobs.texts)
+print(knobs.overridden() or "as set")
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "printed"),
+    [
+        pytest.param(
+            """
+            knobs = ProcessKnobs()
+            knobs.apply({"switch_interval": 0.0002, "num_worker_threads": 3}, 0, 1)
+            print(round(sys.getswitchinterval(), 6), knobs.texts)
+            sys.setswitchinterval(0.05)
+            print(knobs.overridden())
+            """,
+            [
+                "0.0002 ['switch_interval=200us']",
+                "the program set its own switch interval to 50ms after the tool: switch_interval "
+                "had no effect",
+            ],
+            id="what the program overrides is said",
+        ),
+        pytest.param(
+            """
+            knobs = ProcessKnobs()
+            try:
+                knobs.apply({"cpu_binding": "equal"}, 0, None)
+            except OSError as error:
+                print(error)
+            print(knobs.overridden())
+            """,
+            [WHY, f"cpu_binding could not be set: {WHY}"],
+            id="a binding that cannot be set is said from then on",
+        ),
+        pytest.param(
+            STATE % ({"cpu_binding": "none", "num_worker_threads": 3}, ""),
+            ["True []", "as set"],
+            id="nothing named sets nothing",
+        ),
+        pytest.param(
+            """
+            import tuner.process_knobs
+            tuner.process_knobs.has_gil = lambda: False
+            knobs = ProcessKnobs()
+            knobs.apply({"switch_interval": 0.001}, 0, 1)
+            print(*knobs.texts)
+            """,
+            ["switch_interval=1ms (no effect on an interpreter without a GIL)"],
+            id="a switch interval without a GIL has no effect",
+        ),
+    ],
+)
+def test_process_knobs(code: str, printed: list[str]) -> None:
+    assert printed_by(code) == printed
 
 
 @needs_two_cpus
-def test_a_rank_that_a_bound_rank_starts_has_a_share_of_its_own() -> None:
-    code = "ProcessKnobs().apply({'cpu_binding': 'equal'}, 0, 2)\n"
+@pytest.mark.parametrize(
+    ("code", "printed"),
+    [
+        pytest.param(
+            """
+            over = threading.Event()
+            before = threading.Thread(target=over.wait)
+            before.start()
+            knobs = ProcessKnobs()
+            knobs.apply({"cpu_binding": "equal"}, 1, 2)
+            after = threading.Thread(target=over.wait)
+            after.start()
+            print(sorted(knobs.cpus))
+            print({frozenset(os.sched_getaffinity(t.native_id)) == {*knobs.cpus}
+                   for t in (before, after, threading.current_thread())})
+            print(knobs.overridden() or "as set")
+            over.set()
+            """,
+            [str(CPUS[HALF:][:HALF]), "{True}", "as set"],
+            id="threads of before and after are bound",
+        ),
+        pytest.param(
+            """
+            ProcessKnobs().apply({"cpu_binding": "equal"}, 0, 2)
+            knobs = ProcessKnobs()
+            knobs.apply({}, 0, 2)
+            print(len(os.sched_getaffinity(0)))
+            knobs.apply({"cpu_binding": "none"}, 0, 2)
+            print(sorted(os.sched_getaffinity(0)))
+            """,
+            [str(HALF), str(CPUS)],
+            id="none undoes what the program has bound itself",
+        ),
+        pytest.param(
+            """
+            everything = os.sched_getaffinity(0)
+            knobs = ProcessKnobs("the workload")
+            knobs.apply({"cpu_binding": "equal"}, 0, 2)
+            os.sched_setaffinity(0, everything)
+            print(knobs.overridden())
+            """,
+            [
+                f"the workload set its own affinity to {named(CPUS)} after the tool: cpu_binding "
+                "had no effect"
+            ],
+            id="an affinity of the program's own is said",
+        ),
+        pytest.param(
+            STATE % ({"switch_interval": 0.001, "cpu_binding": "equal"}, "knobs.apply({}, 0, 2)"),
+            ["True []", "as set"],
+            id="what is named no more is set back",
+        ),
+    ],
+)
+def test_process_knobs_of_several_cpus(code: str, printed: list[str]) -> None:
+    assert printed_by(code) == printed
+
+
+@needs_two_cpus
+@pytest.mark.parametrize(
+    ("first", "rank", "cpus"),
+    [("", 1, CPUS[HALF:][:HALF]), (f"os.sched_setaffinity(0, [{CPUS[-1]}]); ", 0, [CPUS[-1]])],
+)
+def test_a_process_that_a_bound_rank_starts_has_a_share_of_its_own_or_stays_where_it_is(
+    first: str, rank: int, cpus: list[int]
+) -> None:
     inner = (
-        "import os; from tuner.process_knobs import ProcessKnobs; "
-        "ProcessKnobs().apply({'cpu_binding': 'equal'}, 1, 2); "
+        f"import os; {first}from tuner.process_knobs import ProcessKnobs; {BIND % rank}; "
         "print(sorted(os.sched_getaffinity(0)))"
     )
-    run = f"subprocess.run([sys.executable, '-c', {inner!r}])\nprint()"
-    assert printed_by(code + run)[0] == str(CPUS[len(CPUS) // 2 :][: len(CPUS) // 2])
-
-
-@needs_two_cpus
-def test_none_undoes_what_the_program_has_bound_itself() -> None:
-    printed = printed_by(
-        """
-        ProcessKnobs().apply({"cpu_binding": "equal"}, 0, 2)
-        knobs = ProcessKnobs()
-        knobs.apply({}, 0, 2)
-        print(len(os.sched_getaffinity(0)))
-        knobs.apply({"cpu_binding": "none"}, 0, 2)
-        print(sorted(os.sched_getaffinity(0)))
-        """
-    )
-    assert printed == [str(len(CPUS) // 2), str(CPUS)]
-
-
-@needs_two_cpus
-def test_a_process_that_is_kept_elsewhere_stays_there() -> None:
-    code = "ProcessKnobs().apply({'cpu_binding': 'equal'}, 0, 2)\n"
-    inner = (
-        f"import os; os.sched_setaffinity(0, [{CPUS[-1]}]); "
-        "from tuner.process_knobs import ProcessKnobs; "
-        "ProcessKnobs().apply({'cpu_binding': 'equal'}, 0, 2); "
-        "print(sorted(os.sched_getaffinity(0)))"
-    )
-    run = f"subprocess.run([sys.executable, '-c', {inner!r}])\nprint()"
-    assert printed_by(code + run)[0] == str([CPUS[-1]])
-
-
-def test_what_the_program_overrides_is_said() -> None:
-    printed = printed_by(
-        """
-        knobs = ProcessKnobs()
-        knobs.apply({"switch_interval": 0.0002, "num_worker_threads": 3}, 0, 1)
-        print(round(sys.getswitchinterval(), 6), knobs.texts)
-        sys.setswitchinterval(0.05)
-        print(knobs.overridden())
-        """
-    )
-    assert printed == [
-        "0.0002 ['switch_interval=200us']",
-        "the program set its own switch interval to 50ms after the tool: switch_interval had no "
-        "effect",
-    ]
-
-
-@needs_two_cpus
-def test_an_affinity_of_the_programs_own_is_said() -> None:
-    printed = printed_by(
-        """
-        everything = os.sched_getaffinity(0)
-        knobs = ProcessKnobs("the workload")
-        knobs.apply({"cpu_binding": "equal"}, 0, 2)
-        os.sched_setaffinity(0, everything)
-        print(knobs.overridden())
-        """
-    )
-    assert printed == [
-        f"the workload set its own affinity to {named(CPUS)} after the tool: cpu_binding had no "
-        "effect"
-    ]
-
-
-@needs_two_cpus
-def test_what_is_named_no_more_is_set_back() -> None:
-    printed = printed_by(
-        """
-        before = sys.getswitchinterval(), os.sched_getaffinity(0)
-        knobs = ProcessKnobs()
-        knobs.apply({"switch_interval": 0.001, "cpu_binding": "equal"}, 0, 2)
-        knobs.apply({}, 0, 2)
-        print(before == (sys.getswitchinterval(), os.sched_getaffinity(0)), knobs.texts)
-        print(knobs.overridden() or "as set")
-        """
-    )
-    assert printed == ["True []", "as set"]
-
-
-def test_a_binding_that_cannot_be_set_is_said_from_then_on() -> None:
-    printed = printed_by(
-        """
-        knobs = ProcessKnobs()
-        try:
-            knobs.apply({"cpu_binding": "equal"}, 0, None)
-        except OSError as error:
-            print(error)
-        print(knobs.overridden())
-        """
-    )
-    why = "init_rpc has no world_size, so the share of a rank is not known"
-    assert printed == [why, f"cpu_binding could not be set: {why}"]
-
-
-def test_nothing_named_sets_nothing() -> None:
-    printed = printed_by(
-        """
-        before = sys.getswitchinterval(), os.sched_getaffinity(0)
-        knobs = ProcessKnobs()
-        knobs.apply({"cpu_binding": "none", "num_worker_threads": 3}, 0, 2)
-        print(before == (sys.getswitchinterval(), os.sched_getaffinity(0)), knobs.texts)
-        print(knobs.overridden() or "as set")
-        """
-    )
-    assert printed == ["True []", "as set"]
-
-
-def test_a_switch_interval_without_a_gil_is_said_to_have_no_effect() -> None:
-    printed = printed_by(
-        """
-        import tuner.process_knobs
-        tuner.process_knobs.has_gil = lambda: False
-        knobs = ProcessKnobs()
-        knobs.apply({"switch_interval": 0.001}, 0, 1)
-        print(*knobs.texts)
-        """
-    )
-    assert printed == ["switch_interval=1ms (no effect on an interpreter without a GIL)"]
+    run = f"{BIND % 0}\nsubprocess.run([sys.executable, '-c', {inner!r}])"
+    assert printed_by(run) == [str(cpus)]
 
 
 @pytest.mark.parametrize(

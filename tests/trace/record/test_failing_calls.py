@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.trace.record.program_run import ProgramRun
+from tests.trace.record.conftest import ProgramRun
 from tests.trace.record.seen_trace import SeenCall
 from tests.trace.record.served import LONG_S
 
@@ -76,6 +76,7 @@ def test_an_answer_that_cannot_be_pickled_is_an_error_after_the_function(ran: Pr
     assert (call.status, call.link) == ("raised", "exact")
     assert "cannot pickle '_thread.lock' object" in call.error
     assert call.server_end_ns is not None
+    assert call.server_end_ns is not None
 
 
 @pytest.mark.parametrize("function", ["aten::add", SCRIPTED])
@@ -113,7 +114,7 @@ def test_a_call_that_times_out_is_still_served(ran: ProgramRun) -> None:
 def test_a_timeout_inside_a_served_function_is_no_timeout_of_its_caller(ran: ProgramRun) -> None:
     outer = fails(ran, "nested_timeout")
     inner = ran.trace("failures").only("rpc_sync#nap(worker1 -> worker2)")
-    assert (inner.status, inner.parent) == ("timed-out", outer.id)
+    assert (inner.status, inner.parent_call) == ("timed-out", outer.call_id)
     assert outer.status == "raised"
     assert outer.error.startswith("RuntimeError('RPCErr:1:")
 

@@ -5,7 +5,7 @@ from statistics import median
 
 import pytest
 
-from tests.trace.record.program_run import ProgramRun
+from tests.trace.record.conftest import ProgramRun
 from tests.trace.record.seen_trace import SeenCall
 from tests.trace.record.tools import AHEAD_NS, NAP_S, WORK_S
 from tuner.trace.analyze.call_times import call_times
@@ -21,7 +21,6 @@ def test_another_hosts_times_are_brought_to_the_clock_of_the_first(ran: ProgramR
     assert 0 < error_ns < 100_000_000
     assert len(trace.calls) == 60
     for call in trace.calls:
-        assert call.server_start_ns is not None
         assert call.start_ns - error_ns <= call.server_start_ns <= call.start_ns + AHEAD_NS / 2
     assert trace.facts["losses"] == []
 
@@ -32,12 +31,12 @@ def test_one_host_has_no_clock_error(ran: ProgramRun) -> None:
 
 def test_eight_overlapping_calls_are_eight_calls(ran: ProgramRun) -> None:
     calls = ran.trace("naps").named("rpc_async#nap(worker0 -> worker1)")
-    assert len({call.id for call in calls}) == 8
+    assert len({call.call_id for call in calls}) == 8
     assert all(call.end_ns is not None and calls[-1].start_ns < call.end_ns for call in calls)
 
 
 def test_eight_naps_on_four_threads(ran: ProgramRun) -> None:
-    trace = ran.frames("naps")
+    trace = ran.trace("naps").frames
     (row,) = parallelism(trace).itertuples(index=False, name="Row")
     assert (row.server, row.threads, row.max, row.calls) == ("worker1", 4, 4, 8)
     # Below 4 where a host stopped a CPU of its guest, and one nap lasted longer than the others.
@@ -60,8 +59,8 @@ def test_eight_naps_on_four_threads(ran: ProgramRun) -> None:
 def mean_while_busy(calls: Sequence[SeenCall]) -> float:
     """The time served over the time in which anything was."""
     busy_ns = until_ns = 0
-    for call in sorted(calls, key=lambda call: call.server_start_ns or 0):
-        start_ns, end_ns = call.server_start_ns or 0, call.server_end_ns or 0
+    for call in sorted(calls, key=lambda call: call.server_start_ns):
+        start_ns, end_ns = call.server_start_ns, call.server_end_ns
         busy_ns += max(0, end_ns - max(start_ns, until_ns))
         until_ns = max(until_ns, end_ns)
     return sum(call.served_ns for call in calls) / busy_ns
@@ -76,12 +75,12 @@ def work_calls(ran: ProgramRun, kind: str) -> list[tuple[SeenCall, float]]:
     calls = ran.trace("work").named(f"{names[kind]}(worker0 -> worker1)")
     used = [cpu_s for _, cpu_s in ran.facts["known_work"][kind]]
     assert len(calls) == len(used)
-    return list(zip(sorted(calls, key=lambda call: call.id), used, strict=True))
+    return list(zip(sorted(calls, key=lambda call: call.call_id), used, strict=True))
 
 
 @pytest.mark.parametrize("kind", ["alone", "asleep", "one CPU", "gil"])
 def test_cpu_time_is_what_the_function_itself_measured(ran: ProgramRun, kind: str) -> None:
-    beyond_ns = [(call.cpu_ns or 0) - cpu_s * 1e9 for call, cpu_s in work_calls(ran, kind)]
+    beyond_ns = [call.cpu_ns - cpu_s * 1e9 for call, cpu_s in work_calls(ran, kind)]
     # The function's own time is a part of it; the rest is what the tracer does.
     assert min(beyond_ns) >= -1e3
     assert median(beyond_ns) < 2e6
@@ -91,8 +90,6 @@ def waits(ran: ProgramRun, kind: str) -> list[tuple[int, int, int]]:
     """On a CPU, waiting for one, and neither, in nanoseconds, of each call of a kind of work."""
     parts = []
     for call, _ in work_calls(ran, kind):
-        assert call.cpu_ns is not None
-        assert call.run_queue_ns is not None
         off_ns = call.served_ns - call.cpu_ns - call.run_queue_ns
         parts.append((call.cpu_ns, call.run_queue_ns, off_ns))
     return parts
@@ -123,8 +120,8 @@ def test_two_that_share_the_gil_are_off_the_cpu_in_turn(ran: ProgramRun) -> None
     shares = []
     for first in range(0, len(calls), 2):
         pair = slice(first, first + 2)
-        starts = [call.server_start_ns or 0 for call in calls[pair]]
-        ends = [call.server_end_ns or 0 for call in calls[pair]]
+        starts = [call.server_start_ns for call in calls[pair]]
+        ends = [call.server_end_ns for call in calls[pair]]
         assert sum(cpu_ns for cpu_ns, _, _ in parts[pair]) <= 1.05 * (max(ends) - min(starts))
         # A pair of which one began late had the GIL one after the other.
         if (both_ns := min(ends) - max(starts)) > 0.5e9 * WORK_S:
