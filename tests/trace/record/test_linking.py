@@ -3,7 +3,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.trace.record.recordings import client_span, operator, server_span
+from tests.trace.record.recordings import client_span, operator
 from tuner.trace.model.spans import ClientSpan, OperatorSpan, ServerSpan
 from tuner.trace.record.merge import Links, link
 
@@ -32,29 +32,6 @@ def names(links: Links, operators: Sequence[OperatorSpan], call: int) -> list[st
 
 
 # Operators inside Python functions.
-
-
-def test_an_operator_belongs_to_the_function_that_ran_on_its_thread_at_that_time() -> None:
-    operators = [
-        operator(20, 30),  # before any call
-        operator(50, 60),
-        operator(50, 60, thread=2002),  # at that time, on another thread
-        operator(100, 110),  # as the first call ends
-        operator(120, 130),
-    ]
-    calls = [served(7, 2001, 40, 100), served(8, 2001, 110, 140), served(9, 2002, 45, 55)]
-    assert link(operators, calls, [], MAIN).call_of == [None, 7, 9, None, 8]
-
-
-def test_the_order_of_spans_and_operators_does_not_matter() -> None:
-    operators = [operator(150, 160), operator(50, 60), operator(250, 260)]
-    calls = [served(3, 2001, 240, 270), served(1, 2001, 40, 70), served(2, 2001, 140, 170)]
-    assert link(operators, calls, [], MAIN).call_of == [2, 1, 3]
-
-
-def test_a_function_without_an_end_has_all_later_operators_of_its_thread() -> None:
-    links = link([operator(50, 60), operator(9000, 9010)], [served(7, 2001, 40, None)], [], MAIN)
-    assert links.call_of == [7, 7]
 
 
 @st.composite
@@ -138,52 +115,10 @@ def test_torchscript_is_known_by_the_last_part_of_its_name() -> None:
     assert list(links.inferred) == [5]
 
 
-def test_an_operator_of_a_python_function_serves_no_builtin() -> None:
-    links = link([operator(50, 60, ADD)], [served(1, 2001, 40, 70)], [builtin(5, 10, 100)], MAIN)
-    assert links.call_of == [1]
-    assert links.inferred == {}
-
-
 def test_the_main_thread_serves_no_calls() -> None:
     links = link([operator(50, 60, ADD, thread=MAIN)], [], [builtin(5, 10, 100)], MAIN)
     assert links.call_of == [None]
     assert links.inferred == {}
-
-
-def test_the_call_must_be_under_way_throughout_the_operator() -> None:
-    calls = [builtin(5, 55, 200), builtin(6, 10, 79), builtin(7, 90, 200)]
-    links = link([operator(50, 80, ADD)], [], calls, MAIN)
-    assert links.call_of == [None]
-
-
-def test_a_call_exactly_as_long_as_the_operator_fits() -> None:
-    assert link([operator(50, 80, ADD)], [], [builtin(5, 50, 80)], MAIN).call_of == [5]
-
-
-def test_a_call_without_an_end_fits_any_later_operator() -> None:
-    assert link([operator(50, 80, ADD)], [], [builtin(5, 10, None)], MAIN).call_of == [5]
-
-
-def test_an_operator_of_another_name_is_of_no_call() -> None:
-    assert link([operator(50, 80, MM)], [], [builtin(5, 10, 100)], MAIN).call_of == [None]
-
-
-def test_python_calls_and_fetches_get_no_operator_by_name() -> None:
-    calls = [builtin(5, 10, 100)._replace(body=body) for body in ("python", "fetch")]
-    assert link([operator(50, 80, ADD)], [], calls, MAIN).call_of == [None]
-
-
-def test_the_call_that_ends_first_gets_the_first_operator() -> None:
-    operators = [operator(20, 30, ADD), operator(40, 50, ADD, thread=2002)]
-    links = link(operators, [], [builtin(5, 10, 100), builtin(6, 10, 35)], MAIN)
-    assert links.call_of == [6, 5]
-
-
-def test_a_short_call_beside_a_long_one_keeps_its_operator() -> None:
-    # The long call's operator begins first; the short call ends before that operator does.
-    operators = [operator(10, 100, MM), operator(20, 30, MM, thread=2002)]
-    links = link(operators, [], [builtin(5, 0, 110, MM), builtin(6, 0, 50, MM)], MAIN)
-    assert links.call_of == [5, 6]
 
 
 def most_pairs(allowed: list[set[int]]) -> int:
@@ -274,10 +209,3 @@ def test_links_of_functions_do_not_depend_on_builtins(
     together = link(operators, spans, calls, MAIN).call_of
     for before, after in zip(alone, together, strict=True):
         assert after == before or (before is None and after is not None and after < 100)
-
-
-def test_the_server_side_of_a_call_and_its_operators_agree() -> None:
-    call = client_span(3)
-    span = server_span(call)
-    links = link([operator(span.start_ns, span.start_ns + 5)], [span], [call], MAIN)
-    assert links.call_of == [call.call_id]

@@ -1,5 +1,6 @@
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -7,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.trace.record.recordings import MAIN, client_span, operator, pair, recording, server_span
 from tuner.errors import TraceError
-from tuner.trace.model.spans import CALLS_PER_RANK, MergedTrace, RankRecording
+from tuner.trace.model.spans import MergedTrace, RankRecording
 from tuner.trace.record.clock import SAME_CLOCK, ClockOffset
 from tuner.trace.record.merge import losses, merge, missing_spans
 
@@ -79,19 +80,6 @@ def test_both_ends_of_a_call_are_joined() -> None:
     assert (call.done_ns, call.link) == (190, "exact")
 
 
-def test_a_builtin_has_the_span_of_its_operator() -> None:
-    call = merged().calls[1]
-    assert call.served is not None
-    assert (call.served.start_ns, call.served.end_ns) == (1120, 1150)
-    assert (call.served.cpu_ns, call.served.run_queue_ns) == (None, None)
-    assert call.link == "inferred"
-
-
-def test_a_fetch_has_no_server_side() -> None:
-    call = merged().calls[2]
-    assert (call.name, call.served, call.link) == ("to_here#(worker0)->(worker1)", None, "")
-
-
 def test_an_unfinished_call_stays_unfinished_and_is_a_loss() -> None:
     trace = merged()
     call = trace.calls[3]
@@ -123,14 +111,6 @@ def test_the_facts_describe_each_rank() -> None:
     assert second.cpu_s == 0.5
 
 
-def test_the_facts_describe_the_trace() -> None:
-    facts = merge(
-        complete(), ONE_CLOCK, (at(0), at(9000)), steps=3, tracing_overhead=1.25
-    ).facts  # fmt: skip
-    assert (facts.steps, facts.tracing_overhead) == (3, 1.25)
-    assert facts.clock_error_ns == 0
-
-
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_missing_span_is_an_error_that_names_it(rank: int) -> None:
     recordings = complete()
@@ -143,38 +123,22 @@ def test_a_missing_span_is_an_error_that_names_it(rank: int) -> None:
         merge(recordings, ONE_CLOCK, (at(0), at(9000)))
 
 
-def test_a_count_that_differs_is_an_error_that_names_it() -> None:
-    recordings = complete()
-    recordings[0].issued["worker1", "fetch"] = 2
-    message = "worker0 issued 2 fetch calls to worker1, but has 1 span"
-    with pytest.raises(TraceError, match=message):
-        merge(recordings, ONE_CLOCK, (at(0), at(9000)))
-
-
 def shifted(each: RankRecording, ns: int) -> RankRecording:
     """The recording of a process whose clock is this far ahead."""
+
+    def ahead(spans: Iterable[Any]) -> list[Any]:
+        times = ("start_ns", "issued_ns", "end_ns")
+        return [
+            span._replace(**{t: getattr(span, t) + ns for t in times if getattr(span, t, None)})
+            for span in spans
+        ]
+
     return replace(
         each,
-        client_spans=[
-            span._replace(
-                start_ns=span.start_ns + ns,
-                issued_ns=span.issued_ns + ns,
-                end_ns=None if span.end_ns is None else span.end_ns + ns,
-            )
-            for span in each.client_spans
-        ],
-        server_spans=[
-            span._replace(
-                start_ns=span.start_ns + ns,
-                end_ns=None if span.end_ns is None else span.end_ns + ns,
-            )
-            for span in each.server_spans
-        ],
+        client_spans=ahead(each.client_spans),
+        server_spans=ahead(each.server_spans),
         done_ns={call: done + ns for call, done in each.done_ns.items()},
-        operators=[
-            span._replace(start_ns=span.start_ns + ns, end_ns=span.end_ns + ns)
-            for span in each.operators or ()
-        ],
+        operators=ahead(each.operators or ()),
     )
 
 
@@ -202,21 +166,6 @@ def test_the_clock_error_is_the_sum_of_the_two_largest() -> None:
     assert merge(ranks, clocks, (0, 1)).facts.clock_error_ns == 140
     clocks["worker2"] = SAME_CLOCK
     assert merge(ranks, clocks, (0, 1)).facts.clock_error_ns == 40
-
-
-def test_the_calls_keep_the_order_of_the_ranks() -> None:
-    calls = [client_span(0, client=1, server=0), client_span(0), client_span(1)]
-    recordings = [
-        recording(0, client_spans=calls[1:], server_spans=[server_span(calls[0])]),
-        recording(
-            1, client_spans=calls[:1], server_spans=[server_span(call) for call in calls[1:]]
-        ),
-    ]
-    assert [call.client for call in merge(recordings, ONE_CLOCK, (0, 10)).calls] == [
-        "worker0",
-        "worker0",
-        "worker1",
-    ]
 
 
 def test_a_call_served_inside_another_names_it() -> None:
@@ -251,90 +200,50 @@ def test_spans_alone_have_no_operators() -> None:
     assert trace.calls[0].link == "exact"
 
 
-def changed(
-    recordings: Sequence[RankRecording], rank: int, **fields: object
-) -> list[RankRecording]:
-    """The recordings, with some fields of one of them changed."""
-    return [replace(each, **fields) if each.rank == rank else each for each in recordings]  # type: ignore[arg-type]
+SPANS = [server_span(call) for call in CALLS]
 
 
-def test_a_complete_trace_lacks_nothing() -> None:
-    assert missing_spans(pair(*CALLS)) == []
-    assert missing_spans([]) == []
-    assert missing_spans([recording(0), recording(1)]) == []
-
-
-def test_calls_of_every_rank_to_every_rank_are_complete() -> None:
-    calls = [
-        client_span(client * 10 + server, client=client, server=server)
-        for client in range(3)
-        for server in range(3)
-    ]
-    recordings = [
-        recording(
-            rank,
-            client_spans=[call for call in calls if call.call_id // CALLS_PER_RANK == rank],
-            server_spans=[server_span(call) for call in calls if call.server_rank == rank],
-        )
-        for rank in range(3)
-    ]
-    assert missing_spans(recordings) == []
-
-
-def test_a_lost_span_of_the_client_is_missed_at_both_ends() -> None:
-    recordings = changed(pair(*CALLS), 0, client_spans=CALLS[1:])
-    assert missing_spans(recordings) == [
-        "worker0 issued 4 python calls to worker1, but has 3 spans",
-        "worker1 served 1 call without a client's span",
-    ]
-
-
-def test_a_lost_span_of_the_server_is_missed_at_both_ends() -> None:
-    recordings = changed(pair(*CALLS), 1, server_spans=[server_span(call) for call in CALLS[1:]])
-    assert missing_spans(recordings) == [
-        "worker1 answered 1 call from worker0 without a server's span",
-        "worker1 received 4 calls from rank 0, but has 3 spans",
-    ]
-
-
-def test_a_repeated_span_is_one_too_many() -> None:
-    recordings = changed(pair(*CALLS), 0, client_spans=[*CALLS, CALLS[0]])
-    assert missing_spans(recordings) == [
-        "worker0 issued 4 python calls to worker1, but has 5 spans"
-    ]
-
-
-def test_a_repeated_span_in_place_of_another_is_noticed() -> None:
-    # There are as many spans as calls, but one call has none.
-    spans = [server_span(call) for call in [CALLS[0], *CALLS[:3]]]
-    assert missing_spans(changed(pair(*CALLS), 1, server_spans=spans)) == [
-        "worker1 answered 1 call from worker0 without a server's span"
-    ]
-
-
-def test_counts_are_compared_by_server_and_body() -> None:
-    # The sums are equal, the parts are not.
-    issued = {("worker1", "python"): 3, ("worker2", "python"): 1, ("worker1", "builtin"): 1}
-    assert missing_spans(changed(pair(*CALLS), 0, issued=issued)) == [
-        "worker0 issued 1 builtin call to worker1, but has 0 spans",
-        "worker0 issued 3 python calls to worker1, but has 4 spans",
-        "worker0 issued 1 python call to worker2, but has 0 spans",
-    ]
-
-
-def test_arrivals_are_compared_by_client() -> None:
-    assert missing_spans(changed(pair(*CALLS), 1, arrived={0: 3, 2: 1})) == [
-        "worker1 received 3 calls from rank 0, but has 4 spans",
-        "worker1 received 1 call from rank 2, but has 0 spans",
-    ]
+@pytest.mark.parametrize(
+    ("rank", "fields", "missing"),
+    [
+        (0, {}, []),
+        (0, {"client_spans": CALLS[1:]}, [
+            "worker0 issued 4 python calls to worker1, but has 3 spans",
+            "worker1 served 1 call without a client's span",
+        ]),
+        (1, {"server_spans": SPANS[1:]}, [
+            "worker1 answered 1 call from worker0 without a server's span",
+            "worker1 received 4 calls from rank 0, but has 3 spans",
+        ]),
+        # There are as many spans as calls, but one call has none.
+        (1, {"server_spans": [SPANS[0], *SPANS[:3]]}, [
+            "worker1 answered 1 call from worker0 without a server's span"
+        ]),
+        # The sums are equal, the parts are not.
+        (0, {"issued": {("worker1", "python"): 3, ("worker2", "python"): 1,
+                        ("worker1", "builtin"): 1}}, [
+            "worker0 issued 1 builtin call to worker1, but has 0 spans",
+            "worker0 issued 3 python calls to worker1, but has 4 spans",
+            "worker0 issued 1 python call to worker2, but has 0 spans",
+        ]),
+        (1, {"arrived": {0: 3, 2: 1}}, [
+            "worker1 received 3 calls from rank 0, but has 4 spans",
+            "worker1 received 1 call from rank 2, but has 0 spans",
+        ]),
+    ],
+)  # fmt: skip
+def test_what_the_spans_lack(rank: int, fields: dict[str, Any], missing: list[str]) -> None:
+    recordings = pair(*CALLS)
+    recordings[rank] = replace(recordings[rank], **fields)
+    assert missing_spans(recordings) == missing
 
 
 @pytest.mark.parametrize("body", ["builtin", "script", "fetch"])
 def test_what_runs_without_python_needs_no_server_span(body: str) -> None:
-    call = client_span(1, body=body)
-    assert missing_spans(pair(call)) == []
+    client, server = pair(client_span(1, body=body))
+    assert missing_spans([client, server]) == []
     # It is counted nevertheless.
-    assert missing_spans(changed(pair(call), 0, issued={})) == [
+    assert missing_spans([replace(client, issued={}), server]) == [
         f"worker0 issued 0 {body} calls to worker1, but has 1 span"
     ]
 
@@ -345,27 +254,9 @@ def test_a_call_that_failed_needs_no_server_span(status: str) -> None:
     assert missing_spans([recording(0, client_spans=[call]), recording(1)]) == []
 
 
-def test_what_all_ranks_lack_is_listed_together() -> None:
-    recordings = [
-        recording(0, client_spans=[CALLS[0]], issued={}),
-        recording(1, arrived={2: 1}),
-    ]
-    assert len(missing_spans(recordings)) == 3
-
-
-def test_unfinished_calls_are_losses_of_a_complete_trace() -> None:
-    assert [*losses(pair(*CALLS))] == []
-    hanging = client_span(9, end_ns=None, status="unfinished")
-    running = server_span(hanging, end_ns=None, cpu_ns=None, run_queue_ns=None)
-    recordings = pair(CALLS[0], CALLS[1], hanging, server_spans=[running])
-    assert [*losses(recordings)] == [
-        "1 call of worker0 had no answer when the trace ended",
-        "worker1 was still serving 1 call when the trace ended",
-    ]
-
-
 def test_a_kernel_without_run_queue_times_is_a_loss() -> None:
     spans = [server_span(call, run_queue_ns=None) for call in CALLS]
+    assert [*losses(pair(*CALLS))] == []
     assert [*losses(pair(*CALLS, server_spans=spans))] == [
         "the kernel under worker1 does not tell how long threads wait"
     ]
