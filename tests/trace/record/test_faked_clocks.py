@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from tests.trace.record import faked_clock_rank
-from tuner.trace.analyze.call_times import call_times
 from tuner.trace.files.reader import read_trace
 from tuner.trace.model.trace import Trace
 from tuner.trace.record.clock import HOST_VARIABLE
@@ -25,13 +24,8 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Trace:
     if not LIBRARIES:
         pytest.skip("there is no libfaketime to change a clock with: make faketime installs it")
     folder = tmp_path_factory.mktemp("clocks")
-    root = str(Path(__file__).parents[3])
-    common = {
-        **os.environ,
-        "PYTHONPATH": root,
-        "TP_SOCKET_IFNAME": "lo",
-        "GLOO_SOCKET_IFNAME": "lo",
-    }
+    here = {"PYTHONPATH": str(Path(__file__).parents[3])}
+    common = {**os.environ, **here, "TP_SOCKET_IFNAME": "lo", "GLOO_SOCKET_IFNAME": "lo"}
     faked = {
         "LD_PRELOAD": str(LIBRARIES[0]),
         "FAKETIME": f"+{AHEAD_S:g}s x1.0002",
@@ -70,21 +64,6 @@ def test_all_spans_are_on_one_clock(traced: Trace) -> None:
     assert len(calls) == 200
     assert (calls["server_start_ns"] >= calls["start_ns"] - error_ns).all()
     assert (calls["server_end_ns"] <= calls["end_ns"] + error_ns).all()
-
-
-def test_the_drift_is_part_of_what_is_not_known(traced: Trace) -> None:
-    lasted_ns = int(traced.calls["end_ns"].max() - traced.calls["start_ns"].min())
+    lasted_ns = int(calls["end_ns"].max() - calls["start_ns"].min())
     # The bounds before and after differ by the drift, of which the half-width is half.
-    assert traced.clock_error_ns >= 0.8 * lasted_ns * 200e-6 / 2
-
-
-def test_no_one_way_time_below_the_half_width_is_told(traced: Trace) -> None:
-    times = call_times(traced.calls, traced.clock_error_ns)
-    for column in ("to_server_us", "to_client_us"):
-        told = times[column].dropna()
-        assert (told * 1e3 > traced.clock_error_ns).all()
-
-
-def test_parallelism_needs_no_common_clock(traced: Trace) -> None:
-    served_ns = traced.calls["server_end_ns"] - traced.calls["server_start_ns"]
-    assert (served_ns >= 4.9e6).all()
+    assert error_ns >= 0.8 * lasted_ns * 200e-6 / 2
