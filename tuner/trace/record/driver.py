@@ -236,10 +236,10 @@ def _resume(trace: str) -> None:
 @contextmanager
 def unrecorded() -> Iterator[None]:
     """Record no call that this process issues meanwhile."""
-    client = None if _tracing is None else _tracing.client
-    if client is None or not client.is_issuing:
+    if _tracing is None or not _tracing.client.is_issuing:
         yield
         return
+    client = _tracing.client
     client.is_issuing = False
     try:
         yield

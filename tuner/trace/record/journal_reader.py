@@ -170,25 +170,15 @@ def _client_span(
     if not is_valid:
         return None
     kind, function, server, server_rank, body = targets[target]
-    end_ns = None if end == NOTHING else end
-    return ClientSpan(
-        call_id=call_id,
-        kind=kind,
-        body=body,
-        function=function,
-        server=server,
-        server_rank=server_rank,
-        thread=thread,
-        parent_call=None if parent == NOTHING else parent,
-        start_ns=start_ns,
-        # It may have ended, or the process, before the thread that issued it noted the time.
-        issued_ns=issued_ns or end_ns or start_ns,
-        end_ns=end_ns,
-        status=STATUSES[status],
-        error=texts.get(error, ""),
-        timeout_s=None if limit_s == NOTHING else limit_s,
-        request_bytes=None if size == NOTHING else size,
+    parent_call, end_ns, timeout_s, request_bytes = (
+        None if value == NOTHING else value for value in (parent, end, limit_s, size)
     )
+    # It may have ended, or the process, before the thread that issued it noted the time.
+    issued_ns = issued_ns or end_ns or start_ns
+    return ClientSpan(
+        call_id, kind, body, function, server, server_rank, thread, parent_call, start_ns,
+        issued_ns, end_ns, STATUSES[status], texts.get(error, ""), timeout_s, request_bytes,
+    )  # fmt: skip
 
 
 def _server_span(call: tuple[Any, ...], answered_ns: int | None, error: str) -> ServerSpan | None:

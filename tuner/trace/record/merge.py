@@ -72,17 +72,12 @@ def merge(
     done_ns = {call_id: time_ns for each in ranks for call_id, time_ns in each.done_ns.items()}
     calls = [
         MergedCall(
-            name=call_name(span, each.name),
-            client=each.name,
-            client_rank=each.rank,
-            span=span,
-            served=found,
-            done_ns=done_ns.get(span.call_id),
-            link=_link(span.call_id, served, inferred),
+            call_name(span, each.name), each.name, each.rank, span, found,
+            done_ns.get(span.call_id), _link(span.call_id, served, inferred),
         )
         for each in ranks
         for span, found in (_reconciled(span, served, inferred) for span in each.client_spans)
-    ]
+    ]  # fmt: skip
     facts = Facts(
         base_time_ns=base_ns,
         window_ns=(window_ns[0] - base_ns, window_ns[1] - base_ns),

@@ -90,12 +90,11 @@ class Profile:
         return format_table(averages, row_limit)
 
     def latency(self) -> "pd.DataFrame":
-        """The latencies of calls, by name.
+        """The latencies of calls: a row per call name, the index, the largest total first.
 
         Returns:
-            One row per call name, which is the index, the largest total first: `calls` that ended,
-            p50_us, p90_us, p99_us, max_us and total_us in microseconds, how many `raised` or
-            `timed_out` (`failed`: both), and how many are `unfinished`.
+            `calls` that ended; p50_us, p90_us, p99_us, max_us and total_us in microseconds; how
+            many `raised` or `timed_out` (`failed`: both), and how many are `unfinished`.
         """
         trace = self.trace
         from tuner.trace.analyze.call_times import latency
@@ -103,12 +102,11 @@ class Profile:
         return latency(trace.calls)
 
     def breakdown(self) -> "pd.DataFrame":
-        """Where the time of a call goes on average, by name.
+        """Where the time of a call goes on average: a row per call name, the longest first.
 
         Returns:
-            One row per call name, which is the index, the longest latency first: `calls`, and means
-            in microseconds. latency_us = transport_us + queue_us (an estimate) + served_us +
-            pending_us, and served_us = on_cpu_us + run_queue_us + off_cpu_us.
+            `calls`, and means in microseconds. latency_us = transport_us + queue_us (an estimate)
+            + served_us + pending_us, and served_us = on_cpu_us + run_queue_us + off_cpu_us.
         """
         trace = self.trace
         from tuner.trace.analyze.call_times import breakdown
