@@ -173,18 +173,6 @@ def test_several_commands_are_recorded_as_one_world(
 
 @pytest.mark.world
 @pytest.mark.thorough
-def test_of_several_commands_the_first_that_fails_has_the_exit_code(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    fails = [shlex.join([sys.executable, "-c", f"import sys; sys.exit({code})"]) for code in (7, 8)]
-    flags = [word for command in fails for word in ("--beside", command)]
-    out = tmp_path / "trace.json"
-    assert record.main(["--out", str(out), *flags, "--", sys.executable, "-c", "pass"]) == 7
-    assert "with exit code 7 and never called init_rpc" in capfd.readouterr().err
-
-
-@pytest.mark.world
-@pytest.mark.thorough
 def test_a_program_that_never_ends_is_recorded_until_it_is_interrupted(tmp_path: Path) -> None:
     with started(tmp_path, ["--no-timeline"], [str(PROGRAMS / "never_ends.py")]) as process:
         assert process.stdout is not None

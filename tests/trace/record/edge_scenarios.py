@@ -226,7 +226,6 @@ def known_work() -> Facts:
             rpc_sync("worker1", _measured_nap, args=(WORK_S,)) for _ in range(REPEATS)
         ]
         used["one CPU"] = _pairs(partial(rpc_async, "worker1", served.hash_for, (WORK_S, cpu)))
-        used["gil"] = _pairs(partial(rpc_async, "worker1", served.count_for, (WORK_S,)))
     return used
 
 

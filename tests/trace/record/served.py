@@ -246,14 +246,3 @@ def hash_for(seconds: float, cpu: int | None) -> tuple[float, float]:
         return _measured(burn)
     finally:
         os.sched_setaffinity(0, cpus)
-
-
-def count_for(seconds: float) -> tuple[float, float]:
-    """Uses the CPU with the GIL."""
-
-    def burn() -> None:
-        until = time.perf_counter() + seconds
-        while time.perf_counter() < until:
-            pass
-
-    return _measured(burn)
