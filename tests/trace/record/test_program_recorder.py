@@ -6,7 +6,6 @@ from tuner.daemon_threads import running_daemons
 from tuner.trace.record.journal_reader import read_journal
 from tuner.trace.record.program_recorder import ProgramRecorder
 
-
 Reports = dict[str, dict[str, object]]
 
 
