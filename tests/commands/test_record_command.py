@@ -7,7 +7,6 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -42,7 +41,6 @@ def test_what_cannot_be_recorded_is_refused(
 @pytest.mark.parametrize(
     ("command", "code", "reason"),
     [
-        ([sys.executable, "-c", "pass"], 2, "with exit code 0 and never called init_rpc"),
         ([sys.executable, "-c", "import sys; sys.exit(7)"], 7, "with exit code 7 and never called"),
         (["true"], 2, "the hook reached none of its processes"),
     ],
@@ -95,10 +93,11 @@ def test_another_agent_is_told(capfd: pytest.CaptureFixture[str], tmp_path: Path
     assert "alone uses the agent THEIRS: only TensorPipe's calls" in capfd.readouterr().err
 
 
-def started(folder: Path, flags: Sequence[str], program: Sequence[str]) -> subprocess.Popen[str]:
-    """The command in a session of its own, so that Ctrl-C reaches it and all of its program."""
+def started(folder: Path, *flags: str) -> subprocess.Popen[str]:
+    """Recording what never ends, in a session of its own, so that Ctrl-C reaches all of it."""
+    program = [*PYTHON, str(PROGRAMS / "never_ends.py")]
     return subprocess.Popen(
-        [sys.executable, "-m", "tuner.record", *flags, "--", *PYTHON, *program],
+        [sys.executable, "-m", "tuner.record", "--no-timeline", *flags, "--", *program],
         cwd=folder,
         env=environment(),
         stdout=subprocess.PIPE,
@@ -174,7 +173,7 @@ def test_several_commands_are_recorded_as_one_world(
 @pytest.mark.world
 @pytest.mark.thorough
 def test_a_program_that_never_ends_is_recorded_until_it_is_interrupted(tmp_path: Path) -> None:
-    with started(tmp_path, ["--no-timeline"], [str(PROGRAMS / "never_ends.py")]) as process:
+    with started(tmp_path) as process:
         assert process.stdout is not None
         while "calls: 200" not in process.stdout.readline():
             assert process.poll() is None
@@ -193,8 +192,7 @@ def test_a_program_that_never_ends_is_recorded_until_it_is_interrupted(tmp_path:
 @pytest.mark.world
 @pytest.mark.thorough
 def test_a_window_is_shown_while_the_program_goes_on(tmp_path: Path) -> None:
-    flags = ["--start-after", "0.3s", "--for", "0.4s", "--no-timeline"]
-    with started(tmp_path, flags, [str(PROGRAMS / "never_ends.py")]) as process:
+    with started(tmp_path, "--start-after", "0.3s", "--for", "0.4s") as process:
         assert process.stdout is not None
         while not (line := process.stdout.readline()).startswith("Trace: trace.json"):
             assert process.poll() is None, line

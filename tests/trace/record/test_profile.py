@@ -60,9 +60,6 @@ def test_an_answer_of_an_earlier_profile_ends_no_call_of_this_one(ran: ProgramRu
     _, opening = trace.named("rpc_sync#open_gate(worker0 -> worker1)")
     assert call.server_end_ns is not None
     assert opening.start_ns < call.server_end_ns <= call.end_ns
-
-
-def test_each_profile_has_its_own_calls(ran: ProgramRun) -> None:
     assert ran.trace("again").names() == {"rpc_sync#scale(worker0 -> worker1)": 1}
 
 
@@ -89,11 +86,7 @@ def test_the_user_sees_the_error_that_ended_the_block(ran: ProgramRun) -> None:
     facts = ran.facts["blocks_that_raise"]
     assert facts["raised"] == ["LookupError", "of the user's own"]
     assert facts["calls"] == 1
-
-
-def test_a_profile_is_read_after_its_block(ran: ProgramRun) -> None:
-    kind, message = ran.facts["blocks_that_raise"]["unread"]
-    assert (kind, message) == ("TraceError", "read the profile after its with block has ended")
+    assert facts["unread"] == ["TraceError", "read the profile after its with block has ended"]
 
 
 def test_profiles_that_begin_and_end_during_calls_are_complete(ran: ProgramRun) -> None:
@@ -112,9 +105,6 @@ def test_a_rank_without_the_package_is_named_and_no_rank_is_traced(ran: ProgramR
     kind, message = facts["refused"]
     assert kind == "TraceError"
     assert message.endswith("worker2: rpc-tuner is not installed there")
-
-
-def test_rpc_that_ends_in_the_block_is_an_error(ran: ProgramRun) -> None:
     kind, message = ran.facts["the_end_of_rpc"]["refused"]
     assert kind == "TraceError", message
 
