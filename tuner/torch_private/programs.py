@@ -125,17 +125,10 @@ class ProgramHooks:
         if self._is_running:
             yield  # PyTorch refuses to start a second agent
             return
-        if rank < 0:
-            rank = number_in("RANK", rank)
-        if world_size < 0:
-            world_size = number_in("WORLD_SIZE", world_size)
-        self._report(
-            "rendezvous",
-            url=url,
-            rank=rank,
-            world_size=None if world_size < 0 else world_size,
-            no_listener=no_listener(url),
-        )
+        rank = number_in("RANK", rank) if rank < 0 else rank
+        size = number_in("WORLD_SIZE", world_size) if world_size < 0 else world_size
+        facts = {"url": url, "rank": rank, "world_size": None if size < 0 else size}
+        self._report("rendezvous", **facts, no_listener=no_listener(url))
         self._answer_as(f"rank{rank}", rank)
         with self._reporting_failure(f"rank {rank}", rank):
             yield
@@ -165,8 +158,7 @@ class ProgramHooks:
             role = role_of(name, self._order["roles"])
             backend_name = getattr(backend, "name", str(backend))
             if backend_name == "TENSORPIPE":
-                self._apply(role, options)
-                self._apply_to_process(role, rank, world_size)
+                self._apply(role, options, rank, world_size)
             facts = {"name": name, "rank": rank, "world_size": world_size, "role": role}
             self._report(
                 "init_rpc",
@@ -208,13 +200,8 @@ class ProgramHooks:
         try:
             yield
         except Exception as error:
-            self._report(
-                "init-failed",
-                name=name,
-                rank=rank,
-                error=error_text(error),
-                traceback=sound(traceback.format_exc())[-MOST_TEXT:],
-            )
+            text, shown = error_text(error), sound(traceback.format_exc())[-MOST_TEXT:]
+            self._report("init-failed", name=name, rank=rank, error=text, traceback=shown)
             raise
 
     def _end_recorder(self, reason: str) -> None:
@@ -235,14 +222,11 @@ class ProgramHooks:
             **_usage(),
         }
 
-    def _of_role(self, key: str, role: str) -> dict[str, Any]:
-        """What the order has for a role, and for all."""
-        by_role = self._order[key]
-        return {**by_role.get("*", {}), **by_role.get(role, {})}
-
-    def _apply(self, role: str, options: Any) -> None:
-        """Set what the role gets; the program may have set it otherwise after the constructor."""
-        values = self._of_role("options", role)
+    def _apply(self, role: str, options: Any, rank: int, world_size: int | None) -> None:
+        """Set what the role gets, also for every thread that is there by now."""
+        by_role = self._order["options"]
+        values = {**by_role.get("*", {}), **by_role.get(role, {})}
+        # The program may have set them otherwise after the constructor.
         for name in ("num_worker_threads", "rpc_timeout"):
             if name in values:
                 setattr(options, name, values[name])
@@ -250,10 +234,8 @@ class ProgramHooks:
             options.set_device_map(callee, devices)
         if values.get("devices"):
             options.set_devices(values["devices"])
-
-    def _apply_to_process(self, role: str, rank: int, world_size: int | None) -> None:
-        """Set the process knobs of the role, for every thread that is there by now."""
-        values = self._of_role("process", role)
+        by_role = self._order["process"]
+        values = {**by_role.get("*", {}), **by_role.get(role, {})}
         ranks = world_size or self._order["ranks"]
         index, here = (0, None) if ranks is None else place_on_host(rank, ranks, os.environ)
         try:
@@ -276,9 +258,11 @@ class ProgramHooks:
         }
 
     def _say(self, name: str, options: Any) -> None:
-        parts = [f"num_worker_threads={options.num_worker_threads}"]
-        parts += [f"{key}={'+'.join(value)}" for key, value in self._fixed.items() if value]
-        parts += self._process_knobs.texts
+        parts = [
+            f"num_worker_threads={options.num_worker_threads}",
+            *(f"{key}={'+'.join(value)}" for key, value in self._fixed.items() if value),
+            *self._process_knobs.texts,
+        ]
         # One write: lines of several ranks must not mix.
         sys.stderr.write(f"rpc-tuner: {name} has {' '.join(parts)}\n")
         sys.stderr.flush()
@@ -290,12 +274,9 @@ class ProgramHooks:
             if not self._is_running:
                 shutdown(*args, **kwargs)  # PyTorch refuses it
                 return
+            overridden, calls = self._process_knobs.overridden(), self._calls
             self._report(
-                "shutdown",
-                name=self._name,
-                calls=self._calls,
-                overridden=self._process_knobs.overridden(),
-                **_usage(),
+                "shutdown", name=self._name, calls=calls, overridden=overridden, **_usage()
             )
             self._busy_in = get_ident()
             try:
