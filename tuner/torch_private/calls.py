@@ -106,7 +106,11 @@ def _hooked_invoke(client: _Client) -> Callable[..., Any]:
     known: dict[tuple[Any, Any, Any], tuple[CallTarget, Any]] = {}
 
     def plain_target(to: Any, func: Any, mode: Any, args: Any) -> tuple[CallTarget, Any] | None:
-        if not _is_plain_python(func):
+        if (
+            _is_of_rpc_itself(func)
+            or hasattr(func, "_wrapped_async_rpc_function")
+            or _find_builtin(func) is not None
+        ):
             return None
         worker = _api._to_worker_info(to)
         if not client.can_read(worker.name):
@@ -285,17 +289,6 @@ def _replaced(place: Any, **names: Any) -> Iterator[None]:
     finally:
         for name, value in before.items():
             setattr(place, name, value)
-
-
-def _is_plain_python(func: Any) -> bool:
-    """Whether this runs as Python on the server, and what it returns is the answer."""
-    return (
-        callable(func)
-        and not _is_of_rpc_itself(func)
-        and not hasattr(func, "_wrapped_async_rpc_function")
-        and not isinstance(func, torch.jit.ScriptFunction)
-        and _find_builtin(func) is None
-    )
 
 
 def _is_of_rpc_itself(func: Any) -> bool:

@@ -174,9 +174,9 @@ class _Tracing:
     server: Server
     with_operators: bool
     operators: OperatorProfiler | None
-    usage: Usage | None = None
-    cpu_s: float = 0.0
-    main_thread_s: tuple[float, float] | None = None
+    usage: Usage
+    used: tuple[float, tuple[float, float] | None] = (0.0, None)
+    """See `Usage.read`."""
 
     def end(self) -> tuple[list[OperatorSpan] | None, bool]:
         """Stop recording; returns the operators, and whether another profiler ended them early."""
@@ -204,7 +204,7 @@ def _listen(trace: str, operators: bool) -> tuple[str, int]:
         if _tracing is not None or Ends.server is not None:
             raise RuntimeError("this process is already being traced")
         profiler = OperatorProfiler() if operators else None
-        _tracing = _Tracing(trace, client, server, operators, profiler)
+        _tracing = _Tracing(trace, client, server, operators, profiler, Usage())
         server.start()
         Ends.client, Ends.server = client, server
     return boot_id(), client.first_call
@@ -250,8 +250,7 @@ def unrecorded() -> Iterator[None]:
 def _stop_issuing(trace: str) -> None:
     tracing = _here(trace)
     tracing.client.is_issuing = False
-    if tracing.usage is not None:
-        tracing.cpu_s, tracing.main_thread_s = tracing.usage.read()
+    tracing.used = tracing.usage.read()
 
 
 def _pending(trace: str) -> int:
@@ -284,8 +283,8 @@ def _collect(trace: str, first_calls: Mapping[int, int]) -> RankRecording:
         cpu_count=usable_cpus(),
         num_worker_threads=worker_threads(),
         rpc_timeout_s=default_timeout_s(),
-        cpu_s=tracing.cpu_s,
-        main_thread_s=tracing.main_thread_s,
+        cpu_s=tracing.used[0],
+        main_thread_s=tracing.used[1],
         threads=thread_names(
             serving={span.thread for span in server_spans},
             others={span.thread for span in (*client_spans, *(operators or ()))},
