@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import orjson
+import msgspec
 import pytest
 
 from tests.trace.record.seen_trace import SeenTrace
@@ -20,7 +20,7 @@ class ProgramRun:
     """What the program wrote: its facts, and traces by name."""
 
     def __init__(self, folder: Path) -> None:
-        self.facts: dict[str, Any] = orjson.loads((folder / "facts.json").read_bytes())
+        self.facts: dict[str, Any] = msgspec.json.decode((folder / "facts.json").read_bytes())
         self.trace = cache(lambda name: SeenTrace(folder / f"{name}.json"))
 
 
