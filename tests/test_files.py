@@ -1,18 +1,27 @@
+"""Files are whole or not there, and as private as their folder; what the dead left is swept."""
+
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tuner import files
-from tuner.files import OWNERS, make_folder, read_bounded, written_atomically
+from tuner.files import OWNERS, make_folder, own_prefix, read_bounded, sweep, written_atomically
 
 
-def test_writes_the_file_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
-    path = tmp_path / "result.json"
+def write(path: Path, text: str, error: Exception | None = None) -> None:
     with written_atomically(path) as partial:
-        partial.write_text("new")
-    assert path.read_text() == "new"
-    assert list(tmp_path.iterdir()) == [path]
+        partial.write_text(text)
+        assert (partial.parent, partial.suffix) == (path.parent, path.suffix)
+        assert partial.name.startswith(".")
+        if error is not None:
+            raise error
+
+
+def mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
 
 
 def test_a_file_is_read_up_to_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,84 +34,94 @@ def test_a_file_is_read_up_to_a_limit(tmp_path: Path, monkeypatch: pytest.Monkey
         read_bounded(path)
 
 
-def test_makes_the_folders_on_the_way(tmp_path: Path) -> None:
+def test_a_file_is_whole_or_not_there_with_the_folders_on_the_way(tmp_path: Path) -> None:
     path = tmp_path / "studies" / "udf" / "result.json"
-    with written_atomically(path) as partial:
-        partial.write_text("new")
-    assert path.read_text() == "new"
-
-
-def test_the_old_content_stands_until_the_block_ends(tmp_path: Path) -> None:
-    path = tmp_path / "result.json"
-    path.write_text("old")
-    with written_atomically(path) as partial:
-        partial.write_text("new")
-        assert path.read_text() == "old"
-    assert path.read_text() == "new"
-
-
-def write_half_then_fail(path: Path) -> None:
-    with written_atomically(path) as partial:
-        partial.write_text("half")
-        raise RuntimeError("disk on fire")
-
-
-def test_a_failed_block_keeps_the_old_file_and_removes_the_scratch(tmp_path: Path) -> None:
-    path = tmp_path / "result.json"
-    path.write_text("old")
     with pytest.raises(RuntimeError, match="disk on fire"):
-        write_half_then_fail(path)
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_failed_block_makes_no_file(tmp_path: Path) -> None:
+        write(path, "half", RuntimeError("disk on fire"))
+    assert list(path.parent.iterdir()) == []
+    write(path, "old")
     with pytest.raises(RuntimeError, match="disk on fire"):
-        write_half_then_fail(tmp_path / "result.json")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_the_scratch_is_hidden_beside_the_file_and_keeps_its_suffix(tmp_path: Path) -> None:
-    with written_atomically(tmp_path / "step_time.svg") as partial:
-        assert partial.parent == tmp_path
-        assert partial.suffix == ".svg"
-        assert partial.name.startswith(".")
+        write(path, "half", RuntimeError("disk on fire"))
+    assert (path.read_text(), list(path.parent.iterdir())) == ("old", [path])
+    write(path, "new")
+    assert (path.read_text(), list(path.parent.iterdir())) == ("new", [path])
 
 
 def test_the_file_is_as_readable_as_the_umask_allows(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
-    path = tmp_path / "result.json"
     before = os.umask(0o027)
     try:
-        with written_atomically(path) as partial:
-            partial.write_text("new")
+        write(tmp_path / "result.json", "new")
     finally:
         os.umask(before)
-    assert path.stat().st_mode & 0o777 == 0o640
+    assert mode(tmp_path / "result.json") == 0o640
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
 def test_a_private_folder_has_private_files_whatever_the_umask(umask: int, tmp_path: Path) -> None:
+    path = tmp_path / "studies" / "mine" / "traces" / "one.json"
     before = os.umask(umask)
     try:
-        make_folder(tmp_path / "studies" / "mine", OWNERS)
-        path = tmp_path / "studies" / "mine" / "traces" / "one.json"
-        with written_atomically(path) as partial:
-            partial.write_text("new")
+        make_folder(path.parents[1], OWNERS)
+        write(path, "new")
     finally:
         os.umask(before)
-    modes = [each.stat().st_mode & 0o777 for each in (path.parent.parent, path.parent, path)]
-    assert modes == [0o700, 0o700, 0o600]
-    assert (tmp_path / "studies").stat().st_mode & 0o777 == 0o777 & ~umask & tmp_path.stat().st_mode
+    assert [mode(each) for each in (path.parents[1], path.parent, path)] == [0o700, 0o700, 0o600]
+    assert mode(tmp_path / "studies") == 0o777 & ~umask & tmp_path.stat().st_mode
 
 
 def test_a_folder_for_a_group_has_files_for_the_group(tmp_path: Path) -> None:
-    folder = tmp_path / "ours"
+    folder, path = tmp_path / "ours", tmp_path / "ours" / "traces" / "one.json"
     folder.mkdir()
     folder.chmod(0o750)
     make_folder(folder, OWNERS)
-    with written_atomically(folder / "traces" / "one.json") as partial:
-        partial.write_text("new")
-    assert folder.stat().st_mode & 0o777 == 0o750
-    assert (folder / "traces").stat().st_mode & 0o777 == 0o750
-    assert (folder / "traces" / "one.json").stat().st_mode & 0o777 == 0o640
+    write(path, "new")
+    assert [mode(each) for each in (folder, path.parent, path)] == [0o750, 0o750, 0o640]
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return tmp_path
+
+
+def gone_prefix(*command: str) -> str:
+    """That of a process that has ended, which a command may have started."""
+    code = "from tuner.files import own_prefix; print(own_prefix())"
+    words = [*command, sys.executable, "-c", code]
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_what_the_dead_left_goes_with_what_was_beside_it(temporary: Path) -> None:
+    left = temporary / f"{gone_prefix()}abc"
+    (left / "world-1").mkdir(parents=True)
+    sockets, mine = temporary / "pymp-12345678", temporary / "mine"
+    for folder in (sockets, mine):
+        folder.mkdir()
+        files.note_beside(left, folder)
+    sweep()
+    # multiprocessing does not name its folders so
+    assert list(temporary.iterdir()) == [mine]
+
+
+def test_what_is_of_the_living_or_of_nobody_stays(temporary: Path) -> None:
+    number, gone = os.getpid(), gone_prefix()
+    namespace = str(Path("/proc/self/ns/pid").stat().st_ino)
+    assert gone.endswith(f".{namespace}-")
+    elsewhere = gone.replace(namespace, f"{namespace}1")
+    stay = {f"{own_prefix()}abc", "rpc-tuner-abc", f"rpc-tuner-{number}", f"{elsewhere}abc"}
+    for name in (*stay, f"rpc-tuner-{number}.1.{namespace}-abc"):  # the last one: an older process
+        (temporary / name).mkdir()
+    (temporary / f"{gone}link").symlink_to(temporary / "rpc-tuner-abc")
+    sweep()
+    assert {path.name for path in temporary.iterdir()} == {*stay, f"{gone}link"}
+
+
+def test_a_process_of_another_pid_namespace_is_left_alone(temporary: Path) -> None:
+    command = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]
+    if subprocess.run([*command, "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("no PID namespaces are allowed here")
+    theirs = temporary / f"{gone_prefix(*command)}abc"
+    theirs.mkdir()
+    sweep()
+    assert theirs.exists()

@@ -1,6 +1,6 @@
 import pytest
 
-from tuner.roles import role_of
+from tuner.roles import pattern_problem, role_of
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,22 @@ def test_the_role_is_the_name_without_its_digits(name: str, role: str) -> None:
 
 def test_the_first_pattern_that_matches_the_whole_name_decides() -> None:
     patterns = [("ps", "parameter_server.*"), ("chief", "trainer0"), ("late", "trainer.*")]
-    assert role_of("parameter_server_1", patterns) == "ps"
-    assert role_of("trainer0", patterns) == "chief"
-    assert role_of("trainer1", patterns) == "late"
-    assert role_of("a_trainer1", patterns) == "a_trainer"
+    names = ["parameter_server_1", "trainer0", "trainer1", "a_trainer1"]
+    assert [role_of(name, patterns) for name in names] == ["ps", "chief", "late", "a_trainer"]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", None),
+        ("loss: ([0-9.]+)", None),
+        ("[[a]", None),
+        ("\udc80", None),
+        ("(", "missing ), unterminated subpattern at position 0"),
+        ("(" * 100_000, "nested too deeply"),
+        ("(?\udc80)", r"unknown extension ?\udc80 at position 1"),
+        ("a{99999999999}", "the repetition number is too large"),
+    ],
+)
+def test_the_problem_of_a_pattern_is_told(text: str, problem: str | None) -> None:
+    assert pattern_problem(text) == problem

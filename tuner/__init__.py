@@ -11,9 +11,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tuner.api import load_study, shipped_workloads, tune
+    from tuner.api import check, load_study, shipped_workloads, tune
     from tuner.errors import MissingPackageError
-    from tuner.rechecking import check
     from tuner.recommended.loading import EnvironmentWarning, ThreadsWarning, load_rpc_options
     from tuner.searching.sweeping import sweep
     from tuner.trace.files.reader import read_trace
@@ -40,7 +39,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _MODULES = {
-    "check": "tuner.rechecking",
+    "check": "tuner.api",
     "load_study": "tuner.api",
     "MissingPackageError": "tuner.errors",
     "EnvironmentWarning": "tuner.recommended.loading",
@@ -63,7 +62,7 @@ def __getattr__(name: str) -> Any:
         return getattr(own_workloads(), name)
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from tuner.missing import telling_what_is_missing
+    from tuner.errors import telling_what_is_missing
 
     with telling_what_is_missing():
         return getattr(importlib.import_module(_MODULES[name]), name)

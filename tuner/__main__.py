@@ -3,9 +3,8 @@
 import os
 import sys
 
-from tuner.errors import MissingPackageError
+from tuner.errors import MissingPackageError, telling_what_is_missing
 from tuner.flags import say
-from tuner.missing import telling_what_is_missing
 
 COMPLETION_VARIABLE = "_RPC_TUNER_COMPLETE"
 """The shell sets it, and asks what a half-typed command may go on with."""

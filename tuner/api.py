@@ -1,20 +1,32 @@
 """The public functions: what they take, what they return, and what they raise."""
 
+import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from tuner.errors import InterruptedSearchError
-from tuner.plan.draft import asked_draft
+from tuner.errors import (
+    BudgetTooShortError,
+    InterruptedSearchError,
+    NothingRanError,
+    ProgramFailedError,
+    UsageError,
+)
+from tuner.files import own_prefix
+from tuner.plan.draft import PlanDraft, asked_draft, draft_plan
 from tuner.plan.keys import PLAN_KEYS, LauncherName
 from tuner.plan.study_plan import StudyPlan
 from tuner.plan.workload_spec import CatalogueEntry
+from tuner.present.check_result import CheckResult
 from tuner.present.notes import study_note, trial_notes
 from tuner.present.progress_display import shown_in_notebook
 from tuner.present.study_files import write_answer, write_study_report
 from tuner.present.study_result import StudyResult
+from tuner.recommended.building import recommendation_of
+from tuner.recommended.model import Recommendation, read_recommendation
+from tuner.recommended.recheck import recheck_plan
 from tuner.searching.forecasting import Forecast
 from tuner.searching.forecasting import forecast as forecast_of
 from tuner.searching.progress_reports import Observer, Silent
@@ -29,6 +41,7 @@ from tuner.searching.session import (
 )
 from tuner.study.answer import StudyAnswer
 from tuner.study.finding import find_study
+from tuner.study.folder import StudyFolder
 from tuner.study.resuming import asked_or_resumed_draft
 from tuner.world.launcher import Launcher
 from tuner.world.launchers import launcher_for
@@ -45,22 +58,6 @@ class SearchInterrupted(InterruptedSearchError):  # noqa: N818 - an ending, not 
         super().__init__(message)
         self.result = result
         """The answer so far."""
-
-
-class AnswerFiles:
-    """Presents an answer by the files and notes of `tuner.present`."""
-
-    def write_answer(self, answer: StudyAnswer) -> None:
-        """See `Presenter`."""
-        write_answer(answer)
-
-    def write_report(self, answer: StudyAnswer) -> None:
-        """See `Presenter`."""
-        write_study_report(answer)
-
-    def notes(self, answer: StudyAnswer) -> Notes:
-        """See `Presenter`."""
-        return Notes(study_note(answer), trial_notes(answer))
 
 
 def tune(
@@ -107,11 +104,10 @@ def tune(
 ) -> StudyResult:
     """Find the best RPC configuration for a workload, or for a program that nobody edits.
 
-    The study and its files are left in a folder.
-
-    What is not given comes from the plan file; without one, from the plan that is shipped for the
-    workload; without one too, the defaults below hold. Durations are seconds, or text such as
-    `"60s"`, `"500ms"` or `"1m30s"`; fractions are numbers, or text such as `"3%"`.
+    The study and its files are left in a folder. What is not given comes from the plan file;
+    without one, from the plan that is shipped for the workload; without one too, the defaults below
+    hold. Durations are seconds, or text such as `"60s"`, `"500ms"` or `"1m30s"`; fractions are
+    numbers, or text such as `"3%"`.
 
     Args:
         workload: A shipped workload's name, `package.module:Class` or `file.py:Class`.
@@ -124,13 +120,12 @@ def tune(
         metric: What to measure instead of time: `"NAME=REGEX"`, whose only group is a number in the
             output.
         maximize: Whether more of `metric` is better.
-        window: How long to count the program's calls before it is ended, for one that does not end
-            by itself.
+        window: How long to count the calls of a program that does not end by itself; then it is
+            ended.
         warm_up: From the last rank's `init_rpc` to the window. Default: 5 s.
         cold: Start the program's interpreters for each run, even where they could be forked.
         plan: A plan file (TOML).
-        options: Workload options by name, such as `{"size": 400}`; those of the plan that are not
-            named here stay.
+        options: Workload options by name, such as `{"size": 400}`; the plan's others stay.
         space: The knobs to tune and their values, such as `{"num_worker_threads": [1, 2, 4]}`, or
             for one role `{"agent": {"num_worker_threads": "1..8"}}`. It replaces the plan's space.
             Default: `num_worker_threads` from 1 to 32, by powers of two, and `cpu_binding`.
@@ -146,8 +141,8 @@ def tune(
         max_blocks: The most blocks to measure. Default: as many as the budget allows.
         epsilon: The smallest difference that matters, a fraction. Default: 3 %.
         confidence: How sure every claim must be, a fraction. Default: 95 %.
-        min_time: How long the timed steps of a world last at least. Default: 0.1 s; they
-            last longer where the noise shows that it pays.
+        min_time: How long the timed steps of a world last at least; longer where the noise shows
+            that it pays. Default: 0.1 s.
         deadline: A world that takes longer is ended, as a failure. Default: 30 s; for a
             program 10 min.
         sampler: Who proposes what to measure where the grid is larger than the budget can measure:
@@ -191,35 +186,105 @@ def tune(
         SearchInterrupted: a KeyboardInterrupt came; its `result` is the answer so far, and
             everything measured is kept.
     """
-    changes = {
-        key: value
-        for key, value in locals().items()
-        if key in PLAN_KEYS and (key != "launcher" or isinstance(value, str))
-    }
-    if isinstance(launcher, str):
-        launcher = None
-    draft = asked_or_resumed_draft(workload, program, beside, plan, changes, resume=resume)
+    keys = _plan_keys(locals())
+    draft = asked_or_resumed_draft(workload, program, beside, plan, keys, resume=resume)
     request = SearchRequest(draft=draft, resume=resume, overwrite=overwrite)
     try:
-        return StudyResult(searched(request, AnswerFiles(), observer, show, launcher, clock))
+        return StudyResult(_searched(request, _AnswerFiles(), observer, show, launcher, clock))
     except SearchStopped as ending:
         raise SearchInterrupted(str(ending), StudyResult(ending.answer)) from None
 
 
-def searched(
-    request: SearchRequest,
-    presenter: Presenter,
-    observer: Observer | None,
-    show: Callable[[bytes], None] | None,
-    launcher: Launcher | None,
-    clock: Callable[[], float],
-) -> StudyAnswer:
-    """Search by a request, with the keywords of `tune`. SearchStopped at a KeyboardInterrupt."""
-    with ExitStack() as stack:
-        hearing = observer or stack.enter_context(shown_in_notebook())
-        chosen = launcher or launcher_for(request.draft, notify=hearing.on_event, show=show)
-        running = stack.enter_context(chosen)
-        return search(request, running, hearing, presenter, clock)
+def check(
+    study: str | Path,
+    *,
+    storage: str | None = None,
+    budget: str | float | None = None,
+    max_blocks: int | None = None,
+    epsilon: str | float | None = None,
+    confidence: str | float | None = None,
+    seed: int | None = None,
+    out: str | Path | None = None,
+    ray_address: str | None = None,
+    interface: str | None = None,
+    isolation: bool | None = None,
+    observer: Observer | None = None,
+    show: Callable[[bytes], None] | None = None,
+    launcher: Launcher | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> CheckResult:
+    """Measure an earlier recommendation against its baseline, on this machine and now.
+
+    Where the baseline was recommended, its strongest rival is measured with it.
+
+    Args:
+        study: A study's name or folder, or a `recommended.json`, or an export to JSON or TOML.
+        storage: The Optuna storage URL that the study was searched with, if that is not in its
+            folder.
+        budget: The most wall time. It ends earlier where the answer is clear. Default: 60 s; for a
+            program 5 min.
+        max_blocks: The most pairs to measure. Default: as many as the budget allows.
+        epsilon: The smallest difference that matters, a fraction. Default: the study's.
+        confidence: How sure every claim must be, a fraction. Default: the study's.
+        seed: As for `tune`.
+        out: A folder for the files of the measurement; an earlier check in it is deleted. Default:
+            they are not kept.
+        ray_address: As for `tune`. Default: the study's, as for the next two; what else it says of
+            where its worlds ran cannot change.
+        interface: As for `tune`.
+        isolation: As for `tune`.
+        observer: As for `tune`.
+        show: As for `tune`.
+        launcher: As for `tune`.
+        clock: As for `tune`.
+
+    Returns:
+        The result: `outcome` is `holds`, `no-longer-holds`, `undecided` or `cannot-run`; `speedup`
+        is today's with its interval, and `str(result)` a sentence.
+
+    Raises:
+        UsageError: There is no such study, it recommends nothing, or it compared nothing with its
+            baseline.
+        NothingRanError: The program fails as it is.
+        InterruptedSearchError: A KeyboardInterrupt came.
+    """
+    keys = _plan_keys(locals(), but=("launcher", "storage", "out"))
+    earlier = _recommendation_at(str(study), storage)
+    plan = {**recheck_plan(earlier), **{k: v for k, v in keys.items() if v is not None}}
+    with tempfile.TemporaryDirectory(prefix=own_prefix()) as scratch:
+        folder = Path(scratch) / "check" if out is None else Path(out)
+        request = SearchRequest(draft=draft_plan({**plan, "out": str(folder)}), overwrite=True)
+        presenter = _NoFiles() if out is None else _AnswerFiles()
+        try:
+            answer = _searched(request, presenter, observer, show, launcher, clock)
+        except BudgetTooShortError as error:
+            # The study of a check goes with its folder.
+            raise UsageError(error.why) from None
+        except SearchStopped:
+            raise InterruptedSearchError("the check was interrupted") from None
+        except ProgramFailedError as error:
+            raise NothingRanError(
+                f"the recommendation {earlier.config} cannot run here: {error}"
+            ) from None
+    return CheckResult(earlier, answer)
+
+
+def _recommendation_at(reference: str, storage: str | None) -> Recommendation:
+    """What a study recommends, or what a `recommended.json` or an export of one says.
+
+    Of a folder without a database its `recommended.json` counts.
+    """
+    path = Path(reference)
+    is_file = path.is_file() and path.name != StudyFolder(Path()).database.name
+    if storage is None and (is_file or path.suffix in (".json", ".toml")):
+        return read_recommendation(path)
+    try:
+        return recommendation_of(find_study(reference, storage=storage))
+    except UsageError:
+        folder = StudyFolder(path)
+        if storage is None and not folder.database.exists() and folder.recommended.is_file():
+            return read_recommendation(folder.recommended)
+        raise
 
 
 def forecast(
@@ -231,34 +296,16 @@ def forecast(
     show: Callable[[bytes], None] | None = None,
     launcher: Launcher | LauncherName | None = None,
     clock: Callable[[], float] = time.monotonic,
-    **changes: Any,
+    **keys: Any,
 ) -> tuple[Forecast, StudyPlan]:
     """Tell what a search would do, from a few worlds of its baseline; nothing is left behind.
 
-    Args:
-        workload: As for `tune`.
-        program: As for `tune`.
-        beside: As for `tune`.
-        plan: As for `tune`.
-        show: As for `tune`.
-        launcher: As for `tune`.
-        clock: As for `tune`.
-        changes: Keys of a plan, as `tune` takes them.
-
-    Returns:
-        What the budget can be expected to show, and the plan.
-
-    Raises:
-        UsageError: the request cannot be carried out; the message lists everything that is wrong.
-        NothingRanError: the baseline does not run.
+    The keywords are those of `tune`. NothingRanError if the baseline does not run.
     """
-    if isinstance(launcher, str):
-        changes, launcher = {**changes, "launcher": launcher}, None
-    draft = draft_here(
-        asked_draft(workload, program, beside, plan, changes), None, Silent().on_event
-    )
-    chosen = launcher or launcher_for(draft, notify=Silent().on_event, show=show)
-    with chosen as running:
+    keys |= _plan_keys({"launcher": launcher})
+    asked = asked_draft(workload, program, beside, plan, keys)
+    draft = draft_here(asked, None, Silent().on_event)
+    with _launcher(launcher, draft, Silent(), show) as running:
         whole = plan_of(draft, running)
         return forecast_of(whole, running, clock), whole
 
@@ -284,9 +331,67 @@ def load_study(
 
 
 def shipped_workloads() -> list[CatalogueEntry]:
-    """List the workloads that come with this package.
-
-    Returns:
-        One entry per workload, with its roles, its options and their defaults.
-    """
+    """List the workloads that come with this package: their roles, options and defaults."""
     return shipped_catalogue()
+
+
+def _plan_keys(given: Mapping[str, Any], but: Container[str] = ()) -> dict[str, Any]:
+    """The keys of a plan among the keywords of a function; a launcher itself is none."""
+    return {
+        key: value
+        for key, value in given.items()
+        if key in PLAN_KEYS and key not in but and (key != "launcher" or isinstance(value, str))
+    }
+
+
+def _searched(
+    request: SearchRequest,
+    presenter: Presenter,
+    observer: Observer | None,
+    show: Callable[[bytes], None] | None,
+    launcher: Launcher | LauncherName | None,
+    clock: Callable[[], float],
+) -> StudyAnswer:
+    """Search by a request, with the keywords of `tune`. SearchStopped at a KeyboardInterrupt."""
+    with ExitStack() as stack:
+        hearing = observer or stack.enter_context(shown_in_notebook())
+        running = stack.enter_context(_launcher(launcher, request.draft, hearing, show))
+        return search(request, running, hearing, presenter, clock)
+
+
+def _launcher(
+    given: Launcher | LauncherName | None,
+    draft: PlanDraft,
+    observer: Observer,
+    show: Callable[[bytes], None] | None,
+) -> Launcher:
+    """A person's own launcher, or that of the plan."""
+    if given is None or isinstance(given, str):
+        return launcher_for(draft, notify=observer.on_event, show=show)
+    return given
+
+
+class _AnswerFiles:
+    """Presents an answer by the files and notes of `tuner.present`."""
+
+    def write_answer(self, answer: StudyAnswer) -> None:
+        write_answer(answer)
+
+    def write_report(self, answer: StudyAnswer) -> None:
+        write_study_report(answer)
+
+    def notes(self, answer: StudyAnswer) -> Notes:
+        return Notes(study_note(answer), trial_notes(answer))
+
+
+class _NoFiles:
+    """Presents nothing: a check has its answer in its result."""
+
+    def write_answer(self, answer: StudyAnswer) -> None:
+        pass
+
+    def write_report(self, answer: StudyAnswer) -> None:
+        pass
+
+    def notes(self, answer: StudyAnswer) -> Notes:
+        return Notes("", {})

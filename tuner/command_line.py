@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
@@ -16,15 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from tuner.errors import TunerError, UsageError
-from tuner.flags import (
-    forgotten_dashes,
-    misplaced_flags,
-    program_of,
-    say,
-    split_at_dashes,
-)
-from tuner.missing import telling_what_is_missing
+from tuner.errors import TunerError, UsageError, telling_what_is_missing
+from tuner.files import written_atomically
+from tuner.flags import forgotten_dashes, misplaced_flags, program_of, say, split_at_dashes
 from tuner.text import shortened
 
 if TYPE_CHECKING:
@@ -39,19 +33,45 @@ BURST_S = 2.0
 NOBODY_READS = 128 + signal.SIGPIPE
 """The exit code where what reads the output has ended, as `head` does: that of other commands."""
 
+Completion = Callable[[str], list[str]]
+"""Gives the shell the names that begin with what is typed."""
+
+
+def one_of(names: Iterable[str] | Callable[[], Iterable[str]]) -> Completion:
+    """Completes to one of these names, or of those that there are then: --help need not know."""
+
+    def complete(incomplete: str) -> list[str]:
+        known = names() if callable(names) else names
+        return [name for name in known if name.startswith(incomplete)]
+
+    return complete
+
+
+def _studies() -> Iterable[str]:
+    from tuner.study.folder import STUDIES, studies_in
+
+    return (folder.name for folder in studies_in(STUDIES))
+
+
+# What several commands take.
+a_study = one_of(_studies)
+STUDY = typer.Argument(
+    metavar="STUDY",
+    show_default=False,
+    autocompletion=a_study,
+    help="A study's name, or the path of its folder.",
+)
 StorageOption = Annotated[
     str | None,
     typer.Option(
         "--storage", metavar="URL", help="The Optuna storage that the study was searched with."
     ),
 ]
-"""Where a study is, for the commands that look at one."""
-
 FolderOption = Annotated[
     Path | None,
     typer.Option("--out", metavar="DIR", help="The study's folder, where it is not studies/STUDY."),
 ]
-"""Where a study's files are, for the same commands."""
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
 
 class Command(TyperCommand):
@@ -68,6 +88,16 @@ class Command(TyperCommand):
             raise
 
 
+def new_app(name: str, *, takes_program: bool = False) -> tuple[typer.Typer, Callable[..., int]]:
+    """An app for a command, and what runs it as `python -m tuner.NAME`: see `run`."""
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+    def main(arguments: list[str] | None = None) -> int:
+        return run(app, arguments, f"python -m tuner.{name}", takes_program=takes_program)
+
+    return app, main
+
+
 def run(
     app: typer.Typer, arguments: list[str] | None, program: str, *, takes_program: bool = False
 ) -> int:
@@ -77,7 +107,9 @@ def run(
     `takes_program`, what stands behind `--` is for `program_after_dashes`.
     """
     given = sys.argv[1:] if arguments is None else arguments
-    _take_any_text()
+    if isinstance(sys.stdout, TextIOWrapper):
+        # As stderr does by itself where its encoding lacks a character.
+        sys.stdout.reconfigure(errors="backslashreplace")
     own, behind = split_at_dashes(given) if takes_program else (given, [])
     try:
         with telling_what_is_missing():
@@ -117,12 +149,6 @@ def _let_go_of_pipes() -> int:
     return NOBODY_READS
 
 
-def _take_any_text() -> None:
-    """Have stdout escape what its encoding lacks, as stderr does by itself."""
-    if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
-
-
 def program_after_dashes(context: typer.Context) -> list[str]:
     """The program that a person names behind `--`. UsageError if there is none."""
     return program_of(told_program(context))
@@ -151,6 +177,15 @@ def print_json(document: dict[str, Any]) -> None:
 
     sys.stdout.buffer.write(visible_json(document, is_indented=True) + b"\n")
     sys.stdout.flush()
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a whole file, or none; UsageError if that is not possible."""
+    try:
+        with written_atomically(path) as partial:
+            partial.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None
 
 
 class Interruption:
@@ -203,12 +238,12 @@ class Interruptible:
             self._observer.on_snapshot(snapshot)
 
     def on_event(self, message: str) -> None:
-        """Pass it on; KeyboardInterrupt if nobody reads what is told."""
+        """See `on_snapshot`."""
         with _ended_by_nobody_reading():
             self._observer.on_event(message)
 
     def on_stage(self, stage: "Stage") -> None:
-        """Pass it on; KeyboardInterrupt if nobody reads what is told."""
+        """See `on_snapshot`."""
         from tuner.searching.progress_reports import report_stage
 
         with _ended_by_nobody_reading():

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner import completing
-from tuner.command_line import Command, FolderOption, Interruption, StorageOption, run
+from tuner.command_line import Command, FolderOption, Interruption, StorageOption, a_study, new_app
 from tuner.errors import UsageError
 from tuner.flags import say
 
 if TYPE_CHECKING:
     from tuner.study.storage.browsing import Site
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
-
+app, main = new_app("dashboard")
 EPILOG = (
     "The page can be opened on this machine only. Exit codes: 0 stopped by Ctrl-C or SIGTERM, "
     "1 internal error, 2 bad usage or bad input."
@@ -31,7 +29,7 @@ def dashboard(
         typer.Argument(
             metavar="STUDY",
             show_default=False,
-            autocompletion=completing.study,
+            autocompletion=a_study,
             help="A study's name, or the path of its folder; a search that is running can be "
             "followed. Without: copies of all studies, side by side.",
         ),
@@ -105,11 +103,6 @@ def _all_studies(folder: Path) -> "tuple[Site, str]":
         )
     what = "The study" if len(copies.names) == 1 else f"{len(copies.names)} studies"
     return copies.site, f"{what} of the folder {folder}"
-
-
-def main(arguments: list[str] | None = None, program: str = "python -m tuner.dashboard") -> int:
-    """Run the command; returns the exit code and prints errors to stderr."""
-    return run(app, arguments, program)
 
 
 if __name__ == "__main__":

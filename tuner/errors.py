@@ -1,12 +1,16 @@
 """The errors that this package raises on purpose; anything else is a defect."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from tuner.text import first_of, printable, shortened
 
 MOST_PROBLEMS = 15
 """The most problems that a message lists."""
 _MOST_CHARACTERS = 20_000
+_REQUIREMENT = re.compile(r"([\w.-]+)(?:.*extra == ['\"]([\w-]+)['\"])?")
+_NOT_FOR_USERS = ("dev", "docs")
 
 
 class TunerError(Exception):
@@ -93,3 +97,36 @@ class MissingPackageError(TunerError, ImportError):
 
 class TraceError(TunerError):
     """A trace cannot be taken, or lacks what it should hold."""
+
+
+@contextmanager
+def telling_what_is_missing() -> Iterator[None]:
+    """Within the block, a dependency that cannot be imported is a MissingPackageError."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        extras = _extras_of(package)
+        if extras is None:
+            raise
+        what = f"rpc-tuner[{extras[0]}]" if extras else "rpc-tuner"
+        raise MissingPackageError(
+            f"{package} is not installed here: install it with python -m pip install '{what}', "
+            "or do this where it is (a rank of a program needs torch alone)"
+        ) from error
+
+
+def _extras_of(package: str) -> list[str] | None:
+    """The extras that bring it, none where every installation has it; None if it is not ours."""
+    # Late: its import takes long, and a rank needs it only here.
+    from importlib.metadata import PackageNotFoundError, requires
+
+    try:
+        requirements = requires("rpc-tuner") or []
+    except PackageNotFoundError:
+        return None
+    found = filter(None, map(_REQUIREMENT.match, requirements))
+    extras = [each[2] for each in found if re.sub(r"[-.]", "_", each[1].lower()) == package]
+    if None in extras:
+        return []
+    return [extra for extra in extras if extra not in _NOT_FOR_USERS] or None

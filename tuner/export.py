@@ -6,15 +6,21 @@ from typing import Annotated
 
 import typer
 
-from tuner import completing
-from tuner.command_line import Command, FolderOption, StorageOption, run
+from tuner.command_line import (
+    STUDY,
+    Command,
+    FolderOption,
+    StorageOption,
+    new_app,
+    one_of,
+    write_text,
+)
 from tuner.errors import UsageError
 
 _BY_SUFFIX = {".json": "json", ".toml": "toml", ".py": "python"}
 _FORMATS = tuple(_BY_SUFFIX.values())
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
-
+app, main = new_app("export")
 EPILOG = (
     "tuner.load_rpc_options(FILE, role=ROLE) loads json and toml; python is a module that needs no "
     "rpc-tuner. Exit codes: 0 exported, 1 internal error, 2 bad usage, or nothing to export."
@@ -23,21 +29,13 @@ EPILOG = (
 
 @app.command(cls=Command, epilog=EPILOG)
 def export(
-    study: Annotated[
-        str,
-        typer.Argument(
-            metavar="STUDY",
-            show_default=False,
-            autocompletion=completing.study,
-            help="A study's name, or the path of its folder.",
-        ),
-    ],
+    study: Annotated[str, STUDY],
     form: Annotated[
         str,
         typer.Option(
             "--format",
             metavar="|".join(_FORMATS),
-            autocompletion=completing.one_of(_FORMATS),
+            autocompletion=one_of(_FORMATS),
             help="What to write.",
         ),
     ] = "json",
@@ -59,7 +57,6 @@ def export(
 ) -> None:
     """Write what a study recommends for init_rpc, as JSON, TOML or Python."""
     # Late: --help and a mistyped flag must not wait for Optuna and pandas.
-    from tuner.files import written_atomically
     from tuner.present.how_to_use import exported
     from tuner.study.finding import find_study
 
@@ -68,17 +65,8 @@ def export(
     content = exported(find_study(study, storage=storage, out=out), form, trial)
     if output is None:
         sys.stdout.write(content)
-        return
-    try:
-        with written_atomically(output) as partial:
-            partial.write_text(content, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {output}: {error.strerror}") from None
-
-
-def main(arguments: list[str] | None = None, program: str = "python -m tuner.export") -> int:
-    """Run the command; returns the exit code and prints errors to stderr."""
-    return run(app, arguments, program)
+    else:
+        write_text(output, content)
 
 
 if __name__ == "__main__":

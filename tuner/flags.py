@@ -12,7 +12,7 @@ from typing import TextIO
 
 from tuner.errors import UsageError
 from tuner.files import head_of
-from tuner.patterns import pattern_problem
+from tuner.roles import pattern_problem
 from tuner.text import listed, printable
 
 _MOST_FILES = 100

@@ -6,19 +6,18 @@ from typing import Annotated
 
 import typer
 
-from tuner import completing
-from tuner.command_line import Command, run
+from tuner.command_line import Command, new_app, one_of, write_text
 from tuner.errors import UsageError
-from tuner.files import written_atomically
 from tuner.flags import say
 from tuner.text import did_you_mean
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
-
+app, main = new_app("init")
 EPILOG = "A file that is there is left as it is. Exit codes: 0 written, 2 bad usage or bad input."
 
 NAMES = {"workload": "my_workload.py", "program": "my_program.py", "plan": "my_plan.toml"}
 """What there is a skeleton of, and the file's name where none is given."""
+_SEARCHED = {"workload": "--workload {}:MyWorkload", "program": "-- python {}", "plan": "--plan {}"}
+"""What the search takes of each."""
 _SKELETONS = Path(__file__).with_name("skeletons")
 
 
@@ -29,7 +28,7 @@ def init(
         typer.Argument(
             metavar="|".join(NAMES),
             show_default=False,
-            autocompletion=completing.one_of(NAMES),
+            autocompletion=one_of(NAMES),
             help="What to write.",
         ),
     ],
@@ -51,26 +50,8 @@ def init(
     if path.exists():
         raise UsageError(f"{path} is there already: give another FILE, or move it away")
     text = (_SKELETONS / f"{what}.txt").read_text(encoding="utf-8").replace("{name}", str(path))
-    try:
-        with written_atomically(path) as partial:
-            partial.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from None
-    say(f"Wrote {path}. It runs as it is: {_search(what, path)}")
-
-
-def _search(what: str, path: Path) -> str:
-    """The command that searches with the file."""
-    if what == "plan":
-        return f"rpc-tuner search --plan {path}"
-    if what == "program":
-        return f"rpc-tuner search -- python {path}"
-    return f"rpc-tuner search --workload {path}:MyWorkload"
-
-
-def main(arguments: list[str] | None = None, program: str = "python -m tuner.init") -> int:
-    """Run the command; returns the exit code and prints errors to stderr."""
-    return run(app, arguments, program)
+    write_text(path, text)
+    say(f"Wrote {path}. It runs as it is: rpc-tuner search {_SEARCHED[what].format(path)}")
 
 
 if __name__ == "__main__":

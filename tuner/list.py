@@ -6,12 +6,18 @@ from typing import Annotated
 
 import typer
 
-from tuner.command_line import Command, StorageOption, print_json, run, stdout_console
+from tuner.command_line import (
+    Command,
+    JsonOption,
+    StorageOption,
+    new_app,
+    print_json,
+    stdout_console,
+)
 from tuner.errors import UsageError
 from tuner.flags import say
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
-
+app, main = new_app("list")
 EPILOG = (
     "python -m tuner.show STUDY prints the whole answer of one. Exit codes: 0 listed, 1 internal "
     "error, 2 bad usage or bad input."
@@ -27,7 +33,7 @@ def list_studies(
         ),
     ] = None,
     storage: StorageOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """List the studies of a folder, or of an Optuna storage."""
     if folder is not None and storage is not None:
@@ -46,11 +52,6 @@ def list_studies(
         print_studies(found.studies, stdout_console())
     else:
         say("no studies")
-
-
-def main(arguments: list[str] | None = None, program: str = "python -m tuner.list") -> int:
-    """Run the command; returns the exit code and prints errors to stderr."""
-    return run(app, arguments, program)
 
 
 if __name__ == "__main__":

@@ -1,22 +1,30 @@
 """The flags of a plan's keys: made for typer from the table of keys, and read."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any
 
 import typer
 
-from tuner import completing
+from tuner.command_line import a_study, one_of
 from tuner.errors import UsageError
 from tuner.flags import commands_of, pairs_of, roles_of
 from tuner.plan.keys import PLAN_KEYS, PlanKey
 
 
+def _workloads() -> Iterable[str]:
+    from tuner.workloads_package import own_workloads
+
+    own_workloads()
+    from workloads.registry import SHIPPED
+
+    return SHIPPED
+
+
 def _flag_of(key: PlanKey) -> Any:
     """The flag of a plan's key, for an annotation of typer."""
-    named = {"workload": completing.workload, "name": completing.study}
-    choices = completing.one_of(key.choices) if key.choices else None
-    completion = named.get(key.name, choices)
+    named = {"workload": one_of(_workloads), "name": a_study}
+    completion = named.get(key.name, one_of(key.choices) if key.choices else None)
     return typer.Option(key.flag, metavar=key.metavar, help=key.help, autocompletion=completion)
 
 

@@ -6,16 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner import completing
-from tuner.command_line import Command, FolderOption, StorageOption, run
+from tuner.command_line import STUDY, Command, FolderOption, StorageOption, new_app
 from tuner.errors import UsageError
 from tuner.flags import say
 
 if TYPE_CHECKING:
     from tuner.study.answer import StudyAnswer
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
-
+app, main = new_app("report")
 EPILOG = (
     "One study: its report is written again; its search may still be running. Several: the same "
     "configurations across machines, workloads or dates; studies that were measured differently "
@@ -25,15 +23,7 @@ EPILOG = (
 
 @app.command(cls=Command, epilog=EPILOG)
 def report(
-    studies: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="STUDY",
-            show_default=False,
-            autocompletion=completing.study,
-            help="A study's name, or the path of its folder.",
-        ),
-    ],
+    studies: Annotated[list[str], STUDY],
     output: Annotated[
         Path | None,
         typer.Option(
@@ -51,39 +41,30 @@ def report(
     if out is not None and len(studies) > 1:
         raise UsageError("--out goes with one study; several are named by their folders")
     # Late: --help and a mistyped flag must not wait for pandas and matplotlib.
+    from tuner.present.study_files import write_study_report
     from tuner.study.finding import find_study
 
     if len(set(studies)) < len(studies):
         raise UsageError("a study is named twice; name each study once")
     answers = [find_study(study, storage=storage, out=out) for study in studies]
     try:
-        page = _compare(answers, output) if len(answers) > 1 else _tell(answers[0], output)
+        if len(answers) > 1:
+            say(_compare(answers, output or Path("comparison.html")))
+        else:
+            say(write_study_report(answers[0], output))
     except OSError as error:
         raise UsageError(f"cannot write {error.filename}: {error.strerror}") from None
-    say(page)
 
 
-def _tell(answer: "StudyAnswer", output: Path | None) -> Path:
-    from tuner.present.study_files import write_study_report
-
-    return write_study_report(answer, output)
-
-
-def _compare(answers: "list[StudyAnswer]", output: Path | None) -> Path:
+def _compare(answers: "list[StudyAnswer]", page: Path) -> Path:
     from tuner.present.figures import comparison_figures, write_figures
     from tuner.present.report.studies_compared import Comparison, write_comparison
 
     comparison = Comparison.of(answers)
-    page = output or Path("comparison.html")
     figures = comparison_figures(comparison.studies, comparison.reference)
     write_figures(figures, page.with_name(f"{page.stem}_figures"))
     write_comparison(comparison, figures, page)
     return page
-
-
-def main(arguments: list[str] | None = None, program: str = "python -m tuner.report") -> int:
-    """Run the command; returns the exit code and prints errors to stderr."""
-    return run(app, arguments, program)
 
 
 if __name__ == "__main__":

@@ -1,20 +1,19 @@
 """`python -m tuner.search`: find the best RPC configuration for a workload or a program."""
 
 import sys
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from tuner import completing
 from tuner.command_line import (
     Command,
     Interruptible,
     Interruption,
+    a_study,
+    new_app,
     print_json,
-    run,
     stdout_console,
     told_program,
 )
@@ -23,8 +22,7 @@ from tuner.plan.keys import PLAN_KEYS
 from tuner.plan_flags import read_flags, with_plan_keys
 from tuner.text import listed
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
-
+app, main = new_app("search", takes_program=True)
 EPILOG = (
     "Values: num_worker_threads=1,2,4 lists; 1..32 are the powers of two, 1..8:1 every number; "
     "transports=shm,uv,shm+uv are three lists of transports. Exit codes: 0 answered, 1 internal "
@@ -70,7 +68,7 @@ def search(
         str | None,
         typer.Option(
             metavar="STUDY",
-            autocompletion=completing.study,
+            autocompletion=a_study,
             help="Measure an earlier recommendation against its baseline, here and now: that of a "
             "study, or of a recommended.json. Goes with --budget, --max-blocks, --epsilon, "
             "--confidence, --seed, --storage, --out, --ray-address, --interface, "
@@ -103,28 +101,18 @@ def search(
         return
     if check is not None:
         raise typer.Exit(_check(context, check, show))
-    task: Callable[..., None] = _forecast
-    session: dict[str, Any] = {}
     if dry_run and resume:
         raise UsageError("--dry-run tells of a new search: leave out --resume")
-    if not dry_run:
-        task = partial(_answer, quiet=quiet, log=log)
-        session = {"resume": resume, "overwrite": overwrite}
-    program = told_program(context) or None
-    asked = read_flags(keys)
-    beside = asked.pop("programs", [])
-    task(as_json, program=program, beside=beside, plan=plan, show=show, **asked, **session)
+    asked = {"program": told_program(context) or None, "plan": plan, **read_flags(keys)}
+    asked["beside"] = asked.pop("programs", [])
+    if dry_run:
+        _forecast(as_json, show=show, **asked)
+    else:
+        session = {"resume": resume, "overwrite": overwrite, "show": show}
+        _answer(as_json, quiet=quiet, log=log, **session, **asked)
 
 
-def _refuse_typos(
-    workload: str | None = None,
-    *,
-    program: Sequence[str] | None,
-    beside: Sequence[Sequence[str]],
-    plan: Path | None,
-    resume: bool = False,
-    **asked: Any,
-) -> None:
+def _refuse_typos(asked: Mapping[str, Any]) -> None:
     """UsageError for what is wrong whatever the workload or the program is.
 
     It takes a fraction of a second. All that is asked is looked at again once that is known. Where
@@ -133,8 +121,14 @@ def _refuse_typos(
     from tuner.study.resuming import asked_or_resumed_draft
     from tuner.world.shipped import mistakes_of
 
-    keys = {key: value for key, value in asked.items() if key in PLAN_KEYS}
-    draft = asked_or_resumed_draft(workload, program, beside, plan, keys, resume=resume)
+    draft = asked_or_resumed_draft(
+        asked.get("workload"),
+        asked["program"],
+        asked["beside"],
+        asked["plan"],
+        {name: value for name, value in asked.items() if name in PLAN_KEYS and name != "workload"},
+        resume=asked.get("resume", False),
+    )
     if mistakes := mistakes_of(draft):
         if draft.workload and not draft.problems:
             raise UsageError.about(f"workload {draft.workload}", mistakes)
@@ -143,7 +137,7 @@ def _refuse_typos(
 
 def _forecast(as_json: bool, **asked: Any) -> None:
     """Say what a search for what is asked would do."""
-    _refuse_typos(**asked)
+    _refuse_typos(asked)
     from tuner.api import forecast
     from tuner.present.before_search import forecast_lines
 
@@ -158,7 +152,7 @@ def _forecast(as_json: bool, **asked: Any) -> None:
 
 def _answer(as_json: bool, *, quiet: bool, log: Path | None, **asked: Any) -> None:
     """Search for what is asked, in the words of `tuner.tune`, and print the answer."""
-    _refuse_typos(**asked)
+    _refuse_typos(asked)
     # Late: --help and what is mistyped must not wait for Optuna, pandas and matplotlib.
     from tuner.api import SearchInterrupted, tune
     from tuner.present.failures import why_nothing_ran
@@ -188,59 +182,45 @@ def _answer(as_json: bool, *, quiet: bool, log: Path | None, **asked: Any) -> No
 
 
 def _check(context: typer.Context, study: str, show: Callable[[bytes], None] | None) -> int:
-    """Measure what a study recommends, and print whether it holds.
-
-    Args:
-        context: The parameters of the search command.
-        study: A study's name or folder, or a `recommended.json`.
-        show: Takes what a program prints, where a person asks for it.
-
-    Returns:
-        The exit code: 0 it holds, or nothing shows that it does not; 3 it cannot run; 4 it no
-        longer holds.
-
-    Raises:
-        UsageError: The study cannot be checked, or a flag says what the study says already.
-        NothingRanError: The program fails as it is, which is exit code 3 too.
-        InterruptedSearchError: A KeyboardInterrupt came.
-    """
+    """Measure what a study recommends, and print whether it holds; returns the exit code."""
     _refuse_others(context)
     # Late: --help and a mistyped flag must not wait for Optuna and pandas.
-    from rich.text import Text
-
+    from tuner.api import check
     from tuner.present.check_result import check_lines
     from tuner.present.progress_display import progress_of_command
-    from tuner.rechecking import check
 
     interruption = Interruption()
-    given = read_flags({name: context.params[name] for name in _IN_CHECK})
+    flags = context.params
+    given = read_flags({name: flags[name] for name in _IN_CHECK})
     try:
-        quiet, log = context.params["quiet"], context.params["log"]
-        with progress_of_command(quiet=quiet, log=log) as progress:
+        with progress_of_command(quiet=flags["quiet"], log=flags["log"]) as progress:
             observer = Interruptible(progress, interruption)
             result = check(study, observer=observer, show=show, **given)
     except KeyboardInterrupt:
         raise InterruptedSearchError("the check was interrupted") from None
-    if context.params["as_json"]:
+    if flags["as_json"]:
         print_json(result.to_json())
-        return result.exit_code
-    console = stdout_console()
-    sentence, *more = check_lines(result)
-    console.print(Text(sentence, style="bold"), soft_wrap=True)
-    for line in more:
-        console.print(Text(line), soft_wrap=True)
+    else:
+        _print_check(check_lines(result))
     return result.exit_code
+
+
+def _print_check(lines: Sequence[str]) -> None:
+    from rich.text import Text
+
+    console = stdout_console()
+    for number, line in enumerate(lines):
+        console.print(Text(line, style="" if number else "bold"), soft_wrap=True)
 
 
 def _refuse_others(context: typer.Context) -> None:
     """UsageError if the command line says what the study says already."""
-    allowed = {*_IN_CHECK, *_IN_CHECK_TOO}
     wrong = [
         parameter.opts[0]
         for parameter in context.command.params
-        if parameter.name is not None
-        and parameter.name not in allowed
-        and _is_given(context, parameter.name)
+        if parameter.name and parameter.name not in (*_IN_CHECK, *_IN_CHECK_TOO)
+        if (source := context.get_parameter_source(parameter.name))
+        if source.name == "COMMANDLINE"
     ]
     if context.obj:
         wrong.append("a program behind --")
@@ -248,12 +228,6 @@ def _refuse_others(context: typer.Context) -> None:
         raise UsageError(
             f"--check takes what it measures from the study: leave out {listed(wrong)}"
         )
-
-
-def _is_given(context: typer.Context, name: str) -> bool:
-    """Whether the command line gives a parameter, which else has its default."""
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
 
 
 def _list_workloads(as_json: bool) -> None:
@@ -270,11 +244,6 @@ def _list_workloads(as_json: bool) -> None:
 def _show(printed: bytes) -> None:
     sys.stderr.buffer.write(printed)
     sys.stderr.flush()
-
-
-def main(arguments: list[str] | None = None, program: str = "python -m tuner.search") -> int:
-    """Run the command; returns the exit code and prints errors to stderr."""
-    return run(app, arguments, program, takes_program=True)
 
 
 if __name__ == "__main__":

@@ -3,13 +3,18 @@
 import sys
 from typing import Annotated
 
-import typer
+from tuner.command_line import (
+    STUDY,
+    Command,
+    FolderOption,
+    JsonOption,
+    StorageOption,
+    new_app,
+    print_json,
+    stdout_console,
+)
 
-from tuner import completing
-from tuner.command_line import Command, FolderOption, StorageOption, print_json, run, stdout_console
-
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
-
+app, main = new_app("show")
 EPILOG = (
     "Of a search that still runs, or was interrupted, it prints how far that is. Exit codes: 0 "
     "shown, 1 internal error, 2 bad usage or bad input."
@@ -18,18 +23,10 @@ EPILOG = (
 
 @app.command(cls=Command, epilog=EPILOG)
 def show(
-    study: Annotated[
-        str,
-        typer.Argument(
-            metavar="STUDY",
-            show_default=False,
-            autocompletion=completing.study,
-            help="A study's name, or the path of its folder.",
-        ),
-    ],
+    study: Annotated[str, STUDY],
     storage: StorageOption = None,
     out: FolderOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Print the answer of a study again: table, verdict, reasons and the lines to paste."""
     # Late: --help and a mistyped flag must not wait for rich, and a kept answer not for Optuna.
@@ -41,8 +38,7 @@ def show(
         print_json(kept.document)
         return
     if kept is not None and kept.is_seen_from_here:
-        parts = [*kept.parts, line(files_line(kept.folder))]
-        print_parts(parts, stdout_console())
+        print_parts([*kept.parts, line(files_line(kept.folder))], stdout_console())
         return
     from tuner.present.summary import print_summary
     from tuner.study.finding import find_study
@@ -52,11 +48,6 @@ def show(
         print_json(answer.to_json())
     else:
         print_summary(answer, stdout_console())
-
-
-def main(arguments: list[str] | None = None, program: str = "python -m tuner.show") -> int:
-    """Run the command; returns the exit code and prints errors to stderr."""
-    return run(app, arguments, program)
 
 
 if __name__ == "__main__":

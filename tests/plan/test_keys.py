@@ -7,11 +7,10 @@ import pytest
 import typer
 
 from tuner import search
-from tuner.api import tune
+from tuner.api import check, tune
 from tuner.plan.keys import PLAN_KEYS, search_arguments
 from tuner.plan.launching import Launching
 from tuner.plan.measuring import Measuring
-from tuner.rechecking import check
 
 FLAGS = [flag for each in typer.main.get_command(search.app).params for flag in each.opts]
 CHECKED = {name for name, key in PLAN_KEYS.items() if key.in_check}

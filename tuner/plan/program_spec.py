@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from tuner.patterns import pattern_problem
 from tuner.plan.config import ALL_ROLES, Config
 from tuner.plan.keys import keys_of
 from tuner.plan.knobs import INTRA_OP_THREADS, KNOBS, Value
@@ -19,6 +18,7 @@ from tuner.plan.measuring import LEAST_START_S, sentence_of
 from tuner.plan.objectives import METRIC
 from tuner.plan.quantities import parse_duration_s
 from tuner.plan.workload_spec import RankSpec, WorkloadSpec, distinct_roles
+from tuner.roles import pattern_problem
 
 PROGRAM_KEYS = ("program", *keys_of("program"))
 DEFAULT_WARM_UP_S = 5.0

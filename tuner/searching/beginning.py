@@ -9,11 +9,11 @@ from pathlib import Path
 
 from tuner.decide.simultaneous import LEAST_BLOCKS
 from tuner.errors import BudgetTooShortError, UsageError
+from tuner.files import own_prefix
 from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft
 from tuner.plan.program_spec import ProgramSpec, Subject
 from tuner.plan.study_plan import StudyPlan
-from tuner.scratch import own_prefix
 from tuner.searching.budget import LEAST_FIRST_S, first_world_s
 from tuner.searching.calibrating import is_tried_again
 from tuner.searching.exploring import BATCH, LEAST_ROUNDS, rounds_s, sampling_for

@@ -14,8 +14,8 @@ from tuner.decide.interim_analysis import SESSION_SHARE
 from tuner.decide.ranking import HALVING_SHARE, MOST_RIVALS
 from tuner.decide.simultaneous import LOW_SHARE, AnalysedBlocks, one_sided
 from tuner.errors import NothingRanError
+from tuner.files import own_prefix
 from tuner.plan.study_plan import StudyPlan
-from tuner.scratch import own_prefix
 from tuner.searching.calibrating import KEPT_FOR_TRACES
 from tuner.searching.exploring import EXPLORATION_SHARE, FRONT_SHARE, KEPT, sampling_for
 from tuner.searching.measurer import STEPS_MARGIN

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tuner.errors import UsageError
+from tuner.files import own_prefix
 from tuner.plan.config import Config
 from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.study_plan import StudyPlan
 from tuner.plan.workload_spec import RankSpec
-from tuner.scratch import own_prefix
 from tuner.study.folder import StudyFolder
 from tuner.trace.analyze.call_times import (
     breakdown,

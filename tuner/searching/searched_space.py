@@ -7,13 +7,13 @@ from pathlib import Path
 
 from tuner.cpus import usable_cpus, why_not_bound
 from tuner.errors import BudgetTooShortError, UsageError
+from tuner.files import own_prefix
 from tuner.plan.draft import PlanDraft
 from tuner.plan.knobs import CPU_BINDING, SWITCH_INTERVAL
 from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.space import Space
 from tuner.plan.study_plan import StudyPlan
 from tuner.process_knobs import EQUAL
-from tuner.scratch import own_prefix
 from tuner.searching.beginning import Beginner
 from tuner.searching.runner import TRACED_TIME_S, Runner, patterns_of
 from tuner.study.folder import StudyFolder

@@ -4,9 +4,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
-from tuner.errors import TraceError
+from tuner.errors import TraceError, telling_what_is_missing
 from tuner.files import written_atomically
-from tuner.missing import telling_what_is_missing
 from tuner.trace.files.native_writer import trace_document
 from tuner.trace.record.driver import TraceDriver
 from tuner.trace.record.merge import merge

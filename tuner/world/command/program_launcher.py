@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any, Self
 
 from tuner.errors import LauncherError, TraceError
-from tuner.files import written_atomically
+from tuner.files import own_prefix, sweep, written_atomically
 from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft
 from tuner.plan.objectives import Objective
 from tuner.plan.program_spec import ProgramRequest, ProgramSpec
-from tuner.scratch import own_prefix, sweep
 from tuner.trace.record.clock import ClockOffset
 from tuner.world.command.discovering import Discovery, TriedRun, check_commands
 from tuner.world.command.joining import join_recorded

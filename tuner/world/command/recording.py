@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from tuner.errors import TraceError
+from tuner.files import own_prefix
 from tuner.plan.config import Config
-from tuner.scratch import own_prefix
 from tuner.text import first_of
 from tuner.world.command.ends import failed_first, stuck, suspected_ns
 from tuner.world.command.joining import has_window_ended, is_recorded, join_recorded

@@ -16,8 +16,8 @@ from types import FrameType
 from typing import IO, Any
 
 from tuner.errors import UsageError
+from tuner.files import own_prefix
 from tuner.plan.config import ALL_ROLES, Config
-from tuner.scratch import own_prefix
 from tuner.text import did_you_mean
 from tuner.world.command.order import HookOrder
 from tuner.world.command.reports import ProgramReport, read_reports

@@ -13,10 +13,10 @@ from typing import Any, Self
 
 from tuner.cpus import named
 from tuner.errors import LauncherError, UsageError
+from tuner.files import note_beside, own_prefix, sweep
 from tuner.plan.config import knobs_meant
 from tuner.plan.draft import PlanDraft
 from tuner.plan.workload_spec import WorkloadSpec
-from tuner.scratch import note_beside, own_prefix, sweep
 from tuner.world.environment import Environment, GroupFacts, MachineReader, machine_between
 from tuner.world.launcher import Enough, WorldOrder
 from tuner.world.live_world import EXIT_S, LiveWorld

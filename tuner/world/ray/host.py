@@ -23,8 +23,7 @@ from typing import Any, NamedTuple
 import psutil
 
 from tuner.errors import LauncherError
-from tuner.files import head_of
-from tuner.scratch import own_prefix, sweep
+from tuner.files import head_of, own_prefix, sweep
 from tuner.trace.record.journal import EVERYBODY_READS
 from tuner.world.command.order import REQUEST, HookOrder
 from tuner.world.command.program_commands import ColdStarter, LocalCommands

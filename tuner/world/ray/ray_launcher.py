@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Self
 
 from tuner.errors import UsageError
+from tuner.files import own_prefix
 from tuner.plan.config import ALL_ROLES
 from tuner.plan.draft import PlanDraft
 from tuner.plan.launching import Launching, RolePlace
 from tuner.plan.program_spec import ProgramRequest, ProgramSpec
 from tuner.plan.workload_spec import RankSpec, WorkloadSpec
-from tuner.scratch import own_prefix
 from tuner.text import listed, plural
 from tuner.trace.record.clock import HOST_VARIABLE, ClockOffset
 from tuner.world.command.order import HookOrder

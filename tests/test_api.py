@@ -1,4 +1,4 @@
-"""An earlier recommendation, measured again: what holds, what no longer does, what cannot run."""
+"""A recommendation that `check` measures again: what holds, what no longer does."""
 
 import json
 import re
@@ -15,12 +15,11 @@ from tests.fake_program import COMMAND, FakeProgramLauncher
 from tests.fakes import FakeLauncher, MemoryStorages, threads_of
 from tests.searching.tuning import failing, scaling
 from tuner import search
-from tuner.api import tune
+from tuner.api import check, tune
 from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.launching import Launching
 from tuner.present.check_result import CheckResult, check_lines
-from tuner.rechecking import check
 from tuner.world.measurement import FailureKind
 
 
@@ -214,7 +213,7 @@ def test_the_command_prints_a_sentence_or_a_document(
         asked.append({"study": study, **given})
         return today(step_ms=equal)
 
-    monkeypatch.setattr("tuner.rechecking.check", measured)
+    monkeypatch.setattr("tuner.api.check", measured)
     assert search.main(["--check", "udf", "--budget", "5s", "--epsilon", "2%"]) == 4
     said = capsysbinary.readouterr().out
     assert said.startswith(b"The recommendation no longer holds: num_worker_threads=4")
