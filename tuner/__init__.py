@@ -38,18 +38,13 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 
-_MODULES = {
-    "check": "tuner.api",
-    "load_study": "tuner.api",
-    "MissingPackageError": "tuner.errors",
-    "EnvironmentWarning": "tuner.recommended.loading",
-    "ThreadsWarning": "tuner.recommended.loading",
-    "load_rpc_options": "tuner.recommended.loading",
-    "profile": "tuner.trace.record.profile",
-    "read_trace": "tuner.trace.files.reader",
-    "shipped_workloads": "tuner.api",
-    "sweep": "tuner.searching.sweeping",
-    "tune": "tuner.api",
+_NAMES = {
+    "tuner.api": ("check", "load_study", "shipped_workloads", "tune"),
+    "tuner.errors": ("MissingPackageError",),
+    "tuner.recommended.loading": ("EnvironmentWarning", "ThreadsWarning", "load_rpc_options"),
+    "tuner.searching.sweeping": ("sweep",),
+    "tuner.trace.files.reader": ("read_trace",),
+    "tuner.trace.record.profile": ("profile",),
 }
 _OF_WORKLOADS = ("Rank", "Workload", "WorkloadError", "World")
 
@@ -60,9 +55,10 @@ def __getattr__(name: str) -> Any:
         from tuner.workloads_package import own_workloads
 
         return getattr(own_workloads(), name)
-    if name not in _MODULES:
+    module = next((module for module, names in _NAMES.items() if name in names), None)
+    if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from tuner.errors import telling_what_is_missing
 
     with telling_what_is_missing():
-        return getattr(importlib.import_module(_MODULES[name]), name)
+        return getattr(importlib.import_module(module), name)

@@ -215,7 +215,8 @@ def check(
 ) -> CheckResult:
     """Measure an earlier recommendation against its baseline, on this machine and now.
 
-    Where the baseline was recommended, its strongest rival is measured with it.
+    Where the baseline was recommended, its strongest rival is measured with it. What is not
+    described here is as for `tune`.
 
     Args:
         study: A study's name or folder, or a `recommended.json`, or an export to JSON or TOML.
@@ -226,17 +227,10 @@ def check(
         max_blocks: The most pairs to measure. Default: as many as the budget allows.
         epsilon: The smallest difference that matters, a fraction. Default: the study's.
         confidence: How sure every claim must be, a fraction. Default: the study's.
-        seed: As for `tune`.
         out: A folder for the files of the measurement; an earlier check in it is deleted. Default:
             they are not kept.
-        ray_address: As for `tune`. Default: the study's, as for the next two; what else it says of
+        ray_address: Default: the study's, as for `interface` and `isolation`; what else it says of
             where its worlds ran cannot change.
-        interface: As for `tune`.
-        isolation: As for `tune`.
-        observer: As for `tune`.
-        show: As for `tune`.
-        launcher: As for `tune`.
-        clock: As for `tune`.
 
     Returns:
         The result: `outcome` is `holds`, `no-longer-holds`, `undecided` or `cannot-run`; `speedup`

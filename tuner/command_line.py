@@ -101,10 +101,9 @@ def new_app(name: str, *, takes_program: bool = False) -> tuple[typer.Typer, Cal
 def run(
     app: typer.Typer, arguments: list[str] | None, program: str, *, takes_program: bool = False
 ) -> int:
-    """Run a command; returns the exit code and prints errors to stderr.
+    """Run a command, which `--help` calls `program`; returns the exit code, says errors on stderr.
 
-    `arguments` are those of this process if None; `program` is what `--help` calls it. Where it
-    `takes_program`, what stands behind `--` is for `program_after_dashes`.
+    Where it `takes_program`, what stands behind `--` is for `program_after_dashes`.
     """
     given = sys.argv[1:] if arguments is None else arguments
     if isinstance(sys.stdout, TextIOWrapper):

@@ -23,15 +23,10 @@ def start_daemon(
     *,
     is_over: threading.Event | None = None,
 ) -> threading.Thread:
-    """Start a daemon thread that leaves when it is asked to.
+    """Start a daemon thread that leaves when it is asked to; not if this process leaves already.
 
-    Args:
-        target: What it runs. It gets an event, and returns soon after that is set.
-        name: What the thread is called.
-        is_over: The event, where the caller sets it, too.
-
-    Returns:
-        The thread. It is not started where this process is leaving already.
+    `target` gets an event, and returns soon after that is set; `is_over` is that event, where the
+    caller sets it, too.
     """
     asked = threading.Event() if is_over is None else is_over
 

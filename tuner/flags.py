@@ -6,7 +6,6 @@ import re
 import shlex
 import shutil
 from collections.abc import Collection, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
@@ -52,14 +51,10 @@ def forgotten_dashes(given: Sequence[str]) -> str:
 
 
 def misplaced_flags(program: Sequence[str], ours: Collection[str]) -> str:
-    """What to say of flags of this command that a program gets; empty if it gets none.
+    """What to say of flags of this command, `ours`, that a program gets; empty if it gets none.
 
     A program may have flags of the same names: those that its folder's Python code names, in any
     spelling, are its own. Of what is no Python script nothing is known, and nothing is said.
-
-    Args:
-        program: The command behind `--`.
-        ours: The flags of this command, with their dashes.
     """
     script = next((place for place, word in enumerate(program) if _is_file(word)), len(program))
     own, _ = split_at_dashes(program[script + 1 :])
@@ -67,9 +62,7 @@ def misplaced_flags(program: Sequence[str], ours: Collection[str]) -> str:
     # Every program that takes flags takes --help.
     known = {flag for flag in ours if flag.startswith("--")} - {"--help"}
     found = [flag for flag in dict.fromkeys(behind) if flag in known]
-    if not found:
-        return ""
-    code = _code_beside(Path(program[script]))
+    code = _code_beside(Path(program[script])) if found else ""
     if not (surely := [flag for flag in found if not _is_named(flag, code)]):
         return ""
     goes, it_is, it = ("goes", "it is", "it") if len(surely) == 1 else ("go", "they are", "them")
@@ -87,13 +80,10 @@ def _is_named(flag: str, code: str) -> bool:
 
 def _code_beside(script: Path) -> str:
     """The script and the Python files of its folder and of packages there, as far as readable."""
-    files = [script, *itertools.islice(script.parent.glob("*.py"), _MOST_FILES)]
-    files += itertools.islice(script.parent.glob("*/*.py"), _MOST_FILES)
-    texts = []
-    for file in files:
-        with suppress(OSError):
-            texts.append(head_of(file, _MOST_BYTES).decode(errors="replace"))
-    return "\n".join(texts)
+    files = [script]
+    for pattern in ("*.py", "*/*.py"):
+        files += itertools.islice(script.parent.glob(pattern), _MOST_FILES)
+    return "\n".join(head_of(file, _MOST_BYTES).decode(errors="replace") for file in files)
 
 
 def _is_file(word: str) -> bool:

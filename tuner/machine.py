@@ -56,14 +56,10 @@ def machine_differences(
     theirs: Mapping[str, object],
     compared: Mapping[str, str] = COMPARED,
 ) -> list[str]:
-    """The differences between two machines, each as `label: ours, theirs`.
+    """The differences between the facts of two machines, each as `label: ours, theirs`.
 
-    A topology that one of them does not say, as in an older file, is no difference.
-
-    Args:
-        ours: The facts of one of them, by name.
-        theirs: Those of the other.
-        compared: What people call each fact that is compared, by its name.
+    A topology that one of them does not say, as in an older file, is no difference. `compared` has
+    the label of each fact that is compared.
     """
     return [
         f"{label}: {ours[name]}, {theirs[name]}"

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -34,35 +34,37 @@ BesideOption = Annotated[list[str] | None, _flag_of(PLAN_KEYS["programs"])]
 """Further commands, for those that run a program; see `tuner.flags.commands_of`."""
 
 
-def with_plan_keys(function: Callable[..., None]) -> Callable[..., None]:
-    """Have typer give a command the flag of each key of a plan, in its `**keys`.
+_KINDS: dict[str, Any] = {"number": int | None, "switch": bool, "off switch": bool}
+"""What typer makes of a flag, by the form of its key; of another one it makes text, or texts."""
+_BEHIND = {"workload": "plan", "cold": "show_output"}
+"""Flags of the search that stand behind those of the keys that they belong to."""
 
-    In the help, the command's own flags follow those of the keys, but for two that stand with the
-    key that they belong to.
+
+def with_plan_keys(
+    own: Mapping[str, tuple[Any, Any]],
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Have typer give a command, in its `**keys`, the flags of a plan's keys and others.
+
+    Each of the others has its kind and its `typer.Option`. In the help they are last, but for two.
     """
-    behind = {"workload": "plan", "cold": "show_output"}
-    own = dict(inspect.signature(function).parameters)
-    parameters = [own.pop("context")]
-    del own["keys"]
-    annotated: Any = Annotated
+    flags: dict[str, tuple[Any, Any]] = {}
     for name, key in PLAN_KEYS.items():
-        kind: Any = bool if "switch" in key.form else str | None
-        if key.form == "number":
-            kind = int | None
-        elif key.is_repeatable:
-            kind = list[str] | None
-        parameters.append(
-            inspect.Parameter(
-                name,
-                inspect.Parameter.POSITIONAL_OR_KEYWORD,
-                default=False if kind is bool else None,
-                annotation=annotated[kind, _flag_of(key)],
-            )
-        )
-        if name in behind:
-            parameters.append(own.pop(behind[name]))
-    vars(function)["__signature__"] = inspect.Signature([*parameters, *own.values()])
-    return function
+        text = list[str] | None if key.is_repeatable else str | None
+        flags[name] = (_KINDS.get(key.form, text), _flag_of(key))
+        if name in _BEHIND:
+            flags[_BEHIND[name]] = own[_BEHIND[name]]
+    place, annotated = inspect.Parameter.POSITIONAL_OR_KEYWORD, cast("Any", Annotated)
+    parameters = [inspect.Parameter("context", place, annotation=typer.Context)]
+    for name, (kind, flag) in {**flags, **own}.items():
+        default = False if kind is bool else None
+        as_flag = annotated[kind, flag]
+        parameters.append(inspect.Parameter(name, place, default=default, annotation=as_flag))
+
+    def give(function: Callable[..., None]) -> Callable[..., None]:
+        vars(function)["__signature__"] = inspect.Signature(parameters)
+        return function
+
+    return give
 
 
 def read_flags(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -75,18 +77,19 @@ def read_flags(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_flag(key: PlanKey, given: Any) -> object:
-    if key.form == "off switch":
-        return False
-    if key.form == "roles":
-        return dict(roles_of(given))
-    if key.form == "commands":
-        return commands_of(given)
-    if key.form not in ("pairs", "options"):
-        return given
-    pairs = pairs_of(key.flag, given)
-    if key.form == "pairs":
-        return pairs
-    names = [name for name, _ in pairs]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise UsageError(f"{key.flag} gives {', '.join(twice)} twice")
-    return dict(pairs)
+    match key.form:
+        case "off switch":
+            return False
+        case "roles":
+            return dict(roles_of(given))
+        case "commands":
+            return commands_of(given)
+        case "pairs":
+            return pairs_of(key.flag, given)
+        case "options":
+            pairs = pairs_of(key.flag, given)
+            names = [name for name, _ in pairs]
+            if twice := sorted({name for name in names if names.count(name) > 1}):
+                raise UsageError(f"{key.flag} gives {', '.join(twice)} twice")
+            return dict(pairs)
+    return given

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -35,81 +35,56 @@ _IN_CHECK = tuple(name for name, key in PLAN_KEYS.items() if key.in_check)
 _IN_CHECK_TOO = ("check", "show_output", "as_json", "quiet", "log")
 
 
+_OWN: dict[str, tuple[Any, Any]] = {
+    "plan": (Path | None, typer.Option(help="A study plan (TOML).")),
+    "show_output": (bool, typer.Option("--show-output", help="Show what the program prints, on "
+        "stderr.")),
+    "resume": (bool, typer.Option("--resume", help="Continue a study that was interrupted, or with "
+        "a larger --budget one that is finished. --study NAME is enough to say which.")),
+    "overwrite": (bool, typer.Option("--overwrite", help="Delete a study of this name first, with "
+        "the files that it made.")),
+    "dry_run": (bool, typer.Option("--dry-run", help="Run the baseline a few times, and say what "
+        "the budget can be expected to show.")),
+    "check": (str | None, typer.Option(metavar="STUDY", autocompletion=a_study, help="Measure an "
+        "earlier recommendation against its baseline, here and now: that of a study, or of a "
+        "recommended.json. Goes with --budget, --max-blocks, --epsilon, --confidence, --seed, "
+        "--storage, --out, --ray-address, --interface, --no-isolation, --show-output, --quiet, "
+        "--log and --json.")),
+    "list_workloads": (bool, typer.Option("--list-workloads", help="Show the shipped workloads, "
+        "roles and options.")),
+    "as_json": (bool, typer.Option("--json", help="One JSON document on stdout, progress on "
+        "stderr.")),
+    "quiet": (bool, typer.Option("--quiet", help="No progress, and of the answer the verdict "
+        "alone.")),
+    "log": (Path | None, typer.Option(metavar="FILE", help="Add the progress to a file, each line "
+        "with its time.")),
+}  # fmt: skip
+"""The flags that are no keys of a plan."""
+
+
 @app.command(cls=Command, epilog=EPILOG, options_metavar="[OPTIONS] [-- COMMAND...]")
-@with_plan_keys
-def search(
-    context: typer.Context,
-    plan: Annotated[Path | None, typer.Option(help="A study plan (TOML).")] = None,
-    show_output: Annotated[
-        bool, typer.Option("--show-output", help="Show what the program prints, on stderr.")
-    ] = False,
-    resume: Annotated[
-        bool,
-        typer.Option(
-            "--resume",
-            help="Continue a study that was interrupted, or with a larger --budget one that is "
-            "finished. --study NAME is enough to say which.",
-        ),
-    ] = False,
-    overwrite: Annotated[
-        bool,
-        typer.Option(
-            "--overwrite", help="Delete a study of this name first, with the files that it made."
-        ),
-    ] = False,
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run",
-            help="Run the baseline a few times, and say what the budget can be expected to show.",
-        ),
-    ] = False,
-    check: Annotated[
-        str | None,
-        typer.Option(
-            metavar="STUDY",
-            autocompletion=a_study,
-            help="Measure an earlier recommendation against its baseline, here and now: that of a "
-            "study, or of a recommended.json. Goes with --budget, --max-blocks, --epsilon, "
-            "--confidence, --seed, --storage, --out, --ray-address, --interface, "
-            "--no-isolation, --show-output, --quiet, --log and --json.",
-        ),
-    ] = None,
-    list_workloads: Annotated[
-        bool,
-        typer.Option("--list-workloads", help="Show the shipped workloads, roles and options."),
-    ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON document on stdout, progress on stderr.")
-    ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", help="No progress, and of the answer the verdict alone.")
-    ] = False,
-    log: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Add the progress to a file, each line with its time."),
-    ] = None,
-    **keys: Any,
-) -> None:
+@with_plan_keys(_OWN)
+def search(context: typer.Context, **keys: Any) -> None:
     """Find the best torch.distributed.rpc configuration, on this machine.
 
     For a workload, or for a program that nobody edits: python -m tuner.search -- python main.py
     """
-    show = _show if show_output else None
-    if list_workloads:
-        _list_workloads(as_json)
+    own = {name: keys.pop(name) for name in _OWN}
+    show = _show if own["show_output"] else None
+    if own["list_workloads"]:
+        _list_workloads(own["as_json"])
         return
-    if check is not None:
-        raise typer.Exit(_check(context, check, show))
-    if dry_run and resume:
+    if own["check"] is not None:
+        raise typer.Exit(_check(context, own["check"], show))
+    if own["dry_run"] and own["resume"]:
         raise UsageError("--dry-run tells of a new search: leave out --resume")
-    asked = {"program": told_program(context) or None, "plan": plan, **read_flags(keys)}
-    asked["beside"] = asked.pop("programs", [])
-    if dry_run:
-        _forecast(as_json, show=show, **asked)
+    asked = {"program": told_program(context) or None, "plan": own["plan"], **read_flags(keys)}
+    asked |= {"beside": asked.pop("programs", []), "show": show}
+    if own["dry_run"]:
+        _forecast(own["as_json"], **asked)
     else:
-        session = {"resume": resume, "overwrite": overwrite, "show": show}
-        _answer(as_json, quiet=quiet, log=log, **session, **asked)
+        asked |= {name: own[name] for name in ("resume", "overwrite")}
+        _answer(own["as_json"], quiet=own["quiet"], log=own["log"], **asked)
 
 
 def _refuse_typos(asked: Mapping[str, Any]) -> None:

@@ -14,11 +14,7 @@ _HOME = Path(__file__).resolve().parents[1]
 def own_workloads() -> ModuleType:
     """Our package `workloads`, imported now if need be, whatever comes first on `sys.path`.
 
-    Returns:
-        The module, which is `sys.modules["workloads"]` from then on.
-
-    Raises:
-        ImportError: Another package of that name has been imported before.
+    ImportError if another package of that name has been imported before.
     """
     loaded = sys.modules.get(NAME)
     if loaded is None:
