@@ -2,50 +2,42 @@
 
 import sys
 import time
-from collections.abc import Callable
 
 from lab.benchmarks import (
     allocators,
     cpu_binding,
-    default_space,
     groups,
-    isolation,
-    ray_world_cost,
+    large_studies,
     recording_overhead,
-    report_page,
-    sizes,
-    switch_interval,
     trace_analysis,
     tracing_overhead,
-    tuned_torchrl,
-    tuned_workloads,
+    tuned,
     warm_start,
     world_cost,
 )
-from lab.benchmarks.report import Comparison, print_comparisons
+from lab.benchmarks.report import print_comparisons
 from tuner.text import duration
 
-PARTS: dict[str, Callable[[], list[Comparison]]] = {
+PARTS = {
     "world_cost": world_cost.run,
-    "isolation": isolation.run,
-    "ray_world_cost": ray_world_cost.run,
+    "isolation": world_cost.isolation,
+    "ray_world_cost": world_cost.on_ray,
     "warm_start": warm_start.run,
     "tracing_overhead": tracing_overhead.run,
     "recording_overhead": recording_overhead.run,
     "trace_analysis": trace_analysis.run,
-    "report_page": report_page.run,
+    "report_page": large_studies.report_page,
     "cpu_binding": cpu_binding.run,
-    "switch_interval": switch_interval.run,
-    "allocators": allocators.run,
-    "default_space": default_space.run,
-    "groups": groups.run,
-    "sizes": sizes.run,
-    "tuned_workloads": tuned_workloads.run,
-    "tuned_torchrl": tuned_torchrl.run,
+    "switch_interval": tuned.switch_interval,
 }
-
-
-BY_NAME = ("allocators", "default_space", "groups", "sizes", "tuned_workloads", "tuned_torchrl")
+BY_NAME = {
+    "allocators": allocators.run,
+    "default_space": tuned.default_space,
+    "groups": groups.run,
+    "sizes": large_studies.sizes,
+    "tuned_workloads": tuned.workloads,
+    "tuned_torchrl": tuned.torchrl,
+}
 """They take minutes, and run where they are named."""
 
 
@@ -54,19 +46,19 @@ def main(names: list[str]) -> int:
 
     What a part has found is printed as soon as it is known.
     """
-    if unknown := [name for name in names if name not in PARTS]:
-        print(f"unknown: {', '.join(unknown)}; the parts are {', '.join(PARTS)}", file=sys.stderr)
+    parts = {**PARTS, **BY_NAME}
+    if unknown := [name for name in names if name not in parts]:
+        print(f"unknown: {', '.join(unknown)}; the parts are {', '.join(parts)}", file=sys.stderr)
         return 2
-    chosen = names or [name for name in PARTS if name not in BY_NAME]
-    comparisons = []
+    chosen = names or list(PARTS)
+    missed = []
     for number, name in enumerate(chosen, 1):
         print(f"{number} of {len(chosen)}: {name}", flush=True)
         began_s = time.monotonic()
-        found = PARTS[name]()
-        comparisons += found
+        found = parts[name]()
+        missed += [each.name for each in found if not each.reached]
         print_comparisons(found)
         print(f"{name} took {duration(time.monotonic() - began_s)}", flush=True)
-    missed = [each.name for each in comparisons if not each.reached]
     print(f"Missed: {', '.join(missed)}" if missed else "Every bar is reached.")
     if not names:
         print(f"By name only: PARTS={' PARTS='.join(BY_NAME)}")

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
+from lab.benchmarks import programs
 from lab.benchmarks.report import Comparison, log_ratio
 from tests.programs.running import free_port
-from tuner.decide.statistics import FloatArray
 
 SIZES_KB = (64, 1024, 16384)
 DEFAULT = "glibc's defaults"
@@ -31,35 +31,27 @@ def run() -> list[Comparison]:
     ms = {name: np.empty((ROUNDS, len(SIZES_KB))) for name in TUNABLES}
     random = np.random.default_rng(0)
     for turn in range(ROUNDS):
-        for name in random.permutation([*TUNABLES]):
-            ms[str(name)][turn] = _echoes_ms(TUNABLES[str(name)])
-    return [
-        _comparison(size, name, ms[name][:, at], ms[DEFAULT][:, at])
-        for at, size in enumerate(SIZES_KB)
-        for name in TUNABLES
-        if name != DEFAULT
-    ]
+        for name in map(str, random.permutation([*TUNABLES])):
+            ms[name][turn] = _echoes_ms(TUNABLES[name])
+    usual, found = ms.pop(DEFAULT), []
+    for at, size in enumerate(SIZES_KB):
+        for name, ours in ms.items():
+            medians = [float(np.median(each[:, at])) for each in (ours, usual)]
+            gain = log_ratio(usual[:, at], ours[:, at]).exp()
+            what = f"echo of {size} KB"
+            found.append(
+                Comparison(what, name, DEFAULT, medians[0], medians[1], "ms", interval=gain)
+            )
+    return found
 
 
 def _echoes_ms(tunables: str) -> list[float]:
     """What one run prints."""
-    root = Path(__file__).parents[2]
-    program = str(Path(__file__).with_name("echo_program.py"))
+    root = str(Path(__file__).parents[2])
+    command = [sys.executable, "-W", "ignore", programs.__file__, "echo", free_port()]
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", program, free_port(), *map(str, SIZES_KB)],
-        env={**os.environ, "PYTHONPATH": str(root), "GLIBC_TUNABLES": tunables},
+        [*command, *map(str, SIZES_KB)],
+        env={**os.environ, "PYTHONPATH": root, "GLIBC_TUNABLES": tunables},
         stdout=subprocess.PIPE, text=True, check=True,
     )  # fmt: skip
     return [float(word) for word in done.stdout.split()]
-
-
-def _comparison(size_kb: int, name: str, ours: FloatArray, theirs: FloatArray) -> Comparison:
-    return Comparison(
-        name=f"echo of {size_kb} KB",
-        ours=name,
-        theirs=DEFAULT,
-        ours_value=float(np.median(ours)),
-        theirs_value=float(np.median(theirs)),
-        unit="ms",
-        interval=log_ratio(theirs, ours).exp(),
-    )

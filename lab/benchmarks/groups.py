@@ -65,12 +65,8 @@ def run() -> list[Comparison]:
     taken_s = {groups: seconds_per_block(groups) for groups in (1, *BARS)}
     return [
         Comparison(
-            name=f"blocks of a sleeping workload, {groups} groups",
-            ours=f"{groups} groups",
-            theirs="one",
-            ours_value=taken_s[groups],
-            theirs_value=taken_s[1],
-            bars=(Bar(least_ratio=least),),
+            f"blocks of a sleeping workload, {groups} groups", f"{groups} groups", "one",
+            taken_s[groups], taken_s[1], bar=Bar(least_ratio=least),
         )
         for groups, least in BARS.items()
-    ]
+    ]  # fmt: skip

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from lab.benchmarks import programs
 from lab.benchmarks.report import Bar, Comparison, log_ratio
 from tests.programs.running import free_port
 from tuner.plan.config import Config
@@ -23,8 +24,7 @@ DEFAULT = Config(())
 
 def run(runs: int = RUNS) -> list[Comparison]:
     """The median overhead of so many runs, each of which starts again."""
-    program = str(Path(__file__).with_name("udf_program.py"))
-    command = [sys.executable, "-W", "ignore", program, str(TURNS), free_port()]
+    command = [sys.executable, "-W", "ignore", programs.__file__, "udf", free_port(), str(TURNS)]
     with tempfile.TemporaryDirectory() as folder:
         overhead(ColdStarter(command, ROOT), Path(folder), learns=True)
         learnt = learn(Path(folder))
@@ -37,16 +37,10 @@ def run(runs: int = RUNS) -> list[Comparison]:
     logs = log_ratio(np.ones(len(overheads)), np.array(overheads))
     return [
         Comparison(
-            name="recorded over unrecorded step of a program, udf",
-            ours="spans of tuner.record",
-            theirs="not recorded",
-            ours_value=statistics.median(overheads),
-            theirs_value=1.0,
-            unit="x",
-            bars=(Bar(most=1.05),),
-            interval=logs.exp(),
+            "recorded over unrecorded step of a program, udf", "spans of tuner.record",
+            "not recorded", statistics.median(overheads), 1.0, "x", Bar(most=1.05), logs.exp(),
         )
-    ]
+    ]  # fmt: skip
 
 
 def overhead(starter: Starter, folder: Path, *, learns: bool = False) -> float:

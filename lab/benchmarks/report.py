@@ -9,8 +9,6 @@ from rich.table import Table
 from tuner.decide.statistics import FloatArray, Interval, interval
 from tuner.text import UNTOLD, ratio_cell
 
-CONFIDENCE = 0.95
-
 
 @dataclass(frozen=True, kw_only=True)
 class Bar:
@@ -22,8 +20,18 @@ class Bar:
     not_worse: bool = False
     """The interval of the ratio must reach 1."""
 
+    def wanted(self, unit: str) -> str:
+        parts = []
+        if self.least_ratio is not None:
+            parts.append(f"at least {self.least_ratio:g}x")
+        if self.most is not None:
+            parts.append(f"at most {self.most:g} {unit}")
+        if self.not_worse:
+            parts.append("not slower beyond the noise")
+        return ", ".join(parts)
 
-@dataclass(frozen=True, kw_only=True)
+
+@dataclass(frozen=True)
 class Comparison:
     """Two things measured in the same run; less is better."""
 
@@ -33,7 +41,7 @@ class Comparison:
     ours_value: float
     theirs_value: float
     unit: str = "s"
-    bars: tuple[Bar, ...] = ()
+    bar: Bar = Bar()
     interval: Interval | None = None
     """Of the ratio, where it was measured in pairs."""
 
@@ -46,18 +54,23 @@ class Comparison:
 
     @property
     def reached(self) -> bool:
-        """Whether every bar is reached."""
-        return all(
+        bar = self.bar
+        return (
             (bar.least_ratio is None or self.ratio >= bar.least_ratio)
             and (bar.most is None or self.ours_value <= bar.most)
             and (not bar.not_worse or self.interval is None or self.interval.high >= 1)
-            for bar in self.bars
         )
+
+    @property
+    def ratio_cell(self) -> str:
+        if self.interval is None:
+            return f"{self.ratio:.1f}"
+        return ratio_cell(self.ratio, self.interval.low, self.interval.high)
 
 
 def log_ratio(theirs: FloatArray, ours: FloatArray) -> Interval:
     """log(theirs / ours) of values that were measured in pairs, with its 95 % interval."""
-    found = interval(np.log(theirs / ours), CONFIDENCE)
+    found = interval(np.log(theirs / ours), 0.95)
     assert found is not None
     return found
 
@@ -66,32 +79,14 @@ def print_comparisons(comparisons: list[Comparison]) -> None:
     """A table with one row per comparison."""
     table = Table("benchmark", "ours", "beside it", "ratio", "bar")
     for each in comparisons:
-        wanted = ", ".join(_wanted(bar, each.unit) for bar in each.bars)
-        verdict = f"{wanted}: {'reached' if each.reached else 'MISSED'}" if wanted else ""
+        wanted = each.bar.wanted(each.unit)
         table.add_row(
             each.name,
             f"{each.ours}: {each.ours_value:.3f} {each.unit}",
             f"{each.theirs}: {each.theirs_value:.3f} {each.unit}",
-            _ratio(each),
-            verdict,
+            each.ratio_cell,
+            f"{wanted}: {'reached' if each.reached else 'MISSED'}" if wanted else "",
         )
-    if any(_ratio(each) == "?" for each in comparisons):
+    if any(each.ratio_cell == "?" for each in comparisons):
         table.caption = f"?: {UNTOLD}."
     Console(width=150).print(table)
-
-
-def _ratio(each: Comparison) -> str:
-    if each.interval is None:
-        return f"{each.ratio:.1f}"
-    return ratio_cell(each.ratio, each.interval.low, each.interval.high)
-
-
-def _wanted(bar: Bar, unit: str) -> str:
-    parts = []
-    if bar.least_ratio is not None:
-        parts.append(f"at least {bar.least_ratio:g}x")
-    if bar.most is not None:
-        parts.append(f"at most {bar.most:g} {unit}")
-    if bar.not_worse:
-        parts.append("not slower beyond the noise")
-    return ", ".join(parts)

@@ -1,13 +1,14 @@
 """Analysing a Kineto trace of a million operators, compared with what others need to parse it."""
 
 import json
+import math
 import statistics
 import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from lab.benchmarks.own_venv import installed_python
 from lab.benchmarks.report import Bar, Comparison
@@ -18,15 +19,14 @@ ROUNDS = 3
 ROOT = Path(__file__).parents[2]
 
 
-@dataclass(frozen=True)
-class Cost:
+class Cost(NamedTuple):
     """The medians of one side."""
 
     wall_s: float
     peak_memory_mb: float
 
 
-NOT_MEASURED = Cost(float("nan"), float("nan"))
+NOT_MEASURED = Cost(math.nan, math.nan)
 
 
 def measure(interpreters: dict[str, Path], trace: Path) -> dict[str, Cost]:
@@ -34,19 +34,13 @@ def measure(interpreters: dict[str, Path], trace: Path) -> dict[str, Cost]:
     found = defaultdict[str, list[Cost]](list)
     for _ in range(ROUNDS):
         for side, python in interpreters.items():
+            command: list[str | Path] = [python, "-m", "lab.benchmarks.analyse_once", side, trace]
             done = subprocess.run(
-                [python, "-m", "lab.benchmarks.analyse_once", side, trace],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                check=True,
-                cwd=ROOT,
+                command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True, cwd=ROOT
             )
             found[side].append(Cost(**json.loads(done.stdout)))
     return {
-        side: Cost(
-            statistics.median(cost.wall_s for cost in costs),
-            statistics.median(cost.peak_memory_mb for cost in costs),
-        )
+        side: Cost(*map(statistics.median, zip(*costs, strict=True)))
         for side, costs in found.items()
     }
 
@@ -65,30 +59,12 @@ def run() -> list[Comparison]:
     ours, parsing = costs["ours"], costs.get("hta", NOT_MEASURED)
     theirs = "HolisticTraceAnalysis parsing" if hta else "HolisticTraceAnalysis: NOT MEASURED"
     name = "a Kineto trace of 1,000,000 operators"
+    took, room = f"{name}: time", f"{name}: peak memory"
+    what = "read and analyse"
     return [
-        Comparison(
-            name=f"{name}: time",
-            ours="read and analyse",
-            theirs="msgspec.json.decode",
-            ours_value=ours.wall_s,
-            theirs_value=costs["parse"].wall_s,
-            bars=(Bar(least_ratio=0.5),),
-        ),
-        Comparison(
-            name=f"{name}: time",
-            ours="read and analyse",
-            theirs=theirs,
-            ours_value=ours.wall_s,
-            theirs_value=parsing.wall_s,
-            bars=(Bar(least_ratio=4.0),),
-        ),
-        Comparison(
-            name=f"{name}: peak memory",
-            ours="read and analyse",
-            theirs=theirs,
-            ours_value=ours.peak_memory_mb,
-            theirs_value=parsing.peak_memory_mb,
-            unit="MB",
-            bars=(Bar(least_ratio=1.0),),
-        ),
-    ]
+        Comparison(took, what, "msgspec.json.decode", ours.wall_s, costs["parse"].wall_s,
+                   bar=Bar(least_ratio=0.5)),
+        Comparison(took, what, theirs, ours.wall_s, parsing.wall_s, bar=Bar(least_ratio=4.0)),
+        Comparison(room, what, theirs, ours.peak_memory_mb, parsing.peak_memory_mb, "MB",
+                   Bar(least_ratio=1.0)),
+    ]  # fmt: skip

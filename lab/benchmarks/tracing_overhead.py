@@ -4,8 +4,8 @@ import statistics
 import tempfile
 from pathlib import Path
 
-from lab.benchmarks.measured_world import measured_world
 from lab.benchmarks.report import Bar, Comparison
+from lab.benchmarks.world_cost import measured_world
 from tuner.world.local.local_launcher import LocalLauncher
 from tuner.world.measurement import Measurement
 
@@ -15,7 +15,7 @@ FEW_WORLDS = 11
 STEPS = 150
 LEGACY_STEPS = 20
 LEGACY_CALLS = 60
-ONE_CALL = "lab.benchmarks.one_call"
+SUBJECTS = "lab.benchmarks.subjects"
 
 
 def around(step_s: tuple[float, ...], number: int) -> float:
@@ -28,7 +28,7 @@ def run() -> list[Comparison]:
     with tempfile.TemporaryDirectory() as folder, LocalLauncher() as launcher:
         path = Path(folder) / "trace.json"
         overheads: dict[str, list[float]] = {"spans": [], "operators": [], "legacy": []}
-        growth: dict[str, list[float]] = {"ours": [], "legacy": []}
+        growth: dict[str, list[float]] = {"our growth": [], "legacy growth": []}
         measured_world(launcher, "udf", 10)  # the first world pays the forkserver's import of torch
         for _ in range(WORLDS):
             spans = measured_world(launcher, "udf", STEPS, trace=path, operators=False)
@@ -37,48 +37,25 @@ def run() -> list[Comparison]:
             operators = measured_world(launcher, "udf", STEPS, trace=path)
             overheads["operators"].append(_overhead(operators))
             plain = statistics.median(measured_world(launcher, "udf", STEPS).step_s)
-            legacy = measured_world(launcher, f"{ONE_CALL}:LegacyUdf", LEGACY_STEPS)
+            legacy = measured_world(launcher, f"{SUBJECTS}:LegacyUdf", LEGACY_STEPS)
             overheads["legacy"].append(statistics.median(legacy.step_s) / plain)
-            ours = measured_world(launcher, f"{ONE_CALL}:OneCall", 1010, trace=path)
-            growth["ours"].append(around(ours.step_s, 1000) / around(ours.step_s, 10))
+            ours = measured_world(launcher, f"{SUBJECTS}:OneCall", 1010, trace=path)
+            growth["our growth"].append(around(ours.step_s, 1000) / around(ours.step_s, 10))
         for _ in range(3):
-            legacy = measured_world(launcher, f"{ONE_CALL}:LegacyOneCall", LEGACY_CALLS)
-            growth["legacy"].append(around(legacy.step_s, 50) / around(legacy.step_s, 10))
-    return compare(overheads, growth)
-
-
-def compare(overheads: dict[str, list[float]], growth: dict[str, list[float]]) -> list[Comparison]:
-    """The medians of both, ours beside the legacy profiler's."""
-    overhead = {name: statistics.median(found) for name, found in overheads.items()}
+            legacy = measured_world(launcher, f"{SUBJECTS}:LegacyOneCall", LEGACY_CALLS)
+            growth["legacy growth"].append(around(legacy.step_s, 50) / around(legacy.step_s, 10))
+    medians = {name: statistics.median(found) for name, found in (overheads | growth).items()}
     return [
-        Comparison(
-            name="traced over untraced step, udf: spans alone",
-            ours="spans",
-            theirs="legacy profiler",
-            ours_value=overhead["spans"],
-            theirs_value=overhead["legacy"],
-            unit="x",
-            bars=(Bar(most=1.05),),
-        ),
-        Comparison(
-            name="traced over untraced step, udf: with operators",
-            ours="spans and operators",
-            theirs="legacy profiler",
-            ours_value=overhead["operators"],
-            theirs_value=overhead["legacy"],
-            unit="x",
-            bars=(Bar(most=1.8),),
-        ),
-        Comparison(
-            name="a late traced call over the 10th",
-            ours="1000th, spans and operators",
-            theirs="50th, legacy profiler",
-            ours_value=statistics.median(growth["ours"]),
-            theirs_value=statistics.median(growth["legacy"]),
-            unit="x",
-            bars=(Bar(most=1.1),),
-        ),
-    ]
+        Comparison(name, ours, theirs, medians[key], medians[other], "x", Bar(most=most))
+        for name, ours, theirs, key, other, most in (
+            ("traced over untraced step, udf: spans alone", "spans", "legacy profiler",
+             "spans", "legacy", 1.05),
+            ("traced over untraced step, udf: with operators", "spans and operators",
+             "legacy profiler", "operators", "legacy", 1.8),
+            ("a late traced call over the 10th", "1000th, spans and operators",
+             "50th, legacy profiler", "our growth", "legacy growth", 1.1),
+        )
+    ]  # fmt: skip
 
 
 def _overhead(measured: Measurement) -> float:

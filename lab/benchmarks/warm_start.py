@@ -41,15 +41,12 @@ def run() -> list[Comparison]:
     environment = HookOrder(config=Config(()), reports=PROGRAMS).environment(os.environ)
     with WarmStarter(COMMAND, environment, PROGRAMS, learnt) as warm:
         rounds = [(run_once(warm)[:2], run_once(cold)[:2]) for _ in range(ROUNDS)]
-    names = ("a world of an mp.spawn program of 3 ranks", "RPC in it")
+    warm_s, cold_s = (
+        [statistics.median(each[place] for each in side) for place in (0, 1)]
+        for side in zip(*rounds, strict=True)
+    )
+    what, sides = "a world of an mp.spawn program of 3 ranks", ("warm start", "cold start")
     return [
-        Comparison(
-            name=name,
-            ours="warm start",
-            theirs="cold start",
-            ours_value=statistics.median(ours[place] for ours, _ in rounds),
-            theirs_value=statistics.median(theirs[place] for _, theirs in rounds),
-            bars=(Bar(least_ratio=5.0),) if place == 0 else (),
-        )
-        for place, name in enumerate(names)
+        Comparison(what, *sides, warm_s[0], cold_s[0], bar=Bar(least_ratio=5.0)),
+        Comparison("RPC in it", *sides, warm_s[1], cold_s[1]),
     ]

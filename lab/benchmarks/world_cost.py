@@ -1,56 +1,131 @@
-"""What a world costs beyond its measured time: the local launcher beside the recipe's spawn."""
+"""What a world costs beyond its measured time, by how it is launched, and by its network."""
 
 import statistics
 import subprocess
 import sys
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from lab.benchmarks.measured_world import measured_world
+from lab.benchmarks.programs import STEPS
 from lab.benchmarks.report import Bar, Comparison
-from lab.benchmarks.spawn_world import STEPS
+from tests.programs.running import free_port
+from tuner.plan.config import Config
+from tuner.world.launcher import TraceOrder, WorkloadLauncher, WorldOrder
 from tuner.world.local.local_launcher import LocalLauncher
+from tuner.world.measurement import Measurement
 
-# By the number of ranks: as the recipe does it, a world of 5 takes eight seconds.
-ROUNDS = {2: 5, 5: 3}
-FAN_OUT = "lab.benchmarks.fan_out:FanOut"
+FAN_OUT = "lab.benchmarks.subjects:FanOut"
+ROUNDS = 15
+SPAWN_ROUNDS = {2: 5, 5: 3}
+"""By the number of ranks: as the recipe does it, a world of 5 takes eight seconds."""
+DEFAULT = Config.of({})
+"""PyTorch's own values."""
 
 
-def spawn_cost_s(ranks: int) -> float:
-    """Seconds of one world launched as in the recipe."""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "lab.benchmarks.spawn_world", str(ranks)],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=Path(__file__).parents[2],
+def measured_world(
+    launcher: WorkloadLauncher,
+    workload: str,
+    steps: int,
+    *,
+    options: Mapping[str, object] | None = None,
+    config: Config = DEFAULT,
+    trace: Path | None = None,
+    operators: bool = True,
+) -> Measurement:
+    """What a world of so many steps yields; `trace` says where its trace is written, if at all."""
+    outcome = launcher.run(
+        WorldOrder(
+            subject=launcher.describe(workload, options or {}),
+            config=config,
+            seed=0,
+            steps=steps,
+            min_time_s=0.3,
+            deadline_s=120.0,
+            trace=None if trace is None else TraceOrder(path=trace, operators=operators),
+        )
     )
-    return float(done.stdout)
-
-
-def local_cost_s(launcher: LocalLauncher, ranks: int) -> float:
-    """Seconds of one world of the local launcher."""
-    world = measured_world(launcher, FAN_OUT, STEPS, options={"servers": ranks - 1})
-    return world.world_s - world.wall_s
-
-
-def measure(launcher: LocalLauncher, ranks: int) -> Comparison:
-    """Both sides in turn, as often as ROUNDS says; the medians."""
-    local, spawn = [], []
-    for _ in range(ROUNDS[ranks]):
-        local.append(local_cost_s(launcher, ranks))
-        spawn.append(spawn_cost_s(ranks))
-    return Comparison(
-        name=f"cost of a world of {ranks} ranks",
-        ours="local launcher",
-        theirs="mp.spawn, as in the recipe",
-        ours_value=statistics.median(local),
-        theirs_value=statistics.median(spawn),
-        bars=(Bar(least_ratio=8.0, most=0.3),) if ranks == 2 else (),
-    )
+    assert isinstance(outcome, Measurement), outcome
+    return outcome
 
 
 def run() -> list[Comparison]:
-    """The comparisons for 2 and 5 ranks."""
+    """The local launcher beside the recipe's spawn, for 2 and 5 ranks."""
+    found = []
     with LocalLauncher() as launcher:
-        local_cost_s(launcher, 2)  # the first world pays the forkserver's import of torch
-        return [measure(launcher, ranks) for ranks in ROUNDS]
+        for ranks, rounds in SPAWN_ROUNDS.items():
+            local, spawn = _medians(rounds, _cost_of(launcher, ranks), _spawn_cost_of(ranks))
+            bar = Bar(least_ratio=8.0, most=0.3) if ranks == 2 else Bar()
+            name = f"cost of a world of {ranks} ranks"
+            others = "mp.spawn, as in the recipe"
+            found.append(Comparison(name, "local launcher", others, local, spawn, bar=bar))
+    return found
+
+
+def isolation() -> list[Comparison]:
+    """Worlds with a network namespace of their own beside worlds without."""
+    with LocalLauncher() as own, LocalLauncher(isolation=False) as shared:
+        if not own.own_network:
+            return []
+        for launcher in (own, shared):
+            _world(launcher, 2)  # the first world pays for the import of torch
+        both = (lambda: _world(own, 2).world_s), (lambda: _world(shared, 2).world_s)
+        with_s, without_s = _medians(ROUNDS, *both)
+    return [
+        Comparison(
+            "a world of 2 ranks, by its network", "a network of its own",
+            "the machine's (--no-isolation)", with_s, without_s, bar=Bar(least_ratio=0.9),
+        )
+    ]  # fmt: skip
+
+
+def on_ray() -> list[Comparison]:
+    """A warm host of a Ray cluster beside the local launcher, for 2 and 5 ranks."""
+    from tuner.world.ray.ray_launcher import RayLauncher
+
+    def compared() -> Iterator[Comparison]:
+        with LocalLauncher() as local, RayLauncher() as ray:
+            for ranks in (2, 5):
+                on_ray, here = _medians(ROUNDS, _cost_of(ray, ranks), _cost_of(local, ranks))
+                name, bar = f"cost of a world of {ranks} ranks on Ray", Bar(least_ratio=1 / 1.5)
+                ours = "a warm host of a Ray cluster"
+                yield Comparison(name, ours, "local launcher", on_ray, here, bar=bar)
+
+    return list(compared())
+
+
+def _world(launcher: WorkloadLauncher, ranks: int) -> Measurement:
+    return measured_world(launcher, FAN_OUT, STEPS, options={"servers": ranks - 1})
+
+
+def _cost_of(launcher: WorkloadLauncher, ranks: int) -> Callable[[], float]:
+    """Measures the seconds of one world beyond its measured time."""
+
+    def cost_s() -> float:
+        world = _world(launcher, ranks)
+        return world.world_s - world.wall_s
+
+    cost_s()  # the first world pays for the import of torch, and for a host's actor
+    return cost_s
+
+
+def _spawn_cost_of(ranks: int) -> Callable[[], float]:
+    """The same for one launched as in the recipe."""
+
+    def cost_s() -> float:
+        command = [sys.executable, "-W", "ignore", "-m", "lab.benchmarks.programs", "spawn"]
+        done = subprocess.run(
+            [*command, free_port(), str(ranks)],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=Path(__file__).parents[2],
+        )
+        return float(done.stdout)
+
+    return cost_s
+
+
+def _medians(rounds: int, *sides: Callable[[], float]) -> tuple[float, ...]:
+    """Of each side, measured in turns."""
+    found = [[measure() for measure in sides] for _ in range(rounds)]
+    return tuple(map(statistics.median, zip(*found, strict=True)))

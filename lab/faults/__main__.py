@@ -3,7 +3,6 @@
 import argparse
 import sys
 import time
-from collections.abc import Mapping
 
 from rich.console import Console
 from rich.table import Table
@@ -21,38 +20,26 @@ def main(arguments: list[str]) -> int:
     given = parser.parse_args(arguments)
     if unknown := [name for name in given.topics if name not in known]:
         parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(known)}")
-    outcomes: dict[str, tuple[Row, Outcome]] = {}
+    outcomes: list[tuple[Row, Outcome]] = []
     for row in (row for name in given.topics or known for row in known[name]):
         if given.only not in row.fault or (given.quick and not row.is_quick):
             continue
         started_s = time.monotonic()
         outcome = row.outcome()
-        _print_outcome(row, outcome, time.monotonic() - started_s)
-        outcomes[row.fault] = (row, outcome)
-    _print_table(outcomes)
-    return 0 if all(outcome.is_good for _, outcome in outcomes.values()) else 1
-
-
-def _print_outcome(row: Row, outcome: Outcome, seconds: float) -> None:
-    """One row as it comes; they take minutes."""
-    sign = "survived" if outcome.is_good else "FAILED"
-    Console(width=150).print(
-        f"{sign} in {seconds:.0f} s: {row.fault}: {outcome.told} "
-        f"(lost {outcome.lost}, left {outcome.left})",
-        markup=False,
-        highlight=False,
-    )
-
-
-def _print_table(outcomes: Mapping[str, tuple[Row, Outcome]]) -> None:
-    """All that were run."""
+        print(
+            f"{'survived' if outcome.is_good else 'FAILED'} in {time.monotonic() - started_s:.0f} "
+            f"s: {row.fault}: {outcome.told} (lost {outcome.lost}, left {outcome.left})",
+            flush=True,
+        )
+        outcomes.append((row, outcome))
+    good = sum(outcome.is_good for _, outcome in outcomes)
     table = Table("fault", "expected", "outcome", "lost", "left")
-    for row, outcome in outcomes.values():
+    for row, outcome in outcomes:
         told = outcome.told if outcome.survived else f"FAILED: {outcome.told}"
         table.add_row(row.fault, row.expected, told, str(outcome.lost), str(outcome.left))
-    good = sum(outcome.is_good for _, outcome in outcomes.values())
     table.caption = f"{good} of {len(outcomes)} survived, with nothing lost and nothing left."
     Console(width=150).print(table)
+    return 0 if good == len(outcomes) else 1
 
 
 if __name__ == "__main__":

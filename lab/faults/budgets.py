@@ -59,7 +59,10 @@ def _hangs(
         "tuner.search", "--budget", f"{BUDGET_S}s", "--study", "hangs", "--out", "study",
         "--space", "num_worker_threads=1,2,3,4,6,8,12,32", *subject, cwd=here,
     ).ended(PATIENCE_S)  # fmt: skip
-    spent_s = _spent_s(here / "study") or ended.seconds
+    spent_s = ended.seconds
+    if (here / "study" / "study.db").exists():
+        place = StudyPlace.named("hangs", storage=None, out=here / "study")
+        spent_s = load_study(place).elapsed_s or spent_s
     how = f"exit code {ended.code} after {spent_s:.0f} s of {BUDGET_S} s"
     if told not in ended.stderr:
         how += f"; it says {ended.stderr.strip()[-500:]}"
@@ -67,61 +70,30 @@ def _hangs(
     return outcome_of(ended, here / "study", how, survived)
 
 
-def _spent_s(study: Path) -> float | None:
-    """What the study has noted as spent; None where there is none."""
-    if not (study / "study.db").exists():
-        return None
-    return load_study(StudyPlace.named("hangs", storage=None, out=study)).elapsed_s
+_OURS = ("--workload", f"{HOSTILE}:HangsInSetup")
+_THEIRS = ("--workload", "subject.py:Hangs")
+_COMMAND = ("--", sys.executable, "subject.py")
 
-
-def _row(fault: str, content: str, codes: Sequence[int], told: str, subject: Sequence[str]) -> Row:
-    return Row(
-        fault=f"{fault}, with a budget of {BUDGET_S} s",
-        expected=f"it says so after {MOST_S:.0f} s at most",
-        inject=partial(_hangs, content, subject, codes, told),
+ROWS = tuple(
+    Row(
+        f"{fault}, with a budget of {BUDGET_S} s",
+        f"it says so after {MOST_S:.0f} s at most",
+        partial(_hangs, content, subject, codes, told),
     )
-
-
-def _workload(fault: str, content: str, codes: Sequence[int], told: str) -> Row:
-    return _row(fault, content, codes, told, ("--workload", "subject.py:Hangs"))
-
-
-def _program(fault: str, content: str, told: str) -> Row:
-    return _row(fault, content, (2,), told, ("--", sys.executable, "subject.py"))
-
-
-ROWS = (
-    _row(
-        "every one of nine configurations hangs",
-        "",
-        (3,),
-        "only num_worker_threads=16 was tried, and failed in its only world: timed-out",
-        ("--workload", f"{HOSTILE}:HangsInSetup"),
-    ),
-    _workload(
-        "every world hangs but the first",
-        _WORKLOAD.format(ranks="", setup=_ONCE),
-        (0, 3),
-        "timed-out",
-    ),
-    _workload("the module of a workload is never imported", _FOREVER, (2,), _TOO_LONG),
-    _workload(
-        "a workload never says its ranks",
-        _WORKLOAD.format(ranks="time.sleep(1200)", setup="pass"),
-        (2,),
-        _TOO_LONG,
-    ),
-    _program(
-        "a program neither calls init_rpc nor ends", _FOREVER, "no process has called init_rpc"
-    ),
-    _program(
-        "a program does not end after init_rpc",
-        _PROGRAM.format(then="time.sleep(1200)"),
-        "the program cannot be tuned: not done after",
-    ),
-    _program(
-        "the second run of a program does not end",
-        _PROGRAM.format(then=_ONCE),
-        "a second run of the program failed",
-    ),
-)
+    for fault, subject, content, codes, told in (
+        ("every one of nine configurations hangs", _OURS, "", (3,),
+         "only num_worker_threads=16 was tried, and failed in its only world: timed-out"),
+        ("every world hangs but the first", _THEIRS,
+         _WORKLOAD.format(ranks="", setup=_ONCE), (0, 3), "timed-out"),
+        ("the module of a workload is never imported", _THEIRS, _FOREVER, (2,), _TOO_LONG),
+        ("a workload never says its ranks", _THEIRS,
+         _WORKLOAD.format(ranks="time.sleep(1200)", setup="pass"), (2,), _TOO_LONG),
+        ("a program neither calls init_rpc nor ends", _COMMAND,
+         _FOREVER, (2,), "no process has called init_rpc"),
+        ("a program does not end after init_rpc", _COMMAND,
+         _PROGRAM.format(then="time.sleep(1200)"), (2,),
+         "the program cannot be tuned: not done after"),
+        ("the second run of a program does not end", _COMMAND,
+         _PROGRAM.format(then=_ONCE), (2,), "a second run of the program failed"),
+    )
+)  # fmt: skip

@@ -3,12 +3,12 @@
 import gzip
 import random
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 import tuner
-from lab.faults.kit.commands import Ended, run
+from lab.faults.kit.commands import Ended, Running
 from lab.faults.kit.rows import Outcome, Row
 from lab.faults.kit.searches import MOST_COMMAND_MB
 from tests.cheap_studies import cheaply
@@ -49,12 +49,11 @@ def _damages(good: bytes) -> Mapping[str, Callable[[Path], object]]:
         "NULs": b"\0" * 4096,
         "a JSON list": b"[1, 2]",
     }
-    written = {name: partial(_write, content) for name, content in contents.items()}
+    written = {
+        name: lambda path, content=content: path.write_bytes(content)
+        for name, content in contents.items()
+    }
     return {**written, "of 4 GB": _huge, "a gzip bomb": _bomb}
-
-
-def _write(content: bytes, path: Path) -> None:
-    path.write_bytes(content)
 
 
 def _study(folder: Path) -> Path:
@@ -83,7 +82,7 @@ def _large_trace(folder: Path) -> Outcome:
     here = folder / "here"
     here.mkdir()
     write_trace(here / "trace.json", _OPERATORS)
-    ended = run("tuner.analyze", "trace.json", cwd=here, within_s=5 * MOST_S)
+    ended = Running("tuner.analyze", "trace.json", cwd=here).ended(5 * MOST_S)
     told = f"exit code {ended.code} after {ended.seconds:.1f} s, {ended.peak_rss_mb:.0f} MB at most"
     survived = (
         ended.code == 0
@@ -108,7 +107,7 @@ def _all(
     for what, damage in damages.items():
         path.unlink(missing_ok=True)
         damage(path)
-        ended = run(*arguments, cwd=here, within_s=5 * MOST_S)
+        ended = Running(*arguments, cwd=here).ended(5 * MOST_S)
         peak_mb, longest_s = max(peak_mb, ended.peak_rss_mb), max(longest_s, ended.seconds)
         left += ended.left
         if ended.has_traceback or not is_expected(ended):
@@ -144,50 +143,28 @@ def _is_shown(ended: Ended) -> bool:
     return ended.code == 0 and "Against the baseline" in ended.stdout
 
 
-ROWS = (
+_REFUSED = "exit code 2 and one line for each of nine kinds of damage"
+_CHECK = ("tuner.search", "--check", "recommended.json")
+
+_FAULTS: Sequence[tuple[str, str, Callable[[Path], Outcome]]] = (
+    ("a damaged plan, given to search", _REFUSED,
+     partial(_given, "plan.toml", ("tuner.search", "--plan", "plan.toml"), lambda _: _PLAN)),
+    ("a damaged recommended.json, given to search", _REFUSED,
+     partial(_given, "recommended.json", _CHECK, _recommended)),
     *(
-        Row(
-            fault=f"a damaged {what}, given to {arguments[0].removeprefix('tuner.')}",
-            expected="exit code 2 and one line for each of nine kinds of damage",
-            inject=partial(_given, name, arguments, good),
-            starts_worlds=False,
-        )
-        for what, name, arguments, good in (
-            ("plan", "plan.toml", ("tuner.search", "--plan", "plan.toml"), lambda _: _PLAN),
-            (
-                "recommended.json", "recommended.json",
-                ("tuner.search", "--check", "recommended.json"), _recommended,
-            ),
-        )
-    ),
-    *(
-        Row(
-            fault=f"a damaged {name}, given to analyze",
-            expected="exit code 2 and one line for each of nine kinds of damage, or what is whole",
-            inject=partial(_trace, name, content),
-            starts_worlds=False,
-        )
+        (f"a damaged {name}, given to analyze", f"{_REFUSED}, or what is whole",
+         partial(_trace, name, content))
         for name, content in (
             ("trace.json", NATIVE.read_bytes()),
             ("trace.json.gz", gzip.compress(NATIVE.read_bytes())),
         )
     ),
-    Row(
-        fault="a trace.json of 265 MB, given to analyze",
-        expected="it is analysed, in less than 500 MB",
-        inject=_large_trace,
-        starts_worlds=False,
-    ),
-    Row(
-        fault="a damaged study.db, given to report",
-        expected="exit code 2 and one line for each of nine kinds of damage",
-        inject=partial(_of_study, "study.db", "tuner.report", _is_refused),
-        starts_worlds=False,
-    ),
-    Row(
-        fault="a damaged answer.json, given to show",
-        expected="the answer is taken from the storage for each of nine kinds of damage",
-        inject=partial(_of_study, "answer.json", "tuner.show", _is_shown),
-        starts_worlds=False,
-    ),
+    ("a trace.json of 265 MB, given to analyze", "it is analysed, in less than 500 MB",
+     _large_trace),
+    ("a damaged study.db, given to report", _REFUSED,
+     partial(_of_study, "study.db", "tuner.report", _is_refused)),
+    ("a damaged answer.json, given to show",
+     "the answer is taken from the storage for each of nine kinds of damage",
+     partial(_of_study, "answer.json", "tuner.show", _is_shown)),
 )  # fmt: skip
+ROWS = tuple(Row(*fault, starts_worlds=False) for fault in _FAULTS)

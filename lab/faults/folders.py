@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ def _changed(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     return sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
 
 
-def _refused(folder: Path, prepare: Callable[[Path], None], **changes: Any) -> Outcome:
+def _refused(prepare: Callable[[Path], object], folder: Path, **changes: Any) -> Outcome:
     """A search in a folder that is prepared so is refused, and changes nothing in it."""
     out = folder / "study"
     prepare(out)
@@ -54,25 +55,6 @@ def _refused(folder: Path, prepare: Callable[[Path], None], **changes: Any) -> O
     return Outcome(told="it was used", survived=False)
 
 
-def _foreign(folder: Path) -> Outcome:
-    return _refused(folder, _write)
-
-
-def _foreign_overwritten(folder: Path) -> Outcome:
-    return _refused(folder, _write, overwrite=True)
-
-
-def _another_study(folder: Path) -> Outcome:
-    return _refused(folder, lambda out: _search(out, name="another"))
-
-
-def _a_file(folder: Path) -> Outcome:
-    def write(out: Path) -> None:
-        out.write_text("mine")
-
-    return _refused(folder, write)
-
-
 def _foreign_among_ours(folder: Path) -> Outcome:
     """What a person has put into a study's folder stays when the study is made anew."""
     out = folder / "study"
@@ -84,40 +66,19 @@ def _foreign_among_ours(folder: Path) -> Outcome:
     return Outcome(told=f"{len(before)} foreign files, all kept", survived=not lost, lost=lost)
 
 
-ROWS = (
-    Row(
-        fault="--out names a folder of foreign files",
-        expected="refused, nothing changed",
-        inject=_foreign,
-        is_quick=True,
-        starts_worlds=False,
-    ),
-    Row(
-        fault="--out names a folder of foreign files, with --overwrite",
-        expected="refused, nothing changed",
-        inject=_foreign_overwritten,
-        is_quick=True,
-        starts_worlds=False,
-    ),
-    Row(
-        fault="--out names the folder of another study",
-        expected="refused, nothing changed",
-        inject=_another_study,
-        is_quick=True,
-        starts_worlds=False,
-    ),
-    Row(
-        fault="--out names a file",
-        expected="refused, nothing changed",
-        inject=_a_file,
-        is_quick=True,
-        starts_worlds=False,
-    ),
-    Row(
-        fault="--overwrite of a study with foreign files in its folder",
-        expected="only what the study's manifest lists is removed",
-        inject=_foreign_among_ours,
-        is_quick=True,
-        starts_worlds=False,
-    ),
-)
+_UNCHANGED = "refused, nothing changed"
+
+ROWS = tuple(
+    Row(fault, expected, inject, is_quick=True, starts_worlds=False)
+    for fault, expected, inject in (
+        ("--out names a folder of foreign files", _UNCHANGED, partial(_refused, _write)),
+        ("--out names a folder of foreign files, with --overwrite", _UNCHANGED,
+         partial(_refused, _write, overwrite=True)),
+        ("--out names the folder of another study", _UNCHANGED,
+         partial(_refused, lambda out: _search(out, name="another"))),
+        ("--out names a file", _UNCHANGED,
+         partial(_refused, lambda out: out.write_text("mine"))),
+        ("--overwrite of a study with foreign files in its folder",
+         "only what the study's manifest lists is removed", _foreign_among_ours),
+    )
+)  # fmt: skip

@@ -7,12 +7,11 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-import optuna
 import psutil
 
 from lab.faults.kit.commands import Running
 from lab.faults.kit.rows import Outcome, Row
-from lab.faults.kit.searches import PATIENCE_S, SEARCH, outcome_of
+from lab.faults.kit.searches import PATIENCE_S, SEARCH, observations, outcome_of
 
 KILLS, LEAST_KILLS = 30, 10
 BUDGET = ("--budget", "150s", "--max-blocks", "300", "--epsilon", "0.1%")
@@ -53,15 +52,6 @@ def _of(processes: Sequence[psutil.Process], text: str) -> list[psutil.Process]:
     return [each for each in processes if any(text in part for part in each.cmdline())]
 
 
-def _observed(study: Path) -> list[tuple[int, int]]:
-    """Every observation in the study, once the study is there."""
-    with suppress(Exception):  # it is being created just now
-        optuna.logging.set_verbosity(optuna.logging.ERROR)
-        found = optuna.load_study(study_name="udf", storage=f"sqlite:///{study}/study.db")
-        return [(each.number, block) for each in found.trials for block in each.intermediate_values]
-    return []
-
-
 def _killed(victims: Victims, arguments: Sequence[str], folder: Path) -> Outcome:
     """A search one of whose processes is killed each time that two more worlds are measured."""
     here, dice = folder / "here", random.Random(1)
@@ -72,7 +62,7 @@ def _killed(victims: Victims, arguments: Sequence[str], folder: Path) -> Outcome
     killed, known, lost = 0, list[tuple[int, int]](), 0
 
     def two_more() -> bool:
-        return len(_observed(here / "study")) >= len(known) + 2
+        return len(observations(here / "study")) >= len(known) + 2
 
     while killed < KILLS and running.awaits(two_more, PATIENCE_S):
         running.awaits(lambda: False, dice.random())
@@ -81,11 +71,11 @@ def _killed(victims: Victims, arguments: Sequence[str], folder: Path) -> Outcome
                 dice.choice(those).kill()
                 killed += 1
         # Not before: the same world must not be killed twice.
-        found = _observed(here / "study")
+        found = observations(here / "study")
         lost += len(set(known) - set(found)) + len(found) - len(set(found))
         known = found
     ended = running.ended(2 * PATIENCE_S)
-    found = _observed(here / "study")
+    found = observations(here / "study")
     lost += len(set(known) - set(found))
     failed = [line for line in ended.stderr.splitlines() if "crashed" in line or "failed" in line]
     told = f"{killed} kills, exit code {ended.code}, {len(found)} observations"
@@ -99,9 +89,9 @@ _COMMAND = ("--", sys.executable, "main.py")
 
 ROWS = tuple(
     Row(
-        fault=f"SIGKILL of {what} at {KILLS} random moments",
-        expected="the search goes on, nothing is lost, no configuration is barred",
-        inject=partial(_killed, victims, arguments),
+        f"SIGKILL of {what} at {KILLS} random moments",
+        "the search goes on, nothing is lost, no configuration is barred",
+        partial(_killed, victims, arguments),
     )
     for what, victims, arguments in (
         ("a rank", _ranks, (*SEARCH, *BUDGET)),

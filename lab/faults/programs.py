@@ -77,18 +77,16 @@ def _marked(mark: str) -> list[psutil.Process]:
     ]
 
 
-ROWS = (
-    *(
-        Row(
-            fault=f"each run of a program leaves a daemon: {how}",
-            expected="it is measured, nothing is left",
-            inject=partial(_daemons, flags, number),
-        )
-        for how, flags, number in (
-            ("started warm", (), None),
-            ("started cold", ("--cold",), None),
-            ("warm, and the command is killed", (), signal.SIGKILL),
-            ("cold, and the command is killed", ("--cold",), signal.SIGKILL),
-        )
-    ),
+ROWS = tuple(
+    Row(
+        f"each run of a program leaves a daemon: {how}",
+        "it is measured, nothing is left",
+        partial(_daemons, flags, number),
+    )
+    for how, flags, number in (
+        ("started warm", (), None),
+        ("started cold", ("--cold",), None),
+        ("warm, and the command is killed", (), signal.SIGKILL),
+        ("cold, and the command is killed", ("--cold",), signal.SIGKILL),
+    )
 )

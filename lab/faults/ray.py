@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 
 from lab.faults.kit.commands import Ended, Running
-from lab.faults.kit.observations import Key, kept, lost
 from lab.faults.kit.rows import Outcome, Row
+from lab.faults.kit.searches import Key, kept, lost
 from tests.world.ray.namespaces import FakeCluster, FakeHost, fake_cluster
 from tuner.study.records import Record
 
@@ -272,45 +272,30 @@ def _again_and_again(times: int, folder: Path) -> Outcome:
         return searches.outcome(4)
 
 
-ROWS = [
-    Row(
-        fault="SIGKILL of the raylet of another host in a search on two hosts of a Ray cluster",
-        expected="exit code 1, the host and --resume are told; with the host back --resume answers",
-        inject=_host_lost,
-    ),
-    Row(
-        fault="SIGKILL of the raylet of the first host in a search on two hosts of a Ray cluster",
-        expected="exit code 1, the host and --resume are told; with the cluster back it answers",
-        inject=partial(_cluster_lost, _SPREAD),
-    ),
-    Row(
-        fault="SIGKILL of the raylet of the first host in a search with a group on each of two",
-        expected="exit code 1, the host and --resume are told; with the cluster back it answers",
-        inject=partial(_cluster_lost, _GROUPS),
-    ),
-    Row(
-        fault="SIGKILL of the raylet of another host in a search with a group on each of two hosts",
-        expected="the other group goes on and answers; with the host back --resume goes on",
-        inject=_group_lost,
-    ),
-    Row(
-        fault="SIGKILL of the command in a search on two hosts of a Ray cluster",
-        expected="nothing is left on any host, --resume answers",
-        inject=partial(_command_killed, _SPREAD),
-    ),
-    Row(
-        fault="SIGKILL of the command in a search with a group on each of two hosts",
-        expected="nothing is left on any host, --resume answers",
-        inject=partial(_command_killed, _GROUPS),
-    ),
-    Row(
-        fault="SIGKILL of a rank on another host of a Ray cluster, 10 times",
-        expected="the search goes on, nothing is lost, no configuration is barred",
-        inject=partial(_ranks_killed, 10),
-    ),
-    Row(
-        fault="SIGKILL of the command, of a raylet or of a worker of Ray, 20 times at random",
-        expected="each --resume goes on, nothing is lost, nothing is there twice, the last answers",
-        inject=partial(_again_and_again, 20),
-    ),
-]
+_ON_TWO = "in a search on two hosts of a Ray cluster"
+_IN_GROUPS = "in a search with a group on each of two hosts"
+_TOLD = "exit code 1, the host and --resume are told"
+
+ROWS = tuple(
+    Row(f"SIGKILL of {victim}", expected, inject)
+    for victim, expected, inject in (
+        (f"the raylet of another host {_ON_TWO}", f"{_TOLD}; with the host back --resume answers",
+         _host_lost),
+        (f"the raylet of the first host {_ON_TWO}", f"{_TOLD}; with the cluster back it answers",
+         partial(_cluster_lost, _SPREAD)),
+        (f"the raylet of the first host {_IN_GROUPS}", f"{_TOLD}; with the cluster back it answers",
+         partial(_cluster_lost, _GROUPS)),
+        (f"the raylet of another host {_IN_GROUPS}",
+         "the other group goes on and answers; with the host back --resume goes on", _group_lost),
+        (f"the command {_ON_TWO}", "nothing is left on any host, --resume answers",
+         partial(_command_killed, _SPREAD)),
+        (f"the command {_IN_GROUPS}", "nothing is left on any host, --resume answers",
+         partial(_command_killed, _GROUPS)),
+        ("a rank on another host of a Ray cluster, 10 times",
+         "the search goes on, nothing is lost, no configuration is barred",
+         partial(_ranks_killed, 10)),
+        ("the command, of a raylet or of a worker of Ray, 20 times at random",
+         "each --resume goes on, nothing is lost, nothing is there twice, the last answers",
+         partial(_again_and_again, 20)),
+    )
+)  # fmt: skip

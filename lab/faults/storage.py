@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ from sqlalchemy.engine import Engine
 
 import tuner
 from lab.faults.kit.commands import Ended, Running
-from lab.faults.kit.observations import Key, kept, lost
 from lab.faults.kit.rows import Outcome, Row
+from lab.faults.kit.searches import Key, kept, lost
 from tests.cheap_studies import cheaply, without_waiting_for_the_disk
 from tests.fakes import FakeLauncher
 from tests.study.storage.server import PASSWORD, Server, postgresql_server
@@ -93,30 +94,26 @@ def _gone_on(folder: Path, at: int) -> int | None:
     return _dying(at, lambda: _search(folder, None)) if code == _REFUSED else code
 
 
-def _killed_at_statements(times: int) -> Callable[[Path], Outcome]:
+def _killed_at_statements(times: int, folder: Path) -> Outcome:
     """Searches that are killed in the middle of what they write into SQLite, again and again."""
-
-    def inject(folder: Path) -> Outcome:
-        chosen, kills, missing, answered = random.Random(times), 0, 0, 0
-        for number in range(times):
-            study = folder / f"s{number}"
-            study.mkdir()
-            worlds = study / "worlds"
-            code = _dying(chosen.randrange(1, _STATEMENTS), lambda: _search(study, None))  # noqa: B023
-            while code == _KILLED:
-                kills += 1
-                known = kept(study / "study", study.name)
-                ran = worlds.stat().st_size if worlds.exists() else 0
-                # Without an observation the study is begun anew, and its first world run again.
-                missing += ran - len(known) if known else 0
-                worlds.write_bytes(b"." * len(known))
-                code = _gone_on(study, chosen.randrange(_STATEMENTS // 4, _STATEMENTS))
-                missing += lost(known, kept(study / "study", study.name))
-            answered += code == 0
-        told = f"{kills} kills in {times} searches; {answered} answered"
-        return Outcome(told=told, survived=answered == times, lost=missing)
-
-    return inject
+    chosen, kills, missing, answered = random.Random(times), 0, 0, 0
+    for number in range(times):
+        study = folder / f"s{number}"
+        study.mkdir()
+        worlds = study / "worlds"
+        code = _dying(chosen.randrange(1, _STATEMENTS), lambda: _search(study, None))  # noqa: B023
+        while code == _KILLED:
+            kills += 1
+            known = kept(study / "study", study.name)
+            ran = worlds.stat().st_size if worlds.exists() else 0
+            # Without an observation the study is begun anew, and its first world run again.
+            missing += ran - len(known) if known else 0
+            worlds.write_bytes(b"." * len(known))
+            code = _gone_on(study, chosen.randrange(_STATEMENTS // 4, _STATEMENTS))
+            missing += lost(known, kept(study / "study", study.name))
+        answered += code == 0
+    told = f"{kills} kills in {times} searches; {answered} answered"
+    return Outcome(told=told, survived=answered == times, lost=missing)
 
 
 @contextmanager
@@ -143,20 +140,17 @@ def _restarting(server: Server, worlds: Path, seed: int) -> Iterator[list[float]
         thread.join()
 
 
-def _server_restarts(blocks: int) -> Callable[[Path], Outcome]:
-    def inject(folder: Path) -> Outcome:
-        study = folder / "restarts"
-        study.mkdir()
-        with postgresql_server() as server:
-            with _restarting(server, study / "worlds", seed=blocks) as moments:
-                measured = _search(study, server.url, sleep_s=0.05, max_blocks=blocks, budget="10m")
-            known = kept(study / "study", study.name, server.url)
-        ran = (study / "worlds").stat().st_size
-        told = f"{len(moments)} restarts in {measured} blocks, {ran} worlds"
-        return Outcome(told=told, survived=measured == blocks and len(moments) > 0,
-                       lost=abs(ran - len(known)))  # fmt: skip
-
-    return inject
+def _server_restarts(blocks: int, folder: Path) -> Outcome:
+    study = folder / "restarts"
+    study.mkdir()
+    with postgresql_server() as server:
+        with _restarting(server, study / "worlds", seed=blocks) as moments:
+            measured = _search(study, server.url, sleep_s=0.05, max_blocks=blocks, budget="10m")
+        known = kept(study / "study", study.name, server.url)
+    ran = (study / "worlds").stat().st_size
+    told = f"{len(moments)} restarts in {measured} blocks, {ran} worlds"
+    return Outcome(told=told, survived=measured == blocks and len(moments) > 0,
+                   lost=abs(ran - len(known)))  # fmt: skip
 
 
 class _Commands:
@@ -193,76 +187,49 @@ class _Commands:
         return ended
 
 
-def _real_kills(times: int) -> Callable[[Path], Outcome]:
+def _real_kills(times: int, folder: Path) -> Outcome:
     """SIGKILL of the command, or of the server, at random moments of real searches."""
+    chosen = random.Random(times)
 
-    def inject(folder: Path) -> Outcome:
-        chosen = random.Random(times)
+    def later(kill: Callable[[Running], object]) -> Callable[[Running], object]:
+        def wait_and_kill(running: Running) -> None:
+            time.sleep(chosen.uniform(0.0, 4.0))
+            kill(running)
 
-        def later(kill: Callable[[Running], object]) -> Callable[[Running], object]:
-            def wait_and_kill(running: Running) -> None:
-                time.sleep(chosen.uniform(0.0, 4.0))
-                kill(running)
+        return wait_and_kill
 
-            return wait_and_kill
-
-        with postgresql_server() as server:
-            commands = _Commands(folder, server)
-            for number in range(times):
-                kill = (
-                    (lambda running: running.process.kill())
-                    if number % 2 == 0
-                    else (lambda running: server.stop(signal.SIGQUIT))
-                )
-                # Its budget, which counts all sessions, is what a lost storage is waited for.
-                commands.run(later(kill), budget_s=12 + 8 * number)
-            last = commands.run(lambda running: None, budget_s=20 + 8 * times)
-            observations = len(kept(folder / "here" / "study", "real", server.url))
-        told = f"{times} kills, then exit code {last.code} with {observations} observations"
-        return Outcome(
-            told="; ".join([told, *commands.told]),
-            survived=last.code == 0 and not commands.told,
-            lost=commands.missing,
-            left=commands.left,
-        )
-
-    return inject
+    with postgresql_server() as server:
+        commands = _Commands(folder, server)
+        for number in range(times):
+            kill = (
+                (lambda running: running.process.kill())
+                if number % 2 == 0
+                else (lambda running: server.stop(signal.SIGQUIT))
+            )
+            # Its budget, which counts all sessions, is what a lost storage is waited for.
+            commands.run(later(kill), budget_s=12 + 8 * number)
+        last = commands.run(lambda running: None, budget_s=20 + 8 * times)
+        observations = len(kept(folder / "here" / "study", "real", server.url))
+    told = f"{times} kills, then exit code {last.code} with {observations} observations"
+    return Outcome(
+        told="; ".join([told, *commands.told]),
+        survived=last.code == 0 and not commands.told,
+        lost=commands.missing,
+        left=commands.left,
+    )
 
 
-ROWS = [
-    Row(
-        fault="SIGKILL of a search between two statements of SQLite",
-        expected="--resume answers",
-        inject=_killed_at_statements(4),
-        is_quick=True,
-        starts_worlds=False,
-    ),
-    Row(
-        fault="SIGKILL of 40 searches between two statements of SQLite, again and again",
-        expected="--resume answers",
-        inject=_killed_at_statements(40),
-        starts_worlds=False,
-    ),
-    Row(
-        fault="PostgreSQL restarts at random moments",
-        expected="waited for",
-        inject=_server_restarts(8),
-        starts_worlds=False,
-    ),
-    Row(
-        fault="PostgreSQL restarts at random moments, for long",
-        expected="waited for",
-        inject=_server_restarts(150),
-        starts_worlds=False,
-    ),
-    Row(
-        fault="SIGKILL of the command, or a crash of PostgreSQL, in a real search",
-        expected="--resume answers",
-        inject=_real_kills(2),
-    ),
-    Row(
-        fault="SIGKILL of the command, or a crash of PostgreSQL, 20 times in a real search",
-        expected="--resume answers",
-        inject=_real_kills(20),
-    ),
-]
+ROWS = (
+    Row("SIGKILL of a search between two statements of SQLite", "--resume answers",
+        partial(_killed_at_statements, 4), is_quick=True, starts_worlds=False),
+    Row("SIGKILL of 40 searches between two statements of SQLite, again and again",
+        "--resume answers", partial(_killed_at_statements, 40), starts_worlds=False),
+    Row("PostgreSQL restarts at random moments", "waited for",
+        partial(_server_restarts, 8), starts_worlds=False),
+    Row("PostgreSQL restarts at random moments, for long", "waited for",
+        partial(_server_restarts, 150), starts_worlds=False),
+    Row("SIGKILL of the command, or a crash of PostgreSQL, in a real search",
+        "--resume answers", partial(_real_kills, 2)),
+    Row("SIGKILL of the command, or a crash of PostgreSQL, 20 times in a real search",
+        "--resume answers", partial(_real_kills, 20)),
+)  # fmt: skip

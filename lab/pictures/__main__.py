@@ -19,7 +19,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page, sync_playwright
 
 import tuner
-from lab.benchmarks.measured_world import measured_world
+from lab.benchmarks.world_cost import measured_world
 from lab.pictures.commands import ROOT, environment, run_all, write_files
 from lab.pictures.overview import write_overview
 from tests.browser.chromium import launched

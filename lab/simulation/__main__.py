@@ -5,8 +5,7 @@ import multiprocessing
 import sys
 from collections.abc import Iterable, Sequence
 
-from lab.simulation.cells import CELLS, Cell
-from lab.simulation.outcome import Outcome
+from lab.simulation.cells import CELLS, Cell, Outcome
 from lab.simulation.peers import PEERS
 from lab.simulation.sessions import run_resumed, run_session, run_until_clear
 from lab.simulation.tally import Tally, heading, tally

@@ -1,8 +1,9 @@
-"""What is simulated: the configurations, how noisy their worlds are, and the budgets."""
+"""What is simulated: configurations, how noisy their worlds are, budgets; and what it came to."""
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -94,6 +95,28 @@ class Cell(NamedTuple):
         """The true log(speed-up) of one configuration over another, by default the baseline."""
         times = LANDSCAPES[self.landscape]
         return math.log(times[over] / times[chosen])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a method answered. Configurations are known by their numbers; 0 is the baseline."""
+
+    recommended: int
+    favourite: int
+    """What it would take if it had to take the one most likely to be the best."""
+    worlds: int
+    verdict: str = "none"
+    wrong: bool = False
+    """Whether it claimed something that is not true."""
+    wrong_knobs: bool = False
+    """Whether it named a best number of threads, or an interaction, that is none."""
+    knobs_covered: Sequence[bool] = ()
+    """Whether its interval of what a knob gave holds the truth, for each knob."""
+    covered: bool | None = None
+    """Whether its interval holds the true speed-up; None if it has no interval."""
+    width: float = math.nan
+    """Half the width of its interval of log(speed-up)."""
+    spent_s: float = math.nan
 
 
 CELLS = [Cell(*each) for each in itertools.product(LANDSCAPES, SIGMAS, BUDGETS_S)]

@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from scipy import stats
 
-from lab.simulation.cells import EPSILON, Cell
+from lab.simulation.cells import EPSILON, Cell, Outcome
 from lab.simulation.machine import FIXED_S, STEP_S, Machine
-from lab.simulation.outcome import Outcome
 from tuner.decide.statistics import FloatArray
 
 MEASURED_S = 0.36

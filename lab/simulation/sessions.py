@@ -1,13 +1,12 @@
 """The real session on a simulated machine: the code that searches, with no process and no file."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lab.simulation.cells import BINDINGS, EPSILON, THREADS, Cell
+from lab.simulation.cells import BINDINGS, EPSILON, THREADS, Cell, Outcome
 from lab.simulation.machine import Machine
-from lab.simulation.outcome import Outcome
 from tests.fakes import UDF, threads_of
 from tests.present.results import ENVIRONMENT
 from tuner.plan.config import ALL_ROLES, Config, Dimension
@@ -65,9 +64,6 @@ class MemoryStore(StudyStore):
     def add(self, record: Record, plan: StudyPlan) -> None:
         self._kept.append(record)
 
-    def repair(self, records: Sequence[Record], plan: StudyPlan) -> None:
-        return None
-
     def eliminate(self, number: int, reason: str | None) -> None:
         self._out.pop(number, None)
         if reason is not None:
@@ -76,26 +72,10 @@ class MemoryStore(StudyStore):
     def running(self) -> list[int]:
         return list(range(len(self._configs)))
 
-    def constrain(
-        self, number: int, excess: Mapping[str, float], broken: Sequence[BrokenLimit]
-    ) -> None:
-        return None
+    def _nothing(self, *_: Any, **__: Any) -> None:
+        """What is for the dashboard, or for what a lost storage has missed."""
 
-    def complete(
-        self, number: int, value: float, numbers: Mapping[str, float], outcome: str = "completed"
-    ) -> None:
-        return None
-
-    def prune(
-        self, number: int, value: float | None, numbers: Mapping[str, float], outcome: str
-    ) -> None:
-        return None
-
-    def fail(self, number: int, numbers: Mapping[str, float], outcome: str) -> None:
-        return None
-
-    def note_answer(self, number: int) -> None:
-        return None
+    repair = constrain = complete = prune = fail = note_answer = _nothing
 
     def note(self, key: str, value: Any) -> None:
         self.noted_facts[key] = value

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lab.simulation.cells import EPSILON, Cell
-from lab.simulation.outcome import Outcome
+from lab.simulation.cells import EPSILON, Cell, Outcome
 
 WRONG_BETTER = 0.025
 WRONG_CLAIMS = 0.05
@@ -46,18 +45,14 @@ class Tally:
 
     def missed(self) -> list[str]:
         """The bars that are missed by more than chance explains in one of forty cells."""
-        found = []
-        if self.wrong_better > self._most(WRONG_BETTER):
-            found.append(f"wrong better {self.wrong_better:.3f}")
-        if self.wrong > self._most(WRONG_CLAIMS):
-            found.append(f"wrong claims {self.wrong:.3f}")
-        if 1 - self.coverage > self._most(1 - COVERAGE):
-            found.append(f"coverage {self.coverage:.3f}")
-        if self.wrong_knobs > self._most(WRONG_CLAIMS):
-            found.append(f"wrong claims of knobs {self.wrong_knobs:.3f}")
-        if 1 - self.knob_coverage > self._most(1 - COVERAGE):
-            found.append(f"coverage of knobs {self.knob_coverage:.3f}")
-        return found
+        bars = (
+            ("wrong better", self.wrong_better, self.wrong_better, WRONG_BETTER),
+            ("wrong claims", self.wrong, self.wrong, WRONG_CLAIMS),
+            ("coverage", self.coverage, 1 - self.coverage, 1 - COVERAGE),
+            ("wrong claims of knobs", self.wrong_knobs, self.wrong_knobs, WRONG_CLAIMS),
+            ("coverage of knobs", self.knob_coverage, 1 - self.knob_coverage, 1 - COVERAGE),
+        )
+        return [f"{name} {told:.3f}" for name, told, wrong, bar in bars if wrong > self._most(bar)]
 
     def _most(self, share: float) -> float:
         return share + 3 * math.sqrt(share * (1 - share) / self.sessions)

@@ -2,21 +2,19 @@
 
 import pytest
 
-from lab.faults.kit.rows import Row, quick_rows, topics
+from lab.faults.kit.rows import Row, topics
 
 pytestmark = pytest.mark.thorough
 
-ROWS = [row for rows in topics().values() for row in rows]
+ROWS = [
+    pytest.param(row, id=row.fault, marks=[pytest.mark.world] if row.starts_worlds else [])
+    for rows in topics().values()
+    for row in rows
+    if row.is_quick
+]
 
 
-@pytest.mark.parametrize("row", quick_rows(ROWS, starts_worlds=False), ids=lambda row: row.fault)
-def test_a_fault_without_worlds_is_survived(row: Row) -> None:
-    outcome = row.outcome()
-    assert outcome.is_good, f"{outcome}\n{outcome.told}"
-
-
-@pytest.mark.world
-@pytest.mark.parametrize("row", quick_rows(ROWS, starts_worlds=True), ids=lambda row: row.fault)
+@pytest.mark.parametrize("row", ROWS)
 def test_a_fault_is_survived(row: Row) -> None:
     outcome = row.outcome()
     assert outcome.is_good, f"{outcome}\n{outcome.told}"

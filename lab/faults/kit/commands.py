@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ LEFT_AFTER_S = 5.0
 _POLL_S = 0.05
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Ended:
     """How a command ended, and what it used."""
 
@@ -46,14 +46,9 @@ class Ended:
 
 
 class Running:
-    """A command that runs, with a folder of its own for temporary files.
+    """`python -m` that runs; its temporary files, and what it prints, go beside its folder `cwd`.
 
-    Args:
-        arguments: Those of `python -m`, such as `tuner.search`.
-        cwd: Its folder; what it prints and its temporary files go beside it.
-        environment: Variables to add.
-        stderr: Where it prints its progress, where the test reads it itself.
-        inside: What runs the command in another place, such as a network namespace.
+    `inside` is what runs it in another place, such as a network namespace.
     """
 
     def __init__(
@@ -96,7 +91,13 @@ class Running:
 
     def others(self) -> list[psutil.Process]:
         """Every other process that carries its mark, whoever its parent is."""
-        return [each for each in _marked(self._mark) if each.pid != self.process.pid]
+        found = []
+        for pid in psutil.pids():
+            with suppress(OSError, psutil.Error):
+                carried = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+                if self._mark in carried and pid != self.process.pid:
+                    found.append(psutil.Process(pid))
+        return found
 
     def awaits(self, condition: Callable[[], bool], within_s: float = 120.0) -> bool:
         """Wait until something holds, or the command has ended, or the time is over."""
@@ -108,40 +109,31 @@ class Running:
         return condition()
 
     def ended(self, within_s: float = 600.0) -> Ended:
-        """Wait for its end, kill what is left, and say what that was. AssertionError if it is late.
-
-        Args:
-            within_s: How many seconds it may take.
-        """
+        """Wait for its end, kill what is left, and say what that was."""
         try:
             code = self.process.wait(within_s)
             seconds = time.monotonic() - self._started_s
             left = self._left()
         finally:
-            for each in (
-                [*self.others(), psutil.Process(self.process.pid)]
-                if (self.process.poll() is None)
-                else self.others()
-            ):
+            if self.process.poll() is None:
+                self.process.kill()
+            for each in self.others():
                 with suppress(psutil.Error):
                     each.kill()
             self.process.wait()
         out, err = (path.read_text(errors="replace") for path in self._printed)
-        return Ended(
-            code=code,
-            stdout=out,
-            stderr=err,
-            seconds=seconds,
-            peak_rss_mb=self._peak_kb / 1024,
-            left_processes=tuple(left),
-            left_files=tuple(sorted(path.name for path in self.temporary.iterdir())),
-        )
+        files = tuple(sorted(path.name for path in self.temporary.iterdir()))
+        return Ended(code, out, err, seconds, self._peak_kb / 1024, tuple(left), files)
 
     def _left(self) -> list[str]:
         until = time.monotonic() + LEFT_AFTER_S
         while (left := self.others()) and time.monotonic() < until:
             time.sleep(_POLL_S)
-        return [_told(each) for each in left]
+        found = []
+        for each in left:
+            with suppress(psutil.Error):
+                found.append(f"{each.pid} {' '.join(each.cmdline())[:120]}")
+        return found
 
     def _watch_memory(self) -> None:
         status = Path(f"/proc/{self.process.pid}/status")
@@ -153,30 +145,6 @@ class Running:
             time.sleep(_POLL_S)
 
 
-def run(
-    *arguments: str,
-    cwd: Path,
-    environment: Mapping[str, str] | None = None,
-    within_s: float = 600.0,
-) -> Ended:
-    """Run `python -m` with these arguments to its end."""
-    return Running(*arguments, cwd=cwd, environment=environment).ended(within_s)
-
-
 def folder_mb(folder: Path) -> float:
     """What all files below a folder take, in MB."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 2**20
-
-
-def _told(process: psutil.Process) -> str:
-    try:
-        return f"{process.pid} {' '.join(process.cmdline())[:120]}"
-    except psutil.Error:
-        return str(process.pid)
-
-
-def _marked(mark: bytes) -> Iterator[psutil.Process]:
-    for pid in psutil.pids():
-        with suppress(OSError, psutil.Error):
-            if mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
-                yield psutil.Process(pid)

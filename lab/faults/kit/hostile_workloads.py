@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -20,6 +20,38 @@ import torch.distributed.rpc as rpc
 from workloads import Rank, Workload, World
 
 LONG_S = 1200.0
+MEASURED, CRASHED, TIMED_OUT = "measured", "crashed", "timed-out"
+
+
+class Hostile(Workload):
+    """Makes a call, and one attack."""
+
+    attack: str = "nothing"
+
+    def ranks(self) -> Sequence[Rank]:
+        return [Rank("worker0", "caller"), Rank("worker1", "server")]
+
+    def setup(self, world: World) -> None:
+        if self.attack == "setup never ends":
+            time.sleep(LONG_S)
+
+    def step(self, world: World) -> None:
+        if self.attack == "a step does nothing, in nanoseconds":
+            return
+        rpc.rpc_sync("worker1", torch.add, args=(torch.ones(1), 1))
+        if not hasattr(self, "done"):
+            self.done = True
+            ATTACKS[self.attack][0]()
+
+    def teardown(self, world: World) -> None:
+        if self.attack == "teardown never ends":
+            time.sleep(LONG_S)
+
+
+class HangsInSetup(Hostile):
+    """Needs no option."""
+
+    attack: str = "setup never ends"
 
 
 def _line() -> int:
@@ -30,224 +62,151 @@ def _line() -> int:
     return int(lines[0]._connection.fileno())
 
 
-class Hostile(Workload):
-    """A good one."""
-
-    def ranks(self) -> Sequence[Rank]:
-        return [Rank("worker0", "caller"), Rank("worker1", "server")]
-
-    def step(self, world: World) -> None:
-        rpc.rpc_sync("worker1", torch.add, args=(torch.ones(1), 1))
-        if not hasattr(self, "done"):
-            self.done = True
-            self.attack()
-
-    def attack(self) -> None:
-        """What it does, once."""
+def _signal(number: signal.Signals, pid: Callable[[], int] = os.getpid) -> Callable[[], None]:
+    return lambda: os.kill(pid(), number)
 
 
-class ChangesFolder(Hostile):
-    def attack(self) -> None:
-        os.chdir("/")
+def _raise(error: BaseException) -> NoReturn:
+    raise error
 
 
-class PatchesClock(Hostile):
-    def attack(self) -> None:
-        for name in ("time", "time_ns", "monotonic", "perf_counter", "perf_counter_ns", "sleep"):
-            setattr(time, name, lambda *given: 0)
+def _nothing() -> None:
+    pass
 
 
-class ClosesDescriptors(Hostile):
-    def attack(self) -> None:
-        os.closerange(3, 4096)
+def _patch_clock() -> None:
+    for name in ("time", "time_ns", "monotonic", "perf_counter", "perf_counter_ns", "sleep"):
+        setattr(time, name, lambda *given: 0)
 
 
-class ReusesDescriptors(Hostile):
-    """Its own file gets the number of the line."""
-
-    def attack(self) -> None:
-        number = _line()
-        file = os.open("/dev/null", os.O_WRONLY)
-        os.dup2(file, number)
+def _reuse_descriptor() -> None:
+    """A file gets the number of the line."""
+    number = _line()
+    os.dup2(os.open("/dev/null", os.O_WRONLY), number)
 
 
-class ClosesStandardStreams(Hostile):
-    def attack(self) -> None:
-        os.closerange(0, 3)
-
-
-class LeavesDaemons(Hostile):
-    def attack(self) -> None:
-        for _ in range(5):
+def _leave_daemons() -> None:
+    for _ in range(5):
+        if os.fork() == 0:
+            os.setsid()
             if os.fork() == 0:
-                os.setsid()
-                if os.fork() == 0:
-                    time.sleep(LONG_S)
-                os._exit(0)
+                time.sleep(LONG_S)
+            os._exit(0)
 
 
-class LeavesSessions(Hostile):
-    def attack(self) -> None:
-        for _ in range(2):
-            code = f"import time; time.sleep({LONG_S})"
-            subprocess.Popen([sys.executable, "-S", "-c", code], start_new_session=True, env={})
+def _leave_sessions() -> None:
+    for _ in range(2):
+        code = f"import time; time.sleep({LONG_S})"
+        subprocess.Popen([sys.executable, "-S", "-c", code], start_new_session=True, env={})
 
 
-class LeavesThreads(Hostile):
-    def attack(self) -> None:
-        for _ in range(50):
-            threading.Thread(target=time.sleep, args=(LONG_S,)).start()
+def _leave_threads() -> None:
+    for _ in range(50):
+        threading.Thread(target=time.sleep, args=(LONG_S,)).start()
 
 
-class StopsItself(Hostile):
-    def attack(self) -> None:
-        os.kill(os.getpid(), signal.SIGSTOP)
+def _stop_while_sending() -> None:
+    os.write(_line(), b"\0\0\1\0half of a message")
+    os.kill(os.getpid(), signal.SIGSTOP)
 
 
-class StopsWhileSending(Hostile):
-    def attack(self) -> None:
-        os.write(_line(), b"\0\0\1\0half of a message")
-        os.kill(os.getpid(), signal.SIGSTOP)
+def _send_no_message() -> None:
+    for content in (b"[]", b'"x"', b'{"kind": "unknown"}', b"{}"):
+        os.write(_line(), len(content).to_bytes(4, "big") + content)
 
 
-class SendsGarbage(Hostile):
-    def attack(self) -> None:
-        os.write(_line(), b"\xff" * 100)
+def _print_much() -> None:
+    for _ in range(100):
+        os.write(2, b"x" * 1_000_000)
+    raise ValueError("after 100 MB of stderr")
 
 
-class SendsWhatIsNoMessage(Hostile):
-    def attack(self) -> None:
-        for content in (b"[]", b'"x"', b'{"kind": "unknown"}', b"{}"):
-            os.write(_line(), len(content).to_bytes(4, "big") + content)
+def _print_forever() -> None:
+    while True:
+        os.write(1, b"x" * 100_000)
+        time.sleep(0.002)
 
 
-class PrintsMuch(Hostile):
-    def attack(self) -> None:
-        for _ in range(100):
-            os.write(2, b"x" * 1_000_000)
-        raise ValueError("after 100 MB of stderr")
+class _Unspeakable(Exception):  # noqa: N818
+    def __str__(self) -> NoReturn:
+        raise RuntimeError("no")
 
 
-class PrintsForever(Hostile):
-    def attack(self) -> None:
-        while True:
-            os.write(1, b"x" * 100_000)
-            time.sleep(0.002)
+def _kill_peer() -> None:
+    os.kill(rpc.rpc_sync("worker1", os.getpid), signal.SIGKILL)
+    time.sleep(LONG_S)
 
 
-class RaisesLongMessage(Hostile):
-    def attack(self) -> None:
-        raise ValueError("x" * 50_000_000)
+def _kill_forkserver() -> None:
+    os.kill(os.getppid(), signal.SIGKILL)
+    time.sleep(LONG_S)
 
 
-class RaisesWhatCannotBeShown(Hostile):
-    def attack(self) -> None:
-        class Unspeakable(Exception):  # noqa: N818
-            def __str__(self) -> NoReturn:
-                raise RuntimeError("no")
-
-        raise Unspeakable
+def _recurse() -> None:
+    _recurse()
 
 
-class RaisesControls(Hostile):
-    def attack(self) -> None:
-        raise ValueError("\x1b[2J\x00\ud800")
+def _use_up_descriptors() -> None:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
+    for _ in range(300):
+        os.open("/dev/null", os.O_RDONLY)
 
 
-class DoesNothing(Hostile):
-    def step(self, world: World) -> None:
-        pass
-
-
-class ExitsAtOnce(Hostile):
-    def attack(self) -> None:
-        os._exit(0)
-
-
-class RaisesSystemExit(Hostile):
-    def attack(self) -> None:
-        sys.exit(0)
-
-
-class RaisesKeyboardInterrupt(Hostile):
-    def attack(self) -> None:
-        raise KeyboardInterrupt
-
-
-class KillsItself(Hostile):
-    def attack(self) -> None:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-class KillsItsGroup(Hostile):
-    def attack(self) -> None:
-        os.killpg(0, signal.SIGKILL)
-
-
-class KillsItsPeer(Hostile):
-    def attack(self) -> None:
-        peer = rpc.rpc_sync("worker1", os.getpid)
-        os.kill(peer, signal.SIGKILL)
-        time.sleep(LONG_S)
-
-
-class KillsForkserver(Hostile):
-    def attack(self) -> None:
-        os.kill(os.getppid(), signal.SIGKILL)
-        time.sleep(LONG_S)
-
-
-class StopsForkserver(Hostile):
-    def attack(self) -> None:
-        os.kill(os.getppid(), signal.SIGSTOP)
-
-
-class Segfaults(Hostile):
-    def attack(self) -> None:
-        ctypes.string_at(0)
-
-
-class Recurses(Hostile):
-    def attack(self) -> None:
-        self.attack()
-
-
-class UsesUpDescriptors(Hostile):
-    def attack(self) -> None:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
-        self.files = [os.open("/dev/null", os.O_RDONLY) for _ in range(300)]
-
-
-class ClearsEnvironment(Hostile):
-    def attack(self) -> None:
-        os.environ.clear()
-
-
-class RemovesTemporaryFiles(Hostile):
+def _remove_temporary_files() -> None:
     """The world's own folder, in which its output is captured."""
-
-    def attack(self) -> None:
-        shutil.rmtree(Path(f"/proc/{os.getpid()}/fd/1").resolve().parent, ignore_errors=True)
+    shutil.rmtree(Path(f"/proc/{os.getpid()}/fd/1").resolve().parent, ignore_errors=True)
 
 
-class SetsAnAlarm(Hostile):
-    def attack(self) -> None:
-        signal.alarm(1)
-        time.sleep(LONG_S)
+def _set_alarm() -> None:
+    signal.alarm(1)
+    time.sleep(LONG_S)
 
 
-class HangsInSetup(Hostile):
-    def setup(self, world: World) -> None:
-        time.sleep(LONG_S)
+def _ignore_signals() -> None:
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+        signal.signal(number, signal.SIG_IGN)
+    time.sleep(LONG_S)
 
 
-class HangsInTeardown(Hostile):
-    def teardown(self, world: World) -> None:
-        time.sleep(LONG_S)
-
-
-class IgnoresSignals(Hostile):
-    def attack(self) -> None:
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
-            signal.signal(number, signal.SIG_IGN)
-        time.sleep(LONG_S)
+ATTACKS: dict[str, tuple[Callable[[], object], str, bool]] = {
+    "nothing": (_nothing, MEASURED, False),
+    "a step changes the working folder": (lambda: os.chdir("/"), MEASURED, True),
+    "a step replaces the clocks of the module time": (_patch_clock, MEASURED, True),
+    "a step closes all descriptors": (lambda: os.closerange(3, 4096), CRASHED, True),
+    "a step puts a file in the place of the line": (_reuse_descriptor, CRASHED, True),
+    "a step closes stdin, stdout and stderr": (lambda: os.closerange(0, 3), MEASURED, False),
+    "a step leaves five daemons": (_leave_daemons, MEASURED, True),
+    "a step leaves processes in sessions, without environment": (_leave_sessions, MEASURED, True),
+    "a step leaves 50 threads that never end": (_leave_threads, MEASURED, False),
+    "a rank stops itself": (_signal(signal.SIGSTOP), TIMED_OUT, False),
+    "a rank stops itself in the middle of sending": (_stop_while_sending, TIMED_OUT, True),
+    "a rank sends garbage to the launcher":
+        (lambda: os.write(_line(), b"\xff" * 100), TIMED_OUT, False),
+    "a rank sends JSON that is no message": (_send_no_message, MEASURED, True),
+    "a step prints 100 MB to stderr and raises": (_print_much, CRASHED, True),
+    "a step prints without end": (_print_forever, TIMED_OUT, False),
+    "a step raises an error with a text of 50 MB":
+        (lambda: _raise(ValueError("x" * 50_000_000)), CRASHED, True),
+    "a step raises an error that has no text": (lambda: _raise(_Unspeakable()), CRASHED, True),
+    "a step raises an error of control characters":
+        (lambda: _raise(ValueError("\x1b[2J\x00\ud800")), CRASHED, False),
+    "a step does nothing, in nanoseconds": (_nothing, MEASURED, True),
+    "a step ends the process with exit code 0": (lambda: os._exit(0), CRASHED, False),
+    "a step raises SystemExit": (lambda: sys.exit(0), CRASHED, False),
+    "a step raises KeyboardInterrupt": (lambda: _raise(KeyboardInterrupt()), CRASHED, False),
+    "a rank kills itself": (_signal(signal.SIGKILL), CRASHED, False),
+    "a rank kills its process group": (lambda: os.killpg(0, signal.SIGKILL), CRASHED, False),
+    "a rank kills its peer": (_kill_peer, CRASHED, False),
+    "a rank kills the forkserver": (_kill_forkserver, CRASHED, True),
+    "a rank stops the forkserver": (_signal(signal.SIGSTOP, os.getppid), MEASURED, False),
+    "a step accesses memory that is not there": (lambda: ctypes.string_at(0), CRASHED, False),
+    "a step recurses without end": (_recurse, CRASHED, False),
+    "a step uses up its descriptors": (_use_up_descriptors, CRASHED, False),
+    "a step clears the environment": (os.environ.clear, MEASURED, False),
+    "a step removes the temporary files of its world": (_remove_temporary_files, TIMED_OUT, False),
+    "a signal that nobody handles ends a rank": (_set_alarm, CRASHED, False),
+    "setup never ends": (_nothing, TIMED_OUT, False),
+    "teardown never ends": (_nothing, TIMED_OUT, False),
+    "a step ignores signals and never ends": (_ignore_signals, TIMED_OUT, False),
+}  # fmt: skip
+"""By what is done: how, what is expected, and whether `make test-all` does it, too."""

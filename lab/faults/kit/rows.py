@@ -4,7 +4,7 @@ import importlib
 import pkgutil
 import tempfile
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,7 +30,7 @@ class Outcome:
         return self.survived and not self.lost and not self.left
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Row:
     """One fault, and how to cause it."""
 
@@ -54,15 +54,8 @@ class Row:
 
 def topics() -> Mapping[str, Sequence[Row]]:
     """The rows of each module of `lab.faults`, by its name: what it calls ROWS."""
-    modules = (
-        each.name
+    return {
+        each.name: importlib.import_module(f"lab.faults.{each.name}").ROWS
         for each in pkgutil.iter_modules(lab.faults.__path__)
         if not each.ispkg and not each.name.startswith("_")
-    )
-    found = {name: importlib.import_module(f"lab.faults.{name}") for name in modules}
-    return {name: module.ROWS for name, module in found.items()}
-
-
-def quick_rows(rows: Iterable[Row], *, starts_worlds: bool) -> list[Row]:
-    """Those that `make test-all` causes, and that start worlds, or do not."""
-    return [row for row in rows if row.is_quick and row.starts_worlds is starts_worlds]
+    }

@@ -1,0 +1,210 @@
+"""What large studies cost, and their reports. Nobody ran their worlds."""
+
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy
+
+from lab.benchmarks.report import Bar, Comparison
+from tests.fakes import UDF, FakeLauncher, fake_trace
+from tuner.plan.draft import draft_plan
+from tuner.plan.study_plan import StudyPlan
+from tuner.searching.budget import Budget
+from tuner.searching.measurer import Measurer
+from tuner.searching.progress_reports import Silent
+from tuner.searching.runner import Runner, numbers_of
+from tuner.study.folder import StudyFolder
+from tuner.study.records import CALIBRATION_BLOCK, TRACE_BLOCK, Record
+from tuner.study.storage.address import StudyPlace
+from tuner.study.storage.opening import create_study, resume_study
+from tuner.study.storage.trials import RECORD_KEY
+from tuner.world.environment import Environment
+from tuner.world.measurement import Measurement, RankUsage
+
+CONFIGS, BLOCKS = 1000, 100
+REPORT_CONFIGS, REPORT_BLOCKS = 60, 40
+REPORT_SPACE: dict[str, list[Any]] = {
+    "num_worker_threads": [1, 2, 4, 8, 12, 16, 24, 32, 48, 64],
+    "transports": ["default", "shm", "uv"],
+    "channels": ["default", "basic"],
+}
+PLOT = """
+import sys, optuna
+study = optuna.load_study(study_name="udf", storage=sys.argv[1])
+axes = optuna.visualization.matplotlib.plot_intermediate_values(study)
+axes.figure.savefig(sys.argv[2])
+"""
+
+
+def sizes() -> list[Comparison]:
+    """Opening, adding to, showing and reporting 1,000 configurations in 100 blocks.
+
+    Beside a study of one block. The observations are written to SQLite in bulk, as
+    `StudyStore.add` writes them one by one.
+    """
+    space = {"num_worker_threads": list(range(1, CONFIGS + 1))}
+    plan = _plan(space, budget="100h", sampler="grid")
+    with tempfile.TemporaryDirectory() as scratch:
+        few, many = (Path(scratch) / name for name in ("few", "many"))
+        _fill_at_once(few, plan, 1)
+        _fill_at_once(many, plan, BLOCKS)
+        shown_s = _seconds("-m", "tuner.show", str(many))
+        reported_s = _seconds("-m", "tuner.report", str(many))
+        few_open_s, few_measurer = _opened(few, plan)
+        many_open_s, many_measurer = _opened(many, plan)
+        few_add_s, many_add_s = _adding_s(few_measurer, many_measurer)
+    those = f"{CONFIGS * BLOCKS:,} observations"
+    return [
+        Comparison("adding an observation", f"to {those}", f"to {CONFIGS:,}",
+                   1e3 * many_add_s, 1e3 * few_add_s, "ms", Bar(least_ratio=1 / 1.2)),
+        Comparison("opening a study to go on with it", those, f"{CONFIGS:,}",
+                   many_open_s, few_open_s, bar=Bar(most=10.0)),
+        # Pages have pictures and a row for each configuration.
+        Comparison("show, report", f"report of {those}", "show",
+                   reported_s, shown_s, bar=Bar(most=60.0)),
+    ]  # fmt: skip
+
+
+def report_page() -> list[Comparison]:
+    """The report of 60 configurations in 40 blocks, beside one figure by Optuna of that study.
+
+    Both are commands in processes of their own, which read the study from its storage.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = StudyFolder(Path(scratch) / "udf")
+        _fill_one_by_one(folder, _plan(REPORT_SPACE, budget="1h"))
+        report_s = _seconds("-m", "tuner.report", str(folder.root))
+        url, picture = f"sqlite:///{folder.database}", str(Path(scratch) / "plot.png")
+        plot_s = _seconds("-W", "ignore", "-c", PLOT, url, picture)
+        page_mb, database_mb = (
+            path.stat().st_size / 1e6 for path in (folder.report, folder.database)
+        )
+    return [
+        Comparison("report of 60 configurations, 40 blocks", "the page and its figures",
+                   "one figure by Optuna", report_s, plot_s, bar=Bar(most=10.0)),
+        Comparison("size of that page", "report.html", "study.db",
+                   page_mb, database_mb, "MB", Bar(most=3.0)),
+    ]  # fmt: skip
+
+
+def _plan(space: Mapping[str, list[Any]], **keys: Any) -> StudyPlan:
+    return draft_plan({"workload": "udf", "space": space, **keys}).finish(UDF)
+
+
+def _world(trial: int, noise: random.Random, steps: int) -> Measurement:
+    """A world of a trial: its steps take 2 to 8 ms, with noise between worlds and within."""
+    middle_s = (2 + trial % 7) * 1e-3 * noise.lognormvariate(0, 0.1)
+    step_s = tuple(middle_s * noise.lognormvariate(0, 0.2) for _ in range(steps))
+    wall_s = sum(step_s)
+    ranks = tuple(
+        RankUsage(name=rank.name, cpu_s=wall_s * 0.9, peak_rss_mb=200.0, threads=20)
+        for rank in UDF.ranks
+    )
+    return Measurement(step_s=step_s, wall_s=wall_s, world_s=wall_s + 0.2, ranks=ranks)
+
+
+def _records(configs: int, blocks: int, steps: int, *, twice: bool = True) -> Iterator[Record]:
+    """As a search leaves them before its end; `twice`: the baseline is measured again."""
+    noise = random.Random(0)
+    for trial in range(configs):
+        world = _world(trial, noise, steps)
+        yield Record(trial=trial, block=CALIBRATION_BLOCK, phase="calibration", outcome=world)
+    for block in range(blocks):
+        if twice:
+            world = _world(0, noise, steps)
+            yield Record(trial=0, block=block, phase="race", outcome=world, again=True)
+        for trial in range(configs):
+            world = _world(trial, noise, steps)
+            yield Record(trial=trial, block=block, phase="race", outcome=world)
+
+
+def _fill_at_once(folder: Path, plan: StudyPlan, blocks: int) -> None:
+    create_study(StudyPlace.named(plan.name, out=folder), plan, Environment.here())
+    engine = sqlalchemy.create_engine(f"sqlite:///{StudyFolder(folder).database}")
+    with engine.begin() as connection:
+
+        def insert(table: str, columns: str, rows: Iterable[Mapping[str, object]]) -> None:
+            values = ", ".join(f":{name}" for name in columns.split(", "))
+            text = f"insert into {table} ({columns}) values ({values})"
+            connection.execute(sqlalchemy.text(text), list(rows))
+
+        ids = [row[0] for row in connection.execute(sqlalchemy.text("select trial_id from trials"))]
+        records = list(_records(CONFIGS, blocks, steps=60))
+        insert("trial_system_attributes", "trial_id, key, value_json", (
+            {
+                "trial_id": ids[each.trial],
+                "key": f"{RECORD_KEY}{each.block:06d}{'_again' if each.again else ''}",
+                "value_json": each.model_dump_json(),
+            }
+            for each in records
+        ))  # fmt: skip
+        insert(
+            "trial_intermediate_values",
+            "trial_id, step, intermediate_value, intermediate_value_type",
+            (
+                {
+                    "trial_id": ids[each.trial],
+                    "step": each.block,
+                    "intermediate_value": plan.objective.value(each.outcome),
+                    "intermediate_value_type": "FINITE",
+                }
+                for each in records
+                if isinstance(each.outcome, Measurement) and each.block >= 0 and not each.again
+            ),
+        )
+    engine.dispose()
+
+
+def _fill_one_by_one(folder: StudyFolder, plan: StudyPlan) -> None:
+    place = StudyPlace.named(plan.name, out=folder.root)
+    store = create_study(place, plan, Environment.here())
+    configs = store.configs()
+    assert len(configs) == REPORT_CONFIGS
+    for trial, config in enumerate(configs):
+        path = folder.trace(config)
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(fake_trace(config, step_s=4e-3, steps=50))
+        numbers = numbers_of(path, plan.subject.ranks)
+        update = {"tracing_overhead": 1.2, "trace": numbers}
+        traced = _world(0, random.Random(0), 150).model_copy(update=update)
+        store.add(Record(trial=trial, block=TRACE_BLOCK, phase="trace", outcome=traced), plan)
+    for record in _records(REPORT_CONFIGS, REPORT_BLOCKS, steps=150, twice=False):
+        store.add(record, plan)
+
+
+def _opened(folder: Path, plan: StudyPlan) -> tuple[float, Measurer]:
+    """The seconds until a study can be gone on with, and what goes on with it."""
+    place = StudyPlace.named(plan.name, out=folder)
+    started_s = time.perf_counter()
+    store = resume_study(place, plan, Environment.here())
+    budget = Budget(plan.measuring.budget_s, store.elapsed_s, time.monotonic(), time.monotonic)
+    measurer = Measurer(Runner(plan, FakeLauncher(), place.folder), store, Silent(), budget)
+    return time.perf_counter() - started_s, measurer
+
+
+def _adding_s(*measurers: Measurer) -> Iterator[float]:
+    """Seconds to add one observation, the median, to each of the studies, in turns."""
+    noise = random.Random(1)
+    taken_s: list[list[float]] = [[] for _ in measurers]
+    for trial in range(200):
+        for measurer, times_s in zip(measurers, taken_s, strict=True):
+            block = measurer.log.next_block - (trial > 0)
+            world = _world(trial, noise, 60)
+            record = Record(trial=trial, block=block, phase="race", outcome=world)
+            started_s = time.perf_counter()
+            measurer.add(record)
+            times_s.append(time.perf_counter() - started_s)
+    return map(statistics.median, taken_s)
+
+
+def _seconds(*arguments: str) -> float:
+    started_s = time.perf_counter()
+    subprocess.run([sys.executable, *arguments], check=True, capture_output=True)
+    return time.perf_counter() - started_s

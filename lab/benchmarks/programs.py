@@ -1,0 +1,140 @@
+"""Programs that use RPC as the recipe does: `programs.py KIND PORT NUMBER...`; rank 0 prints.
+
+echo   the median ms of a tensor there and another one back, for each size in KB; bound to CPUs
+udf    the recipe's step, four calls at once, in so many turns: recorded over not recorded
+spawn  what a world of so many ranks costs beyond its measured time, in s
+"""
+
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+import torch.distributed.rpc as rpc
+import torch.multiprocessing as mp
+
+STEPS = 50
+"""Of a world of `spawn`."""
+
+
+def call_all(servers: Sequence[str]) -> None:
+    """Make one small call to each server, all in parallel."""
+    futures = [rpc.rpc_async(name, torch.add, args=(torch.ones(10), 1)) for name in servers]
+    for future in futures:
+        future.wait()
+
+
+def run_rank(rank: int, world_size: int, port: str, drive: Callable[[], None]) -> None:
+    os.environ.update(
+        MASTER_ADDR="127.0.0.1", MASTER_PORT=port, TP_SOCKET_IFNAME="lo", GLOO_SOCKET_IFNAME="lo"
+    )
+    torch.set_num_threads(1)
+    if isinstance(drive, Echo):
+        from tuner.cpus import bind_rank
+
+        bind_rank(rank, 2)
+    rpc.init_rpc(f"worker{rank}", rank=rank, world_size=world_size)  # type: ignore[no-untyped-call]
+    if rank == 0:
+        drive()
+    rpc.shutdown()
+
+
+def world(world_size: int, port: str, drive: Callable[[], None]) -> None:
+    mp.spawn(run_rank, args=(world_size, port, drive), nprocs=world_size)  # type: ignore[attr-defined, no-untyped-call]
+
+
+def echoed(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor of its own, as large."""
+    return tensor + 1
+
+
+class Echo:
+    def __init__(self, sizes_kb: Sequence[int]) -> None:
+        self._sizes_kb = sizes_kb
+
+    def __call__(self) -> None:
+        print(*map(self._median_ms, self._sizes_kb), flush=True)
+
+    def _median_ms(self, size_kb: int, warm_up: int = 5, lasts_s: float = 0.3) -> float:
+        tensor = torch.ones(size_kb * 256)
+        took_s: list[float] = []
+        while len(took_s) < warm_up or sum(took_s[warm_up:]) < lasts_s:
+            started_s = time.perf_counter()
+            rpc.rpc_sync("worker1", echoed, args=(tensor,))
+            took_s.append(time.perf_counter() - started_s)
+        return statistics.median(took_s[warm_up:]) * 1e3
+
+
+class Udf:
+    """Recorded, not, not, recorded, so that a drift cancels out."""
+
+    def __init__(self, turns: int) -> None:
+        self._turns = turns
+
+    def __call__(self) -> None:
+        from tuner.trace.record.program_recorder import JournaledClient
+        from tuner.trace.record.wire import Ends
+
+        for _ in range(20):
+            self._step()
+        client = Ends.client
+        assert isinstance(client, JournaledClient)
+        step_s: dict[bool, list[float]] = {False: [], True: []}
+        for turn in range(self._turns):
+            step_s[turn % 4 in (0, 3)] += [self._step() for _ in range(10)]
+            if turn % 4 == 0:
+                client.pause()
+            elif turn % 4 == 2:
+                client.resume()
+        print(statistics.median(step_s[True]) / statistics.median(step_s[False]), flush=True)
+
+    def _step(self) -> float:
+        """How long it took."""
+        from workloads.udf import num_workers_udf_with_ops
+
+        started_s = time.perf_counter()
+        call = {"to": "worker1", "func": num_workers_udf_with_ops, "args": (100, 10, 0)}
+        for future in [rpc.rpc_async(**call) for _ in range(4)]:
+            future.wait()
+        return time.perf_counter() - started_s
+
+
+class Spawn:
+    """Warm-up, steps and the loopback addresses are those of the local launcher."""
+
+    def __init__(self, ranks: int, answer: Path) -> None:
+        self._servers = [f"worker{n}" for n in range(1, ranks)]
+        self._answer = answer
+
+    def __call__(self) -> None:
+        from tuner.world.rank.timing import StepTimer
+
+        timer = StepTimer(
+            lambda: call_all(self._servers),
+            min_time_s=0.3,
+            cpu_clocks=list,
+            on_step=lambda done: None,
+        )
+        timer.warm_up()
+        self._answer.write_text(str(timer.time(STEPS).wall_s))
+
+
+def main(kind: str, port: str, numbers: Sequence[int]) -> None:
+    if kind == "echo":
+        world(2, port, Echo(numbers))
+    elif kind == "udf":
+        world(2, port, Udf(numbers[0]))
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            answer = Path(folder) / "timed"
+            started_s = time.perf_counter()
+            world(numbers[0], port, Spawn(numbers[0], answer))
+            print(time.perf_counter() - started_s - float(answer.read_text()))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], [*map(int, sys.argv[3:])])
