@@ -4,14 +4,12 @@ from statistics import mean
 from typing import ClassVar
 
 import pytest
-import torch
 
 from tests.fakes import order
 from tests.workloads.cartpole_alone import Alone, world_of
 from tests.workloads.workload_contract import WorkloadContract, launcher
 from tuner.world.local.local_launcher import LocalLauncher
 from tuner.world.measurement import Measurement
-from workloads import Rank, WorkloadError, cartpole
 from workloads.cartpole import CartPole
 from workloads.cartpole_agent import mean_reward
 
@@ -92,52 +90,11 @@ def test_a_world_of_eleven_ranks_runs(launcher: LocalLauncher) -> None:
     assert len(outcome.step_s) == 2
 
 
-def test_another_seed_gives_another_run() -> None:
+def test_seeds_differ_by_episode_and_rank_and_give_other_runs() -> None:
     runs = [Alone(CartPole(seed=seed)).run(0).played for seed in (0, 0, 1)]
     assert runs[0] == runs[1] != runs[2]
-
-
-def test_seeds_differ_by_episode_and_rank() -> None:
     workload = CartPole()
     world = world_of(workload)
     seeds = {workload.seed_of(episode, rank, world) for episode in range(50) for rank in range(5)}
     assert len(seeds) == 250
     assert CartPole(seed=1).seed_of(0, 0, world) not in seeds
-
-
-# Options.
-
-
-def test_wrong_options_are_refused() -> None:
-    with pytest.raises(WorkloadError) as raised:
-        CartPole(observers=0, steps=1, gamma=1.5, learning_rate=0, hidden=0, seed=-1, device="tpu")
-    assert raised.value.problems == (
-        "option observers must be at least 1, got 0",
-        "option steps must be at least 2, got 1",
-        "option gamma must be at least 0.01 and at most 1, got 1.5",
-        "option learning_rate must be at least 1e-05 and at most 1, got 0",
-        "option hidden must be at least 1, got 0",
-        "option seed must be at least 0 and below 4294967296, got -1",
-        "option device must be cpu or cuda, got 'tpu'",
-    )
-
-
-def test_a_gpu_that_is_not_there_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(WorkloadError, match="device is cuda, and PyTorch finds no GPU"):
-        CartPole(device="cuda")
-
-
-def test_gymnasium_that_is_not_there_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cartpole, "gymnasium", None)
-    with pytest.raises(WorkloadError) as raised:
-        CartPole()
-    assert raised.value.problems == ("it needs Gymnasium: pip install 'rpc-tuner[cartpole]'",)
-
-
-def test_ranks() -> None:
-    assert CartPole(observers=2).ranks() == [
-        Rank("agent", "agent"),
-        Rank("observer1", "observer"),
-        Rank("observer2", "observer"),
-    ]

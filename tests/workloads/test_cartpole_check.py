@@ -1,6 +1,8 @@
 """What the CartPole solver's check notices, and the environment that it is about."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import gymnasium
 import pytest
@@ -71,65 +73,71 @@ def check_all_actions(episode: Episode, alone: Alone) -> None:
     check_actions(episode, alone.policy, alone.workload.noise_of(0, alone.world))
 
 
-def test_a_right_episode_passes(episode: Episode, alone: Alone) -> None:
-    check_first_observer(episode, alone)
-    check_all_actions(episode, alone)
-    check_update(episode, alone.policy)
+def swap_observers(episode: Episode) -> Episode:
+    return replace(episode, actions=episode.actions.flip(0))
 
 
-def test_actions_of_another_observer_are_noticed(episode: Episode, alone: Alone) -> None:
-    swapped = replace(episode, actions=episode.actions.flip(0))
-    with pytest.raises(AssertionError, match="noted for observer1 do not lead to the states"):
-        check_first_observer(swapped, alone)
+def change_first(**changes: list[Any]) -> Callable[[Episode], Episode]:
+    def change(episode: Episode) -> Episode:
+        first, second = episode.played
+        return replace(episode, played=[replace(first, **changes), second])
+
+    return change
 
 
-@pytest.mark.parametrize("rewards", [[1.0] * 19, [1.0] * 19 + [0.0]], ids=["missing", "zero"])
-def test_a_lost_reward_is_noticed(episode: Episode, alone: Alone, rewards: list[float]) -> None:
-    first, second = episode.played
-    losing = replace(episode, played=[replace(first, rewards=rewards), second])
-    with pytest.raises(AssertionError, match="observer1 gave other rewards"):
-        check_first_observer(losing, alone)
-
-
-def test_an_end_at_another_step_is_noticed(episode: Episode, alone: Alone) -> None:
-    first, second = episode.played
-    moved = replace(episode, played=[replace(first, ends=first.ends[::-1]), second])
-    with pytest.raises(AssertionError, match="observer1 gave other rewards"):
-        check_first_observer(moved, alone)
-
-
-def test_a_log_prob_of_another_action_is_noticed(episode: Episode, alone: Alone) -> None:
+def flip_log_prob(episode: Episode) -> Episode:
     log_probs = episode.log_probs.clone()
     log_probs[1, 3] = torch.log1p(-log_probs[1, 3].exp())
-    with pytest.raises(AssertionError, match="log-probabilities are not those of the actions"):
-        check_all_actions(replace(episode, log_probs=log_probs), alone)
+    return replace(episode, log_probs=log_probs)
 
 
-def test_a_missing_log_prob_is_noticed(episode: Episode, alone: Alone) -> None:
-    with pytest.raises(AssertionError, match=r"log-probabilities of shape \(2, 19\)"):
-        check_all_actions(replace(episode, log_probs=episode.log_probs[:, 1:]), alone)
-
-
-def test_an_action_that_the_policy_does_not_draw_is_noticed(episode: Episode, alone: Alone) -> None:
-    actions, log_probs = episode.actions.clone(), episode.log_probs.clone()
+def flip_action(episode: Episode) -> Episode:
+    actions = episode.actions.clone()
     actions[1, 3] = 1 - actions[1, 3]
-    log_probs[1, 3] = torch.log1p(-log_probs[1, 3].exp())
-    with pytest.raises(AssertionError, match="1 actions are not those that the policy draws"):
-        check_all_actions(replace(episode, actions=actions, log_probs=log_probs), alone)
+    return replace(flip_log_prob(episode), actions=actions)
 
 
-def test_parameters_that_are_no_numbers_are_noticed(episode: Episode, alone: Alone) -> None:
+def break_parameters(episode: Episode) -> Episode:
     before = {name: value * torch.nan for name, value in episode.parameters_before.items()}
-    with pytest.raises(AssertionError, match=r"a probability outside of \(0, 1\]"):
-        check_all_actions(replace(episode, parameters_before=before), alone)
-    policy = Policy(alone.workload.hidden, seed=0)
-    policy.load_state_dict(before)
-    with pytest.raises(AssertionError, match=r"hidden.weight is not finite after the update"):
-        check_update(episode, policy)
+    return replace(episode, parameters_before=before)
 
 
-def test_a_lost_update_is_noticed(episode: Episode, alone: Alone) -> None:
+@pytest.mark.parametrize(
+    ("spoil", "check", "message"),
+    [
+        (swap_observers, check_first_observer, "noted for observer1 do not lead to the states"),
+        (change_first(rewards=[1.0] * 19), check_first_observer, "observer1 gave other rewards"),
+        (change_first(rewards=[1.0] * 19 + [0.0]), check_first_observer,
+         "observer1 gave other rewards"),
+        (change_first(ends=[True] + [False] * 19), check_first_observer,
+         "observer1 gave other rewards"),
+        (flip_log_prob, check_all_actions, "log-probabilities are not those of the actions"),
+        (lambda episode: replace(episode, log_probs=episode.log_probs[:, 1:]), check_all_actions,
+         r"log-probabilities of shape \(2, 19\)"),
+        (flip_action, check_all_actions, "1 actions are not those that the policy draws"),
+        (break_parameters, check_all_actions, r"a probability outside of \(0, 1\]"),
+    ],
+)  # fmt: skip
+def test_what_went_wrong_is_noticed(
+    episode: Episode,
+    alone: Alone,
+    spoil: Callable[[Episode], Episode],
+    check: Callable[[Episode, Alone], None],
+    message: str,
+) -> None:
+    check(episode, alone)
+    with pytest.raises(AssertionError, match=message):
+        check(spoil(episode), alone)
+
+
+def test_a_lost_update_and_parameters_that_are_no_numbers_are_noticed(
+    episode: Episode, alone: Alone
+) -> None:
+    check_update(episode, alone.policy)
     policy = Policy(alone.workload.hidden, seed=0)
     policy.load_state_dict(episode.parameters_before)
     with pytest.raises(AssertionError, match="the update did not change the policy"):
+        check_update(episode, policy)
+    policy.load_state_dict(break_parameters(episode).parameters_before)
+    with pytest.raises(AssertionError, match=r"hidden.weight is not finite after the update"):
         check_update(episode, policy)

@@ -1,15 +1,12 @@
-import sys
 from typing import ClassVar
 
 import pytest
-import torch
 
 from tests.fakes import order
 from tests.workloads.workload_contract import WorkloadContract, launcher
 from tuner.world.local.local_launcher import LocalLauncher
 from tuner.world.measurement import Failure, Measurement
-from workloads import WorkloadError
-from workloads.parameter_server import BATCHES, ParameterServer
+from workloads.parameter_server import BATCHES
 
 __all__ = ["launcher"]
 
@@ -53,33 +50,3 @@ def test_a_trainer_that_fails_ends_the_step(launcher: LocalLauncher) -> None:
     assert isinstance(outcome, Failure), outcome
     assert outcome.failure == "crashed"
     assert "Target 99 is out of bounds" in outcome.message
-
-
-def test_options_out_of_their_limits_are_refused() -> None:
-    with pytest.raises(WorkloadError) as raised:
-        ParameterServer(trainers=0, image_size=7, batch_size=0, model="large")
-    assert raised.value.problems == (
-        "option trainers must be at least 1 and at most 63, got 0",
-        "option image_size must be at least 8 and at most 1024, got 7",
-        "option batch_size must be at least 1 and at most 4096, got 0",
-        "option model must be small or resnet50, got 'large'",
-    )
-
-
-def test_what_cannot_be_had_here_is_reported_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "torchvision", None)
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(WorkloadError) as raised:
-        ParameterServer(model="resnet50", device="cuda", batch_size=1)
-    assert raised.value.problems == (
-        "option device is cuda, and PyTorch finds no GPU here",
-        "option model is resnet50, which needs torchvision, and that is not installed",
-        "option batch_size must be at least 2 with model resnet50, for its BatchNorm, got 1",
-    )
-
-
-def test_the_server_drives() -> None:
-    assert [str(rank.name) for rank in ParameterServer(trainers=3).ranks()] == [
-        "ps", "trainer1", "trainer2", "trainer3",
-    ]  # fmt: skip
-    assert {rank.role for rank in ParameterServer().ranks()} == {"server", "trainer"}

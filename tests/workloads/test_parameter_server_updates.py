@@ -70,33 +70,26 @@ def test_parameters_handed_out_never_change(batch: bool) -> None:
 ROUNDS = 100
 
 
-@pytest.mark.usefixtures("many_switches")
-def test_no_gradient_of_a_batch_is_lost_whatever_the_threads() -> None:
-    server = server_of(16)
-
-    def train(number: int) -> None:
-        for done in range(ROUNDS):
+def train(server: Server, number: int, batch: bool) -> int:
+    """All rounds of a trainer; the checksum of the models that it got."""
+    total = 0
+    for done in range(ROUNDS):
+        if batch:
             got = server.collect(TRAINERS[number], gradients_of(number)).wait()
             assert all(map(torch.equal, got, gradients_of(-120 * (done + 1))))
-
-    with ThreadPoolExecutor(16) as threads:
-        list(threads.map(train, range(16)))
-    assert server.updates == ROUNDS
-    assert len(set(server.checksums.values())) == 1
+        else:
+            got = server.apply(TRAINERS[number], gradients_of(number))
+        total = checksum(got, total)
+    return total
 
 
 @pytest.mark.usefixtures("many_switches")
-def test_no_update_is_lost_whatever_the_threads() -> None:
+@pytest.mark.parametrize("batch", [True, False])
+def test_no_gradient_is_lost_whatever_the_threads(batch: bool) -> None:
     server = server_of(16)
-
-    def train(number: int) -> int:
-        total = 0
-        for _ in range(ROUNDS):
-            total = checksum(server.apply(TRAINERS[number], gradients_of(number)), total)
-        return total
-
     with ThreadPoolExecutor(16) as threads:
-        checksums = list(threads.map(train, range(16)))
+        checksums = list(threads.map(lambda number: train(server, number, batch), range(16)))
     assert all(map(torch.equal, server.parameters, gradients_of(-120 * ROUNDS)))
-    assert server.updates == 16 * ROUNDS
+    assert server.updates == (ROUNDS if batch else 16 * ROUNDS)
     assert list(server.checksums.values()) == checksums
+    assert len(set(checksums)) == 1 or not batch

@@ -1,15 +1,16 @@
+from collections.abc import Callable
 from typing import ClassVar
 
 import pytest
 import torch
 
-from tests.workloads.workload_contract import WorkloadContract, launcher
-from workloads import Rank, WorkloadError, World
+from tests.workloads.workload_contract import CALLER_AND_SERVER, WorkloadContract, launcher
+from workloads import World
 from workloads.payload import Payload, echo
 
 __all__ = ["launcher"]
 
-WORLD = World(rank=0, ranks=(Rank("worker0", "caller"), Rank("worker1", "server")), seed=3)
+WORLD = World(rank=0, ranks=CALLER_AND_SERVER, seed=3)
 
 
 class TestPayload(WorkloadContract):
@@ -18,16 +19,12 @@ class TestPayload(WorkloadContract):
     faulty = ("tests.workloads.faults:OneBitFlipped",)
 
 
-def answered(world: World = WORLD) -> Payload:
+def answered(seed: int = 3) -> Payload:
     """The workload after a step whose calls were made here."""
     workload = Payload(megabytes=0.002, calls=3, tensors=2)
-    workload.setup(world)
+    workload.setup(World(rank=0, ranks=WORLD.ranks, seed=seed))
     workload._echoes = [[t.clone() for t in echo(payload)] for payload in workload._payloads]
     return workload
-
-
-def test_right_echoes_pass_the_check() -> None:
-    answered().check(WORLD)
 
 
 @pytest.mark.parametrize("tensors", [1, 4])
@@ -41,101 +38,53 @@ def test_a_payload_is_split_into_tensors(tensors: int) -> None:
     assert {tensor.dtype for tensor in payload} == {torch.float32}
 
 
-def test_the_smallest_payloads_are_all_different() -> None:
+def test_payloads_are_all_different_of_the_seed_alone_and_the_callers() -> None:
     workload = Payload(megabytes=4e-6, calls=4096)
     workload.setup(WORLD)
     assert len({float(payload[0]) for (payload,) in workload._payloads}) == 4096
-
-
-def test_the_seed_decides_the_content() -> None:
     torch.manual_seed(1)
-    first = answered()
+    first = answered()._payloads[1][1]
     torch.manual_seed(2)
-    again = answered()
-    other = answered(World(rank=0, ranks=WORLD.ranks, seed=9))
-    assert torch.equal(first._payloads[1][1], again._payloads[1][1])
-    assert not torch.equal(first._payloads[1][1], other._payloads[1][1])
+    assert torch.equal(first, answered()._payloads[1][1])
+    assert not torch.equal(first, answered(seed=9)._payloads[1][1])
+    server = Payload()
+    server.setup(World(rank=1, ranks=WORLD.ranks, seed=3))
+    assert not hasattr(server, "_payloads")
 
 
-def test_the_server_holds_no_payload() -> None:
-    workload = Payload()
-    workload.setup(World(rank=1, ranks=WORLD.ranks, seed=3))
-    assert not hasattr(workload, "_payloads")
-
-
-def test_a_missing_echo_is_noticed() -> None:
-    workload = answered()
-    workload._echoes.pop()
-    with pytest.raises(AssertionError, match="3 calls gave 2 echoes"):
-        workload.check(WORLD)
-
-
-def test_a_missing_tensor_is_noticed() -> None:
-    workload = answered()
-    workload._echoes[1].pop()
-    with pytest.raises(AssertionError, match="call 1 sent 2 tensors, got 1"):
-        workload.check(WORLD)
-
-
-def test_the_echo_of_another_call_is_noticed() -> None:
-    workload = answered()
-    workload._echoes.reverse()
-    with pytest.raises(AssertionError, match=r"tensor 0 of call 0 came back with .* changed"):
-        workload.check(WORLD)
-
-
-def test_tensors_in_another_order_are_noticed() -> None:
-    workload = answered()
-    workload._echoes[-1].reverse()
-    with pytest.raises(AssertionError, match=r"tensor 0 of call 2 came back with .* changed"):
-        workload.check(WORLD)
-
-
-def test_calls_that_share_a_payload_are_noticed() -> None:
-    workload = answered()
+def share_a_payload(workload: Payload) -> None:
     workload._payloads = workload._payloads[:1] * 3
-    with pytest.raises(AssertionError, match="calls share a payload"):
-        workload.check(WORLD)
 
 
-def test_a_tensor_of_another_kind_is_noticed() -> None:
-    workload = answered()
+def change_the_kind(workload: Payload) -> None:
     workload._echoes[1][0] = workload._echoes[1][0].double()
-    with pytest.raises(AssertionError, match=r"tensor 0 of call 1 came back as torch.float64 \("):
-        workload.check(WORLD)
 
 
-def test_equal_numbers_with_other_bytes_are_noticed() -> None:
-    workload = answered()
+def change_the_sign_of_zero(workload: Payload) -> None:
     workload._payloads[2][1][7] = 0.0
     workload._echoes[2][1][7] = -0.0
-    with pytest.raises(AssertionError, match="tensor 1 of call 2 came back with 1 of 250 elements"):
-        workload.check(WORLD)
 
 
-def test_a_tensor_that_has_not_travelled_is_noticed() -> None:
-    workload = answered()
+def not_travel(workload: Payload) -> None:
     workload._echoes[0] = workload._payloads[0]
-    with pytest.raises(AssertionError, match="tensor 0 of call 0 is the one that was sent"):
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda workload: workload._echoes.pop(), "3 calls gave 2 echoes"),
+        (lambda workload: workload._echoes[1].pop(), "call 1 sent 2 tensors, got 1"),
+        (lambda workload: workload._echoes.reverse(), "0 of call 0 came back with .* changed"),
+        (lambda workload: workload._echoes[-1].reverse(), "0 of call 2 came back with .* changed"),
+        (share_a_payload, "calls share a payload"),
+        (change_the_kind, r"tensor 0 of call 1 came back as torch.float64 \("),
+        (change_the_sign_of_zero, "tensor 1 of call 2 came back with 1 of 250 elements"),
+        (not_travel, "tensor 0 of call 0 is the one that was sent"),
+    ],
+)
+def test_wrong_echoes_are_noticed(spoil: Callable[[Payload], object], message: str) -> None:
+    workload = answered()
+    workload.check(WORLD)
+    spoil(workload)
+    with pytest.raises(AssertionError, match=message):
         workload.check(WORLD)
-
-
-def test_bad_options_are_refused_together() -> None:
-    with pytest.raises(WorkloadError) as raised:
-        Payload(megabytes=0, calls=0, tensors=0)
-    assert raised.value.problems == (
-        "option megabytes must be above 0 and at most 4096, got 0",
-        "option calls must be at least 1 and at most 4096, got 0",
-        "option tensors must be at least 1, got 0",
-    )
-
-
-def test_tensors_without_an_element_are_refused() -> None:
-    with pytest.raises(WorkloadError, match="too small for the 1000 tensors of option tensors"):
-        Payload(megabytes=0.001, tensors=1000)
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_a_gpu_that_is_not_there_is_reported() -> None:
-    with pytest.raises(WorkloadError, match="option device is cuda, and PyTorch finds no GPU"):
-        Payload(device="cuda")

@@ -9,6 +9,9 @@ from tests.fakes import order
 from tests.world.local.launching import impatient_launcher
 from tuner.world.local.local_launcher import LocalLauncher
 from tuner.world.measurement import Failure, Measurement
+from workloads import Rank
+
+CALLER_AND_SERVER = (Rank("worker0", "caller"), Rank("worker1", "server"))
 
 
 @pytest.fixture(scope="module")
