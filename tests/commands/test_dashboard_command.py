@@ -17,7 +17,6 @@ import psutil
 import pytest
 
 import tuner
-import tuner.__main__
 from tests.cheap_studies import cheaply, migrations_are_read_once
 from tests.fakes import FakeLauncher, threads_of
 from tuner import dashboard
@@ -99,15 +98,6 @@ def taken_port() -> Iterator[int]:
         yield listening.getsockname()[1]
 
 
-def test_help_and_bad_usage_do_not_import_optuna() -> None:
-    script = (
-        "import sys; from tuner.dashboard import main\n"
-        "assert main(['--help']) == 0 and main(['one', '--studies', 'x']) == 2\n"
-        "assert not {'optuna', 'optuna_dashboard', 'pandas', 'torch'} & {*sys.modules}\n"
-    )
-    subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT, capture_output=True)
-
-
 def test_it_says_where_the_page_is_answers_this_machine_only_and_stops_cleanly(
     start: Callable[..., Running],
 ) -> None:
@@ -178,10 +168,6 @@ def test_all_studies_are_shown_and_what_cannot_be_read_is_told(
         (["oen"], "there is no study 'oen'; did you mean one?"),
         (["one", "--out", "nowhere"], "there is no study in the folder nowhere"),
         (["one", "--storage", "sqlite:///no/such/x.db"], "cannot open the storage"),
-        (["--studies", "empty"], "there are no studies to show in the folder empty; "
-                                 "python -m tuner.search --workload udf makes one"),
-        (["--out", "x"], "--storage and --out say where one study is: name the study too"),
-        (["one", "--studies", "x"], "--studies shows all studies of a folder"),
     ],
 )  # fmt: skip
 def test_bad_usage_is_one_sentence_and_exit_code_2(
@@ -193,14 +179,3 @@ def test_bad_usage_is_one_sentence_and_exit_code_2(
     assert captured.err.startswith(f"rpc-tuner: {message}")
     assert captured.out == ""
     assert sorted(folder.rglob("*")) == before
-
-
-@pytest.mark.parametrize("port", ["-1", "65536", "http"])
-def test_what_is_no_port_is_bad_usage(port: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert dashboard.main(["one", "--port", port]) == 2
-    assert "--port" in capsys.readouterr().err
-
-
-def test_rpc_tuner_knows_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert tuner.__main__.main(["dashboard", "--help"]) == 0
-    assert "Usage: rpc-tuner dashboard" in capsys.readouterr().out

@@ -63,20 +63,3 @@ def test_the_plan_is_searched(here: Path) -> None:
     assert result.plan.name == keys["name"] == "my-study"
     assert len(result.trials) == math.prod(map(len, keys["space"].values()))
     assert Path("studies/my-study/recommended.json").exists()
-
-
-def test_nothing_is_overwritten(capsys: pytest.CaptureFixture[str]) -> None:
-    Path("mine.py").write_text("mine")
-    assert init.main(["program", "mine.py"]) == 2
-    assert Path("mine.py").read_text() == "mine"
-    assert "mine.py is there already" in capsys.readouterr().err
-
-
-def test_what_there_is_no_skeleton_of_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    assert init.main(["worklod"]) == 2
-    message = "there is no skeleton of 'worklod'; did you mean workload?"
-    assert message in capsys.readouterr().err
-    assert init.main(["workload", "mine"]) == 2
-    assert "give the workload a FILE that ends in .py, not mine" in capsys.readouterr().err
-    assert init.main(["plan", "/proc/none/my_plan.toml"]) == 2
-    assert "cannot write /proc/none/my_plan.toml: " in capsys.readouterr().err

@@ -63,6 +63,21 @@ def test_every_study_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert "udf nothing could run" in words["broken"]
     assert "udf none yet" in words["stopped"]
     assert "interrupted, " in words["stopped"]
+    assert listing.main([str(Path().absolute())]) == 0
+    assert capsys.readouterr().out == "no studies\n"
+    (here,) = studies_of_folder(Path("studies/faster")).studies
+    environment = {**here.entry["environment"], "cpu_count": 64}
+    there = ListedStudy({**here.entry, "study": "there", "environment": environment})
+    screen = Screen(width=200)
+    screen.console.print(studies_table([here, there]))
+    (line,) = [line for line in screen.lines if " there " in f" {line}"]
+    assert " 64 logical CPUs, " in line
+    for width in (40, 80):
+        screen = Screen(width=width)
+        print_studies([here, there], screen.console)
+        assert len(screen.lines) == 4
+        assert screen.lines[0].startswith("faster  better: num_worker_threads=4, 4")
+        assert screen.lines[1].startswith("    udf; finished, ")
 
 
 def test_where_the_baseline_is_kept_its_strongest_rival_is_told() -> None:
@@ -75,29 +90,6 @@ def test_where_the_baseline_is_kept_its_strongest_rival_is_told() -> None:
     unknown = {"estimate": None, "ci_low": None, "ci_high": None}
     unsure = ListedStudy({**slower.entry, "challenger": {**rival, "speedup": unknown}})
     assert unsure.speedup == "strongest rival too uncertain to say"
-
-
-@pytest.mark.parametrize("width", [40, 80])
-def test_on_a_narrow_screen_every_study_has_two_lines(width: int) -> None:
-    searched("here", FakeLauncher(step_ms=scaling))
-    (here,) = studies_of_folder(Path("studies")).studies
-    screen = Screen(width=width)
-    print_studies([here, here], screen.console)
-    assert len(screen.lines) == 4
-    assert screen.lines[0].startswith("here  better: num_worker_threads=4, 4")
-    assert screen.lines[1].startswith("    udf; finished, ")
-
-
-def test_machines_that_differ_have_a_column() -> None:
-    searched("here", FakeLauncher(step_ms=scaling))
-    (here,) = studies_of_folder(Path("studies")).studies
-    environment = {**here.entry["environment"], "cpu_count": 64}
-    there = ListedStudy({**here.entry, "study": "there", "environment": environment})
-    screen = Screen(width=200)
-    screen.console.print(studies_table([here, there]))
-    assert " machine " in screen.text
-    (line,) = [line for line in screen.lines if " there " in f" {line}"]
-    assert " 64 logical CPUs, " in line
 
 
 def test_a_document_for_programs(capsysbinary: pytest.CaptureFixture[bytes], here: Path) -> None:
@@ -117,18 +109,6 @@ def test_a_document_for_programs(capsysbinary: pytest.CaptureFixture[bytes], her
     assert b"note: left out: " in capsysbinary.readouterr().err
 
 
-def test_a_studys_own_folder_and_a_storage(
-    capsysbinary: pytest.CaptureFixture[bytes], here: Path
-) -> None:
-    searched("faster", FakeLauncher(step_ms=scaling))
-    url = f"sqlite:///{here}/elsewhere.db"
-    searched("stored", FakeLauncher(step_ms=scaling), storage=url)
-    for arguments, name in ((["studies/faster"], "faster"), (["--storage", url], "stored")):
-        assert listing.main([*arguments, "--json"]) == 0
-        document = json.loads(capsysbinary.readouterr().out)
-        assert [study["study"] for study in document["studies"]] == [name]
-
-
 def test_a_search_that_failed_before_its_first_world_is_told(
     capsys: pytest.CaptureFixture[str], here: Path
 ) -> None:
@@ -142,15 +122,6 @@ def test_a_search_that_failed_before_its_first_world_is_told(
     folder.answer.touch()
     assert listing.main([]) == 0
     assert "first world" not in capsys.readouterr().err
-
-
-def test_where_there_is_nothing(capsys: pytest.CaptureFixture[str], here: Path) -> None:
-    assert listing.main([]) == 2
-    assert "there is no folder studies" in capsys.readouterr().err
-    assert listing.main([str(here)]) == 0
-    assert capsys.readouterr().out == "no studies\n"
-    assert listing.main(["studies", "--storage", "sqlite:///x.db"]) == 2
-    assert "not both" in capsys.readouterr().err
 
 
 def test_a_search_that_is_running_is_told_from_one_that_was_interrupted(
@@ -167,18 +138,6 @@ def test_a_search_that_is_running_is_told_from_one_that_was_interrupted(
     lock.write_text(str(Holder(2**22 + 1, Holder.here().host)))
     assert holder_of(lock) is None
     assert holder_of(here / "absent.lock") is None
-
-
-def test_show_prints_what_the_search_printed(
-    capsysbinary: pytest.CaptureFixture[bytes],
-) -> None:
-    result = searched("faster", FakeLauncher(step_ms=scaling))
-    screen = Screen(width=140)
-    print_summary(result.answer, screen.console)
-    assert show.main(["faster"]) == 0
-    assert capsysbinary.readouterr().out.decode() == screen.text
-    assert show.main(["studies/faster", "--json"]) == 0
-    assert json.loads(capsysbinary.readouterr().out) == result.to_json()
 
 
 def test_show_says_how_far_a_study_is(capsys: pytest.CaptureFixture[str]) -> None:
@@ -216,15 +175,23 @@ def test_a_kept_answer_is_told_without_the_storage(command: list[str], here: Pat
 def test_a_kept_answer_says_what_the_storage_says(
     capsysbinary: pytest.CaptureFixture[bytes], here: Path
 ) -> None:
-    searched("faster", FakeLauncher(step_ms=scaling))
-    told = []
-    for command, arguments in ((show, ["faster"]), (show, ["faster", "--json"]), (listing, [])):
-        assert command.main(arguments) == 0
-        told.append(capsysbinary.readouterr().out)
-    kept(here / "studies" / "faster").folder.answer.unlink()
-    for command, arguments in ((show, ["faster"]), (show, ["faster", "--json"]), (listing, [])):
-        assert command.main(arguments) == 0
-        assert capsysbinary.readouterr().out == told.pop(0)
+    result = searched("faster", FakeLauncher(step_ms=scaling))
+
+    def said() -> list[bytes]:
+        found = []
+        for command, arguments in ((show, ["faster"]), (show, ["faster", "--json"]), (listing, [])):
+            assert command.main(arguments) == 0
+            found.append(capsysbinary.readouterr().out)
+        return found
+
+    told, file = said(), kept(here / "studies" / "faster").folder.answer
+    screen = Screen(width=140)
+    print_summary(result.answer, screen.console)
+    assert told[0].decode() == screen.text
+    assert json.loads(told[1]) == result.to_json()
+    for content in ("", "[]", '{"format": 99}', '{"format": 1}', "{" * 10_000):
+        file.write_text(content)
+        assert said() == told
 
 
 def test_a_session_removes_what_was_kept(monkeypatch: pytest.MonkeyPatch, here: Path) -> None:
@@ -247,16 +214,6 @@ def test_a_folder_that_was_moved_is_told_with_its_own_paths(
     assert "In elsewhere/faster: " in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"format": 99}', '{"format": 1}', "{" * 10_000])
-def test_a_file_that_says_nothing_is_left_to_the_storage(
-    content: str, capsys: pytest.CaptureFixture[str], here: Path
-) -> None:
-    searched("faster", FakeLauncher(step_ms=scaling))
-    StudyFolder(here / "studies" / "faster").answer.write_text(content)
-    assert show.main(["faster"]) == 0
-    assert "num_worker_threads=4" in capsys.readouterr().out
-
-
 def test_of_several_studies_in_one_database_the_file_knows_one(
     capsysbinary: pytest.CaptureFixture[bytes], here: Path
 ) -> None:
@@ -264,6 +221,7 @@ def test_of_several_studies_in_one_database_the_file_knows_one(
     url = f"sqlite:///{here}/studies/faster/study.db"
     searched("second", FakeLauncher(step_ms=scaling), storage=url)
     assert kept_answer(StudyFolder(here / "studies" / "faster")) is None
-    assert listing.main(["--json"]) == 0
-    studies = json.loads(capsysbinary.readouterr().out)["studies"]
-    assert [each["study"] for each in studies] == ["faster", "second"]
+    for arguments in ([], ["studies/faster"], ["--storage", url]):
+        assert listing.main([*arguments, "--json"]) == 0
+        studies = json.loads(capsysbinary.readouterr().out)["studies"]
+        assert [each["study"] for each in studies] == ["faster", "second"]

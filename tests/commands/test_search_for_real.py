@@ -26,13 +26,6 @@ QUICK = (
     "--budget", "20m", "--max-blocks", "4",
 )  # fmt: skip
 TROUBLES = "tests/world/local/troubles.py"
-WRONG_SPACE = (
-    "num_worker_thread=1",
-    "boss.transports=shm",
-    "channels=smoke",
-    "server.num_worker_threads=0,x",
-    "intra_op_threads=",
-)
 
 
 @pytest.fixture
@@ -61,23 +54,13 @@ def test_a_search_answers_with_the_document_of_the_contract(
     answered: tuple[dict[str, Any], Path],
 ) -> None:
     document, _ = answered
-    assert {
-        "study", "workload", "objective", "unit", "baseline", "best", "verdict", "speedup",
-        "epsilon_achieved", "blocks", "elapsed_s", "trials",
-    } <= set(document)  # fmt: skip
     assert document["study"] == "udf"
     assert document["baseline"] == {"*": {"num_worker_threads": 5}}
     assert document["verdict"] in ("better", "tie", "keep-baseline", "undecided")
-    assert set(document["speedup"]) == {"estimate", "ci_low", "ci_high"}
     assert document["blocks"] == 3
     trials = trials_of(document)
     assert set(trials) == {1, 2, 5}
     for trial in trials.values():
-        assert {
-            "config", "outcome", "failure", "samples", "value", "ci_low", "ci_high",
-            "cpu_cores", "cpu_ms_per_step", "peak_rss_mb", "rpc_cpu_total_ms", "parallelism_mean",
-            "parallelism_max", "tracing_overhead", "diagnosis", "tied_with_best",
-        } <= set(trial)  # fmt: skip
         assert trial["value"] > 0
         assert 0 < trial["cpu_cores"] < 64
         assert trial["rpc_cpu_total_ms"] > 0
@@ -87,7 +70,6 @@ def test_a_search_answers_with_the_document_of_the_contract(
     assert trials[1]["parallelism_max"] == 1
     # The baseline is measured twice in a block, and compared with itself.
     assert trials[5]["samples"] == 6
-    assert set(document["noise_floor"]) == {"estimate", "ci_low", "ci_high"}
     assert document["why"]["baseline"] == trials[5]["diagnosis"]
 
 
@@ -159,20 +141,6 @@ def test_the_shipped_workloads_are_listed(tmp_path: Path) -> None:
     assert entries["udf"]["roles"] == {"caller": 1, "server": 1}
     printed = in_this_process("--list-workloads", cwd=tmp_path)
     assert printed.stdout.startswith(next(iter(entries)))
-
-
-@pytest.mark.thorough
-@pytest.mark.usefixtures("no_report")
-def test_a_search_by_what_only_a_trace_tells(tmp_path: Path) -> None:
-    done = in_this_process(
-        *("--workload", "udf", "--space", "num_worker_threads=2", "--min-time", "0.05s"),
-        *("--objective", "rpc_p99_ms", "--max-blocks", "1", "--budget", "20m", "--json"),
-        cwd=tmp_path,
-    )
-    assert done.returncode == 0, done.stderr
-    document = json.loads(done.stdout)
-    assert (document["objective"], document["unit"]) == ("rpc_p99_ms", "ms")
-    assert all(trial["value"] > 0 for trial in document["trials"])
 
 
 def test_a_search_tells_a_person_what_to_do(real_search: tuple[Done, Path]) -> None:
@@ -250,44 +218,6 @@ def _blocks_measured(folder: Path) -> dict[int, dict[int, float]]:
     return {trial.number: trial.intermediate_values for trial in study.trials}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "messages"),
-    [
-        (
-            ("--workload", "uddf"),
-            ["unknown workload 'uddf'; did you mean udf?", "Known: builtin, udf, "],
-        ),
-        (
-            ("--workload", "udf", "--set", "sise=3", "--set", "calls=many"),
-            ["unknown option 'sise'; did you mean size?", "option calls must be int, got 'many'"],
-        ),
-        (
-            ("--workload", "udf", *(f"--space={entry}" for entry in WRONG_SPACE)),
-            ["the request has 6 problems",
-             "unknown knob 'num_worker_thread'; did you mean num_worker_threads?",
-             "unknown role 'boss'; known: caller, server",
-             "unknown channel 'smoke'",
-             "must be at least 1, got 0",
-             "must be a whole number, got 'x'",
-             "the list of values is empty"],
-        ),
-        (("--workload", "udf", "--out", "/dev/null/x"), ["cannot write the study folder"]),
-        (
-            ("--workload", "udf", "--storage", "sqlite:///no/such/folder/x.db"),
-            ["cannot open the storage sqlite:///no/such/folder/x.db: there is no folder"],
-        ),
-        (
-            ("--workload", "udf", "--storage", "oracle9://nowhere"),
-            ["cannot open the storage oracle9://nowhere: "],
-        ),
-    ],
-)  # fmt: skip
-def test_bad_input_is_exit_code_2_and_writes_nothing(
-    tmp_path: Path, arguments: tuple[str, ...], messages: list[str]
-) -> None:
-    check_bad_input(in_this_process(*arguments, cwd=tmp_path), messages, tmp_path)
-
-
 @pytest.mark.thorough
 def test_a_budget_that_is_too_short_is_told_and_can_be_continued(tmp_path: Path) -> None:
     space = ("--space", "num_worker_threads=1..32")
@@ -308,21 +238,6 @@ def test_a_budget_that_is_too_short_is_told_and_can_be_continued(tmp_path: Path)
 
 
 @pytest.mark.thorough
-def test_bad_input_is_told_without_a_traceback_of_any_process(tmp_path: Path) -> None:
-    done = in_new_process("--workload", "udf", "--set", "sise=3", cwd=tmp_path)
-    check_bad_input(done, ["unknown option 'sise'; did you mean size?"], tmp_path)
-
-
-def check_bad_input(done: Done, messages: list[str], folder: Path) -> None:
-    assert done.returncode == 2, done.stderr
-    assert done.stdout == ""
-    assert "Traceback" not in done.stderr
-    for message in messages:
-        assert message in done.stderr
-    assert list(folder.iterdir()) == []
-
-
-@pytest.mark.thorough
 def test_a_dry_run_says_what_the_budget_can_show_and_leaves_nothing(tmp_path: Path) -> None:
     arguments = ("--workload", "udf", "--space", "num_worker_threads=1,2", "--min-time", "0.05s")
     done = in_new_process(*arguments, "--budget", "5m", "--dry-run", cwd=tmp_path)
@@ -332,4 +247,47 @@ def test_a_dry_run_says_what_the_budget_can_show_and_leaves_nothing(tmp_path: Pa
     assert second.startswith("A world takes ")
     assert third == "The whole grid would be measured."
     assert "after calibration and tracing 5m leaves time for about" in fourth
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "messages"),
+    [
+        (("--set", "sise=3", "--set", "calls=many", "--space", "num_worker_thread=1"),
+         ["unknown option 'sise'; did you mean size?", "option calls must be int, got 'many'",
+          "unknown knob 'num_worker_thread'; did you mean num_worker_threads?"]),
+        (("--out", "/dev/null/x"), ["cannot write the study folder"]),
+        (("--storage", "sqlite:///no/such/folder/x.db"),
+         ["cannot open the storage sqlite:///no/such/folder/x.db: there is no folder"]),
+        (("--storage", "oracle9://nowhere"), ["cannot open the storage oracle9://nowhere: "]),
+    ],
+)  # fmt: skip
+def test_bad_input_is_exit_code_2_and_writes_nothing(
+    tmp_path: Path, arguments: tuple[str, ...], messages: list[str]
+) -> None:
+    done = in_this_process("--workload", "udf", *arguments, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    assert all(message in done.stderr for message in messages)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.thorough
+def test_a_recommendation_is_measured_again(real_search: tuple[Done, Path], tmp_path: Path) -> None:
+    _, folder = real_search
+    file = folder / "recommended.json"
+    done = in_new_process(
+        "--check", str(file), "--max-blocks", "4", "--budget", "5m", "--json", cwd=tmp_path
+    )
+    document = json.loads(done.stdout)
+    assert done.returncode == (4 if document["outcome"] == "no-longer-holds" else 0), done.stderr
+    assert document["workload"] == "udf"
+    assert document["config"] == json.loads(file.read_text())["config"]
+    assert document["blocks"] == 4
+    # On a full machine four blocks may be too few for a number.
+    low = document["speedup"]["ci_low"]
+    assert low is None or 0 < low <= document["speedup"]["estimate"]
+    # Each block measures the baseline twice, and what is recommended once.
+    assert document["machine"]["worlds"] == 12
     assert not list(tmp_path.iterdir())

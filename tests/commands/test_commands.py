@@ -1,0 +1,205 @@
+"""All commands: what they import, list, complete and refuse, without a study or a world."""
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import tuner.__main__
+from tests.commands.running import ROOT, environment
+from tests.present.results import nothing_ran, study_plan, study_result
+from tuner import search
+from tuner.commands import SUMMARIES
+from tuner.decide.rules import VerdictKind
+from tuner.plan.keys import DEFAULT_SPACE
+from tuner.plan.knobs import KNOBS
+from tuner.plan.objectives import OBJECTIVES
+from tuner.present.study_result import StudyResult
+from tuner.study.folder import StudyFolder
+
+SLOW = {"torch", "optuna", "optuna_dashboard", "matplotlib", "pandas", "scipy", "numpy"}
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def printed_by(code: str, *arguments: str, **more: str) -> "subprocess.CompletedProcess[str]":
+    """What a process of its own prints; its last line is what it has imported of SLOW."""
+    code = f"import sys\nimport tuner.__main__\n{code}\nprint(sorted({SLOW!r} & {{*sys.modules}}))"
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True,
+        env=environment(**more),
+    )  # fmt: skip
+
+
+def test_help_imports_none_of_the_slow_packages() -> None:
+    done = printed_by(
+        "for name in sys.argv[1:]:\n    assert tuner.__main__.main([name, '--help']) == 0",
+        *SUMMARIES,
+    )
+    assert done.stdout.count("Usage: rpc-tuner ") == len(SUMMARIES)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_the_search_itself_never_imports_torch() -> None:
+    done = printed_by("import tuner.api")
+    assert "optuna" in done.stdout
+    assert "torch" not in done.stdout
+
+
+MISTYPED = [
+    (["--workload", "udff"], "workload udff: unknown workload 'udff'; did you mean udf?"),
+    (["--workload", "udf", "--set", "sizze=2"], "unknown option 'sizze'; did you mean size?"),
+    (["--set", "n=2", "--", "python", "x.py"], "options (n) are a workload's; a program has"),
+    (["--workload", "udf", "--space", "threads=1,2"], "space: unknown knob 'threads'"),
+    (["--workload", "udf", "--objective", "stp_ms"], "did you mean step_ms?"),
+    (["--workload", "udff", "--budget", "soon"], "the request has 2 problems"),
+    (["--dry-run", "--workload", "udff"], "did you mean udf?"),
+]
+
+
+def test_what_is_mistyped_is_told_before_anything_large_is_imported() -> None:
+    given = [arguments for arguments, _ in MISTYPED]
+    done = printed_by(
+        "from tuner import search\n"
+        f"for arguments in {given!r}:\n"
+        "    assert search.main(arguments) == 2\n"
+        "    print('---', file=sys.stderr)"
+    )
+    for told, (_, message) in zip(done.stderr.split("---\n"), MISTYPED, strict=False):
+        assert message in told
+    assert done.stdout == "[]\n"
+
+
+def test_the_help_of_the_search_names_knobs_objectives_and_the_default_space(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert search.main(["--help"]) == 0
+    words = "".join(capsys.readouterr().out.split())
+    default = ",".join(f"{knob}={values}" for knob, values in DEFAULT_SPACE.items())
+    assert all(name in words for name in (*KNOBS, *OBJECTIVES, default))
+
+
+def test_rpc_tuner_lists_its_commands_and_passes_arguments_on(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for arguments in ([], ["--help"], ["-h"]):
+        assert tuner.__main__.main(arguments) == 0
+        listing = capsys.readouterr().out
+        assert listing.startswith("Usage: rpc-tuner [OPTIONS] COMMAND")
+        assert all(f"\n  {command} " in listing for command in SUMMARIES)
+    assert tuner.__main__.main(["search", "-h"]) == 0
+    assert "Usage: rpc-tuner search" in capsys.readouterr().out
+    assert tuner.__main__.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"rpc-tuner {tuner.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("sho", ["show"]),
+        ("run --conf", ["--config"]),
+        ("search --workload ud", ["udf", "udf_sleep"]),
+        ("search --sampler t", ["tpe"]),
+        ("search --check th", ["threads"]),
+        ("search --resume --study th", ["threads"]),
+        ("show ", ["threads", "udf"]),
+        ("export udf --format p", ["python"]),
+        ("init pr", ["program"]),
+    ],
+)
+def test_the_shell_completes_commands_flags_and_names(
+    words: str, found: list[str], here: Path
+) -> None:
+    for name in ("udf", "threads"):
+        folder = StudyFolder(here / "studies" / name)
+        folder.root.mkdir(parents=True)
+        folder.database.touch()
+    asked = {
+        "_RPC_TUNER_COMPLETE": "complete_bash",
+        "COMP_WORDS": f"rpc-tuner {words}",
+        "COMP_CWORD": str(words.count(" ") + 1),
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "tuner"], capture_output=True, text=True,
+        env={**os.environ, **asked, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.stdout.split() == found, done.stderr
+
+
+REFUSED = """
+serach: Error: No such command 'serach'; did you mean search?
+check main: Error: No such command 'check'; it is rpc-tuner search --check STUDY
+search: name a workload, a plan or a program: --workload udf, --plan FILE, -- python main.py
+search --workload udf --set size: --set takes NAME=VALUE, got 'size'
+search --workload udf --space =1: --space takes NAME=VALUE, got '=1'
+search --plan absent.toml: cannot read the plan absent.toml: No such file or directory
+search --plan bad.toml: the plan bad.toml is not valid TOML: Invalid value (at line 2, column 10)
+search --workload udf --resume --overwrite: --resume and --overwrite exclude each other
+search --dry-run --resume: --dry-run tells of a new search: leave out --resume
+search --buget=60s: Error: No such option: --buget; did you mean --budget?
+search --frobnicate: Error: No such option: --frobnicate
+export: Error: Missing argument 'STUDY'.
+export udf: there is no study 'udf'; the folder studies holds none (give the name of a study
+export udf --trial -1: Error: Invalid value for '--trial': Input should be greater than or equal
+export udf --format python --output a.json: --output a.json is a file of another format than python
+init worklod: there is no skeleton of 'worklod'; did you mean workload?
+init workload mine: give the workload a FILE that ends in .py, not mine
+init program bad.toml: give the program a FILE that ends in .py, not bad.toml
+init plan bad.toml: bad.toml is there already: give another FILE, or move it away
+init plan /proc/none/my_plan.toml: cannot write /proc/none/my_plan.toml: No such file or directory
+list: there is no folder studies
+list here --storage sqlite:///x.db: name a folder or a --storage, not both
+report one --output page.pdf: --output takes a file that ends in .html, got page.pdf
+report one two --out x: --out goes with one study; several are named by their folders
+report one one: a study is named twice; name each study once
+dashboard one --port -1: Error: Invalid value for '--port': Input should be greater than or equal
+dashboard one --port http: Error: Invalid value for '--port': Input should be a valid integer
+dashboard --out x: --storage and --out say where one study is: name the study too
+dashboard one --studies x: --studies shows all studies of a folder: give it no STUDY
+dashboard --studies none: there are no studies to show in the folder none; python -m tuner.search
+"""
+
+
+@pytest.mark.parametrize("line", REFUSED.strip().splitlines())
+def test_bad_usage_is_one_sentence_and_exit_code_2(
+    line: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "bad.toml").write_text('workload = "udf"\nbudget = \n')
+    words, message = line.split(": ", 1)
+    assert tuner.__main__.main(words.split()) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    told = printed.err.splitlines()[-1]
+    assert told.removeprefix("rpc-tuner: ").startswith(message)
+    assert told.startswith("rpc-tuner: ") == (len(printed.err.splitlines()) == 1)
+    assert [path.name for path in here.iterdir()] == ["bad.toml"]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "exit_code"),
+    [
+        (None, 3),  # nothing could run
+        ("undecided", 0),  # the baseline failed, and the budget ended before a block
+    ],
+)
+def test_a_search_that_recommends_nothing(
+    verdict: VerdictKind | None, exit_code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = StudyResult(replace(nothing_ran(study_plan()), verdict=verdict))
+    monkeypatch.setattr("tuner.api.tune", lambda *_, **__: result)
+    assert search.main(["--workload", "udf", "--json"]) == exit_code
+
+
+def test_quiet_prints_the_verdict_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tuner.api.tune", lambda *_, **__: StudyResult(study_result(study_plan())))
+    assert search.main(["--workload", "udf", "--quiet"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1
