@@ -69,15 +69,6 @@ def test_what_is_still_faster_holds() -> None:
     assert "times as fast as the baseline num_worker_threads=1 (" in str(result)
 
 
-def test_a_gain_that_is_gone_no_longer_holds() -> None:
-    searched(scaling)
-    result = today(step_ms=equal)
-    assert (result.outcome, result.exit_code) == ("no-longer-holds", 4)
-    assert str(result).startswith("The recommendation no longer holds: num_worker_threads=4 is ")
-    assert str(result).endswith("; search again.")
-    assert "and was" in str(result)
-
-
 def test_a_baseline_that_was_kept_meets_its_rival() -> None:
     searched(slower_with_threads)
     result = today(step_ms=slower_with_threads)
@@ -114,6 +105,10 @@ def test_a_recommendation_that_fails_cannot_run() -> None:
 
 def test_a_recommendation_that_answers_wrongly_once_is_not_said_not_to_run() -> None:
     searched(scaling)
+    # One failure of others is no end of it.
+    result = today(fails=lambda config, world: "crashed" if world == 2 else None)
+    assert result.outcome == "holds"
+    assert any("The workload fails in 2 of " in line for line in check_lines(result))
 
     def fails(config: Config, world: int) -> FailureKind | None:
         return "wrong-answer" if threads_of(config) == 4 and world == 2 else None
@@ -152,13 +147,6 @@ def test_what_fails_more_often_than_the_other_is_not_kept(
     row = next(row for row in result.answer.rows if threads_of(row.config) == threads)
     said = f"num_worker_threads={threads} failed in {row.worlds_failed} of {row.worlds_run} worlds"
     assert f"{said} here, which is more often than the other" in str(result)
-
-
-def test_one_failure_is_no_end_of_a_recommendation() -> None:
-    searched(scaling)
-    result = today(fails=lambda config, world: "crashed" if world == 2 else None)
-    assert result.outcome == "holds"
-    assert any("The workload fails in 2 of " in line for line in check_lines(result))
 
 
 def test_it_leaves_the_study_alone_and_keeps_its_files_where_asked(tmp_path: Path) -> None:

@@ -5,13 +5,11 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-import tuner.__main__
 from tuner import command_line, show
 from tuner.command_line import Interruptible, Interruption, stdout_console
 
@@ -31,24 +29,6 @@ class FailsWhenItGoes:
 
     def __del__(self) -> None:
         raise ZeroDivisionError
-
-
-@pytest.fixture
-def interruption() -> Iterator[Interruption]:
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP)
-    before = [signal.getsignal(number) for number in numbers]
-    yield Interruption()
-    for number, handler in zip(numbers, before, strict=True):
-        signal.signal(number, handler)
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_interrupts(interruption: Interruption, number: int) -> None:
-    interruption.check()
-    with pytest.raises(KeyboardInterrupt):
-        signal.raise_signal(number)
-    with pytest.raises(KeyboardInterrupt):
-        interruption.check()
 
 
 def test_a_signal_that_python_drops_interrupts_at_the_next_check(
@@ -81,22 +61,15 @@ def test_tables_are_as_wide_as_columns_says_else_as_the_terminal(
     assert stdout_console().width == 80
 
 
-def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    assert tuner.__main__.main(["--version"]) == 0
-    assert capsys.readouterr().out == f"rpc-tuner {tuner.__version__}\n"
-
-
-def test_a_name_that_is_too_long_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_path_that_cannot_be_read_is_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert show.main(["0" * 5000]) == 2
     message = capsys.readouterr().err
     assert message.startswith("rpc-tuner: cannot read ")
     assert message.endswith(": File name too long\n")
     assert len(message) < 350
 
-
-def test_the_study_of_somebody_else_is_told(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
     def refuse(path: Path) -> bool:
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
@@ -112,10 +85,13 @@ def test_a_burst_of_signals_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
         # A shell ignores some of them for what it starts in the background.
         signal.signal(number, signal.SIG_DFL)
     interruption = Interruption()
+    interruption.check()
     for number in numbers:
         assert signal.getsignal(number) == interruption._ask
     with pytest.raises(KeyboardInterrupt):
-        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt):
+        interruption.check()
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         os.kill(os.getpid(), number)
     monkeypatch.setattr(command_line, "BURST_S", 0.0)

@@ -27,23 +27,9 @@ def test_exit_codes_are_those_of_the_contract(error: type[TunerError], code: int
     assert issubclass(error, TunerError)
 
 
-def test_a_plain_usage_error_is_its_message() -> None:
-    error = UsageError("name a workload")
-    assert str(error) == "name a workload"
-    assert error.problems == ()
-
-
-def test_problems_are_listed_under_the_message() -> None:
-    error = UsageError("the plan", ["no knob", "no budget"])
-    assert str(error) == "the plan\n  - no knob\n  - no budget"
-    assert error.problems == ("no knob", "no budget")
-
-
-def test_about_one_problem_reads_as_a_sentence() -> None:
+def test_one_problem_reads_as_a_sentence_and_several_are_counted_and_listed() -> None:
     assert str(UsageError.about("the plan", ["no knob"])) == "the plan: no knob"
-
-
-def test_about_several_problems_counts_and_lists_them() -> None:
+    assert str(UsageError.of_request(["no knob"])) == "no knob"
     error = UsageError.about("the plan", ["no knob", "no budget"])
     assert str(error) == "the plan: 2 problems\n  - no knob\n  - no budget"
     assert error.problems == ("no knob", "no budget")

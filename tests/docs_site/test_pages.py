@@ -2,7 +2,7 @@
 
 import pytest
 
-from docs_site.pages import PAGES, linked_files, repository_path, with_site_links, with_site_lists
+from docs_site.pages import linked_files, with_site_links, with_site_lists
 
 
 @pytest.mark.parametrize(
@@ -25,11 +25,6 @@ from docs_site.pages import PAGES, linked_files, repository_path, with_site_link
 )  # fmt: skip
 def test_a_link_leads_to_where_its_file_is_in_the_site(uri: str, link: str, there: str) -> None:
     assert with_site_links(link, uri) == there
-
-
-def test_where_a_page_comes_from() -> None:
-    assert [repository_path(uri) for uri in PAGES.values()] == list(PAGES)
-    assert repository_path("adr/0001-x.md") == "docs/adr/0001-x.md"
 
 
 def test_files_that_are_no_pages_are_linked_where_they_are() -> None:

@@ -29,22 +29,9 @@ FORMATS = {
 SMALL = 150
 """Bytes of a part: those files have several events."""
 TOKENS = (
-    b"Infinity",
-    b"\\",
-    b'"1704161511420306.491"',
-    b"1704161511420306.491",
-    b"null",
-    b"{}",
-    b"[",
-    b"]",
-    b"-1",
-    b"1e300",
-    b"1e-9",
-    b'""',
-    b'"\\ud800"',
-    b"}",
-    b"NaN",
-)
+    b"Infinity", b"\\", b'"1704161511420306.491"', b"1704161511420306.491", b"null", b"{}", b"[",
+    b"]", b"-1", b"1e300", b"1e-9", b'""', b'"\\ud800"', b"}", b"NaN",
+)  # fmt: skip
 
 
 def analysed(trace: Trace) -> None:

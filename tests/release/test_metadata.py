@@ -1,7 +1,6 @@
 """What a release says of itself, quickly; `make dist` builds one."""
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -56,10 +55,3 @@ def test_what_a_source_release_needs_is_in_it() -> None:
         assert name in listed
     for folder in re.findall(r"^graft (.*)$", listed, re.MULTILINE):
         assert (ROOT / folder).is_dir()
-
-
-def test_the_metadata_are_complete() -> None:
-    about = project()["project"]
-    assert Path(ROOT / "README.md").is_file()
-    assert {"name", "description", "license", "requires-python", "classifiers"} <= set(about)
-    assert (ROOT / "CITATION.cff").read_text().count(about["license"]) == 1
