@@ -1,4 +1,4 @@
-"""Copies of the CartPole solver: some with a fault, and one that leaves its history.
+"""Copies of the CartPole solver: two with a fault, and one that leaves its history.
 
 The processes of a world import this module: it imports nothing that only tests need.
 """
@@ -6,14 +6,10 @@ The processes of a world import this module: it imports nothing that only tests 
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
-from typing import ClassVar
-
-from torch import Tensor
 
 from workloads import World, cartpole, cartpole_agent
 from workloads.cartpole import CartPole
-from workloads.cartpole_agent import Adam, Agent, State
+from workloads.cartpole_agent import Agent, State
 
 
 class SwappingAgent(Agent):
@@ -24,45 +20,16 @@ class SwappingAgent(Agent):
         return [second, first, *others]
 
 
-class MisnotingAgent(Agent):
-    """Once in an episode, notes another action than it gives."""
-
-    def select_action(self, observer: int, state: State) -> int:
-        action = super().select_action(observer, state)
-        if observer == 1 and len(self._actions[1]) == 3:
-            self._actions[1][-1] = 1 - action
-        return action
-
-
-class IdleAdam(Adam):
-    """Does not update."""
-
-    def step(self, gradients: Sequence[Tensor]) -> None:
-        pass
-
-
-class WithFault(CartPole):
-    """Has a name in one of its modules replaced, in every process of the world."""
-
-    fault: ClassVar[tuple[ModuleType, str, object]]
-    """A module, a name in it, and what replaces it."""
-
+class SwappedActions(CartPole):
     def setup(self, world: World) -> None:
-        module, name, value = self.fault
-        setattr(module, name, value)
+        vars(cartpole)["Agent"] = SwappingAgent
         super().setup(world)
 
 
-class SwappedActions(WithFault):
-    fault = (cartpole, "Agent", SwappingAgent)
-
-
-class AnotherActionNoted(WithFault):
-    fault = (cartpole, "Agent", MisnotingAgent)
-
-
-class NoUpdate(WithFault):
-    fault = (cartpole_agent, "Adam", IdleAdam)
+class NoUpdate(CartPole):
+    def setup(self, world: World) -> None:
+        cartpole_agent.Adam.step = lambda *_: None  # type: ignore[method-assign]
+        super().setup(world)
 
 
 class Recorded(CartPole):

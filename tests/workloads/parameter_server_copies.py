@@ -3,7 +3,6 @@
 The processes of a world import this module: it imports nothing that only tests need.
 """
 
-import itertools
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -14,76 +13,36 @@ from workloads import World, parameter_server
 from workloads.models import Batch, make_model
 from workloads.parameter_server import BATCHES, LEARNING_RATE, ParameterServer, Server
 
-# Faults of the server.
 
-
-class FaultyServer(Server):
-    """Goes wrong at every third report."""
-
-    def __init__(self, fine: Server) -> None:
-        super().__init__(fine.initial, tuple(fine.checksums), fine.learning_rate)
-        self._reports = itertools.count(1)
-
-    def apply(self, trainer: str, gradients: list[Tensor]) -> list[Tensor]:
-        return super().apply(trainer, self._faulty(gradients))
-
-    def collect(self, trainer: str, gradients: list[Tensor]) -> torch.futures.Future[list[Tensor]]:
-        return super().collect(trainer, self._faulty(gradients))
-
-    def _faulty(self, gradients: list[Tensor]) -> list[Tensor]:
-        return self.spoilt(gradients) if next(self._reports) % 3 == 0 else gradients
-
-    def spoilt(self, gradients: list[Tensor]) -> list[Tensor]:
-        return gradients
-
-
-class LosingServer(FaultyServer):
+class LosingServer(Server):
     """As when two threads add to the same sum, and one overwrites what the other has added."""
 
-    def spoilt(self, gradients: list[Tensor]) -> list[Tensor]:
-        return [torch.zeros_like(gradient) for gradient in gradients]
+    def collect(self, trainer: str, gradients: list[Tensor]) -> torch.futures.Future[list[Tensor]]:
+        return super().collect(trainer, [0 * gradient for gradient in gradients])
 
 
-class DoublingServer(FaultyServer):
-    """As when a call is served again after a time-out."""
-
-    def spoilt(self, gradients: list[Tensor]) -> list[Tensor]:
-        return [2 * gradient for gradient in gradients]
-
-
-class StaleServer(FaultyServer):
+class StaleServer(Server):
     """As when the answer is read before the update is done."""
 
     def _update(self, gradients: object, receivers: Sequence[str]) -> list[Tensor]:
         before = self.parameters
-        now = super()._update(gradients, receivers)  # type: ignore[arg-type]
-        return before if self.updates % 3 == 0 else now
+        super()._update(gradients, receivers)  # type: ignore[arg-type]
+        return before
 
 
-class WithServer(ParameterServer):
-    """The workload with another server."""
-
-    server: ClassVar[type[FaultyServer]]
+class Losing(ParameterServer):
+    server: ClassVar[type[Server]] = LosingServer
 
     def setup(self, world: World) -> None:
         super().setup(world)
         if world.role == "server":
-            parameter_server._server = self.server(parameter_server._server)
+            fine = parameter_server._server
+            faulty = self.server(fine.initial, tuple(fine.checksums), fine.learning_rate)
+            parameter_server._server = faulty
 
 
-class Losing(WithServer):
-    server = LosingServer
-
-
-class Doubling(WithServer):
-    server = DoublingServer
-
-
-class Stale(WithServer):
+class Stale(Losing):
     server = StaleServer
-
-
-# The same model as a single process makes.
 
 
 class ComparedWithOneProcess(ParameterServer):
@@ -108,11 +67,11 @@ class ComparedWithOneProcess(ParameterServer):
             assert torch.allclose(now, right, rtol=1e-4, atol=1e-6), (now - right).abs().max()
 
 
-class RecordingServer(FaultyServer):
-    """Has no fault, and notes the order in which gradients came."""
+class RecordingServer(Server):
+    """Notes the order in which gradients came."""
 
     def __init__(self, fine: Server) -> None:
-        super().__init__(fine)
+        super().__init__(fine.initial, tuple(fine.checksums), fine.learning_rate)
         self.reporters: list[str] = []
 
     def _update(self, gradients: object, receivers: Sequence[str]) -> list[Tensor]:

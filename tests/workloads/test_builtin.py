@@ -17,7 +17,6 @@ WORLD = World(rank=0, ranks=CALLER_AND_SERVER, seed=3)
 class TestBuiltin(WorkloadContract):
     reference = "builtin"
     options: ClassVar[dict[str, object]] = {"calls": 3, "size": 2}
-    faulty = ("tests.workloads.faults:LastElementOff",)
 
 
 def answered(seed: int = 3) -> Builtin:

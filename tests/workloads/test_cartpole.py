@@ -29,7 +29,6 @@ class TestInBatches(WorkloadContract):
 class TestOneByOne(WorkloadContract):
     reference = "cartpole"
     options: ClassVar[dict[str, object]] = {"observers": 2, "steps": 20, "batch": False}
-    faulty = (f"{COPIES}:AnotherActionNoted",)
     deadlocks_with_one_thread = True
 
 

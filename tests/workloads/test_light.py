@@ -18,10 +18,6 @@ __all__ = ["launcher"]
 class TestLight(WorkloadContract):
     reference = "light"
     options: ClassVar[dict[str, object]] = {"calls": 20, "world_size": 3, "in_flight": 4}
-    faulty = (
-        "tests.workloads.faults:AnswersSwapped",
-        "tests.workloads.faults:OneCallsOneOnly",
-    )
 
 
 class FakeCalls:

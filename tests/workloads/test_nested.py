@@ -16,7 +16,6 @@ __all__ = ["launcher"]
 class TestNested(WorkloadContract):
     reference = "nested"
     options: ClassVar[dict[str, object]] = {"depth": 3, "calls": 1}
-    faulty = ("tests.workloads.faults:OneSkipped",)
     deadlocks_with_one_thread = True
 
     @pytest.mark.parametrize(

@@ -23,7 +23,6 @@ class TestBatch(WorkloadContract):
 class TestEachAtOnce(WorkloadContract):
     reference = "parameter_server"
     options: ClassVar[dict[str, object]] = {"batch": False, "trainers": 3, **TINY}
-    faulty = (f"{COPIES}:Doubling",)
 
 
 @pytest.mark.world

@@ -16,7 +16,6 @@ WORLD = World(rank=0, ranks=CALLER_AND_SERVER, seed=3)
 class TestPayload(WorkloadContract):
     reference = "payload"
     options: ClassVar[dict[str, object]] = {"megabytes": 0.2, "calls": 3, "tensors": 2}
-    faulty = ("tests.workloads.faults:OneBitFlipped",)
 
 
 def answered(seed: int = 3) -> Payload:

@@ -17,7 +17,6 @@ WORLD = World(rank=0, ranks=CALLER_AND_SERVER, seed=3)
 class TestUdf(WorkloadContract):
     reference = "udf"
     options: ClassVar[dict[str, object]] = {"calls": 2, "size": 20, "rounds": 3}
-    faulty = ("tests.workloads.faults:OneCallOff",)
 
 
 def test_one_round_is_mul_add_relu_sigmoid_of_the_sample() -> None:

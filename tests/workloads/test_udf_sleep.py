@@ -17,7 +17,6 @@ WORLD = World(rank=0, ranks=CALLER_AND_SERVER, seed=3)
 class TestUdfSleep(WorkloadContract):
     reference = "udf_sleep"
     options: ClassVar[dict[str, object]] = {"sleep_ms": 20, "calls": 3}
-    faulty = ("tests.workloads.faults:SharedGenerator", "tests.workloads.faults:NoSleep")
 
 
 def answered(**options: object) -> UdfSleep:
