@@ -13,8 +13,7 @@ import pytest
 
 import tuner
 from tests.commands.conftest import SEARCH
-from tests.commands.running import ROOT, Done, in_new_process, in_this_process, started
-from tests.world.local.launching import impatient_launcher
+from tests.commands.running import Done, in_new_process, in_this_process, started
 from tuner.study.folder import StudyFolder
 from tuner.trace.files.reader import read_trace
 from workloads.registry import SHIPPED
@@ -25,7 +24,6 @@ QUICK = (
     "--workload", "udf", "--space", "num_worker_threads=2", "--min-time", "0.05s",
     "--budget", "20m", "--max-blocks", "4",
 )  # fmt: skip
-TROUBLES = "tests/world/local/troubles.py"
 
 
 @pytest.fixture
@@ -153,36 +151,6 @@ def test_a_search_tells_a_person_what_to_do(real_search: tuple[Done, Path]) -> N
     assert "racing · block 1 · 3 of 3 configurations left" in done.stderr
     assert "Warning" not in done.stderr
     assert "[W" not in done.stderr  # torch's own log lines stay with the ranks
-
-
-@pytest.mark.thorough
-@pytest.mark.usefixtures("no_report")
-def test_configs_that_deadlock_do_not_end_the_search(tmp_path: Path) -> None:
-    with impatient_launcher():
-        done = in_this_process(
-            "--workload", f"{ROOT}/{TROUBLES}:Nested", "--space", "num_worker_threads=1,2",
-            "--min-time", "0.05s", "--max-blocks", "1", "--budget", "20m", "--json", cwd=tmp_path,
-        )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    document = json.loads(done.stdout)
-    outcomes = {t["config"]["*"]["num_worker_threads"]: t["outcome"] for t in document["trials"]}
-    assert outcomes[1] == "deadlocked"
-    assert outcomes[16] == "completed"
-    assert document["study"] == "troubles.Nested"
-    failures = tmp_path / "studies" / "troubles.Nested" / "failures"
-    assert (failures / "num_worker_threads=1-first" / "failure.json").exists()
-
-
-@pytest.mark.thorough
-@pytest.mark.usefixtures("no_report")
-def test_nothing_that_runs_is_exit_code_3(tmp_path: Path) -> None:
-    done = in_this_process(
-        "--workload", f"{ROOT}/{TROUBLES}:WrongAnswer", "--space", "num_worker_threads=1",
-        cwd=tmp_path,
-    )  # fmt: skip
-    assert done.returncode == 3
-    assert "no configuration of the search space could run the workload" in done.stderr
-    assert "wrong-answer" in done.stdout
 
 
 @pytest.mark.usefixtures("no_report")

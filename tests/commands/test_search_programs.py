@@ -53,15 +53,6 @@ def test_its_files_say_what_was_measured_and_how_to_use_it(
     assert f"rpc-tuner: server has num_worker_threads={threads}" in capfd.readouterr().err
 
 
-def test_a_resumed_search_measures_nothing_twice(naps: Path) -> None:
-    program = [sys.executable, str(PROGRAMS / "naps.py"), "10"]
-    before = tuner.load_study(naps).trials["samples"].tolist()
-    arguments = ["--space", "server.num_worker_threads=2,8,32", "--max-blocks", "6",
-                 "--baseline", "server.num_worker_threads=1", "--out", str(naps)]  # fmt: skip
-    assert search.main([*arguments, "--resume", "--", *program]) == 0
-    assert tuner.load_study(naps).trials["samples"].tolist() == before
-
-
 def test_a_deadlock_is_proved_and_its_stacks_are_kept(tmp_path: Path) -> None:
     result = tuner.tune(
         program=[sys.executable, str(PROGRAMS / "nested.py"), "29512", "8", "4"],
