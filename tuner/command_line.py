@@ -88,9 +88,14 @@ class Command(TyperCommand):
             raise
 
 
+class _App(typer.Typer):
+    def command(self, *arguments: Any, **how: Any) -> Callable[[Any], Any]:
+        return super().command(*arguments, **{"cls": Command, **how})
+
+
 def new_app(name: str, *, takes_program: bool = False) -> tuple[typer.Typer, Callable[..., int]]:
     """An app for a command, and what runs it as `python -m tuner.NAME`: see `run`."""
-    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app = _App(add_completion=False, rich_markup_mode=None)
 
     def main(arguments: list[str] | None = None) -> int:
         return run(app, arguments, f"python -m tuner.{name}", takes_program=takes_program)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.command_line import Command, FolderOption, Interruption, StorageOption, a_study, new_app
+from tuner.command_line import FolderOption, Interruption, StorageOption, a_study, new_app
 from tuner.errors import UsageError
 from tuner.flags import say
 
@@ -22,7 +22,7 @@ EPILOG = (
 )
 
 
-@app.command(cls=Command, epilog=EPILOG)
+@app.command(epilog=EPILOG)
 def dashboard(
     study: Annotated[
         str | None,

@@ -8,7 +8,6 @@ import typer
 
 from tuner.command_line import (
     STUDY,
-    Command,
     FolderOption,
     StorageOption,
     new_app,
@@ -27,7 +26,7 @@ EPILOG = (
 )
 
 
-@app.command(cls=Command, epilog=EPILOG)
+@app.command(epilog=EPILOG)
 def export(
     study: Annotated[str, STUDY],
     form: Annotated[

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tuner.command_line import Command, new_app, one_of, write_text
+from tuner.command_line import new_app, one_of, write_text
 from tuner.errors import UsageError
 from tuner.flags import say
 from tuner.text import did_you_mean
@@ -21,7 +21,7 @@ _SEARCHED = {"workload": "--workload {}:MyWorkload", "program": "-- python {}", 
 _SKELETONS = Path(__file__).with_name("skeletons")
 
 
-@app.command(cls=Command, epilog=EPILOG)
+@app.command(epilog=EPILOG)
 def init(
     what: Annotated[
         str,

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from tuner.command_line import (
-    Command,
     JsonOption,
     StorageOption,
     new_app,
@@ -24,7 +23,7 @@ EPILOG = (
 )
 
 
-@app.command(cls=Command, epilog=EPILOG)
+@app.command(epilog=EPILOG)
 def list_studies(
     folder: Annotated[
         Path | None,

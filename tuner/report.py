@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.command_line import STUDY, Command, FolderOption, StorageOption, new_app
+from tuner.command_line import STUDY, FolderOption, StorageOption, new_app
 from tuner.errors import UsageError
 from tuner.flags import say
 
@@ -21,7 +21,7 @@ EPILOG = (
 )
 
 
-@app.command(cls=Command, epilog=EPILOG)
+@app.command(epilog=EPILOG)
 def report(
     studies: Annotated[list[str], STUDY],
     output: Annotated[

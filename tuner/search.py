@@ -8,7 +8,6 @@ from typing import Any
 import typer
 
 from tuner.command_line import (
-    Command,
     Interruptible,
     Interruption,
     a_study,
@@ -62,7 +61,7 @@ _OWN: dict[str, tuple[Any, Any]] = {
 """The flags that are no keys of a plan."""
 
 
-@app.command(cls=Command, epilog=EPILOG, options_metavar="[OPTIONS] [-- COMMAND...]")
+@app.command(epilog=EPILOG, options_metavar="[OPTIONS] [-- COMMAND...]")
 @with_plan_keys(_OWN)
 def search(context: typer.Context, **keys: Any) -> None:
     """Find the best torch.distributed.rpc configuration, on this machine.

@@ -5,7 +5,6 @@ from typing import Annotated
 
 from tuner.command_line import (
     STUDY,
-    Command,
     FolderOption,
     JsonOption,
     StorageOption,
@@ -21,7 +20,7 @@ EPILOG = (
 )
 
 
-@app.command(cls=Command, epilog=EPILOG)
+@app.command(epilog=EPILOG)
 def show(
     study: Annotated[str, STUDY],
     storage: StorageOption = None,
