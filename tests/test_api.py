@@ -33,7 +33,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def searched(
-    step_ms: Callable[[Config], float], baseline: int = 1, sigma: float = 0.01, **changes: Any
+    step_ms: Callable[[Config], float] = scaling,
+    baseline: int = 1,
+    sigma: float = 0.01,
+    **changes: Any,
 ) -> Path:
     """A study in `studies/udf` of 1 to 4 threads, quick enough to be repeated by each test."""
     launcher = FakeLauncher(step_ms=step_ms, sigma=sigma)
@@ -54,82 +57,75 @@ def equal(config: Config) -> float:
     return 2.0
 
 
+def cpus(config: Config) -> float:
+    return float(threads_of(config))
+
+
 def slower_with_threads(config: Config) -> float:
     return 1.0 + threads_of(config)
 
 
-def test_what_is_still_faster_holds() -> None:
-    folder = searched(scaling)
-    for study in ("udf", folder, folder / "recommended.json"):
-        result = today(study)
-        assert (result.outcome, result.exit_code) == ("holds", 0)
-        assert result.speedup is not None
-        assert result.speedup.low < 4 < result.speedup.high
-    assert re.match(r"The recommendation holds: num_worker_threads=4 is [34]\.", str(result))
-    assert "times as fast as the baseline num_worker_threads=1 (" in str(result)
+def faster(config: Config) -> float:
+    return 2.2 if threads_of(config) == 1 else 2.1
 
 
-def test_a_baseline_that_was_kept_meets_its_rival() -> None:
-    searched(slower_with_threads)
-    result = today(step_ms=slower_with_threads)
-    assert (result.outcome, result.keeps_baseline) == ("holds", True)
-    assert "its strongest rival num_worker_threads=2 is " in str(result)
-    result = today(step_ms=scaling)
-    assert (result.outcome, result.exit_code) == ("no-longer-holds", 4)
-
-
-def test_what_an_undecided_search_kept_was_never_shown_to_hold() -> None:
-    searched(equal, sigma=0.4)
-    result = today(step_ms=scaling)
-    assert (result.outcome, result.exit_code) == ("no-longer-holds", 4)
-    assert str(result).startswith("The search was undecided, and today shows that what it kept is ")
-
-
-def test_what_is_shown_neither_way_is_no_alarm() -> None:
-    searched(scaling)
-    result = today(step_ms=lambda config: 2.2 if threads_of(config) == 1 else 2.1, sigma=0.5)
-    assert (result.outcome, result.exit_code) == ("undecided", 0)
-    assert result.to_json()["holds"] is None
-    assert str(result).startswith("Undecided whether the recommendation still holds: ")
-
-
-def test_a_recommendation_that_fails_cannot_run() -> None:
-    searched(scaling)
-    result = today(fails=failing("deadlocked", 4))
-    assert (result.outcome, result.exit_code) == ("cannot-run", 3)
-    assert str(result) == (
-        "The recommendation num_worker_threads=4 cannot run here: deadlocked: worker1 failed first"
-    )
-    assert today(fails=failing("crashed", 1, 4)).exit_code == 3
-
-
-def test_a_recommendation_that_answers_wrongly_once_is_not_said_not_to_run() -> None:
-    searched(scaling)
-    # One failure of others is no end of it.
-    result = today(fails=lambda config, world: "crashed" if world == 2 else None)
-    assert result.outcome == "holds"
-    assert any("The workload fails in 2 of " in line for line in check_lines(result))
-
-    def fails(config: Config, world: int) -> FailureKind | None:
-        return "wrong-answer" if threads_of(config) == 4 and world == 2 else None
-
-    result = today(fails=fails)
-    assert result.exit_code == 3
-    assert str(result) == (
-        "The recommendation num_worker_threads=4 failed in 1 of 3 worlds here: wrong-answer: "
-        "worker1 failed first"
+def once(kind: FailureKind, threads: int | None = None) -> Callable[[Config, int], Any]:
+    """The third world fails of this number of threads, or of each."""
+    return lambda config, world: (
+        kind if world == 2 and threads in (None, threads_of(config)) else None
     )
 
 
-def test_without_the_baseline_what_runs_holds() -> None:
-    searched(scaling)
-    result = today(fails=failing("crashed", 1))
-    assert result.outcome == "holds"
-    assert "num_worker_threads=4 runs, and the baseline num_worker_threads=1 cannot" in str(result)
-    searched(slower_with_threads, overwrite=True)
-    result = today(step_ms=slower_with_threads, fails=failing("crashed", 2))
-    assert result.outcome == "holds"
-    assert "its strongest rival num_worker_threads=2 cannot run here (crashed)" in str(result)
+CASES: tuple[tuple[dict[str, Any], dict[str, Any], str, int, str], ...] = (
+    # How it was searched, how worlds are today; the outcome, the exit code, and what is said.
+    ({}, {}, "holds", 0,
+     r"The recommendation holds: num_worker_threads=4 is [34]\..* times as fast as the baseline "
+     r"num_worker_threads=1 \("),
+    ({}, {"step_ms": equal}, "no-longer-holds", 4,
+     r"The recommendation no longer holds: num_worker_threads=4 is .*and was .*; search again\.$"),
+    ({}, {"step_ms": faster, "sigma": 0.5}, "undecided", 0,
+     "Undecided whether the recommendation still holds: "),
+    ({}, {"fails": failing("deadlocked", 4)}, "cannot-run", 3,
+     "The recommendation num_worker_threads=4 cannot run here: deadlocked: worker1 failed first$"),
+    ({}, {"fails": failing("crashed", 1, 4)}, "cannot-run", 3, ""),
+    ({}, {"fails": once("wrong-answer", 4)}, "cannot-run", 3,
+     "The recommendation num_worker_threads=4 failed in 1 of 3 worlds here: wrong-answer: worker1 "
+     "failed first$"),
+    ({}, {"fails": once("crashed")}, "holds", 0, ""),
+    ({}, {"fails": failing("crashed", 1)}, "holds", 0,
+     ".*num_worker_threads=4 runs, and the baseline num_worker_threads=1 cannot"),
+    ({"step_ms": slower_with_threads}, {"step_ms": slower_with_threads}, "holds", 0,
+     ".*its strongest rival num_worker_threads=2 is "),
+    ({"step_ms": slower_with_threads}, {}, "no-longer-holds", 4, ""),
+    ({"step_ms": slower_with_threads},
+     {"step_ms": slower_with_threads, "fails": failing("crashed", 2)}, "holds", 0,
+     r".*its strongest rival num_worker_threads=2 cannot run here \(crashed\)"),
+    ({"step_ms": equal, "sigma": 0.4}, {}, "no-longer-holds", 4,
+     "The search was undecided, and today shows that what it kept is "),
+    ({"require": "cpu_cores<=5"}, {"cpu_cores": cpus}, "holds", 0, ""),
+    ({"require": "cpu_cores<=5"}, {"cpu_cores": lambda config: 2 * cpus(config)},
+     "no-longer-holds", 4,
+     r"The recommendation no longer holds: num_worker_threads=4 breaks a limit here \(cpu_cores 8 "
+     r"> 5, by 60 %\); search again\.$"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("study", "world", "outcome", "code", "said"), CASES)
+def test_it_says_whether_a_recommendation_holds(
+    study: dict[str, Any], world: dict[str, Any], outcome: str, code: int, said: str
+) -> None:
+    searched(**study)
+    result = today(**world)
+    assert (result.outcome, result.exit_code) == (outcome, code)
+    assert re.match(said, str(result))
+    assert result.to_json()["holds"] == {"holds": True, "undecided": None}.get(outcome, False)
+    assert result.keeps_baseline == (study.get("step_ms") in (slower_with_threads, equal))
+
+
+def test_a_failure_of_others_is_told() -> None:
+    searched()
+    lines = check_lines(today(fails=once("crashed")))
+    assert any("The workload fails in 2 of " in line for line in lines)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +137,7 @@ def test_what_fails_more_often_than_the_other_is_not_kept(
     def fails(config: Config, world: int) -> FailureKind | None:
         return "crashed" if threads_of(config) == threads and world % 4 else None
 
-    searched(scaling)
+    searched()
     result = today(step_ms=lambda config: 2.0 / threads_of(config) ** 0.01, sigma=0.3, fails=fails)
     assert (result.outcome, result.exit_code) == (outcome, code)
     row = next(row for row in result.answer.rows if threads_of(row.config) == threads)
@@ -150,7 +146,7 @@ def test_what_fails_more_often_than_the_other_is_not_kept(
 
 
 def test_it_leaves_the_study_alone_and_keeps_its_files_where_asked(tmp_path: Path) -> None:
-    folder = searched(scaling)
+    folder = searched()
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     launcher = FakeLauncher(step_ms=scaling)
     for _ in range(2):
@@ -160,7 +156,9 @@ def test_it_leaves_the_study_alone_and_keeps_its_files_where_asked(tmp_path: Pat
 
 
 def test_a_folder_without_its_database_is_known_by_its_recommendation() -> None:
-    folder = searched(scaling)
+    folder = searched()
+    for study in ("udf", folder, folder / "recommended.json"):
+        assert today(study).outcome == "holds"
     (folder / "study.db").unlink()
     assert today(folder).outcome == "holds"
     with pytest.raises(UsageError, match="there is no study 'elsewhere'"):
@@ -170,7 +168,7 @@ def test_a_folder_without_its_database_is_known_by_its_recommendation() -> None:
 
 
 def test_a_study_without_a_rival_cannot_be_checked() -> None:
-    searched(scaling, baseline=16)
+    searched(baseline=16)
     launcher = FakeLauncher(fails=failing("crashed", 1, 2, 4))
     tune(
         "udf", launcher=launcher, clock=launcher.clock, budget="30s", max_blocks=10,
@@ -181,7 +179,7 @@ def test_a_study_without_a_rival_cannot_be_checked() -> None:
 
 
 def test_another_machine_and_a_busy_one_are_told() -> None:
-    folder = searched(scaling)
+    folder = searched()
     file = folder / "recommended.json"
     document = json.loads(file.read_text())
     document["environment"]["cpu_model"] = "Abacus 9000"
@@ -194,7 +192,7 @@ def test_another_machine_and_a_busy_one_are_told() -> None:
 def test_the_command_prints_a_sentence_or_a_document(
     monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    searched(scaling)
+    searched()
     asked: list[dict[str, Any]] = []
 
     def measured(study: str, **given: Any) -> CheckResult:
@@ -237,7 +235,7 @@ def test_what_the_study_says_is_not_said_again(
 
 @pytest.mark.parametrize("isolated", [True, False])
 def test_worlds_are_isolated_as_in_the_study_or_as_a_person_says(isolated: bool) -> None:
-    folder = searched(scaling, isolation=isolated)
+    folder = searched(isolation=isolated)
     assert today(folder).answer.plan.launching == Launching(isolation=isolated)
     launcher = FakeLauncher(step_ms=scaling)
     again = check(
@@ -247,7 +245,7 @@ def test_worlds_are_isolated_as_in_the_study_or_as_a_person_says(isolated: bool)
 
 
 def test_where_only_ray_runs_worlds_is_not_said_of_a_study_without_it() -> None:
-    searched(scaling)
+    searched()
     with pytest.raises(UsageError, match="interface is for the launcher ray"):
         check("udf", interface="eth1", launcher=FakeLauncher())
 
@@ -292,21 +290,6 @@ def test_a_program_that_fails_as_it_is_cannot_run(
     assert "ValueError: no data" in told
 
 
-def cpus(config: Config) -> float:
-    return float(threads_of(config))
-
-
-def test_the_limits_of_the_study_hold_today_too() -> None:
-    searched(scaling, require="cpu_cores<=5")
-    assert today(cpu_cores=cpus).outcome == "holds"
-    result = today(cpu_cores=lambda config: 2 * cpus(config))
-    assert (result.outcome, result.exit_code) == ("no-longer-holds", 4)
-    assert str(result) == (
-        "The recommendation no longer holds: num_worker_threads=4 breaks a limit here "
-        "(cpu_cores 8 > 5, by 60 %); search again."
-    )
-
-
 def test_a_baseline_that_breaks_a_limit_is_no_rival() -> None:
     launcher = FakeLauncher(step_ms=slower_with_threads, cpu_cores=cpus, sigma=0.01)
     result = tune(
@@ -340,4 +323,4 @@ def test_another_topology_is_told_where_ranks_are_bound() -> None:
                  baseline={"cpu_binding": "none"}, name="bound")  # fmt: skip
     found = today(with_other_nodes(bound.folder), step_ms=faster_bound)
     assert [each.partition(":")[0] for each in found.differences] == ["NUMA nodes"]
-    assert today(with_other_nodes(searched(scaling))).differences == []
+    assert today(with_other_nodes(searched())).differences == []
