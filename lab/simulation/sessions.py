@@ -11,7 +11,6 @@ from tests.fakes import UDF, threads_of
 from tests.present.results import ENVIRONMENT
 from tuner.plan.config import ALL_ROLES, Config, Dimension
 from tuner.plan.measuring import Measuring
-from tuner.plan.objectives import BrokenLimit
 from tuner.plan.space import Space
 from tuner.plan.study_plan import StudyPlan
 from tuner.searching.budget import Budget
