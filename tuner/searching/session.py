@@ -27,7 +27,7 @@ from tuner.study.rows import comparable_values
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import REFUSED, Claim, claimed, load_study, resume_study
 from tuner.study.storage.retry import Retry
-from tuner.study.storage.store import StudyStore
+from tuner.study.storage.store import Ending, StudyStore
 from tuner.study.stored import answer_of, concluded
 from tuner.study.write_ahead_log import WriteAheadLog
 from tuner.text import plural
@@ -111,12 +111,12 @@ class Session:
             value, numbers, outcome = values.get(trial), log.numbers(trial), log.outcome(trial)
             excess = {str(limit): limit.excess(value) for limit, value in log.limited(trial)}
             store.constrain(trial, excess, log.broken(trial))
+            ending: Ending = "PRUNED"
             if log.why_out(trial) is not None and (log.ran(trial) or cannot_run(log, trial)):
-                store.fail(trial, numbers, outcome)
+                ending = "FAIL"
             elif outcome in ("completed", "infeasible") and value is not None:
-                store.complete(trial, value, numbers, outcome)
-            else:
-                store.prune(trial, value, numbers, outcome)
+                ending = "COMPLETE"
+            store.end(trial, ending, value, {"outcome": outcome, **numbers})
         return answer
 
 

@@ -61,7 +61,7 @@ def test_a_trial_that_an_earlier_version_ended_at_its_first_failure_goes_on(tmp_
         tuned(interrupt_after=5)
     address = StudyAddress(f"sqlite:///{tmp_path}/study.db", "udf", in_own_folder=True)
     store = load_study(StudyPlace(address, StudyFolder(tmp_path)))
-    store.fail(1, {}, "crashed")
+    store.end(1, "FAIL", None, {"outcome": "crashed"})
     store.note("format", 4)
     answer = tuned(resume=True)
     assert answer.by_trial[1].samples == 2

@@ -8,7 +8,7 @@ summary and not every step time.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 import optuna
 from optuna.distributions import BaseDistribution
@@ -37,6 +37,8 @@ from tuner.text import plural
 from tuner.world.environment import Environment
 from tuner.world.measurement import Failure
 
+Ending = Literal["COMPLETE", "PRUNED", "FAIL"]
+"""How a trial ends: it came through, it did not, or it is out for its failures."""
 # The number of the trial that a trial goes on with.
 CONTINUES = "continues"
 
@@ -212,27 +214,17 @@ class StudyStore:
         """Note why a trial is out of the race, or that it is back in it. Closing prunes it."""
         self._trial(number).set_user_attr("eliminated", reason)
 
-    def fail(self, number: int, numbers: Mapping[str, float], outcome: str) -> None:
-        """End a trial that is out for its failures, with its numbers."""
-        self._annotate(number, {"outcome": outcome, **numbers})
-        self._study.tell(self._trial(number).number, state=TrialState.FAIL)
-
-    def prune(
-        self, number: int, value: float | None, numbers: Mapping[str, float], outcome: str
+    def end(
+        self, number: int, state: Ending, value: float | None, facts: Mapping[str, float | str]
     ) -> None:
-        """End a trial that did not come through, with its value, if any, and its other numbers."""
-        self._annotate(number, {"outcome": outcome, **numbers})
-        # `tell` would take the objective of the trial's last block, which no other trial's last
-        # block compares with.
-        values = None if value is None else [value]
-        self._storage.set_trial_state_values(self._trial_id(number), TrialState.PRUNED, values)
+        """End a trial, with its value, if any, and what is known of it.
 
-    def complete(
-        self, number: int, value: float, numbers: Mapping[str, float], outcome: str = "completed"
-    ) -> None:
-        """End a trial that came through, with its value and its other numbers."""
-        self._annotate(number, {"outcome": outcome, **numbers})
-        self._study.tell(self._trial(number).number, value)
+        Not by `tell`, which would take the objective of the last block of one that is pruned: no
+        other trial's last block compares with that.
+        """
+        self._annotate(number, facts)
+        values = None if value is None or state == "FAIL" else [value]
+        self._storage.set_trial_state_values(self._trial_id(number), TrialState[state], values)
 
     def constrain(
         self, number: int, excess: Mapping[str, float], broken: Sequence[BrokenLimit]
