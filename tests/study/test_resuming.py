@@ -94,20 +94,6 @@ def test_what_is_named_is_not_taken_from_a_study() -> None:
         asked_or_resumed_draft(None, None, (), None, {"name": "udf"}, resume=False)
 
 
-@pytest.mark.parametrize(
-    ("changes", "told"),
-    [
-        ({}, "name the study to resume, or what it tunes: --resume --study NAME"),
-        ({"name": "uff"}, "there is no study 'uff'; did you mean udf?"),
-        ({"out": "elsewhere"}, "there is no study 'elsewhere'"),
-        ({"name": "x", "out": "studies/udf"}, "there is no study 'x' in the folder studies/udf"),
-    ],
-)
-def test_a_study_that_is_not_there_is_told(changes: dict[str, str], told: str) -> None:
-    with pytest.raises(UsageError, match=told):
-        resumed(**changes)
-
-
 USUAL = "python -m tuner.search --resume --study udf"
 
 
