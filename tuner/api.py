@@ -32,9 +32,7 @@ from tuner.searching.forecasting import forecast as forecast_of
 from tuner.searching.progress_reports import Observer, Silent
 from tuner.searching.searched_space import draft_here
 from tuner.searching.session import (
-    Notes,
     Presenter,
-    SearchRequest,
     SearchStopped,
     plan_of,
     search,
@@ -188,9 +186,11 @@ def tune(
     """
     keys = _plan_keys(locals())
     draft = asked_or_resumed_draft(workload, program, beside, plan, keys, resume=resume)
-    request = SearchRequest(draft=draft, resume=resume, overwrite=overwrite)
+    if resume and overwrite:
+        raise UsageError("--resume and --overwrite exclude each other")
+    how = {"resume": resume, "overwrite": overwrite}
     try:
-        return StudyResult(_searched(request, _AnswerFiles(), observer, show, launcher, clock))
+        return StudyResult(_searched(draft, _AnswerFiles(), observer, show, launcher, clock, **how))
     except SearchStopped as ending:
         raise SearchInterrupted(str(ending), StudyResult(ending.answer)) from None
 
@@ -247,10 +247,10 @@ def check(
     plan = {**recheck_plan(earlier), **{k: v for k, v in keys.items() if v is not None}}
     with tempfile.TemporaryDirectory(prefix=own_prefix()) as scratch:
         folder = Path(scratch) / "check" if out is None else Path(out)
-        request = SearchRequest(draft=draft_plan({**plan, "out": str(folder)}), overwrite=True)
+        draft, how = draft_plan({**plan, "out": str(folder)}), {"overwrite": True}
         presenter = _NoFiles() if out is None else _AnswerFiles()
         try:
-            answer = _searched(request, presenter, observer, show, launcher, clock)
+            answer = _searched(draft, presenter, observer, show, launcher, clock, **how)
         except BudgetTooShortError as error:
             # The study of a check goes with its folder.
             raise UsageError(error.why) from None
@@ -339,18 +339,19 @@ def _plan_keys(given: Mapping[str, Any], but: Container[str] = ()) -> dict[str, 
 
 
 def _searched(
-    request: SearchRequest,
+    draft: PlanDraft,
     presenter: Presenter,
     observer: Observer | None,
     show: Callable[[bytes], None] | None,
     launcher: Launcher | LauncherName | None,
     clock: Callable[[], float],
+    **how: bool,
 ) -> StudyAnswer:
-    """Search by a request, with the keywords of `tune`. SearchStopped at a KeyboardInterrupt."""
+    """Search by a draft, with the keywords of `tune`. SearchStopped at a KeyboardInterrupt."""
     with ExitStack() as stack:
         hearing = observer or stack.enter_context(shown_in_notebook())
-        running = stack.enter_context(_launcher(launcher, request.draft, hearing, show))
-        return search(request, running, hearing, presenter, clock)
+        running = stack.enter_context(_launcher(launcher, draft, hearing, show))
+        return search(draft, running, hearing, presenter, clock, **how)
 
 
 def _launcher(
@@ -374,8 +375,8 @@ class _AnswerFiles:
     def write_report(self, answer: StudyAnswer) -> None:
         write_study_report(answer)
 
-    def notes(self, answer: StudyAnswer) -> Notes:
-        return Notes(study_note(answer), trial_notes(answer))
+    def notes(self, answer: StudyAnswer) -> tuple[str, Mapping[int, str]]:
+        return study_note(answer), trial_notes(answer)
 
 
 class _NoFiles:
@@ -387,5 +388,5 @@ class _NoFiles:
     def write_report(self, answer: StudyAnswer) -> None:
         pass
 
-    def notes(self, answer: StudyAnswer) -> Notes:
-        return Notes("", {})
+    def notes(self, answer: StudyAnswer) -> tuple[str, Mapping[int, str]]:
+        return "", {}

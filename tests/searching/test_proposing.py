@@ -65,7 +65,6 @@ def test_what_was_told_before_is_not_proposed() -> None:
 
 def test_a_small_space_is_proposed_to_its_end() -> None:
     proposer = Proposer(planted_plan(0, space={"num_worker_threads": [1, 2, 4]}), "tpe")
-    assert proposer.size == 3
     found = proposer.propose(8)
     assert {str(config) for config in found} == {f"num_worker_threads={n}" for n in (1, 2, 4)}
     assert proposer.propose(8) == []

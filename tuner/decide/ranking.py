@@ -36,18 +36,15 @@ def scores(
     return {candidate: float(levels[candidate]) for candidate in candidates}
 
 
-def incumbent(matrix: FloatArray, candidates: Sequence[int], points: Points | None = None) -> int:
-    """The candidate with the best score; of equal ones the first column."""
-    found = scores(matrix, candidates, points)
-    return min(candidates, key=lambda candidate: (found[candidate], candidate))
-
-
 def best_measured(
     matrix: FloatArray, candidates: Sequence[int], points: Points | None = None
 ) -> int | None:
-    """The candidate with the best score of those that a block has measured; None without one."""
-    measured = _measured(matrix, candidates)
-    return incumbent(matrix, measured, points) if measured else None
+    """The candidate with the best score of those that a block has measured; None without one.
+
+    Of equal ones it is the first column.
+    """
+    found = scores(matrix, _measured(matrix, candidates), points)
+    return min(found, key=lambda candidate: (found[candidate], candidate), default=None)
 
 
 def strongest(

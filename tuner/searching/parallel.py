@@ -5,6 +5,7 @@ which alone touches the log and the storage.
 """
 
 import math
+import shutil
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -355,4 +356,7 @@ class ParallelBlocks:
                 self._messages.put(_Message(number, job, world, outcome, left_s))
             elif isinstance(outcome, Failure):
                 # It failed because it was ended, which is no evidence of anything.
-                runner.forget_failure(world.config, job.block, world.again, world.attempt)
+                left_by_it = runner.folder.failure(
+                    world.config, job.block, again=world.again, attempt=world.attempt
+                )
+                shutil.rmtree(left_by_it, ignore_errors=True)

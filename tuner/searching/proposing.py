@@ -55,7 +55,7 @@ class Proposer:
         None of them was proposed or learnt before.
         """
         free = [point for point in self._configs if point not in self._proposed]
-        avoided = [*self.failing, *self.bad]
+        avoided = [*self._failing(), *((level,) for level in self._bad_levels())]
         free = [point for point in free if not any(lies_in(point, each) for each in avoided)]
         least = FIRST_PER_LEVEL * max(axis.size for axis in self._axes)
         ideas = self._ideas(count) if len(self._learnt) >= least else iter(())
@@ -68,21 +68,9 @@ class Proposer:
             found.append(self._configs[chosen])
         return found
 
-    @property
-    def size(self) -> int:
-        """The number of configurations of the grid."""
-        return len(self._configs)
-
-    @property
-    def failing(self) -> list[Region]:
-        """The regions in which everything failed that was tried: no more of them is proposed."""
+    def _failing(self) -> list[Region]:
         points = list(self._learnt)
         return failing_regions(points, [self._learnt[point] is None for point in points])
-
-    @property
-    def bad(self) -> list[Region]:
-        """The values that are clearly bad, each as a region: no more of them is proposed."""
-        return [((factor, level),) for factor, level in self._bad_levels()]
 
     def lessons(self, *, bad_values: bool = True) -> list[str]:
         """What is known of the configurations that are not proposed any more, as sentences.
@@ -90,7 +78,7 @@ class Proposer:
         `bad_values` is whether values count that are only bad, or just failures.
         """
         found = []
-        for region in self.failing:
+        for region in self._failing():
             failed = sum(lies_in(point, region) for point in self._learnt)
             named = " with ".join(self._named(factor, level) for factor, level in region)
             found.append(

@@ -3,7 +3,6 @@
 import math
 import os
 import re
-import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -76,11 +75,6 @@ class Runner:
         with tempfile.TemporaryDirectory(prefix=own_prefix()) as scratch:
             trace = TraceOrder(path=Path(scratch) / "trace.json", operators=False)
             return self._with_objective(self._outcome(replace(order, trace=trace)))
-
-    def forget_failure(self, config: Config, block: int, again: bool, attempt: int) -> None:
-        """Remove what a world left that failed."""
-        folder = self.folder.failure(config, block, again=again, attempt=attempt)
-        shutil.rmtree(folder, ignore_errors=True)
 
     def trace(
         self, config: Config, step_s: float | None, deadline_s: float, *, operators: bool = True

@@ -1,9 +1,8 @@
 """A search from its request to its answer: the one place that wires the stages together."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from tuner.errors import BudgetTooShortError, InterruptedSearchError, LauncherError, UsageError
 from tuner.plan.draft import PlanDraft
@@ -120,29 +119,6 @@ class Session:
         return answer
 
 
-@dataclass(frozen=True, kw_only=True)
-class SearchRequest:
-    """What a search is asked for. UsageError if it contradicts itself."""
-
-    draft: PlanDraft
-    resume: bool = False
-    """Whether to go on with a study that exists."""
-    overwrite: bool = False
-    """Whether to delete a study that exists."""
-
-    def __post_init__(self) -> None:
-        if self.resume and self.overwrite:
-            raise UsageError("--resume and --overwrite exclude each other")
-
-
-class Notes(NamedTuple):
-    """What a dashboard shows, in Markdown."""
-
-    study: str
-    trials: Mapping[int, str]
-    """By trial number."""
-
-
 class Presenter(Protocol):
     """Writes an answer for people and programs, in files and in notes."""
 
@@ -152,8 +128,8 @@ class Presenter(Protocol):
     def write_report(self, answer: StudyAnswer) -> None:
         """Write the page and its figures; the search goes on without what cannot be written."""
 
-    def notes(self, answer: StudyAnswer) -> Notes:
-        """What the dashboard is to show."""
+    def notes(self, answer: StudyAnswer) -> tuple[str, Mapping[int, str]]:
+        """What the dashboard is to show of the study, and by trial number, in Markdown."""
 
 
 _KEPT = "everything measured is kept, and"
@@ -172,20 +148,25 @@ class SearchStopped(InterruptedSearchError):  # noqa: N818 - an ending, not an e
 
 
 def search(
-    request: SearchRequest,
+    draft: PlanDraft,
     launcher: Launcher,
     observer: Observer,
     presenter: Presenter,
     clock: Callable[[], float],
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
 ) -> StudyAnswer:
     """Measure until the answer is clear or the budget is spent; leave the study and its files.
 
     Args:
-        request: What to search for.
+        draft: What to search for.
         launcher: What runs the worlds; entered already.
         observer: Is notified of how far the search is.
         presenter: Writes the answer, for a search that is interrupted too.
         clock: Seconds from any beginning.
+        resume: Go on with a study that exists.
+        overwrite: Delete a study that exists.
 
     Returns:
         The answer, as the study has it.
@@ -199,7 +180,6 @@ def search(
         SearchStopped: a KeyboardInterrupt came; everything measured so far is kept.
     """
     started_s = clock()
-    draft = request.draft
     if draft.problems:
         if draft.workload and draft.program is None:
             # A workload is asked for its own mistakes, too.
@@ -209,7 +189,7 @@ def search(
     place = StudyPlace.named(name, storage=draft.storage, out=draft.out)
     retry = Retry(str(place.address), WriteAheadLog(place.folder, name), notify)
     place = place.with_retry(retry)
-    with claimed(place, resume=request.resume, overwrite=request.overwrite) as claim:
+    with claimed(place, resume=resume, overwrite=overwrite) as claim:
         # It takes a while to find out about a workload or a program: not for nothing.
         report_stage(observer, "setting up")
         known = load_study(place) if claim.resumes else None
@@ -317,8 +297,7 @@ def _finish_and_write(session: Session, observer: Observer, presenter: Presenter
     report_stage(observer, "drawing")
     try:
         presenter.write_report(answer)
-        notes = presenter.notes(answer)
-        session.store.publish(notes.study, notes.trials)
+        session.store.publish(*presenter.notes(answer))
     except KeyboardInterrupt:
         raise SearchStopped(answer) from None
     except Exception as error:
