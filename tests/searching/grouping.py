@@ -7,6 +7,7 @@ from typing import Any
 
 import tuner
 from tests.fakes import FakeClock, FakeLauncher
+from tests.searching.tuning import Tune
 from tuner.errors import LauncherError
 from tuner.study.answer import StudyAnswer
 from tuner.study.storage.address import StudyPlace
@@ -40,7 +41,7 @@ def grouped(count: int, **given: Any) -> GroupedLauncher:
     return GroupedLauncher(fakes)
 
 
-def tuning_groups_in(folder: Path) -> Callable[..., StudyAnswer]:
+def tuning_groups_in(folder: Path) -> Tune:
     """A search of three thread counts for 60 s in this folder, unless told otherwise."""
 
     def run(launcher: GroupedLauncher, **changes: Any) -> StudyAnswer:

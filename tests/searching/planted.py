@@ -5,12 +5,12 @@ import math
 import random
 from collections.abc import Iterator
 from statistics import fmean
-from typing import Protocol
 
 from tests.plan.specs import workload_spec
 from tuner.plan.config import Config
 from tuner.plan.draft import draft_plan
 from tuner.plan.study_plan import StudyPlan
+from tuner.searching.proposing import Proposer
 
 SPACE = {
     "caller.num_worker_threads": [1, 2, 4, 8, 16],
@@ -47,16 +47,6 @@ def times_the_best(config: Config) -> float | None:
     )
 
 
-class Proposing(Protocol):
-    """What `Proposer` does."""
-
-    def propose(self, count: int) -> list[Config]:
-        """So many configurations."""
-
-    def learn(self, config: Config, log_value: float | None) -> None:
-        """What came of one."""
-
-
 class RandomSearch:
     """Every configuration once, in a random order."""
 
@@ -72,7 +62,7 @@ class RandomSearch:
         """Learn nothing."""
 
 
-def worlds_until_near(proposer: Proposing, seed: int, sigma: float, most: int) -> int:
+def worlds_until_near(proposer: Proposer | RandomSearch, seed: int, sigma: float, most: int) -> int:
     """The worlds until the one that looks best is within 5 % of the best; `most` if more.
 
     A round measures what is proposed, and again the two that look best so far. Worlds of one

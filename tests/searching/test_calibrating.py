@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.fakes import FakeLauncher, threads_of
-from tests.searching.tuning import Listening, Tune, failing, scaling
+from tests.plan.specs import threads
+from tests.searching.tuning import Listening, Tune, failing, row_of, scaling
 from tuner.plan.config import Config
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.present.failures import failure_lines, why_nothing_ran
@@ -100,7 +101,7 @@ def test_a_world_that_the_budget_cut_short_is_no_failure(tune: Tune) -> None:
         overhead_s=2.0,
     )
     result = tune(launcher, space={"num_worker_threads": [2]}, budget="16s")
-    (row,) = (row for row in result.rows if row.label == "num_worker_threads=2")
+    row = row_of(result, threads(2))
     assert (row.outcome, row.failure) == ("not-measured", None)
 
 
@@ -162,6 +163,6 @@ def test_a_world_that_somebody_killed_is_run_once_more(
 
     monkeypatch.setattr(FakeLauncher, "run", run)
     result = tune(launcher)
-    (row,) = (row for row in result.rows if row.label == "num_worker_threads=4")
+    row = row_of(result, threads(4))
     assert (row.failure, row.worlds_failed) == (None, failed)
     assert len(killed) == times

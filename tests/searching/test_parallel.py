@@ -1,7 +1,6 @@
 """Blocks that several groups measure at the same time: each wholly by one, and none twice."""
 
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +9,9 @@ import pytest
 import tuner
 from tests.fakes import threads_of
 from tests.searching.grouping import GroupFake, grouped, stored, tuning_groups_in
-from tests.searching.tuning import Listening, scaling
+from tests.searching.tuning import Listening, Tune, scaling
 from tuner.errors import LauncherError
 from tuner.plan.config import Config
-from tuner.study.answer import StudyAnswer
 from tuner.study.records import AGAIN
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import load_study
@@ -24,14 +22,12 @@ from tuner.world.measurement import Failure, Measurement
 
 
 @pytest.fixture
-def tune(tmp_path: Path) -> Callable[..., StudyAnswer]:
+def tune(tmp_path: Path) -> Tune:
     return tuning_groups_in(tmp_path / "study")
 
 
 @pytest.mark.usefixtures("nobody_is_beaten")
-def test_every_block_is_measured_wholly_by_one_group(
-    tune: Callable[..., StudyAnswer], tmp_path: Path
-) -> None:
+def test_every_block_is_measured_wholly_by_one_group(tune: Tune, tmp_path: Path) -> None:
     answer = tune(grouped(3, sigma=0.4), max_blocks=14)
     blocks = stored(tmp_path)
     assert answer.blocks == len(blocks) == 14
@@ -40,7 +36,7 @@ def test_every_block_is_measured_wholly_by_one_group(
     assert all(block.keys() == {AGAIN, 0, 1, 2} for block in blocks.values())
 
 
-def test_groups_measure_at_the_same_time(tune: Callable[..., StudyAnswer]) -> None:
+def test_groups_measure_at_the_same_time(tune: Tune) -> None:
     launcher, meeting = grouped(3, sigma=0.4), threading.Barrier(3, timeout=60)
     met: list[int] = []
 
@@ -55,9 +51,7 @@ def test_groups_measure_at_the_same_time(tune: Callable[..., StudyAnswer]) -> No
     assert sorted(met)[:3] == [0, 1, 2]
 
 
-def test_one_controller_writes(
-    tune: Callable[..., StudyAnswer], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_controller_writes(tune: Tune, monkeypatch: pytest.MonkeyPatch) -> None:
     writers: set[str] = set()
     add = StudyStore.add
 
@@ -70,9 +64,7 @@ def test_one_controller_writes(
     assert writers == {threading.current_thread().name}
 
 
-def test_what_runs_when_the_answer_is_clear_does_not_count(
-    tune: Callable[..., StudyAnswer], tmp_path: Path
-) -> None:
+def test_what_runs_when_the_answer_is_clear_does_not_count(tune: Tune, tmp_path: Path) -> None:
     """And what was tested is what is said, by a study that is read again too."""
     answer = tune(grouped(4, step_ms=scaling, sigma=0.05))
     again = tuner.load_study(tmp_path / "study").answer
@@ -84,7 +76,7 @@ def test_what_runs_when_the_answer_is_clear_does_not_count(
 
 
 def test_a_group_that_is_lost_leaves_its_block_and_the_others_go_on(
-    tune: Callable[..., StudyAnswer], tmp_path: Path
+    tune: Tune, tmp_path: Path
 ) -> None:
     launcher, listening = grouped(3, sigma=0.4), Listening()
     member = launcher.members[1]
@@ -100,9 +92,7 @@ def test_a_group_that_is_lost_leaves_its_block_and_the_others_go_on(
     assert [state.is_lost for state in listening.snapshots[-1].groups] == [False, True, False]
 
 
-def test_the_first_group_may_be_lost_before_the_first_block(
-    tune: Callable[..., StudyAnswer],
-) -> None:
+def test_the_first_group_may_be_lost_before_the_first_block(tune: Tune) -> None:
     launcher = grouped(2, sigma=0.4)
     member = launcher.members[0]
     assert isinstance(member, GroupFake)
@@ -117,7 +107,7 @@ def test_the_first_group_may_be_lost_before_the_first_block(
     [(1, "^its host gives no answer; every"), (2, "^the last of 2 groups is lost: its .* answer;")],
 )
 def test_the_last_group_ends_the_search_which_can_be_resumed(
-    tune: Callable[..., StudyAnswer], tmp_path: Path, groups: int, told: str
+    tune: Tune, tmp_path: Path, groups: int, told: str
 ) -> None:
     launcher = grouped(groups, sigma=0.4)
     for member in launcher.members:
@@ -133,7 +123,7 @@ def test_the_last_group_ends_the_search_which_can_be_resumed(
     assert all(len(set(block.values())) == 1 for block in blocks.values())
 
 
-def test_threads_end_with_the_search(tune: Callable[..., StudyAnswer]) -> None:
+def test_threads_end_with_the_search(tune: Tune) -> None:
     before = threading.active_count()
     tune(grouped(3, sigma=0.4), max_blocks=6)
     assert threading.active_count() == before
@@ -141,7 +131,7 @@ def test_threads_end_with_the_search(tune: Callable[..., StudyAnswer]) -> None:
 
 @pytest.mark.usefixtures("nobody_is_beaten")
 def test_a_world_that_fails_is_run_again_by_the_group_of_its_block(
-    tune: Callable[..., StudyAnswer], tmp_path: Path
+    tune: Tune, tmp_path: Path
 ) -> None:
     def fails(config: Config, world: int) -> Any:
         return "crashed" if world in (2, 4) else None
@@ -158,9 +148,7 @@ def test_a_world_that_fails_is_run_again_by_the_group_of_its_block(
     assert len(groups) == 9
 
 
-def test_a_trial_that_fails_more_often_is_run_by_no_group_from_then_on(
-    tune: Callable[..., StudyAnswer],
-) -> None:
+def test_a_trial_that_fails_more_often_is_run_by_no_group_from_then_on(tune: Tune) -> None:
     def fails(config: Config, world: int) -> Any:
         return "crashed" if threads_of(config) == 4 and world >= 2 else None
 
@@ -172,9 +160,7 @@ def test_a_trial_that_fails_more_often_is_run_by_no_group_from_then_on(
     assert answer.blocks == 9
 
 
-def test_what_nobody_expected_in_a_thread_ends_the_search(
-    tune: Callable[..., StudyAnswer],
-) -> None:
+def test_what_nobody_expected_in_a_thread_ends_the_search(tune: Tune) -> None:
     launcher = grouped(2, sigma=0.4)
 
     def breaks(order: WorldOrder) -> None:
@@ -188,9 +174,7 @@ def test_what_nobody_expected_in_a_thread_ends_the_search(
         tune(launcher, max_blocks=6)
 
 
-def test_a_front_is_measured_by_all_groups(
-    tune: Callable[..., StudyAnswer], tmp_path: Path
-) -> None:
+def test_a_front_is_measured_by_all_groups(tune: Tune, tmp_path: Path) -> None:
     answer = tune(
         grouped(2, sigma=0.2, cpu_cores=lambda config: float(threads_of(config))),
         objective="step_ms,cpu_ms_per_step", max_blocks=20,

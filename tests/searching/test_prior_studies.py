@@ -7,7 +7,7 @@ import optuna
 import pytest
 
 import tuner
-from tests.fake_program import COMMAND, OWN, RANKS, FakeProgramLauncher
+from tests.fake_program import OWN, RANKS
 from tests.fakes import UDF, FakeLauncher, threads_of
 from tests.searching.tuning import failing
 from tuner import machine
@@ -85,24 +85,6 @@ def naps(tmp_path: Path, folder: str, pause_ms: int) -> Path:
     (tmp_path / folder).mkdir(exist_ok=True)
     (tmp_path / folder / "main.py").write_text(f"PAUSE_MS = {pause_ms}")
     return tmp_path / folder
-
-
-@pytest.mark.parametrize(
-    ("folder", "pause_ms", "steered"), [("one", 5, True), ("two", 5, False), ("one", 6, False)]
-)
-def test_a_program_is_its_command_its_folder_and_its_script(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, pause_ms: int, steered: bool
-) -> None:
-    orders = []
-    for name, place, pause in (("earlier", "one", 5), ("later", folder, pause_ms)):
-        monkeypatch.chdir(naps(tmp_path, place, pause))
-        launcher = FakeProgramLauncher(lambda config: 0.1 + threads_of(config) / 100)
-        tuner.tune(
-            program=COMMAND, launcher=launcher, clock=launcher.clock, name=name, max_blocks=8,
-            space={"num_worker_threads": [8, 2]}, out=tmp_path / "studies" / name,
-        )  # fmt: skip
-        orders.append([threads_of(order.config) for order in launcher.orders[:3]])
-    assert orders == [[16, 8, 2], [16, 2, 8] if steered else [16, 8, 2]]
 
 
 def test_what_a_subject_is_follows_from_the_files_that_it_names(

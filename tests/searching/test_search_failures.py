@@ -9,6 +9,7 @@ import pytest
 
 import tuner
 from tests.fakes import FakeLauncher, threads_of
+from tests.plan.specs import threads
 from tests.searching.tuning import Listening, Tune, failing, row_of, scaling, study
 from tuner.api import SearchInterrupted
 from tuner.plan.config import Config
@@ -39,7 +40,7 @@ def test_what_has_run_is_measured_again_after_a_failure(tune: Tune, tmp_path: Pa
         fails=lambda config, world: "crashed" if threads_of(config) == 8 and world == 3 else None,
     )
     result = tune(launcher, baseline={"num_worker_threads": 1})
-    row = next(row for row in result.rows if row.label == "num_worker_threads=8")
+    row = row_of(result, threads(8))
     assert (row.failure, row.worlds_failed, row.worlds_run) == (None, 1, row.samples + 2)
     # The block has a world of it all the same.
     assert row.samples == result.blocks
@@ -69,7 +70,7 @@ def test_a_config_that_fails_more_often_gives_way_to_the_next(tune: Tune, tmp_pa
     result = tune(launcher, budget="60s", observer=heard)
     assert str(result.best) == "num_worker_threads=4"
     assert result.verdict == "better"
-    row = next(row for row in result.rows if row.label == "num_worker_threads=8")
+    row = row_of(result, threads(8))
     assert (row.outcome, row.unreliable, row.samples > 0) == ("crashed", True, True)
     rate = f"num_worker_threads=8 failed in {row.worlds_failed} of {row.worlds_run} worlds"
     assert failing_sentences(result)[0].startswith(f"{rate}, which is more often than the others (")
@@ -90,9 +91,8 @@ def test_one_wrong_answer_bars_a_configuration(tune: Tune, tmp_path: Path, first
     result = tune(
         launcher, space={"num_worker_threads": [1, 8]}, baseline={"num_worker_threads": 1}
     )
-    assert result.best is not None
-    assert threads_of(result.best) == 1
-    (row,) = (row for row in result.rows if row.label == "num_worker_threads=8")
+    assert str(result.best) == "num_worker_threads=1"
+    row = row_of(result, threads(8))
     assert (row.outcome, row.worlds_failed, row.worlds_run) == ("wrong-answer", 1, first + 1)
     assert not row.is_measured
     assert sum(threads_of(order.config) == 8 for order in launcher.orders) == first + 1

@@ -50,23 +50,6 @@ def test_the_order_of_the_objectives_decides(tune: Tune) -> None:
     assert len(result.front.trials) == 4
 
 
-def test_intervals_are_paired_with_the_baseline(answer: StudyAnswer) -> None:
-    assert answer.front is not None
-    (eight,) = [point for point in answer.front.points if str(point.config).endswith("=8")]
-    assert eight.first.spread is not None
-    assert eight.first.spread.low < 2.0 < eight.first.spread.high
-    assert eight.first.ratio is not None
-    assert eight.first.ratio.low < eight.first.ratio.estimate < eight.first.ratio.high
-    assert eight.first.ratio.estimate == pytest.approx(0.8, rel=0.05)
-    assert eight.second.ratio is not None
-    assert eight.second.ratio.estimate == pytest.approx(0.75, rel=0.05)
-    document = answer.to_json()["front"]
-    assert document["objectives"] == ["step_ms", "cpu_ms_per_step"]
-    assert len(document["configs"]) == 4
-    assert document["configs"][0]["step_ms"]["to_baseline"]["low"] < 0.8
-    assert (document["beaten"], document["not_compared"]) == (1, 0)
-
-
 def test_ratios_point_the_same_way_as_in_the_table_of_all_configurations(
     answer: StudyAnswer,
 ) -> None:

@@ -36,7 +36,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[FakeLauncher, Study
 
 
 # In the calibrations, at the first block's start and in it, in the race.
-@pytest.mark.parametrize("after", [2, 3, 5, 11, 15])
+@pytest.mark.parametrize("after", [2, 3, 5, 11])
 def test_an_interrupted_study_goes_on_and_measures_nothing_twice(
     tune: Tune, whole: tuple[FakeLauncher, StudyAnswer], tmp_path: Path, after: int
 ) -> None:

@@ -1,6 +1,5 @@
 """What is searched where nobody names a space, and what cannot be searched on this machine."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 import tuner
 from tests.fake_program import COMMAND, FakeProgramLauncher
 from tests.fakes import UDF, FakeLauncher, fake_trace
-from tests.searching.tuning import Listening
+from tests.searching.tuning import Listening, Tune
 from tuner.api import forecast
 from tuner.errors import UsageError
 from tuner.files import written_atomically
@@ -41,7 +40,7 @@ def no_affinity(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def tune(tmp_path: Path) -> Callable[..., StudyAnswer]:
+def tune(tmp_path: Path) -> Tune:
     """A search for a workload that no plan is shipped for."""
 
     def run(launcher: FakeLauncher | None = None, **changes: Any) -> StudyAnswer:
@@ -62,9 +61,7 @@ def bound(config: Config) -> object:
     return config.for_role("server").get("cpu_binding")
 
 
-def test_a_search_without_a_space_tries_threads_and_binding(
-    tune: Callable[..., StudyAnswer],
-) -> None:
+def test_a_search_without_a_space_tries_threads_and_binding(tune: Tune) -> None:
     answer = tune(FakeLauncher(lambda c: 1.0 if bound(c) == "equal" else 2.0, spec=MINE))
     assert str(answer.baseline) == "cpu_binding=none num_worker_threads=16"
     assert len(answer.rows) == 12
@@ -109,7 +106,7 @@ def test_no_binding_is_searched_on_one_cpu(
 @pytest.mark.usefixtures("no_affinity")
 @pytest.mark.parametrize("keys", [{}, {"space": NAMED}])
 def test_what_cannot_be_bound_is_said_before_the_first_world(
-    tune: Callable[..., StudyAnswer], keys: dict[str, Any]
+    tune: Tune, keys: dict[str, Any]
 ) -> None:
     heard, launcher = Listening(), FakeLauncher(spec=MINE)
     answer = tune(launcher, observer=heard, **keys)
@@ -130,7 +127,7 @@ def test_what_cannot_be_bound_is_said_before_the_first_world(
     ],
 )
 def test_what_can_only_be_bound_is_refused_where_nothing_can(
-    tune: Callable[..., StudyAnswer], keys: dict[str, Any], where: str, tmp_path: Path
+    tune: Tune, keys: dict[str, Any], where: str, tmp_path: Path
 ) -> None:
     launcher = FakeLauncher(spec=MINE)
     with pytest.raises(UsageError) as refused:
@@ -149,7 +146,7 @@ def test_on_a_cluster_the_hosts_decide() -> None:
 
 @pytest.mark.parametrize("keys", [{}, {"space": NAMED}])
 def test_a_resumed_study_keeps_its_space(
-    tune: Callable[..., StudyAnswer], monkeypatch: pytest.MonkeyPatch, keys: dict[str, Any]
+    tune: Tune, monkeypatch: pytest.MonkeyPatch, keys: dict[str, Any]
 ) -> None:
     first = tune(FakeLauncher(spec=MINE, sigma=0.3), **keys)
     monkeypatch.setattr(searched_space, "usable_cpus", lambda: 1)
@@ -179,7 +176,7 @@ def intervals(answer: StudyAnswer) -> set[object]:
 
 
 def test_calls_that_wait_for_the_gil_have_the_switch_interval_searched(
-    tune: Callable[..., StudyAnswer], monkeypatch: pytest.MonkeyPatch
+    tune: Tune, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     suggesting(monkeypatch, BINDING, INTERVAL)
     heard, launcher = Listening(), FakeLauncher(spec=MINE)
@@ -209,7 +206,7 @@ def test_calls_that_wait_for_the_gil_have_the_switch_interval_searched(
     ],
 )
 def test_the_switch_interval_is_not_searched_otherwise(
-    tune: Callable[..., StudyAnswer],
+    tune: Tune,
     monkeypatch: pytest.MonkeyPatch,
     changes: dict[str, Any],
     traces: int,

@@ -7,6 +7,7 @@ import optuna
 import pytest
 
 from tests.fakes import UDF, FakeLauncher, threads_of
+from tests.plan.specs import threads
 from tests.searching.tuning import Listening, Tune, row_of, scaling, study
 from tuner.errors import UsageError
 from tuner.plan.config import Config
@@ -55,7 +56,7 @@ def test_the_interval_is_that_of_the_looks_that_were_taken(tune: Tune, tmp_path:
     assert result.speedup.low < 4 < result.speedup.high
 
 
-@pytest.mark.parametrize("max_blocks", [1, 2, 3])
+@pytest.mark.parametrize("max_blocks", [1, 3])
 def test_no_pair_at_all_is_undecided(tune: Tune, max_blocks: int) -> None:
     result = tune(FakeLauncher(sigma=0.1), max_blocks=max_blocks)
     assert result.verdict == "undecided"
@@ -133,7 +134,7 @@ def test_what_breaks_a_limit_is_never_recommended(tune: Tune, tmp_path: Path) ->
     launcher = FakeLauncher(step_ms=lambda config: 16.0 / threads_of(config), cpu_cores=cpus)
     result = tune(launcher, baseline={"num_worker_threads": 1}, require="cpu_cores<=5")
     assert (str(result.best), result.verdict) == ("num_worker_threads=4", "better")
-    broken = row_of(result, Config.from_json({"*": {"num_worker_threads": 8}}))
+    broken = row_of(result, threads(8))
     assert broken.outcome == "infeasible"
     assert broken.broken_text == "cpu_cores 8 > 5, by 60 %"
     # The row of the fastest stands below all that keep the limits, and is known not to be tied.
@@ -161,7 +162,7 @@ def test_a_baseline_that_breaks_a_limit_is_not_kept(tune: Tune) -> None:
     assert result.baseline_broken
     assert result.speedup is not None
     assert result.speedup.estimate == pytest.approx(0.707, rel=0.05)
-    slow = row_of(result, Config.from_json({"*": {"num_worker_threads": 4}}))
+    slow = row_of(result, threads(4))
     assert slow.broken_text.startswith("step_ms ")
 
 

@@ -9,11 +9,11 @@ import pytest
 
 from tests.cheap_studies import cheaply
 from tests.fakes import FakeLauncher, threads_of
+from tests.plan.specs import threads
 from tests.searching.tuning import Listening, row_of
 from tests.trace.synthetic import call, trace
 from tuner.api import SearchInterrupted, tune
 from tuner.errors import UsageError
-from tuner.plan.config import Config
 from tuner.plan.workload_spec import RankSpec
 from tuner.searching.runner import numbers_of
 from tuner.study.answer import StudyAnswer
@@ -25,6 +25,7 @@ from tuner.world.measurement import FailureKind
 
 pytestmark = [pytest.mark.reads_traces, pytest.mark.slow]
 
+Done = tuple[FakeLauncher, StudyAnswer, Path]
 PARALLELISM = ("parallelism_mean", "parallelism_max")
 
 
@@ -38,12 +39,8 @@ def search(launcher: FakeLauncher, folder: Path, **changes: Any) -> StudyAnswer:
     return tune("udf", launcher=launcher, clock=launcher.clock, out=str(folder), **keys).answer
 
 
-def threads(count: int) -> Config:
-    return Config.from_json({"*": {"num_worker_threads": count}})
-
-
 @pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[FakeLauncher, StudyAnswer, Path]:
+def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
     """A finished study, to be read."""
     folder = tmp_path_factory.mktemp("done")
     launcher = FakeLauncher(
@@ -53,9 +50,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[FakeLauncher, StudyA
         return launcher, search(launcher, folder), folder
 
 
-def test_each_config_is_traced_once_and_never_timed(
-    done: tuple[FakeLauncher, StudyAnswer, Path],
-) -> None:
+def test_each_config_is_traced_once_and_never_timed(done: Done) -> None:
     launcher, result, folder = done
     looked = sorted(str(order.config) for order in launcher.traced)
     assert looked == sorted(row.label for row in result.rows)
@@ -66,9 +61,7 @@ def test_each_config_is_traced_once_and_never_timed(
         assert read_trace(order.trace.path).steps == order.steps
 
 
-def test_the_rows_hold_what_the_traces_show(
-    done: tuple[FakeLauncher, StudyAnswer, Path],
-) -> None:
+def test_the_rows_hold_what_the_traces_show(done: Done) -> None:
     _, result, _ = done
     # As many calls as threads, four at most, each of them all along its step of 8 / threads ms.
     one, four = row_of(result, threads(1)), row_of(result, threads(4))
@@ -81,7 +74,7 @@ def test_the_rows_hold_what_the_traces_show(
     assert "worker1" in four.diagnosis
 
 
-def test_optuna_keeps_the_numbers(done: tuple[FakeLauncher, StudyAnswer, Path]) -> None:
+def test_optuna_keeps_the_numbers(done: Done) -> None:
     _, result, folder = done
     study = optuna.load_study(study_name="udf", storage=f"sqlite:///{folder}/study.db")
     for trial in study.get_trials(deepcopy=False):
@@ -203,9 +196,7 @@ def test_the_diagnosis_takes_together_what_the_study_calls_a_role(
     assert numbers_of(tmp_path, ()).calls == 0
 
 
-def test_the_parts_of_a_call_add_up_to_its_latency(
-    done: tuple[FakeLauncher, StudyAnswer, Path],
-) -> None:
+def test_the_parts_of_a_call_add_up_to_its_latency(done: Done) -> None:
     _, result, folder = done
     for row in result.rows:
         detail = result.details[row.trial]
