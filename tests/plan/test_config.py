@@ -107,10 +107,7 @@ def test_values_of_a_dimension_are_in_order_of_number_or_appearance() -> None:
         threads(2),
         for_all(num_worker_threads=16, transports="shm"),
     ]
-    assert varying(configs, SPEC) == {
-        THREADS: (2, 8, 16),
-        TRANSPORTS: (("uv",), None, ("shm",)),
-    }
+    assert varying(configs, SPEC) == {THREADS: (2, 8, 16), TRANSPORTS: (("uv",), None, ("shm",))}
 
 
 def test_a_dimension_that_is_named_but_always_the_same_does_not_vary() -> None:

@@ -141,10 +141,7 @@ def test_the_size_is_that_of_the_grid(counts: list[int]) -> None:
 
 def test_json_is_what_a_plan_would_say() -> None:
     space = parsed(("num_worker_threads", "1..4"), ("agent.transports", "shm,default"))
-    assert space.to_json() == {
-        "num_worker_threads": [1, 2, 4],
-        "agent.transports": [["shm"], None],
-    }
+    assert space.to_json() == {"num_worker_threads": [1, 2, 4], "agent.transports": [["shm"], None]}
     assert parsed(*space.to_json().items()) == space
 
 

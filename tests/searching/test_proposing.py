@@ -6,12 +6,7 @@ import statistics
 
 import pytest
 
-from tests.searching.planted import (
-    RandomSearch,
-    planted_plan,
-    times_the_best,
-    worlds_until_near,
-)
+from tests.searching.planted import RandomSearch, planted_plan, times_the_best, worlds_until_near
 from tuner.plan.config import Config
 from tuner.searching.proposing import Proposer
 from tuner.study.records import OptunaSampler

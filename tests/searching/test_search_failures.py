@@ -116,9 +116,7 @@ def test_wrong_answers_of_the_baseline_too_are_not_for_the_options(tune: Tune) -
     assert "whatever its options: wrong-answer: " in told
 
 
-def test_a_baseline_that_fails_more_often_is_not_kept_and_never_said_not_to_run(
-    tune: Tune,
-) -> None:
+def test_a_baseline_that_fails_more_often_is_not_kept_and_never_said_not_to_run(tune: Tune) -> None:
     launcher = FakeLauncher(
         sigma=0.02,
         fails=lambda config, world: "crashed" if threads_of(config) == 16 and world % 2 else None,
@@ -166,10 +164,7 @@ def test_without_a_baseline_the_only_config_left_is_measured(tune: Tune, tmp_pat
 def test_without_a_baseline_better_takes_four_worlds(
     tune: Tune, tmp_path: Path, failing_s: float, samples: int
 ) -> None:
-    launcher = FakeLauncher(
-        fails=failing("crashed", 16),
-        failing_s=lambda config: failing_s,
-    )
+    launcher = FakeLauncher(fails=failing("crashed", 16), failing_s=lambda config: failing_s)
     result = tune(launcher)
     assert result.baseline_failed
     assert result.verdict == "undecided"
@@ -189,9 +184,7 @@ def test_a_rival_that_never_ran_is_not_confirmed(tune: Tune, interrupted: bool) 
     # Three hang, and leave no time to calibrate the fourth, but time for another world.
     def launcher(**changes: Any) -> FakeLauncher:
         return FakeLauncher(
-            fails=failing("timed-out", 1, 2, 4),
-            failing_s=lambda config: 10.0,
-            **changes,
+            fails=failing("timed-out", 1, 2, 4), failing_s=lambda config: 10.0, **changes
         )
 
     if interrupted:
@@ -230,10 +223,7 @@ def test_configs_that_hang_do_not_use_up_the_budget_of_the_others(tune: Tune) ->
     def overhead(config: Config) -> float:
         return 10.0 if threads_of(config) in (1, 2, 4) else 0.2
 
-    launcher = FakeLauncher(
-        fails=failing("timed-out", 1, 2, 4),
-        failing_s=overhead,
-    )
+    launcher = FakeLauncher(fails=failing("timed-out", 1, 2, 4), failing_s=overhead)
     space = {"num_worker_threads": [1, 2, 4, 8, 32]}
     result = tune(launcher, space=space, budget="45s", deadline="60s")
     outcomes = {row.label: (row.outcome, row.samples > 0) for row in result.rows}

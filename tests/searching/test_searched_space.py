@@ -206,10 +206,7 @@ def test_calls_that_wait_for_the_gil_have_the_switch_interval_searched(
     ],
 )
 def test_the_switch_interval_is_not_searched_otherwise(
-    tune: Tune,
-    monkeypatch: pytest.MonkeyPatch,
-    changes: dict[str, Any],
-    traces: int,
+    tune: Tune, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], traces: int
 ) -> None:
     suggesting(monkeypatch, *changes.pop("suggestions", [INTERVAL]))
     of_launcher = ("spec", "trace_fails", "overhead_s")
