@@ -8,6 +8,7 @@ import pytest
 
 import tuner
 from tests.fake_program import COMMAND, OWN, FakeProgramLauncher
+from tests.searching.tuning import Listening
 from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.present.figures.study_figures import study_figures
@@ -59,21 +60,13 @@ def test_the_best_are_traced_first_whichever_way_is_better(tmp_path: Path, maxim
 
 
 def test_the_time_per_call_is_compared_where_runs_make_more_or_fewer(tmp_path: Path) -> None:
-    told: list[str] = []
-
-    class Hearing:
-        def on_event(self, message: str) -> None:
-            told.append(message)
-
-        def on_snapshot(self, snapshot: object) -> None: ...
-
-    launcher = FakeProgramLauncher(active_s, calls=(30, 34))
-    result = searched(launcher, tmp_path, observer=Hearing())
+    launcher, heard = FakeProgramLauncher(active_s, calls=(30, 34)), Listening()
+    result = searched(launcher, tmp_path, observer=heard)
     assert result.answer.objective.name == "ms_per_call"
     assert (
         "comparing the time per RPC call, because the number of calls varies from run to run: "
         "30 and 34"
-    ) in told
+    ) in heard.told
     best = result.answer.rows[0]
     assert best.value == pytest.approx(100 / 32, rel=0.1)
 

@@ -101,11 +101,8 @@ def main_effects(
     """
     columns = sorted({pair for point in points for pair in enumerate(point)})
     place = {pair: number for number, pair in enumerate(columns)}
-    design = np.zeros((len(points), len(columns) + 1))
-    design[:, -1] = 1.0
-    for row, point in enumerate(points):
-        for pair in enumerate(point):
-            design[row, place[pair]] = 1.0
+    ones = [[*(point[factor] == level for factor, level in columns), True] for point in points]
+    design = np.array(ones, dtype=float).reshape(len(points), len(columns) + 1)
     effects, covariance, freedom = _fitted(design, np.asarray(log_values, dtype=float), ridge)
     errors = None
     if freedom >= LEAST_FREEDOM:

@@ -169,6 +169,7 @@ class ParallelBlocks:
     def _start(self, number: int, job: _Job) -> None:
         group = self._groups[number]
         if group.thread is None:
+            # One thread for all of its blocks: what a thread starts may end with it (PDEATHSIG).
             # A daemon: a world that cannot be asked to stop must not keep the command.
             group.thread = Thread(target=self._work, args=(number,), daemon=True)
             group.thread.start()
