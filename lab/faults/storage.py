@@ -190,24 +190,20 @@ class _Commands:
 def _real_kills(times: int, folder: Path) -> Outcome:
     """SIGKILL of the command, or of the server, at random moments of real searches."""
     chosen = random.Random(times)
-
-    def later(kill: Callable[[Running], object]) -> Callable[[Running], object]:
-        def wait_and_kill(running: Running) -> None:
-            time.sleep(chosen.uniform(0.0, 4.0))
-            kill(running)
-
-        return wait_and_kill
-
     with postgresql_server() as server:
+
+        def crash(running: Running, kills_command: bool) -> None:
+            time.sleep(chosen.uniform(0.0, 4.0))
+            if kills_command:
+                running.process.kill()
+            else:
+                server.stop(signal.SIGQUIT)
+
         commands = _Commands(folder, server)
         for number in range(times):
-            kill = (
-                (lambda running: running.process.kill())
-                if number % 2 == 0
-                else (lambda running: server.stop(signal.SIGQUIT))
-            )
             # Its budget, which counts all sessions, is what a lost storage is waited for.
-            commands.run(later(kill), budget_s=12 + 8 * number)
+            fault = partial(crash, kills_command=number % 2 == 0)
+            commands.run(fault, budget_s=12 + 8 * number)
         last = commands.run(lambda running: None, budget_s=20 + 8 * times)
         observations = len(kept(folder / "here" / "study", "real", server.url))
     told = f"{times} kills, then exit code {last.code} with {observations} observations"
