@@ -36,15 +36,6 @@ def test_it_is_known_how_each_is_run(command: str) -> None:
         assert re.search(rf"^{goal}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
 
-def test_the_readme_shows_a_program_of_ones_own_first() -> None:
-    found = PROGRAM.findall(TEXT)
-    assert [module for _, module, _ in found] == ["record", "search", "run"]
-    assert TEXT.index("$ python -m tuner.record") < TEXT.index("--workload udf")
-    first_screen = "\n".join(TEXT.splitlines()[:20])
-    assert "make search" in first_screen
-    assert "make test" in first_screen
-
-
 def test_outputs_are_shown_as_make_pictures_shows_them() -> None:
     for _, module, output in PROGRAM.findall(TEXT):
         assert shortened(module, output) == output

@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
+from torch.futures import Future
 
 from workloads.cartpole_agent import (
     Adam,
@@ -100,21 +101,15 @@ def actions_of(agent: Agent, asked: Callable[[Agent, int, list[float]], int]) ->
     ]
 
 
-def test_a_batch_is_answered_once_all_have_asked() -> None:
-    agent, (states, *_) = an_agent(), states_of(3, 5)
-    answers = [agent.select_action_batch(each, states[each]) for each in (2, 0)]
-    assert not any(answer.done() for answer in answers)
-    answers.append(agent.select_action_batch(1, states[1]))
-    assert all(answer.done() for answer in answers)
-
-
 def test_a_batch_gives_what_single_requests_give_whoever_asks_first() -> None:
     single = actions_of(an_agent(), Agent.select_action)
     assert {action for step in single for action in step} == {0, 1}
     agent, shuffled = an_agent(), random.Random(7)
     for states, actions in zip(states_of(3, 5), single, strict=True):
-        order = shuffled.sample(range(3), 3)
-        futures = {each: agent.select_action_batch(each, states[each]) for each in order}
+        futures: dict[int, Future[int]] = {}
+        for each in shuffled.sample(range(3), 3):
+            assert not any(future.done() for future in futures.values())
+            futures[each] = agent.select_action_batch(each, states[each])
         assert [futures[each].wait() for each in range(3)] == actions
 
 

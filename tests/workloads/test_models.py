@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from workloads.models import CLASSES, ResidualBlock, make_batches, make_model, missing_library
+from workloads.models import CLASSES, make_batches, make_model, missing_library
 
 
 def test_a_seed_makes_one_model_and_leaves_torchs_generator_alone() -> None:
@@ -25,20 +25,6 @@ def test_the_small_model_sees_each_image_alone(size: int) -> None:
     assert together.shape == (3, CLASSES)
     for image, logits in zip(images, together, strict=True):
         assert torch.allclose(model(image[None])[0], logits, atol=1e-6)
-
-
-def test_the_small_model_is_as_large_as_it_says() -> None:
-    model = make_model("small", 1)
-    assert ResidualBlock(8, 16, stride=2)(torch.rand(2, 8, 9, 9)).shape == (2, 16, 5, 5)
-    assert round(sum(parameter.numel() for parameter in model.parameters()), -3) == 78_000
-    assert not list(model.buffers())
-
-
-def test_a_block_without_its_residual_part_is_its_shortcut() -> None:
-    block = ResidualBlock(8, 8)
-    nn.init.zeros_(block.get_parameter("residual.4.weight"))
-    images = torch.rand(2, 8, 4, 4)
-    assert torch.equal(block(images), images)
 
 
 def test_batches_depend_on_seed_and_trainer() -> None:
