@@ -2,12 +2,11 @@
 
 import importlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
-from tuner.command_line import program_after_dashes
 from tuner.flags import say
 from tuner.text import did_you_mean
 
@@ -90,24 +89,18 @@ def _options(
     """Take the options before a command; the version is printed as it is read."""
 
 
-class _WithProgram(TyperCommand):
-    """A command whose usage names the program."""
-
-    def collect_usage_pieces(self, context: Any) -> list[str]:
-        """What stands behind the command's name."""
-        return [*super().collect_usage_pieces(context), "-- COMMAND..."]
-
-
 def _run_app() -> typer.Typer:
-    """`tuner.run`, which has no typer of its own, for the shell's completion."""
+    """The flags of `tuner.run`, which has no typer of its own, for the shell's completion.
+
+    `tuner.__main__` runs it.
+    """
     from tuner import run
     from tuner.plan_flags import RoleOption
 
     own = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-    @own.command("run", cls=_WithProgram, help=run.SUMMARY, epilog=run.EPILOG)
+    @own.command("run", help=run.SUMMARY, epilog=run.EPILOG)
     def run_program(
-        context: typer.Context,
         recommended: Annotated[
             Path | None,
             typer.Argument(metavar="RECOMMENDED", show_default=False, help=run.RECOMMENDED_HELP),
@@ -116,8 +109,6 @@ def _run_app() -> typer.Typer:
             list[str] | None, typer.Option(metavar="[ROLE.]KNOB=VALUE", help=run.CONFIG_HELP)
         ] = None,
         role: RoleOption = None,
-    ) -> None:
-        command = program_after_dashes(context)
-        raise typer.Exit(run.run_program(command, recommended, config or [], role or []))
+    ) -> None: ...
 
     return own
