@@ -10,51 +10,38 @@ import pytest
 from tuner import daemon_threads
 from tuner.daemon_threads import start_daemon
 
-
-def printed_by(code: str) -> str:
-    ended = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
-    )
-    assert ended.returncode == 0, ended.stderr
-    return ended.stdout
-
-
-def test_they_leave_after_what_a_program_does_at_its_end() -> None:
-    code = """
-import atexit
-from tuner.daemon_threads import start_daemon
-
+AFTER_THE_PROGRAMS_END = """
 def watch(is_over):
     is_over.wait()
     print("the thread left")
 
-start_daemon(watch, "watch")
+daemon_threads.start_daemon(watch, "watch")
 atexit.register(print, "the program's own end")
 """
-    assert printed_by(code).splitlines() == ["the program's own end", "the thread left"]
-
-
-def test_one_that_stays_holds_nobody_up() -> None:
-    code = """
-import time
-from tuner import daemon_threads
-
+ONE_THAT_STAYS = """
 daemon_threads.LEAVE_S = 0.1
 daemon_threads.start_daemon(lambda is_over: time.sleep(1000), "busy")
 """
-    assert printed_by(code) == ""
-
-
-def test_none_starts_when_all_leave() -> None:
-    code = """
-import atexit
-from tuner import daemon_threads
-
+WHEN_ALL_LEAVE = """
 atexit.unregister(daemon_threads.leave)
 atexit.register(lambda: print(daemon_threads.start_daemon(print, "late").is_alive()))
 atexit.register(daemon_threads.leave)
 """
-    assert printed_by(code) == "False\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "printed"),
+    [
+        (AFTER_THE_PROGRAMS_END, ["the program's own end", "the thread left"]),
+        (ONE_THAT_STAYS, []),  # it holds nobody up
+        (WHEN_ALL_LEAVE, ["False"]),  # none starts
+    ],
+)
+def test_they_leave_at_the_end_of_a_program(code: str, printed: list[str]) -> None:
+    code = f"import atexit, time\nfrom tuner import daemon_threads\n{code}"
+    command = [sys.executable, "-c", code]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (ended.returncode, ended.stdout.splitlines()) == (0, printed), ended.stderr
 
 
 def test_one_whose_owner_ends_it_is_forgotten() -> None:

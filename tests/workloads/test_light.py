@@ -2,7 +2,9 @@ import itertools
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import ClassVar
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 import torch.distributed.rpc as rpc
@@ -20,41 +22,24 @@ class TestLight(WorkloadContract):
     options: ClassVar[dict[str, object]] = {"calls": 20, "world_size": 3, "in_flight": 4}
 
 
-class FakeCalls:
-    """Futures that are answered when they are awaited; counts how many are in flight."""
-
-    def __init__(self, numbers: int) -> None:
-        self.numbers = numbers
-        self.in_flight = 0
-        self.most_in_flight = 0
-
-    def __iter__(self) -> Iterator[tuple[int, Future[int]]]:
-        for number in range(self.numbers):
-            self.in_flight += 1
-            self.most_in_flight = max(self.in_flight, self.most_in_flight)
-            yield number, FakeFuture(number, self)
-
-
-class FakeFuture(Future[int]):
-    def __new__(cls, *_: object) -> "FakeFuture":
-        return super().__new__(cls)
-
-    def __init__(self, number: int, calls: FakeCalls) -> None:
-        super().__init__()
-        self.number = number
-        self.calls = calls
-
-    def wait(self) -> int:
-        self.calls.in_flight -= 1
-        return 2 * self.number
-
-
 @pytest.mark.parametrize(("numbers", "at_once"), [(10, 1), (10, 3), (10, 10), (2, 10), (0, 1)])
 def test_as_many_calls_are_in_flight_as_are_allowed(numbers: int, at_once: int) -> None:
-    calls = FakeCalls(numbers)
-    assert list(answers(calls, at_once)) == [(number, 2 * number) for number in range(numbers)]
-    assert calls.most_in_flight == min(numbers, at_once)
-    assert calls.in_flight == 0
+    in_flight, most = set[int](), 0
+
+    def answer(number: int) -> int:
+        in_flight.remove(number)
+        return 2 * number
+
+    def calls() -> Iterator[tuple[int, Any]]:
+        nonlocal most
+        for number in range(numbers):
+            in_flight.add(number)
+            most = max(most, len(in_flight))
+            yield number, SimpleNamespace(wait=partial(answer, number))
+
+    assert list(answers(calls(), at_once)) == [(number, 2 * number) for number in range(numbers)]
+    assert most == min(numbers, at_once)
+    assert not in_flight
 
 
 @pytest.fixture
