@@ -46,7 +46,6 @@ def run() -> list[Comparison]:
 
 
 def _echoes_ms(tunables: str) -> list[float]:
-    """What one run prints."""
     root = str(Path(__file__).parents[2])
     command = [sys.executable, "-W", "ignore", programs.__file__, "echo", free_port()]
     done = subprocess.run(

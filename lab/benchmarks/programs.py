@@ -48,7 +48,6 @@ def world(world_size: int, port: str, drive: Callable[[], None]) -> None:
 
 
 def echoed(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor of its own, as large."""
     return tensor + 1
 
 
@@ -93,7 +92,6 @@ class Udf:
         print(statistics.median(step_s[True]) / statistics.median(step_s[False]), flush=True)
 
     def _step(self) -> float:
-        """How long it took."""
         from workloads.udf import num_workers_udf_with_ops
 
         started_s = time.perf_counter()

@@ -76,7 +76,6 @@ def log_ratio(theirs: FloatArray, ours: FloatArray) -> Interval:
 
 
 def print_comparisons(comparisons: list[Comparison]) -> None:
-    """A table with one row per comparison."""
     table = Table("benchmark", "ours", "beside it", "ratio", "bar")
     for each in comparisons:
         wanted = each.bar.wanted(each.unit)

@@ -20,8 +20,6 @@ ROOT = Path(__file__).parents[2]
 
 
 class Cost(NamedTuple):
-    """The medians of one side."""
-
     wall_s: float
     peak_memory_mb: float
 

@@ -111,7 +111,6 @@ def _search(**request: Any) -> StudyResult:
 
 @contextmanager
 def _busy_core(wanted: bool) -> Iterator[None]:
-    """Another program that keeps one core busy."""
     with ExitStack() as ending:
         if wanted:
             spinning = subprocess.Popen([sys.executable, "-c", "while True: pass"])

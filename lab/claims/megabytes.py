@@ -37,21 +37,17 @@ class Megabytes(Workload):
     """The folder where each world leaves what its ranks have noted."""
 
     def ranks(self) -> Sequence[Rank]:
-        """One caller, one server."""
         return [Rank(name="worker0", role="caller"), Rank(name="worker1", role="server")]
 
     def setup(self, world: World) -> None:
-        """Every call brings the same."""
         self._tensor = torch.ones(ELEMENTS)
 
     def step(self, world: World) -> None:
-        """Every call sleeps as long."""
         (server,) = world.names("server")
         futures = [rpc.rpc_async(server, nap, args=(self._tensor,)) for _ in range(CALLS)]
         self._answers = [future.wait() for future in futures]
 
     def check(self, world: World) -> None:
-        """Each payload came; what was noted is kept."""
         (server,) = world.names("server")
         if self._answers != [1.0] * CALLS:
             raise AssertionError(f"the server saw {self._answers}")

@@ -14,7 +14,6 @@ _lock = threading.Lock()
 
 
 def nap() -> None:
-    """Sleep under the lock."""
     with _lock:
         time.sleep(NAP_S)
 
@@ -23,11 +22,9 @@ class OneLock(Workload):
     """worker0 calls worker1, all calls in flight at once."""
 
     def ranks(self) -> Sequence[Rank]:
-        """One caller, one server."""
         return [Rank(name="worker0", role="caller"), Rank(name="worker1", role="server")]
 
     def step(self, world: World) -> None:
-        """Every call sleeps under one lock."""
         (server,) = world.names("server")
         begun_s = time.monotonic()
         for future in [rpc.rpc_async(server, nap) for _ in range(CALLS)]:

@@ -98,7 +98,6 @@ def _killed_again_and_again(folder: Path) -> Outcome:
 
 
 def _ten(folder: Path) -> Outcome:
-    """Ten searches at once, each in a folder of its own."""
     every = [Running(*SHORT, cwd=folder / f"here{number}") for number in range(10)]
     ends = [each.ended(600.0) for each in every]
     good = sum(each.code == 0 and not each.has_traceback for each in ends)
@@ -110,7 +109,6 @@ def _ten(folder: Path) -> Outcome:
 
 
 def _thousand(folder: Path) -> Outcome:
-    """1,000 worlds in one search: memory, descriptors, threads and temporary files stay."""
     here = folder / "here"
     running = Running(*SEARCH, "--budget", "60m", "--max-blocks", "250", "--epsilon", "0.1%",
                       cwd=here)  # fmt: skip
@@ -139,7 +137,6 @@ def _thousand(folder: Path) -> Outcome:
 
 
 def _twenty_ranks(folder: Path) -> Outcome:
-    """A world of 20 ranks."""
     here = folder / "here"
     here.mkdir()
     (here / "twenty.py").write_text(_TWENTY)
@@ -168,7 +165,6 @@ def _leftovers(folder: Path) -> Outcome:
 
 
 def _long_tmpdir(folder: Path) -> Outcome:
-    """A TMPDIR in which no socket fits."""
     long = folder / ("x" * 90)
     long.mkdir()
     running = Running(*SHORT, cwd=folder / "here", environment={"TMPDIR": str(long)})

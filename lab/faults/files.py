@@ -57,7 +57,6 @@ def _damages(good: bytes) -> Mapping[str, Callable[[Path], object]]:
 
 
 def _study(folder: Path) -> Path:
-    """The folder of a finished study."""
     out = folder / "good"
     launcher = FakeLauncher()
     with cheaply():

@@ -75,7 +75,6 @@ class _Searches:
 
     @property
     def measured(self) -> int:
-        """How many worlds are in the study."""
         return len(self._kept())
 
     def ended(self, running: Running, *, is_killed: bool = False) -> Ended:
@@ -94,7 +93,6 @@ class _Searches:
         return ended
 
     def judge(self, told: str, survived: bool) -> None:
-        """Note what a fault has led to."""
         self._told.append(told)
         self._survived &= survived
 

@@ -95,7 +95,6 @@ def _gone_on(folder: Path, at: int) -> int | None:
 
 
 def _killed_at_statements(times: int, folder: Path) -> Outcome:
-    """Searches that are killed in the middle of what they write into SQLite, again and again."""
     chosen, kills, missing, answered = random.Random(times), 0, 0, 0
     for number in range(times):
         study = folder / f"s{number}"
@@ -188,7 +187,6 @@ class _Commands:
 
 
 def _real_kills(times: int, folder: Path) -> Outcome:
-    """SIGKILL of the command, or of the server, at random moments of real searches."""
     chosen = random.Random(times)
     with postgresql_server() as server:
 

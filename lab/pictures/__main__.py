@@ -153,14 +153,12 @@ def _draw_knobs(where: Path) -> None:
 
 
 def _photograph_report(browser: Browser, folder: StudyFolder) -> None:
-    """The report's first screens on a desktop."""
     page = _new_page(browser, height=1500)
     page.goto(folder.report.as_uri())
     page.screenshot(path=IMAGES / "report.png")
 
 
 def _photograph_dashboard(browser: Browser, folder: StudyFolder) -> None:
-    """The trial of the recommended configuration."""
     best = tuner.load_study(folder.root).answer.best_trial
     with dashboard(str(folder.root)) as address:
         page = _new_page(browser, height=1000)

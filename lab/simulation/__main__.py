@@ -15,7 +15,6 @@ METHODS = {**OURS, **PEERS}
 
 
 def one(job: tuple[str, Cell, int]) -> Outcome:
-    """What one method answers on one simulated machine."""
     method, cell, seed = job
     return METHODS[method](cell, seed)
 
@@ -23,7 +22,6 @@ def one(job: tuple[str, Cell, int]) -> Outcome:
 def simulate(
     cells: Sequence[Cell], methods: Sequence[str], sessions: int, processes: int
 ) -> Iterable[tuple[Cell, str, Tally]]:
-    """The tally of each method in each cell, as it comes."""
     with multiprocessing.get_context("fork").Pool(processes) as pool:
         for cell in cells:
             # The others have no idea of what to do about a failure.

@@ -60,7 +60,6 @@ class Cell(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The number of configurations."""
         return len(LANDSCAPES[self.landscape])
 
     def sigma_of(self, trial: int) -> float:
@@ -69,7 +68,6 @@ class Cell(NamedTuple):
 
     @property
     def failing(self) -> tuple[float, ...]:
-        """The chance that a world fails, by configuration."""
         return FAILING.get(self.landscape, (0.0,) * self.size)
 
     def fails_more(self, trial: int) -> bool:
@@ -79,7 +77,6 @@ class Cell(NamedTuple):
 
     @property
     def log_times(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        """The true log(step time) by configuration."""
         return np.log(LANDSCAPES[self.landscape])
 
     def behind_best(self, chosen: int) -> float:

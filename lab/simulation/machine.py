@@ -39,7 +39,6 @@ class Machine:
         self._drift = DRIFT * self._random.standard_normal()
 
     def __call__(self) -> float:
-        """The time on its clock, in seconds."""
         return self.now_s
 
     def steps(self, trial: int, steps: int | None, least_s: float) -> list[float]:
@@ -68,7 +67,6 @@ class Machine:
         return math.log(float(np.median(self.steps(trial, steps, least_s))))
 
     def spend(self, seconds: float) -> None:
-        """Let time pass."""
         self.now_s += seconds
         kept = math.exp(-seconds / DRIFT_S)
         fresh = DRIFT * math.sqrt(1 - kept**2) * self._random.standard_normal()

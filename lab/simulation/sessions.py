@@ -84,7 +84,6 @@ class MemoryStore(StudyStore):
 
 
 def number_of(config: Config) -> int:
-    """The place of a configuration in its cell."""
     binding = config.for_role("server").get("cpu_binding", BINDINGS[0])
     return _NUMBER[threads_of(config)] + len(THREADS) * BINDINGS.index(str(binding))
 
@@ -94,7 +93,6 @@ class SimulatedRunner(Runner):
 
     @property
     def machine(self) -> Machine:
-        """What it runs worlds on."""
         assert isinstance(self.launcher, SimulatedLauncher)
         return self.launcher.machine
 
@@ -136,7 +134,6 @@ class SimulatedLauncher:
 
 
 def plan_of(cell: Cell, **measuring: Any) -> StudyPlan:
-    """The plan of a study of the cell's configurations."""
     one_knob = [("num_worker_threads", list(THREADS[1:]))]
     space, mistakes = Space.parse(one_knob if cell.size == len(THREADS) else _AXES)
     assert not mistakes

@@ -36,7 +36,6 @@ class Tally:
     verdicts: dict[str, int]
 
     def line(self, name: str) -> str:
-        """The numbers in a row of the table."""
         said = ", ".join(f"{kind} {count}" for kind, count in sorted(self.verdicts.items()))
         numbers = [self.recommended, self.favourite, self.wrong_better, self.wrong, self.coverage]
         numbers += [self.wrong_knobs, self.knob_coverage]
@@ -59,13 +58,11 @@ class Tally:
 
 
 def heading() -> str:
-    """The names of the columns."""
     names = ("best <3 %", "bet <3 %", "wr.better", "wr.claims", "coverage", "wr.knobs", "knob cov.")
     return " " * 16 + "".join(f"{name:>10}" for name in names) + f"{'width':>8}{'worlds':>8}"
 
 
 def tally(cell: Cell, outcomes: Sequence[Outcome]) -> Tally:
-    """Count what was answered in one cell."""
     count = len(outcomes)
     covered = [each.covered for each in outcomes if each.covered is not None]
     knobs = [held for each in outcomes for held in each.knobs_covered]

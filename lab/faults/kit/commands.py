@@ -36,12 +36,10 @@ class Ended:
 
     @property
     def left(self) -> int:
-        """How many processes and files it left."""
         return len(self.left_processes) + len(self.left_files)
 
     @property
     def has_traceback(self) -> bool:
-        """Whether a person has seen one."""
         return "Traceback (most recent call last)" in self.stderr
 
 
@@ -86,7 +84,6 @@ class Running:
 
     @property
     def stderr(self) -> str:
-        """What it has printed there so far."""
         return self._printed[1].read_text(errors="replace")
 
     def others(self) -> list[psutil.Process]:
@@ -146,5 +143,4 @@ class Running:
 
 
 def folder_mb(folder: Path) -> float:
-    """What all files below a folder take, in MB."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 2**20

@@ -26,7 +26,6 @@ class Outcome:
 
     @property
     def is_good(self) -> bool:
-        """Whether nothing is to be done."""
         return self.survived and not self.lost and not self.left
 
 
