@@ -266,7 +266,7 @@ def test_a_program_is_run_as_the_study_ran_it() -> None:
     )
     assert again.outcome == "holds"
     assert again.answer.plan.subject == result.plan.subject
-    assert again.answer.objective == result.answer.objective
+    assert again.answer.objective == result.objective
     assert {row.label for row in again.answer.rows} == {
         str(result.baseline), "observer.num_worker_threads=8",
     }  # fmt: skip

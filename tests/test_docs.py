@@ -14,7 +14,9 @@ from tests.present.screen import Screen
 from tests.readme import FIRST_SEARCH, SHOWN, WIDTH
 from tuner.decide.rules import VerdictKind
 from tuner.plan.knobs import KNOBS
-from tuner.present.tables import trials_table, why_facts
+from tuner.present.summary import trials_part
+from tuner.present.tables import why_of
+from tuner.present.terminal import print_parts
 from tuner.study.folder import StudyFolder
 from tuner.world.measurement import FailureKind
 from workloads.registry import SHIPPED
@@ -190,11 +192,12 @@ def test_the_first_search_shows_what_a_search_prints() -> None:
     assert found
     page = " ".join(found[2].split())
     answer, screen = in_blocks(study_result(study_plan())), Screen(width=WIDTH)
-    screen.console.print(trials_table(answer))
+    print_parts([trials_part(answer)], screen.console)
     lines = [" ".join(line.split()) for line in screen.lines if line.strip()]
     for line in lines[: next(number for number, line in enumerate(lines) if "─" in line)]:
         assert line in page
-    _, facts = why_facts(answer)
-    assert all(word in page for name, *_ in facts for word in name.split())
+    why = why_of(answer)
+    assert why is not None
+    assert all(word in page for name, *_ in why.rows for word in name.split())
     assert not re.search(RETIRED, page)
     assert re.search(r"\d+ worlds, \d+ of them in \d+ blocks, in \S+, on \d+ logical CPUs? ", page)

@@ -190,9 +190,11 @@ def tune(
         raise UsageError("--resume and --overwrite exclude each other")
     how = {"resume": resume, "overwrite": overwrite}
     try:
-        return StudyResult(_searched(draft, _AnswerFiles(), observer, show, launcher, clock, **how))
+        return StudyResult.of(
+            _searched(draft, _AnswerFiles(), observer, show, launcher, clock, **how)
+        )
     except SearchStopped as ending:
-        raise SearchInterrupted(str(ending), StudyResult(ending.answer)) from None
+        raise SearchInterrupted(str(ending), StudyResult.of(ending.answer)) from None
 
 
 def check(
@@ -321,7 +323,7 @@ def load_study(
         UsageError: there is no such study, or it cannot be read.
     """
     found = find_study(str(study), storage=storage, out=None if out is None else Path(out))
-    return StudyResult(found)
+    return StudyResult.of(found)
 
 
 def shipped_workloads() -> list[CatalogueEntry]:

@@ -57,15 +57,15 @@ def dashboard(
     warnings.filterwarnings("ignore", module="optuna")
     try:
         # Late: --help and a mistyped flag must not wait for Optuna.
-        from tuner.present.loopback_server import LoopbackServer
+        from tuner.present.loopback_server import serving
         from tuner.study.folder import STUDIES
 
         if study is None:
             site, what = _all_studies(studies or STUDIES)
         else:
             site, what = _one_study(study, storage, out)
-        with LoopbackServer(site.application, port) as server:
-            say(f"{what}: {server.url}{site.page} (Ctrl-C stops it)")
+        with serving(site.application, port) as url:
+            say(f"{what}: {url}{site.page} (Ctrl-C stops it)")
             while True:
                 time.sleep(0.2)
                 interruption.check()

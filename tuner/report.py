@@ -2,16 +2,13 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from tuner.command_line import STUDY, FolderOption, StorageOption, new_app
 from tuner.errors import UsageError
 from tuner.flags import say
-
-if TYPE_CHECKING:
-    from tuner.study.answer import StudyAnswer
 
 app, main = new_app("report")
 EPILOG = (
@@ -41,7 +38,7 @@ def report(
     if out is not None and len(studies) > 1:
         raise UsageError("--out goes with one study; several are named by their folders")
     # Late: --help and a mistyped flag must not wait for pandas and matplotlib.
-    from tuner.present.study_files import write_study_report
+    from tuner.present.study_files import write_comparison, write_study_report
     from tuner.study.finding import find_study
 
     if len(set(studies)) < len(studies):
@@ -49,22 +46,11 @@ def report(
     answers = [find_study(study, storage=storage, out=out) for study in studies]
     try:
         if len(answers) > 1:
-            say(_compare(answers, output or Path("comparison.html")))
+            say(write_comparison(answers, output or Path("comparison.html")))
         else:
             say(write_study_report(answers[0], output))
     except OSError as error:
         raise UsageError(f"cannot write {error.filename}: {error.strerror}") from None
-
-
-def _compare(answers: "list[StudyAnswer]", page: Path) -> Path:
-    from tuner.present.figures import comparison_figures, write_figures
-    from tuner.present.report.studies_compared import Comparison, write_comparison
-
-    comparison = Comparison.of(answers)
-    figures = comparison_figures(comparison.studies, comparison.reference)
-    write_figures(figures, page.with_name(f"{page.stem}_figures"))
-    write_comparison(comparison, figures, page)
-    return page
 
 
 if __name__ == "__main__":

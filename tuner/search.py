@@ -129,28 +129,28 @@ def _answer(as_json: bool, *, quiet: bool, log: Path | None, **asked: Any) -> No
     _refuse_typos(asked)
     # Late: --help and what is mistyped must not wait for Optuna, pandas and matplotlib.
     from tuner.api import SearchInterrupted, tune
-    from tuner.present.failures import why_nothing_ran
     from tuner.present.progress_display import progress_of_command
     from tuner.present.summary import print_interruption, print_summary, print_verdict
     from tuner.present.terminal import Terminal
+    from tuner.present.wording import why_nothing_ran
 
     interruption = Interruption()
     try:
         with progress_of_command(quiet=quiet, log=log) as progress:
             result = tune(observer=Interruptible(progress, interruption), **asked)
     except SearchInterrupted as ending:
-        print_interruption(ending.result.answer, Terminal(stderr=True))
+        print_interruption(ending.result, Terminal(stderr=True))
         raise
     except KeyboardInterrupt:
         raise InterruptedSearchError("interrupted before anything was measured") from None
     if as_json:
         print_json(result.to_json())
     elif quiet:
-        print_verdict(result.answer, stdout_console())
+        print_verdict(result, stdout_console())
     else:
-        print_summary(result.answer, stdout_console())
+        print_summary(result, stdout_console())
     if result.best is None and result.verdict is None:
-        raise NothingRanError(why_nothing_ran(result.answer))
+        raise NothingRanError(why_nothing_ran(result))
     if result.none_feasible:
         raise NothingRanError("no configuration of the search space keeps the limits of --require")
 

@@ -29,15 +29,15 @@ def show(
 ) -> None:
     """Print the answer of a study again: table, verdict, reasons and the lines to paste."""
     # Late: --help and a mistyped flag must not wait for rich, and a kept answer not for Optuna.
-    from tuner.present.answer_file import find_kept_answer
-    from tuner.present.summary_parts import files_line, line, print_parts
+    from tuner.present.study_files import find_kept_answer
+    from tuner.present.terminal import files_line, print_parts
 
     kept = None if storage is not None else find_kept_answer(study, out)
     if kept is not None and as_json:
         print_json(kept.document)
         return
     if kept is not None and kept.is_seen_from_here:
-        print_parts([*kept.parts, line(files_line(kept.folder))], stdout_console())
+        print_parts([*kept.parts, files_line(kept.folder)], stdout_console())
         return
     from tuner.present.summary import print_summary
     from tuner.study.finding import find_study

@@ -52,7 +52,7 @@ def seconds_per_block(groups: int) -> float:
             baseline={"rpc_timeout": 60, "transports": "uv"},
             confidence=0.999999, epsilon="0.0001%",
             observer=timing, out=Path(scratch) / "study",
-        ).answer  # fmt: skip
+        )  # fmt: skip
     assert answer.blocks == blocks
     first_s, *_, last_s = timing.race_s.values()
     worlds = len(timing.race_s)

@@ -83,7 +83,7 @@ def switch_interval() -> list[Comparison]:
         Comparison(
             f"call of a learner that computes, {result.verdict}",
             str(result.best), str(result.baseline), values[result.best], values[result.baseline],
-            result.answer.objective.unit, Bar(least_ratio=4.0), result.answer.speedup,
+            result.objective.unit, Bar(least_ratio=4.0), result.speedup,
         )
     ]  # fmt: skip
 
@@ -100,7 +100,7 @@ def torchrl() -> list[Comparison]:
         space=space, budget="10m", deadline="5m", **FRAMES,
     )  # fmt: skip
     print(result)
-    answer = result.answer
+    answer = result
     # Where what is pinned is kept, its strongest rival stands beside it.
     is_kept = answer.best == answer.baseline and answer.challenger is not None
     config, speedup = (
@@ -151,7 +151,7 @@ def _subjects() -> dict[str, Mapping[str, Any] | None]:
 
 
 def _said(result: StudyResult) -> str:
-    answer = result.answer
+    answer = result
     speedup = answer.challenger_speedup
     cell = "?" if speedup is None else ratio_cell(speedup.estimate, speedup.low, speedup.high)
     return f"{answer.verdict}: {answer.challenger}, {cell}"
@@ -159,5 +159,5 @@ def _said(result: StudyResult) -> str:
 
 def _gain(result: StudyResult) -> float:
     """What the answer gains over the baseline: 1 where that is kept."""
-    speedup = result.answer.speedup if result.answer.verdict == "better" else None
+    speedup = result.speedup if result.verdict == "better" else None
     return 1.0 if speedup is None else speedup.estimate

@@ -99,7 +99,7 @@ def _agreement(first: StudyResult, second: StudyResult) -> str:
 
 
 def _not_told_apart(result: StudyResult) -> set[Config | None]:
-    answer = result.answer
+    answer = result
     return {result.best, *(answer.by_trial[trial].config for trial in answer.not_told_apart)}
 
 

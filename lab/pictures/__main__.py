@@ -159,7 +159,8 @@ def _photograph_report(browser: Browser, folder: StudyFolder) -> None:
 
 
 def _photograph_dashboard(browser: Browser, folder: StudyFolder) -> None:
-    best = tuner.load_study(folder.root).answer.best_trial
+    """The trial of the recommended configuration."""
+    best = tuner.load_study(folder.root).best_trial
     with dashboard(str(folder.root)) as address:
         page = _new_page(browser, height=1000)
         page.goto(f"{address}/trials?numbers={best}")

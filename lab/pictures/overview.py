@@ -18,7 +18,7 @@ _COLOURS = [colour.light for colour in SERIES]
 
 def write_overview(ratios: Sequence[Ratio], path: Path) -> None:
     """Draw the picture from what the README's search of a program says."""
-    with canvas(SIZE, [path]) as figure:
+    with canvas(SIZE, path) as figure:
         draw_overview(ratios, figure)
 
 

@@ -20,9 +20,7 @@ from tests.present.grids import big_study, two_knobs
 from tests.present.results import nothing_ran, study_plan, study_result
 from tuner.api import SearchInterrupted, tune
 from tuner.plan.config import Config
-from tuner.present.figures import comparison_figures
-from tuner.present.report.studies_compared import Comparison, write_comparison
-from tuner.present.study_files import write_study_report
+from tuner.present.study_files import write_comparison, write_study_report
 
 pytestmark = pytest.mark.browser
 
@@ -56,10 +54,7 @@ def interrupted(folder: Path) -> Path:
 
 def compared(folder: Path) -> Path:
     answers = [study_result(study_plan(name=name), folder / name) for name in ("here", "there")]
-    comparison = Comparison.of(answers)
-    path = folder / "comparison.html"
-    write_comparison(comparison, comparison_figures(comparison.studies, comparison.reference), path)
-    return path
+    return write_comparison(answers, folder / "comparison.html")
 
 
 class Pages(dict[str, Path]):

@@ -10,11 +10,7 @@ from playwright.sync_api import Page, expect
 
 from docs_site.pages import ROOT
 from tests.browser.axe import serious_findings
-from tests.browser.checks import (
-    assert_no_horizontal_scroll,
-    low_contrast_texts,
-    unreachable_links,
-)
+from tests.browser.checks import assert_no_horizontal_scroll, low_contrast_texts, unreachable_links
 from tests.browser.serving import served
 from tests.docs_site.building import build
 

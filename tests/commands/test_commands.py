@@ -192,7 +192,7 @@ def test_bad_usage_is_one_sentence_and_exit_code_2(
 def test_a_search_that_recommends_nothing(
     verdict: VerdictKind | None, exit_code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    result = StudyResult(replace(nothing_ran(study_plan()), verdict=verdict))
+    result = StudyResult.of(replace(nothing_ran(study_plan()), verdict=verdict))
     monkeypatch.setattr("tuner.api.tune", lambda *_, **__: result)
     assert search.main(["--workload", "udf", "--json"]) == exit_code
 
@@ -200,6 +200,8 @@ def test_a_search_that_recommends_nothing(
 def test_quiet_prints_the_verdict_alone(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("tuner.api.tune", lambda *_, **__: StudyResult(study_result(study_plan())))
+    monkeypatch.setattr(
+        "tuner.api.tune", lambda *_, **__: StudyResult.of(study_result(study_plan()))
+    )
     assert search.main(["--workload", "udf", "--quiet"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1

@@ -133,10 +133,10 @@ def test_a_port_that_is_taken_is_refused_if_it_was_named(
             f"rpc-tuner: cannot listen on port {port}: Address already in use\n"
         )
         monkeypatch.setattr("tuner.present.loopback_server.USUAL_PORT", port)
-        from tuner.present.loopback_server import LoopbackServer
+        from tuner.present.loopback_server import serving
 
-        with LoopbackServer(lambda request, start_response: [], None) as server:
-            assert server.url not in (f"http://{HOST}:{port}", f"http://{HOST}:0")
+        with serving(lambda request, start_response: [], None) as url:
+            assert url not in (f"http://{HOST}:{port}", f"http://{HOST}:0")
     assert USUAL_PORT == 8080
 
 

@@ -16,9 +16,9 @@ from tuner import list as listing
 from tuner import show
 from tuner.api import SearchInterrupted, tune
 from tuner.cpus import usable_cpus
-from tuner.present.answer_file import KeptAnswer, kept_answer
+from tuner.present.study_files import KeptAnswer, kept_answer
 from tuner.present.study_list import (
-    ListedStudy,
+    StudyLine,
     print_studies,
     studies_of_folder,
     studies_table,
@@ -66,8 +66,8 @@ def test_every_study_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert listing.main([str(Path().absolute())]) == 0
     assert capsys.readouterr().out == "no studies\n"
     (here,) = studies_of_folder(Path("studies/faster")).studies
-    environment = {**here.entry["environment"], "cpu_count": 64}
-    there = ListedStudy({**here.entry, "study": "there", "environment": environment})
+    environment = {**here["environment"], "cpu_count": 64}
+    there = {**here, "study": "there", "environment": environment}
     screen = Screen(width=200)
     screen.console.print(studies_table([here, there]))
     (line,) = [line for line in screen.lines if " there " in f" {line}"]
@@ -83,12 +83,13 @@ def test_every_study_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:
 def test_where_the_baseline_is_kept_its_strongest_rival_is_told() -> None:
     searched("slower", FakeLauncher(step_ms=lambda config: 10.0 / scaling(config)))
     (slower,) = studies_of_folder(Path("studies")).studies
-    assert slower.verdict == "keep-baseline: num_worker_threads=1"
-    rival = slower.entry["challenger"]
+    line = StudyLine.of(slower)
+    assert line.verdict == "keep-baseline: num_worker_threads=1"
+    rival = slower["challenger"]
     assert rival["config"] == {"*": {"num_worker_threads": 4}}
-    assert slower.speedup == "strongest rival 0.25x"
+    assert line.speedup == "strongest rival 0.25x"
     unknown = {"estimate": None, "ci_low": None, "ci_high": None}
-    unsure = ListedStudy({**slower.entry, "challenger": {**rival, "speedup": unknown}})
+    unsure = StudyLine.of({**slower, "challenger": {**rival, "speedup": unknown}})
     assert unsure.speedup == "strongest rival too uncertain to say"
 
 
@@ -186,7 +187,7 @@ def test_a_kept_answer_says_what_the_storage_says(
 
     told, file = said(), kept(here / "studies" / "faster").folder.answer
     screen = Screen(width=140)
-    print_summary(result.answer, screen.console)
+    print_summary(result, screen.console)
     assert told[0].decode() == screen.text
     assert json.loads(told[1]) == result.to_json()
     for content in ("", "[]", '{"format": 99}', '{"format": 1}', "{" * 10_000):

@@ -194,13 +194,13 @@ def test_a_budget_that_is_too_short_is_told_and_can_be_continued(tmp_path: Path)
     assert "a budget of 1s is too short for one block" in done.stderr
     more = done.stderr.rpartition("this continues it: ")[2].split()
     assert more[:6] == ["python", "-m", "tuner.search", "--resume", "--study", "udf"]
-    first, *_ = tuner.load_study(tmp_path / "studies" / "udf").answer.rows
+    first, *_ = tuner.load_study(tmp_path / "studies" / "udf").rows
     assert first.worlds_run == 1
     # More than a busy machine needs for a block.
     enough = ("--budget", "60s", "--max-blocks", "2", "--quiet")
     again = in_this_process(*more[3:6], *enough, cwd=tmp_path)
     assert again.returncode == 0, again.stderr
-    rows = tuner.load_study(tmp_path / "studies" / "udf").answer.by_trial
+    rows = tuner.load_study(tmp_path / "studies" / "udf").by_trial
     assert len(rows) == 6
     assert rows[0].worlds_run > rows[0].samples > 0
 

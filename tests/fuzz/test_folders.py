@@ -21,14 +21,13 @@ from tests.present.screen import Screen
 from tests.searching.tuning import scaling
 from tuner.api import tune
 from tuner.json_text import visible_json
-from tuner.present.answer_file import kept_answer
 from tuner.present.how_to_use import exported
 from tuner.present.notes import study_note, trial_notes
-from tuner.present.report.study_report import report_html
-from tuner.present.study_files import write_study_report
+from tuner.present.pages import report_html
+from tuner.present.study_files import kept_answer, write_study_report
 from tuner.present.study_list import studies_of_folder, studies_table
 from tuner.present.summary import print_summary
-from tuner.present.summary_parts import print_parts
+from tuner.present.terminal import print_parts
 from tuner.study.file_lock import holder_of
 from tuner.study.finding import find_study
 from tuner.study.folder import StudyFolder

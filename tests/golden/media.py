@@ -14,7 +14,7 @@ from tuner.json_text import json_of
 from tuner.present.analysis import Analysis, print_analysis
 from tuner.present.how_to_use import exported
 from tuner.present.notes import study_note, trial_notes
-from tuner.present.report.study_report import notebook_html, report_html
+from tuner.present.pages import notebook_html, report_html
 from tuner.present.summary import print_summary
 from tuner.present.tables import write_trials_csv
 from tuner.study.answer import StudyAnswer

@@ -7,7 +7,7 @@ from tests.present.grids import big_study, two_knobs
 from tests.present.results import study_plan
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures import DrawnFigure, study_figures
-from tuner.present.figures.heat_map import heat_map_figure
+from tuner.present.figures.knob_figures import heat_map_figure
 from tuner.study.answer import StudyAnswer
 
 

@@ -132,7 +132,7 @@ def study_result(plan: StudyPlan, folder: Path | None = None, **changes: Any) ->
     """
     fields: dict[str, Any] = {
         "study": plan.name,
-        "folder": StudyFolder(folder or STUDIES / plan.name),
+        "files": StudyFolder(folder or STUDIES / plan.name),
         "plan": plan,
         "environment": ENVIRONMENT,
         "objective": plan.objective,

@@ -1,7 +1,5 @@
 """What to paste, where the recommended configuration binds ranks to logical CPUs."""
 
-import json
-import tomllib
 from typing import Any
 
 import pytest
@@ -9,13 +7,12 @@ import pytest
 from tests.plan.specs import for_all, threads, workload_spec
 from tests.present.results import ENVIRONMENT, measured, study_plan, study_result
 from tests.recommended.documents import OF_EVERY_KNOB
-from tuner.decide.statistics import Interval
 from tuner.plan.config import Config
 from tuner.plan.draft import draft_plan
 from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.study_plan import StudyPlan
 from tuner.plan.workload_spec import RankSpec
-from tuner.present.how_to_use import exported, init_rpc_lines, snippet_of
+from tuner.present.how_to_use import init_rpc_lines, snippet_of
 from tuner.recommended.python_module import BIND_CPUS
 from tuner.study.answer import StudyAnswer
 from tuner.world.environment import Environment
@@ -73,14 +70,6 @@ def test_elsewhere_there_are_the_lines_alone(plan: StudyPlan, environment: Envir
     assert "bind_cpus(rank, world_size)\n" in text
 
 
-def test_without_binding_there_is_no_word_of_it() -> None:
-    plan = study_plan()
-    text = text_of(study_result(plan, environment=HERE))
-    assert text == init_rpc_lines(threads(4), plan.subject)
-    assert "CPU" not in text
-    assert "bind" not in text
-
-
 def test_a_program_is_run_with_the_sentence() -> None:
     draft = draft_plan({"program": ["python", "main.py"]})
     assert draft.program is not None
@@ -133,12 +122,6 @@ def test_the_lines_give_every_knob() -> None:
     ]
 
 
-def test_a_default_is_left_to_pytorch() -> None:
-    lines = init_rpc_lines(for_all(transports=None), workload_spec(intra_op_threads=3))
-    assert "options = rpc.TensorPipeRpcBackendOptions()\n" in lines
-    assert "torch.set_num_threads(3)" in lines
-
-
 def test_configs_that_differ_name_each_role() -> None:
     spec = workload_spec("agent", "observer", "observer", "logger")
     assert init_rpc_lines(BY_ROLE, spec).splitlines()[3:-1] == [
@@ -151,13 +134,6 @@ def test_configs_that_differ_name_each_role() -> None:
     ]
 
 
-def test_without_binding_the_lines_are_as_without_the_knob() -> None:
-    plain = init_rpc_lines(threads(4), workload_spec())
-    usual = for_all(num_worker_threads=4, cpu_binding="none", switch_interval="5ms")
-    assert init_rpc_lines(usual, workload_spec()) == plain
-    assert plain.startswith("import torch\nimport torch.distributed.rpc as rpc\n\ntorch.set")
-
-
 def test_a_switch_interval_of_one_role_names_each() -> None:
     config = Config.from_json({"server": {"switch_interval": 0.0002}})
     lines = init_rpc_lines(config, workload_spec()).splitlines()
@@ -165,15 +141,6 @@ def test_a_switch_interval_of_one_role_names_each() -> None:
         "import sys", "", "import torch", "import torch.distributed.rpc as rpc", "",
     ]  # fmt: skip
     assert lines[5] == 'sys.setswitchinterval({"caller": 0.005, "server": 0.0002}[role])  # seconds'
-
-
-def test_configs_by_role_that_agree_need_no_role() -> None:
-    config = Config.from_json(
-        {"caller": {"num_worker_threads": 4}, "server": {"num_worker_threads": 4}}
-    )
-    lines = init_rpc_lines(config, workload_spec())
-    assert "[role]" not in lines
-    assert lines == init_rpc_lines(threads(4), workload_spec())
 
 
 @pytest.mark.parametrize(
@@ -200,34 +167,3 @@ def test_the_options_are_what_torch_takes() -> None:
     assert isinstance(options, rpc.TensorPipeRpcBackendOptions)
     assert options.num_worker_threads == 6
     assert options.rpc_timeout == 5.0
-
-
-@pytest.mark.parametrize("trial", [None, 2])
-def test_every_format_holds_the_same_configs(plan: StudyPlan, trial: int | None) -> None:
-    count = 4 if trial is None else 8
-    answer = study_result(plan)
-    texts: dict[str, str] = {
-        form: exported(answer, form, trial) for form in ("json", "toml", "python")
-    }
-    config = {"*": {"num_worker_threads": count}}
-    assert json.loads(texts["json"])["config"] == config
-    assert tomllib.loads(texts["toml"])["config"] == config
-    assert f"TensorPipeRpcBackendOptions(num_worker_threads={count})" in texts["python"]
-    assert all(text.endswith("\n") for text in texts.values())
-
-
-def test_the_module_begins_with_the_verdict(plan: StudyPlan) -> None:
-    text = exported(study_result(plan), "python").replace("\n# ", " ")
-    assert text.startswith("# Use num_worker_threads=4: 1.50 times as fast as the baseline ")
-    text = exported(study_result(plan), "python", 2).replace("\n# ", " ")
-    assert text.startswith(
-        "# Chosen by hand: num_worker_threads=8, 2.05 ms in 5 worlds, by median step time; the "
-        "study's own verdict is: Use num_worker_threads=4: "
-    )
-
-
-def test_the_baseline_needs_no_speedup(plan: StudyPlan) -> None:
-    answer = study_result(
-        plan, best=threads(16), verdict="keep-baseline", speedup=Interval(1.0, 1.0, 1.0)
-    )
-    assert "# speed-up: 1: this configuration is the baseline\n" in exported(answer, "python")

@@ -11,10 +11,10 @@ import pytest
 from tests.present.screen import Screen
 from tuner.decide.statistics import Interval
 from tuner.errors import UsageError
+from tuner.present import progress_display
 from tuner.present.progress_display import (
     LiveProgress,
     PlainProgress,
-    progress_for,
     progress_of_command,
     shown_in_notebook,
     snapshot_line,
@@ -42,64 +42,19 @@ def test_a_race_says_the_block_the_survivors_and_the_leader() -> None:
     )
 
 
-def test_calibrating_counts_the_configs_that_were_tried() -> None:
-    snapshot = replace(
-        RACING,
-        phase="calibration",
-        block=0,
-        # A resumed search has had more worlds than there are configurations.
-        worlds=12,
-        calibrated=2,
-        leader=None,
-        leader_value=None,
-        remaining_s=58,
-    )
-    assert snapshot_line(snapshot) == "calibrating · 2 of 6 configurations · 58s left"
-
-
-def test_racing_says_so() -> None:
-    line = snapshot_line(replace(RACING, remaining_s=90))
-    assert line.startswith("racing · block 7 · ")
-    assert line.endswith(" · 1m30s left")
-
-
-def test_a_number_without_a_unit_stands_alone() -> None:
-    assert "leader transports=shm (1.8) ·" in snapshot_line(replace(RACING, unit=""))
-
-
-def test_a_slow_leader_is_a_plain_number() -> None:
-    assert "e+" not in snapshot_line(replace(RACING, leader_value=1234.5))
-
-
-def test_a_terminal_gets_a_live_line_and_a_file_plain_lines() -> None:
-    assert isinstance(progress_for(Screen(terminal=True).console), LiveProgress)
-    assert isinstance(progress_for(Screen(terminal=False).console), PlainProgress)
-
-
 def test_plain_lines_come_once_per_block_and_phase() -> None:
     screen = Screen()
-    with PlainProgress(screen.console) as progress:
-        progress.on_snapshot(RACING)
-        progress.on_snapshot(replace(RACING, worlds=49))
-        progress.on_snapshot(replace(RACING, block=8))
-        progress.on_snapshot(replace(RACING, block=8, phase="exploration"))
-        progress.on_snapshot(replace(RACING, block=9, phase="exploration", configs=1))
+    progress = PlainProgress(screen.console)
+    progress.on_snapshot(RACING)
+    progress.on_snapshot(replace(RACING, worlds=49))
+    progress.on_snapshot(replace(RACING, block=8))
+    progress.on_snapshot(replace(RACING, block=8, phase="exploration"))
+    progress.on_snapshot(replace(RACING, block=9, phase="exploration", configs=1))
     assert [line.split(" · ")[:2] for line in screen.lines] == [
         ["racing", "block 7"],
         ["racing", "block 8"],
         ["exploring", "6 configurations tried"],
         ["exploring", "1 configuration tried"],
-    ]
-
-
-def test_plain_lines_are_neither_wrapped_nor_read_as_markup() -> None:
-    screen = Screen(width=20)
-    with PlainProgress(screen.console) as progress:
-        progress.on_event("num_worker_threads=32: [red] crashed: server failed first")
-        progress.on_snapshot(RACING)
-    assert screen.lines == [
-        "num_worker_threads=32: [red] crashed: server failed first",
-        snapshot_line(RACING),
     ]
 
 
@@ -143,12 +98,14 @@ def test_one_rival_of_several_that_is_left_is_confirmed() -> None:
     assert snapshot_line(replace(RACING, survivors=2, configs=2)).startswith("racing · ")
 
 
-@pytest.mark.parametrize("progress", [LiveProgress, PlainProgress])
-def test_setting_up_and_drawing_are_named(progress: type[LiveProgress | PlainProgress]) -> None:
-    screen = Screen(terminal=progress is LiveProgress)
-    with progress(screen.console) as shown:
-        shown.on_stage("setting up")
-        shown.on_stage("drawing")
+@pytest.mark.parametrize("terminal", [True, False])
+def test_setting_up_and_drawing_are_named(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen(terminal=terminal)
+    monkeypatch.setattr(progress_display, "Terminal", lambda **how: screen.console)
+    with progress_of_command(quiet=False, log=None) as shown:
+        report_stage(shown, "setting up")
+        report_stage(shown, "drawing")
+    assert ("\x1b[?25l" in screen.text) == terminal
     assert "setting up" in screen.text
     assert "drawing" in screen.text
 
@@ -194,20 +151,13 @@ def test_once_there_is_a_verdict_no_forecast_denies_it() -> None:
 
 def test_plain_lines_show_a_comparison_once_at_its_look() -> None:
     screen = Screen()
-    with PlainProgress(screen.console) as progress:
-        progress.on_snapshot(RACING)
-        progress.on_snapshot(compared(37.0))
-        progress.on_snapshot(compared(37.0))
-        progress.on_snapshot(replace(compared(37.0), block=8))
-        progress.on_snapshot(replace(compared(20.0), block=8, looks=4))
+    progress = PlainProgress(screen.console)
+    progress.on_snapshot(RACING)
+    progress.on_snapshot(compared(37.0))
+    progress.on_snapshot(compared(37.0))
+    progress.on_snapshot(replace(compared(37.0), block=8))
+    progress.on_snapshot(replace(compared(20.0), block=8, looks=4))
     assert ["1.12x" in line for line in screen.lines] == [False, True, False, True]
-
-
-def test_the_live_line_keeps_the_comparison_of_the_last_look() -> None:
-    screen = Screen(terminal=True)
-    with LiveProgress(screen.console) as progress:
-        progress.on_snapshot(replace(compared(37.0), block=8))
-        assert snapshot_line(replace(compared(37.0), block=8)) in screen.text
 
 
 def test_every_group_is_shown_while_blocks_are_measured() -> None:

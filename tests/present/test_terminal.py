@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tests.present.screen import Screen
-from tuner.present.progress_display import progress_for
+from tuner.present.progress_display import LiveProgress
 from tuner.text import printable
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e\udc80 [red]:smile:[/nothing]"
@@ -38,7 +38,7 @@ def test_no_text_acts(text: str) -> None:
 
 def test_what_rich_sends_itself_still_acts() -> None:
     screen = Screen(terminal=True)
-    with progress_for(screen.console) as progress:
+    with LiveProgress(screen.console) as progress:
         progress.on_event(HOSTILE)
     assert "\x1b[?25l" in screen.text
     assert "]0;owned" in screen.text

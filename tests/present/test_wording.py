@@ -1,96 +1,94 @@
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from tests.plan.specs import for_all, threads
-from tests.present.results import FASTER, ROWS, failed, nothing_ran, study_result
+from tests.present.results import ROWS, failed, measured, nothing_ran, study_result
 from tuner.decide.statistics import Interval
-from tuner.plan.objectives import OBJECTIVES
+from tuner.files import shown
+from tuner.plan.objectives import BrokenLimit, Limit
 from tuner.plan.study_plan import StudyPlan
-from tuner.present.failures import why_nothing_ran
 from tuner.present.notes import study_note, trial_notes
-from tuner.present.report.pages import prose
-from tuner.present.report.study_report import report_html
+from tuner.present.pages import prose, report_html
+from tuner.present.sentences import as_good_sentence, not_excluded_sentence, tied_sentence
 from tuner.present.wording import (
-    as_good_sentence,
-    not_excluded_sentence,
-    tied_sentence,
+    failing_sentences,
+    failure_lines,
     verdict_sentence,
+    why_nothing_ran,
 )
+from tuner.study.evidence import Cause
+from tuner.study.folder import STUDIES
 from tuner.study.rows import Observation
 
-NEARLY_EQUAL = Interval(1.021, 0.99, 1.028)
+UNDECIDED = {"best": threads(16), "verdict": "undecided", "speedup": Interval(1.0, 1.0, 1.0)}
+KEPT = {**UNDECIDED, "verdict": "keep-baseline"}
+NO_RIVAL = {"speedup": None, "challenger": None, "challenger_speedup": None}
+SLOWER = Interval(0.5, 0.49, 0.52)
+LIMIT = BrokenLimit(Limit.read("peak_rss_mb<=2000"), 2400.0)
+OVER = replace(measured(0, threads(16), 3.0, outcome="infeasible"), broken=(LIMIT,))
+BASELINE = "the baseline num_worker_threads=16"
 
 
-def test_better(plan: StudyPlan) -> None:
-    assert verdict_sentence(study_result(plan)) == (
-        "Use num_worker_threads=4: 1.50 times as fast as the baseline num_worker_threads=16 "
-        "(1.40 to 1.62, 95 % confidence), by median step time."
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({**KEPT, **NO_RIVAL}, "16: nothing else in the search space could run."),
+        ({**KEPT, "challenger_speedup": Interval(0.84, 0.76, 0.91)},
+         "num_worker_threads=4, is 16.0 % slower (24.0 % to 9.0 % slower, 95 % confidence), so"),
+        ({**UNDECIDED, **NO_RIVAL, "elapsed_s": 4.0},
+         "4s was too short to compare it with anything; --resume --budget 140s or more continues"),
+        ({**UNDECIDED, "challenger_speedup": Interval(0.95, 0.0, math.inf)},
+         "42s of measuring cannot tell whether the strongest rival, num_worker_threads=4, is "
+         "faster or slower; --resume"),
+        ({**UNDECIDED, **NO_RIVAL, "best": threads(4),
+          "rows": (replace(ROWS[0], samples=2), failed(0, threads(16)))},
+         f"Undecided: {BASELINE} failed in all 4 worlds, and num_worker_threads=4, the best of "
+         "what could run, was measured in only 2 worlds; --resume --budget 140s or more continues"),
+        ({**UNDECIDED, **NO_RIVAL, "best": None, "rows": (failed(0, threads(16)),)},
+         f"Undecided: {BASELINE} failed in all 4 worlds, and 42s was too short to measure anything "
+         "else; --resume --budget 140s or more continues it."),
+        ({"speedup": SLOWER, "challenger_speedup": SLOWER, "rows": (ROWS[0], OVER)},
+         f"Use num_worker_threads=4: {BASELINE} breaks a limit (peak_rss_mb 2400 > 2000, by 20 %);"
+         " num_worker_threads=4 is 50.0 % slower (51.0 % to 48.0 % slower, 95 % confidence) than"),
+        ({**NO_RIVAL, "rows": (OVER, replace(ROWS[0], value=math.nan)), "best": None,
+          "verdict": "undecided"}, f"Undecided: {BASELINE} breaks a limit"),
+        ({"interrupted": True, "needed_s": 39, "worlds": 1, "best": None},
+         "Not begun: the budget was too short, and 1 world of the baseline is kept; --resume "
+         "--budget 39s continues it."),
+        ({"interrupted": True, "needed_s": 39, "worlds": 3, "best": None},
+         "3 worlds of the baseline are kept"),
+    ],
+)  # fmt: skip
+def test_the_verdicts_that_few_searches_have(
+    plan: StudyPlan, changes: dict[str, Any], said: str
+) -> None:
+    assert said in verdict_sentence(study_result(plan, **changes))
+
+
+def test_each_cause_of_one_configuration_has_its_own_number_of_worlds(plan: StudyPlan) -> None:
+    rows = (replace(ROWS[0], worlds_run=14, worlds_failed=3), *ROWS[1:])
+    causes = (Cause("crashed", "no shard", {1: 2}), Cause("timed-out", "not done", {1: 1}))
+    assert failing_sentences(study_result(plan, rows=rows, causes=causes)) == [
+        "num_worker_threads=4 failed in 2 of 14 worlds: crashed: no shard.",
+        "num_worker_threads=4 failed in 1 of 14 worlds: timed-out: not done.",
+    ]
+
+
+def test_what_is_said_of_failures_that_are_alike_is_true_of_each(plan: StudyPlan) -> None:
+    reasons = {2: "all 2 threads wait", 4: "all 4 threads wait", 8: "no memory", 32: "no memory"}
+    rows = tuple(
+        failed(trial, threads(count), f"{reason}; see failures/{count}")
+        for trial, (count, reason) in enumerate(reasons.items())
     )
-
-
-def test_better_names_the_objective_and_the_confidence_of_the_plan(plan: StudyPlan) -> None:
-    measuring = plan.measuring.model_copy(update={"confidence": 0.9})
-    result = study_result(
-        plan.model_copy(update={"measuring": measuring}), objective=OBJECTIVES["cpu_ms_per_step"]
-    )
-    assert verdict_sentence(result).endswith(
-        "(1.40 to 1.62, 90 % confidence), by CPU time of all ranks per step."
-    )
-
-
-def test_tie(plan: StudyPlan) -> None:
-    result = study_result(
-        plan, verdict="tie", speedup=NEARLY_EQUAL, challenger_speedup=NEARLY_EQUAL
-    )
-    assert verdict_sentence(result) == (
-        "A tie: num_worker_threads=4 is 2.1 % faster (1.0 % slower to 2.8 % faster, 95 % "
-        "confidence) than the baseline num_worker_threads=16, which is within 3 % either way, and "
-        "it is the cheaper of the two."
-    )
-
-
-def test_keep_the_baseline(plan: StudyPlan) -> None:
-    result = study_result(
-        plan,
-        best=threads(16),
-        verdict="keep-baseline",
-        speedup=Interval(1.0, 1.0, 1.0),
-        challenger_speedup=Interval(0.952, 0.93, 0.975),
-    )
-    assert verdict_sentence(result) == (
-        "Keep num_worker_threads=16: the strongest rival, num_worker_threads=4, is 4.8 % slower "
-        "(7.0 % to 2.5 % slower, 95 % confidence), so it gains less than 3 %."
-    )
-
-
-def test_keep_the_baseline_without_a_rival(plan: StudyPlan) -> None:
-    result = study_result(
-        plan,
-        best=threads(16),
-        verdict="keep-baseline",
-        challenger=None,
-        challenger_speedup=None,
-    )
-    assert verdict_sentence(result) == (
-        "Keep num_worker_threads=16: nothing else in the search space could run."
-    )
-
-
-def test_undecided(plan: StudyPlan) -> None:
-    result = study_result(
-        plan,
-        best=threads(16),
-        verdict="undecided",
-        speedup=Interval(1.0, 1.0, 1.0),
-        challenger_speedup=Interval(1.05, 0.97, 1.13),
-    )
-    assert verdict_sentence(result) == (
-        "Undecided, so keep num_worker_threads=16: the strongest rival, num_worker_threads=4, is "
-        "5.0 % faster (3.0 % slower to 13.0 % faster, 95 % confidence), and 42s of measuring "
-        "cannot tell whether that is a gain of 3 %; --resume --budget 140s or more continues it."
-    )
+    folder = shown(STUDIES / "udf" / "failures")
+    assert failure_lines(study_result(plan, best=None, challenger=None, rows=rows)) == [
+        f"num_worker_threads=2: crashed: all 2 threads wait; see {folder}/2; "
+        "alike but for numbers: num_worker_threads=4",
+        f"num_worker_threads=8, num_worker_threads=32: crashed: no memory; see {folder}/8",
+    ]
 
 
 def test_undecided_says_what_time_would_decide_and_who_may_be_better(plan: StudyPlan) -> None:
@@ -146,44 +144,6 @@ def test_who_looks_slower_is_not_said_to_be_perhaps_faster(plan: StudyPlan) -> N
     )
 
 
-def test_undecided_without_a_comparison(plan: StudyPlan) -> None:
-    result = study_result(
-        plan,
-        best=threads(16),
-        verdict="undecided",
-        challenger=None,
-        challenger_speedup=None,
-        elapsed_s=4.0,
-    )
-    assert verdict_sentence(result) == (
-        "Undecided, so keep num_worker_threads=16: 4s was too short to compare it with "
-        "anything; --resume --budget 140s or more continues it."
-    )
-
-
-def test_undecided_with_a_challenger_that_too_few_pairs_measured(plan: StudyPlan) -> None:
-    result = study_result(
-        plan, best=threads(16), verdict="undecided", speedup=None, challenger_speedup=None
-    )
-    assert verdict_sentence(result).startswith(
-        "Undecided, so keep num_worker_threads=16: 42s was too short"
-    )
-
-
-def test_an_endless_interval_is_not_printed(plan: StudyPlan) -> None:
-    result = study_result(
-        plan,
-        best=threads(16),
-        verdict="undecided",
-        speedup=Interval(1.0, 1.0, 1.0),
-        challenger_speedup=Interval(0.95, 0.0, math.inf),
-    )
-    assert verdict_sentence(result).startswith(
-        "Undecided, so keep num_worker_threads=16: 42s of measuring cannot tell whether the "
-        "strongest rival, num_worker_threads=4, is faster or slower; --resume"
-    )
-
-
 @pytest.mark.parametrize(
     ("verdict", "low", "high", "said"),
     [
@@ -205,67 +165,6 @@ def test_a_speedup_is_a_number_only_where_it_is_known(
     assert said in verdict_sentence(result)
     assert said in study_note(result)
     assert ("2.00" in verdict_sentence(result)) == (high < 4 * low)
-
-
-def test_a_baseline_that_failed(plan: StudyPlan) -> None:
-    result = study_result(
-        plan,
-        speedup=None,
-        challenger=None,
-        challenger_speedup=None,
-        rows=(*ROWS[:2], failed(0, threads(16))),
-    )
-    assert verdict_sentence(result) == (
-        "Use num_worker_threads=4: the baseline num_worker_threads=16 failed in all 4 worlds, "
-        "so there is no speed-up to state."
-    )
-
-
-def test_a_baseline_that_failed_and_too_few_worlds_of_the_others(plan: StudyPlan) -> None:
-    few = replace(ROWS[0], samples=2)
-    result = study_result(
-        plan,
-        verdict="undecided",
-        speedup=None,
-        challenger=None,
-        challenger_speedup=None,
-        rows=(few, failed(0, threads(16))),
-    )
-    assert verdict_sentence(result) == (
-        "Undecided: the baseline num_worker_threads=16 failed in all 4 worlds, and "
-        "num_worker_threads=4, the best of what could run, was measured in only 2 worlds; --resume "
-        "--budget 140s or more continues it."
-    )
-
-
-def test_a_baseline_that_failed_and_nothing_measured_beside_it(plan: StudyPlan) -> None:
-    result = study_result(
-        plan,
-        best=None,
-        verdict="undecided",
-        speedup=None,
-        challenger=None,
-        challenger_speedup=None,
-        rows=(failed(0, threads(16)),),
-    )
-    assert verdict_sentence(result) == (
-        "Undecided: the baseline num_worker_threads=16 failed in all 4 worlds, and 42s was too "
-        "short to measure anything else; --resume --budget 140s or more continues it."
-    )
-
-
-def test_a_rival_that_failed_does_not_change_the_verdict(plan: StudyPlan) -> None:
-    with_failure, without = study_result(plan), study_result(plan, rows=ROWS[:-1])
-    assert any(row.failure for row in with_failure.rows)
-    assert verdict_sentence(with_failure) == verdict_sentence(without)
-
-
-def test_nothing_ran(plan: StudyPlan) -> None:
-    result = nothing_ran(plan)
-    assert (
-        verdict_sentence(result) == "No configuration of the search space could run the workload."
-    )
-    assert tied_sentence(result) is None
 
 
 def test_where_little_was_tried_nothing_is_said_of_the_whole_space(plan: StudyPlan) -> None:
@@ -298,34 +197,11 @@ def test_a_baseline_that_fails_too_often_is_left_with_the_rates(plan: StudyPlan)
     assert "baseline, 6 of 12 failed" in page
 
 
-@pytest.mark.parametrize(
-    ("worlds", "kept"), [(1, "1 world of the baseline is"), (3, "3 worlds of the baseline are")]
-)
-def test_what_is_kept_of_a_study_that_was_not_begun(
-    plan: StudyPlan, worlds: int, kept: str
-) -> None:
-    result = study_result(plan, interrupted=True, needed_s=39, worlds=worlds, best=None)
-    assert verdict_sentence(result).startswith(
-        f"Not begun: the budget was too short, and {kept} kept; --resume --budget 39s"
-    )
-
-
-def test_a_single_tie_takes_the_singular(plan: StudyPlan) -> None:
-    assert tied_sentence(study_result(plan)) == (
-        "num_worker_threads=8 is within 3 % of num_worker_threads=4, as far as measured."
-    )
-
-
 def test_several_ties_take_the_plural(plan: StudyPlan) -> None:
     rows = (*ROWS[:2], replace(ROWS[2], tied_with_best=True))
     assert tied_sentence(study_result(plan, rows=rows)) == (
         "num_worker_threads=8, 16 are within 3 % of num_worker_threads=4, as far as measured."
     )
-
-
-def test_without_ties_there_is_no_sentence(plan: StudyPlan) -> None:
-    rows = (ROWS[0], *ROWS[2:])
-    assert tied_sentence(study_result(plan, rows=rows, challenger_speedup=FASTER)) is None
 
 
 def test_ties_that_differ_in_several_knobs_are_named_in_full(plan: StudyPlan) -> None:
@@ -358,15 +234,3 @@ def test_names_of_functions_in_a_diagnosis_are_code(plan: StudyPlan) -> None:
     assert "&lt;lambda&gt;" in page
     assert r"\<lambda\>: 12 % of it (a \| b)." in study_note(answer)
     assert "<code>worker" not in page
-
-
-def test_what_is_slower_is_said_in_words_without_signs(plan: StudyPlan) -> None:
-    slower = Interval(0.84, 0.76, 0.91)
-    result = study_result(
-        plan,
-        best=threads(16),
-        verdict="keep-baseline",
-        speedup=Interval(1.0, 1.0, 1.0),
-        challenger_speedup=slower,
-    )
-    assert "16.0 % slower (24.0 % to 9.0 % slower, 95 % confidence)" in verdict_sentence(result)

@@ -49,7 +49,7 @@ def tuning_groups_in(folder: Path) -> Tune:
             "space": SPACE, "baseline": BASE, "groups": len(launcher.members), "budget": "60s",
             "out": str(folder), **changes,
         }  # fmt: skip
-        return tuner.tune("udf", launcher=launcher, **keys).answer
+        return tuner.tune("udf", launcher=launcher, **keys)
 
     return run
 

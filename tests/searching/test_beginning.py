@@ -19,7 +19,7 @@ LARGE = {"space": {"num_worker_threads": [*range(1, 33)], "intra_op_threads": [1
 
 
 def stored(tmp_path: Path) -> StudyAnswer:
-    return tuner.load_study(tmp_path / "study").answer
+    return tuner.load_study(tmp_path / "study")
 
 
 def test_what_is_too_short_is_refused_after_one_world_which_is_kept(
@@ -84,10 +84,9 @@ def test_a_first_world_that_fails_decides_nothing(tune: Tune) -> None:
 
 def tuned(launcher: FakeProgramLauncher, tmp_path: Path, **changes: Any) -> StudyAnswer:
     keys: dict[str, Any] = {"space": {"num_worker_threads": [4, 8]}, "out": tmp_path / "study"}
-    found = tuner.tune(
+    return tuner.tune(
         program=COMMAND, launcher=launcher, clock=launcher.clock, **{**keys, **changes}
     )
-    return found.answer
 
 
 @pytest.mark.parametrize(("baseline", "worlds"), [(None, 1), ({"num_worker_threads": 2}, 0)])

@@ -12,7 +12,7 @@ from tests.plan.specs import threads
 from tests.searching.tuning import Listening, Tune, failing, row_of, scaling
 from tuner.plan.config import Config
 from tuner.plan.workload_spec import WorkloadSpec
-from tuner.present.failures import failure_lines, why_nothing_ran
+from tuner.present.wording import failure_lines, why_nothing_ran
 from tuner.world.launcher import WorldOrder
 from tuner.world.measurement import Failure, Measurement
 

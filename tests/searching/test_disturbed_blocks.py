@@ -68,7 +68,7 @@ def test_a_block_is_kept_where_no_time_is_left_for_others(tune: Tune) -> None:
 
 def test_it_is_put_aside_in_the_study_too(tune: Tune) -> None:
     answer = tune(busy_in(FIRST), **TWO, max_blocks=8)
-    again = tuner.load_study(answer.folder.root).answer
+    again = tuner.load_study(answer.files.root)
     assert again.observations == answer.observations
     assert again.machine == answer.machine
     assert (again.verdict, again.challenger_speedup) == (answer.verdict, answer.challenger_speedup)

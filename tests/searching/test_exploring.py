@@ -12,7 +12,7 @@ from tests.searching.tuning import Tune, row_of, study
 from tuner.api import SearchInterrupted
 from tuner.errors import UsageError
 from tuner.plan.config import Config
-from tuner.present.sentences import tried_sentences
+from tuner.present.knob_sentences import tried_sentences
 from tuner.world.measurement import FailureKind
 
 pytestmark = pytest.mark.slow
@@ -101,7 +101,7 @@ def test_a_budget_for_nothing_is_refused(tune: Tune) -> None:
 def test_an_interrupted_exploration_goes_on(tune: Tune, after: int) -> None:
     with pytest.raises(SearchInterrupted) as stopped:
         tune(planted(interrupt_after=after), **ASKED)
-    before = stopped.value.result.answer
+    before = stopped.value.result
     assert before.sampling is not None
     result = tune(planted(seed=1), **ASKED, resume=True)
     assert result.verdict is not None

@@ -30,7 +30,7 @@ def test_two_groups_measure_at_once_each_on_its_own_cpu(tmp_path: Path) -> None:
         WORKLOAD, groups=2, cpus_per_world=1, space={"num_worker_threads": [2, 4]},
         baseline={"num_worker_threads": 2}, max_blocks=6, budget="120s", min_time="20ms",
         epsilon="0.1%", name="pinned", out=folder,
-    ).answer  # fmt: skip
+    )  # fmt: skip
     assert answer.blocks == 6
     assert [row.failure for row in answer.rows] == [None, None]
     first, second = answer.environment.groups

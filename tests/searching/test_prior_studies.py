@@ -30,7 +30,7 @@ def searched(name: str, threads: list[int], launcher: FakeLauncher, **changes: A
     return tuner.tune(
         "udf", launcher=launcher, clock=launcher.clock, name=name, max_blocks=8,
         space={"num_worker_threads": threads}, **changes,
-    ).answer  # fmt: skip
+    )  # fmt: skip
 
 
 def calibrated(launcher: FakeLauncher) -> list[int]:

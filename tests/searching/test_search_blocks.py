@@ -10,7 +10,7 @@ from tests.fakes import FakeLauncher, threads_of
 from tests.searching.tuning import Listening, Tune, scaling
 from tuner.errors import UsageError
 from tuner.plan.config import Config
-from tuner.present.sentences import unmeasured_sentences
+from tuner.present.knob_sentences import unmeasured_sentences
 from tuner.world.launcher import WorldOrder
 from tuner.world.measurement import Failure, FailureKind, Measurement
 

@@ -13,8 +13,7 @@ from tests.plan.specs import threads
 from tests.searching.tuning import Listening, Tune, failing, row_of, scaling, study
 from tuner.api import SearchInterrupted
 from tuner.plan.config import Config
-from tuner.present.failures import failing_sentences
-from tuner.present.wording import verdict_sentence
+from tuner.present.wording import failing_sentences, verdict_sentence
 
 
 def test_configs_that_fail_are_out_with_their_reason(tune: Tune, tmp_path: Path) -> None:
@@ -76,7 +75,7 @@ def test_a_config_that_fails_more_often_gives_way_to_the_next(tune: Tune, tmp_pa
     assert failing_sentences(result)[0].startswith(f"{rate}, which is more often than the others (")
     assert any("more often than the others" in each for each in heard.told)
     assert study(tmp_path).trials[4].state == optuna.trial.TrialState.FAIL
-    assert tuner.load_study(tmp_path / "study").answer.rows == result.rows
+    assert tuner.load_study(tmp_path / "study").rows == result.rows
 
 
 @pytest.mark.parametrize("first", [0, 3])
@@ -98,7 +97,7 @@ def test_one_wrong_answer_bars_a_configuration(tune: Tune, tmp_path: Path, first
     assert sum(threads_of(order.config) == 8 for order in launcher.orders) == first + 1
     assert failing_sentences(result) == []
     assert study(tmp_path).trials[1].state == optuna.trial.TrialState.FAIL
-    assert tuner.load_study(tmp_path / "study").answer.rows == result.rows
+    assert tuner.load_study(tmp_path / "study").rows == result.rows
 
 
 def test_wrong_answers_of_the_baseline_too_are_not_for_the_options(tune: Tune) -> None:

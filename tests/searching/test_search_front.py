@@ -9,8 +9,7 @@ from tests.fakes import FakeLauncher, threads_of
 from tests.searching.tuning import Tune, study
 from tuner.errors import UsageError
 from tuner.plan.config import Config
-from tuner.present.front_table import front_table
-from tuner.present.tables import number_headings
+from tuner.present.tables import front_of_answer, trials_of
 from tuner.study.answer import StudyAnswer
 
 BOTH = "step_ms,cpu_ms_per_step"
@@ -53,17 +52,17 @@ def test_the_order_of_the_objectives_decides(tune: Tune) -> None:
 def test_ratios_point_the_same_way_as_in_the_table_of_all_configurations(
     answer: StudyAnswer,
 ) -> None:
-    table, front = front_table(answer), answer.front
+    table, front = front_of_answer(answer), answer.front
     assert table is not None
     assert front is not None
     assert table.headings[3] == table.headings[6] == "against the baseline"
-    assert table.headings[3] in number_headings(answer)
+    assert table.headings[3] in [column.heading for column in trials_of(answer).columns]
     best = answer.by_trial[front.trials[0]].against_baseline
     assert best is not None
     for cell, ratio in ((table.rows[0][3], best.ratio.estimate), (table.rows[0][6], 12 / 9)):
         assert float(cell.split()[0]) == pytest.approx(ratio, rel=0.05)
     second = replace(front.second, maximize=True)
-    more = front_table(replace(answer, front=replace(front, second=second)))
+    more = front_of_answer(replace(answer, front=replace(front, second=second)))
     assert more is not None
     assert more.rows[0][3] == table.rows[0][3]
     assert float(more.rows[0][6].split()[0]) == pytest.approx(0.75, rel=0.05)

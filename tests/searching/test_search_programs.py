@@ -11,9 +11,9 @@ from tests.fake_program import COMMAND, OWN, FakeProgramLauncher
 from tests.searching.tuning import Listening
 from tuner.errors import UsageError
 from tuner.plan.config import Config
-from tuner.present.figures.study_figures import study_figures
+from tuner.present.figures import study_figures
 from tuner.present.how_to_use import snippet_of
-from tuner.present.report.study_report import report_html
+from tuner.present.pages import report_html
 from tuner.present.study_result import StudyResult
 
 
@@ -41,7 +41,7 @@ def searched(launcher: FakeProgramLauncher, folder: Path, **changes: Any) -> Stu
 
 def test_the_active_time_is_compared_where_all_runs_make_as_many_calls(tmp_path: Path) -> None:
     result = searched(FakeProgramLauncher(active_s), tmp_path)
-    assert (result.verdict, result.answer.objective.name) == ("better", "rpc_active_s")
+    assert (result.verdict, result.objective.name) == ("better", "rpc_active_s")
     assert result.best is not None
     assert observers(result.best) == 8
     assert result.speedup is not None
@@ -62,12 +62,12 @@ def test_the_best_are_traced_first_whichever_way_is_better(tmp_path: Path, maxim
 def test_the_time_per_call_is_compared_where_runs_make_more_or_fewer(tmp_path: Path) -> None:
     launcher, heard = FakeProgramLauncher(active_s, calls=(30, 34)), Listening()
     result = searched(launcher, tmp_path, observer=heard)
-    assert result.answer.objective.name == "ms_per_call"
+    assert result.objective.name == "ms_per_call"
     assert (
         "comparing the time per RPC call, because the number of calls varies from run to run: "
         "30 and 34"
     ) in heard.told
-    best = result.answer.rows[0]
+    best = result.rows[0]
     assert best.value == pytest.approx(100 / 32, rel=0.1)
 
 
@@ -77,7 +77,7 @@ def test_the_number_that_it_prints_is_made_large_or_small(tmp_path: Path, maximi
         FakeProgramLauncher(active_s), tmp_path, metric="frames per s=fps: ([0-9.]+)",
         maximize=maximize,
     )  # fmt: skip
-    assert result.answer.objective.label == "frames per s"
+    assert result.objective.label == "frames per s"
     if maximize:
         assert result.best is not None
         assert (result.verdict, observers(result.best)) == ("better", 8)
@@ -88,8 +88,8 @@ def test_the_number_that_it_prints_is_made_large_or_small(tmp_path: Path, maximi
         assert values[0] == pytest.approx(1000, rel=0.05)
         again = tuner.load_study(tmp_path / "study")
         assert again.verdict == "better"
-        assert again.answer.rows[0].value == values[0]
-        page = report_html(result.answer, study_figures(result.answer, {}))
+        assert again.rows[0].value == values[0]
+        page = report_html(result, study_figures(result, {}))
         assert "frames per s, measured with tracing off; higher is better" in page
         assert "best / baseline, paired within blocks" in page
         words = page[page.index("<main>") :]
@@ -97,7 +97,7 @@ def test_the_number_that_it_prints_is_made_large_or_small(tmp_path: Path, maximi
     else:
         # The baseline prints the smallest number, so nothing is better.
         assert result.verdict == "keep-baseline"
-        assert snippet_of(result.answer) is None
+        assert snippet_of(result) is None
 
 
 def test_the_baseline_is_what_the_program_has(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_a_study_is_resumed_by_its_name_alone(
     with pytest.raises(SearchInterrupted, match=r"search --resume --study mine$"):
         tuner.tune("udf", launcher=first, clock=first.clock, name="mine", **SCALING_UP)
     second = FakeLauncher(step_ms=scaling)
-    resumed = tuner.tune(name="mine", resume=True, launcher=second, clock=second.clock).answer
+    resumed = tuner.tune(name="mine", resume=True, launcher=second, clock=second.clock)
     launcher, expected = whole
     assert keys(first) + keys(second) == keys(launcher)
     assert resumed.verdict == expected.verdict

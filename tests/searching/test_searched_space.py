@@ -46,8 +46,7 @@ def tune(tmp_path: Path) -> Tune:
     def run(launcher: FakeLauncher | None = None, **changes: Any) -> StudyAnswer:
         running = launcher or FakeLauncher(spec=MINE)
         keys = {"out": tmp_path / "study", "budget": "30s", **changes}
-        found = tuner.tune("mine.py:Mine", launcher=running, clock=running.clock, **keys)
-        return found.answer
+        return tuner.tune("mine.py:Mine", launcher=running, clock=running.clock, **keys)
 
     return run
 
@@ -251,7 +250,7 @@ def test_a_program_has_the_switch_interval_searched_where_there_is_time(
     keys = {"out": tmp_path / "study", "observer": heard, "max_blocks": 2, **changes}
     answer = tuner.tune(
         program=COMMAND, launcher=launcher, clock=launcher.clock, budget="120s", **keys
-    ).answer
+    )
     assert (SAID in heard.told) == is_searched
     assert (len(intervals(answer)) > 1) == is_searched
     assert (launcher.orders[0].trace is not None) == is_searched

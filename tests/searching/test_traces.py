@@ -36,7 +36,7 @@ def search(launcher: FakeLauncher, folder: Path, **changes: Any) -> StudyAnswer:
         "max_blocks": 5,
         **changes,
     }
-    return tune("udf", launcher=launcher, clock=launcher.clock, out=str(folder), **keys).answer
+    return tune("udf", launcher=launcher, clock=launcher.clock, out=str(folder), **keys)
 
 
 @pytest.fixture(scope="module")

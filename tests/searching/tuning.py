@@ -47,7 +47,7 @@ def tuning_in(folder: Path) -> Tune:
             "budget": "30s",
             **changes,
         }
-        return tuner.tune("udf", launcher=launcher, clock=launcher.clock, **changes).answer
+        return tuner.tune("udf", launcher=launcher, clock=launcher.clock, **changes)
 
     return run
 

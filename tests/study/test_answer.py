@@ -20,7 +20,7 @@ from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures.step_time import scaling_curve
 from tuner.present.notes import study_note
 from tuner.present.sentences import choice_sentence
-from tuner.present.tables import trial_lines
+from tuner.present.tables import trials_of
 from tuner.recommended.building import recommendation_of
 from tuner.study.answer import MachineUse, StudyAnswer, study_answer
 from tuner.study.conclusion import Conclusion, conclude
@@ -196,8 +196,8 @@ def test_what_stands_above_the_best_and_why_it_is_not_recommended(plan: StudyPla
     log.looks = (InterimAnalysis(9, 0.04, 60.0, 60.0),)
     answer = recommended(log, 1)
     assert min(answer.rows, key=lambda row: row.value).trial != 1
-    assert [line.row.trial for line in trial_lines(answer) if line.is_best] == [1]
-    assert scaling_curve(answer).best == 1
+    assert [line.row.trial for line in trials_of(answer).lines if line.is_best] == [1]
+    assert scaling_curve(answer).answer.best_trial == 1
     assert answer.contenders == {"baseline": 0, "best": 1}
     assert recommendation_of(answer).config == threads(2)
     assert "The dashboard marks trial " in study_note(answer)
@@ -267,7 +267,7 @@ def test_it_survives_in_the_study(tmp_path: Path) -> None:
         "udf", launcher=launcher, clock=launcher.clock, out=tmp_path, budget="30s",
         space={"num_worker_threads": [1, 2]},
     )  # fmt: skip
-    machine = result.answer.machine
+    machine = result.machine
     assert machine is not None
     assert machine.is_busy
-    assert load_study(tmp_path).answer.machine == machine
+    assert load_study(tmp_path).machine == machine

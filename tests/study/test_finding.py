@@ -33,7 +33,7 @@ def test_by_its_name() -> None:
     found = find_study("udf")
     assert found.study == "udf"
     assert found.interrupted
-    assert found.folder.root == Path("studies/udf")
+    assert found.files.root == Path("studies/udf")
     assert len(found.rows) == 3
 
 
@@ -67,9 +67,9 @@ def test_in_a_storage() -> None:
     url = f"sqlite:///{Path('shared.db').absolute()}"
     made(Path("studies/udf"), "udf", url)
     made(Path("elsewhere"), "other", url)
-    assert find_study("udf", storage=url).folder.root == Path("studies/udf")
+    assert find_study("udf", storage=url).files.root == Path("studies/udf")
     found = find_study("other", storage=url, out=Path("elsewhere"))
-    assert (found.study, found.folder.root) == ("other", Path("elsewhere"))
+    assert (found.study, found.files.root) == ("other", Path("elsewhere"))
     assert refusal("othr", storage=url).endswith("shared.db; did you mean other?")
     empty = f"sqlite:///{Path('empty.db').absolute()}"
     assert refusal("udf", storage=empty).endswith("empty.db; it holds none")

@@ -12,8 +12,10 @@ from tests.present.results import METRICS as VALUES
 from tests.present.results import ROWS, study_plan, study_result
 from tests.present.screen import Screen
 from tuner.present.notes import study_note, trial_notes
-from tuner.present.report.study_report import report_html
-from tuner.present.tables import trials_table, write_trials_csv
+from tuner.present.pages import report_html
+from tuner.present.summary import trials_part
+from tuner.present.tables import write_trials_csv
+from tuner.present.terminal import print_parts
 from tuner.study.metrics import METRICS, Metric, metric_cells, metrics_of
 from tuner.world.measurement import Measurement, RankUsage
 
@@ -58,7 +60,7 @@ def test_a_new_entry_is_told_everywhere(declare: Callable[[Metric], None], tmp_p
     assert '<th scope="col">context switches per step (1)</th>' in page
     assert "<td>1234</td>" in page
     screen = Screen()
-    screen.console.print(trials_table(answer))
+    print_parts([trials_part(answer)], screen.console)
     assert "switches" in screen.text
     assert "1234" in screen.text
 

@@ -1,17 +1,15 @@
 """What `analyze` shows of a trace: all of it as one value, as text and as JSON."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 from rich.console import Console
 from rich.text import Text
 
-from tuner.present.named_rows import Column, named_rows, time_columns
-from tuner.text import decimal, first_of, percent, plural, share, three_digits
+from tuner.text import decimal, first_of, one_line, percent, plural, share, three_digits
 from tuner.trace.analyze.call_times import breakdown, latency
 from tuner.trace.analyze.critical_path import critical_path
 from tuner.trace.analyze.diagnosis import Diagnosis, diagnose
@@ -29,6 +27,13 @@ LEAST_SHARE = 0.005
 are not listed where rows are limited."""
 MOST_LISTED = 12
 """Levels, threads, ranks that are listed one by one; of more ranks a name has one row."""
+_GAP = "  "
+_UNITS = (("us", 1.0), ("ms", 1e3), ("s", 1e6))
+_LARGEST = 1e4
+"""From here on a time is given in the next larger unit."""
+
+_Column = tuple[str, Sequence[str]]
+"""A heading, which may have several lines, and the cells below it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,46 +122,38 @@ def print_analysis(
         picture: The timeline's file, if one was drawn.
         searches: The commands that try what the diagnosis suggests, where they are known.
     """
+
+    def say(text: str, style: str = "") -> None:
+        console.print(Text(text, style=style), soft_wrap=not console.is_terminal)
+
     for fact in _facts(analysis.trace):
-        _print_prose(Text(fact), console)
+        say(fact)
     for loss in analysis.trace.losses:
-        _print_prose(Text(f"note: {loss}", style="yellow"), console)
+        say(f"note: {loss}", "yellow")
     is_empty = analysis.trace.calls.empty and analysis.trace.operators.empty
-    for section in () if is_empty else _sections(analysis, console.width, row_limit):
+    for title, lines, missing in () if is_empty else _sections(analysis, console.width, row_limit):
         console.print()
-        if section.lines:
-            console.print(Text(section.title, style="bold"))
+        if lines:
+            console.print(Text(title, style="bold"))
             # Lines are as long as they have to be: numbers must not be folded.
-            console.print(Text("\n".join(section.lines)), soft_wrap=True)
+            console.print(Text("\n".join(lines)), soft_wrap=True)
         else:
-            _print_prose(Text(f"{section.title}: none, because {section.missing}.", "dim"), console)
+            say(f"{title}: none, because {missing}.", "dim")
     console.print()
     # What stops a program comes before what makes it slow.
     deadlocks = [role.text for role in analysis.least_threads if role.is_deadlock]
-    _print_prose(Text("\n".join([*deadlocks, analysis.diagnosis.text]), style="bold"), console)
+    say("\n".join([*deadlocks, analysis.diagnosis.text]), "bold")
     for search in searches:
-        _print_prose(Text(f"To try it: {search}"), console)
-    others = [role.text for role in analysis.least_threads if not role.is_deadlock]
-    sentences = [text for text in others if text]
+        say(f"To try it: {search}")
+    sentences = [role.text for role in analysis.least_threads if not role.is_deadlock]
     if analysis.slowest_call is not None:
         sentences.append(analysis.slowest_call.text)
-    if sentences:
+    if any(sentences):
         console.print()
-        _print_prose(Text("\n".join(sentences)), console)
+        say("\n".join(filter(None, sentences)))
     if picture is not None:
         console.print()
-        _print_prose(Text(f"Timeline: {picture}"), console)
-
-
-def _print_prose(text: Text, console: Console) -> None:
-    console.print(text, soft_wrap=not console.is_terminal)
-
-
-class _Section(NamedTuple):
-    title: str
-    lines: list[str]
-    missing: str
-    """Why there are no lines, where there are none."""
+        say(f"Timeline: {picture}")
 
 
 def _facts(trace: Trace) -> Iterator[str]:
@@ -169,7 +166,9 @@ def _facts(trace: Trace) -> Iterator[str]:
         f"Recorded by {RECORDERS[trace.source]}: {plural(len(trace.ranks), 'rank')} ({ranks}) for "
         f"{three_digits((closed - opened) / 1e6)} ms; {', '.join(held)}."
     )
-    yield from _rank_files(trace)
+    if known := _ranks_of_files(trace):
+        said = (f"{first_of(each, MOST_LISTED)}, {how}" for how, each in known.items())
+        yield f"Ranks: {'; '.join(said)}."
     if trace.tracing_overhead is not None:
         overhead = three_digits(trace.tracing_overhead)
         yield f"Tracing overhead: a traced step took {overhead} times as long as an untraced one."
@@ -178,59 +177,66 @@ def _facts(trace: Trace) -> Iterator[str]:
         yield f"Times of different ranks are comparable to within {error_us} us."
 
 
-def _rank_files(trace: Trace) -> Iterator[str]:
-    """Which of several files is which rank, and how that is known."""
+def _ranks_of_files(trace: Trace) -> dict[str, list[str]]:
+    """Which of several files is which rank, by how that is known."""
     files = {each.file for each in trace.rank_files}
     is_short = len({Path(file).name for file in files}) == len(files)
     known: dict[str, list[str]] = {}
     for rank in trace.rank_files if len(files) > 1 else ():
         name = Path(rank.file).name if is_short else rank.file
         known.setdefault(RANKS_BY[rank.by], []).append(f"{rank.rank} is {name}")
-    if known:
-        said = (f"{first_of(each, MOST_LISTED)}, {how}" for how, each in known.items())
-        yield f"Ranks: {'; '.join(said)}."
+    return known
 
 
-def _sections(analysis: Analysis, width: int, row_limit: int | None) -> Iterator[_Section]:
+def _sections(
+    analysis: Analysis, width: int, row_limit: int | None
+) -> Iterator[tuple[str, list[str], str]]:
+    """The title of each table, its lines, and why there are none, where there are none."""
     no_calls = "the trace holds no calls" if analysis.trace.calls.empty else ""
-    recipe, recipe_lines = analysis.recipe_table, _recipe_lines
-    if recipe["Node ID"].nunique() > MOST_LISTED:
-        recipe, recipe_lines = of_all_ranks(recipe), partial(_recipe_lines, is_merged=True)
-    path, small = analysis.critical_path, 0
+    recipe = analysis.recipe_table
+    is_merged = recipe["Node ID"].nunique() > MOST_LISTED
+    path = analysis.critical_path
     if row_limit:
-        path = _large_parts(path)
-        small = len(analysis.critical_path) - len(path)
-    for title, table, lines_of, missing in (
+        large = (path["share"] >= LEAST_SHARE) | (path["ci_high"] >= LEAST_SHARE)
+        path = path[large] if large.any() else path
+    small = len(analysis.critical_path) - len(path)
+    tables: Sequence[tuple[str, pd.DataFrame, Callable[[pd.DataFrame], list[str]], str]] = (
         (
             "Time by call and by operator",
-            recipe,
-            recipe_lines,
+            of_all_ranks(recipe) if is_merged else recipe,
+            lambda table: _recipe_lines(table, width, is_merged=is_merged),
             "the trace holds no operators, and no call that ended",
         ),
-        ("Latency of calls", analysis.latency, _latency_lines, no_calls),
+        (
+            "Latency of calls",
+            analysis.latency,
+            lambda table: _latency_lines(table, width),
+            no_calls,
+        ),
         (
             "Where the time of a call goes, on average",
             analysis.breakdown,
-            _breakdown_lines,
+            lambda table: _breakdown_lines(table, width),
             no_calls or "no call is known on its client's side and on its server's",
         ),
         (
             "The critical path: what the driver waited for, and what that waited for in turn",
             path,
-            partial(_path_lines, small=small),
+            lambda table: _path_lines(table, width, small=small),
             no_calls or "no call ended",
         ),
         (
             "Parallelism of each server: its threads at work",
             analysis.parallelism.sort_values("mean", ascending=False, kind="stable"),
-            partial(_parallelism_lines, analysis),
+            lambda table: _parallelism_lines(analysis, table, width),
             "the trace does not show any thread at work",
         ),
-    ):
-        lines = [] if table.empty else lines_of(table.head(row_limit or len(table)), width)
+    )
+    for title, table, lines_of, missing in tables:
+        lines = [] if table.empty else lines_of(table.head(row_limit or len(table)))
         if row_limit and len(table) > row_limit:
             lines.append(f"{row_limit} of {len(table)} rows; --row-limit shows more")
-        yield _Section(title, lines, missing)
+        yield title, lines, missing
 
 
 def _recipe_lines(table: pd.DataFrame, width: int, *, is_merged: bool = False) -> list[str]:
@@ -297,7 +303,10 @@ def _parallelism_lines(analysis: Analysis, table: pd.DataFrame, width: int) -> l
         if most <= 1:
             # The share of the time that it was busy says it all.
             continue
-        at_level, use = _rows(analysis.levels, key), _rows(analysis.thread_use, key)
+        at_level, use = (
+            frame[(frame["source"] == key[0]) & (frame["server"] == key[1])]
+            for frame in (analysis.levels, analysis.thread_use)
+        )
         shares = zip(at_level["level"], at_level["share"], strict=True)
         by_level = [f"{level}: {share(of_time)}" for level, of_time in shares]
         busiest = use["busy_fraction"].sort_values(ascending=False)
@@ -309,14 +318,7 @@ def _parallelism_lines(analysis: Analysis, table: pd.DataFrame, width: int) -> l
     return lines
 
 
-def _large_parts(table: pd.DataFrame) -> pd.DataFrame:
-    """The parts of the critical path that are listed; all of them if none is large."""
-    large = (table["share"] >= LEAST_SHARE) | (table["ci_high"] >= LEAST_SHARE)
-    return table[large] if large.any() else table
-
-
 def _path_lines(table: pd.DataFrame, width: int, *, small: int) -> list[str]:
-    """The lines of a table of parts, beside which so many small ones are not listed."""
     names = [
         f"{part}: {function} on {process}" if function else f"{part}: {process}"
         for part, process, function in zip(
@@ -339,24 +341,62 @@ def _path_lines(table: pd.DataFrame, width: int, *, small: int) -> list[str]:
     return lines
 
 
-def _column(heading: str, values: pd.Series, form: Callable[[Any], str] = "{:,}".format) -> Column:
+def _column(heading: str, values: pd.Series, form: Callable[[Any], str] = "{:,}".format) -> _Column:
     """A column of numbers, each written by `form`; empty where one is unknown."""
-    return Column(heading, ["" if pd.isna(value) else form(value) for value in values])
+    return heading, ["" if pd.isna(value) else form(value) for value in values]
 
 
-def _rows(frame: pd.DataFrame, key: tuple[str, str]) -> pd.DataFrame:
-    """The rows of a source and a server."""
-    source, server = key
-    return frame[(frame["source"] == source) & (frame["server"] == server)]
+def time_columns(table: pd.DataFrame, headings: Mapping[str, str]) -> list[_Column]:
+    """Columns of times, from microseconds, under their headings in the unit of the largest."""
+    largest = float(table[list(headings)].max().max())
+    unit, us = next((each for each in _UNITS if largest / each[1] < _LARGEST), _UNITS[-1])
+    return [
+        _column(f"{heading}\n({unit})", table[column] / us, decimal)
+        for column, heading in headings.items()
+    ]
+
+
+def named_rows(
+    name: str, names: Sequence[str], columns: Sequence[_Column], width: int
+) -> list[str]:
+    """The lines of a table without its empty columns, at most so many characters wide.
+
+    Where the names leave no room for the numbers, each name has a line of its own, above its
+    numbers: a name is never cut, and a row of numbers is never broken.
+    """
+    names = [*map(one_line, names)]
+    top, rows = _justified([column for column in columns if any(column[1])])
+    longest = max(map(len, [name, *names]))
+    if longest + len(top[0]) <= width:
+        beside = [*[""] * (len(top) - 1), name, *names]
+        texts = [f"{text:<{longest}}{line}" for text, line in zip(beside, top + rows, strict=True)]
+        heading, body = texts[: len(top)], texts[len(top) :]
+    else:
+        heading = [name, *(_GAP + line for line in top)]
+        pairs = zip(names, rows, strict=True)
+        body = [line for text, numbers in pairs for line in (text, _GAP + numbers)]
+    rule = "─" * min(width, max(map(len, heading + body)))
+    return [*(line.rstrip() for line in heading), rule, *body]
+
+
+def _justified(columns: Sequence[_Column]) -> tuple[list[str], list[str]]:
+    """The lines of the headings, and those of the cells."""
+    high = max(heading.count("\n") for heading, _ in columns) + 1
+    filled = []
+    for heading, cells in columns:
+        lines = heading.split("\n")
+        texts = [*[""] * (high - len(lines)), *lines, *cells]
+        width = max(map(len, texts))
+        filled.append([f"{_GAP}{text:>{width}}" for text in texts])
+    text = ["".join(line) for line in zip(*filled, strict=True)]
+    return text[:high], text[high:]
 
 
 def _of_both_sources(trace: Trace, table: Callable[[Trace, Source], pd.DataFrame]) -> pd.DataFrame:
-    parts = []
-    for source in SOURCES:
-        part = table(trace, source)
+    parts = {source: table(trace, source) for source in SOURCES}
+    for source, part in parts.items():
         part.insert(0, "source", source)
-        parts.append(part)
-    return pd.concat(parts, ignore_index=True)
+    return pd.concat(parts.values(), ignore_index=True)
 
 
 def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:

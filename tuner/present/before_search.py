@@ -16,23 +16,18 @@ from tuner.text import duration, percent, plural, rough_duration, share
 def forecast_lines(found: Forecast, epsilon: float) -> list[str]:
     """What the search would do, and what its budget can be expected to show.
 
-    Args:
-        found: The forecast.
-        epsilon: The smallest difference that matters, a fraction.
+    `epsilon` is the smallest difference that matters, a fraction.
     """
-    budget = duration(found.budget_s)
+    budget, is_grid = duration(found.budget_s), found.sampler == "grid"
     lines = [
         f"{plural(found.configs, 'configuration')}, the baseline included.",
         f"A world takes {duration(found.world_s)}, so a block of all of them "
         f"{duration(found.block_s)}.",
+        "The whole grid would be measured."
+        if is_grid
+        else f"{budget} is too little to measure the grid: {found.sampler} would propose what to "
+        "try.",
     ]
-    if found.sampler == "grid":
-        lines.append("The whole grid would be measured.")
-    else:
-        lines.append(
-            f"{budget} is too little to measure the grid: {found.sampler} would propose what to "
-            "try."
-        )
     spread = (
         f"Worlds of the baseline differ by {share(found.sigma)} ({found.worlds} of them, after the "
         "first)"
@@ -43,12 +38,11 @@ def forecast_lines(found: Forecast, epsilon: float) -> list[str]:
     if found.least_gain <= epsilon:
         enough = f"which is less than epsilon, {percent(epsilon)}: enough to decide"
     else:
-        factor = (found.least_gain / epsilon) ** 2
+        takes = duration(found.budget_s * (found.least_gain / epsilon) ** 2)
         enough = (
-            f"more than epsilon, {percent(epsilon)}: to decide a close race takes about "
-            f"{duration(found.budget_s * factor)}"
+            f"more than epsilon, {percent(epsilon)}: to decide a close race takes about {takes}"
         )
-    first = "calibration and" if found.sampler == "grid" else "calibration, exploration and"
+    first = "calibration and" if is_grid else "calibration, exploration and"
     told = (
         f"{spread}, and after {first} tracing {budget} leaves time for about "
         f"{plural(found.blocks, 'block')}, each with the baseline twice: these can show"
@@ -88,16 +82,13 @@ def _options_table(options: Sequence[OptionSpec]) -> Table:
     for heading in ("--set", "type", "default", "what it is"):
         table.add_column(heading, no_wrap=heading != "what it is")
     for option in options:
+        default = str(option.default)
         summary = option.summary.removesuffix(".")
         table.add_row(
             option.name,
             option.kind,
-            _as_typed(option.default),
+            # As a person types it after `--set name=`.
+            default.lower() if isinstance(option.default, bool) else default,
             f"{summary}; {option.limits}" if option.limits else summary,
         )
     return table
-
-
-def _as_typed(value: bool | int | float | str) -> str:
-    """As a person types it after `--set name=`."""
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -8,12 +8,20 @@ from tuner.decide.rules import Rules
 from tuner.decide.statistics import Interval
 from tuner.decide.verdict import Standing, standing_of
 from tuner.plan.config import Config
-from tuner.present.failures import failing_sentences, rate_text
-from tuner.present.wording import busy_sentence, worlds_text
+from tuner.present.sentences import busy_sentence
+from tuner.present.wording import (
+    confidence,
+    ends,
+    epsilon,
+    failing_sentences,
+    fast,
+    rate_text,
+    worlds_text,
+)
 from tuner.recommended.model import Recommendation
 from tuner.study.answer import StudyAnswer
 from tuner.study.rows import TrialRow, ratio_json
-from tuner.text import UNTOLD, percent, ratio_text
+from tuner.text import UNTOLD, ratio_text
 
 CHECK_FORMAT = 1
 
@@ -131,26 +139,21 @@ class CheckResult:
     def __str__(self) -> str:
         match self.outcome:
             case "cannot-run":
-                return self._cannot_run()
+                row = self._baseline if self.keeps_baseline else self._other
+                what = f"{rate_text(row)} here" if row.fails_sometimes else "cannot run here"
+                return f"The recommendation {self.config} {what}: {row.outcome}: {row.failure}"
             case "holds":
                 return f"The recommendation holds: {self._compared()}."
+            case "no-longer-holds" if self.recommendation.verdict == "undecided":
+                kept = "The search was undecided, and today shows that what it kept is not the best"
+                return f"{kept}: {self._compared()}; search again."
             case "no-longer-holds":
-                return f"{self._no_longer()}: {self._compared()}; search again."
+                return f"The recommendation no longer holds: {self._compared()}; search again."
             case _:
                 return (
                     f"Undecided whether the recommendation still holds: {self._compared()}; a "
                     "larger --budget tells more."
                 )
-
-    def _no_longer(self) -> str:
-        if self.recommendation.verdict == "undecided":
-            return "The search was undecided, and today shows that what it kept is not the best"
-        return "The recommendation no longer holds"
-
-    def _cannot_run(self) -> str:
-        row = self._baseline if self.keeps_baseline else self._other
-        what = f"{rate_text(row)} here" if row.fails_sometimes else "cannot run here"
-        return f"The recommendation {self.config} {what}: {row.outcome}: {row.failure}"
 
     def _compared(self) -> str:
         """The two configurations today, and how that was when it was recommended."""
@@ -163,25 +166,21 @@ class CheckResult:
         if other.failure is not None:
             return f"its strongest rival {other.label} cannot run here ({other.outcome})"
         if baseline.failure is not None:
-            return (
-                f"{other.label} runs, and the baseline {baseline.label} cannot ({baseline.outcome})"
-            )
+            cannot = f"the baseline {baseline.label} cannot ({baseline.outcome})"
+            return f"{other.label} runs, and {cannot}"
         who = f"its strongest rival {other.label}" if self.keeps_baseline else other.label
-        chosen = baseline if self.keeps_baseline else other
-        for row in (chosen, baseline, other):
+        for row in (baseline if self.keeps_baseline else other, baseline, other):
             if row.broken:
                 return f"{row.label} breaks a limit here ({row.broken_text})"
         if self.speedup is None:
             return f"{who} was compared with the baseline {baseline.label} in too few pairs"
-        how = "fast" if self.answer.objective.is_time else "good"
-        confidence = percent(self.answer.plan.measuring.confidence)
+        sure = f"{confidence(self.answer)} confidence"
         if not self.speedup.is_told:
             beside = f"how {who} compares with the baseline {baseline.label}"
-            return f"{beside} is {UNTOLD} ({confidence} confidence){self._then()}"
+            return f"{beside} is {UNTOLD} ({sure}){self._then()}"
         return (
-            f"{who} is {ratio_text(self.speedup.estimate)} times as {how} as the baseline "
-            f"{baseline.label} ({ratio_text(self.speedup.low)} to {ratio_text(self.speedup.high)}, "
-            f"{confidence} confidence){self._then()}"
+            f"{who} is {ratio_text(self.speedup.estimate)} times as {fast(self.answer)} as the "
+            f"baseline {baseline.label} ({ends(self.speedup)}, {sure}){self._then()}"
         )
 
     def _then(self) -> str:
@@ -196,11 +195,10 @@ def check_lines(result: CheckResult) -> list[str]:
     lines = [str(result)]
     if result.differences:
         lines.append(f"Different from then (then, now): {'; '.join(result.differences)}.")
-    lines += failing_sentences(answer)
-    if busy := busy_sentence(answer):
-        lines.append(busy)
-    epsilon = percent(answer.plan.measuring.epsilon)
-    lines.append(
-        f"{worlds_text(answer)}, in {answer.elapsed_s:.0f} s; less than {epsilon} does not matter."
-    )
-    return lines
+    return [
+        *lines,
+        *failing_sentences(answer),
+        *filter(None, [busy_sentence(answer)]),
+        f"{worlds_text(answer)}, in {answer.elapsed_s:.0f} s; less than {epsilon(answer)} does not "
+        "matter.",
+    ]

@@ -1,13 +1,13 @@
 """What a study's page and note say about its environment, and about how it was measured."""
 
+from collections import Counter
+
 from tuner.plan.knobs import KNOBS
-from tuner.plan.objectives import Objective
-from tuner.plan.program_spec import Subject, intra_op_text
+from tuner.plan.program_spec import intra_op_text
 from tuner.plan.workload_spec import WorkloadSpec
-from tuner.present.wording import worlds_text
-from tuner.study.answer import StudyAnswer
+from tuner.present.wording import confidence, epsilon, faster_or_slower, worlds_text
+from tuner.study.answer import MachineUse, StudyAnswer
 from tuner.study.metrics import PARALLELISM_MEAN
-from tuner.study.records import Phase
 from tuner.text import MOST_TELLING, decimal, duration, percent, plural, share
 from tuner.world.environment import DISTURBED_SHARE, Environment
 
@@ -18,49 +18,55 @@ Facts = list[tuple[str, str]]
 def environment_facts(answer: StudyAnswer) -> Facts:
     """The machine and the software, and what ran on them."""
     environment, subject = answer.environment, answer.plan.subject
-    found = [rank.role for rank in subject.ranks]
-    ranks = ", ".join(f"{found.count(role)} {role}" for role in subject.roles)
-    return [
-        *_subject_facts(subject),
-        ("ranks", ranks),
+    ranks = Counter(rank.role for rank in subject.ranks)
+    if isinstance(subject, WorkloadSpec):
+        options = ", ".join(f"{name}={value}" for name, value in subject.options.items())
+        facts = [("workload", f"{subject.reference}: {subject.summary}")]
+        facts.append(("options", options or "none"))
+    else:
+        facts = [("program", subject.reference)]
+        facts += [("start of each run", subject.starts)] if subject.starts else []
+    facts += [
+        ("ranks", ", ".join(f"{ranks[role]} {role}" for role in subject.roles)),
         ("intra-op threads", f"{intra_op_text(subject)} in each process, unless tuned"),
         ("CPU", f"{environment.cpu_model}, {plural(environment.cpu_count, 'logical CPU')}"),
         ("memory", f"{environment.memory_gb:g} GB"),
         ("torch", environment.torch),
         ("Python", environment.python),
         ("kernel", environment.kernel),
-        *_network(environment.own_network),
-        *_groups(environment),
-        *_others(answer),
-        ("date", f"{answer.measured_at:%Y-%m-%d %H:%M} UTC"),
     ]
+    if environment.own_network is not None:
+        shared = "the machine's: while a world ran, any user of the machine could reach it"
+        facts.append(
+            ("network of the worlds", "of their own" if environment.own_network else shared)
+        )
+    if environment.groups:
+        facts.append(_groups(environment))
+    if answer.machine is not None:
+        facts.append(("others on the machine", _others(answer.machine)))
+    return [*facts, ("date", f"{answer.measured_at:%Y-%m-%d %H:%M} UTC")]
 
 
-def _groups(environment: Environment) -> Facts:
+def _groups(environment: Environment) -> tuple[str, str]:
     """The groups that blocks were measured by, and how unlike they are."""
-    if not (groups := environment.groups):
-        return []
-    first = groups[0]
-    pinned = [
-        f"each world is pinned to {plural(first.cpu_count, 'logical CPU')} of this machine: the "
-        "times are those of so small a machine, not of the whole one"
-    ]
-    said = pinned if first.pinned else []
+    said, groups = [], environment.groups
     if len(groups) > 1:
         names = "; ".join(f"{number}: {each.name}" for number, each in enumerate(groups, start=1))
-        said.insert(0, f"{plural(len(groups), 'group')} measured a block each at a time ({names})")
+        said.append(f"{plural(len(groups), 'group')} measured a block each at a time ({names})")
+    if groups[0].pinned:
+        said.append(
+            f"each world is pinned to {plural(groups[0].cpu_count, 'logical CPU')} of this "
+            "machine: the times are those of so small a machine, not of the whole one"
+        )
     if unlike := environment.unlike_groups:
         said.append(
             f"the groups are not alike ({'; '.join(unlike)}): a speed-up is the mean over them"
         )
-    return [("groups" if len(groups) > 1 else "pinned", "; ".join(said))]
+    return "groups" if len(groups) > 1 else "pinned", "; ".join(said)
 
 
-def _others(answer: StudyAnswer) -> Facts:
-    """What others took of the machine while the worlds ran that count, where that is known."""
-    machine = answer.machine
-    if machine is None:
-        return []
+def _others(machine: MachineUse) -> str:
+    """What others took of the machine while the worlds ran that count."""
     said = [
         f"other programs used {decimal(machine.others_cpus)} of "
         f"{plural(machine.cpus, 'logical CPU')} on average, and the hypervisor gave "
@@ -73,83 +79,39 @@ def _others(answer: StudyAnswer) -> Facts:
     if machine.throttled_worlds:
         said.append(f"a CPU quota stopped {plural(machine.throttled_worlds, 'world')} for a while")
     if machine.pressure_some is not None:
-        said.append(
-            f"some thread waited for a CPU {share(machine.pressure_some)} of the time, the "
-            "worlds' own included"
-        )
+        waited = f"some thread waited for a CPU {share(machine.pressure_some)} of the time"
+        said.append(f"{waited}, the worlds' own included")
     if machine.mhz is not None:
         said.append(f"{machine.mhz:.0f} MHz")
     if machine.load is not None:
         said.append(f"load average {decimal(machine.load)}")
-    return [("others on the machine", "; ".join(said))]
-
-
-def _subject_facts(subject: Subject) -> Facts:
-    if isinstance(subject, WorkloadSpec):
-        options = ", ".join(f"{name}={value}" for name, value in subject.options.items())
-        return [
-            ("workload", f"{subject.reference}: {subject.summary}"),
-            ("options", options or "none"),
-        ]
-    starts = [("start of each run", subject.starts)] if subject.starts else []
-    return [("program", subject.reference), *starts]
-
-
-def _network(own: bool | None) -> Facts:
-    if own is None:
-        return []
-    shared = "the machine's: while a world ran, any user of the machine could reach it"
-    return [("network of the worlds", "of their own" if own else shared)]
+    return "; ".join(said)
 
 
 def method_facts(answer: StudyAnswer) -> Facts:
     """How the numbers were measured, and what the words in the report mean."""
-    measuring = answer.plan.measuring
-    source = "read from traces" if answer.objective.traced else "measured with tracing off"
+    measuring, objective = answer.plan.measuring, answer.objective
+    source = "read from traces" if objective.traced else "measured with tracing off"
+    space = "; ".join(
+        f"{dimension}: {', '.join(map(KNOBS[dimension.knob].format, values))}"
+        for dimension, values in answer.plan.space.axes
+    )
     budget = f"{duration(answer.elapsed_s)} of {measuring.limit}"
+    matters, behind = f"{epsilon(answer)}: a smaller difference does not matter", ""
+    if answer.epsilon_achieved is not None and answer.epsilon_achieved <= MOST_TELLING:
+        most = f"{share(answer.epsilon_achieved)} {faster_or_slower(answer)[1]}"
+        behind = f"; {answer.best} is shown to be at most {most} than any other configuration"
     return [
-        (
-            "objective",
-            f"{answer.objective.heading}, {source}; {answer.objective.better}",
-        ),
-        ("search space", _space(answer)),
+        ("objective", f"{objective.heading}, {source}; {objective.better}"),
+        ("search space", space),
         ("baseline", str(answer.baseline)),
-        (
-            "worlds",
-            f"{worlds_text(answer)}, in {budget}; {_world(answer)}",
-        ),
+        ("worlds", f"{worlds_text(answer)}, in {budget}; {_world(answer)}"),
         ("blocks", _blocks(answer)),
         *_speedup(answer),
-        (
-            "epsilon",
-            f"{percent(measuring.epsilon)}: a smaller difference does not matter{_shown(answer)}",
-        ),
+        ("epsilon", f"{matters}{behind}"),
         ("traces", _traces(answer)),
         ("order", f"random in each block, from seed {measuring.seed}"),
     ]
-
-
-def _speedup(answer: StudyAnswer) -> Facts:
-    """How the rival that met the baseline was compared with it; nothing if none did."""
-    rivals = [contender for contender in answer.contenders if contender != "baseline"]
-    if not rivals:
-        return []
-    (rival,) = rivals
-    return [
-        (
-            "speed-up",
-            f"{_ratio(answer.objective, rival)}, paired within blocks; spikes have no weight, and "
-            f"the {percent(answer.plan.measuring.confidence)} interval holds for all "
-            f"configurations and all looks at them together",
-        )
-    ]
-
-
-def _ratio(objective: Objective, rival: str) -> str:
-    """What a speed-up divides, so that more than 1 is better."""
-    if objective.is_time:
-        return f"baseline time / {rival} time"
-    return f"{rival} / baseline" if objective.maximize else f"baseline / {rival}"
 
 
 def _world(answer: StudyAnswer) -> str:
@@ -164,25 +126,34 @@ def _world(answer: StudyAnswer) -> str:
     )
 
 
-def _space(answer: StudyAnswer) -> str:
-    axes = [
-        f"{dimension}: {', '.join(KNOBS[dimension.knob].format(value) for value in values)}"
-        for dimension, values in answer.plan.space.axes
-    ]
-    return "; ".join(axes)
-
-
 def _blocks(answer: StudyAnswer) -> str:
-    def count(phase: Phase) -> int:
-        return len({seen.block for seen in answer.observations if seen.phase == phase})
-
+    blocks = Counter(
+        phase for _, phase in {(seen.block, seen.phase) for seen in answer.observations}
+    )
     parts = []
-    if rounds := count("exploration"):
+    if blocks["exploration"]:
         said = "what the sampler proposed" if answer.sampling else "all that may be on the front"
-        parts.append(f"{plural(rounds, 'block')} of {said}")
-    if race := count("race"):
-        parts.append(f"{plural(race, 'block')} of the baseline and its rivals")
+        parts.append(f"{plural(blocks['exploration'], 'block')} of {said}")
+    if blocks["race"]:
+        parts.append(f"{plural(blocks['race'], 'block')} of the baseline and its rivals")
     return ", then ".join(parts) or "none"
+
+
+def _speedup(answer: StudyAnswer) -> Facts:
+    """How the rival that met the baseline was compared with it; nothing if none did."""
+    objective = answer.objective
+    facts = []
+    for rival in (each for each in answer.contenders if each != "baseline"):
+        # More than 1 is better.
+        ratio = f"{rival} / baseline" if objective.maximize else f"baseline / {rival}"
+        if objective.is_time:
+            ratio = f"baseline time / {rival} time"
+        said = (
+            f"{ratio}, paired within blocks; spikes have no weight, and the {confidence(answer)} "
+            "interval holds for all configurations and all looks at them together"
+        )
+        facts.append(("speed-up", said))
+    return facts
 
 
 def _traces(answer: StudyAnswer) -> str:
@@ -192,14 +163,3 @@ def _traces(answer: StudyAnswer) -> str:
         "traced worlds were not timed, and tell the parallelism and the parts of a call's time"
     )
     return f"every world that counts was traced; {seen}" if answer.objective.traced else seen
-
-
-def _shown(answer: StudyAnswer) -> str:
-    behind = answer.epsilon_achieved
-    if behind is None or behind > MOST_TELLING:
-        return ""
-    worse = "slower" if answer.objective.is_time else "worse"
-    return (
-        f"; {answer.best} is shown to be at most {share(behind)} {worse} than any other "
-        "configuration"
-    )

@@ -9,21 +9,13 @@ from tuner.cpus import named, share_of_rank
 from tuner.errors import UsageError
 from tuner.machine import BINDING_COMPARED, machine_differences, this_machine
 from tuner.plan.config import Config
-from tuner.plan.knobs import INTRA_OP_THREADS, Value
+from tuner.plan.knobs import INTRA_OP_THREADS
 from tuner.plan.program_spec import ProgramSpec, Subject, intra_op_threads
 from tuner.present.wording import verdict_sentence
+from tuner.recommended import python_module as source
 from tuner.recommended.building import recommendation_of
 from tuner.recommended.model import Recommendation, as_json, as_toml
-from tuner.recommended.python_module import (
-    ALONE,
-    BIND_CPUS,
-    BINDING_IMPORTS,
-    as_python,
-    by_role,
-    options_call,
-    switch_intervals,
-    table,
-)
+from tuner.recommended.python_module import as_python
 from tuner.study.answer import StudyAnswer
 from tuner.study.log import BASELINE
 from tuner.study.resuming import resume_command
@@ -53,8 +45,8 @@ def snippet_of(answer: StudyAnswer) -> Snippet | None:
         return Snippet("python", "\n".join(lines))
     if answer.best_trial == BASELINE:
         return None
-    recommended = os.path.relpath(answer.folder.recommended)
-    lines = [f"# {ALONE}"] if answer.best.binds else []
+    recommended = os.path.relpath(answer.files.recommended)
+    lines = [f"# {source.ALONE}"] if answer.best.binds else []
     lines += [
         shlex.join(["python", "-m", "tuner.run", recommended, "--", *command])
         for command in subject.commands
@@ -65,17 +57,17 @@ def snippet_of(answer: StudyAnswer) -> Snippet | None:
 def _binding_command(answer: StudyAnswer, config: Config) -> list[str]:
     """A line with the commands that bind as `bind_cpus` does here; none elsewhere, or for many."""
     ranks = len(answer.plan.subject.ranks)
-    environment, here = answer.environment, this_machine()
-    differs = machine_differences(environment.model_dump(), here, BINDING_COMPARED)
+    environment = answer.environment
+    differs = machine_differences(environment.model_dump(), this_machine(), BINDING_COMPARED)
     is_here = environment.numa_nodes is not None and not differs
     is_local = answer.plan.launching.launcher == "local"
     if not config.binds or not (is_here and is_local) or ranks > _MOST_RANKS:
         return []
-    commands = [
+    commands = ", ".join(
         f"taskset -c {named(share_of_rank(rank, ranks))} python ... (rank {rank})"
         for rank in range(ranks)
-    ]
-    return [f"# Instead of bind_cpus, on this machine: {', '.join(commands)}"]
+    )
+    return [f"# Instead of bind_cpus, on this machine: {commands}"]
 
 
 def continuing(answer: StudyAnswer) -> Snippet | None:
@@ -86,33 +78,42 @@ def continuing(answer: StudyAnswer) -> Snippet | None:
 
 def init_rpc_lines(config: Config, subject: Subject) -> str:
     """Python lines that start RPC with a configuration: one options object, or one per role."""
+    return "\n".join(_init_lines(config, subject))
+
+
+def _init_lines(config: Config, subject: Subject) -> Iterator[str]:
+    threads = intra_op_threads(subject)
     values = {
-        role: {INTRA_OP_THREADS.name: threads, **config.for_role(role)}
-        for role, threads in intra_op_threads(subject).items()
+        role: {INTRA_OP_THREADS.name: threads[role], **config.for_role(role)} for role in threads
     }
-    return "\n".join(_init_lines(values, bound=config.binds))
-
-
-def _init_lines(values: dict[str, dict[str, Value]], *, bound: bool) -> Iterator[str]:
-    intervals = switch_intervals(values)
-    threads = {role: each[INTRA_OP_THREADS.name] for role, each in values.items()}
-    yield from ("# At the top of the file:", "import os") if bound else ()
-    yield from ("import sys",) if intervals else ()
-    yield from BINDING_IMPORTS if bound else ()
-    yield from ("",) if bound or intervals else ()
+    bound, intervals = config.binds, source.switch_intervals(values)
+    if bound:
+        yield from ("# At the top of the file:", "import os")
+    if intervals:
+        yield "import sys"
+    if bound:
+        yield from source.BINDING_IMPORTS
+    if bound or intervals:
+        yield ""
     yield from ("import torch", "import torch.distributed.rpc as rpc", "")
     if bound:
-        yield from (BIND_CPUS, "", "# In each process, in place of its init_rpc:", f"# {ALONE}")
+        yield from (
+            source.BIND_CPUS,
+            "",
+            "# In each process, in place of its init_rpc:",
+            f"# {source.ALONE}",
+        )
         yield "bind_cpus(rank, world_size)"
     if intervals:
-        yield f"sys.setswitchinterval({by_role(intervals)})  # seconds"
-    yield f"torch.set_num_threads({by_role(threads)})  # as measured"
-    options = {role: options_call(each) for role, each in values.items()}
+        yield f"sys.setswitchinterval({source.by_role(intervals)})  # seconds"
+    measured = {role: each[INTRA_OP_THREADS.name] for role, each in values.items()}
+    yield f"torch.set_num_threads({source.by_role(measured)})  # as measured"
+    options = {role: source.options_call(each) for role, each in values.items()}
     if len(set(options.values())) == 1:
         yield f"options = {next(iter(options.values()))}"
     else:
         yield "options = {"
-        yield from (f"    {part}," for part in table(options.items()).parts)
+        yield from (f"    {part}," for part in source.table(options.items()).parts)
         yield "}[role]"
     yield "rpc.init_rpc(name, rank=rank, world_size=world_size, rpc_backend_options=options)"
 
@@ -149,13 +150,11 @@ def _exported_sentence(answer: StudyAnswer, recommendation: Recommendation) -> s
         return verdict_sentence(answer)
     measured = recommendation.measured
     assert measured.value is not None
-    advice = (
-        "the study has no verdict yet"
-        if answer.best is None
-        else f"the study's own verdict is: {verdict_sentence(answer)}"
-    )
+    advice = "the study has no verdict yet"
+    if answer.best is not None:
+        advice = f"the study's own verdict is: {verdict_sentence(answer).removesuffix('.')}"
     return (
         f"Chosen by hand: {recommendation.config}, {three_digits(measured.value)} "
         f"{measured.unit} in {plural(measured.worlds, 'world')}, by {answer.objective.label}; "
-        f"{advice.removesuffix('.')}."
+        f"{advice}."
     )

@@ -3,8 +3,9 @@
 import socketserver
 import sys
 import threading
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Self
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from tuner.errors import UsageError
@@ -41,45 +42,35 @@ class _Server(socketserver.ThreadingMixIn, WSGIServer):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
 
-class LoopbackServer:
-    """Serves an application on this machine's loopback, inside a `with` block.
+@contextmanager
+def serving(application: "WSGIApplication", port: int | None) -> Iterator[str]:
+    """Serve an application on this machine's loopback inside a `with` block.
 
     Args:
         application: What answers the requests.
         port: The port; None: 8080, or a free port where 8080 is taken.
 
+    Yields:
+        The server's address, without a slash at the end.
+
     Raises:
         UsageError: The port cannot be used.
     """
-
-    def __init__(self, application: "WSGIApplication", port: int | None) -> None:
-        self._server = _listening(port)
-        self._server.set_app(_for_this_machine(application))
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True
-        )
-
-    @property
-    def url(self) -> str:
-        """The server's address, without a slash at the end."""
-        return f"http://{HOST}:{self._server.server_port}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *ending: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-
-def _listening(port: int | None) -> _Server:
     try:
-        return _Server((HOST, USUAL_PORT if port is None else port), _Handler)
+        server = _Server((HOST, USUAL_PORT if port is None else port), _Handler)
     except OSError as error:
-        if port is None:
-            return _Server((HOST, 0), _Handler)
-        raise UsageError(f"cannot listen on port {port}: {error.strerror}") from None
+        if port is not None:
+            raise UsageError(f"cannot listen on port {port}: {error.strerror}") from None
+        server = _Server((HOST, 0), _Handler)
+    server.set_app(_for_this_machine(application))
+    threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True
+    ).start()
+    try:
+        yield f"http://{HOST}:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 def _for_this_machine(application: "WSGIApplication") -> "WSGIApplication":

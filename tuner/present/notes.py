@@ -1,4 +1,4 @@
-"""What optuna-dashboard shows beside a study and beside each of its trials, in Markdown."""
+"""The answer in optuna-dashboard: the notes beside a study and its trials, in Markdown."""
 
 import math
 import re
@@ -6,23 +6,14 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
 from tuner.present.environment_and_method import Facts, environment_facts, method_facts
-from tuner.present.front_table import front_sentence, front_table
 from tuner.present.how_to_use import snippet_of
-from tuner.present.knob_effects import effects_table
 from tuner.present.sentences import sentences_of
-from tuner.present.tables import (
-    TrialLine,
-    knob_headings,
-    number_headings,
-    ratio_note,
-    trial_lines,
-    why_facts,
-)
-from tuner.present.wording import verdict_sentence
+from tuner.present.tables import TrialLine, front_of_answer, knobs_of, ratio_note, trials_of, why_of
+from tuner.present.wording import confidence, verdict_sentence
 from tuner.study.answer import StudyAnswer
 from tuner.study.metrics import metric_cells
 from tuner.study.rows import TrialDetail, TrialRow, comparable_values
-from tuner.text import marked_names, percent, printable, three_digits
+from tuner.text import marked_names, printable, three_digits
 from tuner.world.measurement import Quantiles
 
 FOLDED_WIDTH = 100
@@ -33,8 +24,12 @@ _LINE_MARKS = re.compile(r"^(\d*)([-+=.)])")
 
 
 def trial_notes(answer: StudyAnswer) -> dict[int, str]:
-    """The note of every trial, by its number."""
-    return {line.row.trial: trial_note(answer, line) for line in trial_lines(answer)}
+    """The note of every trial, by its number: what became of it, and its numbers."""
+    marked, misleading = _marked_trial(answer), _misleading_mark(answer)
+    return {
+        line.row.trial: _trial_note(answer, line, misleading if line.row.trial == marked else None)
+        for line in trials_of(answer).lines
+    }
 
 
 def study_note(answer: StudyAnswer) -> str:
@@ -44,31 +39,32 @@ def study_note(answer: StudyAnswer) -> str:
         parts.append(f"```{snippet.language}\n{snippet.text}\n```")
     if mark := _misleading_mark(answer):
         parts.append(mark)
-    if front := front_table(answer):
-        said = _plain(front_sentence(answer) or "")
-        parts += ["## Front", _table(front.headings, front.rows), said]
-    parts += ["## All configurations", _configs_table(answer)]
+    if front := front_of_answer(answer):
+        parts += ["## Front", _table(front.headings, front.rows), _plain(front.note)]
+    trials = trials_of(answer)
+    cells = [(str(line.row.trial), *line.cells, line.outcome) for line in trials.lines]
+    headings = [column.heading for column in trials.columns]
+    table = _table(["trial", *headings, "outcome"], cells)
+    parts += ["## All configurations", table]
     if note := ratio_note(answer):
         parts.append(_plain(note))
-    if knobs := effects_table(answer):
+    if knobs := knobs_of(answer):
         parts += ["## Knobs", _table(knobs.headings, knobs.rows), _plain(knobs.note)]
-    headings, facts = why_facts(answer)
-    if facts:
-        marked = [(name, *map(_with_names, cells)) for name, *cells in facts]
-        parts += ["## Why", _marked_table(["", *map(_plain, headings)], marked)]
+    if why := why_of(answer):
+        marked = [(name, *map(_with_names, cells)) for name, *cells in why.rows]
+        parts += ["## Why", _marked_table([*map(_plain, why.headings)], marked)]
     parts += ["## Environment", _bullets(environment_facts(answer))]
     parts += ["## How it was measured", _bullets(method_facts(answer))]
     return "\n\n".join(parts)
 
 
-def trial_note(answer: StudyAnswer, line: TrialLine) -> str:
-    """The configuration, what became of it, and its numbers."""
+def _trial_note(answer: StudyAnswer, line: TrialLine, misleading: str | None) -> str:
     row = line.row
-    misleading = _misleading_mark(answer) if row.trial == _marked_trial(answer) else None
     is_answer = ": the answer" if line.is_best else ": not the answer" if misleading else ""
-    parts = [f"## {_plain(row.label)}{is_answer}"]
-    told = line.outcome
-    parts.append(told if row.failure is None else _folded(f"Failed, {told}: {row.failure}"))
+    told = (
+        line.outcome if row.failure is None else _folded(f"Failed, {line.outcome}: {row.failure}")
+    )
+    parts = [f"## {_plain(row.label)}{is_answer}", told]
     if misleading:
         parts.append(misleading)
     if facts := list(_facts(answer, row)):
@@ -98,28 +94,14 @@ def _misleading_mark(answer: StudyAnswer) -> str | None:
     )
 
 
-def _configs_table(answer: StudyAnswer) -> str:
-    headings = ["trial", *knob_headings(answer), *number_headings(answer), "outcome"]
-    return _table(
-        headings,
-        [
-            (str(line.row.trial), *line.knobs, *line.numbers, line.outcome)
-            for line in trial_lines(answer)
-        ],
-    )
-
-
 def _facts(answer: StudyAnswer, row: TrialRow) -> Iterator[tuple[str, str]]:
     """The numbers of one trial that are known, each under its heading."""
-    objective = answer.objective
     if not math.isnan(row.value):
         text = three_digits(row.value)
         if not math.isnan(row.ci_low):
-            text += (
-                f", {percent(answer.plan.measuring.confidence)} interval "
-                f"{three_digits(row.ci_low)} to {three_digits(row.ci_high)}"
-            )
-        yield objective.heading, text
+            ends = f"{three_digits(row.ci_low)} to {three_digits(row.ci_high)}"
+            text += f", {confidence(answer)} interval {ends}"
+        yield answer.objective.heading, text
     if row.samples:
         yield "worlds", str(row.samples)
     if row.fails_sometimes:
@@ -127,10 +109,7 @@ def _facts(answer: StudyAnswer, row: TrialRow) -> Iterator[tuple[str, str]]:
     for cell in metric_cells():
         if text := cell.text(row.metrics):
             yield cell.heading, text
-    yield from _spreads(answer.details.get(row.trial, TrialDetail()))
-
-
-def _spreads(detail: TrialDetail) -> Iterator[tuple[str, str]]:
+    detail = answer.details.get(row.trial, TrialDetail())
     if detail.step_ms is not None:
         yield "step time, percentiles 5, 50, 95, 99 (ms)", _percentiles(detail.step_ms)
     if detail.call_ms is not None:
@@ -162,32 +141,26 @@ def _bullets(facts: Facts) -> str:
 
 
 def _folded(text: str, *, names: bool = False) -> str:
-    """Text in lines that need no scrolling.
+    """Text in lines that need no scrolling, which Markdown reads neither as a list nor underlined.
 
     The page of a trial is as wide as its longest attribute, which the dashboard never folds.
     """
     say = _with_names if names else _plain
-    return "\\\n".join(_unlisted(say(line)) for line in textwrap.wrap(text, FOLDED_WIDTH))
+    lines = map(say, textwrap.wrap(text, FOLDED_WIDTH))
+    return "\\\n".join(_LINE_MARKS.sub(r"\1\\\2", line) for line in lines)
 
 
 def _with_names(text: str) -> str:
     """`_plain`, and names of functions as code, in which Markdown sees no marks anyway."""
     parts = marked_names(text, lambda name: f"\0{name}\0").split("\0")
-    return "".join(
-        f"`{part}`" if place % 2 else _unspaced(part) for place, part in enumerate(parts)
-    )
+    return "".join(f"`{part}`" if place % 2 else _spaced(part) for place, part in enumerate(parts))
 
 
-def _unspaced(text: str) -> str:
+def _spaced(text: str) -> str:
     """`_plain`, with the spaces at the ends kept."""
     plain = _plain(text)
     before, after = text[:1].isspace(), text[-1:].isspace()
     return f"{' ' * before}{plain}{' ' * (after and bool(plain))}"
-
-
-def _unlisted(line: str) -> str:
-    """A line that Markdown reads neither as an item of a list nor as an underline."""
-    return _LINE_MARKS.sub(r"\1\\\2", line)
 
 
 def _plain(text: str) -> str:

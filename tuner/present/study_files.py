@@ -1,40 +1,54 @@
-"""The files that tell a study's answer: table, recommendation, report and figures."""
+"""The files that tell a study's answer: table, recommendation, report, figures, `answer.json`.
 
-from collections.abc import Mapping
+`answer.json` has a study as it is shown and listed, to be read in milliseconds, without Optuna and
+pandas. The storage is the source of truth: a session removes the file as it begins and writes it at
+its end, so it is never older than the study. What cannot be told from it is told from the storage.
+"""
+
+import json
+import zlib
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from tuner.errors import UsageError
-from tuner.present.answer_file import write_answer_file
-from tuner.present.study_list import State, entry_of
-from tuner.present.summary import summary_parts
-from tuner.present.tables import write_trials_csv
-from tuner.recommended.building import write_recommended
-from tuner.study.answer import Contender, StudyAnswer
-from tuner.trace.files.reader import read_trace
-from tuner.trace.model.trace import Trace
+from tuner.files import read_bounded, written_atomically
+from tuner.present.terminal import Part
+from tuner.study.file_lock import holder_of
+from tuner.study.folder import STUDIES, StudyFolder, names_in
 
-SUFFIXES = ("svg", "png")
+if TYPE_CHECKING:
+    from tuner.study.answer import Contender, StudyAnswer
+    from tuner.trace.model.trace import Trace
+
+ANSWER_FORMAT = 1
+
+State = Literal["finished", "running", "interrupted"]
 
 
-def write_answer(answer: StudyAnswer) -> None:
+def write_answer(answer: "StudyAnswer") -> None:
     """Write `trials.csv`, `recommended.json` and `answer.json`.
 
     An unfinished study recommends nothing.
     """
-    folder = answer.folder
-    folder.manifest.add(folder.trials_csv)
-    write_trials_csv(answer.trials, folder.trials_csv)
+    from tuner.present.summary import summary_parts
+    from tuner.present.tables import write_trials_csv
+    from tuner.recommended.building import write_recommended
+
+    files = answer.files
+    files.manifest.add(files.trials_csv)
+    write_trials_csv(answer.trials, files.trials_csv)
     if answer.best is None:
-        folder.recommended.unlink(missing_ok=True)
+        files.recommended.unlink(missing_ok=True)
     else:
-        folder.manifest.add(folder.recommended)
-        write_recommended(answer, folder.recommended)
+        files.manifest.add(files.recommended)
+        write_recommended(answer, files.recommended)
     # This session ends here, though it still holds the lock by which it would be running.
     state: State = "interrupted" if answer.interrupted else "finished"
-    write_answer_file(folder, entry_of(answer, state), answer.to_json(), summary_parts(answer))
+    _write_answer_file(answer, entry_of(answer, state), summary_parts(answer))
 
 
-def write_study_report(answer: StudyAnswer, page: Path | None = None) -> Path:
+def write_study_report(answer: "StudyAnswer", page: Path | None = None) -> Path:
     """Draw the figures, and write the report with them.
 
     Args:
@@ -47,29 +61,149 @@ def write_study_report(answer: StudyAnswer, page: Path | None = None) -> Path:
     """
     # Late: a study is opened, and its search begins, without waiting for matplotlib.
     from tuner.present.figures import study_figures, write_figures
-    from tuner.present.report.study_report import write_report
+    from tuner.present.pages import report_html
 
-    folder = answer.folder
+    files = answer.files
     figures = study_figures(answer, _traces(answer))
     if page is None:
-        page, drawn_to = folder.report, folder.figures
-        folder.manifest.begin_if_empty(answer.study)
-        drawn = [drawn_to / f"{each.name}.{suffix}" for each in figures for suffix in SUFFIXES]
-        folder.manifest.add(page, *drawn)
+        page, drawn_to = files.report, files.figures
+        files.manifest.begin_if_empty(answer.study)
+        drawn = [
+            drawn_to / f"{each.name}.{suffix}" for each in figures for suffix in ("svg", "png")
+        ]
+        files.manifest.add(page, *drawn)
     else:
         drawn_to = page.with_name(f"{page.stem}_figures")
     write_figures(figures, drawn_to)
-    write_report(answer, figures, page)
+    return _written(report_html(answer, figures), page)
+
+
+def write_comparison(answers: "Sequence[StudyAnswer]", page: Path) -> Path:
+    """Write the page of several studies side by side, and its figures to a folder beside it.
+
+    Returns:
+        The page's path.
+
+    Raises:
+        UsageError: They cannot be compared.
+    """
+    from tuner.present.figures import comparison_figures, write_figures
+    from tuner.present.pages import comparison_html
+    from tuner.present.studies_compared import Comparison
+
+    comparison = Comparison.of(answers)
+    figures = comparison_figures(comparison)
+    write_figures(figures, page.with_name(f"{page.stem}_figures"))
+    return _written(comparison_html(comparison, figures), page)
+
+
+def _written(html: str, page: Path) -> Path:
+    with written_atomically(page) as partial:
+        partial.write_text(html, encoding="utf-8")
     return page
 
 
-def _traces(answer: StudyAnswer) -> Mapping[Contender, Trace]:
+def _traces(answer: "StudyAnswer") -> "dict[Contender, Trace]":
     """The traces of the contenders that are there and can be read."""
-    folder = answer.folder
+    from tuner.trace.files.reader import read_trace
+
     traces: dict[Contender, Trace] = {}
     for contender, row in answer.why.items():
         try:
-            traces[contender] = read_trace(folder.trace(row.config))
+            traces[contender] = read_trace(answer.files.trace(row.config))
         except UsageError:
             continue  # it was moved away, or never written
     return traces
+
+
+def entry_of(answer: "StudyAnswer", state: State) -> dict[str, Any]:
+    """The study's entry in `list --json`: the document of the study, without its trials."""
+    document = answer.to_json()
+    del document["trials"], document["format"], document["why"]
+    return {
+        **document,
+        "folder": str(answer.files.root),
+        "state": state,
+        "configurations": len(answer.rows),
+        "budget_s": answer.plan.measuring.budget_s,
+        "limit": answer.plan.measuring.limit,
+        "measured_at": answer.measured_at.isoformat(timespec="seconds"),
+        "environment": answer.environment.model_dump(mode="json"),
+    }
+
+
+def _write_answer_file(answer: "StudyAnswer", listed: dict[str, Any], parts: list[Part]) -> None:
+    from tuner.json_text import json_of
+
+    files = answer.files
+    content = {
+        "format": ANSWER_FORMAT,
+        "listed": listed,
+        "document": answer.to_json(),
+        "parts": parts,
+        "seen_from": _seen_from(files),
+    }
+    files.manifest.add(files.answer)
+    with written_atomically(files.answer) as partial:
+        # As it is read: JSON has no NaN and no tuples.
+        partial.write_bytes(json_of({**content, "check": _check(json.loads(json_of(content)))}))
+
+
+class KeptAnswer(NamedTuple):
+    """What the `answer.json` of a study says."""
+
+    folder: StudyFolder
+    listed: dict[str, Any]
+    """The study's entry in `list --json`."""
+    document: dict[str, Any]
+    """What `show --json` prints."""
+    parts: list[Part]
+    """What `show` prints."""
+    is_seen_from_here: bool
+    """Whether the paths in `parts` are right in the current folder, as the study is named now."""
+
+
+def kept_answer(folder: StudyFolder) -> KeptAnswer | None:
+    """What the folder's file says of its only study; None where the storage has to be asked.
+
+    So it has while a search runs.
+    """
+    if holder_of(folder.lock) is not None:
+        return None
+    try:
+        content = json.loads(read_bounded(folder.answer))
+        if content["format"] != ANSWER_FORMAT or content.pop("check") != _check(content):
+            return None
+        found = KeptAnswer(
+            folder=folder,
+            listed={**content["listed"], "folder": str(folder.root)},
+            document=content["document"],
+            parts=content["parts"],
+            is_seen_from_here=content["seen_from"] == _seen_from(folder),
+        )
+        return found if names_in(folder.database) == [found.listed["study"]] else None
+    except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError):
+        return None
+
+
+def _check(content: dict[str, Any]) -> int:
+    """A checksum: a damaged file is as good as none."""
+    return zlib.crc32(json.dumps(content).encode())
+
+
+def find_kept_answer(reference: str, out: Path | None) -> KeptAnswer | None:
+    """That of a study by its name or the path of its folder, as `find_study` finds it."""
+    if out is not None:
+        found = kept_answer(StudyFolder(out))
+        return found if found is not None and found.listed["study"] == reference else None
+    named = Path(reference)
+    if named.name == StudyFolder(Path()).database.name:
+        named = named.parent
+    for folder in (StudyFolder(STUDIES / reference), StudyFolder(named)):
+        if reference and folder.database.is_file():
+            return kept_answer(folder)
+    return None
+
+
+def _seen_from(folder: StudyFolder) -> list[str]:
+    return [str(Path.cwd()), str(folder.root)]

@@ -1,39 +1,48 @@
-"""The trials as a table: for a terminal, and as CSV."""
+"""The tables of an answer, once for every medium: trials, why, the front, knobs; `trials.csv`."""
 
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from textwrap import fill
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import pandas as pd
-from rich import box
-from rich.table import Table
 
+from tuner.decide.regions import Level, main_effects
 from tuner.files import written_atomically
 from tuner.json_text import json_of
-from tuner.plan.config import Config, Dimension
 from tuner.plan.knobs import KNOBS
+from tuner.plan.objectives import Objective
+from tuner.present.configurations import grid_of
+from tuner.present.wording import confidence, epsilon, fast, faster_or_slower
 from tuner.study.answer import StudyAnswer
+from tuner.study.front import FrontPoint, Goal
 from tuner.study.log import BASELINE
-from tuner.study.metrics import MetricCell, metric_cells
+from tuner.study.metrics import metric_cells
 from tuner.study.rows import TrialRow
-from tuner.text import MOST_RATIO, UNTOLD, interval_text, percent, ratio_cell, three_digits
+from tuner.text import (
+    MOST_RATIO,
+    UNTOLD,
+    interval_text,
+    plural,
+    ratio_cell,
+    three_digits,
+    whole_percent,
+)
 
 CSV_FORMAT = 2
-_FACT, _HEADING = 14, 29
-"""Letters of a fact's name in a line, and of a heading's word that is not broken: two of them have
-room on 80 columns."""
-AGAINST_BASELINE = "against the baseline"
+_AGAINST_BASELINE = "against the baseline"
 """The heading of how many times as fast, or as good, a configuration is."""
+_MUCH = 2.0
+"""An interval that is too wide for a number says something where all of it is beyond this."""
+_TIMES = {1: "once", 2: "twice"}
+"""In how many blocks something was seen that too few blocks tell an interval of."""
+_UNMARKED = ("completed", "not-measured")
+"""The outcomes that are not said of the best or the baseline: no block may have been needed."""
+# The levels of a grid are told exactly; where they cannot be told apart, the interval is endless.
+_RIDGE = 1e-6
 
 
 def write_trials_csv(trials: pd.DataFrame, path: Path) -> None:
-    """Write `trials.csv`.
-
-    Args:
-        trials: The frame of `StudyAnswer.trials`; the file has its configurations as JSON.
-        path: The file; its column `format` carries the file's version.
-    """
+    """Write `trials.csv` from `StudyAnswer.trials`, with its version; configurations are JSON."""
     frame = trials.copy()
     frame["config"] = [json_of(config.to_json()).decode() for config in frame["config"]]
     frame.insert(0, "format", CSV_FORMAT)
@@ -42,76 +51,81 @@ def write_trials_csv(trials: pd.DataFrame, path: Path) -> None:
 
 
 class Column(NamedTuple):
-    """A column of numbers: its heading in full, the heading folded for a terminal, its cells.
-
-    A terminal has no room for a column without a folded heading.
-    """
+    """A column of all trials."""
 
     heading: str
+    """In full."""
     folded: str | None
-    cell: Callable[[TrialRow], str]
-    is_metric: bool = False
+    """The heading for a terminal, which has no room for a column without one."""
+    cells: list[str]
+    of: Literal["knob", "number", "metric"] = "number"
 
 
 class TrialLine(NamedTuple):
     """One trial as a line of text cells."""
 
     row: TrialRow
-    knobs: tuple[str, ...]
-    numbers: tuple[str, ...]
+    cells: tuple[str, ...]
     outcome: str
     is_best: bool
 
 
-def knob_headings(answer: StudyAnswer) -> list[str]:
-    """One per dimension that any configuration names."""
-    return [str(dimension) for dimension in _dimensions(answer)]
+class TrialsTable(NamedTuple):
+    """All trials, the fastest first: a column per dimension that any names, then the numbers."""
+
+    columns: list[Column]
+    lines: list[TrialLine]
 
 
-def number_headings(answer: StudyAnswer) -> list[str]:
-    """The headings of the numbers in `trial_lines`, in full."""
-    return [column.heading for column in _number_columns(answer)]
-
-
-def _number_columns(answer: StudyAnswer) -> list[Column]:
-    """The objective, its interval, the worlds, and the metrics that tables show."""
-    objective, confidence = answer.objective, percent(answer.plan.measuring.confidence)
-    return [
-        Column(
-            objective.short_heading,
-            objective.table_heading,
-            lambda row: three_digits(row.value),
-        ),
-        Column(f"{confidence} interval", None, lambda row: interval_text(row.ci_low, row.ci_high)),
-        *([_ratio_column(answer)] if any(row.against_baseline for row in answer.rows) else []),
-        Column("worlds", "worlds", lambda row: str(row.samples)),
-        *(_metric_column(cell) for cell in metric_cells() if _is_shown(cell, answer)),
+def trials_of(answer: StudyAnswer) -> TrialsTable:
+    """The table of all trials."""
+    columns = [*_knob_columns(answer.rows), *_number_columns(answer)]
+    cells = zip(*(column.cells for column in columns), strict=True)
+    lines = [
+        TrialLine(row, texts, _outcome(answer, row), row.trial == answer.best_trial)
+        for row, texts in zip(answer.rows, cells, strict=True)
     ]
+    return TrialsTable(columns, lines)
 
 
-def _ratio_column(answer: StudyAnswer) -> Column:
-    return Column(
-        AGAINST_BASELINE, "against the\nbaseline", lambda row: _against_baseline(answer, row)
-    )
+def _knob_columns(rows: Sequence[TrialRow]) -> Iterator[Column]:
+    values = [row.config.values for row in rows]
+    for dimension in dict.fromkeys(each for known in values for each in known):
+        form = KNOBS[dimension.knob].format
+        cells = [form(known[dimension]) if dimension in known else "-" for known in values]
+        # `ps.num_worker_threads` in four lines: tables are narrow.
+        folded = str(dimension).replace(".", ".\n").replace("_", "_\n")
+        yield Column(str(dimension), folded, cells, "knob")
 
 
-def _against_baseline(answer: StudyAnswer, row: TrialRow) -> str:
+def _number_columns(answer: StudyAnswer) -> Iterator[Column]:
+    """The objective, its interval, the worlds, and the metrics that tables show."""
+    objective, rows = answer.objective, answer.rows
+    values = [three_digits(row.value) for row in rows]
+    yield Column(objective.short_heading, objective.table_heading, values)
+    spreads = [interval_text(row.ci_low, row.ci_high) for row in rows]
+    yield Column(f"{confidence(answer)} interval", None, spreads)
+    if any(row.against_baseline for row in rows):
+        ratios = [_against(answer, row) for row in rows]
+        yield Column(_AGAINST_BASELINE, "against the\nbaseline", ratios)
+    yield Column("worlds", "worlds", [str(row.samples) for row in rows])
+    for cell in metric_cells():
+        texts = [cell.text(row.metrics) for row in rows]
+        # A program has no steps, for example.
+        if cell.table_heading is not None and any(texts):
+            yield Column(cell.heading, cell.table_heading, texts, "metric")
+
+
+def _against(answer: StudyAnswer, row: TrialRow) -> str:
     if row.against_baseline is None:
         return ""
     ratio, blocks = row.against_baseline
-    better, worse = ("faster", "slower") if answer.objective.is_time else ("better", "worse")
-    far = f"much {worse if ratio.estimate < 1 else better}"
+    far = f"much {faster_or_slower(answer)[ratio.estimate < 1]}"
     if _is_far_off(row):
         return f"{far}, {_TIMES[blocks]}"
     if not ratio.is_told and not (ratio.high >= 1 / _MUCH and ratio.low <= _MUCH):
         return far
     return ratio_cell(ratio.estimate, ratio.low, ratio.high)
-
-
-_MUCH = 2.0
-"""An interval that is too wide for a number says something where all of it is beyond this."""
-_TIMES = {1: "once", 2: "twice"}
-"""In how many blocks something was seen that too few blocks tell an interval of."""
 
 
 def _is_far_off(row: TrialRow) -> bool:
@@ -122,14 +136,22 @@ def _is_far_off(row: TrialRow) -> bool:
     return not ratio.is_told and not 1 / MOST_RATIO <= ratio.estimate <= MOST_RATIO
 
 
-def _far_off_note(answer: StudyAnswer) -> str:
-    """What the worlds of those rows showed that have no interval; empty where there are none."""
-    far_off = [row for row in answer.rows if _is_far_off(row)]
-    if not far_off:
-        return ""
-    baseline = answer.by_trial[BASELINE]
-    seen = [f"{row.label} {_seen(answer, row)}" for row in [*far_off, baseline]]
-    return f" Too few blocks for an interval, but seen: {'; '.join(seen)} (the baseline)."
+def ratio_note(answer: StudyAnswer) -> str | None:
+    """What the ratios of the table are; None where there are none."""
+    cells = {_against(answer, row) for row in answer.rows}
+    if cells == {""}:
+        return None
+    said = (
+        f"Against the baseline: how many times as {fast(answer)} as {answer.baseline}, with the "
+        f"{confidence(answer)} interval, from the blocks that measured both."
+    )
+    if "?" in cells:
+        said += f" ?: {UNTOLD}."
+    if far_off := [row for row in answer.rows if _is_far_off(row)]:
+        rows = [*far_off, answer.by_trial[BASELINE]]
+        seen = "; ".join(f"{row.label} {_seen(answer, row)}" for row in rows)
+        said += f" Too few blocks for an interval, but seen: {seen} (the baseline)."
+    return said
 
 
 def _seen(answer: StudyAnswer, row: TrialRow) -> str:
@@ -141,151 +163,10 @@ def _seen(answer: StudyAnswer, row: TrialRow) -> str:
     return f"{value} (steps {three_digits(steps.p5)} to {three_digits(steps.p95)})"
 
 
-def ratio_note(answer: StudyAnswer) -> str | None:
-    """What the ratios of the table are; None where there are none."""
-    cells = {_against_baseline(answer, row) for row in answer.rows}
-    if cells == {""}:
-        return None
-    confidence = percent(answer.plan.measuring.confidence)
-    how = "fast" if answer.objective.is_time else "good"
-    said = (
-        f"Against the baseline: how many times as {how} as {answer.baseline}, with the "
-        f"{confidence} interval, from the blocks that measured both."
-    )
-    unknown = f" ?: {UNTOLD}." if "?" in cells else ""
-    return f"{said}{unknown}{_far_off_note(answer)}"
-
-
-def _is_shown(cell: MetricCell, answer: StudyAnswer) -> bool:
-    """Whether it is for tables, and known of any trial: a program has no steps, for example."""
-    if cell.table_heading is None:
-        return False
-    return not answer.rows or any(cell.text(row.metrics) for row in answer.rows)
-
-
-def _metric_column(cell: MetricCell) -> Column:
-    return Column(
-        cell.heading,
-        cell.table_heading or "",
-        lambda row: cell.text(row.metrics),
-        is_metric=True,
-    )
-
-
-def trial_lines(answer: StudyAnswer) -> list[TrialLine]:
-    """The trials, the fastest first, with what became of each."""
-    dimensions, columns = _dimensions(answer), _number_columns(answer)
-    return [
-        TrialLine(
-            row=row,
-            knobs=tuple(_value(row.config, dimension) for dimension in dimensions),
-            numbers=tuple(column.cell(row) for column in columns),
-            outcome=_outcome(answer, row),
-            is_best=row.trial == answer.best_trial,
-        )
-        for row in answer.rows
-    ]
-
-
-def spare_columns(answer: StudyAnswer) -> list[int]:
-    """The columns of `trials_table` that a narrow screen can do without: those of metrics."""
-    first = len(_dimensions(answer))
-    shown = enumerate(_columns_shown(answer).values(), first)
-    return [place for place, column in shown if column.is_metric]
-
-
-def _columns_shown(answer: StudyAnswer) -> dict[int, Column]:
-    """The numbers that a terminal has room for, by their places in a line."""
-    columns = enumerate(_number_columns(answer))
-    return {place: column for place, column in columns if column.folded is not None}
-
-
-def trials_table(answer: StudyAnswer) -> Table:
-    """The trials, the fastest first: a column per tuned knob, the best and the baseline marked."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for dimension in _dimensions(answer):
-        table.add_column(_folded(dimension), justify="right", overflow="fold")
-    lines = trial_lines(answer)
-    shown = _columns_shown(answer)
-    for place, column in shown.items():
-        folded = column.folded or ""
-        # Where the screen is narrow the knobs' names are folded, never the numbers.
-        texts = [*folded.split("\n"), *(line.numbers[place] for line in lines)]
-        table.add_column(folded, justify="right", no_wrap=True, min_width=max(map(len, texts)))
-    words = [word for line in lines for word in line.outcome.split()]
-    table.add_column("outcome", min_width=max(map(len, words), default=0))
-    for line in lines:
-        style = "bold" if line.is_best else _style(line.row)
-        numbers = [line.numbers[place] for place in shown]
-        table.add_row(*line.knobs, *numbers, line.outcome, style=style)
-    return table
-
-
-def _style(row: TrialRow) -> str | None:
-    if row.failure is not None:
-        return "red"
-    return "yellow" if row.broken else None
-
-
-def why_facts(answer: StudyAnswer) -> tuple[list[str], list[tuple[str, ...]]]:
-    """What was traced of the baseline, and of the best or else the challenger.
-
-    Returns:
-        A heading per configuration, and rows that begin with a name; both empty where nothing was
-        traced.
-    """
-    if not (rows := answer.why):
-        return [], []
-    facts: list[tuple[str, ...]] = [
-        (cell.heading, *texts)
-        for cell in metric_cells()
-        if cell.traced and any(texts := [cell.text(row.metrics) for row in rows.values()])
-    ]
-    facts.append(("limit", *(row.diagnosis or "" for row in rows.values())))
-    return [f"{contender}: {row.label}" for contender, row in rows.items()], facts
-
-
-def why_table(answer: StudyAnswer) -> Table | None:
-    """`why_facts` side by side; None where nothing was traced."""
-    headings, facts = why_facts(answer)
-    if not facts:
-        return None
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="Why", title_justify="left")
-    table.add_column("")
-    for heading in headings:
-        # The name of a knob is not broken, if the screen has room.
-        longest = max(map(len, heading.split()))
-        table.add_column(heading, ratio=1, overflow="fold", min_width=min(longest, _HEADING))
-    for name, *texts in facts:
-        table.add_row(fill(name, _FACT), *texts)
-    return table
-
-
-def _dimensions(answer: StudyAnswer) -> list[Dimension]:
-    every = [dimension for row in answer.rows for dimension in row.config.values]
-    return list(dict.fromkeys(every))
-
-
-def _folded(dimension: Dimension) -> str:
-    """`ps.num_worker_threads` as four lines: tables are narrow."""
-    return str(dimension).replace(".", ".\n").replace("_", "_\n")
-
-
-def _value(config: Config, dimension: Dimension) -> str:
-    values = config.values
-    if dimension not in values:
-        return "-"
-    return KNOBS[dimension.knob].format(values[dimension])
-
-
-_UNMARKED = ("completed", "not-measured")
-"""The outcomes that are not said of the best or the baseline: no block may have been needed."""
-
-
 def _outcome(answer: StudyAnswer, row: TrialRow) -> str:
     marks = []
     if row.trial == answer.best_trial:
-        marks.append("best" if answer.verdict in ("better", "tie") else "kept")
+        marks.append(best_mark(answer))
     elif row.tied_with_best and not answer.interrupted:
         marks.append("tied")
     if row.broken:
@@ -298,3 +179,134 @@ def _outcome(answer: StudyAnswer, row: TrialRow) -> str:
     if row.fails_sometimes:
         marks.append(f"{row.worlds_failed} of {row.worlds_run} failed")
     return ", ".join(marks)
+
+
+def best_mark(answer: StudyAnswer) -> str:
+    """What the recommended configuration is: `best`, or `kept`."""
+    return "best" if answer.verdict in ("better", "tie") else "kept"
+
+
+class WordsTable(NamedTuple):
+    """A table of words, and what it means."""
+
+    headings: list[str]
+    rows: Sequence[tuple[str, ...]]
+    note: str = ""
+
+
+def why_of(answer: StudyAnswer) -> WordsTable | None:
+    """What was traced of the baseline, and of the best or else the challenger.
+
+    None where nothing was traced; else rows that begin with a name.
+    """
+    if not (rows := answer.why):
+        return None
+    facts: list[tuple[str, ...]] = [
+        (cell.heading, *texts)
+        for cell in metric_cells()
+        if cell.traced and any(texts := [cell.text(row.metrics) for row in rows.values()])
+    ]
+    facts.append(("limit", *(row.diagnosis or "" for row in rows.values())))
+    return WordsTable(["", *(f"{name}: {row.label}" for name, row in rows.items())], facts)
+
+
+def front_of_answer(answer: StudyAnswer) -> WordsTable | None:
+    """The Pareto front, the best by the first objective first; None where there is one objective.
+
+    Both objectives of each configuration, and how they compare with the baseline's.
+    """
+    front = answer.front
+    if front is None:
+        return None
+    first, second = front.first, front.second
+    headings = ["configuration"]
+    for objective in (first, second):
+        headings += [objective.heading, f"{confidence(answer)} interval", _AGAINST_BASELINE]
+    marks = {answer.best_trial: " (recommended)", BASELINE: " (baseline)"}
+    if answer.best_trial == BASELINE:
+        marks = {BASELINE: " (recommended, baseline)"}
+    rows = [
+        (
+            f"{point.config}{marks.get(point.trial, '')}",
+            *_goal_cells(first, point, point.first),
+            *_goal_cells(second, point, point.second),
+        )
+        for point in front.points
+        if point.in_front
+    ]
+    others = f"; {front.uncompared} more were measured too little" if front.uncompared else ""
+    said = (
+        f"The front of {first.label} and {second.label} has {len(front.trials)} of "
+        f"{plural(len(front.points), 'configuration')}{others}: no other one is shown better in "
+        f"one and at most {epsilon(answer)} worse in the other."
+    )
+    if answer.best_trial is not None and answer.best_trial not in front.trials:
+        said += f" {answer.best}, which is recommended, is not among them."
+    said += (
+        f" What is recommended is decided by {first.name} alone; name {second.name} first to let "
+        "that decide."
+    )
+    if not answer.baseline_failed:
+        said += (
+            f" Against the baseline: how many times as good as {answer.baseline}, with the "
+            f"{confidence(answer)} interval, from all blocks that measured both, those for the "
+            "front included."
+        )
+        if any("?" in row for row in rows):
+            said += f" ?: {UNTOLD}."
+    return WordsTable(headings, rows, said)
+
+
+def _goal_cells(objective: Objective, point: FrontPoint, goal: Goal) -> tuple[str, str, str]:
+    """The value, its interval, and how many times as good as the baseline it is.
+
+    The last is paired within blocks, `1.21 (1.16 to 1.25)`; nothing where too few blocks tell.
+    """
+    spread = "" if goal.spread is None else interval_text(goal.spread.low, goal.spread.high)
+    ratio = "1" if point.trial == BASELINE else ""
+    if goal.ratio is not None:
+        gain = goal.ratio if objective.maximize else goal.ratio.inverse()
+        ratio = ratio_cell(gain.estimate, gain.low, gain.high)
+    return three_digits(goal.value), spread, ratio
+
+
+def knobs_of(answer: StudyAnswer) -> WordsTable | None:
+    """How the values of each knob compare, the others being equal; None for fewer than two knobs.
+
+    It rests on the ratios of the configurations to the baseline, which are paired within blocks. A
+    row per value of each knob; the knob that explains most comes first.
+    """
+    grid = grid_of(answer)
+    if len(grid.values) < 2 or len(grid.points) < 3:
+        return None
+    sure = (1 + answer.plan.measuring.confidence) / 2
+    levels = main_effects(grid.points, grid.logs, sure=sure, ridge=_RIDGE)
+    effects, shares = dict(zip(grid.values, levels, strict=True)), grid.shares
+    rows = [
+        (
+            str(dimension),
+            whole_percent(share),
+            KNOBS[dimension.knob].format(grid.values[dimension][level]),
+            _level_cell(found),
+            str(found.tried),
+        )
+        for dimension, share in shares.items()
+        for level, found in sorted(effects[dimension].items())
+    ]
+    overlap = "; not all combinations were measured, so the shares overlap"
+    note = (
+        f"Against the best value: how many times as {fast(answer)} as with the best value of this "
+        f"knob, the other knobs being equal, with the {confidence(answer)} interval, from a fit in "
+        "which knobs multiply. Explains: the share of the differences between the configurations "
+        f"that the knob explains alone{overlap * (sum(shares.values()) > 1)}. ?: {UNTOLD}."
+    )
+    headings = ["knob", "explains", "value", "against the best value", "configurations"]
+    return WordsTable(headings, rows, note)
+
+
+def _level_cell(found: Level) -> str:
+    if found.ratio == 1:
+        return "1"
+    low = found.least_ratio / found.ratio**2
+    high = 1 / found.least_ratio if found.least_ratio else float("inf")
+    return ratio_cell(1 / found.ratio, low, high)

@@ -1,32 +1,77 @@
-"""The verdict in plain words."""
+"""The verdict in plain words, what failed, and the words that other sentences share."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable
 
 from tuner.decide.statistics import Interval
-from tuner.plan.config import Config
-from tuner.plan.knobs import CPU_BINDING, KNOBS
-from tuner.present.failures import nothing_ran, rate_text
-from tuner.process_knobs import EQUAL
+from tuner.files import shown
 from tuner.study.answer import StudyAnswer
 from tuner.study.log import BASELINE
 from tuner.study.resuming import more_flags
-from tuner.text import (
-    UNTOLD,
-    duration,
-    listed,
-    percent,
-    plural,
-    ratio_cell,
-    ratio_text,
-    share,
-    three_digits,
-    whole_percent,
-)
-from tuner.world.environment import DISTURBED_SHARE
+from tuner.study.rows import TrialRow
+from tuner.text import UNTOLD, duration, first_of, listed, percent, plural, ratio_text, three_digits
+from tuner.world.failure_evidence import failure_signature, without_evidence
 
-_MOST_LEAST = 1.0
-"""A smallest gain above this says that nothing could have been shown."""
+_MOST_NAMED = 3
+
+
+def fast(answer: StudyAnswer) -> str:
+    """What a configuration is so many times as: `fast` or `good`."""
+    return "fast" if answer.objective.is_time else "good"
+
+
+def faster_or_slower(answer: StudyAnswer) -> tuple[str, str]:
+    """`faster` and `slower`, or `better` and `worse`."""
+    return ("faster", "slower") if answer.objective.is_time else ("better", "worse")
+
+
+def confidence(answer: StudyAnswer) -> str:
+    """`95 %`."""
+    return percent(answer.plan.measuring.confidence)
+
+
+def epsilon(answer: StudyAnswer) -> str:
+    """`3 %`."""
+    return percent(answer.plan.measuring.epsilon)
+
+
+def ends(found: Interval) -> str:
+    """`1.18 to 1.30`: of a ratio."""
+    return f"{ratio_text(found.low)} to {ratio_text(found.high)}"
+
+
+def worlds_text(answer: StudyAnswer) -> str:
+    """`17 worlds, 10 of them in 2 blocks`.
+
+    The table counts the 10: those are no first ones, were not traced, and did not fail.
+    """
+    counted = sum(row.samples for row in answer.rows)
+    blocks = plural(answer.blocks, "block")
+    return f"{plural(answer.worlds, 'world')}, {counted:,} of them in {blocks}"
+
+
+def rate_text(row: TrialRow) -> str:
+    """`failed in 1 of 9 worlds`, or `failed in all 4 worlds`."""
+    if row.worlds_failed < row.worlds_run:
+        return f"failed in {row.worlds_failed} of {plural(row.worlds_run, 'world')}"
+    if row.worlds_run == 1:
+        return "failed in its only world"
+    return f"failed in all {plural(row.worlds_run, 'world')}"
+
+
+def nothing_ran(answer: StudyAnswer) -> str:
+    """That nothing could run, and how much of the space was tried: a sentence without its end."""
+    what, tried = answer.plan.subject.kind, [row for row in answer.rows if row.failure]
+    sampling = answer.sampling
+    left = (len(answer.rows) if sampling is None else sampling.configs) - len(tried)
+    if left <= 0 or not tried:
+        return f"no configuration of the search space could run the {what}"
+    if len(tried) == 1:
+        return f"only {tried[0].label} was tried, and {rate_text(tried[0])}"
+    return (
+        f"none of the {len(tried)} configurations that were tried could run the {what}, and "
+        f"{left:,} {'was' if left == 1 else 'were'} not tried"
+    )
 
 
 def verdict_sentence(answer: StudyAnswer) -> str:
@@ -46,79 +91,18 @@ def verdict_sentence(answer: StudyAnswer) -> str:
         case "better":
             return _better(answer)
         case "tie":
-            return _tie(answer)
+            return (
+                f"A tie: {answer.best} is {_change(answer, f' than {_baseline(answer)}')}, which "
+                f"is within {epsilon(answer)} either way, and it is the cheaper of the two."
+            )
         case "keep-baseline":
-            return _keep(answer)
+            return f"Keep {answer.baseline}: {_why_keep(answer)}."
         case _:
-            return _undecided(answer)
+            return f"Undecided, so keep {answer.baseline}: {_why_undecided(answer)}{_more(answer)}."
 
 
-def tied_sentence(answer: StudyAnswer) -> str | None:
-    """What else is as fast, as far as measured; None if nothing is."""
-    if answer.best is None or not answer.tied:
-        return None
-    verb = "is" if len(answer.tied) == 1 else "are"
-    return (
-        f"{named(answer.tied)} {verb} within {_epsilon(answer)} of {answer.best}, as far as "
-        "measured."
-    )
-
-
-def binding_sentence(answer: StudyAnswer) -> str | None:
-    """For whom binding is, where it is recommended."""
-    if answer.best is None or not answer.best.binds:
-        return None
-    return (
-        f"{CPU_BINDING.name}={EQUAL} is for ranks that have the machine to themselves: beside "
-        "other programs it may be slower, and search --check measures it again."
-    )
-
-
-def noise_sentence(answer: StudyAnswer) -> str | None:
-    """The smallest gain that the study could have shown; None if it compared nothing.
-
-    Where that is so large that it says nothing, it is why, and what helps; none after `better`.
-    """
-    if answer.verdict is None or answer.baseline_failed or answer.challenger is None:
-        return None
-    least, floor = answer.least_gain, answer.noise_floor
-    if least is None or least > _MOST_LEAST:
-        blocks = plural(answer.blocks, "block")
-        return None if answer.verdict == "better" else (
-            f"Too few blocks were measured to show any gain ({blocks}): a larger --budget helps, "
-            "and so do fewer values, or a quieter machine."
-        )  # fmt: skip
-    said = f"The smallest gain that this study could have shown is {share(least)}"
-    if floor is None:
-        return f"{said}."
-    itself = ratio_cell(floor.estimate, floor.low, floor.high)
-    if not floor.is_told:
-        itself = UNTOLD
-    return f"{said}; the baseline against itself, in the same blocks: {itself}."
-
-
-def busy_sentence(answer: StudyAnswer) -> str | None:
-    """That others disturbed the study, and what that means; None if they did not."""
-    machine = answer.machine
-    if machine is None or not machine.is_busy:
-        return None
-    return (
-        f"The machine was busy: in {machine.disturbed_worlds} of "
-        f"{plural(machine.worlds, 'world')} that count other programs or virtual machines took "
-        f"more than {percent(DISTURBED_SHARE)} of "
-        f"the {plural(machine.cpus, 'logical CPU')}, and {whole_percent(machine.taken_share)} on "
-        "average over all; on a quiet machine the intervals are narrower."
-    )
-
-
-def worlds_text(answer: StudyAnswer) -> str:
-    """`17 worlds, 10 of them in 2 blocks`.
-
-    The table counts the 10: those are no first ones, were not traced, and did not fail.
-    """
-    counted = sum(row.samples for row in answer.rows)
-    blocks = plural(answer.blocks, "block")
-    return f"{plural(answer.worlds, 'world')}, {counted:,} of them in {blocks}"
+def _baseline(answer: StudyAnswer) -> str:
+    return f"the baseline {answer.baseline}"
 
 
 def _interrupted(answer: StudyAnswer) -> str:
@@ -128,10 +112,8 @@ def _interrupted(answer: StudyAnswer) -> str:
             f"Not begun: the budget was too short, and {plural(answer.worlds, 'world')} of the "
             f"baseline {is_kept}; {_resume(answer)} continues it."
         )
-    measured = [row for row in answer.rows if row.is_measured]
     ahead = ""
-    if measured:
-        best = measured[0]
+    if best := next((row for row in answer.rows if row.is_measured), None):
         value = f"{three_digits(best.value)} {answer.objective.unit}".rstrip()
         worlds = plural(best.samples, "world")
         ahead = f" So far {best.label} is ahead, with {value} in {worlds}."
@@ -142,29 +124,21 @@ def _interrupted(answer: StudyAnswer) -> str:
 
 
 def _without_baseline(answer: StudyAnswer) -> str:
+    failed = f"{_baseline(answer)} {rate_text(answer.by_trial[BASELINE])}"
     if answer.verdict == "better":
-        return (
-            f"Use {answer.best}: the baseline {answer.baseline} {_rate(answer, BASELINE)}, "
-            "so there is no speed-up to state."
-        )
-    known = (
-        f"{duration(answer.elapsed_s)} was too short to measure anything else"
-        if answer.best_trial is None
-        else f"{answer.best}, the best of what could run, was measured in only "
-        f"{plural(answer.by_trial[answer.best_trial].samples, 'world')}"
-    )
-    return (
-        f"Undecided: the baseline {answer.baseline} {_rate(answer, BASELINE)}, and {known}; "
-        f"{_resume(answer)} or more continues it."
-    )
+        return f"Use {answer.best}: {failed}, so there is no speed-up to state."
+    known = _too_short(answer)
+    if answer.best_trial is not None:
+        worlds = plural(answer.by_trial[answer.best_trial].samples, "world")
+        known = f"{answer.best}, the best of what could run, was measured in only {worlds}"
+    return f"Undecided: {failed}, and {known}; {_resume(answer)} or more continues it."
 
 
-def _rate(answer: StudyAnswer, trial: int) -> str:
-    return rate_text(answer.by_trial[trial])
+def _too_short(answer: StudyAnswer) -> str:
+    return f"{duration(answer.elapsed_s)} was too short to measure anything else"
 
 
 def _none_feasible(answer: StudyAnswer) -> str:
-    limits = listed(map(str, answer.plan.measuring.require))
     nearest = min(
         (row for row in answer.rows if row.broken),
         key=lambda row: max(
@@ -172,24 +146,23 @@ def _none_feasible(answer: StudyAnswer) -> str:
         ),
     )
     return (
-        f"No configuration keeps {limits}, so nothing is recommended; the nearest is "
-        f"{nearest.label}: {nearest.broken_text}."
+        f"No configuration keeps {listed(map(str, answer.plan.measuring.require))}, so nothing is "
+        f"recommended; the nearest is {nearest.label}: {nearest.broken_text}."
     )
 
 
 def _infeasible_baseline(answer: StudyAnswer) -> str:
-    baseline, rows = answer.by_trial[BASELINE], answer.rows
-    broken = f"the baseline {answer.baseline} breaks a limit ({baseline.broken_text})"
-    if not baseline.broken:
-        best = [row for row in rows if row.trial == answer.best_trial]
-        rates = [f", {row.label} in {row.worlds_failed} of {row.worlds_run}" for row in best]
-        often = f"{_rate(answer, BASELINE)}, which is more often than the others"
-        broken = "".join([f"the baseline {answer.baseline} {often}", *rates])
+    row = answer.by_trial[BASELINE]
+    if row.broken:
+        broken = f"{_baseline(answer)} breaks a limit ({row.broken_text})"
+    else:
+        broken = f"{_baseline(answer)} {rate_text(row)}, which is more often than the others"
+        if answer.best_trial is not None:
+            best = answer.by_trial[answer.best_trial]
+            broken += f", {best.label} in {best.worlds_failed} of {best.worlds_run}"
     if answer.best is None:
-        return (
-            f"Undecided: {broken}, and {duration(answer.elapsed_s)} was too short to measure "
-            f"anything else; {_resume(answer)} or more continues it."
-        )
+        more = f"{_resume(answer)} or more continues it"
+        return f"Undecided: {broken}, and {_too_short(answer)}; {more}."
     if answer.challenger_speedup is None:
         return f"Use {answer.best}: {broken}; there is no speed-up to state yet."
     return f"Use {answer.best}: {broken}; {answer.best} is {_change(answer, ' than it')}."
@@ -198,114 +171,46 @@ def _infeasible_baseline(answer: StudyAnswer) -> str:
 def _better(answer: StudyAnswer) -> str:
     speedup = answer.challenger_speedup
     assert speedup is not None
-    fast, faster = ("fast", "faster") if answer.objective.is_time else ("good", "better")
-    baseline = f"the baseline {answer.baseline}"
     if speedup.is_told:
         said = (
-            f"{ratio_text(speedup.estimate)} times as {fast} as {baseline} "
-            f"({ratio_text(speedup.low)} to {ratio_text(speedup.high)}{_certainty(answer)})"
+            f"{ratio_text(speedup.estimate)} times as {fast(answer)} as {_baseline(answer)} "
+            f"({ends(speedup)}, {confidence(answer)} confidence)"
         )
     else:
-        confidence = percent(answer.plan.measuring.confidence)
-        said = f"{faster} than {baseline} ({confidence} confidence), by how much is {UNTOLD}"
+        better = f"{faster_or_slower(answer)[0]} than {_baseline(answer)}"
+        said = f"{better} ({confidence(answer)} confidence), by how much is {UNTOLD}"
     return f"Use {answer.best}: {said}, by {answer.objective.label}."
 
 
-def _tie(answer: StudyAnswer) -> str:
-    return (
-        f"A tie: {answer.best} is {_change(answer, f' than the baseline {answer.baseline}')}, "
-        f"which is within {_epsilon(answer)} either way, and it is the cheaper of the two."
-    )
-
-
-def _keep(answer: StudyAnswer) -> str:
+def _why_keep(answer: StudyAnswer) -> str:
     if len(answer.rows) == 1:
-        return f"Keep {answer.baseline}: the search space has nothing else."
+        return "the search space has nothing else"
     if answer.challenger is None:
-        return f"Keep {answer.baseline}: nothing else in the search space could run."
+        return "nothing else in the search space could run"
     return (
-        f"Keep {answer.baseline}: the strongest rival, {answer.challenger}, is "
-        f"{_change(answer)}, so it gains less than {_epsilon(answer)}."
+        f"the strongest rival, {answer.challenger}, is {_change(answer)}, so it gains less than "
+        f"{epsilon(answer)}"
     )
 
 
-def _undecided(answer: StudyAnswer) -> str:
-    spent = duration(answer.elapsed_s)
-    if answer.challenger_speedup is None:
-        return (
-            f"Undecided, so keep {answer.baseline}: {spent} was too short to compare it with "
-            f"anything{_more(answer)}."
-        )
-    if _is_untold_either_way(answer.challenger_speedup):
-        words = "faster or slower" if answer.objective.is_time else "better or worse"
-        return (
-            f"Undecided, so keep {answer.baseline}: {spent} of measuring cannot tell whether the "
-            f"strongest rival, {answer.challenger}, is {words}{_more(answer)}."
-        )
-    gains_less = answer.challenger_speedup.high <= 1 + answer.plan.measuring.epsilon
-    unknown = (
-        "but others were seen too little to tell whether one gains more"
-        if gains_less
-        else f"and {spent} of measuring cannot tell whether that is a gain of {_epsilon(answer)}"
-    )
-    return (
-        f"Undecided, so keep {answer.baseline}: the strongest rival, {answer.challenger}, is "
-        f"{_change(answer)}, {unknown}{_more(answer)}."
-    )
+def _why_undecided(answer: StudyAnswer) -> str:
+    spent, speedup = duration(answer.elapsed_s), answer.challenger_speedup
+    if speedup is None:
+        return f"{spent} was too short to compare it with anything"
+    rival = f"the strongest rival, {answer.challenger}, is"
+    if _may_be_either(speedup):
+        words = " or ".join(faster_or_slower(answer))
+        return f"{spent} of measuring cannot tell whether {rival} {words}"
+    if speedup.high <= 1 + answer.plan.measuring.epsilon:
+        unknown = "but others were seen too little to tell whether one gains more"
+    else:
+        unknown = f"and {spent} of measuring cannot tell whether that is a gain of "
+        unknown += epsilon(answer)
+    return f"{rival} {_change(answer)}, {unknown}"
 
 
-def _is_untold_either_way(speedup: Interval) -> bool:
+def _may_be_either(speedup: Interval) -> bool:
     return speedup.low <= 1 <= speedup.high and not speedup.is_told
-
-
-def not_excluded_sentence(answer: StudyAnswer) -> str | None:
-    """What may be better than the best by more than epsilon; None if nothing may."""
-    if answer.best is None or not answer.not_excluded:
-        return None
-    better, worse = ("faster", "slower") if answer.objective.is_time else ("better", "worse")
-    behind = [trial for trial in answer.not_excluded if _looks_behind(answer, trial)]
-    others = [trial for trial in answer.not_excluded if trial not in behind]
-    said = []
-    if others:
-        may = f"may be more than {_epsilon(answer)} {better} than {answer.best}"
-        said.append(f"Not excluded: {named(_configs(answer, others))} {may}.")
-    if behind:
-        verb = "looks" if len(behind) == 1 else "look"
-        said.append(
-            f"{named(_configs(answer, behind))} {verb} {worse} than {answer.best}, but in too few "
-            "blocks to be sure."
-        )
-    return " ".join(said)
-
-
-def as_good_sentence(answer: StudyAnswer) -> str | None:
-    """What else may be as good as one that is recommended; None where others say it, or nothing is.
-
-    Those that are tied as far as measured, and those that may be better still, have their own.
-    """
-    if answer.best is None or answer.verdict not in ("better", "tie"):
-        return None
-    alike = _configs(answer, answer.not_told_apart)
-    known = [*answer.tied, *_configs(answer, answer.not_excluded)]
-    others = [config for config in alike if config not in known]
-    if not others:
-        return None
-    good, better = ("fast", "faster") if answer.objective.is_time else ("good", "better")
-    return (
-        f"Not told apart: {named(others)} may be as {good} as {answer.best}, and at most "
-        f"{_epsilon(answer)} {better}."
-    )
-
-
-def _looks_behind(answer: StudyAnswer, trial: int) -> bool:
-    """Whether a trial would be shown behind the best if no other had been compared, or earlier."""
-    assert answer.best_trial is not None
-    found = answer.paired.compare(trial, answer.best_trial)
-    return found is not None and found.ratio.high < 1
-
-
-def _configs(answer: StudyAnswer, trials: Sequence[int]) -> list[Config]:
-    return [answer.by_trial[trial].config for trial in trials]
 
 
 def _more(answer: StudyAnswer) -> str:
@@ -315,10 +220,8 @@ def _more(answer: StudyAnswer) -> str:
     more_s = math.ceil(answer.more_s)
     if more_s >= 600:
         more_s = math.ceil(more_s / 60) * 60
-    return (
-        f"; about {duration(more_s)} more would tell {_epsilon(answer)}: {_resume(answer)} "
-        "continues it"
-    )
+    told = f"about {duration(more_s)} more would tell {epsilon(answer)}"
+    return f"; {told}: {_resume(answer)} continues it"
 
 
 def _resume(answer: StudyAnswer) -> str:
@@ -333,32 +236,100 @@ def _change(answer: StudyAnswer, than: str = "") -> str:
     """
     speedup = answer.challenger_speedup
     assert speedup is not None
-    words = ("faster", "slower") if answer.objective.is_time else ("better", "worse")
+    words = faster_or_slower(answer)
+    if _may_be_either(speedup):
+        return f"{' or '.join(words)}{than}, which is {UNTOLD}"
     if not speedup.is_told:
-        if _is_untold_either_way(speedup):
-            return f"{words[0]} or {words[1]}{than}, which is {UNTOLD}"
         return f"{words[speedup.high < 1]}{than}, by how much is {UNTOLD}"
     change, low, high = (
         (f"{abs(end - 1) * 100:.1f} %", words[end < 1])
         for end in (speedup.estimate, speedup.low, speedup.high)
     )
     least = low[0] if low[1] == high[1] else " ".join(low)
-    return f"{' '.join(change)} ({least} to {' '.join(high)}{_certainty(answer)}){than}"
+    sure = f"{confidence(answer)} confidence"
+    return f"{' '.join(change)} ({least} to {' '.join(high)}, {sure}){than}"
 
 
-def _certainty(answer: StudyAnswer) -> str:
-    return f", {percent(answer.plan.measuring.confidence)} confidence"
+def failing_sentences(answer: StudyAnswer) -> list[str]:
+    """How often configurations failed that have run, and of what; none where none did.
+
+    Of what hits several of them, none of which fails more often than the others, their options are
+    not the cause.
+    """
+    sentences = []
+    counted = [row for row in answer.rows if row.worlds_failed < row.worlds_run]
+    reliable = {
+        row.trial: row for row in counted if not row.unreliable and row.outcome != "wrong-answer"
+    }
+    worlds = sum(row.worlds_run for row in reliable.values())
+    for cause in answer.causes:
+        told = answer.files.failure_text(cause.failure, cause.message)
+        hit = [reliable[trial] for trial in cause.worlds if trial in reliable]
+        failed = sum(cause.worlds[row.trial] for row in hit)
+        if len(hit) > 1:
+            sentences.append(
+                f"The {answer.plan.subject.kind} fails in {failed} of {worlds:,} worlds, whatever "
+                f"its options: {told}."
+            )
+        elif hit:
+            worlds_run = plural(hit[0].worlds_run, "world")
+            sentences.append(f"{hit[0].label} failed in {failed} of {worlds_run}: {told}.")
+    others = f"{sum(row.worlds_failed for row in reliable.values())} of {worlds:,}"
+    sentences += [
+        f"{row.label} {rate_text(row)}, which is more often than the others ({others})."
+        for row in counted
+        if row.unreliable
+    ]
+    return sentences
 
 
-def _epsilon(answer: StudyAnswer) -> str:
-    return percent(answer.plan.measuring.epsilon)
+def failure_lines(answer: StudyAnswer) -> list[str]:
+    """One line for all configurations that are out for failing alike.
+
+    Where their reasons differ in numbers, it has those of the first alone.
+    """
+    lines = []
+    for rows in _alike(answer):
+        labels = [row.label for row in rows]
+        told = answer.files.failure_text(rows[0].outcome, rows[0].failure or "")
+        if _is_one_reason(rows):
+            lines.append(f"{first_of(labels, _MOST_NAMED)}: {told}")
+        else:
+            some = first_of(labels[1:], _MOST_NAMED)
+            lines.append(f"{labels[0]}: {told}; alike but for numbers: {some}")
+    return lines
 
 
-def named(configs: list[Config]) -> str:
-    """`num_worker_threads=2, 4` where all name the same one knob, else each of them whole."""
-    dimensions = {tuple(dimension for dimension, _ in config.items) for config in configs}
-    only = dimensions.pop() if len(dimensions) == 1 else ()
-    if len(only) == 1:
-        knob = KNOBS[only[0].knob]
-        return f"{only[0]}={', '.join(knob.format(config.items[0][1]) for config in configs)}"
-    return "; ".join(map(str, configs))
+def why_nothing_ran(answer: StudyAnswer) -> str:
+    """Why no configuration could run, as one sentence without its end."""
+    told, groups = nothing_ran(answer), _alike(answer)
+    if not groups:
+        return told
+    first, tried = groups[0][0], sum(map(len, groups))
+    if tried == 1:
+        which = f"{first.label} {rate_text(first)}" if len(answer.rows) == 1 else ""
+    elif len(groups) == 1:
+        such_as = "" if _is_one_reason(groups[0]) else f", such as {first.label}"
+        which = f"all {tried} that were tried failed alike{such_as}"
+    else:
+        which = f"of the {tried} that were tried, {first.label} failed first"
+    cause = without_evidence(first.failure or "").split("\n")[0]
+    cause = cause if first.outcome in cause else f"{first.outcome}, {cause}"
+    if all(group[0].outcome == "timed-out" for group in groups):
+        cause += "; a larger --deadline, with a larger --budget, gives each more time"
+    because = ": ".join(filter(None, [told, which, cause]))
+    return f"{because}; see {shown(answer.files.failures)}"
+
+
+def _is_one_reason(rows: list[TrialRow]) -> bool:
+    """Whether rows that failed alike have one reason to the last number."""
+    return len({without_evidence(row.failure or "") for row in rows}) == 1
+
+
+def _alike(answer: StudyAnswer) -> list[list[TrialRow]]:
+    """The rows that failed, those together that failed alike, in the order of trials."""
+    groups: dict[Hashable, list[TrialRow]] = {}
+    for row in sorted(answer.rows, key=lambda row: row.trial):
+        if row.failure:
+            groups.setdefault(failure_signature(row.outcome, row.failure), []).append(row)
+    return list(groups.values())

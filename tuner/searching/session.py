@@ -303,6 +303,6 @@ def _finish_and_write(session: Session, observer: Observer, presenter: Presenter
     except Exception as error:
         observer.on_event(
             f"the report could not be written: {type(error).__name__}: {error}; "
-            f"python -m tuner.report {answer.folder.root} tries again"
+            f"python -m tuner.report {answer.files.root} tries again"
         )
     return answer

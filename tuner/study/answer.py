@@ -113,18 +113,25 @@ class StudyAnswer(Conclusion):
     """The answer of a study, finished or interrupted: its conclusion, and what that rests on."""
 
     study: str
-    folder: StudyFolder
+    """The study's name."""
+    files: StudyFolder
     """Where its files are."""
     storage: str | None = None
     """The URL of its storage, without a password; None where that is in its folder."""
     plan: StudyPlan
+    """What was asked for: the workload, the search space, how to measure."""
     environment: Environment
+    """Where it was measured."""
     objective: Objective
+    """What configurations are compared by."""
     resume_budget_s: int
     """The least budget with which it is worth it to resume the study."""
     blocks: int
+    """Blocks measured, those of the confirmation included."""
     worlds: int
+    """Worlds launched, calibrations and traces included."""
     elapsed_s: float
+    """Wall time of all sessions, in seconds."""
     measured_at: datetime
     """When its last session ended."""
     front: Front | None = None
@@ -197,7 +204,22 @@ class StudyAnswer(Conclusion):
 
     @property
     def trials(self) -> pd.DataFrame:
-        """The rows as a frame, with the columns of `trials.csv`; `config` holds Config objects."""
+        """A row per trial, in the order of `rows`.
+
+        Columns: `trial` (number; 0 is the baseline), `label`, `config` (Config), `outcome`,
+        `failure` (message, or None), `samples` (worlds measured), `worlds_run` and `worlds_failed`
+        (first worlds included, traces not), `value`, `ci_low` and `ci_high`
+        (the objective, in its unit), `speedup`, `speedup_ci_low` and `speedup_ci_high` (how many
+        times as fast as the baseline, from the `paired_blocks` that measured both), `cpu_cores`
+        (CPU seconds per wall second, all ranks), `step_p99_ms`, `cpu_ms_per_step` and
+        `rpc_cpu_total_ms` (milliseconds), `peak_rss_mb` (MB), `parallelism_mean`,
+        `parallelism_max`, `tracing_overhead` (traced / untraced step time), `others_cpus` (CPU
+        seconds per second that other programs used meanwhile), `disturbed_worlds` (how many worlds
+        others disturbed), `diagnosis` (text, or None),
+        `tied_with_best`, `broken_limits` (text: which limits of the plan it breaks, and by how
+        much; or None), and `eliminated` (text: why it left the race, or was in no block; or None).
+        Numbers are NaN where they are not known.
+        """
         frame = pd.DataFrame([row.columns() for row in self.rows])
         return frame.astype(dict.fromkeys(metric_columns({}), float))
 
@@ -213,7 +235,10 @@ class StudyAnswer(Conclusion):
 
     @property
     def why(self) -> dict[Contender, TrialRow]:
-        """The contenders that have a diagnosis."""
+        """What was traced of the `baseline`, and of the `best` or else the `challenger`.
+
+        Each has a `label` and a `diagnosis`; one without a trace is left out.
+        """
         rows = {name: self.by_trial[trial] for name, trial in self.contenders.items()}
         return {name: row for name, row in rows.items() if row.diagnosis}
 
@@ -323,7 +348,7 @@ def study_answer(
     return StudyAnswer(
         **vars(conclusion),
         study=log.plan.name,
-        folder=folder,
+        files=folder,
         storage=storage,
         plan=log.plan,
         environment=environment,

@@ -41,7 +41,8 @@ class Conclusion:
     """What the log says, by trial number. By default that is nothing, as of an unfinished study."""
 
     verdict: VerdictKind | None = None
-    """None if the study was interrupted or nothing could run."""
+    """`better`, `tie`, `keep-baseline` or `undecided`; None if the study was interrupted or nothing
+    could run."""
     best_trial: int | None = None
     """The trial to use: the baseline unless another is shown to be at least as good. None without a
     verdict, or if the baseline failed or breaks a limit and nothing else keeps them."""
@@ -50,6 +51,7 @@ class Conclusion:
     challenger_trial: int | None = None
     """The strongest rival of the baseline."""
     challenger_speedup: Interval | None = None
+    """Baseline / challenger; None as for `speedup`."""
     tied_trials: frozenset[int] = frozenset()
     """Trials within epsilon of the best, as far as measured; the best is among them."""
     epsilon_achieved: float | None = None

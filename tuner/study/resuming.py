@@ -23,7 +23,7 @@ def resume_command(answer: "StudyAnswer") -> str:
 
 def place_keys(answer: "StudyAnswer") -> dict[str, str | None]:
     """The keys that say where a study is; a password in its storage's URL is left to fill in."""
-    root = answer.folder.root
+    root = answer.files.root
     is_usual = root.absolute() == (STUDIES / answer.study).absolute()
     out = None if is_usual else shown(root)
     return {"name": answer.study, "out": out, "storage": answer.storage}

@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 from tests.plan.specs import threads
 from tests.present.results import ROWS, failed_later, measured, study_result
 from tuner.plan.study_plan import StudyPlan
-from tuner.present.figures.block_times import BlockPoint, blocks, blocks_figure, draw_blocks
+from tuner.present.figures.block_times import blocks, blocks_figure, draw_blocks
 from tuner.study.answer import StudyAnswer
 from tuner.study.rows import Observation
 
@@ -20,22 +20,11 @@ def test_the_baseline_and_the_best_are_lines_and_the_others_are_marks(plan: Stud
     shown = blocks(study_result(plan, observations=observations))
     assert shown is not None
     assert shown.leading == {
-        "baseline": (BlockPoint(0, 3.0), BlockPoint(1, 3.1)),
-        "best": (BlockPoint(0, 2.0), BlockPoint(1, 2.1)),
+        "baseline": [*seen((0, 0, 3.0), (0, 1, 3.1))],
+        "best": [*seen((1, 0, 2.0), (1, 1, 2.1))],
     }
-    assert shown.names["best"] == "best: num_worker_threads=4"
-    assert shown.others == (BlockPoint(0, 2.5),)
-    assert (shown.other_configs, shown.outside) == (1, 0)
-
-
-def test_where_the_baseline_stays_its_challenger_is_a_line(plan: StudyPlan) -> None:
-    answer = study_result(
-        plan, best=threads(16), challenger=threads(8), observations=seen((0, 0, 3.0), (2, 0, 2.9))
-    )
-    shown = blocks(answer)
-    assert shown is not None
-    assert list(shown.leading) == ["baseline", "challenger"]
-    assert shown.others == ()
+    assert shown.others == [*seen((2, 0, 2.5))]
+    assert shown.outside == 0
 
 
 def test_an_outlier_does_not_squash_the_rest(plan: StudyPlan) -> None:
@@ -52,15 +41,13 @@ def test_an_outlier_does_not_squash_the_rest(plan: StudyPlan) -> None:
     assert "2 outliers are drawn as arrows at the edge" in figure.caption
 
 
-def test_worlds_of_configs_that_failed_later_are_shown_and_counted(
-    plan: StudyPlan,
-) -> None:
+def test_worlds_of_configs_that_failed_later_are_shown_and_counted(plan: StudyPlan) -> None:
     rows = (*ROWS, failed_later(5, threads(2), 1.0))
     answer = study_result(plan, rows=rows, observations=seen((0, 0, 3.0), (5, 0, 1.0)))
     shown, figure = blocks(answer), blocks_figure(answer)
     assert shown is not None
     assert figure is not None
-    assert (shown.others, shown.failed) == ((BlockPoint(0, 1.0),), 1)
+    assert shown.others == [*seen((5, 0, 1.0))]
     assert "1 configuration shown here failed later." in figure.caption
 
 
@@ -77,7 +64,7 @@ def test_an_outlier_is_an_arrow_at_the_edge(big: StudyAnswer) -> None:
     assert shown is not None
     assert len(shown.others) + sum(map(len, shown.leading.values())) == big.worlds
     axes = Figure().add_subplot()
-    draw_blocks(shown, axes)
+    draw_blocks(big, shown, axes)
     arrows = {
         (line.get_marker(), x)
         for line in axes.lines
@@ -89,18 +76,12 @@ def test_an_outlier_is_an_arrow_at_the_edge(big: StudyAnswer) -> None:
     assert axes.get_ylim() == pytest.approx((shown.low, shown.high))
 
 
-def test_a_world_of_a_config_that_failed_later_is_drawn(plan: StudyPlan) -> None:
-    shown = blocks(study_result(plan, observations=seen((0, 0, 3.0), (4, 0, 2.0))))
-    assert shown is not None
-    assert shown.others == (BlockPoint(0, 2.0),)
-
-
 def test_the_baseline_twice_in_a_block_is_two_marks(plan: StudyPlan) -> None:
     answer = study_result(plan, observations=seen((0, 0, 3.0), (0, 0, 3.2), (1, 0, 2.0)))
     shown, figure = blocks(answer), blocks_figure(answer)
     assert shown is not None
     assert figure is not None
-    assert shown.leading["baseline"] == (BlockPoint(0, 3.0), BlockPoint(0, 3.2))
+    assert shown.leading["baseline"] == [*seen((0, 0, 3.0), (0, 0, 3.2))]
     assert "A block has the baseline twice" in figure.caption
 
 

@@ -13,15 +13,11 @@ from tests.present.results import (
     nothing_ran,
     study_result,
 )
+from tuner.decide.statistics import Interval
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures import comparison_figures
-from tuner.present.figures.comparison import (
-    ComparedPoint,
-    SideBySide,
-    draw_comparison,
-    relative,
-    side_by_side,
-)
+from tuner.present.figures.comparison import SideBySide, draw_comparison, relative, side_by_side
+from tuner.present.studies_compared import Comparison
 from tuner.study.answer import StudyAnswer
 
 REFERENCE = threads(16)
@@ -44,51 +40,41 @@ def two(plan: StudyPlan) -> list[tuple[str, StudyAnswer]]:
 
 
 def test_each_study_is_a_series_over_the_configs(two: list[tuple[str, StudyAnswer]]) -> None:
-    shown = side_by_side(two, REFERENCE)
+    shown = side_by_side(Comparison(two, REFERENCE))
     assert shown is not None
     assert shown.knob == "num_worker_threads"
     assert list(shown.names.values()) == ["1", "4", "8", "16"]
     assert shown.value_label == "median step time (ms)"
-    assert dict(shown.series)["here"] == (
-        ComparedPoint(threads(1), 8.0, 7.9, 8.2),
-        ComparedPoint(threads(4), 2.0, 1.9, 2.2),
-        ComparedPoint(threads(16), 4.0, 3.9, 4.2),
-    )
-    assert [point.value for point in dict(shown.series)["there"]] == [1.5, 1.0, 2.0]
+    here, there = dict(shown.series).values()
+    assert [*here.items()] == [
+        (threads(1), Interval(8.0, 7.9, 8.2)),
+        (threads(4), Interval(2.0, 1.9, 2.2)),
+        (threads(16), Interval(4.0, 3.9, 4.2)),
+    ]
+    assert [each.estimate for each in there.values()] == [1.5, 1.0, 2.0]
 
 
-def test_ratios_come_from_the_blocks_that_measured_both(
-    two: list[tuple[str, StudyAnswer]],
-) -> None:
-    shown = side_by_side(two, REFERENCE)
+def test_ratios_come_from_the_blocks_that_measured_both(two: list[tuple[str, StudyAnswer]]) -> None:
+    shown = side_by_side(Comparison(two, REFERENCE))
     assert shown is not None
-    scaled = relative(shown, two, REFERENCE)
+    scaled = relative(shown, Comparison(two, REFERENCE))
     assert scaled.reference == REFERENCE
     for (_, answer), (_, points) in zip(two, scaled.series, strict=True):
         step_ms = {row.config: row.value for row in answer.rows}
-        for point in points:
-            true = step_ms[REFERENCE] / step_ms[point.config]
+        for config, found in points.items():
+            true = step_ms[REFERENCE] / step_ms[config]
             # The drift of the blocks is of no matter.
-            assert point.low <= true <= point.high
-            assert point.high / point.low < 1.1
-    assert [point.config for point in dict(scaled.series)["there"]] == [
-        threads(4), threads(8), REFERENCE
-    ]  # fmt: skip
+            assert found.low <= true <= found.high
+            assert found.high / found.low < 1.1
+    assert [*dict(scaled.series)["there"]] == [threads(4), threads(8), REFERENCE]
 
 
 def test_a_ratio_of_a_single_block_is_not_drawn(two: list[tuple[str, StudyAnswer]]) -> None:
     once = [(name, in_blocks(answer, blocks=1)) for name, answer in two]
-    shown = side_by_side(once, REFERENCE)
+    shown = side_by_side(Comparison(once, REFERENCE))
     assert shown is not None
-    assert {point.config for _, points in relative(shown, once, REFERENCE).series for point in
-            points} == {REFERENCE}  # fmt: skip
-
-
-def test_figures_are_relative_to_the_given_reference(two: list[tuple[str, StudyAnswer]]) -> None:
-    figures = comparison_figures(two, threads(4))
-    assert [figure.name for figure in figures] == ["comparison", "comparison_relative"]
-    assert "as fast each configuration is as num_worker_threads=4 in" in figures[1].caption
-    assert "here: 4 1 times, 16 0.5" in figures[1].alt
+    found = relative(shown, Comparison(once, REFERENCE)).series
+    assert {config for _, points in found for config in points} == {REFERENCE}
 
 
 def lines_of(shown: SideBySide) -> Figure:
@@ -98,7 +84,7 @@ def lines_of(shown: SideBySide) -> Figure:
 
 
 def test_threads_are_lines_over_a_scale(two: list[tuple[str, StudyAnswer]]) -> None:
-    shown = side_by_side(two, REFERENCE)
+    shown = side_by_side(Comparison(two, REFERENCE))
     assert shown is not None
     (axes,) = lines_of(shown).axes
     assert axes.get_xscale() == "log"
@@ -111,7 +97,7 @@ def test_threads_are_lines_over_a_scale(two: list[tuple[str, StudyAnswer]]) -> N
 
 
 def test_other_knobs_are_rows_with_a_mark_for_each_study(grid: StudyAnswer) -> None:
-    shown = side_by_side([("a", grid), ("b", grid), ("c", grid)], grid.baseline)
+    shown = side_by_side(Comparison([("a", grid), ("b", grid), ("c", grid)], grid.baseline))
     assert shown is not None
     assert shown.threads == {}
     assert len(shown.names) == 11
@@ -126,25 +112,15 @@ def test_many_configs_are_cut_to_the_fastest_of_each_study_and_the_baseline(
     big: StudyAnswer,
 ) -> None:
     other = replace(big, rows=tuple(reversed(big.rows[:58])))
-    shown = side_by_side([("a", big), ("b", other)], big.baseline)
+    shown = side_by_side(Comparison([("a", big), ("b", other)], big.baseline))
     assert shown is not None
     assert len(shown.names) == 10
     assert shown.left_out == 48
     assert {big.rows[0].config, big.rows[57].config, big.baseline} <= set(shown.names)
-    (first, second) = comparison_figures([("a", big), ("b", other)], big.baseline)
+    (first, second) = comparison_figures(Comparison([("a", big), ("b", other)], big.baseline))
     assert "Left out: 48 configurations that are worse." in first.caption
     assert str(big.baseline) in second.caption
     assert (first.name, second.name) == ("comparison", "comparison_relative")
-
-
-def test_a_slow_reference_that_is_no_baseline_is_shown(big: StudyAnswer) -> None:
-    slow = big.rows[57].config
-    studies = [("a", big), ("b", big)]
-    shown = side_by_side(studies, slow)
-    assert shown is not None
-    assert {slow, big.baseline} <= set(shown.names)
-    assert (len(shown.names), shown.left_out) == (10, 48)
-    assert relative(shown, studies, slow).reference == slow
 
 
 def test_what_was_not_measured_is_left_out(plan: StudyPlan) -> None:
@@ -154,7 +130,7 @@ def test_what_was_not_measured_is_left_out(plan: StudyPlan) -> None:
         failed_later(2, threads(2), 1.0),
     )
     answer = study_result(plan, rows=rows)
-    (figure,) = comparison_figures([("a", answer)], REFERENCE)
+    (figure,) = comparison_figures(Comparison([("a", answer)], REFERENCE))
     assert figure.alt == "By num_worker_threads. a: 16 3 ms"
-    assert comparison_figures([("b", nothing_ran(plan))], REFERENCE) == []
-    assert comparison_figures([], REFERENCE) == []
+    assert comparison_figures(Comparison([("b", nothing_ran(plan))], REFERENCE)) == []
+    assert comparison_figures(Comparison([], REFERENCE)) == []

@@ -7,18 +7,11 @@ import pytest
 from matplotlib.figure import Figure
 
 from tests.plan.specs import for_all, threads
-from tests.present.results import (
-    by_threads,
-    failed_later,
-    measured,
-    study_result,
-    without_metrics,
-)
+from tests.present.results import by_threads, failed_later, measured, study_result, without_metrics
 from tuner.errors import UsageError
-from tuner.plan.config import Config
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures import plot_parallelism
-from tuner.present.figures.parallelism import ParallelismPoint, draw_parallelism, parallelism
+from tuner.present.figures.parallelism import draw_parallelism, parallelism
 
 
 def parallel(mean: float, maximum: float) -> dict[str, float]:
@@ -30,12 +23,7 @@ def test_parallelism_is_shown_by_threads(plan: StudyPlan) -> None:
         by_threads(plan, {4: parallel(2.5, 4), 16: parallel(2.75, 9), 1: parallel(1.0, 1)})
     )
     assert shown is not None
-    assert shown.points == (
-        ParallelismPoint(1, 1.0, 1),
-        ParallelismPoint(4, 2.5, 4),
-        ParallelismPoint(16, 2.75, 9),
-    )
-    assert (shown.x_label, shown.logical_cpus, shown.joined) == ("num_worker_threads", 2, True)
+    assert shown == ("num_worker_threads", [(1, 1.0, 1), (4, 2.5, 4), (16, 2.75, 9)], 2)
     axes = Figure().add_subplot()
     draw_parallelism(shown, axes)
     drawn = {str(line.get_label()): np.asarray(line.get_ydata()).tolist() for line in axes.lines}
@@ -68,23 +56,6 @@ def test_configs_that_failed_after_their_trace_are_no_points(plan: StudyPlan) ->
     assert [point.threads for point in shown.points] == [1, 4]
     rows = (answer.rows[0], failed_later(2, threads(2), 1.0))
     assert parallelism(replace(answer, rows=rows)) is None
-
-
-def test_the_axis_has_the_threads_of_the_role_that_serves(plan: StudyPlan) -> None:
-    rows = tuple(
-        measured(
-            n,
-            Config.from_json(
-                {"caller": {"num_worker_threads": n}, "server": {"num_worker_threads": 2 * n}}
-            ),
-            float(n),
-        )
-        for n in (1, 2)
-    )
-    shown = parallelism(study_result(plan, rows=rows))
-    assert shown is not None
-    assert shown.x_label == "server.num_worker_threads"
-    assert [point.threads for point in shown.points] == [2, 4]
 
 
 def test_where_threads_do_not_vary_there_is_no_parallelism(plan: StudyPlan) -> None:

@@ -60,11 +60,6 @@ def test_calls_under_way_are_counted_for_the_server_they_go_to() -> None:
     assert second.label == "rank 2"
 
 
-def test_a_server_whose_threads_all_serve_says_only_how_many_they_are() -> None:
-    calls = [call(n, n, n + 2, served_ms=(n, n + 1), thread=n) for n in range(4)]
-    assert timeline(trace(calls)).servers[0].label == "worker1: 4 threads"
-
-
 def test_a_bar_has_the_kind_of_its_link() -> None:
     calls = [
         call(1, 0, 4, served_ms=(1, 3), thread=11, function="aten::add", link="inferred"),
@@ -82,15 +77,6 @@ def test_a_bar_has_the_kind_of_its_link() -> None:
     ]  # fmt: skip
 
 
-def test_the_function_with_the_most_time_comes_first() -> None:
-    calls = [
-        call(1, 0, 2, served_ms=(0, 1), function="often"),
-        call(2, 2, 5, served_ms=(2, 4), function="long"),
-        call(3, 5, 7, served_ms=(5, 6.5), function="often"),
-    ]
-    assert timeline(trace(calls)).functions == ("often", "long")
-
-
 def test_operators_of_a_lane_are_united_and_those_of_other_threads_left_out() -> None:
     served = call(1, 0, 100, served_ms=(10, 90))
     operators = [
@@ -102,13 +88,6 @@ def test_operators_of_a_lane_are_united_and_those_of_other_threads_left_out() ->
     ]
     (server,) = timeline(trace([served], operators)).servers
     assert server.lanes[0].operators == ((20, 50), (60, 70))
-
-
-def test_all_of_a_short_trace_is_shown() -> None:
-    found = timeline(stepped(MOST_CALLS // 4))
-    assert found.note == "all 37 steps, 148 calls"
-    assert found.steps == 37
-    assert sum(map(len, bars_of(found))) == 148
 
 
 def test_a_long_trace_is_cut_to_whole_steps_from_the_middle() -> None:

@@ -1,5 +1,6 @@
 """Timelines as drawings: lanes, legends, scales, files."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,29 +10,23 @@ import pytest
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
-from tests.present.figures.traces import kineto, many_kinds, stepped
-from tests.trace.synthetic import call, operator, trace
+from tests.present.figures.traces import many_kinds, stepped
+from tests.trace.synthetic import call, trace
 from tuner.present.figures import timeline_drawing
-from tuner.present.figures.timeline_data import (
-    MOST_CALLS,
-    timeline,
-)
+from tuner.present.figures.timeline_data import MOST_CALLS, timeline
 from tuner.present.figures.timeline_drawing import (
-    draw_timeline,
+    Scales,
+    timeline_figures,
     write_timeline_figure,
     write_timelines_figure,
 )
 from tuner.trace.model.trace import Trace
 
 
-def test_a_single_operator_without_length_can_be_drawn(tmp_path: Path) -> None:
-    write_timeline_figure(kineto([operator("aten::add", 1, 1)], []), tmp_path / "one.png")
-    assert (tmp_path / "one.png").exists()
-
-
 def test_a_drawing_has_a_labelled_row_per_thread_below_each_server() -> None:
     axes = Figure().add_subplot()
-    draw_timeline(timeline(many_kinds(), "kinds"), axes)
+    shown = timeline(many_kinds(), "kinds")
+    Scales([shown]).draw(shown, axes)
     assert [label.get_text() for label in axes.get_yticklabels()] == [
         "up to 3 calls under way", "thread 11", "thread 12", "thread 13", "thread 14",
     ]  # fmt: skip
@@ -58,16 +53,6 @@ def test_the_legend_names_six_functions_and_what_else_is_drawn(tmp_path: Path) -
         assert f">{entry}<" in text
 
 
-def test_the_legend_names_nothing_that_is_not_drawn(tmp_path: Path) -> None:
-    path = tmp_path / "plain.svg"
-    write_timeline_figure(stepped(3), path)
-    text = path.read_text()
-    assert ">udf<" in text
-    assert "other functions" not in text
-    assert "never ended" not in text
-    assert "inside operators" not in text
-
-
 def test_the_legend_names_no_function_outside_the_excerpt(tmp_path: Path) -> None:
     calls = [
         call(n, n, n + 1, served_ms=(n, n + 0.5), function="first" if n == 0 else "rest")
@@ -85,8 +70,8 @@ def figure(monkeypatch: pytest.MonkeyPatch) -> Figure:
     drawn = Figure(layout="constrained")
 
     @contextmanager
-    def kept(size: object, paths: object) -> Iterator[Figure]:
-        del size, paths
+    def kept(size: object, path: object) -> Iterator[Figure]:
+        del size, path
         yield drawn
 
     monkeypatch.setattr(timeline_drawing, "canvas", kept)
@@ -157,3 +142,32 @@ def test_on_a_longer_axis_nothing_goes_on_beyond_an_excerpt(figure: Figure) -> N
         for path in bars.get_paths()
     ]
     assert max(ends) == pytest.approx(length_ms)
+
+
+def test_timelines_of_a_study_have_the_same_scales() -> None:
+    slow, fast = timeline_figures(
+        [
+            ("baseline", "num_worker_threads=1", stepped(6, threads=1)),
+            ("best", "num_worker_threads=4 " + "transports=shm+uv " * 2, stepped(6, threads=4)),
+        ]
+    )
+    assert (slow.name, fast.name) == ("timeline_baseline", "timeline_best")
+    ticks = [places_of_ticks(figure.inline_svg) for figure in (slow, fast)]
+    assert ticks[0] == ticks[1]
+    assert len(ticks[0]) > 3
+    # Each has room for its own lanes alone.
+    assert height(fast.inline_svg) - height(slow.inline_svg) == pytest.approx(3 * 0.27 * 72, abs=1)
+    assert "num_worker_threads=4" in fast.alt
+    assert "all 6 steps, 24 calls" in fast.caption
+
+
+def height(svg: str) -> float:
+    """In points."""
+    (found,) = re.findall(r'viewBox="0 0 [\d.]+ ([\d.]+)"', svg)
+    return float(found)
+
+
+def places_of_ticks(svg: str) -> list[tuple[str, ...]]:
+    """Where the ticks of the time are from the left, and what they say."""
+    number = r'<text x="([\d.]+)" y="[\d.]+" style="[^"]*text-anchor:middle[^"]*">([\d.]+)<'
+    return re.findall(number, svg)

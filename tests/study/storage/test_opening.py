@@ -117,7 +117,7 @@ def test_every_file_of_a_study_is_in_its_manifest(tmp_path: Path) -> None:
     def crash(config: Config, world: int) -> Any:
         return "crashed" if world == 2 and threads_of(config) != 16 else None
 
-    write_study_report(search(tmp_path, Telling(fails=crash)).answer)
+    write_study_report(search(tmp_path, Telling(fails=crash)))
     ours = set(contents(tmp_path))
     assert {path.parent.name for path in ours} >= {"traces", "figures", tmp_path.name}
     assert any(path.match("failures/*/worker1.stderr") for path in ours)

@@ -55,7 +55,7 @@ def test_a_trial_that_an_earlier_version_ended_at_its_first_failure_goes_on(tmp_
         return tuner.tune(
             "udf", launcher=launcher, clock=launcher.clock, out=tmp_path, max_blocks=2,
             space={"num_worker_threads": [2, 4, 8]}, **changes,
-        ).answer  # fmt: skip
+        )  # fmt: skip
 
     with pytest.raises(SearchInterrupted):
         tuned(interrupt_after=5)

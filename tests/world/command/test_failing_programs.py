@@ -116,7 +116,7 @@ def test_a_program_that_deadlocks_by_itself_is_tuned_all_the_same(tmp_path: Path
         for sentence in told
     )
     assert not any("cold" in sentence for sentence in told)
-    assert result.answer.baseline_failed
+    assert result.baseline_failed
     assert result.best == Config.from_json({"relay": {"num_worker_threads": 4}})
     assert list((tmp_path / "study" / "failures" / "first-run").glob("relay1-*.stacks"))
 
@@ -287,7 +287,7 @@ def test_a_program_that_fails_in_one_of_five_runs_keeps_its_baseline(tmp_path: P
         program=[PYTHON, str(PROGRAMS / "one_of_five_fails.py"), free_port(), str(runs)],
         space={"num_worker_threads": [4, 16]}, max_blocks=4, budget="5m",
         out=tmp_path / "study",
-    ).answer  # fmt: skip
+    )  # fmt: skip
     assert not answer.baseline_failed
     assert answer.verdict in ("tie", "keep-baseline", "undecided", "better")
     failed = {row.trial: row.worlds_failed for row in answer.rows}

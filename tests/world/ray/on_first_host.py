@@ -54,7 +54,7 @@ def groups(address: str, folder: Path) -> None:
         "udf", launcher="ray", ray_address=address, groups=2, space={"num_worker_threads": [2, 4]},
         baseline={"num_worker_threads": 2}, max_blocks=6, budget="150s", min_time="20ms",
         epsilon="0.1%", out=folder / "study",
-    ).answer  # fmt: skip
+    )  # fmt: skip
     store = load_study(StudyPlace.named("udf", out=folder / "study"))
     race = [each for each in store.records() if each.phase == "race"]
     of_blocks = [sorted({r.group or 0 for r in race if r.block == each.block}) for each in race]

@@ -1,15 +1,14 @@
 """The figure of the servers' parallelism against their worker threads."""
 
 import math
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from matplotlib.axes import Axes
 
+from tuner.present.configurations import threads_dimension
 from tuner.present.figures.kit.axis import threads_axis
-from tuner.present.figures.kit.config_names import threads_dimension
-from tuner.present.figures.kit.drawn_figure import DrawnFigure, Words, drawn
-from tuner.present.figures.kit.legends import legend_above
+from tuner.present.figures.kit.canvas import DrawnFigure, drawn
+from tuner.present.figures.kit.rows import legend_above
 from tuner.present.figures.kit.theme import MUTED, OTHER, SERIES
 from tuner.study.answer import StudyAnswer
 from tuner.study.metrics import PARALLELISM_MAX, PARALLELISM_MEAN
@@ -25,29 +24,22 @@ class ParallelismPoint(NamedTuple):
     """NaN where it is not known."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Parallelism:
+class Parallelism(NamedTuple):
     """The parallelism by number of worker threads, few threads first."""
 
     x_label: str
-    points: tuple[ParallelismPoint, ...]
+    points: list[ParallelismPoint]
     logical_cpus: int
-
-    @property
-    def joined(self) -> bool:
-        """Whether each number of threads occurs once, so that a line can join them."""
-        return len({point.threads for point in self.points}) == len(self.points)
 
 
 def parallelism(answer: StudyAnswer) -> Parallelism | None:
     """What the traces tell; None where all traced configurations have as many threads."""
-    workload = answer.plan.subject
     dimension = threads_dimension(answer)
     if dimension is None:
         return None
     points = [
         ParallelismPoint(
-            int(str(row.config.value_of(dimension, workload))),
+            int(str(row.config.value_of(dimension, answer.plan.subject))),
             row.metric(PARALLELISM_MEAN),
             row.metric(PARALLELISM_MAX),
         )
@@ -56,25 +48,23 @@ def parallelism(answer: StudyAnswer) -> Parallelism | None:
     ]
     if len({point.threads for point in points}) < 2:
         return None
-    return Parallelism(
-        x_label=str(dimension),
-        points=tuple(sorted(points)),
-        logical_cpus=answer.environment.cpu_count,
-    )
+    return Parallelism(str(dimension), sorted(points), answer.environment.cpu_count)
 
 
 def draw_parallelism(shown: Parallelism, axes: Axes) -> None:
     """Mean and maximum, beside the line of one call per thread and that of the logical CPUs."""
     threads = [point.threads for point in shown.points]
+    means = [point.mean for point in shown.points]
+    maxima = [point.maximum for point in shown.points]
+    # A line can join them where each number of threads occurs once.
+    dotted, solid = (":", "-") if len(set(threads)) == len(threads) else ("none", "none")
     axes.plot(
-        threads, [point.maximum for point in shown.points], marker="^", markersize=6,
-        markerfacecolor="none", linestyle=":" if shown.joined else "none", linewidth=1.0,
-        color=OTHER.light, label="maximum",
+        threads, maxima, marker="^", markersize=6, markerfacecolor="none", linestyle=dotted,
+        linewidth=1.0, color=OTHER.light, label="maximum",
     )  # fmt: skip
     axes.plot(
-        threads, [point.mean for point in shown.points], marker="o", markersize=5,
-        linestyle="-" if shown.joined else "none", color=SERIES[0].light, label="mean",
-        zorder=4,
+        threads, means, marker="o", markersize=5, linestyle=solid, color=SERIES[0].light,
+        label="mean", zorder=4,
     )  # fmt: skip
     ends = [min(threads), max(threads)]
     axes.plot(ends, ends, color=MUTED.light, linestyle="--", linewidth=1.0, label="one per thread")
@@ -82,10 +72,8 @@ def draw_parallelism(shown: Parallelism, axes: Axes) -> None:
         shown.logical_cpus, color=SERIES[2].light, linestyle="-.", linewidth=1.2,
         label=plural(shown.logical_cpus, "logical CPU"),
     )  # fmt: skip
-    highest = max(
-        [shown.logical_cpus, *threads, *(p.maximum for p in shown.points if p.maximum > 0)]
-    )
-    lowest = min([1.0, *(p.mean for p in shown.points if p.mean > 0)])
+    highest = max([shown.logical_cpus, *threads, *(each for each in maxima if each > 0)])
+    lowest = min([1.0, *(mean for mean in means if mean > 0)])
     threads_axis(axes, "x", threads)
     threads_axis(axes, "y", [2.0**power for power in range(math.ceil(math.log2(highest)) + 1)])
     axes.set_ylim(lowest / 1.2, highest * 1.25)
@@ -103,9 +91,13 @@ def parallelism_figure(answer: StudyAnswer) -> DrawnFigure | None:
     for point in shown.points:
         means.setdefault(point.threads, []).append(point.mean)
     numbers = ", ".join(
-        f"{_range(found)} on {plural(threads, 'thread')}" for threads, found in means.items()
+        f"{' to '.join(dict.fromkeys(map(three_digits, (min(found), max(found)))))} on "
+        f"{plural(threads, 'thread')}"
+        for threads, found in means.items()
     )
-    words = Words(
+    return drawn(
+        lambda figure: draw_parallelism(shown, figure.add_subplot()),
+        2.8,
         name="parallelism",
         title="Parallelism",
         caption=(
@@ -117,9 +109,3 @@ def parallelism_figure(answer: StudyAnswer) -> DrawnFigure | None:
         alt=f"Mean parallelism by {shown.x_label}: {numbers}; "
         f"the machine has {plural(shown.logical_cpus, 'logical CPU')}.",
     )
-    return drawn(words, 2.8, lambda figure: draw_parallelism(shown, figure.add_subplot()))
-
-
-def _range(values: list[float]) -> str:
-    low, high = three_digits(min(values)), three_digits(max(values))
-    return low if low == high else f"{low} to {high}"

@@ -17,11 +17,9 @@ from tuner.trace.analyze.time_spans import Spans, group_codes, open_over_time, u
 from tuner.trace.model.spans import TraceRank
 from tuner.trace.model.trace import Trace
 
-MOST_CALLS = 150
+MOST_CALLS, EXCERPT_CALLS = 150, 60
 """More served calls than this cannot be told apart: then an excerpt is shown."""
-EXCERPT_CALLS = 60
-MOST_STRETCHES = 1500
-EXCERPT_STRETCHES = 600
+MOST_STRETCHES, EXCERPT_STRETCHES = 1500, 600
 """The same for stretches of operators, which need not be told apart."""
 MOST_LANES = 64
 """Of more threads than this the busiest are shown."""
@@ -72,11 +70,11 @@ class Timeline:
     title: str
     note: str
     """How much of the trace is shown."""
-    start_ms: float
+    start_ms: float = 0.0
     """The left edge, in milliseconds from the beginning of the trace's window."""
-    length_ms: float
-    servers: tuple[ServerLanes, ...]
-    functions: tuple[str, ...]
+    length_ms: float = 0.0
+    servers: tuple[ServerLanes, ...] = ()
+    functions: tuple[str, ...] = ()
     """The functions of the bars, the one with the most time first."""
     steps: int | None = None
     """How many steps are shown; None unless each step makes the same number of calls."""
@@ -89,7 +87,7 @@ class _Excerpt(NamedTuple):
     steps: int | None
 
     def part(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The rows whose time from `start_ns` to `end_ns` overlaps with the excerpt."""
+        """The rows whose time overlaps with the excerpt."""
         return frame[(frame["end_ns"] > self.start_ns) & (frame["start_ns"] < self.end_ns)]
 
     def ms(self, ns: float) -> float:
@@ -102,27 +100,22 @@ def timeline(
 ) -> Timeline:
     """What the threads of the servers did, in the whole trace or in an excerpt from its middle.
 
-    Args:
-        trace: The trace.
-        title: What stands above the timeline.
-        steps: The most steps to show, to compare traces; None: as many as fit.
-        finest: How many operators fit side by side.
+    It shows so many steps at most, and has room for `finest` operators side by side.
     """
     work = _served_calls(trace)
     of_calls = not work.empty
     if not of_calls:
         work = _stretches(trace)
     if work.empty:
-        note = "no served calls and no operators"
-        return Timeline(
-            title=title, note=note, start_ms=0.0, length_ms=0.0, servers=(), functions=()
-        )
+        return Timeline(title=title, note="no served calls and no operators")
     excerpt = _excerpt_of_calls(work, trace.steps, steps) if of_calls else _excerpt(work)
     lanes = _busiest_lanes(work, excerpt)
+    threads = len(work[["rank", "thread"]].drop_duplicates())
+    omitted = f", the busiest {len(lanes)} of {threads} threads" if len(lanes) < threads else ""
     busy_ns = (work["end_ns"] - work["start_ns"]).groupby(work["what"]).sum()
     return Timeline(
         title=title,
-        note=excerpt.note + _omitted(work, lanes),
+        note=excerpt.note + omitted,
         start_ms=(excerpt.start_ns - window(trace)[0]) / 1e6,
         length_ms=excerpt.ms(excerpt.end_ns),
         servers=tuple(_Scene(trace, work, of_calls, excerpt, finest).servers(lanes)),
@@ -132,29 +125,24 @@ def timeline(
 
 
 def _served_calls(trace: Trace) -> pd.DataFrame:
-    """A row per call whose serving is known, by the client's start.
-
-    Columns: rank and thread, start_ns to end_ns on that thread, what, kind, and from_ns to
-    until_ns, the client's span.
-    """
+    """A row per call whose serving is known: its time on its thread, and the client's span."""
     calls = trace.calls[trace.calls["server_start_ns"].notna()]
     closed_ns = window(trace)[1]
-    function, kind = calls["function"].astype("str"), calls["kind"].astype("str")
+    function = calls["function"].astype("str")
     inferred = (calls["link"] == "inferred").to_numpy(dtype=bool)
-    served = pd.DataFrame(
+    kind = np.where(inferred, "inferred", "exact")
+    return pd.DataFrame(
         {
             "rank": calls["server_rank"],
             "thread": calls["server_thread"].to_numpy(dtype=np.int64, na_value=NO_THREAD),
             "start_ns": calls["server_start_ns"].to_numpy(dtype=np.int64),
             "end_ns": calls["server_end_ns"].to_numpy(dtype=np.int64, na_value=closed_ns),
-            "what": function.where(function != "", kind),
-            "kind": np.where(inferred, "inferred", "exact"),
+            "what": function.where(function != "", calls["kind"].astype("str")),
+            "kind": np.where(calls["server_end_ns"].isna(), "unfinished", kind),
             "from_ns": calls["start_ns"],
             "until_ns": calls["end_ns"].to_numpy(dtype=np.int64, na_value=closed_ns),
         }
     )
-    served.loc[calls["server_end_ns"].isna(), "kind"] = "unfinished"
-    return served
 
 
 def _stretches(trace: Trace) -> pd.DataFrame:
@@ -172,10 +160,7 @@ def _stretches(trace: Trace) -> pd.DataFrame:
 
 
 def _excerpt_of_calls(work: pd.DataFrame, steps: int | None, most_steps: int | None) -> _Excerpt:
-    """All calls, or some steps from the middle; or some calls, where steps are not known.
-
-    Steps are known by their calls: where every step makes the same number of them.
-    """
+    """All calls, or some steps from the middle; or some calls, where steps differ in number."""
     count = len(work)
     each = count // steps if steps and count % steps == 0 else 0
     if steps and 0 < each <= MOST_CALLS:
@@ -229,11 +214,6 @@ def _busiest_lanes(work: pd.DataFrame, excerpt: _Excerpt) -> pd.DataFrame:
     return lanes.sort_values(["rank", "thread"], ignore_index=True)
 
 
-def _omitted(work: pd.DataFrame, lanes: pd.DataFrame) -> str:
-    threads = len(work[["rank", "thread"]].drop_duplicates())
-    return f", the busiest {len(lanes)} of {threads} threads" if len(lanes) < threads else ""
-
-
 class _Scene(NamedTuple):
     """What the lanes are made of."""
 
@@ -244,9 +224,10 @@ class _Scene(NamedTuple):
     finest: int
 
     def servers(self, lanes: pd.DataFrame) -> Iterator[ServerLanes]:
-        """The servers of these threads."""
-        bars = dict(list(self.excerpt.part(self.work).groupby(["rank", "thread"])))
-        operators = dict(list(self.excerpt.part(self.trace.operators).groupby(["rank", "thread"])))
+        bars, operators = (
+            dict(list(self.excerpt.part(frame).groupby(["rank", "thread"])))
+            for frame in (self.work, self.trace.operators)
+        )
         none = self.work.iloc[:0]
         for rank in lanes["rank"].unique().tolist():
             threads = lanes.loc[lanes["rank"] == rank, "thread"].tolist()
@@ -257,19 +238,18 @@ class _Scene(NamedTuple):
                 lanes=tuple(
                     Lane(
                         label=label,
-                        bars=tuple(self._bars(bars.get((rank, thread), none))),
+                        bars=tuple(
+                            Bar(self.excerpt.ms(start_ns), self.excerpt.ms(end_ns), what, kind)
+                            for start_ns, end_ns, what, kind in bars.get((rank, thread), none)[
+                                ["start_ns", "end_ns", "what", "kind"]
+                            ].itertuples(index=False, name=None)
+                        ),
                         operators=tuple(self._operators(operators.get((rank, thread), none))),
                     )
                     for thread, label in zip(threads, labels, strict=True)
                 ),
                 in_flight=tuple(self._in_flight(rank)),
             )
-
-    def _bars(self, part: pd.DataFrame) -> Iterator[Bar]:
-        ms = self.excerpt.ms
-        columns = (part[name] for name in ("start_ns", "end_ns", "what", "kind"))
-        for start_ns, end_ns, what, kind in zip(*columns, strict=True):
-            yield Bar(ms(start_ns), ms(end_ns), what, kind)
 
     def _operators(self, part: pd.DataFrame) -> Iterator[tuple[float, float]]:
         if not self.of_calls:

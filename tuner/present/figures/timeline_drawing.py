@@ -1,129 +1,112 @@
 """Draws timelines: a lane per thread of each server, above them the calls under way to it."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from textwrap import fill
 from typing import NamedTuple
 
+import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.patches import Patch, PathPatch
 from matplotlib.path import Path as MplPath
 
 from tuner.errors import UsageError
-from tuner.present.figures.kit.canvas import SMALL, canvas
-from tuner.present.figures.kit.legends import entry_name, legend_below
-from tuner.present.figures.kit.theme import (
-    EDGES,
-    FUNCTIONS,
-    IDLE,
-    IN_FLIGHT,
-    MUTED,
-    OPERATORS,
-    OTHER_FUNCTIONS,
-    OTHER_FUNCTIONS_EDGE,
-    Colour,
-)
-from tuner.present.figures.timeline_data import FINEST, Lane, ServerLanes, Timeline, timeline
+from tuner.present.figures.kit import theme
+from tuner.present.figures.kit.canvas import SMALL, DrawnFigure, canvas, drawn
+from tuner.present.figures.kit.rows import entry_name, legend_below, wrapped
+from tuner.present.figures.timeline_data import FINEST, Bar, Lane, ServerLanes, Timeline, timeline
 from tuner.text import plural, three_digits
 from tuner.trace.model.trace import Trace
 
-_OTHERS = "other functions"
 _HATCHES = {"inferred": "////", "unfinished": "xxxx"}
-_KINDS = {
-    "inferred": "served without Python; known by its operators",
-    "unfinished": "never ended",
-}
-
+_KINDS = {"inferred": "served without Python; known by its operators", "unfinished": "never ended"}
 _HEADING, _IN_FLIGHT, _LANE, _GAP = 0.9, 0.9, 1.0, 0.5
 """Heights, in lanes."""
 _BAR, _STRIP = 0.6, 0.14
 """Heights of a bar, and of the strip of operators below it, in lanes."""
+_FINE = 1000
+"""Operators that fit side by side into a figure of the report's width."""
+_ENTRY, _TITLE, _LABEL = 22, 34, 16
+"""On a page, letters of a legend's entry in two columns, and of a line of titles and lanes."""
+_TITLE_LINE_IN = 0.17
 
-
-class Paint(NamedTuple):
-    """The colours of a function's bars, and of their edges and hatches."""
-
-    fill: Colour
-    edge: Colour
-
-
-_PAINTS = tuple(Paint(*pair) for pair in zip(FUNCTIONS, EDGES, strict=True))
-_OTHERS_PAINT = Paint(OTHER_FUNCTIONS, OTHER_FUNCTIONS_EDGE)
+_Paint = tuple[theme.Colour, theme.Colour]
+"""The colour of a function's bars, and that of their edges and hatches."""
+_PAINTS: Sequence[_Paint] = tuple(zip(theme.FUNCTIONS, theme.EDGES, strict=True))
+_OTHERS: _Paint = (theme.OTHER_FUNCTIONS, theme.OTHER_FUNCTIONS_EDGE)
 
 
 class Scales(NamedTuple):
-    """Timelines to compare, and what all of them share."""
+    """Timelines to compare, on scales of one length."""
 
     shown: list[Timeline]
-    longest_ms: float
-    colours: dict[str, Paint]
 
-    def legend(self, width: int = 1000) -> list[Patch]:
-        """An entry for each kind of thing that is drawn, its name in lines of so many letters."""
-        entries = _legend(self.shown, self.colours)
-        for entry in entries:
-            entry.set_label(entry_name(str(entry.get_label()), width))
-        return entries
-
-    def draw(self, each: Timeline, axes: Axes, *, narrow: bool = False) -> None:
-        """Draw one of them, with its lanes alone."""
-        draw_timeline(each, axes, self.colours, narrow=narrow)
-        axes.set_xlim(0, self.longest_ms * 1.002)
+    @property
+    def colours(self) -> dict[str, _Paint]:
+        """The colours of the functions with the most time; all others share one."""
+        functions = dict.fromkeys(name for each in self.shown for name in each.functions)
+        return dict(zip(functions, _PAINTS, strict=False))
 
     @property
     def highest(self) -> float:
         """The height of the highest, in lanes."""
         return max(map(total_height, self.shown))
 
+    def legend(self, width: int = 1000) -> list[Patch]:
+        """An entry for each kind of thing that is drawn, its name in lines of so many letters."""
+        lanes = [lane for each in self.shown for server in each.servers for lane in server.lanes]
+        bars = [bar for lane in lanes for bar in lane.bars]
+        named, kinds, colours = {bar.what for bar in bars}, {bar.kind for bar in bars}, self.colours
+        entries = [_patch(paint, name) for name, paint in colours.items() if name in named]
+        if named - set(colours):
+            entries.append(_patch(_OTHERS, "other functions"))
+        entries += [
+            Patch(facecolor="none", edgecolor=theme.MUTED.light, hatch=_HATCHES[kind], label=label)
+            for kind, label in _KINDS.items()
+            if kind in kinds
+        ]
+        if any(lane.operators for lane in lanes):
+            entries.append(
+                Patch(facecolor=theme.OPERATORS.light, linewidth=0, label="inside operators")
+            )
+        for entry in entries:
+            entry.set_label(entry_name(str(entry.get_label()), width))
+        return entries
+
+    def draw(self, timeline: Timeline, axes: Axes, *, narrow: bool = False) -> None:
+        """Draw the lanes of one of them from the top down, long names of lanes in short lines."""
+        top, ticks = 0.0, dict[float, str]()
+        for server in timeline.servers:
+            ticks |= _draw_server(server, timeline.length_ms, top, self.colours, axes)
+            top += _height(server) + _GAP
+        axes.set_xlim(0, max(each.length_ms for each in self.shown) * 1.002 or 1.0)
+        axes.set_ylim(total_height(timeline), 0)
+        labels = [fill(each, _LABEL) if narrow else each for each in ticks.values()]
+        axes.set_yticks(list(ticks), labels, fontsize=SMALL)
+        axes.tick_params(axis="y", length=0)
+        axes.spines["left"].set_visible(False)
+        axes.grid(axis="y", visible=False)
+        if not timeline.servers:
+            axes.set_axis_off()
+        axes.set_xlabel(f"time (ms); 0 is {three_digits(timeline.start_ms)} ms into the trace")
+        axes.set_title(timeline.title, loc="left", weight="bold", pad=18)
+        axes.annotate(
+            timeline.note, (0, 1), xycoords="axes fraction", xytext=(0, 6), fontsize=SMALL,
+            textcoords="offset points", color=theme.MUTED.light,
+        )  # fmt: skip
+
 
 def scales(traces: Sequence[tuple[str, Trace]], finest: int = FINEST) -> Scales:
     """The timelines of named traces, with as many steps of each; `finest` as in `timeline`."""
-    shown = _comparable(traces, finest)
-    colours = _palette(shown)
-    return Scales(shown, max(each.length_ms for each in shown), colours)
-
-
-def height_in(lanes: float) -> float:
-    """The height of a figure without its legend, in inches."""
-    return 1.3 + 0.27 * lanes
-
-
-def draw_timeline(
-    timeline: Timeline,
-    axes: Axes,
-    colours: Mapping[str, Paint] | None = None,
-    *,
-    narrow: bool = False,
-) -> None:
-    """Draw the lanes from the top down.
-
-    Args:
-        timeline: The data.
-        axes: Where to draw.
-        colours: The colours by function, where several timelines share them.
-        narrow: Whether to break long names of lanes.
-    """
-    colours = _palette([timeline]) if colours is None else colours
-    top, ticks = 0.0, dict[float, str]()
-    for server in timeline.servers:
-        ticks |= _draw_server(server, timeline.length_ms, top, colours, axes)
-        top += _height(server) + _GAP
-    axes.set_xlim(0, timeline.length_ms or 1.0)
-    axes.set_ylim(total_height(timeline), 0)
-    labels = [narrowed(label) if narrow else label for label in ticks.values()]
-    axes.set_yticks(list(ticks), labels, fontsize=SMALL)
-    axes.tick_params(axis="y", length=0)
-    axes.spines["left"].set_visible(False)
-    axes.grid(axis="y", visible=False)
-    if not timeline.servers:
-        axes.set_axis_off()
-    axes.set_xlabel(f"time (ms); 0 is {three_digits(timeline.start_ms)} ms into the trace")
-    axes.set_title(timeline.title, loc="left", weight="bold", pad=18)
-    axes.annotate(
-        timeline.note, (0, 1), xycoords="axes fraction", xytext=(0, 6), textcoords="offset points",
-        fontsize=SMALL, color=MUTED.light,
-    )  # fmt: skip
+    shown = [timeline(trace, title, finest=finest) for title, trace in traces]
+    steps = {each.steps for each in shown}
+    if len(steps) > 1 and None not in steps:
+        fewest = min(number for number in steps if number is not None)
+        shown = [timeline(trace, title, steps=fewest, finest=finest) for title, trace in traces]
+    return Scales(shown)
 
 
 def write_timeline_figure(trace: Trace, path: Path, title: str = "") -> None:
@@ -158,8 +141,8 @@ def write_timelines_figure(traces: Sequence[tuple[str, Trace]], path: Path) -> N
         raise UsageError(f"there is no timeline to draw: {shown[0].note}")
     legend, columns = shared.legend(), 2 * len(shown) + 1
     width = 11.0 if len(shown) == 1 else 7.2 * len(shown)
-    height = height_in(shared.highest) + 0.2 * math.ceil(len(legend) / columns)
-    with canvas((width, height), [path]) as figure:
+    height = _height_in(shared.highest) + 0.2 * math.ceil(len(legend) / columns)
+    with canvas((width, height), path) as figure:
         for place, each in enumerate(shown, start=1):
             axes = figure.add_subplot(1, len(shown), place)
             shared.draw(each, axes)
@@ -167,18 +150,78 @@ def write_timelines_figure(traces: Sequence[tuple[str, Trace]], path: Path) -> N
         legend_below(figure, legend, columns)
 
 
-def narrowed(name: str) -> str:
-    """The name of a lane in short lines."""
-    return fill(name, 16)
+def timeline_figures(traces: Sequence[tuple[str, str, Trace]]) -> list[DrawnFigure]:
+    """A figure for each contender, name of its configuration, and trace, made to be compared."""
+    if not traces:
+        return []
+    titles = [wrapped(f"{contender}: {name}", _TITLE, most=3) for contender, name, _ in traces]
+    lines = max(title.count("\n") for title in titles)
+    # Titles of as many lines, or the first lanes would not be side by side.
+    titles = [title + "\n" * (lines - title.count("\n")) for title in titles]
+    shared = scales([(title, each[2]) for title, each in zip(titles, traces, strict=True)], _FINE)
+    return [
+        drawn(
+            partial(_draw_narrow, shared, each),
+            _height_in(total_height(each)) + _TITLE_LINE_IN * lines,
+            partial(_align, shared),
+            name=f"timeline_{contender}",
+            title=f"Timeline of the servers: {contender}",
+            caption=(
+                "A row per thread: a bar is a call that it served, and the dark strip below it is "
+                "the time inside operators. Above the threads, in grey: the calls under way. "
+                f"Shown: {each.note}. All timelines of a study have scales of the same length."
+            ),
+            alt=(
+                f"{name}: {'; '.join(server.label for server in each.servers)}: "
+                f"{plural(len(list(_bars(each))), 'bar')} in {three_digits(each.length_ms)} ms"
+            ),
+        )
+        for (contender, name, _), each in zip(traces, shared.shown, strict=True)
+        if each.servers
+    ]
 
 
-def _comparable(traces: Sequence[tuple[str, Trace]], finest: int) -> list[Timeline]:
-    shown = [timeline(trace, title, finest=finest) for title, trace in traces]
-    steps = {each.steps for each in shown}
-    if len(steps) == 1 or None in steps:
-        return shown
-    fewest = min(number for number in steps if number is not None)
-    return [timeline(trace, title, steps=fewest, finest=finest) for title, trace in traces]
+def _bars(timeline: Timeline) -> Iterator[Bar]:
+    for server in timeline.servers:
+        for lane in server.lanes:
+            yield from lane.bars
+
+
+def _draw_narrow(shared: Scales, each: Timeline, figure: Figure) -> None:
+    shared.draw(each, figure.add_subplot(), narrow=True)
+    words = [word for entry in shared.legend() for word in str(entry.get_label()).split()]
+    # The name of a function is never broken.
+    if max(map(len, words), default=0) <= _ENTRY:
+        legend_below(figure, shared.legend(_ENTRY), 2)
+    else:
+        legend_below(figure, shared.legend(2 * _ENTRY), 1)
+
+
+def _align(shared: Scales, figure: Figure) -> None:
+    """Leave as much room for the names of lanes as the longest name in any timeline takes."""
+    (axes,) = figure.axes
+    names = [
+        name
+        for each in shared.shown
+        for server in each.servers
+        for name in (_under_way(server), *(lane.label for lane in server.lanes))
+    ]
+    texts = [
+        axes.annotate(
+            fill(name, _LABEL), (0, axes.get_yticks()[0]), xycoords=("axes fraction", "data"),
+            xytext=(-4, 0), textcoords="offset points", ha="right", va="center", fontsize=SMALL,
+        )
+        for name in dict.fromkeys(names)
+    ]  # fmt: skip
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for text in texts:
+        text.remove()
+
+
+def _height_in(lanes: float) -> float:
+    """The height of a figure without its legend, in inches."""
+    return 1.3 + 0.27 * lanes
 
 
 def total_height(timeline: Timeline) -> float:
@@ -191,7 +234,7 @@ def _height(server: ServerLanes) -> float:
 
 
 def _draw_server(
-    server: ServerLanes, length_ms: float, top: float, colours: Mapping[str, Paint], axes: Axes
+    server: ServerLanes, length_ms: float, top: float, colours: Mapping[str, _Paint], axes: Axes
 ) -> dict[float, str]:
     """Draw a server from `top` down; returns the labels of its lanes by their middles."""
     at_heading = (0, top + _HEADING * 0.75)
@@ -199,7 +242,7 @@ def _draw_server(
     top += _HEADING
     labels = {}
     if server.in_flight:
-        labels[top + _IN_FLIGHT / 2] = under_way(server)
+        labels[top + _IN_FLIGHT / 2] = _under_way(server)
         _draw_in_flight(server, length_ms, top, axes)
         top += _IN_FLIGHT
     for lane in server.lanes:
@@ -209,7 +252,7 @@ def _draw_server(
     return labels
 
 
-def under_way(server: ServerLanes) -> str:
+def _under_way(server: ServerLanes) -> str:
     """What the lane of the calls to a server is called."""
     most = max((level for _, level in server.in_flight), default=0)
     return f"up to {plural(most, 'call')} under way"
@@ -222,32 +265,29 @@ def _draw_in_flight(server: ServerLanes, length_ms: float, top: float, axes: Axe
     times = [at_ms for at_ms, _ in server.in_flight]
     levels = [floor - height * level / most for _, level in server.in_flight]
     axes.fill_between(
-        [*times, length_ms], [*levels, levels[-1]], floor, step="post", color=IN_FLIGHT.light,
+        [*times, length_ms], [*levels, levels[-1]], floor, step="post", color=theme.IN_FLIGHT.light,
         linewidth=0,
     )  # fmt: skip
 
 
 def _draw_lane(
-    lane: Lane, length_ms: float, top: float, colours: Mapping[str, Paint], axes: Axes
+    lane: Lane, length_ms: float, top: float, colours: Mapping[str, _Paint], axes: Axes
 ) -> None:
     bar_top = top + (_LANE - _BAR - _STRIP) / 2
-    axes.broken_barh([(0, length_ms)], (bar_top, _BAR), facecolor=IDLE.light, linewidth=0, zorder=1)
+    axes.broken_barh(
+        [(0, length_ms)], (bar_top, _BAR), facecolor=theme.IDLE.light, linewidth=0, zorder=1
+    )
     alike: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for bar in lane.bars:
         # Of an excerpt the axes may be longer, and a bar goes on there.
         end_ms = min(bar.end_ms, length_ms)
         alike.setdefault((bar.what, bar.kind), []).append((bar.start_ms, end_ms - bar.start_ms))
     for (what, kind), spans in alike.items():
-        paint = colours.get(what, _OTHERS_PAINT)
+        fill_colour, edge = colours.get(what, _OTHERS)
         axes.broken_barh(
-            spans,
-            (bar_top, _BAR),
-            facecolor=paint.fill.light,
-            edgecolor=paint.edge.light,
-            hatch=_HATCHES.get(kind),
-            linewidth=0.6,
-            zorder=2,
-        )
+            spans, (bar_top, _BAR), facecolor=fill_colour.light, edgecolor=edge.light,
+            hatch=_HATCHES.get(kind), linewidth=0.6, zorder=2,
+        )  # fmt: skip
     strip = [(start_ms, min(end_ms, length_ms)) for start_ms, end_ms in lane.operators]
     _draw_strip(strip, bar_top + _BAR, axes)
 
@@ -256,45 +296,11 @@ def _draw_strip(spans: Sequence[tuple[float, float]], top: float, axes: Axes) ->
     """Draw the spans as rectangles of one path: there can be thousands."""
     if not spans:
         return
-    corners = [
-        corner
-        for start_ms, end_ms in spans
-        for corner in (
-            (start_ms, top), (end_ms, top), (end_ms, top + _STRIP), (start_ms, top + _STRIP),
-            (start_ms, top),
-        )
-    ]  # fmt: skip
-    codes = [MplPath.MOVETO, *[MplPath.LINETO] * 3, MplPath.CLOSEPOLY] * len(spans)
-    axes.add_patch(
-        PathPatch(MplPath(corners, codes), facecolor=OPERATORS.light, linewidth=0, zorder=2)
-    )
+    bottom = top + _STRIP
+    corners = [[(a, top), (b, top), (b, bottom), (a, bottom)] for a, b in spans]
+    path = MplPath.make_compound_path_from_polys(np.array(corners))
+    axes.add_patch(PathPatch(path, facecolor=theme.OPERATORS.light, linewidth=0, zorder=2))
 
 
-def _palette(timelines: Sequence[Timeline]) -> dict[str, Paint]:
-    """The colours of the functions with the most time; all others share one."""
-    functions = dict.fromkeys(name for each in timelines for name in each.functions)
-    return dict(zip(functions, _PAINTS, strict=False))
-
-
-def _legend(timelines: Sequence[Timeline], colours: Mapping[str, Paint]) -> list[Patch]:
-    """An entry for each kind of thing that is drawn, and for no other."""
-    servers = [server for each in timelines for server in each.servers]
-    lanes = [lane for server in servers for lane in server.lanes]
-    bars = [bar for lane in lanes for bar in lane.bars]
-    named = {bar.what for bar in bars}
-    entries = [_patch(paint, name) for name, paint in colours.items() if name in named]
-    if named - set(colours):
-        entries.append(_patch(_OTHERS_PAINT, _OTHERS))
-    kinds = {bar.kind for bar in bars}
-    entries += [
-        Patch(facecolor="none", edgecolor=MUTED.light, hatch=_HATCHES[kind], label=label)
-        for kind, label in _KINDS.items()
-        if kind in kinds
-    ]
-    if any(lane.operators for lane in lanes):
-        entries.append(Patch(facecolor=OPERATORS.light, linewidth=0, label="inside operators"))
-    return entries
-
-
-def _patch(paint: Paint, label: str) -> Patch:
-    return Patch(facecolor=paint.fill.light, edgecolor=paint.edge.light, label=label)
+def _patch(paint: _Paint, label: str) -> Patch:
+    return Patch(facecolor=paint[0].light, edgecolor=paint[1].light, label=label)

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
-from tests.plan.specs import threads
-from tuner.present.figures.comparison import ComparedPoint
+from tuner.decide.statistics import Interval
 from tuner.present.figures.kit.axis import (
     margin_of,
     plain_axis,
@@ -87,7 +86,6 @@ def test_noise_does_not_fill_a_log_scale(ratio: float) -> None:
 
 def test_intervals_are_drawn_as_far_as_they_are_known() -> None:
     nan = math.nan
-    points = [ComparedPoint(threads(1), 2.0, 1.5, 2.25), ComparedPoint(threads(2), 3.0, nan, nan),
-              ComparedPoint(threads(4), 1.0, 0.0, math.inf)]  # fmt: skip
+    points = [Interval(2.0, 1.5, 2.25), Interval(3.0, nan, nan), Interval(1.0, 0.0, math.inf)]
     assert top_of(points) == pytest.approx(3.15)
     assert reach(points, 3.0) == [[0.5, 0.0, 1.0], [0.25, 0.0, 5.0]]

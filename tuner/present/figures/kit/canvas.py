@@ -1,9 +1,12 @@
-"""What every figure shares: its look, and how it becomes a file."""
+"""What every figure shares: its look, and how it becomes a file or a part of a page."""
 
 import io
+import re
 import warnings
-from collections.abc import Iterable, Iterator
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,54 +16,52 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.text import Text
 
 from tuner.files import written_atomically
-from tuner.present.figures.kit.theme import GRID, INK, PAPER, SPINE
+from tuner.present.figures.kit.theme import GRID, INK, PAPER, SPINE, THEME
 from tuner.text import printable
 
-WIDTH = 4.6
-"""Inches of a figure of the report: a column of its page, or all of a phone's."""
+FIGURE_NAMES = frozenset(
+    {
+        "step_time", "blocks", "latency", "cpu", "call_time", "parallelism", "timeline_baseline",
+        "timeline_best", "timeline_challenger", "heat_map", "importance", "pareto", "comparison",
+        "comparison_relative",
+    }
+)  # fmt: skip
+"""The names of all figures that can be written."""
 SMALL = 9
 """The smallest text, in points: readable where the figure is scaled down to a phone."""
-_DPI = 150
+_WIDTH = 4.6
+"""Inches of a figure of the report: a column of its page, or all of a phone's."""
+_ROOMY = 6.0
+"""Inches that any legend fits into, for the time before its own height is known."""
 _FONT = "DejaVu Sans"
 
 STYLE: dict[Any, Any] = {
-    "font.size": 10,
+    **dict.fromkeys(
+        ("text.color", "axes.labelcolor", "axes.titlecolor", "xtick.labelcolor",
+         "ytick.labelcolor", "hatch.color", "patch.edgecolor", "lines.color"),
+        INK.light,
+    ),
+    **dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), SPINE.light),
+    **dict.fromkeys(("font.size", "axes.titlesize", "axes.labelsize"), 10),
+    **dict.fromkeys(("xtick.labelsize", "ytick.labelsize", "legend.fontsize"), SMALL),
+    **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
     "font.family": ["sans-serif"],
     # The layout is made with this font: it is wider than most, so no other makes texts overlap.
     "font.sans-serif": [_FONT],
     "text.parse_math": False,  # a `$` in a name is a `$`
-    "text.color": INK.light,
-    "axes.labelcolor": INK.light,
-    "axes.titlecolor": INK.light,
-    "axes.edgecolor": SPINE.light,
     "axes.facecolor": "none",
-    "axes.titlesize": 10,
-    "axes.labelsize": 10,
-    "xtick.color": SPINE.light,
-    "ytick.color": SPINE.light,
-    "xtick.labelcolor": INK.light,
-    "ytick.labelcolor": INK.light,
-    "xtick.labelsize": SMALL,
-    "ytick.labelsize": SMALL,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
     "axes.axisbelow": True,
     "axes.grid": True,
     "grid.color": GRID.light,
     "grid.alpha": 1.0,
-    "hatch.color": INK.light,
-    "patch.edgecolor": INK.light,
-    "lines.color": INK.light,
     "figure.facecolor": PAPER.light,
     "savefig.facecolor": "auto",
-    "legend.frameon": False,
-    "legend.fontsize": SMALL,
     "legend.handlelength": 1.8,
     "legend.borderpad": 0.1,
     "legend.borderaxespad": 0.2,
     "svg.fonttype": "none",
     "svg.hashsalt": "rpc-tuner",
-}
+}  # fmt: skip
 
 
 @contextmanager
@@ -80,17 +81,147 @@ def rendered(figure: Figure, file_format: str) -> bytes:
     buffer = io.BytesIO()
     note = "rpc-tuner figure, format 1"
     metadata = {"Description": note, "Date": None} if file_format == "svg" else {"Software": note}
-    figure.savefig(buffer, format=file_format, dpi=_DPI, metadata=metadata)
+    figure.savefig(buffer, format=file_format, dpi=150, metadata=metadata)
     made = buffer.getvalue()
     # Any font without serifs will do: the reader need not have ours.
     return made.replace(f"'{_FONT}', ".encode(), b"") if file_format == "svg" else made
 
 
 @contextmanager
-def canvas(size: tuple[float, float], paths: Iterable[Path]) -> Iterator[Figure]:
-    """Yield a figure of this size in inches, then write it to each path, by the path's suffix."""
+def canvas(size: tuple[float, float], path: Path) -> Iterator[Figure]:
+    """Yield a figure of this size in inches, then write it, in the format of the path's suffix."""
     with styled_figure(size) as figure:
         yield figure
-        for path in paths:
-            with written_atomically(path) as partial:
-                partial.write_bytes(rendered(figure, path.suffix.removeprefix(".")))
+        with written_atomically(path) as partial:
+            partial.write_bytes(rendered(figure, path.suffix.removeprefix(".")))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrawnFigure:
+    """A figure to show on a page or to keep as files of its name: in light colours, on white."""
+
+    name: str
+    title: str
+    caption: str
+    """A sentence or two: what the figure shows, how to read it, what was left out."""
+    alt: str
+    """The main numbers, for readers who cannot see the figure."""
+    svg: str
+    png: bytes
+
+    @property
+    def inline_svg(self) -> str:
+        """The SVG for an HTML page: its colours are variables of `theme_css`."""
+        return inline_svg(self.svg, self.name, self.alt)
+
+
+def drawn(
+    draw: Callable[[Figure], object],
+    height: float,
+    finish: Callable[[Figure], None] | None = None,
+    **words: str,
+) -> DrawnFigure:
+    """A figure of the report's width, so many inches high without its legends.
+
+    `draw` draws everything, `finish` adds what depends on the final layout, and `words` are the
+    name, title, caption and alt of `DrawnFigure`.
+    """
+    with styled_figure((_WIDTH, height)) as figure:
+        figure.patch.set_gid(_BACKGROUND)
+        draw(figure)
+        _make_room(figure)
+        if finish is not None:
+            finish(figure)
+        svg = rendered(figure, "svg").decode()
+        # The layout was computed for the SVG, and holds for every format.
+        figure.set_layout_engine("none")
+        return DrawnFigure(svg=svg, png=rendered(figure, "png"), **words)
+
+
+def _make_room(figure: Figure) -> None:
+    """Make the figure higher by its legends, so that these take no room from the axes."""
+    inside = [legend for axes in figure.axes if (legend := axes.get_legend())]
+    if legends := [*figure.legends, *inside]:
+        height = figure.get_figheight()
+        figure.set_figheight(height + _ROOMY)
+        figure.draw_without_rendering()
+        pixels = sum(legend.get_window_extent().height for legend in legends)
+        figure.set_figheight(height + pixels / figure.dpi)
+
+
+def write_figures(figures: Iterable[DrawnFigure], folder: Path) -> None:
+    """Write NAME.svg and NAME.png of each figure into the folder.
+
+    Earlier figures that are not among these are removed; files of other names stay.
+    """
+    gone = set(FIGURE_NAMES)
+    for figure in figures:
+        gone.discard(figure.name)
+        for suffix, content in (("svg", figure.svg.encode()), ("png", figure.png)):
+            with written_atomically(folder / f"{figure.name}.{suffix}") as partial:
+                partial.write_bytes(content)
+    for name in gone:
+        for suffix in ("svg", "png"):
+            (folder / f"{name}.{suffix}").unlink(missing_ok=True)
+
+
+_BACKGROUND = "fig-background"
+"""The id of the rectangle behind a figure; a page has its own background."""
+_SVG = "{http://www.w3.org/2000/svg}"
+_HREF = "{http://www.w3.org/1999/xlink}href"
+_VARIABLES = {colour.light: f"var({colour.variable})" for colour in THEME}
+_COLOUR = re.compile("|".join(_VARIABLES))
+_NUMBER = re.compile(r"-?\d+\.\d{3,}")
+_NO_ROTATION = re.compile(r"rotate\(-?0(\.0+)? [^)]*\)")
+_REFERENCE = re.compile(r"url\(#([^)]+)\)")
+
+
+def inline_svg(svg: str, name: str, alt: str) -> str:
+    """A file's SVG as an element of a page, which scales with it; its ids begin with `name`."""
+    root = ET.fromstring(svg)
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if child.tag in (f"{_SVG}metadata", f"{_SVG}style") or child.get("id") == _BACKGROUND:
+                parent.remove(child)
+    ids = {element.attrib[_HREF].removeprefix("#") for element in root.iter(f"{_SVG}use")}
+    for element in root.iter():
+        ids.update(*(_REFERENCE.findall(value) for value in element.attrib.values()))
+    for element in root.iter():
+        element.tag = element.tag.removeprefix(_SVG)
+        element.attrib = _attributes(element.attrib, ids, name)
+        # Spaces between elements are not seen; those within a text are.
+        element.text, element.tail = (
+            text if text and text.strip() else None for text in (element.text, element.tail)
+        )
+    root.attrib = {
+        "xmlns": "http://www.w3.org/2000/svg", "viewBox": root.attrib["viewBox"], "role": "img",
+        "aria-label": alt,
+        # matplotlib writes this into a <style>, which would apply to the whole page.
+        "style": "stroke-linejoin:round;stroke-linecap:butt",
+    }  # fmt: skip
+    return ET.tostring(root, encoding="unicode")
+
+
+def _attributes(attributes: dict[str, str], ids: set[str], name: str) -> dict[str, str]:
+    """What an element keeps: ids that are used, colours as variables, numbers to two decimals."""
+    kept: dict[str, str] = {}
+    styles = []
+    for key, value in attributes.items():
+        value = _REFERENCE.sub(rf"url(#{name}-\1)", value)
+        if key == "id":
+            kept |= {"id": f"{name}-{value}"} if value in ids else {}
+        elif key == _HREF:
+            kept["href"] = f"#{name}-{value.removeprefix('#')}"
+        elif key in ("fill", "stroke"):
+            styles.append(f"{key}:{value}")
+        elif key == "style":
+            styles.append(value.replace("; ", ";").replace(": ", ":"))
+        elif plain := _NO_ROTATION.sub("", _NUMBER.sub(_rounded, value)).replace("\n", "").strip():
+            kept[key] = plain
+    if styles:
+        kept["style"] = _COLOUR.sub(lambda found: _VARIABLES[found.group()], ";".join(styles))
+    return kept
+
+
+def _rounded(found: re.Match[str]) -> str:
+    return f"{float(found.group()):.2f}".rstrip("0").rstrip(".")

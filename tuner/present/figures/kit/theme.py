@@ -6,17 +6,17 @@ drawing and replaced by its CSS variable.
 
 from typing import Literal, NamedTuple
 
+from tuner.study.answer import Contender
+
 PAPER_DARK = "#14171a"
 """The background that the dark colours are made for."""
-
-Use = Literal["text", "mark", "filled", "faint"]
 
 
 class Colour(NamedTuple):
     """A colour as matplotlib writes it, `#rrggbb` in lower case, on a light and a dark page."""
 
     name: str
-    use: Use
+    use: Literal["text", "mark", "filled", "faint"]
     """Text has at least a contrast of 4.5 to the page, a mark at least 3; what is filled has an
     edge that is a mark, and what is faint only guides the eye."""
     light: str
@@ -100,6 +100,28 @@ THEME: tuple[Colour, ...] = (
     *HEAT, ON_LIGHT_CELL, ON_DARK_CELL, NO_VALUE,
 )  # fmt: skip
 
+# Series differ in marker and line, not only in colour: they can be told apart in grey.
+MARKERS = ("o", "s", "^", "D", "v", "P")
+LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1, 1, 1)))
+
+
+class Look(NamedTuple):
+    """How a contender is drawn, told apart by more than its colour."""
+
+    colour: Colour
+    marker: str
+    size: float
+    line: str
+    fill: str
+    """The colour of the marker's face, as matplotlib takes it."""
+
+
+LOOKS: dict[Contender, Look] = {
+    "baseline": Look(BASELINE, "s", 5, "-", "none"),
+    "best": Look(BEST, "*", 8, "--", BEST.light),
+    "challenger": Look(CHALLENGER, "D", 5, "--", CHALLENGER.light),
+}
+
 
 def theme_css() -> str:
     """The variables that inline figures are coloured by, for a light page and for a dark one."""
@@ -108,18 +130,3 @@ def theme_css() -> str:
         f"{colour.variable}:{colour.dark};" for colour in THEME if colour.dark != colour.light
     )
     return f":root{{{light}}}\n@media (prefers-color-scheme: dark){{:root{{{dark}}}}}\n"
-
-
-def luminance(colour: str) -> float:
-    """The relative luminance of `#rrggbb`, from 0 to 1, as WCAG 2 defines it."""
-    channels = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
-    red, green, blue = (
-        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in channels
-    )
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def contrast(first: str, second: str) -> float:
-    """The contrast of two colours, from 1 to 21, as WCAG 2 defines it."""
-    dark, light = sorted((luminance(first), luminance(second)))
-    return (light + 0.05) / (dark + 0.05)

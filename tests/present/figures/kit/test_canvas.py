@@ -1,0 +1,13 @@
+"""A figure within a page."""
+
+from tuner.present.figures.kit.canvas import inline_svg
+
+
+def test_inline_keeps_what_a_text_says() -> None:
+    svg = (
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9" width="9pt">'
+        '<text x="1.23456" style="fill: #1b1f24"> a &lt; b #1 </text></svg>'
+    )
+    made = inline_svg(svg, "name", 'said "so" & more')
+    assert '<text x="1.23" style="fill:var(--fig-ink)"> a &lt; b #1 </text>' in made
+    assert 'aria-label="said &quot;so&quot; &amp; more"' in made

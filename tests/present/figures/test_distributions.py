@@ -1,0 +1,138 @@
+"""How the times of steps and calls are distributed, and where those of calls go."""
+
+import numpy as np
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from tests.plan.specs import threads
+from tests.present.results import ROWS, detail, failed_later, quantiles, study_result
+from tuner.plan.study_plan import StudyPlan
+from tuner.present.configurations import names_of
+from tuner.present.figures.distributions import (
+    PARTS,
+    call_time,
+    call_time_figure,
+    draw_call_time,
+    draw_latency,
+    latency,
+    latency_figure,
+)
+from tuner.present.figures.kit.rows import Rows
+from tuner.study.answer import StudyAnswer
+from tuner.study.rows import TrialDetail
+from tuner.world.measurement import CallPart
+
+
+def test_latency_has_a_row_for_each_config_that_ran(plan: StudyPlan) -> None:
+    details = {
+        0: TrialDetail(step_ms=quantiles(3.0)),
+        1: TrialDetail(step_ms=quantiles(2.0), call_ms=quantiles(0.5)),
+        4: TrialDetail(),
+    }
+    shown = latency(study_result(plan, details=details))
+    assert shown is not None
+    assert [*shown.details.items()] == [(1, details[1]), (0, details[0])]
+    assert shown.panels == {
+        "time of a step (ms)": {1: quantiles(2.0), 0: quantiles(3.0)},
+        "time of a call, traced (ms)": {1: quantiles(0.5)},
+    }
+
+
+def test_a_row_is_drawn_from_its_quantiles(plan: StudyPlan) -> None:
+    answer = study_result(plan, details={1: detail(2.0), 0: detail(3.0)})
+    shown = latency(answer)
+    assert shown is not None
+    figure = Figure()
+    names = names_of(answer)
+    draw_latency(shown, Rows(tuple(map(names.row_name, shown.details))), names, figure)
+    steps, calls = figure.axes
+    assert [tick.get_text() for tick in steps.get_yticklabels()] == ["4 (best)", "16 (baseline)"]
+    spans = [
+        sorted(np.asarray(path.vertices)[:, 0].tolist())
+        for lines in steps.collections
+        if isinstance(lines, LineCollection)
+        for path in lines.get_paths()
+    ]
+    best = quantiles(2.0)
+    assert spans[:2] == [[best.p5, best.p95], [best.p25, best.p75]]
+    marks = [(line.get_marker(), np.asarray(line.get_xdata())[0]) for line in steps.lines]
+    assert marks[:2] == [("o", best.p50), ("x", best.p99)]
+    assert calls.get_xlabel() == "time of a call, traced (ms)"
+    assert steps.get_ylim() == calls.get_ylim()
+
+
+def test_without_traces_there_is_one_panel(plan: StudyPlan) -> None:
+    answer = study_result(plan, details={0: TrialDetail(step_ms=quantiles(3.0))})
+    shown = latency(answer)
+    assert shown is not None
+    assert list(shown.panels) == ["time of a step (ms)"]
+    figure = latency_figure(answer)
+    assert figure is not None
+    assert "calls" not in figure.caption
+    assert figure.alt == (
+        "Times by num_worker_threads: 16 (baseline) median step 3 ms, 99th percentile 6.6 ms"
+    )
+
+
+def test_of_a_program_there_are_calls_alone(plan: StudyPlan) -> None:
+    details = {0: TrialDetail(call_ms=quantiles(3.0))}
+    figure = latency_figure(study_result(plan, details=details))
+    assert figure is not None
+    assert figure.caption.startswith("The calls in the trace of each configuration, on a log scale")
+
+
+def test_configs_that_failed_after_some_worlds_have_no_row(plan: StudyPlan) -> None:
+    rows = (ROWS[0], ROWS[2], failed_later(5, threads(2), 1.0))
+    answer = study_result(plan, rows=rows, details={n: detail(n + 1.0) for n in (0, 1, 5)})
+    shown, parts = latency(answer), call_time(answer)
+    assert shown is not None
+    assert parts is not None
+    assert [*shown.details] == [*parts.parts_ms] == [1, 0]
+    assert shown.known == parts.known == 2
+
+
+def test_many_configs_are_cut_to_the_fastest_and_the_baseline(big: StudyAnswer) -> None:
+    shown, parts = latency(big), call_time(big)
+    assert shown is not None
+    assert parts is not None
+    kept = [*(row.trial for row in big.rows[:9]), 0]
+    assert [*shown.details] == [*parts.parts_ms] == kept
+    figure = latency_figure(big)
+    assert figure is not None
+    assert "Shown are 10 of 58 configurations: the baseline, and the best." in figure.caption
+
+
+def test_the_parts_of_a_call_are_in_a_fixed_order(plan: StudyPlan) -> None:
+    mixed: dict[CallPart, float] = {"off_cpu": 0.1, "queue": 0.3, "transport": 0.2, "on_cpu": 0.4}
+    answer = study_result(
+        plan, details={1: TrialDetail(call_parts_ms=mixed), 0: TrialDetail(call_parts_ms={})}
+    )
+    shown = call_time(answer)
+    assert shown is not None
+    assert shown.parts_ms == {1: mixed}
+    assert list(shown.parts_ms[1]) == ["transport", "queue", "on_cpu", "off_cpu"]
+
+
+def test_the_parts_are_stacked_and_differ_without_colours(plan: StudyPlan) -> None:
+    parts: dict[CallPart, float] = {"transport": 0.25, "queue": 0.5, "served": 1.0, "pending": 0.0}
+    answer = study_result(plan, details={0: TrialDetail(call_parts_ms=parts)})
+    shown = call_time(answer)
+    assert shown is not None
+    figure = Figure()
+    draw_call_time(shown, Rows(("16",)), names_of(answer), figure)
+    bars = [bar for bar in figure.axes[0].patches if isinstance(bar, Rectangle)]
+    assert [(bar.get_x(), bar.get_width()) for bar in bars] == [
+        (0.0, 0.25), (0.25, 0.5), (0.75, 1.0),
+    ]  # fmt: skip
+    assert [bar.get_hatch() for bar in bars] == ["//", "..", None]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
+        "transport", "queue", "served",
+    ]  # fmt: skip
+    assert "pending" not in str(call_time_figure(answer))
+
+
+def test_no_two_parts_look_alike() -> None:
+    assert len({colour.light for _, colour, _ in PARTS.values()}) == len(PARTS)
+    hatched = [hatch for _, _, hatch in PARTS.values() if hatch]
+    assert len(set(hatched)) == len(hatched)

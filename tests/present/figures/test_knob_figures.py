@@ -1,0 +1,202 @@
+"""Two knobs as a grid, and the share of the variance that each knob explains."""
+
+import math
+import re
+from dataclasses import replace
+from itertools import product
+
+import pytest
+from matplotlib.figure import Figure
+
+from tests.plan.specs import for_all, threads
+from tests.present.results import failed, failed_later, measured, study_plan, study_result
+from tuner.plan.study_plan import StudyPlan
+from tuner.present.figures.kit.theme import HEAT, ON_DARK_CELL, ON_LIGHT_CELL
+from tuner.present.figures.knob_figures import (
+    REST,
+    HeatMap,
+    draw_heat_map,
+    draw_importance,
+    heat_map,
+    heat_map_figure,
+    importance,
+    importance_figure,
+)
+from tuner.study.answer import StudyAnswer
+
+
+def test_the_grid_has_a_cell_for_each_config(plan: StudyPlan) -> None:
+    rows = (
+        measured(1, for_all(num_worker_threads=4, transports="shm"), 2.0),
+        measured(2, for_all(num_worker_threads=4, transports="uv"), 4.0),
+        measured(0, threads(16), 3.0),
+        failed(3, for_all(num_worker_threads=8, transports="uv")),
+    )
+    best = for_all(num_worker_threads=4, transports="shm")
+    shown = heat_map(study_result(plan, rows=rows, best=best, challenger=best))
+    assert shown is not None
+    assert (shown.x_label, shown.columns) == ("num_worker_threads", ("4", "8", "16"))
+    assert (shown.y_label, shown.rows) == ("transports", ("default", "shm", "uv"))
+    assert shown.cells == {(0, 1): rows[0], (0, 2): rows[1], (2, 0): rows[2], (1, 2): rows[3]}
+
+
+def test_more_time_is_darker(grid: StudyAnswer) -> None:
+    shown = heat_map(grid)
+    assert shown is not None
+    values = [row.value for row in shown.cells.values() if row.is_measured]
+    assert shown.shade(min(values)) == HEAT[0]
+    assert shown.shade(max(values)) == HEAT[-1]
+    assert shown.shade((min(values) * max(values)) ** 0.5) == HEAT[3]
+
+
+def test_cells_say_their_number_or_what_failed(grid: StudyAnswer) -> None:
+    shown = heat_map(grid)
+    assert shown is not None
+    axes = Figure().add_subplot()
+    draw_heat_map(shown, grid.contenders, axes)
+    texts = [text.get_text() for text in axes.texts]
+    assert len(texts) == len(shown.cells) == 12
+    assert texts.count("crashed") == 1
+    assert sum(bool(re.fullmatch(r"\d\.\d\d", text)) for text in texts) == 11
+    colours = {text.get_color() for text in axes.texts if text.get_text() != "crashed"}
+    assert colours == {ON_LIGHT_CELL.light, ON_DARK_CELL.light}
+    # Two cells are outlined, each by a dark line along a light one.
+    assert len(axes.patches) == 12 + 2 * 2
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["baseline", "best"]
+    figure = heat_map_figure(grid)
+    assert figure is not None
+    assert "A cell with a word is a configuration that failed." in figure.caption
+    assert "without a cell" not in figure.caption
+    assert re.search(r"num_worker_threads=16, transports=shm: [\d.]+ ms \(baseline\)", figure.alt)
+
+
+def test_numbers_of_cells_have_three_digits_and_are_never_powers(plan: StudyPlan) -> None:
+    ways = ("shm", "uv")
+    values = [0.0000123456, 9.996, 99.97, 1234.5]
+    rows = tuple(
+        measured(trial, for_all(num_worker_threads=n, transports=way), value)
+        for trial, ((n, way), value) in enumerate(zip(product((1, 2), ways), values, strict=True))
+    )
+    shown = heat_map(study_result(plan, rows=rows, best=None, challenger=None))
+    assert shown is not None
+    axes = Figure().add_subplot()
+    draw_heat_map(shown, {}, axes)
+    texts = {text.get_text() for text in axes.texts}
+    assert texts == {"0.0000123", "10.0", "100", "1234"}
+
+
+def test_only_two_knobs_are_a_grid(plan: StudyPlan, big: StudyAnswer) -> None:
+    assert heat_map(study_result(plan)) is None
+    assert heat_map(big) is None
+    broken = tuple(
+        failed(n, for_all(num_worker_threads=n + 1, transports=way))
+        for n, way in enumerate(("shm", "uv"))
+    )
+    assert heat_map(study_result(plan, rows=broken)) is None
+
+
+def test_a_cell_of_a_config_that_failed_later_says_how(grid: StudyAnswer) -> None:
+    fast = grid.rows[0]
+    stuck = failed_later(fast.trial, fast.config, 0.01)
+    answer = replace(grid, rows=(*grid.rows[1:], stuck))
+    shown, figure = heat_map(answer), heat_map_figure(answer)
+    assert shown is not None
+    assert figure is not None
+    axes = Figure().add_subplot()
+    draw_heat_map(shown, answer.contenders, axes)
+    assert "deadlocked" in [text.get_text() for text in axes.texts]
+    assert shown.shade(answer.rows[0].value) == HEAT[0]
+    assert "0.01" not in figure.alt
+    assert "deadlocked (best)" in figure.alt
+
+
+def of_three_knobs(plan: StudyPlan) -> StudyAnswer:
+    """Two values of three knobs; with more intra-op threads nothing works."""
+    rows = []
+    for trial, (count, way, intra) in enumerate(product((4, 16), ("shm", "uv"), (1, 2))):
+        one = for_all(num_worker_threads=count, transports=way, intra_op_threads=intra)
+        works = intra == 1 and (count, way) != (16, "uv")
+        rows.append(measured(trial, one, trial + 1.0) if works else failed_later(trial, one, 0.5))
+    return study_result(plan, rows=tuple(rows))
+
+
+def test_a_value_that_never_works_is_no_dimension(plan: StudyPlan) -> None:
+    answer = of_three_knobs(plan)
+    shown = heat_map(answer)
+    found = importance(answer)
+    assert found is not None
+    assert "intra_op_threads" not in found
+    assert shown is not None
+    assert (shown.x_label, shown.y_label) == ("num_worker_threads", "transports")
+    assert {at: row.trial for at, row in shown.cells.items()} == {
+        (0, 0): 0, (0, 1): 2, (1, 0): 4, (1, 1): 6,
+    }  # fmt: skip
+    assert shown.cells[1, 1].outcome == "deadlocked"
+    assert all("intra_op_threads=1" in row.label for row in shown.cells.values())
+
+
+def test_a_knob_of_many_values_goes_downwards(plan: StudyPlan) -> None:
+    rows = tuple(
+        measured(2 * n + place, for_all(num_worker_threads=n, transports=way), float(n))
+        for n in range(1, 10)
+        for place, way in enumerate(("shm", "uv"))
+    )
+    shown = heat_map(study_result(plan, rows=rows))
+    assert shown is not None
+    assert (shown.x_label, shown.y_label) == ("transports", "num_worker_threads")
+
+
+def test_values_that_differ_by_noise_look_alike() -> None:
+    cells = {(0, 0): measured(0, threads(1), 2.0), (1, 0): measured(1, threads(2), 2.02)}
+    shown = HeatMap(x_label="x", y_label="y", columns=("1", "2"), rows=("1",), cells=cells)
+    assert shown.shade(2.0) == shown.shade(2.02) == HEAT[0]
+
+
+def shares(step_ms: dict[tuple[int, str], float]) -> dict[str, float] | None:
+    """Of a study of these numbers of threads with these transports."""
+    rows = tuple(
+        measured(trial, for_all(num_worker_threads=count, transports=way), value)
+        for trial, ((count, way), value) in enumerate(step_ms.items())
+    )
+    return importance(study_result(study_plan(), rows=rows, best=None, challenger=None))
+
+
+def test_two_knobs_that_multiply_share_the_variance() -> None:
+    values = {(n, way): n * (3.0 if way == "uv" else 1.0)
+              for n, way in product((1, 2), ("shm", "uv"))}  # fmt: skip
+    found = shares(values)
+    parts = {"transports": math.log(3) ** 2, "num_worker_threads": math.log(2) ** 2}
+    total = sum(parts.values())
+    assert found == pytest.approx({name: part / total for name, part in parts.items()})
+    assert list(found or ()) == ["transports", "num_worker_threads"]
+
+
+def test_where_no_knob_explains_anything_alone_there_is_no_figure() -> None:
+    assert shares({(1, "shm"): 1.0, (2, "uv"): 1.0, (1, "uv"): 2.0, (2, "shm"): 2.0}) is None
+    assert shares({(1, "shm"): 1.0, (2, "shm"): 2.0}) is None
+
+
+def test_configs_that_failed_later_do_not_count_for_importance(big: StudyAnswer) -> None:
+    last = big.rows[57]
+    stuck = failed_later(last.trial, last.config, 1000.0)
+    shown = importance(replace(big, rows=(*big.rows[:57], *big.rows[58:], stuck)))
+    without = importance(replace(big, rows=big.rows[:57]))
+    assert shown == without
+    assert shown is not None
+
+
+def test_importance_is_drawn_as_bars(big: StudyAnswer) -> None:
+    shown = importance(big)
+    assert shown is not None
+    axes = Figure().add_subplot()
+    draw_importance(shown, axes)
+    widths = [bar.get_width() for bar in axes.patches]  # type: ignore[attr-defined]
+    assert widths == pytest.approx([*(100 * share for share in shown.values()), 0], abs=1)
+    texts = [text.get_text() for text in axes.texts]
+    assert {*shown, REST} <= set(texts)
+    figure = importance_figure(big)
+    assert figure is not None
+    assert figure.alt.startswith("num_worker_threads 8")
+    assert " the 58 measured configurations " in figure.caption

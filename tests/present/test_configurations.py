@@ -1,0 +1,64 @@
+"""What configurations are called in figures."""
+
+from matplotlib.figure import Figure
+
+from tests.plan.specs import for_all, threads
+from tests.present.results import measured, study_result
+from tuner.plan.config import Config
+from tuner.plan.study_plan import StudyPlan
+from tuner.present.configurations import names_of, short_names, threads_dimension
+from tuner.present.figures import plot_scaling
+from tuner.present.figures.parallelism import parallelism
+from tuner.study.answer import StudyAnswer
+
+
+def test_configs_of_one_knob_are_called_by_its_value(plan: StudyPlan) -> None:
+    names = names_of(study_result(plan))
+    assert names.knob == "num_worker_threads"
+    assert names.names[1] == "4"
+    assert names.row_name(0) == "16 (baseline)"
+    assert names.full_name(2) == "num_worker_threads=8"
+    assert names.legend_name(1) == "best: num_worker_threads=4"
+
+
+def test_what_all_configs_share_is_left_out_of_their_names() -> None:
+    pair = [for_all(num_worker_threads=n, transports="shm") for n in (1, 2)]
+    assert short_names(pair) == (
+        "num_worker_threads", {pair[0]: "1", pair[1]: "2"},
+    )  # fmt: skip
+    mixed = [threads(16), for_all(num_worker_threads=4, transports="shm")]
+    assert short_names(mixed) == (None, {each: str(each) for each in mixed})
+    assert short_names([threads(16)]) == ("num_worker_threads", {threads(16): "16"})
+    assert short_names([]) == (None, {})
+
+
+def test_a_baseline_that_is_best_is_named_once(plan: StudyPlan) -> None:
+    names = names_of(study_result(plan, best=threads(16), challenger=threads(4)))
+    assert names.contenders == {0: "baseline", 1: "challenger"}
+    names = names_of(study_result(plan, best=None, challenger=None))
+    assert names.contenders == {0: "baseline"}
+
+
+def of_roles(plan: StudyPlan, *numbers: dict[str, int]) -> StudyAnswer:
+    """A study of configurations that give roles so many threads."""
+    configs = (
+        Config.from_json({role: {"num_worker_threads": n} for role, n in each.items()})
+        for each in numbers
+    )
+    return study_result(plan, rows=tuple(measured(*each, 1.0) for each in enumerate(configs)))
+
+
+def test_the_role_that_serves_has_the_axis_even_with_fewer_values(plan: StudyPlan) -> None:
+    grid = ({"caller": caller, "server": server} for caller in (1, 2, 4) for server in (2, 8))
+    answer = of_roles(plan, *grid)
+    assert str(threads_dimension(answer)) == "server.num_worker_threads"
+    shown = parallelism(answer)
+    assert shown is not None
+    axes = plot_scaling(answer, Figure().add_subplot())
+    assert shown.x_label == axes.get_xlabel() == "server.num_worker_threads"
+
+
+def test_a_driver_alone_has_the_axis(plan: StudyPlan) -> None:
+    answer = of_roles(plan, {"caller": 1}, {"caller": 2})
+    assert str(threads_dimension(answer)) == "caller.num_worker_threads"
+    assert threads_dimension(of_roles(plan, {"caller": 1})) is None

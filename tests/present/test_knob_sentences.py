@@ -1,0 +1,145 @@
+"""The main effect and the importance of each knob."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.plan.specs import for_all
+from tests.present.results import ROWS, in_blocks, measured, study_plan, study_result
+from tests.present.screen import Screen
+from tuner.decide.statistics import Interval
+from tuner.plan.config import ALL_ROLES, Config, Dimension
+from tuner.present.knob_sentences import bad_value_sentences, together_sentences
+from tuner.present.notes import study_note
+from tuner.present.summary import print_summary
+from tuner.present.tables import knobs_of
+from tuner.study.answer import StudyAnswer
+from tuner.study.together import BestThreads, Interaction, KnobGain, Together
+
+TRANSPORTS = {"shm": 1.0, "uv": 1.5}
+
+
+def grid(threads: dict[int, float]) -> StudyAnswer:
+    """A grid in which each knob takes so many times as long, whatever the other one is."""
+    step_ms = {
+        (number, way): slower * worse
+        for number, slower in threads.items()
+        for way, worse in TRANSPORTS.items()
+    }
+    rows = [
+        measured(trial, for_all(num_worker_threads=number, transports=way), value)
+        for trial, ((number, way), value) in enumerate(step_ms.items())
+    ]
+    best = min(rows, key=lambda row: row.value).config
+    answer = study_result(study_plan(), rows=tuple(rows), best=best, challenger=best)
+    return in_blocks(answer, blocks=12)
+
+
+@pytest.fixture
+def planted() -> StudyAnswer:
+    return grid({4: 1.0, 1: 2.0, 2: 1.0, 8: 1.02})
+
+
+def test_each_value_is_compared_with_the_best_one_of_its_knob(planted: StudyAnswer) -> None:
+    table = knobs_of(planted)
+    assert table is not None
+    cells = {(row[0], row[2]): row for row in table.rows}
+    assert len(cells) == len(table.rows) == 6
+    ratio = float(cells["num_worker_threads", "1"][3].split(" ")[0])
+    assert ratio == pytest.approx(0.5, rel=0.03)
+    assert float(cells["transports", "uv"][3].split(" ")[0]) == pytest.approx(0.67, abs=0.02)
+    assert cells["transports", "shm"][3:] == ("1", "4")
+    explained = {row[0]: float(row[1].split()[0]) for row in table.rows}
+    assert list(explained) == ["num_worker_threads", "transports"]
+    assert sum(explained.values()) == pytest.approx(100, abs=2)
+
+
+def test_a_value_that_is_clearly_bad_has_a_sentence(planted: StudyAnswer) -> None:
+    (said,) = bad_value_sentences(planted)
+    assert said.startswith("transports=uv is clearly bad: 1.4")
+    assert " times slower than the best value of this knob in 4 configurations, at least" in said
+    screen = Screen(width=200)
+    print_summary(planted, screen.console)
+    assert said in screen.text
+    assert said.partition(":")[2] in study_note(planted)
+    few = planted.rows[:3]
+    assert bad_value_sentences(replace(planted, rows=few)) == []
+
+
+def test_a_fit_through_all_values_tells_no_interval(planted: StudyAnswer) -> None:
+    by_trial = {row.trial: row for row in planted.rows}
+    # 4 threads with each transport, and 1 thread with the slower one.
+    table = knobs_of(replace(planted, rows=tuple(by_trial[trial] for trial in (0, 1, 3))))
+    assert table is not None
+    assert {row[3] for row in table.rows} == {"1", "?"}
+    assert "the shares overlap" in table.note
+    whole = knobs_of(planted)
+    assert whole is not None
+    assert "overlap" not in whole.note
+
+
+def test_one_knob_has_no_table() -> None:
+    answer = in_blocks(study_result(study_plan(), rows=ROWS))
+    assert knobs_of(answer) is None
+    assert bad_value_sentences(answer) == []
+
+
+BINDING, WORKERS = (Dimension(ALL_ROLES, each) for each in ("cpu_binding", "num_worker_threads"))
+BOUND, UNBOUND = (Config.of({BINDING: each}) for each in ("equal", "none"))
+TRIED = (1, 2, 4, 8, 16, 32)
+
+
+def said(**found: object) -> list[str]:
+    return together_sentences(study_result(study_plan(), together=Together(**found)))  # type: ignore[arg-type]
+
+
+def test_what_each_knob_gave_is_one_sentence_and_the_largest_comes_first() -> None:
+    threads = KnobGain(WORKERS, 1, 1.02, None)
+    binding = KnobGain(BINDING, "equal", 1.25, Interval(1.25, 1.2, 1.3))
+    assert said(gains=(threads, binding)) == [
+        "cpu_binding=equal gave 1.25 times, num_worker_threads=1 gave 1.02 (as far as measured)."
+    ]
+    assert together_sentences(study_result(study_plan())) == []
+
+
+def test_the_best_number_of_threads_is_named_for_each_binding() -> None:
+    bound = BestThreads(WORKERS, BOUND, 16, TRIED[:5], TRIED, is_shown=True)
+    unbound = BestThreads(WORKERS, UNBOUND, 1, (1,), TRIED, is_shown=True)
+    two = BestThreads(WORKERS, UNBOUND, 1, (1, 4), TRIED, is_shown=True)
+    assert said(best_threads=(bound, unbound)) == [
+        "Best num_worker_threads: 16 with cpu_binding=equal (within 3 %: 1 to 16), "
+        "1 with cpu_binding=none."
+    ]
+    assert said(best_threads=(two,)) == [
+        "Best num_worker_threads: 1 with cpu_binding=none (within 3 %: 1 and 4)."
+    ]
+
+
+def test_where_no_number_is_shown_to_be_better_the_answer_says_so() -> None:
+    bound, unbound = (
+        BestThreads(WORKERS, each, 16, TRIED, TRIED, is_shown=False) for each in (BOUND, UNBOUND)
+    )
+    assert said(best_threads=(bound, unbound)) == [
+        "No num_worker_threads from 1 to 32 is shown to be better than all others with "
+        "cpu_binding=equal (16 looks best) or with cpu_binding=none (16 looks best)."
+    ]
+    best = unbound._replace(best=1, near=(1,), is_shown=True)
+    assert said(best_threads=(bound, best)) == [
+        "Best num_worker_threads: 1 with cpu_binding=none; no num_worker_threads from 1 to 32 is "
+        "shown to be better than all others with cpu_binding=equal (16 looks best)."
+    ]
+
+
+def test_an_interaction_is_said_of_where_they_are_alike_first() -> None:
+    found = Interaction(WORKERS, 1, 16, ((UNBOUND, 1.17), (BOUND, 1.01)))
+    assert said(interactions=(found,)) == [
+        "These knobs interact: with cpu_binding=equal, num_worker_threads=16 is about as fast as "
+        "1; with cpu_binding=none, num_worker_threads=1 is 1.17 times as fast as 16 "
+        "(as far as measured)."
+    ]
+    turned = found._replace(gains=((UNBOUND, 0.8), (BOUND, 1.2)))
+    assert said(interactions=(turned,)) == [
+        "These knobs interact: with cpu_binding=equal, num_worker_threads=1 is 1.20 times as fast "
+        "as 16; with cpu_binding=none, num_worker_threads=16 is 1.25 times as fast as 1 "
+        "(as far as measured)."
+    ]

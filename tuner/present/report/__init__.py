@@ -1,1 +1,0 @@
-"""Pages for a browser: a study's report, and studies side by side."""
