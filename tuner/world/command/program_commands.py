@@ -157,8 +157,7 @@ def end_tree(pids: Sequence[int], reports: Path) -> None:
 
     Args:
         pids: The leaders of its process groups.
-        reports: The folder of the order, which every process has in its environment that did not
-            make one of its own.
+        reports: The folder that the order names.
     """
     # As it stands in the order, which is JSON.
     end_groups(pids, ORDER_VARIABLE, json.dumps(str(reports.resolve()))[1:-1])

@@ -24,8 +24,7 @@ from tuner.world.command.order import HookOrder, RecordingOrder
 from tuner.world.command.program_commands import Commands, LocalCommands, end_tree
 from tuner.world.command.program_world import ProgramEnd, ProgramWorld, Window
 from tuner.world.command.starters import Starters
-from tuner.world.command.warm.serving import ServerGoneError
-from tuner.world.command.warm.warm_starting import Learnt, learn
+from tuner.world.command.warm.warm_starting import Learnt, ServerGoneError, learn
 from tuner.world.environment import MachineReader, MachineState, machine_between
 from tuner.world.failure_evidence import with_evidence
 from tuner.world.launcher import Enough, TraceOrder, WorldOrder

@@ -41,7 +41,7 @@ def hooked(reports: Path, **changes: str) -> dict[str, str]:
 
 def learnt_with(environment: Mapping[str, str], modules: Sequence[str] = A_FEW.modules) -> Learnt:
     """As learnt from a program that leaves its environment alone."""
-    from tuner.world.command.hook.rpc_tuner_imports import read_at_import
+    from tuner.world.command.hook.rpc_tuner_hook import read_at_import
 
     return Learnt(modules=tuple(modules), environment=read_at_import(environment))
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.world.command.warm.starting_both import PYTHON, hooked, learnt_with, run_to_end
 from tuner.errors import LauncherError
-from tuner.world.command.warm import serving
+from tuner.world.command.warm import warm_starting
 from tuner.world.command.warm.warm_starting import WarmStarter
 
 pytestmark = pytest.mark.slow
@@ -145,7 +145,7 @@ def test_when_the_server_is_killed(folder: Path) -> None:
 
 
 def test_when_the_server_is_stopped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "_FORK_S", 0.5)
+    monkeypatch.setattr(warm_starting, "_FORK_S", 0.5)
     (folder / "waits.py").write_text("import time; print('here', flush=True); time.sleep(600)")
     environment = hooked(folder)
     reader, writer = os.pipe()

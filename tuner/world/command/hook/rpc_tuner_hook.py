@@ -8,7 +8,8 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -28,30 +29,34 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "request": (str, type(None)),
 }
 """What the order must hold."""
+_READ_AT_IMPORT = (
+    "BLIS_", "GLIBC_", "GOMP_", "KMP_", "LANG", "LC_", "LD_", "MALLOC_", "MKL_", "NUMEXPR_", "OMP_",
+    "OPENBLAS_", "PYTHON", "PYTORCH_", "TORCH", "TRITON_", "VECLIB_",
+)  # fmt: skip
+"""How variables begin that Python or a library reads once, as it is loaded."""
+_SET_LATER = "PYTHONWARNINGS"
+"""It can be put into effect at any time, and libraries set it for the children they start."""
 
 
 class Reports:
-    """Appends what happens in this process to a file of its own, a line of JSON for each."""
+    """Appends what happens in this process to a file of its own, a line of JSON for each.
 
-    def __init__(self, folder: str, imports: ModuleType | None = None) -> None:
+    Args:
+        folder: Where the file is.
+        learn: Whether to report what is imported, before the first `init_rpc`.
+    """
+
+    def __init__(self, folder: str, learn: bool = False) -> None:
         self._folder = folder
-        self._imports = imports
+        self._learn = learn
         self._known_as = 0
-
-    def send_imported(self) -> None:
-        """Report once what is imported now, if that is asked for."""
-        if (imports := self._imports) is not None:
-            self._imports = None
-            self.send(
-                "imported",
-                modules=imports.installed_modules(),
-                environment=imports.read_at_import(os.environ),
-            )
 
     def send(self, event: str, **facts: object) -> None:
         """Add a line; a process whose file, or folder, is gone reports nothing."""
-        if event == "init_rpc":
-            self.send_imported()
+        if event == "init_rpc" and self._learn:
+            self._learn = False
+            environment = read_at_import(os.environ)
+            self.send("imported", modules=installed_modules(), environment=environment)
         line = {"event": event, "pid": os.getpid(), "time_ns": time.time_ns(), **facts}
         flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
         if self._known_as != os.getpid():  # also in a fork
@@ -77,20 +82,53 @@ def _pid_namespace() -> int:
         return 0
 
 
+def is_installed(file: str) -> bool:
+    """Whether a module's file belongs to Python or to an installed package.
+
+    One that was installed in editable mode is a file of whoever edits it.
+    """
+    import sysconfig
+
+    if {"site-packages", "dist-packages"} & set(file.split("/")):
+        return True
+    folders = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib")}
+    return any(file.startswith(folder + os.sep) for folder in folders)
+
+
+def installed_modules() -> list[str]:
+    """The modules that are imported now, in that order, without the program's own ones."""
+    names = []
+    for name, module in list(sys.modules.items()):
+        spec = getattr(module, "__spec__", None)
+        file = getattr(module, "__file__", None)
+        # Otherwise it cannot be imported by that name: `torch.ops`, `six.moves`.
+        if isinstance(file, str) and getattr(spec, "name", None) == name and is_installed(file):
+            names.append(name)
+    return names
+
+
+def read_at_import(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that have their effect as a library is imported, and none later."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if name.startswith(_READ_AT_IMPORT) and name != _SET_LATER
+    }
+
+
 def install(text: str) -> None:
     """Hook `torch.distributed.rpc` as it is imported, or now if it is there.
 
     `text` is the order in JSON, as `tuner.world.command.order` writes it.
     """
     order = _read(text)
-    # This folder is on the path now, and not later.
-    imports = importlib.import_module("rpc_tuner_imports") if order["learn"] else None
-    reports = Reports(order["reports"], imports)
+    reports = Reports(order["reports"], order["learn"])
     reports.send("started", parent=os.getppid(), arguments=sys.orig_argv)
+    hook = partial(_hook, order=order, reports=reports)
     if RPC_MODULE in sys.modules:
-        _hook(sys.modules[RPC_MODULE], order, reports)
+        hook(sys.modules[RPC_MODULE])
     else:
-        sys.meta_path.insert(0, _Finder(order, reports))
+        sys.meta_path.insert(0, _Finder(hook))
 
 
 def _read(text: str) -> dict[str, Any]:
@@ -114,49 +152,37 @@ def _hook(rpc: ModuleType, order: dict[str, Any], reports: Reports) -> None:
         from tuner.world.rank.own_end import OwnEnd
 
         OwnEnd(reports.send).install()
-        recorder, prober = _new_recorder(order, reports), _new_prober(order, reports)
+        recorder = None if order["recording"] is None else partial(_new_recorder, order, reports)
+        prober = None if order["request"] is None else partial(_new_prober, order, reports)
         ProgramHooks(rpc, order, reports.send, recorder, prober).install()
     except Exception as error:  # the program comes first
         reports.send("hook-failed", error=repr(error))
 
 
-def _new_recorder(order: dict[str, Any], reports: Reports) -> Callable[[str, int], Any] | None:
-    """What makes one; it imports torch, in the middle of whose import we are now."""
-    if order["recording"] is None:
-        return None
-
-    def new(name: str, rank: int) -> Any:
-        from pathlib import Path
-
-        from tuner.trace.record.program_recorder import ProgramRecorder
-
-        folder = Path(order["reports"])
-        return ProgramRecorder(name, rank, folder, order["recording"], reports.send)
-
-    return new
+# Late imports: these import torch, in the middle of whose import the hook is set.
 
 
-def _new_prober(order: dict[str, Any], reports: Reports) -> Callable[[Any], Any] | None:
-    """Likewise, from a function that gives the state of the process."""
-    if order["request"] is None:
-        return None
+def _new_recorder(order: dict[str, Any], reports: Reports, name: str, rank: int) -> Any:
+    from pathlib import Path
 
-    def new(standing: Any) -> Any:
-        from pathlib import Path
+    from tuner.trace.record.program_recorder import ProgramRecorder
 
-        from tuner.world.rank.thread_states import Prober
+    return ProgramRecorder(name, rank, Path(order["reports"]), order["recording"], reports.send)
 
-        return Prober(Path(order["request"]), standing, reports.send)
 
-    return new
+def _new_prober(order: dict[str, Any], reports: Reports, standing: Any) -> Any:
+    from pathlib import Path
+
+    from tuner.world.rank.thread_states import Prober
+
+    return Prober(Path(order["request"]), standing, reports.send)
 
 
 class _Finder(MetaPathFinder):
     """Finds the RPC module as Python would, and hooks it once it is loaded."""
 
-    def __init__(self, order: dict[str, Any], reports: Reports) -> None:
-        self._order = order
-        self._reports = reports
+    def __init__(self, hook: Callable[[ModuleType], None]) -> None:
+        self._hook = hook
         self._is_asking = False
 
     def find_spec(
@@ -171,17 +197,16 @@ class _Finder(MetaPathFinder):
         finally:
             self._is_asking = False
         if spec is not None and spec.loader is not None:
-            spec.loader = _HookingLoader(spec.loader, self._order, self._reports)
+            spec.loader = _HookingLoader(spec.loader, self._hook)
         return spec
 
 
 class _HookingLoader(Loader):
     """Loads a module by its own loader, then hooks it."""
 
-    def __init__(self, loader: Loader, order: dict[str, Any], reports: Reports) -> None:
+    def __init__(self, loader: Loader, hook: Callable[[ModuleType], None]) -> None:
         self._loader = loader
-        self._order = order
-        self._reports = reports
+        self._hook = hook
 
     def __getattr__(self, name: str) -> Any:
         # What asks the loader for the source, or for data, gets it.
@@ -194,4 +219,4 @@ class _HookingLoader(Loader):
     def exec_module(self, module: ModuleType) -> None:
         """See `importlib.abc.Loader`."""
         self._loader.exec_module(module)
-        _hook(module, self._order, self._reports)
+        self._hook(module)

@@ -1,26 +1,41 @@
-"""The warm way to start a program: from a server that has imported what the program imports."""
+"""The warm way to start a program: from a server that has imported what the program imports.
+
+All else of this folder is behind this module.
+"""
 
 import math
-import re
-import shutil
-from collections.abc import Iterator, Mapping, Sequence
+import os
+import select
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Self
+from typing import Any, Self
 
 from tuner.errors import LauncherError
 from tuner.world.command.events import read_events
-from tuner.world.command.hook.rpc_tuner_imports import read_at_import
-from tuner.world.command.order import ORDER_VARIABLE
-from tuner.world.command.warm.serving import Server, WarmProcess
+from tuner.world.command.hook.rpc_tuner_hook import read_at_import
+from tuner.world.command.order import HOOK, ORDER_VARIABLE
+from tuner.world.command.warm.python_command import PythonCommand, recognise
+from tuner.world.command.warm.rpc_tuner_server import messages
 
-_INTERPRETER = re.compile(r"python(3(\.\d+)?)?")
-_KEPT = "bBdOPqRsu"
-"""Options that the server is started with too, so that each has the effect that it has."""
-_KEPT_X = {"dev", "faulthandler", "frozen_modules", "int_max_str_digits", "no_debug_ranges",
-           "pycache_prefix", "utf8", "warn_default_encoding"}  # fmt: skip
-_WITHOUT_HOOK = "EIS"
+_START_S = 300.0
+"""The longest that a server may take to import all: a slow disk is no failure."""
+# None at all would mean that nothing waits.
+_LEAST_START_S = 1.0
+# The longest that a server takes to fork; one that was stopped never does.
+_FORK_S = 20.0
+_END_S = 20.0
+
+
+class ServerGoneError(LauncherError):
+    """A server has ended, and what it had started with it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +58,40 @@ def learn(reports: Path) -> Learnt:
                 modules.update(dict.fromkeys(event["modules"]))
                 environment.update(event["environment"])
     return Learnt(modules=tuple(modules), environment=environment)
+
+
+class WarmProcess:
+    """A process of a server; it is a `tuner.world.command.program_commands.Started`."""
+
+    def __init__(self, pid: int, answers: int, command: Sequence[str]) -> None:
+        """Take over the descriptor on which the server writes the exit code."""
+        self.pid = pid
+        self.is_lost = False
+        """Whether it ended with its server, so that its exit code is unknown."""
+        self._answers = answers
+        self._command = command
+        self._code: int | None = None
+
+    def poll(self) -> int | None:
+        """Its exit code if it has ended: negative for a signal, as `subprocess` has it."""
+        try:
+            return self.wait(0.0)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """See `Started.wait`."""
+        if self._code is None:
+            if not _is_readable(self._answers, timeout):
+                raise subprocess.TimeoutExpired(list(self._command), timeout or 0.0)
+            answer = _line(self._answers)
+            os.close(self._answers)
+            if not answer:
+                # The server is gone, and the process with it; not so the children of that.
+                self.is_lost = True
+                _kill_group(self.pid)
+            self._code = int(answer or -signal.SIGKILL)
+        return self._code
 
 
 class WarmStarter:
@@ -94,10 +143,9 @@ class WarmStarter:
         self._learnt = learnt
         self._prefix = prefix
         self._until_s = until_s
-        self._environment = {**environment}
-        self._environment.pop(ORDER_VARIABLE, None)
+        self._environment = {k: v for k, v in environment.items() if k != ORDER_VARIABLE}
         self._running: list[WarmProcess] = []
-        self._server: Server | None = None
+        self._server: _Server | None = None
         self.left_out: Mapping[str, str] = {}
         """Modules that are not imported beforehand, and why not, as a clause."""
 
@@ -117,10 +165,9 @@ class WarmStarter:
             "argv": self._parts.arguments,
             "orig_argv": self._command,
         }
-        inherited = {"cwd": str(self._cwd), "environment": dict(environment)}
-        process = self._server.start(
-            {"task": task, "inherited": inherited}, stdout, stderr, self._command
-        )
+        order = {"task": task, "cwd": str(self._cwd), "environment": dict(environment)}
+        pid, answers = self._server.start(order, stdout, stderr)
+        process = WarmProcess(pid, answers, self._command)
         self._running.append(process)
         return process
 
@@ -166,13 +213,119 @@ class WarmStarter:
         for process in self._running:
             process.wait()
 
-    def _start_server(self, *, one_by_one: bool) -> Server:
-        return Server(
-            [*self._prefix, *self._parts.interpreter],
-            self._environment,
-            self._cwd,
-            {"modules": self._learnt.modules, "one_by_one": one_by_one},
-            self._until_s,
+    def _start_server(self, *, one_by_one: bool) -> "_Server":
+        interpreter = [*self._prefix, *self._parts.interpreter]
+        order = {"modules": self._learnt.modules, "one_by_one": one_by_one}
+        return _Server(interpreter, self._environment, self._cwd, order, self._until_s)
+
+
+class _Server:
+    """A process that imports modules once, and forks itself for each run.
+
+    Args:
+        interpreter: Python and its options, and what goes before it.
+        environment: Its variables.
+        cwd: Its folder.
+        order: See `rpc_tuner_server.preloading.preload`.
+        until_s: When to give it up, by `time.monotonic`.
+
+    Raises:
+        LauncherError: It does not come up.
+    """
+
+    def __init__(
+        self,
+        interpreter: Sequence[str],
+        environment: Mapping[str, str],
+        cwd: Path,
+        order: Mapping[str, object],
+        until_s: float,
+    ) -> None:
+        self._control, theirs = socket.socketpair()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the server
+        folders = [str(Path(__file__).parent), str(HOOK)]
+        code = (
+            f"import sys; sys.path[:0] = {folders!r}; from rpc_tuner_server.main import main; "
+            f"main({theirs.fileno()})"
+        )
+        try:
+            self._process = subprocess.Popen(
+                [*interpreter, "-c", code],
+                env=environment,
+                cwd=cwd,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=self._errors,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        except OSError as error:
+            self._control.close()
+            self._errors.close()
+            raise LauncherError(f"cannot start {interpreter[0]!r}: {error.strerror}") from None
+        finally:
+            theirs.close()
+        self.found = self._imported(order, until_s - time.monotonic())
+        """What came of the imports."""
+
+    def _imported(self, order: Mapping[str, object], left_s: float) -> dict[str, Any]:
+        """Have it import, and wait for what comes of that. LauncherError if it ends."""
+        self._control.settimeout(min(_START_S, max(_LEAST_START_S, left_s)))
+        try:
+            messages.send(self._control, order)
+            found: dict[str, Any] = messages.receive(self._control)[0]
+        except (OSError, EOFError) as error:
+            gone = self.gone(str(error))
+            # What still imports does not see that it is not waited for any more.
+            self._process.kill()
+            self.close()
+            raise gone from None
+        except BaseException:
+            self.close()
+            raise
+        self._control.settimeout(None)
+        return found
+
+    def start(self, order: Mapping[str, object], stdout: int, stderr: int) -> tuple[int, int]:
+        """Have it start a process: its id, and the descriptor on which its exit code comes.
+
+        Raises:
+            ServerGoneError: It has ended.
+        """
+        answers, write = os.pipe()
+        try:
+            messages.send(self._control, order, [stdout, stderr, write])
+        except OSError:
+            os.close(answers)
+            raise self.gone() from None
+        finally:
+            os.close(write)
+        if not _is_readable(answers, _FORK_S):
+            self._process.kill()
+        if not (pid := _line(answers)):
+            os.close(answers)
+            raise self.gone()
+        return int(pid), answers
+
+    def close(self) -> None:
+        """End it, and with it all that it has started."""
+        self._control.close()
+        try:
+            self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._process.returncode != 0:
+            # It has not ended what a module may have started as it was imported.
+            _kill_group(self._process.pid)
+        self._errors.close()
+
+    def gone(self, otherwise: str = "") -> ServerGoneError:
+        """The error that reports its end, with its last words if it had any."""
+        self._errors.seek(0)
+        lines = self._errors.read().decode(errors="replace").strip().splitlines() or [otherwise]
+        return ServerGoneError(
+            ": ".join(filter(None, ["the server of warm starts ended", lines[-1]]))
         )
 
 
@@ -181,91 +334,21 @@ def _differing(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
     return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
 
 
-@dataclass(frozen=True, kw_only=True)
-class PythonCommand:
-    """A command that runs a script or a module in Python."""
-
-    interpreter: tuple[str, ...]
-    """Python and the options that are its own."""
-    kind: str
-    """`script` or `module`."""
-    name: str
-    """The script's path as it is given, or the module's name."""
-    arguments: tuple[str, ...]
-    """What is the program's own."""
+def _kill_group(leader: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, signal.SIGKILL)
 
 
-def recognise(
-    command: Sequence[str], environment: Mapping[str, str], cwd: Path
-) -> PythonCommand | str:
-    """The parts of a command that can be started warm; of another one, a clause that says why not.
-
-    Args:
-        command: The program and its arguments.
-        environment: What it is started with; `PATH` says where Python is.
-        cwd: The folder it is started in.
-    """
-    if not command or _INTERPRETER.fullmatch(Path(command[0]).name) is None:
-        return "it does not start with python"
-    if shutil.which(cwd / command[0] if "/" in command[0] else command[0],
-                    path=environment.get("PATH")) is None:  # fmt: skip
-        return f"{command[0]} cannot be started"
-    after = 1
-    for letter, value, place in _options(command):
-        if letter == "m":
-            # What is before -m in the same argument is an option too: `-um`.
-            before = command[after][1 : command[after].index("m")]
-            interpreter = (*command[:after], *([f"-{before}"] if before else []))
-            return PythonCommand(
-                interpreter=interpreter, kind="module", name=value, arguments=tuple(command[place:])
-            )
-        if (problem := _problem(letter, value)) is not None:
-            return problem
-        after = place
-    return _script(command, after, cwd)
+def _is_readable(descriptor: int, timeout_s: float | None) -> bool:
+    """Whether something can be read there, or nothing will ever be, within that time."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(None if timeout_s is None else timeout_s * 1000))
 
 
-def _options(command: Sequence[str]) -> Iterator[tuple[str, str, int]]:
-    """Each option of the interpreter: its letter, its value, and where the next argument is."""
-    place = 1
-    while place < len(command) and command[place].startswith("-") and command[place] != "-":
-        argument = command[place]
-        for at, letter in enumerate(argument[1:], start=1):
-            if letter in "cmWX":
-                value = argument[at + 1 :]
-                if not value:
-                    place += 1
-                    value = command[place] if place < len(command) else ""
-                yield letter, value, place + 1
-                break
-            # It takes effect with the rest of its argument.
-            yield letter, "", place + (at == len(argument) - 1)
-        place += 1
-
-
-def _problem(letter: str, value: str) -> str | None:
-    """Why an option of the interpreter rules a warm start out; None if it does not."""
-    if letter in _KEPT or letter == "W":
-        return None
-    if letter == "X":
-        name = value.partition("=")[0]
-        return None if name in _KEPT_X else f"-X {name} looks at how Python starts"
-    if letter in _WITHOUT_HOOK:
-        return f"-{letter} keeps the hook out"
-    if letter == "c":
-        return "it runs the code after -c"
-    return f"the option -{letter} of python asks for another way of running"
-
-
-def _script(command: Sequence[str], place: int, cwd: Path) -> PythonCommand | str:
-    if place >= len(command) or command[place] == "-":
-        return "it names no script"
-    name = command[place]
-    if not (cwd / name).is_file() or Path(name).suffix in {".pyc", ".zip", ".pyz"}:
-        return f"{name} is no file of Python's source"
-    return PythonCommand(
-        interpreter=tuple(command[:place]),
-        kind="script",
-        name=name,
-        arguments=tuple(command[place + 1 :]),
-    )
+def _line(descriptor: int) -> bytes:
+    """The next line, without its end; empty if there is none."""
+    line = b""
+    while (byte := os.read(descriptor, 1)) not in (b"", b"\n"):
+        line += byte
+    return line

@@ -1,18 +1,17 @@
-"""Calls that Linux has and `os` has not."""
+"""What Linux can do and `os` cannot: for processes, and for their ends."""
 
 import contextlib
 import ctypes
 import os
 import platform
 import signal
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-_SET_DEATH_SIGNAL = 1
-_SET_SUBREAPER = 36
-_GET_SUBREAPER = 37
+_SET_DEATH_SIGNAL, _SET_SUBREAPER, _GET_SUBREAPER = 1, 36, 37
 _CLONE = {"x86_64": 56, "aarch64": 220}
-
-_libc = ctypes.CDLL(None, use_errno=True)
+_libc = ctypes.CDLL(None)
 
 
 def die_with_parent() -> None:
@@ -20,16 +19,21 @@ def die_with_parent() -> None:
     _libc.prctl(_SET_DEATH_SIGNAL, int(signal.SIGKILL), 0, 0, 0)
 
 
-def is_subreaper() -> bool:
-    """Whether orphans among the descendants become children of this process."""
-    answer = ctypes.c_int()
-    _libc.prctl(_GET_SUBREAPER, ctypes.byref(answer), 0, 0, 0)
-    return bool(answer.value)
-
-
 def set_subreaper(wanted: bool) -> None:
     """Make orphans among the descendants children of this process, or no longer."""
     _libc.prctl(_SET_SUBREAPER, int(wanted), 0, 0, 0)
+
+
+@contextlib.contextmanager
+def adopting() -> Iterator[None]:
+    """Take the orphans among the descendants as children, for a moment."""
+    before = ctypes.c_int()
+    _libc.prctl(_GET_SUBREAPER, ctypes.byref(before), 0, 0, 0)
+    set_subreaper(True)
+    try:
+        yield
+    finally:
+        set_subreaper(bool(before.value))
 
 
 def fork_unseen() -> int:
@@ -71,12 +75,51 @@ def end_descendants() -> None:
 def _children() -> list[int]:
     """The process ids of this process's children, zombies among them."""
     found = []
-    own = os.getpid()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
                 # After the name, which may hold anything: the state, then the parent.
                 fields = (entry / "stat").read_bytes().rpartition(b")")[2].split()
-                if int(fields[1]) == own:
+                if int(fields[1]) == os.getpid():
                     found.append(int(entry.name))
     return found
+
+
+def keep_to_the_end(names: Iterable[str]) -> None:
+    """Have this process, and its forks, end without freeing the modules of these names.
+
+    That would take longer than many a program: their pages are shared with the server up to then.
+    Of C libraries, no static destructor is called: PyTorch's take a quarter of a second of CPU. A
+    process that `multiprocessing` has forked frees nothing either. All that is the program's own
+    ends as ever, except objects that a library still holds then, for which Python promises nothing.
+    """
+    # Handlers run in reverse order, so before those of the libraries that are loaded now, and
+    # after those of later ones. Each is called with the exit status.
+    _libc.on_exit(_libc._exit, None)
+    _libc.on_exit(_libc.fcloseall, None)
+    sys.__interactivehook__ = _Keeper(
+        getattr(sys, "__interactivehook__", None), {name: sys.modules[name] for name in names}
+    )
+
+
+class _Keeper:
+    """Takes modules out of `sys.modules` as Python begins to free those that are there.
+
+    Python drops what is `sys.__interactivehook__` just before, and when no import works any more.
+    """
+
+    def __init__(self, hook: Callable[[], None] | None, modules: dict[str, object]) -> None:
+        self._hook = hook
+        self._modules = modules
+        # For ever: nothing of them may be freed.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(modules))
+
+    def __call__(self) -> None:
+        if self._hook is not None:
+            self._hook()
+
+    def __del__(self) -> None:
+        present = sys.modules
+        for name, module in self._modules.items():
+            if present.get(name) is module:
+                del present[name]

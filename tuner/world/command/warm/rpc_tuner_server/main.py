@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from . import ending, linux, messages, program, template
+from . import linux, messages, program, template
 from .preloading import preload
 
 
@@ -23,12 +23,11 @@ def main(descriptor: int) -> None:
         descriptor: The socket. Its first message says what to import (`modules`, `one_by_one`),
             and is answered with what came of it; each later one is a run.
     """
-    importlib.import_module("rpc_tuner_hook")
-    imports = importlib.import_module("rpc_tuner_imports")
+    hook = importlib.import_module("rpc_tuner_hook")
     del sys.path[:2]
     if not getattr(sys.flags, "safe_path", False):
         del sys.path[0]
-    task = _Server(socket.socket(fileno=descriptor), imports).serve()
+    task = _Server(socket.socket(fileno=descriptor), hook).serve()
     if task is not None:
         program.run(task)
         return
@@ -37,10 +36,10 @@ def main(descriptor: int) -> None:
 
 
 class _Server:
-    def __init__(self, control: socket.socket, imports: Any) -> None:
+    def __init__(self, control: socket.socket, hook: Any) -> None:
         os.set_inheritable(control.fileno(), False)
         self._control = control
-        self._imports = imports
+        self._hook = hook
         self._runs: dict[int, int] = {}
         """Where to write how each process has ended, by its id."""
 
@@ -52,17 +51,14 @@ class _Server:
         except EOFError:
             return None
         before = set(sys.modules)
-        found = preload(
-            order["modules"], self._imports.is_installed, one_by_one=order["one_by_one"]
-        )
-        ending.keep_to_the_end(sys.modules.keys() - before)
+        found = preload(order["modules"], self._hook.is_installed, one_by_one=order["one_by_one"])
+        linux.keep_to_the_end(sys.modules.keys() - before)
         self._changed = _changed_environment()
         messages.send(self._control, {**found, "changed": self._changed})
-        self._woken, wake = socket.socketpair()
+        self._woken, self._wake = socket.socketpair()
         self._woken.setblocking(False)
-        wake.setblocking(False)
-        self._wake = wake
-        signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
+        self._wake.setblocking(False)
+        signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         with selectors.DefaultSelector() as selector:
             selector.register(self._control, selectors.EVENT_READ)
@@ -78,15 +74,11 @@ class _Server:
                         return None
                     if (pid := os.fork()) == 0:
                         break
-                    self._started(pid, descriptors)
+                    out, err, self._runs[pid] = descriptors
+                    os.close(out)
+                    os.close(err)
+                    _report(self._runs[pid], pid)
         return self._in_child(order, descriptors)
-
-    def _started(self, pid: int, descriptors: list[int]) -> None:
-        out, err, report = descriptors
-        os.close(out)
-        os.close(err)
-        self._runs[pid] = report
-        self._report(report, pid)
 
     def _reap(self) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -96,15 +88,11 @@ class _Server:
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 if (report := self._runs.pop(ended[0], None)) is not None:
-                    self._report(report, os.waitstatus_to_exitcode(ended[1]))
+                    _report(report, os.waitstatus_to_exitcode(ended[1]))
                     os.close(report)
                     is_over = not self._runs
         if is_over:
             linux.end_descendants()  # daemons that no run is there for any more
-
-    def _report(self, where: int, number: int) -> None:
-        with contextlib.suppress(OSError):  # its reader is gone
-            os.write(where, b"%d\n" % number)
 
     def _in_child(self, order: dict[str, Any], descriptors: list[int]) -> template.Task:
         linux.die_with_parent()
@@ -116,12 +104,19 @@ class _Server:
         out, err, report = descriptors
         for descriptor in (report, *self._runs.values()):
             os.close(descriptor)
-        standard = {0: os.open(os.devnull, os.O_RDONLY), 1: out, 2: err}
-        environment = {**order["inherited"]["environment"], **self._changed}
-        inherited = {**order["inherited"], "environment": environment, "ignored": []}
-        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [])
-        program.become({**inherited, "blocked": blocked}, standard)
-        return template.keep_template(order["task"], self._imports.read_at_import)
+        inherited = {
+            "cwd": order["cwd"],
+            "environment": {**order["environment"], **self._changed},
+            "blocked": signal.pthread_sigmask(signal.SIG_BLOCK, []),
+            "ignored": [],
+        }
+        program.become(inherited, {0: os.open(os.devnull, os.O_RDONLY), 1: out, 2: err})
+        return template.keep_template(order["task"], self._hook.read_at_import)
+
+
+def _report(where: int, number: int) -> None:
+    with contextlib.suppress(OSError):  # its reader is gone
+        os.write(where, b"%d\n" % number)
 
 
 def _changed_environment() -> dict[str, str]:

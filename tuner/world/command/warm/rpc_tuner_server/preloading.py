@@ -11,13 +11,12 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from .linux import end_descendants
 
 _SECONDS_TO_LEAVE = 0.5
-_CUDA_IS_LOST = 3
 _SHARED = ("socket:", "pipe:", "anon_inode:", "/dev/nvidia", "/dev/dri", "/dev/kfd")
 """What a descriptor may point at that two processes cannot both use."""
 
@@ -62,35 +61,27 @@ class _State:
     def __init__(self, is_installed: Callable[[str], bool]) -> None:
         self._is_installed = is_installed
         self._modules = set(sys.modules)
-        self._descriptors = set(_descriptors())
-
-    def overlook(self, descriptor: int) -> None:
-        """A descriptor that no module has left."""
-        self._descriptors.add(descriptor)
+        self.descriptors = set(_descriptors())
+        """Those that no module has left."""
 
     def why_unfit(self) -> str | None:
         """Why a fork of this process would not be what it is; None if it would."""
-        if (module := self._own_file()) is not None:
-            return f"it imports {module}, a file of the program"
-        if _has_children():
-            return "it starts a process"
-        # A library may end its threads before a fork, and start them again when they are needed.
-        if _lost_in_a_fork():
-            return "it uses CUDA"
-        if names := _threads():
-            return f"it leaves a thread ({', '.join(names)})"
-        for number, target in _descriptors().items():
-            if number not in self._descriptors and target.startswith(_SHARED):
-                return f"it leaves an open {target.partition(':')[0]}"
-        return None
-
-    def _own_file(self) -> str | None:
         for name, module in list(sys.modules.items()):
             file = getattr(module, "__file__", None)
             if name in self._modules or not isinstance(file, str) or not Path(file).is_absolute():
                 continue
             if not self._is_installed(file):
-                return name
+                return f"it imports {name}, a file of the program"
+        if _has_children():
+            return "it starts a process"
+        # A library may end its threads before a fork, and start them again when they are needed.
+        if _cuda_is_lost_in_a_fork():
+            return "it uses CUDA"
+        if names := _threads():
+            return f"it leaves a thread ({', '.join(names)})"
+        for number, target in _descriptors().items():
+            if number not in self.descriptors and target.startswith(_SHARED):
+                return f"it leaves an open {target.partition(':')[0]}"
         return None
 
 
@@ -108,7 +99,7 @@ def _tried(name: str, state: _State) -> str | None:
         # It leaves no trace, whatever the module does.
         try:
             os.close(reader)
-            state.overlook(writer)
+            state.descriptors.add(writer)
             _import(name)
             os.write(writer, (state.why_unfit() or "").encode())
         finally:
@@ -129,20 +120,19 @@ def _has_children() -> bool:
     return True
 
 
-def _lost_in_a_fork() -> bool:
-    """Fork once: whether CUDA is in use, and so lost in the child."""
+def _cuda_is_lost_in_a_fork() -> bool:
+    """Whether CUDA is in use, by a fork."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # from Python 3.12 on, of threads
         pid = os.fork()
     if pid == 0:
-        code = _CUDA_IS_LOST
+        is_lost = True
         try:
             cuda = sys.modules.get("torch.cuda")
-            lost = cuda is not None and (cuda._is_in_bad_fork() or cuda.is_initialized())
-            code = _CUDA_IS_LOST if lost else 0
+            is_lost = cuda is not None and (cuda._is_in_bad_fork() or cuda.is_initialized())
         finally:
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) != 0
+            os._exit(is_lost)
+    return os.waitpid(pid, 0)[1] != 0
 
 
 def _threads() -> list[str]:
@@ -159,7 +149,7 @@ def _threads() -> list[str]:
         time.sleep(0.01)
 
 
-def _descriptors() -> Mapping[int, str]:
+def _descriptors() -> dict[int, str]:
     """What each open descriptor points at."""
     found = {}
     for entry in Path("/proc/self/fd").iterdir():

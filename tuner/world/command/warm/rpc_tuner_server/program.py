@@ -1,9 +1,9 @@
 """Runs a program in a process that was forked for it, as Python would in a new process.
 
-What differs: `sys.modules` holds more from the start, warnings of imports were given before, hash
-seeds are those of the server, and whoever looks at the stack sees a few frames below the program's.
+`WarmStarter` lists what differs.
 """
 
+import fcntl
 import importlib
 import importlib.machinery
 import io
@@ -11,9 +11,10 @@ import os
 import runpy
 import signal
 import sys
+import traceback
 import types
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,10 @@ def run(task: Mapping[str, Any]) -> None:
     sys.argv[:] = [{"script": name, "module": "-m", "code": "-c"}[kind], *task["argv"]]
     if not getattr(sys.flags, "safe_path", False):
         sys.path.insert(0, _first_on_path(kind, name))
-    sys.modules["__main__"] = main = _new_main()
+    # As it is when Python has started.
+    sys.modules["__main__"] = main = types.ModuleType("__main__")
+    main.__loader__ = importlib.machinery.BuiltinImporter
+    main.__dict__.update(__annotations__={}, __builtins__=sys.modules["builtins"])
     _hook(task.get("path_of_hook", sys.path))
     try:
         if kind == "module":
@@ -75,12 +79,8 @@ def run(task: Mapping[str, Any]) -> None:
 
 def _place(wanted: Mapping[int, int]) -> None:
     """Give each descriptor its number; those in the way are moved first."""
-    import fcntl
-
     above = max([2, *wanted, *wanted.values()]) + 1
-    moved = {
-        number: fcntl.fcntl(now, fcntl.F_DUPFD_CLOEXEC, above) for number, now in wanted.items()
-    }
+    moved = {to: fcntl.fcntl(now, fcntl.F_DUPFD_CLOEXEC, above) for to, now in wanted.items()}
     for now in set(wanted.values()):
         os.close(now)
     for number, now in moved.items():
@@ -130,14 +130,6 @@ def _first_on_path(kind: str, name: str) -> str:
     return str(Path.cwd()) if kind == "module" else ""
 
 
-def _new_main() -> types.ModuleType:
-    """`__main__` as it is when Python has started."""
-    main = types.ModuleType("__main__")
-    main.__loader__ = importlib.machinery.BuiltinImporter
-    main.__dict__.update(__annotations__={}, __builtins__=sys.modules["builtins"])
-    return main
-
-
 def _hook(path: list[str]) -> None:
     """What our sitecustomize did in a new process, with the environment of this one.
 
@@ -166,11 +158,7 @@ def _run_script(path: str, main: types.ModuleType) -> None:
 
 def _without_own_frames(hook: Any) -> Any:
     """An excepthook that shows what is in the program only, by the program's own excepthook."""
-    frame = sys._getframe(1)
-    own = set()
-    while frame is not None:
-        own.add(frame)
-        frame = frame.f_back  # type: ignore[assignment]
+    own = {frame for frame, _ in traceback.walk_stack(sys._getframe(1))}
 
     def show(kind: type, error: BaseException, trace: types.TracebackType | None) -> None:
         while trace is not None and (
@@ -181,13 +169,3 @@ def _without_own_frames(hook: Any) -> Any:
         hook(kind, error.with_traceback(trace), trace)
 
     return show
-
-
-def signals_ignored() -> Iterable[int]:
-    """The signals that this process ignores, as each process does that it starts."""
-    return [
-        int(number)
-        for number in signal.valid_signals()
-        if number not in (signal.SIGKILL, signal.SIGSTOP)
-        and signal.getsignal(number) is signal.SIG_IGN
-    ]

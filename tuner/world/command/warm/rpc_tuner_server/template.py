@@ -7,6 +7,7 @@ asked: it waits for it, signals it, and is its parent in every other respect, as
 
 import atexit
 import contextlib
+import fcntl
 import multiprocessing.util
 import os
 import signal
@@ -20,6 +21,7 @@ from typing import Any
 from . import linux, messages, program
 
 Task = Mapping[str, Any]
+"""See `program.run`."""
 _STDIO = (0, 1, 2)
 _HIGH = 200
 """The first number for a descriptor of ours: a program that counts its own does not meet it."""
@@ -35,8 +37,6 @@ def keep_template(task: Task, read_at_import: Callable[[Mapping[str, str]], obje
     Returns:
         The task, in this process; in every child that is started later, its own.
     """
-    import fcntl
-
     ours, theirs = socket.socketpair()
     try:
         pid = linux.fork_unseen()
@@ -51,8 +51,7 @@ def keep_template(task: Task, read_at_import: Callable[[Mapping[str, str]], obje
     high = socket.socket(fileno=fcntl.fcntl(ours.fileno(), fcntl.F_DUPFD_CLOEXEC, _HIGH))
     ours.close()
     atexit.register(high.close)
-    spawner = _Spawner(high, read_at_import)
-    multiprocessing.util.spawnv_passfds = spawner.spawn
+    multiprocessing.util.spawnv_passfds = _Spawner(high, read_at_import).spawn
     return task
 
 
@@ -60,9 +59,7 @@ class _Spawner:
     """Starts processes from the copy, where they would be the same as new ones."""
 
     def __init__(
-        self,
-        connection: socket.socket,
-        read_at_import: Callable[[Mapping[str, str]], object],
+        self, connection: socket.socket, read_at_import: Callable[[Mapping[str, str]], object]
     ) -> None:
         self._connection = connection
         self._plain = multiprocessing.util.spawnv_passfds
@@ -70,12 +67,13 @@ class _Spawner:
         self._owner = os.getpid()
         self._read_at_import = read_at_import
         self._start = self._what_a_child_gets()
-        self._options = [os.fsencode(option) for option in _interpreter_options()]
+        flags = multiprocessing.util._args_from_interpreter_flags()  # type: ignore[attr-defined]
+        self._options = [*map(os.fsencode, flags)]
         self._executable = os.fsencode(sys.executable)
 
     def spawn(self, path: Any, args: Sequence[Any], passfds: Sequence[int]) -> int:
         """As `multiprocessing.util.spawnv_passfds`."""
-        arguments = [os.fsencode(each) for each in args]
+        arguments = [*map(os.fsencode, args)]
         code = len(self._options) + 2
         if (
             os.fsencode(path) != self._executable
@@ -84,14 +82,14 @@ class _Spawner:
             or self._what_a_child_gets() != self._start
         ):
             return self._plain(path, args, passfds)
-        name, *argv = [os.fsdecode(each) for each in arguments[code:]]
-        orig_argv = [os.fsdecode(each) for each in arguments]
-        path = [entry for entry in sys.path if isinstance(entry, str)]
+        orig_argv = [*map(os.fsdecode, arguments)]
+        name, *argv = orig_argv[code:]
+        entries = [entry for entry in sys.path if isinstance(entry, str)]
         task = {"kind": "code", "name": name, "argv": argv, "orig_argv": orig_argv,
-                "path_of_hook": path}  # fmt: skip
+                "path_of_hook": entries}  # fmt: skip
         numbers = sorted({*_STDIO, *map(int, passfds)})
         try:
-            with self._lock, _adopting():
+            with self._lock, linux.adopting():
                 message = {"task": task, "numbers": numbers, "inherited": _inherited()}
                 messages.send(self._connection, message, numbers)
                 pid: int | None = messages.receive(self._connection)[0]["pid"]
@@ -172,28 +170,18 @@ def _fork_orphan(connection: socket.socket) -> int | None:
     return int(written) if written else None
 
 
-@contextlib.contextmanager
-def _adopting() -> Any:
-    """Take the orphans among the descendants as children, for a moment."""
-    before = linux.is_subreaper()
-    linux.set_subreaper(True)
-    try:
-        yield
-    finally:
-        linux.set_subreaper(before)
-
-
 def _inherited() -> dict[str, object]:
+    """What a new process inherits of this one, as `program.become` takes it."""
     return {
         "cwd": str(Path.cwd()),
         "environment": dict(os.environ),
         "blocked": [int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, [])],
-        "ignored": list(program.signals_ignored()),
+        "ignored": [
+            int(number)
+            for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
+            if signal.getsignal(number) is signal.SIG_IGN
+        ],
     }
-
-
-def _interpreter_options() -> list[str]:
-    return list(multiprocessing.util._args_from_interpreter_flags())  # type: ignore[attr-defined]
 
 
 def _text(path: str) -> str:
