@@ -19,7 +19,7 @@ from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.workload_spec import RankSpec
 from tuner.roles import role_of
 from tuner.trace.files.reader import read_trace
-from tuner.world.command.program_launcher import CommandLauncher
+from tuner.world.command.program_launcher import ProgramLauncher
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "your-own-program.md").read_text()
@@ -106,8 +106,8 @@ def test_the_other_searches_of_the_page_answer(
 ) -> None:
     """What they ask for is really read; the runs are fakes."""
     fake = FakeLauncher()
-    monkeypatch.setattr(CommandLauncher, "subject_of", lambda self, draft, *more: as_it_is(draft))
-    monkeypatch.setattr(CommandLauncher, "run", lambda self, order: fake.run(order))
+    monkeypatch.setattr(ProgramLauncher, "subject_of", lambda self, draft, *more: as_it_is(draft))
+    monkeypatch.setattr(ProgramLauncher, "run", lambda self, order: fake.run(order))
     for arguments in searches()[1:]:
         fake.orders.clear()
         # The fakes have no program's numbers.
@@ -121,7 +121,7 @@ def test_the_other_searches_of_the_page_answer(
 def test_a_message_of_the_page_of_troubles_is_the_one_that_is_given() -> None:
     Path("main.py").touch()
     draft = draft_plan({"program": ["main.py"]})
-    with CommandLauncher() as launcher, pytest.raises(UsageError) as raised:
+    with ProgramLauncher() as launcher, pytest.raises(UsageError) as raised:
         launcher.subject_of(draft)
     assert str(raised.value).removeprefix("the program: ") in TROUBLESHOOTING
 

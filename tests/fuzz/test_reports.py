@@ -13,6 +13,7 @@ from tests.world.command.reported import NAMES, PIDS, events_of, journal_of, wri
 from tuner.plan.config import Config
 from tuner.plan.program_spec import ProgramRequest
 from tuner.trace.files.native_reader import trace_of
+from tuner.world.command.channel import records_of
 from tuner.world.command.discovering import TriedRun, check_backend, program_spec
 from tuner.world.command.ends import given_up
 from tuner.world.command.joining import has_window_ended, is_recorded, join_recorded
@@ -21,7 +22,6 @@ from tuner.world.command.program_world import Counted, ProgramEnd
 from tuner.world.command.reports import ProgramReport, read_reports
 from tuner.world.command.running import RunEnd
 from tuner.world.command.warm.warm_starting import learn
-from tuner.world.command.watching import records_of
 from tuner.world.measurement import Measurement
 from tuner.world.postmortem import gauges, starvation
 

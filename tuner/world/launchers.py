@@ -11,7 +11,7 @@ from tuner.plan.draft import PlanDraft
 from tuner.plan.launching import Launching
 from tuner.text import plural
 from tuner.world.command.order import refuse_two_orders
-from tuner.world.command.program_launcher import CommandLauncher
+from tuner.world.command.program_launcher import ProgramLauncher
 from tuner.world.launcher import GroupedLauncher, Launcher
 from tuner.world.local.local_launcher import LocalLauncher
 
@@ -37,7 +37,7 @@ def launcher_for(
         return _ray_launcher(launching, is_program, notify, show)
     if not launching.is_grouped:
         if is_program:
-            return CommandLauncher(notify, show, isolation=isolation)
+            return ProgramLauncher(notify, show, isolation=isolation)
         return LocalLauncher(isolation=isolation)
     if is_program:
         # Two runs of a program may want one port, or write one file.

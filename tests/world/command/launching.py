@@ -11,7 +11,7 @@ import pytest
 from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.draft import draft_plan
-from tuner.world.command.program_launcher import CommandLauncher
+from tuner.world.command.program_launcher import ProgramLauncher
 from tuner.world.launcher import WorldOrder
 from tuner.world.measurement import Failure, Measurement
 
@@ -24,7 +24,7 @@ class Launched:
 
     def __init__(
         self,
-        launcher: CommandLauncher,
+        launcher: ProgramLauncher,
         told: list[str],
         failure_folder: Path | None = None,
         **keys: Any,
@@ -54,7 +54,7 @@ def launched(
     *commands: list[str], show: Callable[[bytes], None] | None = None, **keys: Any
 ) -> Iterator[Launched]:
     told: list[str] = []
-    with CommandLauncher(told.append, show) as launcher:
+    with ProgramLauncher(told.append, show) as launcher:
         yield Launched(launcher, told, programs=[*commands], **keys)
 
 

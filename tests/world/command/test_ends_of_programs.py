@@ -17,7 +17,7 @@ from tuner import record
 from tuner.trace.files.native_reader import trace_of
 from tuner.trace.model.trace import Trace
 from tuner.world.command.order import RecordingOrder
-from tuner.world.command.recording import LOOK_S, _Ends, record_program
+from tuner.world.command.recording import LOOK_S, _Ranks, record_program
 from tuner.world.measurement import Failure
 
 pytestmark = [pytest.mark.world, pytest.mark.thorough]
@@ -190,12 +190,11 @@ def test_of_a_program_that_is_interrupted_no_rank_has_failed(
               "traceback": ""}  # fmt: skip
     report_of(tmp_path, until(0, "shutdown"), [*until(1, "ready"), raised])
     said: list[str] = []
-    ended: list[bool] = []
-    ends = _Ends(tmp_path, said.append, lambda: ended.append(True), signals)
+    ranks = _Ranks(tmp_path, [], said.append, signals)
     time.sleep(LOOK_S)
-    ends.look()
+    ranks.look()
     assert said == ([] if signals else ["observer1 failed first: OSError: no"])
-    assert ended == []
+    assert not ranks.is_given_up
 
 
 def test_a_recorded_program_that_ends_by_itself_is_told_of_its_first_failure(

@@ -21,13 +21,13 @@ from tuner.plan.program_spec import ProgramRequest
 from tuner.trace.files.native_reader import trace_of
 from tuner.trace.model.trace import Trace
 from tuner.trace.record.journal_reader import read_journal
+from tuner.world.command.channel import records_of
 from tuner.world.command.ends import failed_first
 from tuner.world.command.events import MOST_BYTES, by_world, read_events
 from tuner.world.command.joining import join_recorded
 from tuner.world.command.judging import outcome_of
 from tuner.world.command.program_world import Counted, ProgramEnd
 from tuner.world.command.reports import read_reports
-from tuner.world.command.watching import records_of
 from tuner.world.measurement import Failure, Measurement
 
 

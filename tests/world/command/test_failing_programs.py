@@ -14,7 +14,7 @@ from tests.world.command.launching import PROGRAMS, PYTHON, launched, refused
 from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.draft import draft_plan
-from tuner.world.command.program_launcher import CommandLauncher
+from tuner.world.command.program_launcher import ProgramLauncher
 from tuner.world.measurement import Failure
 from tuner.world.own_network import OwnNetwork
 
@@ -176,7 +176,7 @@ def test_the_rank_that_fails_first_in_init_rpc_is_named() -> None:
     """The program prints something else last, and its exit code is 0."""
     told: list[str] = []
     keys = {"programs": [[PYTHON, str(PROGRAMS / "fails_to_begin.py"), free_port(), "lenient"]]}
-    with CommandLauncher(told.append) as launcher, pytest.raises(UsageError) as error:
+    with ProgramLauncher(told.append) as launcher, pytest.raises(UsageError) as error:
         launcher.subject_of(draft_plan(keys))
     assert ": node1! failed first, in init_rpc: RuntimeError: " in str(error.value)
     assert "_init_rpc_backend" in str(error.value)
@@ -204,7 +204,7 @@ def test_a_program_that_fails_in_every_network_is_run_once(
     program.write_text(text)
     heard: list[str] = []
     command = ["sh", "-c", f"echo >> {runs}; exec {PYTHON} {program}"]
-    with CommandLauncher(heard.append) as launcher, pytest.raises(UsageError, match=told):
+    with ProgramLauncher(heard.append) as launcher, pytest.raises(UsageError, match=told):
         launcher.subject_of(draft_plan({"programs": [command]}))
     assert heard == []
     assert runs.read_text() == "\n"
@@ -223,7 +223,7 @@ def test_what_a_served_function_raises_is_told_with_who_served_it(tmp_path: Path
         "if __name__ == '__main__': mp.spawn(run, args=(sys.argv[1],), nprocs=2)\n"
     )
     told: list[str] = []
-    with CommandLauncher(told.append) as launcher:
+    with ProgramLauncher(told.append) as launcher:
         launcher.subject_of(draft_plan({"programs": [[PYTHON, str(program), free_port()]]}))
     cause = "w0 failed first: ValueError: bad row 7 (in a call that w1 served)"
     assert any(cause in sentence for sentence in told)
@@ -242,7 +242,7 @@ def test_a_second_run_that_fails_does_not_end_what_the_first_one_began(tmp_path:
     )
     told: list[str] = []
     keys = {"programs": [[PYTHON, str(program), free_port()]], "cold": True}
-    with CommandLauncher(told.append) as launcher:
+    with ProgramLauncher(told.append) as launcher:
         spec = launcher.subject_of(draft_plan(keys))
     assert len(spec.calls) == 1
     (said,) = (each for each in told if each.startswith("a second run of the program failed: "))
@@ -270,7 +270,7 @@ def test_a_first_run_that_fails_by_chance_decides_nothing(tmp_path: Path, failin
     runs.mkdir()
     told: list[str] = []
     command = [PYTHON, str(program), free_port(), str(runs), str(failing)]
-    with CommandLauncher(told.append) as launcher:
+    with ProgramLauncher(told.append) as launcher:
         spec = launcher.subject_of(draft_plan({"programs": [command]}), folder)
         assert launcher.own_network == own_network_is_allowed()
     assert spec.starts.startswith("warm: ")

@@ -17,7 +17,7 @@ from tuner.errors import LauncherError
 from tuner.plan.draft import draft_plan
 from tuner.plan.program_spec import ProgramSpec, intra_op_threads
 from tuner.trace.files.reader import read_trace
-from tuner.world.command.program_launcher import CommandLauncher
+from tuner.world.command.program_launcher import ProgramLauncher
 from tuner.world.launcher import TraceOrder
 from tuner.world.measurement import Failure
 
@@ -192,7 +192,7 @@ def test_what_the_output_must_hold_and_a_rank_that_is_not_reached() -> None:
 
 
 def test_a_workload_is_not_for_this_launcher() -> None:
-    with CommandLauncher() as launcher, pytest.raises(LauncherError, match="runs programs"):
+    with ProgramLauncher() as launcher, pytest.raises(LauncherError, match="runs programs"):
         launcher.subject_of(draft_plan({"workload": "udf"}))
 
 

@@ -55,7 +55,8 @@ def test_each_role_gets_its_own(
         "observer2": "num_worker_threads=4 transports=uv",
     }
     report = end.report
-    assert [(rank.name, rank.role, rank.num_worker_threads) for rank in report.ranks] == [
+    threads = [(each.name, each.role, each.options["num_worker_threads"]) for each in report.ranks]
+    assert threads == [
         ("agent", "agent", 2), ("observer1", "observer", 4), ("observer2", "observer", 4),
     ]  # fmt: skip
     assert [rank.calls for rank in report.ranks] == [calls, 0, 0]
@@ -74,7 +75,7 @@ def test_options_changed_after_they_were_made_are_set_again(
     calls, ranks = told(end, capfd)
     assert ranks == {"trainer0": "num_worker_threads=3", "trainer1": "num_worker_threads=3"}
     # What the configuration does not name stays as the program has it.
-    assert [rank.rpc_timeout_s for rank in end.report.ranks] == [20.0, 20.0]
+    assert [rank.options["rpc_timeout"] for rank in end.report.ranks] == [20.0, 20.0]
     assert sum(rank.calls for rank in end.report.ranks) == calls
 
 

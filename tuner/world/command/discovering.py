@@ -4,17 +4,16 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from tuner.errors import ProgramFailedError, UsageError
 from tuner.plan.knobs import KNOBS
 from tuner.plan.program_spec import ProgramRequest, ProgramSpec
 from tuner.plan.workload_spec import RankSpec
 from tuner.world.command.judging import calls_of
-from tuner.world.command.process_reports import RankReport
+from tuner.world.command.program_commands import Starters
 from tuner.world.command.program_world import ProgramEnd
-from tuner.world.command.running import why_no_command
-from tuner.world.command.starters import Starters
+from tuner.world.command.reports import RankReport
 from tuner.world.command.warm.warm_starting import Learnt
 from tuner.world.launcher import Enough
 from tuner.world.measurement import Failure, Measurement
@@ -31,10 +30,12 @@ _IN_ANY_NETWORK = re.compile(
 
 @dataclass(frozen=True)
 class TriedRun:
-    """A run of a program as it is: how it ended, and what came of it."""
+    """A run of a program: how it ended, and what came of it."""
 
     end: ProgramEnd
     outcome: Measurement | Failure
+    learnt: Learnt | None = None
+    """What a warm start needs, where that was asked for."""
 
     @property
     def failure(self) -> Failure | None:
@@ -56,51 +57,30 @@ class TriedRun:
     @property
     def may_go_well_otherwise(self) -> bool:
         """Whether it failed with all ranks known, and perhaps because of its own options."""
-        kinds = ("deadlocked", "crashed")
-        is_theirs = self.failure is not None and self.failure.failure in kinds
-        return is_theirs and self.end.report.is_ready
+        is_theirs = self.failure and self.failure.failure in ("deadlocked", "crashed")
+        return bool(is_theirs) and self.end.report.is_ready
 
     def difference(self, first: Self) -> str:
         """What a warm run did otherwise than the first, cold one, as a clause; empty if nothing."""
+        kind, expected = (run.failure and run.failure.failure for run in (self, first))
+        if kind != expected:
+            if self.failure is None:
+                return "started warm, the program does not fail"
+            return f"started warm, the program fails: {self.failure.message}"
         ranks, theirs = (
             [(rank.rank, rank.name) for rank in run.end.report.ranks] for run in (self, first)
         )
-        kind, expected = (run.failure and run.failure.failure for run in (self, first))
-        if self.failure is not None and kind != expected:
-            return f"started warm, the program fails: {self.failure.message}"
-        if kind != expected:
-            return "started warm, the program does not fail"
         return "" if ranks == theirs else "started warm, the program has other ranks"
-
-
-def check_commands(request: ProgramRequest) -> None:
-    """UsageError unless every command can be started."""
-    problems = list(filter(None, (why_no_command(command[0]) for command in request.commands)))
-    if problems:
-        raise UsageError.about("the program", problems)
 
 
 def check_backend(end: ProgramEnd) -> None:
     """UsageError if a rank has another agent than TensorPipe's."""
-    others = [rank for rank in end.report.ranks if rank.backend != "TENSORPIPE"]
-    if others:
-        raise UsageError(
-            f"the program's rank {others[0].name} uses the RPC backend {others[0].backend}: only "
-            "TensorPipe has options to tune"
-        )
-
-
-class Trying(Protocol):
-    """Runs the program once as it is, and keeps what a failure leaves."""
-
-    def __call__(self, until_s: float, learnt: list[Learnt] | None = None) -> TriedRun:
-        """Run it.
-
-        Args:
-            until_s: When it is ended, by `time.monotonic`.
-            learnt: Gets what the run imports; None: it is not needed.
-        """
-        ...
+    for rank in end.report.ranks:
+        if rank.backend != "TENSORPIPE":
+            raise UsageError(
+                f"the program's rank {rank.name} uses the RPC backend {rank.backend}: only "
+                "TensorPipe has options to tune"
+            )
 
 
 class Discovery:
@@ -109,7 +89,8 @@ class Discovery:
     Args:
         request: The program.
         starters: What starts its commands; it is left as later runs are to be started.
-        trying: Runs it.
+        run: Runs it once, until a time by `time.monotonic`, and perhaps learns what it imports;
+            keeps what a failure leaves.
         notify: Gets what a person should know, a sentence each.
         enough: See `Launcher.subject_of`.
     """
@@ -118,17 +99,16 @@ class Discovery:
         self,
         request: ProgramRequest,
         starters: Starters,
-        trying: Trying,
+        run: Callable[[float, bool], TriedRun],
         notify: Callable[[str], None],
         enough: Enough | None,
     ) -> None:
         self._request = request
         self._starters = starters
-        self._try = trying
+        self._run = run
         self._notify = notify
         self._enough = enough
         self._until_s = 0.0
-        self._learnt: list[Learnt] = []
 
     def spec(self, longest_s: float) -> ProgramSpec:
         """What the program is.
@@ -151,7 +131,7 @@ class Discovery:
         second = self._warm_run(first, until_s)
         if second is None and first.failure is None:
             # The warm run may have spent the time.
-            second = self._try(max(until_s, time.monotonic() + second_s))
+            second = self._run(max(until_s, time.monotonic() + second_s), False)
             if second.failure is not None:
                 why = f"a second run of the program failed: {second.failure.message}"
                 if second.failure.failure == "timed-out":
@@ -167,11 +147,13 @@ class Discovery:
     def _first_run(self) -> TriedRun:
         """Run it cold, in a network of its own if it can; an error if nothing can be learnt."""
         self._starters.start_cold(self._request)
-        run = self._try(self._until_s, self._learnt)
+        run = self._learn()
         if run.failure is not None and run.may_go_well_again and self._is_time_for(run):
             run = self._again(run.failure)
         if (failure := run.failure) is not None:
-            detail = "" if failure.detail.strip() in failure.message else _indented(failure.detail)
+            detail = "" if failure.detail.strip() in failure.message else "".join(
+                f"\n    {line}" for line in failure.detail.splitlines()
+            )  # fmt: skip
             why = f"{failure.message}{detail}"
             if not run.may_go_well_otherwise:
                 raise ProgramFailedError(f"the program cannot be tuned: {why}")
@@ -179,20 +161,23 @@ class Discovery:
         check_backend(run.end)
         return run
 
+    def _learn(self) -> TriedRun:
+        return self._run(self._until_s, True)
+
     def _again(self, failure: Failure) -> TriedRun:
         """Run it once more. Where it does not fail in the machine's network, find out why."""
         if not self._starters.in_own_network:
             self._notify(f"the program failed, and is run once more: {failure.message}")
-            return self._try(self._until_s, self._learnt)
+            return self._learn()
         self._notify(
             "the program failed in a network of its own, and is run once more in the "
             f"machine's: {failure.message}"
         )
         self._starters.start_cold(self._request, alone=False)
-        run = self._try(self._until_s, self._learnt)
+        run = self._learn()
         if run.failure is None and self._is_time_for(run):
             self._starters.start_cold(self._request)
-            alone = self._try(self._until_s, self._learnt)
+            alone = self._learn()
             if alone.failure is None:
                 self._notify("it failed by chance: it runs in a network of its own, too")
                 return alone
@@ -203,13 +188,13 @@ class Discovery:
 
     def _warm_run(self, first: TriedRun, until_s: float) -> TriedRun | None:
         """Run it warm, and see that it does what it did cold; None if each run starts cold."""
-        learnt = self._learnt[0]
+        learnt = first.learnt or Learnt()
         if not self._starters.warm_up(self._request, learnt, self._until_s):
             return None
-        run = self._try(until_s)
+        run = self._run(until_s, False)
         if run.difference(first) and self._starters.is_warm and self._is_time_for(run):
             # It may have failed by chance.
-            run = self._try(until_s)
+            run = self._run(until_s, False)
         if (why := run.difference(first)) and self._starters.is_warm:
             self._starters.cool_down(why)
             return None
@@ -261,10 +246,6 @@ def program_spec(
         cuda_devices=max(rank.cuda_devices for rank in report.latest),
         has_gil=all(rank.has_gil for rank in report.latest),
     )
-
-
-def _indented(text: str) -> str:
-    return "".join(f"\n    {line}" for line in text.splitlines())
 
 
 def _own_options(ranks: Sequence[RankReport]) -> dict[str, dict[str, Any]]:

@@ -1,15 +1,15 @@
 """Which process of a program failed first, and whether the others wait for it in vain."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tuner.text import shortened
-from tuner.world.command.process_reports import ProcessEnd, Raised, RankReport
-from tuner.world.command.reports import ProgramReport
+from tuner.world.command.events import Event
+from tuner.world.command.reports import ProcessEnd, ProgramReport, RankReport
 from tuner.world.postmortem import ending, was_interrupted, was_killed
 
 GRACE_S = 3.0
@@ -25,7 +25,7 @@ _BROKEN = "(this error originated at tensorpipe/"
 _IDLE_SHARE, _IDLE_S = 0.005, 0.01
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Cause:
     """What kept a run of a program from a good end: how a process ended, or what it raised."""
 
@@ -52,9 +52,8 @@ def failed_first(report: ProgramReport, until_ns: int | None = None) -> Cause | 
     causes = [_of_end(rank) for rank in _gone(report) if _is_failure(rank.end)]
     if (unbegun := report.init_failure) is not None:
         causes.append(
-            Cause(time_ns=unbegun.time_ns, rank=unbegun.name, text=unbegun.text,
-                  traceback=unbegun.traceback, in_init=True)
-        )  # fmt: skip
+            Cause(unbegun.time_ns, unbegun.name, unbegun.text, unbegun.traceback, in_init=True)
+        )
     first = _first([each for each in causes if until_ns is None or each.time_ns <= until_ns])
     if first is not None and _BROKEN in first.text:
         return _peer_of(first, report) or first
@@ -68,8 +67,7 @@ def given_up(report: ProgramReport, now_ns: int) -> Cause | None:
         report: What the processes have reported so far.
         now_ns: What time it is, in Unix nanoseconds.
     """
-    first = failed_first(report)
-    if first is not None:
+    if (first := failed_first(report)) is not None:
         unbegun = report.init_failure
         may_try_again = unbegun is not None and unbegun.pid not in report.gone
         may_try_again = may_try_again or report.newest_start_ns > first.time_ns
@@ -79,10 +77,10 @@ def given_up(report: ProgramReport, now_ns: int) -> Cause | None:
 
 
 def stuck(report: ProgramReport, now_ns: int) -> Cause | None:
-    """For what the ranks wait in vain: what failed before all of them stood still.
+    """For what the ranks wait in vain: what failed before all of them stood still; None if nothing.
 
     A rank may end without `shutdown`, and a call may fail: where the others go on, that is no
-    failure of the program. None where they do, and where nothing has failed.
+    failure of the program.
     """
     gone = [*_gone(report)]
     if waited_for := [_of_end(rank) for rank in gone if _is_waited_for(rank, report, now_ns)]:
@@ -94,8 +92,16 @@ def stuck(report: ProgramReport, now_ns: int) -> Cause | None:
     still = _still(report, living, daemons=True)
     causes += _before(still, [_of_end(rank) for rank in gone if _is_owed(rank)])
     if still is not None and _waits_in_rpc(report, living):
-        raised = [each for each in report.raised if each.time_ns >= still.moved_ns]
-        causes += _before(still, [*map(_of_raised, raised)])
+        raised = [
+            Cause(
+                each.time_ns,
+                each.name or None,
+                f"{each.name or 'a process'} failed first: {shortened(each.error)}",
+            )
+            for each in report.raised
+            if each.time_ns >= still.moved_ns
+        ]
+        causes += _before(still, raised)
     return _first(causes)
 
 
@@ -107,11 +113,8 @@ def alone_gone(report: ProgramReport) -> str:
 
 def suspected_ns(report: ProgramReport) -> int | None:
     """When something happened last that ranks may wait for in vain; None if nothing did."""
-    times = [end.time_ns for end in report.other_ends]
-    times += [raised.time_ns for raised in report.raised]
-    for rank in _gone(report):
-        if rank.end is not None and (_is_failure(rank.end) or _is_owed(rank)):
-            times.append(rank.end.time_ns)
+    ends = [rank.end for rank in _gone(report) if _is_failure(rank.end) or _is_owed(rank)]
+    times = [each.time_ns for each in (*report.other_ends, *report.raised, *ends) if each]
     return max(times, default=None)
 
 
@@ -146,7 +149,7 @@ def _is_waited_for(rank: RankReport, report: ProgramReport, now_ns: int) -> bool
         return False  # it is about to end
     # Those that are done now may have gone on until then, and now the program may end the others.
     ended_ns = max(map(_ended_ns, _gone(report)))
-    states = _last_states(report)
+    states = {state["pid"]: state for state in report.states}
     waits = [
         max(each.shutdown_ns, ended_ns)
         for each in report.latest
@@ -161,15 +164,14 @@ def _is_waited_for(rank: RankReport, report: ProgramReport, now_ns: int) -> bool
     return not others or bool(_before(_still(report, others), [_of_end(rank)]))
 
 
-def _is_without_limit(state: Mapping[str, Any] | None) -> bool:
+def _is_without_limit(state: Event | None) -> bool:
     """Whether a rank that has called `shutdown` is in there, and for how long it takes."""
     return state is None or (not state["sleeps"] and state["pool_size"] is not None)
 
 
 def _ended_ns(rank: RankReport) -> int:
     """When a rank that has ended was gone, as far as that is known."""
-    assert rank.end is not None
-    return rank.end.gone_ns or rank.end.time_ns
+    return (rank.end.gone_ns or rank.end.time_ns) if rank.end is not None else 0
 
 
 def _living(report: ProgramReport) -> set[int]:
@@ -178,18 +180,14 @@ def _living(report: ProgramReport) -> set[int]:
     return living | {each.pid for each in report.unmet if each.pid not in report.gone}
 
 
-def _last_states(report: ProgramReport) -> dict[int, Mapping[str, Any]]:
-    """The last answer of each process."""
-    return {state["pid"]: state for state in report.states}
-
-
 def _waits_in_rpc(report: ProgramReport, living: set[int]) -> bool:
     """Whether one of these ranks waits for another one, as far as RPC knows."""
     if any(rank.pid in living and rank.shutdown_ns is not None for rank in report.latest):
         return True
-    states = [state for pid, state in _last_states(report).items() if pid in living]
+    last = {state["pid"]: state for state in report.states if state["pid"] in living}
     return any(
-        state["pool_size"] is None or state["serving"] or state["calling"] for state in states
+        state["pool_size"] is None or state["serving"] or state["calling"]
+        for state in last.values()
     )
 
 
@@ -205,10 +203,9 @@ def _peer_of(broken: Cause, report: ProgramReport) -> Cause | None:
 def _of_end(rank: RankReport) -> Cause:
     end = rank.end
     assert end is not None
+    where = ", in shutdown" if rank.shutdown_ns is not None and rank.ended_ns is None else ""
     if rank.ready_ns is None:
         where = ", in init_rpc"
-    else:
-        where = ", in shutdown" if rank.shutdown_ns is not None and rank.ended_ns is None else ""
     if end.error:
         text = f"{end.name} failed first{where}: {shortened(end.error)}"
     elif end.code and not end.reported:
@@ -217,27 +214,16 @@ def _of_end(rank: RankReport) -> Cause:
         text = f"{end.name} ended without shutdown, and others wait for it"
     else:
         text = f"{end.name} was killed first, or it called os._exit"
-    return Cause(
-        time_ns=end.time_ns,
-        rank=end.name,
-        text=text,
-        traceback=end.traceback,
-        in_init=rank.ready_ns is None,
-        killed_externally=not end.reported and was_killed(end.code or 0),
-    )
+    killed = not end.reported and was_killed(end.code or 0)
+    return Cause(end.time_ns, end.name, text, end.traceback, rank.ready_ns is None, killed)
 
 
 def _of_stranger(end: ProcessEnd) -> Cause:
-    who = f"{end.name} failed first, in init_rpc" if end.name else (
-        "a process that is no rank failed first"
-    )  # fmt: skip
-    return Cause(time_ns=end.time_ns, rank=end.name or None, text=f"{who}: {shortened(end.error)}",
-                 traceback=end.traceback, in_init=bool(end.name))  # fmt: skip
-
-
-def _of_raised(raised: Raised) -> Cause:
-    text = f"{raised.name or 'a process'} failed first: {shortened(raised.error)}"
-    return Cause(time_ns=raised.time_ns, rank=raised.name or None, text=text)
+    who = "a process that is no rank failed first"
+    if end.name:
+        who = f"{end.name} failed first, in init_rpc"
+    text = f"{who}: {shortened(end.error)}"
+    return Cause(end.time_ns, end.name or None, text, end.traceback, in_init=bool(end.name))
 
 
 def _first(causes: list[Cause]) -> Cause | None:
@@ -264,12 +250,9 @@ def _before(still: _Still | None, causes: list[Cause]) -> list[Cause]:
 def _still(report: ProgramReport, living: set[int], *, daemons: bool = False) -> _Still | None:
     """Since when all these ranks do nothing, as far as they have reported it; None if one does.
 
-    Args:
-        report: What the processes have reported.
-        living: The ids of the ranks' processes.
-        daemons: Whether that is to hold for daemon threads, too: many wake up now and then.
+    With `daemons` that is to hold for daemon threads, too: many wake up now and then.
     """
-    by_number: dict[int, dict[int, Mapping[str, Any]]] = defaultdict(dict)
+    by_number: dict[int, dict[int, Event]] = defaultdict(dict)
     for state in report.states:
         by_number[state["number"]][state["pid"]] = state
     # A rank that is busy answers late, or not at all.
@@ -286,8 +269,7 @@ def _still(report: ProgramReport, living: set[int], *, daemons: bool = False) ->
     # What has no agent is in init_rpc; or its shutdown has failed, and it goes on.
     begun = {rank.pid for rank in report.latest if rank.ready_ns is not None}
     begun -= {each.pid for each in report.unmet}
-    is_still = partial(_is_still, begun=begun)
-    alike = [*takewhile(lambda each: all(map(is_still, each, last)), complete)]
+    alike = [*takewhile(lambda each: all(map(partial(_is_still, begun), each, last)), complete)]
     if not alike:
         return None
     calls = [state["calls"] for state in last]
@@ -300,7 +282,7 @@ def _still(report: ProgramReport, living: set[int], *, daemons: bool = False) ->
     )
 
 
-def _is_still(before: Mapping[str, Any], now: Mapping[str, Any], begun: set[int]) -> bool:
+def _is_still(begun: set[int], before: Event, now: Event) -> bool:
     """Whether a rank did nothing between two answers, and waits for no time to go by."""
     if before["pool_size"] is now["pool_size"] is None and now["pid"] not in begun:
         return True

@@ -20,28 +20,39 @@ from tuner.torch_private.exceptions import MOST_TEXT
 MOST_BYTES = 1 << 24
 """So much is read of what one process reports."""
 
+Event = Mapping[str, Any]
 _T = TypeVar("_T")
 _Check = Callable[[Any], bool]
 _MOST_LINE = 1 << 22
 _HALF = re.compile("[\ud800-\udfff]")
 
 
-def _is_whole(value: Any) -> bool:
-    return type(value) is int and abs(value) < 1 << 62
+def _whole(least: int, below: int) -> _Check:
+    return lambda value: type(value) is int and least <= value < below
 
 
-def _is_count(value: Any) -> bool:
-    return _is_whole(value) and value >= 0
+def _or_none(check: _Check) -> _Check:
+    return lambda value: value is None or check(value)
 
 
-def _is_size(value: Any) -> bool:
-    """Whether it is how many ranks, threads or CPUs there are, or a rank."""
-    return _is_whole(value) and 0 <= value < 1 << 31
+def _list_of(check: _Check) -> _Check:
+    return lambda value: type(value) is list and all(map(check, value))
 
 
-def _is_reported_size(value: Any) -> bool:
-    """Whether a program may have said it, before anybody looked: torch takes -1 for unknown."""
-    return value == -1 or _is_size(value)
+def _tuple_of(*checks: _Check) -> _Check:
+    return lambda value: (
+        type(value) is list
+        and len(value) == len(checks)
+        and all(check(each) for check, each in zip(checks, value, strict=True))
+    )
+
+
+_is_whole = _whole(1 - (1 << 62), 1 << 62)
+_is_count = _whole(0, 1 << 62)
+_is_size = _whole(0, 1 << 31)
+"""How many ranks, threads or CPUs there are, or a rank."""
+_is_reported_size = _whole(-1, 1 << 31)
+"""Such a number as a program says it, before anybody looked: torch takes -1 for unknown."""
 
 
 def _is_amount(value: Any) -> bool:
@@ -61,30 +72,9 @@ def _is_text(value: Any) -> bool:
     return type(value) is str and len(value) <= MOST_TEXT and not _HALF.search(value)
 
 
-def _is_any_text(value: Any) -> bool:
-    return type(value) is str
-
-
 def _is_file(value: Any) -> bool:
     """Whether it is the name of a file that a process records into."""
     return type(value) is str and re.fullmatch(r"\d+-\d+(\.operators)?", value) is not None
-
-
-def _or_none(check: _Check) -> _Check:
-    return lambda value: value is None or check(value)
-
-
-def _list_of(check: _Check) -> _Check:
-    return lambda value: type(value) is list and all(map(check, value))
-
-
-def _tuple_of(*checks: _Check) -> _Check:
-    def fits(value: Any) -> bool:
-        if type(value) is not list or len(value) != len(checks):
-            return False
-        return all(check(each) for check, each in zip(checks, value, strict=True))
-
-    return fits
 
 
 def _are_variables(value: Any) -> bool:
@@ -100,10 +90,11 @@ def _are_variables(value: Any) -> bool:
 
 
 _USAGE: dict[str, _Check] = {"cpu_s": _is_amount, "threads": _is_size, "peak_rss_mb": _is_amount}
+_RANK: dict[str, _Check] = {"name": _is_text, "rank": _is_reported_size}
 _EVENTS: dict[str, dict[str, _Check]] = {
     "started": {},
     "imported": {"modules": _list_of(_is_text), "environment": _are_variables},
-    "hook-failed": {"error": _is_any_text},
+    "hook-failed": {"error": lambda value: type(value) is str},
     "rendezvous": {
         "url": _is_text,
         "rank": _is_reported_size,
@@ -111,34 +102,26 @@ _EVENTS: dict[str, dict[str, _Check]] = {
         "no_listener": _is_flag,
     },
     "init_rpc": {
-        "name": _is_text,
-        "rank": _is_reported_size,
+        **_RANK,
         "world_size": _or_none(_is_reported_size),
         "role": _is_text,
         "backend": _is_text,
         "num_worker_threads": _or_none(_is_size),
         "rpc_timeout": _is_timeout,
-        "transports": _or_none(_list_of(_is_text)),
-        "channels": _or_none(_list_of(_is_text)),
+        **dict.fromkeys(("transports", "channels"), _or_none(_list_of(_is_text))),
         "intra_op_threads": _is_size,
         "cuda_devices": _is_size,
     },
     "ready": _USAGE,
-    "init-failed": {
-        "name": _is_text,
-        "rank": _is_reported_size,
-        "error": _is_text,
-        "traceback": _is_text,
-    },
+    "init-failed": {**_RANK, "error": _is_text, "traceback": _is_text},
     "shutdown": {"calls": _is_count, **_USAGE},
     "ended": {"calls": _is_count, **_USAGE},
     "raised": {"error": _is_text},
     "exit": {"error": _is_text, "traceback": _is_text},
     "gone": {"code": _or_none(_is_whole)},
     "state": {
+        **_RANK,
         "number": _is_count,
-        "name": _is_text,
-        "rank": _is_reported_size,
         "monotonic_s": _is_amount,
         "calls": _is_count,
         **dict.fromkeys(("pool_size", "idle", "serving", "calling"), _or_none(_is_count)),
@@ -162,8 +145,7 @@ _EVENTS: dict[str, dict[str, _Check]] = {
         "threads": _list_of(_tuple_of(_is_whole, _is_text)),
         "issued": _list_of(_tuple_of(_is_text, _is_text, _is_count)),
         "counted_ns": _is_whole,
-        "is_cut": _is_flag,
-        "disturbed": _is_flag,
+        **dict.fromkeys(("is_cut", "disturbed"), _is_flag),
     },
 }
 """The facts of each event, beside those of all."""
@@ -186,6 +168,11 @@ def read_events(file: Path) -> list[dict[str, Any]]:
     return [event for event in map(_event, lines) if event is not None]
 
 
+def read_all(folder: Path) -> list[list[dict[str, Any]]]:
+    """What each process has reported to the folder so far."""
+    return [read_events(file) for file in sorted(folder.glob("*.jsonl"))]
+
+
 def object_in(line: bytes) -> dict[str, Any] | None:
     """The object that a line of JSON is; None if it is none."""
     try:
@@ -197,19 +184,18 @@ def object_in(line: bytes) -> dict[str, Any] | None:
 
 def _event(line: bytes) -> dict[str, Any] | None:
     """The event in a line, with the facts that are known of it alone; None if it is none."""
-    found = object_in(line)
-    kind = None if found is None else found.get("event")
-    if found is None or not isinstance(kind, str) or kind not in _EVENTS:
+    found = object_in(line) or {}
+    kind = found.get("event")
+    if not isinstance(kind, str) or kind not in _EVENTS:
         return None
-    needed = {**_OF_ALL, **_EVENTS[kind]}
-    allowed = {name: check for name, check in _OPTIONAL.items() if name in found}
-    for name, check in (*needed.items(), *allowed.items()):
-        if name not in found or not check(found[name]):
-            return None
-    return {"event": kind, **{name: found[name] for name in (*needed, *allowed)}}
+    optional = {name: check for name, check in _OPTIONAL.items() if name in found}
+    checks = {**_OF_ALL, **_EVENTS[kind], **optional}
+    if not all(name in found and check(found[name]) for name, check in checks.items()):
+        return None
+    return {"event": kind, **{name: found[name] for name in checks}}
 
 
-def agents(events: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Mapping[str, Any]]]:
+def agents(events: Sequence[Event]) -> Iterator[dict[str, Event]]:
     """The events of each agent of a process, by name: a process may start RPC again."""
     starts = [place for place, event in enumerate(events) if event["event"] == "init_rpc"]
     for start, end in pairwise([*starts, len(events)]):

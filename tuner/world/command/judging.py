@@ -1,7 +1,7 @@
 """What came of a run of a program: a measurement, or a failure with its root cause."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from tuner.plan.objectives import Objective
@@ -9,8 +9,8 @@ from tuner.plan.program_spec import ProgramRequest
 from tuner.text import listed, plural
 from tuner.torch_private.exceptions import served_error
 from tuner.world.command.ends import Cause, alone_gone
-from tuner.world.command.process_reports import RankReport
 from tuner.world.command.program_world import ProgramEnd
+from tuner.world.command.reports import RankReport
 from tuner.world.measurement import Failure, FailureKind, Measurement, ProgramRun, RankUsage
 from tuner.world.postmortem import deadlock, ending, gauges, was_killed
 
@@ -58,10 +58,12 @@ def _failure(end: ProgramEnd, request: ProgramRequest, metric: float | None) -> 
     if end.counted is None and any(end.exit_codes):
         kind = "crashed" if end.report.is_ready else "init-failed"
         failure = failed(kind, _how_it_ended(end, request))
-        codes = [code for code in end.exit_codes if code]
-        return failure.model_copy(update={"is_untimely": any(map(was_killed, codes))})
+        killed = any(was_killed(code) for code in end.exit_codes if code)
+        return failure.model_copy(update={"is_untimely": killed})
     if not end.report.ranks:
-        return failed("init-failed", f"{_end_of(end)}{end.report.why_no_rank}")
+        codes = ", ".join("ended by us" if code is None else str(code) for code in end.exit_codes)
+        ended = f"it ended after {end.run_s:.1f} s with exit code {codes}"
+        return failed("init-failed", f"{ended}{end.report.why_no_rank}")
     if missing := end.report.why_missing():
         return failed("init-failed", missing)
     if overridden := next(filter(None, (rank.overridden for rank in end.report.ranks)), ""):
@@ -111,18 +113,29 @@ def calls_of(end: ProgramEnd) -> int:
 
 def _measurement(end: ProgramEnd, metric: float | None) -> Measurement:
     counted, wall_s = end.counted, _active_s(end)
-    usage = _usage(end.report.ranks)
+    agents: dict[int, list[RankReport]] = {}
+    for rank in end.report.ranks:
+        agents.setdefault(rank.rank, []).append(rank)
+    cpu_s: Mapping[int, float] = {
+        rank: sum(agent.cpu_s or 0.0 for agent in each) for rank, each in agents.items()
+    }
     if counted is not None:
-        usage = {
-            rank: used.model_copy(update={"cpu_s": counted.cpu_s[rank]})
-            for rank, used in usage.items()
-            if rank in counted.cpu_s
-        }
+        cpu_s = counted.cpu_s
+    usage = [
+        RankUsage(
+            name=each[-1].name,
+            cpu_s=cpu_s[rank],
+            peak_rss_mb=max(agent.peak_rss_mb or 0.0 for agent in each),
+            threads=max(agent.threads or 0 for agent in each),
+        )
+        for rank, each in agents.items()
+        if rank in cpu_s
+    ]
     return Measurement(
         wall_s=end.run_s if wall_s is None else wall_s,
         world_s=end.run_s,
         cpu_wall_s=None if counted is not None else end.report.used_s,
-        ranks=tuple(usage.values()),
+        ranks=tuple(usage),
         program=ProgramRun(
             calls=calls_of(end),
             rpc_active_s=None if counted is not None else end.report.rpc_active_s,
@@ -131,30 +144,9 @@ def _measurement(end: ProgramEnd, metric: float | None) -> Measurement:
     )
 
 
-def _usage(ranks: Sequence[RankReport]) -> dict[int, RankUsage]:
-    """Of each rank, in the agents that it has had, by its latest name."""
-    agents: dict[int, list[RankReport]] = {}
-    for rank in ranks:
-        agents.setdefault(rank.rank, []).append(rank)
-    return {
-        rank: RankUsage(
-            name=each[-1].name,
-            cpu_s=sum(agent.cpu_s or 0.0 for agent in each),
-            peak_rss_mb=max(agent.peak_rss_mb or 0.0 for agent in each),
-            threads=max(agent.threads or 0 for agent in each),
-        )
-        for rank, each in agents.items()
-    }
-
-
 def is_port_taken(end: ProgramEnd) -> bool:
     """Whether the program ended because another process has its port."""
     return any(end.exit_codes) and bool(_ANOTHER_PORT.search(end.output))
-
-
-def _end_of(end: ProgramEnd) -> str:
-    codes = ", ".join("ended by us" if code is None else str(code) for code in end.exit_codes)
-    return f"it ended after {end.run_s:.1f} s with exit code {codes}"
 
 
 def _how_it_ended(end: ProgramEnd, request: ProgramRequest) -> str:
@@ -165,17 +157,16 @@ def _how_it_ended(end: ProgramEnd, request: ProgramRequest) -> str:
     said = served_error("\n".join(lines)) or "".join(lines[-1:]).strip()
     last = f": {said[:300]}" if said else ""
     if rank := alone_gone(end.report):
-        return (
-            f"{rank} failed first ({ending(code)}){'' if _WARNING_OF_TORCH.match(said) else last}"
-        )
+        last = "" if _WARNING_OF_TORCH.match(said) else last
+        return f"{rank} failed first ({ending(code)}){last}"
     return f"{ending(code)}{which} after {end.run_s:.1f} s{last}"
 
 
 def _phases(end: ProgramEnd) -> str:
     if not end.report.ranks:
         return end.report.waiting() or "no process has called init_rpc"
-    calls = sum(int(record.states[-1]["calls"]) for record in end.states if record.states)
     states = {record.name: record.states[-1] for record in end.states if record.states}
+    calls = sum(int(record.states[-1]["calls"]) for record in end.states if record.states)
     phases = ", ".join(f"{r.name} {_phase(r, states.get(r.name))}" for r in end.report.latest)
     waiting = f"; {end.report.waiting()}" if end.report.unmet else ""
     return f"{plural(calls, 'call')} made; {phases}{waiting}"

@@ -56,7 +56,7 @@ class HookOrder:
     learn: bool = False
     """Whether each rank reports what it has imported by `init_rpc`, for a warm start."""
     probe: bool = False
-    """Whether each rank answers to `tuner.world.command.watching`."""
+    """Whether each rank answers to `tuner.world.command.channel`."""
     ranks: int | None = None
     """How many ranks the program is known to have; None: its ranks may know."""
 

@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -17,14 +18,14 @@ from tuner.plan.draft import PlanDraft
 from tuner.plan.objectives import Objective
 from tuner.plan.program_spec import ProgramRequest, ProgramSpec
 from tuner.trace.record.clock import ClockOffset
-from tuner.world.command.discovering import Discovery, TriedRun, check_commands
+from tuner.world.command.discovering import Discovery, TriedRun
 from tuner.world.command.joining import join_recorded
 from tuner.world.command.judging import is_port_taken, outcome_of
 from tuner.world.command.order import HookOrder, RecordingOrder
-from tuner.world.command.program_commands import Commands, LocalCommands, end_tree
-from tuner.world.command.program_world import ProgramEnd, ProgramWorld, Window
-from tuner.world.command.starters import Starters
-from tuner.world.command.warm.warm_starting import Learnt, ServerGoneError, learn
+from tuner.world.command.program_commands import Commands, LocalCommands, Starters, end_tree
+from tuner.world.command.program_world import ProgramWorld
+from tuner.world.command.running import check_commands
+from tuner.world.command.warm.warm_starting import ServerGoneError, learn
 from tuner.world.environment import MachineReader, MachineState, machine_between
 from tuner.world.failure_evidence import with_evidence
 from tuner.world.launcher import Enough, TraceOrder, WorldOrder
@@ -34,17 +35,29 @@ from tuner.world.measurement import Failure, Measurement
 PORT_ATTEMPTS = 10
 PORT_WAIT_S = 1.0
 
-Outcome = Measurement | Failure
-Keep = Callable[..., Failure]
-"""`with_evidence` for a folder."""
+
+@dataclass(frozen=True, kw_only=True)
+class _Run:
+    """A run that is wanted: one of a study's worlds, or one that shows what the program is."""
+
+    request: ProgramRequest
+    config: Config
+    until_s: float
+    """When it is ended, by `time.monotonic`."""
+    keep: Callable[..., Failure] | None
+    """`with_evidence` for a folder."""
+    trace: TraceOrder | None = None
+    objective: Objective | None = None
+    learn: bool = False
 
 
-class CommandLauncher:
+class ProgramLauncher:
     """Runs a program again and again, warm where that can be.
 
     Args:
         notify: Gets what a person should know of how the program is run, a sentence each.
         show: Takes what the program prints, as it comes; None: it is not shown.
+        isolation: Whether it has a network of its own, where it can have one.
     """
 
     def __init__(
@@ -95,127 +108,89 @@ class CommandLauncher:
         request = draft.program
         if request is None:
             raise LauncherError("this launcher runs programs, and the plan has a workload")
-        check_commands(request)
+        check_commands(request.commands)
         if failure_folder is not None:
             shutil.rmtree(failure_folder, ignore_errors=True)
-        trying = partial(self._try, request, draft.measuring.deadline_s, failure_folder)
-        discovery = Discovery(request, self._starters, trying, self._notify, enough)
+        keep = None if failure_folder is None else partial(_keep_alone, failure_folder)
+
+        def run_as_it_is(until_s: float, learn: bool) -> TriedRun:
+            until_s = min(until_s, time.monotonic() + draft.measuring.deadline_s)
+            as_it_is = Config.of({})
+            return self._run(
+                _Run(request=request, config=as_it_is, until_s=until_s, keep=keep, learn=learn)
+            )
+
+        discovery = Discovery(request, self._starters, run_as_it_is, self._notify, enough)
         return discovery.spec(draft.measuring.longest_start_s)
 
-    def run(self, order: WorldOrder) -> Outcome:
+    def run(self, order: WorldOrder) -> Measurement | Failure:
         """See `Launcher.run`."""
-        spec = order.subject
-        assert isinstance(spec, ProgramSpec), "subject_of took no workload"
+        assert isinstance(order.subject, ProgramSpec), "subject_of took no workload"
         folder = order.failure_folder
-        _, outcome = self._run(
-            spec,
-            order.config,
-            order.deadline_s,
+        run = _Run(
+            request=order.subject,
+            config=order.config,
+            until_s=time.monotonic() + order.deadline_s,
             trace=order.trace,
             objective=order.objective,
             keep=None if folder is None else partial(with_evidence, folder=folder),
         )
-        return outcome
+        return self._run(run).outcome
 
-    def _try(
-        self,
-        request: ProgramRequest,
-        deadline_s: float,
-        failure_folder: Path | None,
-        until_s: float,
-        learnt: list[Learnt] | None = None,
-    ) -> TriedRun:
-        """Run it as it is, which is not one of a study's worlds; until then, by the clock."""
-        deadline_s = min(deadline_s, max(0.0, until_s - time.monotonic()))
-        keep = None if failure_folder is None else partial(_keep_alone, failure_folder)
-        return TriedRun(*self._run(request, Config.of({}), deadline_s, learnt=learnt, keep=keep))
-
-    def _run(
-        self,
-        request: ProgramRequest,
-        config: Config,
-        deadline_s: float,
-        *,
-        trace: TraceOrder | None = None,
-        objective: Objective | None = None,
-        keep: Keep | None = None,
-        learnt: list[Learnt] | None = None,
-    ) -> tuple[ProgramEnd, Outcome]:
+    def _run(self, run: _Run) -> TriedRun:
         """One run; its trace is written, and what a failure leaves is kept.
 
         A run whose port another process still has is tried again, and one that is lost with the
-        server that it came from; all of them together end at the deadline.
+        server that it came from, from a new server or cold; all of them end by `until_s`.
         """
-        until_s = time.monotonic() + deadline_s
-        for attempt in range(PORT_ATTEMPTS):
-            is_last = attempt + 1 == PORT_ATTEMPTS or time.monotonic() + PORT_WAIT_S >= until_s
-            once = partial(
-                self._run_once, request, config, until_s, trace, objective, keep, learnt,
-                keeps_taken_port=is_last,
-            )  # fmt: skip
-            end, outcome = self._whatever_its_server(once)
-            if is_last or not is_port_taken(end):
-                break
-            time.sleep(PORT_WAIT_S)
-        return end, outcome
-
-    def _whatever_its_server(
-        self, once: Callable[[], tuple[ProgramEnd, Outcome]]
-    ) -> tuple[ProgramEnd, Outcome]:
-        """A run; tried again from a new server, and then cold, if it is lost with its server."""
+        attempts = 0
         while True:
+            is_last = attempts + 1 == PORT_ATTEMPTS or time.monotonic() + PORT_WAIT_S >= run.until_s
             try:
-                return once()
+                tried = self._run_once(run, keeps_taken_port=is_last)
             except ServerGoneError as error:
                 self._starters.start_again(str(error))
+                continue
+            if is_last or not is_port_taken(tried.end):
+                return tried
+            attempts += 1
+            time.sleep(PORT_WAIT_S)
 
-    def _run_once(
-        self,
-        request: ProgramRequest,
-        config: Config,
-        until_s: float,
-        trace: TraceOrder | None,
-        objective: Objective | None,
-        keep: Keep | None,
-        learnt: list[Learnt] | None,
-        *,
-        keeps_taken_port: bool,
-    ) -> tuple[ProgramEnd, Outcome]:
+    def _run_once(self, run: _Run, *, keeps_taken_port: bool) -> TriedRun:
         if self._scratch is None:
             raise LauncherError("the launcher is used outside its with block")
+        request = run.request
         folder = Path(tempfile.mkdtemp(dir=self._scratch, prefix="world-"))
         reports = folder / "reports"
         reports.mkdir()
         order = HookOrder(
-            config=config,
+            config=run.config,
             reports=reports,
             roles=request.role_patterns,
-            recording=None if trace is None else RecordingOrder(operators=trace.operators),
+            recording=None if run.trace is None else RecordingOrder(operators=run.trace.operators),
             probe=True,
-            learn=learnt is not None,
+            learn=run.learn,
             ranks=len(request.ranks) if isinstance(request, ProgramSpec) else None,
         )
         commands = self._commands(request, order)
+        deadline_s = max(0.0, run.until_s - time.monotonic())
         world = ProgramWorld(
-            commands, folder, reports,
-            deadline_s=max(0.0, until_s - time.monotonic()),
-            window=_window(request), show=self._show,
-        )  # fmt: skip
+            request, commands, folder, reports, deadline_s=deadline_s, show=self._show
+        )
         try:
             machine_since = self._watched(commands)
             end = world.run()
             self._starters.check_servers()
             machine = machine_since()
-            if learnt is not None:
-                learnt[:] = [learn(reports)]
-            outcome = outcome_of(end, request, objective)
-            if trace is not None and isinstance(outcome, Measurement):
-                outcome = self._traced(outcome, reports, trace)
+            outcome = outcome_of(end, request, run.objective)
+            if run.trace is not None and isinstance(outcome, Measurement):
+                outcome = self._traced(outcome, reports, run.trace)
             is_kept = keeps_taken_port or not is_port_taken(end)
-            if isinstance(outcome, Failure) and keep is not None and is_kept:
+            if isinstance(outcome, Failure) and run.keep is not None and is_kept:
                 files = [folder / "output", *sorted(reports.glob("*.stacks"))]
-                outcome = keep(outcome, captured=files, config=config)
-            return end, outcome.model_copy(update={"machine": machine})
+                outcome = run.keep(outcome, captured=files, config=run.config)
+            outcome = outcome.model_copy(update={"machine": machine})
+            return TriedRun(end, outcome, learn(reports) if run.learn else None)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -234,24 +209,21 @@ class CommandLauncher:
         """The clocks of other hosts, as far as the last run had any; see `join_recorded`."""
         return {}
 
-    def _traced(self, outcome: Measurement, reports: Path, trace: TraceOrder) -> Outcome:
+    def _traced(
+        self, outcome: Measurement, reports: Path, trace: TraceOrder
+    ) -> Measurement | Failure:
         """The outcome, its trace written to the order's path."""
         try:
             document = join_recorded(reports, clocks=self._clocks())
             with written_atomically(trace.path) as partial:
                 partial.write_bytes(document)
         except TraceError as error:
-            return Failure(failure="trace-failed", message=str(error), world_s=outcome.world_s)
+            message = str(error)
         except OSError as error:
             message = f"the trace could not be written: {error}"
-            return Failure(failure="trace-failed", message=message, world_s=outcome.world_s)
-        return outcome
-
-
-def _window(request: ProgramRequest) -> Window | None:
-    if request.window_s is None:
-        return None
-    return Window(warm_up_s=request.warm_up_s, lasts_s=request.window_s)
+        else:
+            return outcome
+        return Failure(failure="trace-failed", message=message, world_s=outcome.world_s)
 
 
 def _keep_alone(folder: Path, failure: Failure, **evidence: Any) -> Failure:

@@ -14,13 +14,13 @@ from tuner.errors import TraceError
 from tuner.files import own_prefix
 from tuner.plan.config import Config
 from tuner.text import first_of
+from tuner.world.command.channel import Channel
 from tuner.world.command.ends import failed_first, stuck, suspected_ns
 from tuner.world.command.joining import has_window_ended, is_recorded, join_recorded
 from tuner.world.command.order import HookOrder, RecordingOrder
 from tuner.world.command.program_commands import end_tree
 from tuner.world.command.reports import ProgramReport, read_reports
 from tuner.world.command.running import exit_code, started
-from tuner.world.command.watching import Probes, Watch
 
 HAND_OVER_S = 3.0
 """What ranks get to hand over that outlive the command which started them."""
@@ -87,64 +87,52 @@ def record_program(
         kill = partial(end_tree, reports=folder)
         signals: list[int] = []
         program = started([command, *beside], order, stdout=stdout, kill=kill, signals=signals)
+        is_shown = False
         with program as processes:
-            ends = _Ends(folder, notify, partial(_end_program, folder, processes, kill), signals)
-            is_shown = recording.for_s is not None and _window_ended(folder, processes, ends.look)
-            if is_shown:
-                show(join_recorded(folder), None)
+            ranks = _Ranks(folder, processes, notify, signals)
             while None in [process.poll() for process in processes]:
-                ends.look()
-                time.sleep(_POLL_S)
+                has_window = recording.for_s is not None and not is_shown
+                if has_window and has_window_ended(folder):
+                    is_shown = True
+                    show(join_recorded(folder), None)
+                ranks.look()
+                time.sleep(_WINDOW_POLL_S if has_window else _POLL_S)
             code, ended_ns = exit_code(processes), time.time_ns()
             if not signals:
-                ends.say_the_first(ended_ns)
+                ranks.say_the_first(ended_ns)
         ran_s, why_not = time.monotonic() - started_s, ""
-        ended = 1 if ends.is_given_up else code
-        if not (is_shown or _show_whole(folder, ended_ns, lambda document: show(document, ended))):
-            why_not = _why_not(read_reports(folder), ran_s, code)
+        ended = 1 if ranks.is_given_up else code
+        if not is_shown:
+            _await(partial(is_recorded, folder))
+            try:
+                document = join_recorded(folder, ended_ns=ended_ns)
+            except TraceError:
+                why_not = _why_not(read_reports(folder), ran_s, code)
+            else:
+                show(document, ended)
+        report = read_reports(folder)
         return RecordedEnd(
-            exit_code=ended,
-            is_given_up=ends.is_given_up,
-            report=read_reports(folder),
-            why_not=why_not,
+            exit_code=ended, is_given_up=ranks.is_given_up, report=report, why_not=why_not
         )
 
 
-def _show_whole(folder: Path, ended_ns: int, show: Callable[[bytes], None]) -> bool:
-    """Show the trace of a program that has ended; False if nothing was recorded."""
-    _await(partial(is_recorded, folder))
-    try:
-        document = join_recorded(folder, ended_ns=ended_ns)
-    except TraceError:
-        return False
-    show(document)
-    return True
-
-
-class _Ends:
-    """Looks after the ranks of a program: says which one has failed, and ends what is stuck.
-
-    Args:
-        folder: That of the reports.
-        notify: Gets what happened.
-        end: Ends the program.
-        signals: The signals that were passed on: the program ends for them.
-    """
+class _Ranks:
+    """Looks after the ranks of a program: says which one has failed, and ends what is stuck."""
 
     def __init__(
         self,
         folder: Path,
+        processes: "Sequence[subprocess.Popen[bytes]]",
         notify: Callable[[str], None],
-        end: Callable[[], None],
-        signals: Sequence[int] = (),
+        signals: Sequence[int],
     ) -> None:
         self._folder = folder
-        self._notify = notify
-        self._end = end
+        self._processes = processes
         self._signals = signals
+        """Those that were passed on: the program ends for them."""
+        self._notify = notify
         self.is_given_up = False
-        self._watch = Watch(folder)
-        self._probes = Probes(folder)
+        self._channel = Channel(folder)
         self._said: list[str] = []
         self._next_s = time.monotonic() + LOOK_S
         self._asked_s = -math.inf
@@ -162,16 +150,16 @@ class _Ends:
             return
         wait_s, now_s = 0.0, time.monotonic()
         if (since_ns := suspected_ns(report)) is not None:
-            wait_s = asking_pause_s((time.time_ns() - since_ns) / 1e9, self._probes.asked)
+            wait_s = asking_pause_s((time.time_ns() - since_ns) / 1e9, self._channel.asked)
             if now_s >= self._asked_s + wait_s:
                 self._asked_s = now_s
-                self._probes.ask("threads")
+                self._channel.ask("threads")
         self._next_s = now_s + min(max(LOOK_S, wait_s), _MOST_LOOK_S)
 
     def say_the_first(self, until_ns: int | None = None) -> ProgramReport:
         """Say which rank failed first, by that time; what all of them have reported so far."""
-        self._watch.note_gone()
-        report = read_reports(self._folder)
+        self._channel.note_gone()
+        report = self._channel.report()
         if (first := failed_first(report, until_ns)) is not None:
             self._say(first.text)
         return report
@@ -180,6 +168,21 @@ class _Ends:
         if text not in self._said:
             self._said.append(text)
             self._notify(text)
+
+    def _end(self) -> None:
+        """Ask the commands to end, as a scheduler does, and then kill what is left of them.
+
+        They may end before their ranks have handed over what they recorded.
+        """
+        for process in self._processes:
+            process.terminate()
+        _await(
+            lambda: (
+                None not in [process.poll() for process in self._processes]
+                and is_recorded(self._folder)
+            )
+        )
+        end_tree([process.pid for process in self._processes], self._folder)
 
 
 def asking_pause_s(since_s: float, asked: int) -> float:
@@ -190,33 +193,6 @@ def asking_pause_s(since_s: float, asked: int) -> float:
         asked: How often they were asked.
     """
     return max(SLOWER * since_s, SLOWER_BY_S * asked)
-
-
-def _end_program(
-    folder: Path,
-    processes: "Sequence[subprocess.Popen[bytes]]",
-    kill: Callable[[Sequence[int]], None],
-) -> None:
-    """Ask the commands to end, as a scheduler does, and then kill what is left of them.
-
-    They may end before their ranks have handed over what they recorded.
-    """
-    for process in processes:
-        process.terminate()
-    _await(lambda: None not in [process.poll() for process in processes] and is_recorded(folder))
-    kill([process.pid for process in processes])
-
-
-def _window_ended(
-    folder: Path, processes: "Sequence[subprocess.Popen[bytes]]", look: Callable[[], None]
-) -> bool:
-    """Wait until all ranks have recorded for their window, or the program has ended."""
-    while None in [process.poll() for process in processes]:
-        if has_window_ended(folder):
-            return True
-        look()
-        time.sleep(_WINDOW_POLL_S)
-    return False
 
 
 def _await(is_over: Callable[[], bool]) -> None:

@@ -1,29 +1,151 @@
 """What the processes of a program have reported, rank by rank."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
-from tuner.text import first_of, listed
-from tuner.world.command.events import by_world
-from tuner.world.command.process_reports import (
-    InitFailure,
-    ProcessEnd,
-    Raised,
-    RankReport,
-    Rendezvous,
-    read_process,
-)
+from tuner.text import first_of, listed, shortened
+from tuner.world.command.events import Event, agents, by_world, read_all
 
-_REACH = (
-    "it reaches every Python but one that is started with -S, -I or -E, or with an environment of "
-    "its own"
-)
 BESIDE = "; if another command starts what is missing, name it with --beside"
 MOST_RANKS = 10_000
 """The largest world whose missing ranks are named: a program may say any number."""
 _MOST_NAMED = 8
+_REACH = (
+    "it reaches every Python but one that is started with -S, -I or -E, or with an environment of "
+    "its own"
+)
+_Step = TypeVar("_Step", "Rendezvous", "InitFailure")
+_KNOBS = ("num_worker_threads", "rpc_timeout", "transports", "channels", "intra_op_threads",
+          "switch_interval", "cpu_binding")  # fmt: skip
+
+
+class ProcessEnd(NamedTuple):
+    """How a process ended, as far as it reported that, or as the command saw it."""
+
+    time_ns: int
+    """Unix nanoseconds, as in all that is here."""
+    pid: int
+    name: str
+    """The RPC name, or `rank 2` of one that waited for the others; empty: it knew of neither."""
+    error: str
+    """What it raised, in one line; empty: nothing, or it could not report it."""
+    traceback: str
+    reported: bool
+    """Whether it ended as Python does; not so by a signal, or by os._exit."""
+    gone_ns: int | None
+    """When it was seen to be gone; threads of it may go on when it has reported its end."""
+    code: int | None
+    """Its exit code, as `subprocess` has it; None: it is not known."""
+
+
+class Raised(NamedTuple):
+    """What a served call raised, or a thread of the program; it may have been handled."""
+
+    time_ns: int
+    name: str
+    """The RPC name of the rank."""
+    error: str
+    """In one line, with where it was."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankReport:
+    """One rank of a program, from its `init_rpc` on. What it never came to is None."""
+
+    pid: int
+    name: str
+    """Its RPC name."""
+    rank: int
+    world_size: int | None
+    role: str
+    backend: str
+    """`TENSORPIPE`, or the agent of another one."""
+    options: Mapping[str, Any]
+    """The knobs that its agent was started with, as JSON."""
+    cuda_devices: int
+    """How many torch sees."""
+    init_ns: int
+    """When the agent's start began."""
+    ready_ns: int | None
+    """When `init_rpc` was done."""
+    shutdown_ns: int | None
+    """When `shutdown` was called."""
+    ended_ns: int | None
+    """When `shutdown` was done."""
+    calls: int
+    """Calls issued until it was shut down; 0 if it never was."""
+    cpu_s: float | None
+    """CPU seconds from `ready_ns` to the end of `shutdown`, or to the last probe before it."""
+    used_ns: int | None
+    """When these were read."""
+    peak_rss_mb: float | None
+    threads: int | None
+    """When `shutdown` was called, or at the last probe."""
+    overridden: str = ""
+    """Which process knob the program has set otherwise after the hook, as a clause; or empty."""
+    has_gil: bool = True
+    local_size: int = 0
+    """How many ranks torchrun has started beside it, itself among them; 0 if that is not known."""
+    end: ProcessEnd | None = None
+    """The end of its process; None while it runs, and where it went on to start RPC again."""
+
+    @classmethod
+    def of(cls, agent: Mapping[str, Event]) -> "RankReport":
+        """The rank that an agent is, from its events by name."""
+        first, ready, shutdown = agent["init_rpc"], agent.get("ready"), agent.get("shutdown")
+        ended = agent.get("ended")
+        # A rank that only serves calls shutdown at once, and serves while it waits there.
+        last = ended or shutdown or agent.get("state")
+        same = ("pid", "name", "rank", "world_size", "role", "backend", "cuda_devices")
+        return cls(
+            **{fact: first[fact] for fact in same},
+            options={knob: first[knob] for knob in _KNOBS if knob in first},
+            local_size=first.get("local_size", 0),
+            has_gil=first.get("has_gil", True),
+            overridden=(shutdown or last or {}).get("overridden", ""),
+            init_ns=first["time_ns"],
+            ready_ns=ready["time_ns"] if ready else None,
+            shutdown_ns=shutdown["time_ns"] if shutdown else None,
+            ended_ns=ended["time_ns"] if ended else None,
+            calls=(ended or shutdown)["calls"] if shutdown else 0,
+            cpu_s=last["cpu_s"] - ready["cpu_s"] if last and ready else None,
+            used_ns=last["time_ns"] if last else None,
+            peak_rss_mb=last["peak_rss_mb"] if last else None,
+            threads=(shutdown or last)["threads"] if last else None,
+        )
+
+
+class Rendezvous(NamedTuple):
+    """Where a process looks for the other ranks, and since when."""
+
+    url: str
+    no_listener: bool
+    time_ns: int
+    pid: int
+    rank: int
+    """-1 if it does not know."""
+    world_size: int | None = None
+    """How many ranks meet there; None if it does not know."""
+
+
+class InitFailure(NamedTuple):
+    """Why `init_rpc` failed for a rank that never got through it since."""
+
+    time_ns: int
+    pid: int
+    rank: int
+    name: str
+    """The RPC name, or `rank 2` of one that did not get past the rendezvous."""
+    error: str
+    """In one line."""
+    traceback: str
+
+    @property
+    def text(self) -> str:
+        """The same as a sentence."""
+        return f"{self.name} failed first, in init_rpc: {shortened(self.error)}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,12 +165,12 @@ class ProgramReport:
     other_ends: tuple[ProcessEnd, ...] = ()
     """Those of processes that never were a rank, and that raised."""
     raised: tuple[Raised, ...] = ()
-    """In order of time; of what a process raised within a second, the first."""
+    """In order of time."""
     gone: frozenset[int] = frozenset()
     """The ids of processes that are gone."""
     newest_start_ns: int = 0
     """When the latest of the processes began that live and are no rank (yet)."""
-    states: tuple[Mapping[str, Any], ...] = ()
+    states: tuple[Event, ...] = ()
     """All answers to probes, in the order of the questions."""
 
     def waiting(self, hint: str = BESIDE) -> str:
@@ -61,20 +183,16 @@ class ProgramReport:
         waits |= {rank.pid: rank.rank for rank in self.latest if rank.ready_ns is None}
         if not waits:
             return ""
-        sizes = [each.world_size or 0 for each in self.unmet]
-        sizes += [rank.world_size or 0 for rank in self.ranks]
-        here = {*waits.values(), *(rank.rank for rank in self.ranks)}
-        absent = sorted({*range(min(max(sizes), MOST_RANKS))} - here)
-        who = _ranks(waits.values())
+        sizes = [each.world_size for each in self.unmet]
+        sizes += [rank.world_size for rank in self.ranks]
+        missing = absent(sizes, [*waits.values(), *(rank.rank for rank in self.ranks)])
+        who, wait = _ranks(waits.values()), "waits" if len(waits) == 1 else "wait"
         if -1 in waits.values():
             who = "1 process" if len(waits) == 1 else f"{len(waits)} processes"
-        said = f"{who} {'waits' if len(waits) == 1 else 'wait'} in init_rpc for " + (
-            _ranks(absent) if absent else "the others"
-        )
-        if self.unmet:
-            said += f" at {self.unmet[0].url}"
+        where = f" at {self.unmet[0].url}" if self.unmet else ""
+        said = f"{who} {wait} in init_rpc for {_ranks(missing) or 'the others'}{where}"
         if self.no_listener_since_ns is None:
-            return f"{said}{hint}" if absent else said
+            return f"{said}{hint}" if missing else said
         return (
             f"{said}: under torchrun no process listens at a tcp:// address of the program's own; "
             "use init_method='env://', or unset TORCHELASTIC_USE_AGENT_STORE"
@@ -94,9 +212,7 @@ class ProgramReport:
     @property
     def missing_ranks(self) -> list[int]:
         """Ranks that the others wait for, and that no process acknowledged."""
-        sizes = [rank.world_size for rank in self.ranks if rank.world_size is not None]
-        most = min(max(sizes, default=0), MOST_RANKS)
-        return sorted({*range(most)} - {rank.rank for rank in self.ranks})
+        return absent([rank.world_size for rank in self.ranks], (rank.rank for rank in self.ranks))
 
     @property
     def rpc_active_s(self) -> float | None:
@@ -121,9 +237,9 @@ class ProgramReport:
         reading. None where none is known."""
         total_ns = 0
         for world in self.worlds:
-            begins = [each.ready_ns for each in world if each.ready_ns and each.used_ns]
-            ends = [each.used_ns for each in world if each.ready_ns and each.used_ns]
-            total_ns += max(ends) - min(begins) if ends else 0
+            if used := [(r.ready_ns, r.used_ns) for r in world if r.ready_ns and r.used_ns]:
+                begins, ends = zip(*used, strict=True)
+                total_ns += max(ends) - min(begins)
         return total_ns / 1e9 if total_ns > 0 else None
 
     @property
@@ -186,28 +302,44 @@ class ProgramReport:
         return [*self.problems, *filter(None, [self.why_missing(without, hint)])]
 
 
+def absent(sizes: Iterable[int | None], there: Iterable[int]) -> list[int]:
+    """The ranks below the largest of these world sizes that are not there."""
+    most = max((size or 0 for size in sizes), default=0)
+    return sorted({*range(min(most, MOST_RANKS))} - {*there})
+
+
 def _ranks(numbers: Iterable[int]) -> str:
-    """`rank 2`, or `ranks 0, 1 and 2`."""
+    """`rank 2`, or `ranks 0, 1 and 2`; empty if there is none."""
     names = [str(number) for number in sorted(numbers)]
     some = first_of(names, _MOST_NAMED) if len(names) > _MOST_NAMED else listed(names)
-    return f"{'rank' if len(names) == 1 else 'ranks'} {some}"
+    return f"{'rank' if len(names) == 1 else 'ranks'} {some}" if names else ""
 
 
 def read_reports(folder: Path) -> ProgramReport:
     """Everything that the processes have written to the folder."""
-    processes = [read_process(file) for file in sorted(folder.glob("*.jsonl"))]
+    processes = [_Process(events) for events in read_all(folder)]
     ranks = [rank for process in processes for rank in process.ranks]
     failures = [process.init_failure for process in processes if process.init_failure is not None]
     others = [process for process in processes if not process.ranks]
-    states = [state for process in processes for state in process.states]
+    states = [state for process in processes for state in process.of_kind("state")]
     return ProgramReport(
         ranks=tuple(sorted(ranks, key=lambda rank: (rank.rank, rank.init_ns))),
         processes=len(processes),
-        problems=tuple(problem for process in processes for problem in process.problems),
+        problems=tuple(
+            f"the hook failed in process {event['pid']}: {shortened(event['error'])}"
+            for process in processes
+            for event in process.of_kind("hook-failed")
+        ),
         unmet=tuple(process.unmet for process in processes if process.unmet is not None),
         init_failure=min((each for each in failures if not _is_over(each, ranks)), default=None),
         other_ends=tuple(sorted(each.end for each in others if each.end and each.end.error)),
-        raised=tuple(sorted(each for process in processes for each in process.raised)),
+        raised=tuple(
+            sorted(
+                Raised(event["time_ns"], process.name, event["error"])
+                for process in processes
+                for event in process.of_kind("raised")
+            )
+        ),
         gone=frozenset(each.end.pid for each in processes if each.end and each.end.gone_ns),
         newest_start_ns=max((each.began_ns for each in others if each.end is None), default=0),
         states=tuple(sorted(states, key=lambda state: (state["number"], state["rank"]))),
@@ -219,3 +351,49 @@ def _is_over(failure: InitFailure, ranks: Sequence[RankReport]) -> bool:
     return any(
         rank.rank == failure.rank and (rank.ready_ns or 0) > failure.time_ns for rank in ranks
     )
+
+
+class _Process:
+    """One process: a rank for each time that it started RPC; the last has the process's end."""
+
+    def __init__(self, events: Sequence[Event]) -> None:
+        self._events = events
+        self.began_ns = events[0]["time_ns"] if events else 0
+        self.unmet = self._step("rendezvous", Rendezvous)
+        self.init_failure = self._step("init-failed", InitFailure)
+        self.ranks = [*map(RankReport.of, agents(events))]
+        self.name = self.ranks[-1].name if self.ranks else ""
+        self.end = self._end()
+        if self.ranks:
+            self.ranks[-1] = replace(self.ranks[-1], end=self.end)
+
+    def of_kind(self, name: str) -> list[Event]:
+        return [event for event in self._events if event["event"] == name]
+
+    def _step(self, wanted: str, kind: type[_Step]) -> _Step | None:
+        """The last step on its way through `init_rpc`, if it is the wanted one."""
+        steps = ("rendezvous", "init_rpc", "init-failed", "ready")
+        last = next((event for event in reversed(self._events) if event["event"] in steps), None)
+        if last is None or last["event"] != wanted:
+            return None
+        return kind(**{fact: last[fact] for fact in kind._fields})
+
+    def _end(self) -> ProcessEnd | None:
+        last = {event["event"]: event for event in self._events}
+        exited, gone = last.get("exit"), last.get("gone", {})
+        if not (exited or gone):
+            return None
+        # What it reports is what it raised last, as far as Python knows; who exits with 0 handled
+        # that.
+        raised = exited if exited and gone.get("code") != 0 else {"error": "", "traceback": ""}
+        waiting = f"rank {self.unmet.rank}" if self.unmet is not None else ""
+        return ProcessEnd(
+            time_ns=(exited or gone)["time_ns"],
+            pid=(exited or gone)["pid"],
+            name=self.name or waiting,
+            error=raised["error"],
+            traceback=raised["traceback"],
+            reported=exited is not None,
+            gone_ns=gone.get("time_ns"),
+            code=gone.get("code"),
+        )

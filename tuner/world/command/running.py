@@ -85,14 +85,19 @@ def run_program(
         return RunEnd(code, read_reports(Path(scratch)))
 
 
-def why_no_command(name: str) -> str:
-    """Why a command of this name cannot be started, with what helps; empty if it can."""
-    if shutil.which(name) is not None:
-        return ""
-    if not Path(name).is_file():
-        return f"{name!r} is no file, and no command on the PATH"
-    how = f"; did you mean python {name}?" if name.endswith(".py") else ""
-    return f"{name!r} is not executable{how}"
+def check_commands(commands: Sequence[Sequence[str]]) -> None:
+    """UsageError unless every command can be started; it says what helps."""
+    problems = []
+    for name, *_ in commands:
+        if shutil.which(name) is not None:
+            continue
+        how = f"; did you mean python {name}?" if name.endswith(".py") else ""
+        why = f"is not executable{how}"
+        if not Path(name).is_file():
+            why = "is no file, and no command on the PATH"
+        problems.append(f"{name!r} {why}")
+    if problems:
+        raise UsageError.about("the program", problems)
 
 
 @contextmanager
@@ -106,6 +111,8 @@ def started(
 ) -> Iterator["list[subprocess.Popen[bytes]]"]:
     """Start commands with the hook in them; until the end of the block, signals go to them.
 
+    Ctrl-C is left to the program, which the terminal sends it to; SIGTERM and SIGHUP are passed on.
+
     Args:
         commands: The programs, each with its arguments; together they are one world.
         order: What their processes are to do.
@@ -117,10 +124,21 @@ def started(
     Raises:
         UsageError: A command cannot be started; none is left running.
     """
-    if problems := list(filter(None, (why_no_command(command[0]) for command in commands))):
-        raise UsageError.about("the program", problems)
+    check_commands(commands)
     processes: list[subprocess.Popen[bytes]] = []
-    with _signals_passed_on(kill, [] if signals is None else signals) as is_started:
+    came = [] if signals is None else signals
+
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+        if number != signal.SIGINT:
+            for process in processes:
+                process.send_signal(number)
+        elif came.count(number) > 1 and kill is not None and processes:
+            kill([process.pid for process in processes])
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, pass_on) for number in numbers}
+    try:
         environment = order.environment(os.environ)
         for command in commands:
             try:
@@ -129,9 +147,15 @@ def started(
                 if kill is not None:
                     kill([process.pid for process in processes])
                 raise UsageError(f"cannot start {command[0]!r}: {error.strerror}") from None
-            is_started(process)
             processes.append(process)
+            # Those that came before it was known.
+            for number in came:
+                if number != signal.SIGINT:
+                    process.send_signal(number)
         yield processes
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def exit_code(processes: "Sequence[subprocess.Popen[bytes]]") -> int:
@@ -139,42 +163,3 @@ def exit_code(processes: "Sequence[subprocess.Popen[bytes]]") -> int:
     codes = [process.wait() for process in processes]
     first = next(filter(None, codes), 0)
     return 128 - first if first < 0 else first
-
-
-@contextmanager
-def _signals_passed_on(
-    kill: Callable[[Sequence[int]], None] | None, signals: list[int]
-) -> "Iterator[Callable[[subprocess.Popen[bytes]], None]]":
-    """Leave Ctrl-C to the program, which the terminal sends it to; pass SIGTERM and SIGHUP on.
-
-    Those that come before a process of it is known are passed on as soon as it is. `kill` is
-    called with its processes at the second Ctrl-C.
-    """
-    known: list[subprocess.Popen[bytes]] = []
-
-    def pass_on(number: int, frame: FrameType | None) -> None:
-        del frame
-        signals.append(number)
-        for process in known:
-            process.send_signal(number)
-
-    def started(process: "subprocess.Popen[bytes]") -> None:
-        known.append(process)
-        for number in signals:
-            if number != signal.SIGINT:
-                process.send_signal(number)
-
-    def interrupted(number: int, frame: FrameType | None) -> None:
-        del frame
-        signals.append(number)
-        if signals.count(number) > 1 and kill is not None and known:
-            kill([process.pid for process in known])
-
-    before = {signal.SIGINT: signal.signal(signal.SIGINT, interrupted)}
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        before[number] = signal.signal(number, pass_on)
-    try:
-        yield started
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -25,9 +25,9 @@ import psutil
 from tuner.errors import LauncherError
 from tuner.files import head_of, own_prefix, sweep
 from tuner.trace.record.journal import EVERYBODY_READS
+from tuner.world.command.channel import Channel
 from tuner.world.command.order import REQUEST, HookOrder
 from tuner.world.command.program_commands import ColdStarter, LocalCommands
-from tuner.world.command.watching import Watch
 from tuner.world.environment import (
     Environment,
     MachineReader,
@@ -238,7 +238,7 @@ class CommandHere(LocalCommands):
     ) -> None:
         self.scratch = scratch
         self._output, self._here = scratch / "output", scratch / "reports"
-        self._watch = Watch(self._here)
+        self._channel = Channel(self._here)
         self._read: Counter[Path] = Counter()
         """How far each file has been passed on, in bytes."""
         self._here.mkdir()
@@ -252,14 +252,11 @@ class CommandHere(LocalCommands):
 
     def exchange(self, request: str) -> News:
         """Ask the processes what is in `request`, where that is new; what is new here."""
-        asked = self._here / REQUEST
-        if request and (not asked.exists() or asked.read_text() != request):
-            partial = asked.with_name("request.partial")
-            partial.write_text(request)
-            partial.replace(asked)
+        if request:
+            self._channel.request = request
         # Before what it has left: nothing comes after its end.
         (code,) = self.codes()
-        self._watch.note_gone()
+        self._channel.note_gone()
         files = sorted(self._here.glob(f"*{_NOTES}"))
         notes = {path.name: lines for path in files if (lines := self._new_lines(path))}
         left = max(0, MOST_PRINTED_BYTES - self._read[self._output])

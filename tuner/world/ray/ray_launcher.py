@@ -19,9 +19,8 @@ from tuner.plan.workload_spec import RankSpec, WorkloadSpec
 from tuner.text import listed, plural
 from tuner.trace.record.clock import HOST_VARIABLE, ClockOffset
 from tuner.world.command.order import HookOrder
-from tuner.world.command.program_commands import Commands
-from tuner.world.command.program_launcher import CommandLauncher
-from tuner.world.command.starters import Starters
+from tuner.world.command.program_commands import Commands, Starters
+from tuner.world.command.program_launcher import ProgramLauncher
 from tuner.world.command.warm.warm_starting import Learnt
 from tuner.world.environment import GroupFacts, MachineState
 from tuner.world.launcher import Enough, GroupedLauncher, WorldOrder
@@ -187,7 +186,7 @@ class _OnHosts(Starters):
         return False
 
 
-class RayProgramLauncher(CommandLauncher):
+class RayProgramLauncher(ProgramLauncher):
     """Runs a program again and again, its command once on each host of a Ray cluster.
 
     Each gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT as

@@ -16,8 +16,9 @@ import ray
 from tuner.errors import LauncherError
 from tuner.files import written_atomically
 from tuner.trace.record.clock import ClockOffset
+from tuner.world.command.channel import Channel
 from tuner.world.command.events import object_in
-from tuner.world.command.order import REQUEST, HookOrder
+from tuner.world.command.order import HookOrder
 from tuner.world.environment import MachineState, of_all_hosts
 from tuner.world.rank.rank_channel import Message
 from tuner.world.rank.task import RankTask
@@ -157,6 +158,7 @@ class RayCommands(_World):
         super().__init__(hosts)
         self._command = list(command)
         self._order = order
+        self._channel = Channel(order.reports)
         self._environments = environments
         self._output = -1
         self._codes: list[int | None] = [None] * len(hosts)
@@ -215,9 +217,7 @@ class RayCommands(_World):
             self._lost = error
 
     def _exchange(self) -> None:
-        request = ""
-        with suppress(OSError):
-            request = (self._order.reports / REQUEST).read_text()
+        request = self._channel.request
         # One after the other: what one host needs is no part of how long another's answer takes.
         for place, host in enumerate(self._hosts):
             sent_ns = time.time_ns()

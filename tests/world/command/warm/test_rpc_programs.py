@@ -44,8 +44,8 @@ def environment() -> dict[str, str]:
 def told(ended: Ended, report: ProgramReport) -> object:
     """What may not differ from one run to the next."""
     ranks = [
-        (rank.name, rank.rank, rank.world_size, rank.role, rank.num_worker_threads, rank.calls,
-         rank.rpc_timeout_s)
+        (rank.name, rank.rank, rank.world_size, rank.role, rank.calls,
+         rank.options["num_worker_threads"], rank.options["rpc_timeout"])
         for rank in report.ranks
     ]  # fmt: skip
     # How often torch warns while ranks wait for each other depends on the moment.

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.world.command.reported import BEGAN_NS, report_of
+from tuner.world.command.channel import Channel
 from tuner.world.command.events import read_events
-from tuner.world.command.watching import Watch
 
 
 @pytest.mark.world
@@ -24,7 +24,7 @@ def test_processes_that_are_gone_are_noted_once(tmp_path: Path) -> None:
     all_ = (ended, killed, waited_for, lives)
     for process in all_:
         (tmp_path / f"{process.pid}.jsonl").touch()
-    watch = Watch(tmp_path)
+    watch = Channel(tmp_path)
     watch.note_gone()
     assert not any(read_events(tmp_path / f"{each.pid}.jsonl") for each in all_)
     killed.kill()
@@ -48,7 +48,7 @@ def test_processes_that_are_gone_are_noted_once(tmp_path: Path) -> None:
 def test_what_is_no_report_of_a_process_is_left_alone(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "4000001.jsonl")
     (tmp_path / "host0-4000001.jsonl").touch()
-    Watch(tmp_path).note_gone()
+    Channel(tmp_path).note_gone()
     assert (tmp_path / "host0-4000001.jsonl").read_bytes() == b""
 
 
@@ -60,6 +60,6 @@ def test_a_process_of_another_namespace_is_not_known_to_be_gone(
     pid, started = 4_000_001, {"event": "started", "time_ns": BEGAN_NS}
     report_of(tmp_path, [{**started, "pid": pid, **more}])
     (tmp_path / "0.jsonl").rename(tmp_path / f"{pid}.jsonl")
-    Watch(tmp_path).note_gone()
+    Channel(tmp_path).note_gone()
     found = [event["event"] for event in read_events(tmp_path / f"{pid}.jsonl")]
     assert found == ["started", *(["gone"] if is_gone else [])]

@@ -1,18 +1,18 @@
-"""Asks the ranks of a running program what they are doing, and notes which processes are gone.
+"""The channel between the tool and the processes of a program: files in a folder of the run.
 
-Both go through files in their folder of reports.
+Each process adds its events to a file of its own; one file asks all of them what they are doing.
 """
 
 import json
 import os
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from tuner.world.command.events import read_events
+from tuner.world.command.events import Event, read_events
 from tuner.world.command.order import REQUEST
 from tuner.world.command.reports import ProgramReport, read_reports
 from tuner.world.descendants import status_of
@@ -23,51 +23,50 @@ _EXIT_CODE = 49
 _POLL_S = 0.02
 
 
-class Watch:
-    """Notes which processes of a program are gone: one that is killed cannot report it.
+class Channel:
+    """What the tool reads and writes of it.
 
     Args:
-        reports: The folder of the hook's order, on the machine where the processes run.
+        reports: The folder of the hook's order.
     """
 
     def __init__(self, reports: Path) -> None:
         self._reports = reports
-        self._noted: set[Path] = set()
+        self._gone: set[Path] = set()
         self._namespace = Path("/proc/self/ns/pid").stat().st_ino
+        self.asked = 0
+        """How many questions there were."""
+
+    def report(self) -> ProgramReport:
+        """All that the processes have reported so far."""
+        return read_reports(self._reports)
 
     def note_gone(self) -> None:
-        """Add the event `gone` to the reports of each process that is gone by now."""
+        """Add the event `gone` to the reports of each process that is: a killed one cannot do it.
+
+        On the machine where the processes run.
+        """
         for file in self._reports.glob("*.jsonl"):
-            if file in self._noted or not file.stem.isdigit():
+            if file in self._gone or not file.stem.isdigit():
                 continue
-            status = status_of(int(file.stem))
+            pid = int(file.stem)
+            status = status_of(pid)
             if (status and status[0] not in (b"Z", b"X")) or not self._is_ours(file):
                 continue
-            self._noted.add(file)
+            self._gone.add(file)
             # Its parent need not have asked for it yet, and then it is there to be read.
             code = os.waitstatus_to_exitcode(int(status[_EXIT_CODE])) if status else None
-            pid, now_ns = int(file.stem), time.time_ns()
-            event = {"event": "gone", "pid": pid, "time_ns": now_ns, "code": code}
-            line = json.dumps(event).encode() + b"\n"
+            event = {"event": "gone", "pid": pid, "time_ns": time.time_ns(), "code": code}
             with suppress(OSError):
                 # A program can put anything there: a pipe must not hold us up.
                 flags = os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC
                 with os.fdopen(os.open(file, flags), "ab") as report:
-                    report.write(line)
+                    report.write(json.dumps(event).encode() + b"\n")
 
     def _is_ours(self, file: Path) -> bool:
         """Whether its process is one of those that we see: a sandbox may have ids of its own."""
         named = (each["pid_namespace"] for each in read_events(file) if "pid_namespace" in each)
         return next(named, 0) in (0, self._namespace)
-
-
-class Probes:
-    """The questions to the ranks of one run, and their answers."""
-
-    def __init__(self, reports: Path) -> None:
-        self._reports = reports
-        self.asked = 0
-        """How many questions there were."""
 
     def ask(self, more: Literal["", "stacks", "threads"] = "") -> int:
         """Ask every rank for its state.
@@ -80,24 +79,38 @@ class Probes:
             The number of the question.
         """
         self.asked += 1
-        partial = self._reports / f"{REQUEST}.partial"
-        partial.write_text(f"{self.asked} {more}")
-        partial.replace(self._reports / REQUEST)
+        self.request = f"{self.asked} {more}"
         return self.asked
 
-    def answers(self, number: int) -> list[Mapping[str, Any]]:
-        """The states that ranks have answered to a question, one for each process."""
-        states = read_reports(self._reports).states
-        return [*{state["pid"]: state for state in states if state["number"] == number}.values()]
+    @property
+    def request(self) -> str:
+        """The last question as it is written; empty if there was none."""
+        with suppress(OSError):
+            return (self._reports / REQUEST).read_text()
+        return ""
 
-    def awaited(
-        self, number: int, pids: Collection[int], seconds: float
-    ) -> list[Mapping[str, Any]]:
-        """Those of these processes, once all have answered or the time is over."""
-        until = time.monotonic() + seconds
+    @request.setter
+    def request(self, text: str) -> None:
+        if text != self.request:
+            partial = self._reports / f"{REQUEST}.partial"
+            partial.write_text(text)
+            partial.replace(self._reports / REQUEST)
+
+    def answers(
+        self, number: int, pids: Collection[int] | None = None, within_s: float = 0.0
+    ) -> dict[int, Event]:
+        """The states that ranks have answered to a question, by process id.
+
+        Args:
+            number: The question.
+            pids: Whose answers are wanted; None: those of all that have answered.
+            within_s: How long to wait for all of those, in seconds.
+        """
+        until_s = time.monotonic() + within_s
         while True:
-            found = [state for state in self.answers(number) if state["pid"] in pids]
-            if len(found) == len(pids) or time.monotonic() >= until:
+            states = [state for state in self.report().states if state["number"] == number]
+            found = {each["pid"]: each for each in states if pids is None or each["pid"] in pids}
+            if pids is None or len(found) == len(pids) or time.monotonic() >= until_s:
                 return found
             time.sleep(_POLL_S)
 
@@ -112,7 +125,6 @@ def records_of(report: ProgramReport) -> Sequence[RankRecord]:
     for state in report.states:
         calls[state["number"]] += state["calls"]
     for state in report.states:
-        record = by_rank.get(state["rank"])
-        if record is not None:
+        if (record := by_rank.get(state["rank"])) is not None:
             record.states.append({**state, "steps_done": calls[state["number"]]})
     return [by_rank[rank] for rank in sorted(by_rank)]
