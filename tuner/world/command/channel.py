@@ -24,11 +24,7 @@ _POLL_S = 0.02
 
 
 class Channel:
-    """What the tool reads and writes of it.
-
-    Args:
-        reports: The folder of the hook's order.
-    """
+    """What the tool reads and writes of it, by the folder of the hook's order."""
 
     def __init__(self, reports: Path) -> None:
         self._reports = reports
@@ -42,10 +38,7 @@ class Channel:
         return read_reports(self._reports)
 
     def note_gone(self) -> None:
-        """Add the event `gone` to the reports of each process that is: a killed one cannot do it.
-
-        On the machine where the processes run.
-        """
+        """Report, on their own machine, which processes are gone: a killed one cannot do it."""
         for file in self._reports.glob("*.jsonl"):
             if file in self._gone or not file.stem.isdigit():
                 continue
@@ -65,18 +58,14 @@ class Channel:
 
     def _is_ours(self, file: Path) -> bool:
         """Whether its process is one of those that we see: a sandbox may have ids of its own."""
-        named = (each["pid_namespace"] for each in read_events(file) if "pid_namespace" in each)
-        return next(named, 0) in (0, self._namespace)
+        named = (each.get("pid_namespace", 0) for each in read_events(file))
+        return next(filter(None, named), 0) in (0, self._namespace)
 
     def ask(self, more: Literal["", "stacks", "threads"] = "") -> int:
-        """Ask every rank for its state.
+        """Ask every rank for its state; the number of the question.
 
-        Args:
-            more: What else: `stacks` that each writes of its threads, or what its `threads` do,
-                which takes some milliseconds.
-
-        Returns:
-            The number of the question.
+        And for more: the `stacks` of its threads, or what its `threads` do, which takes some
+        milliseconds.
         """
         self.asked += 1
         self.request = f"{self.asked} {more}"
@@ -99,12 +88,9 @@ class Channel:
     def answers(
         self, number: int, pids: Collection[int] | None = None, within_s: float = 0.0
     ) -> dict[int, Event]:
-        """The states that ranks have answered to a question, by process id.
+        """What ranks have answered to a question, by process id.
 
-        Args:
-            number: The question.
-            pids: Whose answers are wanted; None: those of all that have answered.
-            within_s: How long to wait for all of those, in seconds.
+        Those of `pids` are waited for, until all are there or the time is over.
         """
         until_s = time.monotonic() + within_s
         while True:

@@ -10,7 +10,6 @@ from tuner.errors import ProgramFailedError, UsageError
 from tuner.plan.knobs import KNOBS
 from tuner.plan.program_spec import ProgramRequest, ProgramSpec
 from tuner.plan.workload_spec import RankSpec
-from tuner.world.command.judging import calls_of
 from tuner.world.command.program_commands import Starters
 from tuner.world.command.program_world import ProgramEnd
 from tuner.world.command.reports import RankReport
@@ -44,7 +43,7 @@ class TriedRun:
 
     @property
     def may_go_well_again(self) -> bool:
-        """Whether it may have failed by chance, or because no other machine is to be reached.
+        """Whether it may have failed by chance, or because no other machine can be reached there.
 
         That is not by waiting, and not by an error that Python finds in what it reads.
         """
@@ -88,9 +87,8 @@ class Discovery:
 
     Args:
         request: The program.
-        starters: What starts its commands; it is left as later runs are to be started.
-        run: Runs it once, until a time by `time.monotonic`, and perhaps learns what it imports;
-            keeps what a failure leaves.
+        starters: They are left as later runs are to be started.
+        run: Runs it once, until a time by `time.monotonic`, and perhaps learns what it imports.
         notify: Gets what a person should know, a sentence each.
         enough: See `Launcher.subject_of`.
     """
@@ -111,16 +109,7 @@ class Discovery:
         self._until_s = 0.0
 
     def spec(self, longest_s: float) -> ProgramSpec:
-        """What the program is.
-
-        A second run shows whether it can be started warm, and whether its number of calls varies.
-
-        Args:
-            longest_s: How long the first runs may take, in seconds.
-
-        Raises:
-            UsageError: It cannot be tuned; a ProgramFailedError, where a run of it failed.
-        """
+        """What the program is: see `ProgramLauncher.subject_of`; runs get so many seconds."""
         self._until_s = time.monotonic() + longest_s
         first = self._first_run()
         if not self._is_enough([first], is_cold=True):
@@ -147,7 +136,7 @@ class Discovery:
     def _first_run(self) -> TriedRun:
         """Run it cold, in a network of its own if it can; an error if nothing can be learnt."""
         self._starters.start_cold(self._request)
-        run = self._learn()
+        run = self._run(self._until_s, True)
         if run.failure is not None and run.may_go_well_again and self._is_time_for(run):
             run = self._again(run.failure)
         if (failure := run.failure) is not None:
@@ -161,23 +150,20 @@ class Discovery:
         check_backend(run.end)
         return run
 
-    def _learn(self) -> TriedRun:
-        return self._run(self._until_s, True)
-
     def _again(self, failure: Failure) -> TriedRun:
         """Run it once more. Where it does not fail in the machine's network, find out why."""
         if not self._starters.in_own_network:
             self._notify(f"the program failed, and is run once more: {failure.message}")
-            return self._learn()
+            return self._run(self._until_s, True)
         self._notify(
             "the program failed in a network of its own, and is run once more in the "
             f"machine's: {failure.message}"
         )
         self._starters.start_cold(self._request, alone=False)
-        run = self._learn()
+        run = self._run(self._until_s, True)
         if run.failure is None and self._is_time_for(run):
             self._starters.start_cold(self._request)
-            alone = self._learn()
+            alone = self._run(self._until_s, True)
             if alone.failure is None:
                 self._notify("it failed by chance: it runs in a network of its own, too")
                 return alone
@@ -214,22 +200,20 @@ class Discovery:
         return self._enough(self._spec(runs), outcomes[-1], least_s)
 
     def _spec(self, runs: Sequence[TriedRun]) -> ProgramSpec:
-        starters = self._starters
-        network = starters.in_own_network
-        return program_spec(self._request, runs, own_network=network, starts=starters.how)
+        return program_spec(
+            self._request,
+            runs,
+            own_network=self._starters.in_own_network,
+            starts=self._starters.how,
+        )
 
 
 def program_spec(
     request: ProgramRequest, runs: Sequence[TriedRun], *, own_network: bool, starts: str
 ) -> ProgramSpec:
-    """The program as runs of it showed it.
+    """The program as these runs showed it, in their network; later ones start as `starts` says.
 
-    Args:
-        request: How it was run.
-        runs: Runs of it as it is. Of those that failed, its calls are not known, nor whether it
-            shuts down, which is assumed.
-        own_network: Whether they had a network of their own.
-        starts: How later ones start.
+    Of those that failed, its calls are not known, nor whether it shuts down, which is assumed.
     """
     report = runs[0].end.report
     ends = [run.end for run in runs if run.failure is None]
@@ -237,7 +221,7 @@ def program_spec(
         **request.model_dump(),
         ranks=tuple(RankSpec(name=rank.name, role=rank.role) for rank in report.latest),
         own=_own_options(report.latest),
-        calls=tuple(calls_of(end) for end in ends),
+        calls=tuple(end.calls for end in ends),
         run_s=tuple(end.run_s for end in ends),
         shuts_down=all(end.report.rpc_active_s is not None for end in ends),
         own_network=own_network,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from tuner.text import shortened
 from tuner.world.command.events import Event
-from tuner.world.command.reports import ProcessEnd, ProgramReport, RankReport
+from tuner.world.command.reports import ProcessEnd, ProgramReport, Raised, RankReport
 from tuner.world.postmortem import ending, was_interrupted, was_killed
 
 GRACE_S = 3.0
@@ -19,8 +19,8 @@ UNBEGUN_S = 30.0
 """So long it gets where it may be trying again: in `init_rpc`, or with new processes."""
 STILL_S = 4.0
 """Ranks that do nothing at all for so long wait in vain, where something has failed before."""
+# So ends PyTorch's error of a rank whose peer is gone: that one failed first.
 _BROKEN = "(this error originated at tensorpipe/"
-"""So ends PyTorch's error of a rank whose peer is gone: that one failed first."""
 # Of a CPU, for the threads of the program in a rank, and for how coarse the clocks are.
 _IDLE_SHARE, _IDLE_S = 0.005, 0.01
 
@@ -44,10 +44,7 @@ class Cause:
 def failed_first(report: ProgramReport, until_ns: int | None = None) -> Cause | None:
     """The first rank whose own end is a failure, whatever became of the others; None if none is.
 
-    Args:
-        report: What the processes have reported.
-        until_ns: When the program ended, in Unix nanoseconds: what comes later is no cause of it.
-            None: it runs.
+    What came after the program's end, `until_ns`, is no cause of it.
     """
     causes = [_of_end(rank) for rank in _gone(report) if _is_failure(rank.end)]
     if (unbegun := report.init_failure) is not None:
@@ -61,12 +58,7 @@ def failed_first(report: ProgramReport, until_ns: int | None = None) -> Cause | 
 
 
 def given_up(report: ProgramReport, now_ns: int) -> Cause | None:
-    """Why a run cannot come to a good end any more; None while it can.
-
-    Args:
-        report: What the processes have reported so far.
-        now_ns: What time it is, in Unix nanoseconds.
-    """
+    """Why a run cannot come to a good end any more; None while it can."""
     if (first := failed_first(report)) is not None:
         unbegun = report.init_failure
         may_try_again = unbegun is not None and unbegun.pid not in report.gone
@@ -92,16 +84,8 @@ def stuck(report: ProgramReport, now_ns: int) -> Cause | None:
     still = _still(report, living, daemons=True)
     causes += _before(still, [_of_end(rank) for rank in gone if _is_owed(rank)])
     if still is not None and _waits_in_rpc(report, living):
-        raised = [
-            Cause(
-                each.time_ns,
-                each.name or None,
-                f"{each.name or 'a process'} failed first: {shortened(each.error)}",
-            )
-            for each in report.raised
-            if each.time_ns >= still.moved_ns
-        ]
-        causes += _before(still, raised)
+        raised = [each for each in report.raised if each.time_ns >= still.moved_ns]
+        causes += _before(still, [*map(_of_raised, raised)])
     return _first(causes)
 
 
@@ -137,7 +121,7 @@ def _is_failure(end: ProcessEnd | None) -> bool:
 
 def _is_owed(rank: RankReport) -> bool:
     """Whether the others may wait for it: they learn of its end by `shutdown` alone."""
-    return rank.end is not None and rank.end.gone_ns is not None and rank.shutdown_ns is None
+    return bool(rank.end and rank.end.gone_ns) and rank.shutdown_ns is None
 
 
 def _is_waited_for(rank: RankReport, report: ProgramReport, now_ns: int) -> bool:
@@ -154,19 +138,16 @@ def _is_waited_for(rank: RankReport, report: ProgramReport, now_ns: int) -> bool
         max(each.shutdown_ns, ended_ns)
         for each in report.latest
         if each.shutdown_ns is not None and each.ended_ns is None and each.end is None
-        if _is_without_limit(states.get(each.pid))
+        # It is in there, and for as long as it takes.
+        if (state := states.get(each.pid)) is None
+        or (not state["sleeps"] and state["pool_size"] is not None)
     ]
     if not any(now_ns - since_ns > GRACE_S * 1e9 for since_ns in waits):
         return False
     # A rank that serves calls shutdown at once: those that call it may go on.
-    others = _living(report) & {each.pid for each in outside}
-    others |= {each.pid for each in report.unmet} & _living(report)
+    others = {each.pid for each in outside} | {each.pid for each in report.unmet}
+    others &= _living(report)
     return not others or bool(_before(_still(report, others), [_of_end(rank)]))
-
-
-def _is_without_limit(state: Event | None) -> bool:
-    """Whether a rank that has called `shutdown` is in there, and for how long it takes."""
-    return state is None or (not state["sleeps"] and state["pool_size"] is not None)
 
 
 def _ended_ns(rank: RankReport) -> int:
@@ -219,11 +200,16 @@ def _of_end(rank: RankReport) -> Cause:
 
 
 def _of_stranger(end: ProcessEnd) -> Cause:
-    who = "a process that is no rank failed first"
-    if end.name:
-        who = f"{end.name} failed first, in init_rpc"
+    who = f"{end.name} failed first, in init_rpc" if end.name else (
+        "a process that is no rank failed first"
+    )  # fmt: skip
     text = f"{who}: {shortened(end.error)}"
     return Cause(end.time_ns, end.name or None, text, end.traceback, in_init=bool(end.name))
+
+
+def _of_raised(raised: Raised) -> Cause:
+    text = f"{raised.name or 'a process'} failed first: {shortened(raised.error)}"
+    return Cause(raised.time_ns, raised.name or None, text)
 
 
 def _first(causes: list[Cause]) -> Cause | None:
@@ -255,12 +241,9 @@ def _still(report: ProgramReport, living: set[int], *, daemons: bool = False) ->
     by_number: dict[int, dict[int, Event]] = defaultdict(dict)
     for state in report.states:
         by_number[state["number"]][state["pid"]] = state
+    latest_first = [answers for _, answers in sorted(by_number.items(), reverse=True)]
     # A rank that is busy answers late, or not at all.
-    complete = [
-        [answers[pid] for pid in living]
-        for _, answers in sorted(by_number.items(), reverse=True)
-        if living <= answers.keys()
-    ]
+    complete = [[each[pid] for pid in living] for each in latest_first if living <= each.keys()]
     if not living or not complete:
         return None
     last = complete[0]

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from tuner.plan.objectives import Objective
@@ -22,13 +23,7 @@ _ANOTHER_PORT = re.compile(r"EADDRINUSE|[Aa]ddress already in use")
 def outcome_of(
     end: ProgramEnd, request: ProgramRequest, objective: Objective | None = None
 ) -> Measurement | Failure:
-    """The measurement of a run, or why it is none.
-
-    Args:
-        end: How the run ended.
-        request: What was asked of the program.
-        objective: What the run must yield; None: any number, or none.
-    """
+    """The measurement of a run, or why it is none: an objective must have its number."""
     metric = None if request.metric is None else request.metric.read(end.output)
     if (failure := _failure(end, request, metric)) is not None:
         return failure
@@ -37,15 +32,16 @@ def outcome_of(
         return measurement
     names = [rank.name for rank in end.report.latest if rank.shutdown_ns is None]
     why = f"{listed(names)} never called shutdown" if names else "it made no calls"
-    message = f"{why}, so this run has no {objective.label}"
-    return Failure(failure="crashed", message=message, detail=_tail(end.output), world_s=end.run_s)
+    return _failed(end, "crashed", f"{why}, so this run has no {objective.label}")
+
+
+def _failed(end: ProgramEnd, kind: FailureKind, message: str, **more: Any) -> Failure:
+    given = {"detail": _tail(end.output), "world_s": end.run_s, **more}
+    return Failure(failure=kind, message=message, **given)
 
 
 def _failure(end: ProgramEnd, request: ProgramRequest, metric: float | None) -> Failure | None:
-    def failed(kind: FailureKind, message: str, detail: str = "") -> Failure:
-        detail = detail or _tail(end.output)
-        return Failure(failure=kind, message=message, detail=detail, world_s=end.run_s)
-
+    failed = partial(_failed, end)
     if end.starved is not None:
         return deadlock(end.starved, end.states, end.run_s)
     if end.cause is not None and end.counted is None:
@@ -54,12 +50,11 @@ def _failure(end: ProgramEnd, request: ProgramRequest, metric: float | None) -> 
         stuck = end.report.no_listener_since_ns is not None
         kind: FailureKind = "init-failed" if stuck else "timed-out"
         message = f"not done after {end.run_s:.3g} s ({_phases(end)})"
-        return failed(kind, message, gauges(end.states))
+        return failed(kind, message, detail=gauges(end.states) or _tail(end.output))
     if end.counted is None and any(end.exit_codes):
         kind = "crashed" if end.report.is_ready else "init-failed"
-        failure = failed(kind, _how_it_ended(end, request))
         killed = any(was_killed(code) for code in end.exit_codes if code)
-        return failure.model_copy(update={"is_untimely": killed})
+        return failed(kind, _how_it_ended(end, request), is_untimely=killed)
     if not end.report.ranks:
         codes = ", ".join("ended by us" if code is None else str(code) for code in end.exit_codes)
         ended = f"it ended after {end.run_s:.1f} s with exit code {codes}"
@@ -76,7 +71,7 @@ def _failure(end: ProgramEnd, request: ProgramRequest, metric: float | None) -> 
         return failed(
             "crashed", f"no number above zero in its output matches {request.metric.pattern!r}"
         )
-    active_s, calls = _active_s(end), calls_of(end)
+    active_s, calls = end.active_s, end.calls
     if calls < 0 or (active_s is not None and active_s <= 0):
         return failed(
             "crashed",
@@ -89,32 +84,20 @@ def _failure(end: ProgramEnd, request: ProgramRequest, metric: float | None) -> 
 def _of_cause(end: ProgramEnd, cause: Cause) -> Failure:
     """The failure of one rank, and what the others did when the run was ended for it."""
     done = "" if None not in end.exit_codes else f" ({_phases(end)})"
-    return Failure(
-        failure="init-failed" if cause.in_init else "crashed",
-        message=f"{cause.text}{done}",
+    return _failed(
+        end,
+        "init-failed" if cause.in_init else "crashed",
+        f"{cause.text}{done}",
         detail=cause.traceback or gauges(end.states) or _tail(end.output),
         rank=cause.rank or "",
         is_untimely=cause.killed_externally,
-        world_s=end.run_s,
     )
 
 
-def _active_s(end: ProgramEnd) -> float | None:
-    """Seconds in which calls were counted; None where a rank never shuts down."""
-    return end.report.rpc_active_s if end.counted is None else end.counted.seconds
-
-
-def calls_of(end: ProgramEnd) -> int:
-    """How many calls a run made, or made in its window."""
-    if end.counted is not None:
-        return end.counted.calls
-    return sum(rank.calls for rank in end.report.ranks)
-
-
 def _measurement(end: ProgramEnd, metric: float | None) -> Measurement:
-    counted, wall_s = end.counted, _active_s(end)
+    counted, report = end.counted, end.report
     agents: dict[int, list[RankReport]] = {}
-    for rank in end.report.ranks:
+    for rank in report.ranks:
         agents.setdefault(rank.rank, []).append(rank)
     cpu_s: Mapping[int, float] = {
         rank: sum(agent.cpu_s or 0.0 for agent in each) for rank, each in agents.items()
@@ -132,13 +115,13 @@ def _measurement(end: ProgramEnd, metric: float | None) -> Measurement:
         if rank in cpu_s
     ]
     return Measurement(
-        wall_s=end.run_s if wall_s is None else wall_s,
+        wall_s=end.run_s if end.active_s is None else end.active_s,
         world_s=end.run_s,
-        cpu_wall_s=None if counted is not None else end.report.used_s,
+        cpu_wall_s=None if counted else report.used_s,
         ranks=tuple(usage),
         program=ProgramRun(
-            calls=calls_of(end),
-            rpc_active_s=None if counted is not None else end.report.rpc_active_s,
+            calls=end.calls,
+            rpc_active_s=None if counted else report.rpc_active_s,
             metric=metric,
         ),
     )

@@ -46,13 +46,13 @@ class HookOrder:
     config: Config
     """The knobs to set; what it does not name stays as the program has it."""
     reports: Path
-    """The folder that each process writes a file to; it is there."""
+    """The folder that each process writes a file to."""
     roles: Sequence[tuple[str, str]] = ()
     """Pairs of a role and a pattern of its RPC names; see `tuner.roles.role_of`."""
     say: bool = False
     """Whether each rank prints one line on stderr about what it got."""
     recording: RecordingOrder | None = None
-    """None records nothing; see `tuner.world.command.joining` for what was recorded."""
+    """None records nothing."""
     learn: bool = False
     """Whether each rank reports what it has imported by `init_rpc`, for a warm start."""
     probe: bool = False
@@ -61,11 +61,7 @@ class HookOrder:
     """How many ranks the program is known to have; None: its ranks may know."""
 
     def environment(self, given: Mapping[str, str]) -> dict[str, str]:
-        """The environment of the program: what is given, with the hook in it.
-
-        Raises:
-            UsageError: It has an order already.
-        """
+        """The environment of the program: what is given, with the hook; UsageError if one is."""
         refuse_two_orders(given)
         path = os.pathsep.join([str(HOOK), *filter(None, [given.get("PYTHONPATH")])])
         return {**given, "PYTHONPATH": path, ORDER_VARIABLE: self.to_json()}

@@ -16,7 +16,7 @@ from tuner.plan.config import Config
 from tuner.plan.program_spec import ProgramRequest
 from tuner.text import first_of
 from tuner.world.command.order import ORDER_VARIABLE, HookOrder
-from tuner.world.command.warm.warm_starting import Learnt, WarmStarter
+from tuner.world.command.warm.warm_starting import Learnt, WarmProcess, WarmStarter
 from tuner.world.descendants import end_groups, keeping
 from tuner.world.own_network import OwnNetwork
 
@@ -27,34 +27,8 @@ _POLL_S = 0.02
 _MOST_NAMED = 3
 
 
-class Started(Protocol):
-    """A process that was started; it leads a session and a process group of its own."""
-
-    @property
-    def pid(self) -> int:
-        """Its id, and that of its group."""
-
-    def poll(self) -> int | None:
-        """Its exit code if it has ended: negative for a signal, as `subprocess` has it."""
-
-    def wait(self, timeout: float | None = None) -> int:
-        """Its exit code, once it has ended; subprocess.TimeoutExpired after `timeout` seconds."""
-
-
-class Starter(Protocol):
-    """Starts one program."""
-
-    def start(self, environment: Mapping[str, str], stdout: int, stderr: int) -> Started:
-        """Start the program once more, with its stdin at its end.
-
-        Args:
-            environment: All of its variables.
-            stdout: The descriptor that it writes to; it stays open here.
-            stderr: Likewise.
-
-        Raises:
-            LauncherError: It cannot be started.
-        """
+Started = subprocess.Popen[bytes] | WarmProcess
+"""It leads a session and a process group of its own."""
 
 
 class ColdStarter:
@@ -67,7 +41,16 @@ class ColdStarter:
     def start(
         self, environment: Mapping[str, str], stdout: int, stderr: int
     ) -> "subprocess.Popen[bytes]":
-        """See `Starter`."""
+        """Start it once more, its stdin at its end; the descriptors stay open here.
+
+        Args:
+            environment: All of its variables.
+            stdout: The descriptor that it writes to.
+            stderr: Likewise.
+
+        Raises:
+            LauncherError: It cannot be started.
+        """
         try:
             return subprocess.Popen(
                 self._command,
@@ -80,6 +63,9 @@ class ColdStarter:
             )
         except OSError as error:
             raise LauncherError(f"cannot start {self._command[0]!r}: {error.strerror}") from None
+
+
+Starter = ColdStarter | WarmStarter
 
 
 class Starters:
@@ -132,28 +118,20 @@ class Starters:
         return f"cold: {self._why_cold}" if self._why_cold else ""
 
     def start_cold(self, request: ProgramRequest, *, alone: bool = True) -> None:
-        """Start the commands as they are, from the next run on.
-
-        Args:
-            request: The program.
-            alone: Whether in a network of its own, where it can have one.
-        """
+        """From the next run on start the commands as they are, `alone` in a network of its own."""
         prefix = [*(self._network.prefix if alone else []), *keeping(ORDER_VARIABLE)]
         self._cold = [ColdStarter([*prefix, *command], Path.cwd()) for command in request.commands]
         self.each = self._cold
 
     def leave_network(self, request: ProgramRequest) -> None:
-        """Start the commands in the machine's network, and cold, from the next run on."""
+        """From the next run on start the commands in the machine's network, and cold."""
         self._network.leave()
         self.start_cold(request)
 
     def warm_up(self, request: ProgramRequest, learnt: Learnt, until_s: float) -> bool:
         """Start a server for each command that can be started warm; whether there is one.
 
-        Args:
-            request: The program.
-            learnt: What its first run showed.
-            until_s: When to give up a server that still imports, by `time.monotonic`.
+        One that still imports at `until_s`, by `time.monotonic`, is given up.
         """
         if request.cold:
             self._why_cold = "--cold asks for it"
@@ -231,13 +209,7 @@ class Commands(Protocol):
 
 
 class LocalCommands:
-    """Commands on this machine: `Commands`.
-
-    Args:
-        starters: What starts each of them.
-        environment: What they are started with, the hook in it.
-        reports: The folder of the hook's order, by which their processes are found.
-    """
+    """Commands on this machine; their processes are found by the folder of the hook's order."""
 
     def __init__(
         self, starters: Sequence[Starter], environment: Mapping[str, str], reports: Path

@@ -60,6 +60,18 @@ class ProgramEnd:
     counted: Counted | None = None
     """For a run that reached the end of its window."""
 
+    @property
+    def calls(self) -> int:
+        """How many calls it made, or made in its window."""
+        if self.counted is not None:
+            return self.counted.calls
+        return sum(rank.calls for rank in self.report.ranks)
+
+    @property
+    def active_s(self) -> float | None:
+        """Seconds in which these were counted; None where a rank never shuts down."""
+        return self.report.rpc_active_s if self.counted is None else self.counted.seconds
+
 
 class ProgramWorld:
     """Drives one run from the start of its commands to its last process.
@@ -67,10 +79,10 @@ class ProgramWorld:
     Args:
         request: The program.
         commands: What it runs, not yet started.
-        folder: An empty folder for what they print, in the file `output`.
+        folder: For what they print, in the file `output`.
         reports: The folder of the hook's order.
         deadline_s: When to end it, in seconds from its start.
-        show: Takes what the program prints, as it comes.
+        show: Takes what they print, as it comes.
     """
 
     def __init__(
@@ -94,11 +106,7 @@ class ProgramWorld:
         self._codes: tuple[int | None, ...] = ()
 
     def run(self) -> ProgramEnd:
-        """Start the commands, wait for their end, and leave no process behind.
-
-        Raises:
-            LauncherError: A command cannot be started.
-        """
+        """Start the commands, wait for their end, and leave no process behind."""
         started_s = time.monotonic()
         with self._output.open("wb") as output, self._output.open("rb") as printed:
             try:
@@ -125,11 +133,7 @@ class ProgramWorld:
         )
 
     def _wait(self, started_s: float, printed: BinaryIO) -> dict[str, Any]:
-        """Wait until all commands have ended, or a reason to end them has come.
-
-        Returns:
-            The reason, as fields of a `ProgramEnd`; empty if there is none.
-        """
+        """Wait until all commands have ended, or for a reason to end them: fields of the end."""
         next_probe_s = started_s + PROBE_AFTER_S
         next_look_s = started_s + LOOK_S
         while not self._has_ended():

@@ -40,7 +40,7 @@ class RecordedEnd:
     """How a program ended that was recorded."""
 
     exit_code: int
-    """As a shell has it; 1 if we ended the program, whatever it made of that."""
+    """As a shell has it; 1 if it was given up."""
     is_given_up: bool
     """Whether we ended it, because its ranks waited in vain."""
     report: ProgramReport
@@ -69,11 +69,8 @@ def record_program(
             the exit code, which is None while the program goes on after its window.
         notify: Gets at once which rank has failed, and why the program is ended, a sentence each.
         beside: Further commands that together with it are one world.
-        roles: Pairs of a role and a pattern of its RPC names; the first that matches decides.
+        roles: See `HookOrder`.
         stdout: Where the program's output goes; None: where ours goes.
-
-    Returns:
-        The exit code, the reports, and why nothing was recorded.
 
     Raises:
         UsageError: A command cannot be started.
@@ -186,11 +183,9 @@ class _Ranks:
 
 
 def asking_pause_s(since_s: float, asked: int) -> float:
-    """How long to wait before the ranks are asked again what they do.
+    """How long to wait before ranks are asked again what they do, which were so often.
 
-    Args:
-        since_s: How long ago something happened last that they may wait for in vain.
-        asked: How often they were asked.
+    `since_s` is how long ago something happened last that they may wait for in vain.
     """
     return max(SLOWER * since_s, SLOWER_BY_S * asked)
 

@@ -9,7 +9,7 @@ from tuner.text import first_of, listed, shortened
 from tuner.world.command.events import Event, agents, by_world, read_all
 
 BESIDE = "; if another command starts what is missing, name it with --beside"
-MOST_RANKS = 10_000
+_MOST_RANKS = 10_000
 """The largest world whose missing ranks are named: a program may say any number."""
 _MOST_NAMED = 8
 _REACH = (
@@ -22,10 +22,12 @@ _KNOBS = ("num_worker_threads", "rpc_timeout", "transports", "channels", "intra_
 
 
 class ProcessEnd(NamedTuple):
-    """How a process ended, as far as it reported that, or as the command saw it."""
+    """How a process ended, as far as it reported that, or as the command saw it.
+
+    Times are Unix nanoseconds, here and below.
+    """
 
     time_ns: int
-    """Unix nanoseconds, as in all that is here."""
     pid: int
     name: str
     """The RPC name, or `rank 2` of one that waited for the others; empty: it knew of neither."""
@@ -41,11 +43,10 @@ class ProcessEnd(NamedTuple):
 
 
 class Raised(NamedTuple):
-    """What a served call raised, or a thread of the program; it may have been handled."""
+    """What a served call of a rank raised, or a thread of it; it may have been handled."""
 
     time_ns: int
     name: str
-    """The RPC name of the rank."""
     error: str
     """In one line, with where it was."""
 
@@ -56,7 +57,6 @@ class RankReport:
 
     pid: int
     name: str
-    """Its RPC name."""
     rank: int
     world_size: int | None
     role: str
@@ -65,31 +65,27 @@ class RankReport:
     options: Mapping[str, Any]
     """The knobs that its agent was started with, as JSON."""
     cuda_devices: int
-    """How many torch sees."""
     init_ns: int
-    """When the agent's start began."""
+    """When the agent's start began; `init_rpc` is done at `ready_ns`."""
     ready_ns: int | None
-    """When `init_rpc` was done."""
     shutdown_ns: int | None
-    """When `shutdown` was called."""
+    """When `shutdown` was called; it is done at `ended_ns`."""
     ended_ns: int | None
-    """When `shutdown` was done."""
     calls: int
-    """Calls issued until it was shut down; 0 if it never was."""
+    """Those that it issued until it was shut down; 0 if it never was."""
     cpu_s: float | None
     """CPU seconds from `ready_ns` to the end of `shutdown`, or to the last probe before it."""
     used_ns: int | None
     """When these were read."""
     peak_rss_mb: float | None
     threads: int | None
-    """When `shutdown` was called, or at the last probe."""
     overridden: str = ""
-    """Which process knob the program has set otherwise after the hook, as a clause; or empty."""
+    """Which process knob the program has set otherwise after the hook, as a clause."""
     has_gil: bool = True
     local_size: int = 0
-    """How many ranks torchrun has started beside it, itself among them; 0 if that is not known."""
+    """How many ranks torchrun has started on its host; 0 if that is not known."""
     end: ProcessEnd | None = None
-    """The end of its process; None while it runs, and where it went on to start RPC again."""
+    """Of its process; None while it runs, and where it went on to start RPC again."""
 
     @classmethod
     def of(cls, agent: Mapping[str, Event]) -> "RankReport":
@@ -127,7 +123,6 @@ class Rendezvous(NamedTuple):
     rank: int
     """-1 if it does not know."""
     world_size: int | None = None
-    """How many ranks meet there; None if it does not know."""
 
 
 class InitFailure(NamedTuple):
@@ -139,7 +134,6 @@ class InitFailure(NamedTuple):
     name: str
     """The RPC name, or `rank 2` of one that did not get past the rendezvous."""
     error: str
-    """In one line."""
     traceback: str
 
     @property
@@ -167,7 +161,7 @@ class ProgramReport:
     raised: tuple[Raised, ...] = ()
     """In order of time."""
     gone: frozenset[int] = frozenset()
-    """The ids of processes that are gone."""
+    """The ids of those processes."""
     newest_start_ns: int = 0
     """When the latest of the processes began that live and are no rank (yet)."""
     states: tuple[Event, ...] = ()
@@ -176,8 +170,7 @@ class ProgramReport:
     def waiting(self, hint: str = BESIDE) -> str:
         """Who waits in `init_rpc`, for whom and where, as a clause; empty if none does.
 
-        Args:
-            hint: What follows where ranks are missing that nothing has started here.
+        The hint follows where ranks are missing that nothing has started here.
         """
         waits = {each.pid: each.rank for each in self.unmet}
         waits |= {rank.pid: rank.rank for rank in self.latest if rank.ready_ns is None}
@@ -276,10 +269,8 @@ class ProgramReport:
     def why_missing(self, without: str = "", hint: str = "") -> str:
         """Why ranks are missing that the others wait for, as a sentence; empty if none is.
 
-        Args:
-            without: What a rank runs without that the hook did not reach; empty: the program is
-                known to have started all of its ranks.
-            hint: See `waiting`.
+        It says what a rank runs `without` that the hook did not reach; empty: the program is known
+        to have started all of its ranks. For the hint see `waiting`.
         """
         if not self.missing_ranks:
             return self.waiting(hint) if self.unmet and not self.ranks else ""
@@ -305,7 +296,7 @@ class ProgramReport:
 def absent(sizes: Iterable[int | None], there: Iterable[int]) -> list[int]:
     """The ranks below the largest of these world sizes that are not there."""
     most = max((size or 0 for size in sizes), default=0)
-    return sorted({*range(min(most, MOST_RANKS))} - {*there})
+    return sorted({*range(min(most, _MOST_RANKS))} - {*there})
 
 
 def _ranks(numbers: Iterable[int]) -> str:

@@ -33,10 +33,9 @@ class RunEnd:
 
     @property
     def notes(self) -> list[str]:
-        """What a person has to know of its ranks, a sentence each.
+        """What a person has to know of the ranks that this command has started, a sentence each.
 
-        Nothing of ranks that other commands have started: a command of which one rank is known is
-        one of several that start a rank each, and torchrun says how many it has started.
+        One of which one rank is known is one of several; torchrun says how many it has started.
         """
         ranks = self.report.latest
         are_all = len(ranks) == 1 or (bool(ranks) and len(ranks) == ranks[0].local_size)
@@ -70,10 +69,7 @@ def run_program(
     Args:
         command: The program and its arguments.
         config: The knobs to set; what it does not name stays as the program has it.
-        roles: Pairs of a role and a pattern of its RPC names; the first that matches decides.
-
-    Returns:
-        The exit code and the reports.
+        roles: See `HookOrder`.
 
     Raises:
         UsageError: The command cannot be started.

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from importlib.abc import Loader, MetaPathFinder
+from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -41,9 +41,7 @@ _SET_LATER = "PYTHONWARNINGS"
 class Reports:
     """Appends what happens in this process to a file of its own, a line of JSON for each.
 
-    Args:
-        folder: Where the file is.
-        learn: Whether to report what is imported, before the first `init_rpc`.
+    With `learn` that is also what it has imported by its first `init_rpc`.
     """
 
     def __init__(self, folder: str, learn: bool = False) -> None:
@@ -63,9 +61,8 @@ class Reports:
             self._known_as = os.getpid()
             flags |= os.O_CREAT
             line["pid_namespace"] = _pid_namespace()
-        path = os.path.join(self._folder, f"{os.getpid()}.jsonl")  # noqa: PTH118
         try:
-            descriptor = os.open(path, flags, 0o600)
+            descriptor = os.open(f"{self._folder}/{os.getpid()}.jsonl", flags, 0o600)
         except OSError:
             return
         try:
@@ -197,26 +194,12 @@ class _Finder(MetaPathFinder):
         finally:
             self._is_asking = False
         if spec is not None and spec.loader is not None:
-            spec.loader = _HookingLoader(spec.loader, self._hook)
+            load = spec.loader.exec_module
+
+            def load_and_hook(module: ModuleType) -> None:
+                load(module)
+                if module.__name__ == RPC_MODULE:
+                    self._hook(module)
+
+            spec.loader.exec_module = load_and_hook  # type: ignore[method-assign]
         return spec
-
-
-class _HookingLoader(Loader):
-    """Loads a module by its own loader, then hooks it."""
-
-    def __init__(self, loader: Loader, hook: Callable[[ModuleType], None]) -> None:
-        self._loader = loader
-        self._hook = hook
-
-    def __getattr__(self, name: str) -> Any:
-        # What asks the loader for the source, or for data, gets it.
-        return getattr(self._loader, name)
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """See `importlib.abc.Loader`."""
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        """See `importlib.abc.Loader`."""
-        self._loader.exec_module(module)
-        self._hook(module)

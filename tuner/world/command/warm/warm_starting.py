@@ -25,10 +25,9 @@ from tuner.world.command.order import HOOK, ORDER_VARIABLE
 from tuner.world.command.warm.python_command import PythonCommand, recognise
 from tuner.world.command.warm.rpc_tuner_server import messages
 
-_START_S = 300.0
-"""The longest that a server may take to import all: a slow disk is no failure."""
-# None at all would mean that nothing waits.
-_LEAST_START_S = 1.0
+# The longest that a server may take to import all: a slow disk is no failure. And the least:
+# none at all would mean that nothing waits.
+_START_S, _LEAST_START_S = 300.0, 1.0
 # The longest that a server takes to fork; one that was stopped never does.
 _FORK_S = 20.0
 _END_S = 20.0
@@ -61,10 +60,9 @@ def learn(reports: Path) -> Learnt:
 
 
 class WarmProcess:
-    """A process of a server; it is a `tuner.world.command.program_commands.Started`."""
+    """A process of a server, as `subprocess.Popen`; it owns the descriptor of its exit code."""
 
     def __init__(self, pid: int, answers: int, command: Sequence[str]) -> None:
-        """Take over the descriptor on which the server writes the exit code."""
         self.pid = pid
         self.is_lost = False
         """Whether it ended with its server, so that its exit code is unknown."""
@@ -73,14 +71,14 @@ class WarmProcess:
         self._code: int | None = None
 
     def poll(self) -> int | None:
-        """Its exit code if it has ended: negative for a signal, as `subprocess` has it."""
+        """See `subprocess.Popen`."""
         try:
             return self.wait(0.0)
         except subprocess.TimeoutExpired:
             return None
 
     def wait(self, timeout: float | None = None) -> int:
-        """See `Started.wait`."""
+        """See `subprocess.Popen`."""
         if self._code is None:
             if not _is_readable(self._answers, timeout):
                 raise subprocess.TimeoutExpired(list(self._command), timeout or 0.0)
@@ -132,7 +130,7 @@ class WarmStarter:
             until_s: When to give up a server that still imports, by `time.monotonic`.
 
         Raises:
-            LauncherError: It is none of the commands that can be; the message says why.
+            LauncherError: It cannot be started so, as the message says.
         """
         recognised = recognise(command, environment, cwd)
         if isinstance(recognised, str):
@@ -150,7 +148,7 @@ class WarmStarter:
         """Modules that are not imported beforehand, and why not, as a clause."""
 
     def start(self, environment: Mapping[str, str], stdout: int, stderr: int) -> WarmProcess:
-        """See `Starter`.
+        """See `tuner.world.command.program_commands.ColdStarter`.
 
         Variables that libraries read as they are imported must be those that the server has.
         """
@@ -159,12 +157,9 @@ class WarmStarter:
         if differing:
             raise LauncherError(f"the server was started with another {', '.join(differing)}")
         self._running = [process for process in self._running if process.poll() is None]
-        task = {
-            "kind": self._parts.kind,
-            "name": self._parts.name,
-            "argv": self._parts.arguments,
-            "orig_argv": self._command,
-        }
+        parts = self._parts
+        task = {"kind": parts.kind, "name": parts.name, "argv": parts.arguments,
+                "orig_argv": self._command}  # fmt: skip
         order = {"task": task, "cwd": str(self._cwd), "environment": dict(environment)}
         pid, answers = self._server.start(order, stdout, stderr)
         process = WarmProcess(pid, answers, self._command)
@@ -182,14 +177,13 @@ class WarmStarter:
         Raises:
             LauncherError: Nothing can be started warm here; the message says why.
         """
-        try:
+        server = None
+        with suppress(LauncherError):  # perhaps a module ends the process that imports it
             server = self._start_server(one_by_one=False)
-        except LauncherError:
-            # Perhaps a module ends the process that imports it.
-            server = self._start_server(one_by_one=True)
-        if server.found["unfit"] is not None:
+        if server is None or server.found["unfit"] is not None:
             # Some module leaves what does not survive a fork: find out which one.
-            server.close()
+            if server is not None:
+                server.close()
             server = self._start_server(one_by_one=True)
         found = server.found
         # What Python, a sitecustomize or a library sets is set again by the server.
@@ -222,15 +216,7 @@ class WarmStarter:
 class _Server:
     """A process that imports modules once, and forks itself for each run.
 
-    Args:
-        interpreter: Python and its options, and what goes before it.
-        environment: Its variables.
-        cwd: Its folder.
-        order: See `rpc_tuner_server.preloading.preload`.
-        until_s: When to give it up, by `time.monotonic`.
-
-    Raises:
-        LauncherError: It does not come up.
+    LauncherError if it does not come up. For the order see `rpc_tuner_server.main`.
     """
 
     def __init__(
@@ -287,11 +273,7 @@ class _Server:
         return found
 
     def start(self, order: Mapping[str, object], stdout: int, stderr: int) -> tuple[int, int]:
-        """Have it start a process: its id, and the descriptor on which its exit code comes.
-
-        Raises:
-            ServerGoneError: It has ended.
-        """
+        """Have it start a process: its id, and the descriptor on which its exit code comes."""
         answers, write = os.pipe()
         try:
             messages.send(self._control, order, [stdout, stderr, write])
@@ -324,9 +306,8 @@ class _Server:
         """The error that reports its end, with its last words if it had any."""
         self._errors.seek(0)
         lines = self._errors.read().decode(errors="replace").strip().splitlines() or [otherwise]
-        return ServerGoneError(
-            ": ".join(filter(None, ["the server of warm starts ended", lines[-1]]))
-        )
+        last = f": {lines[-1]}" if lines[-1] else ""
+        return ServerGoneError(f"the server of warm starts ended{last}")
 
 
 def _differing(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
