@@ -15,73 +15,39 @@ from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.draft import draft_plan
 from tuner.world.command.program_launcher import ProgramLauncher
-from tuner.world.measurement import Failure
 from tuner.world.own_network import OwnNetwork
 
 pytestmark = [pytest.mark.world, pytest.mark.thorough]
 
 DEADLINES_S = (8.0, 60.0)
 """A busy machine takes a while to come to the rendezvous."""
-MAY_NEVER_MEET = """
-import os, sys, time
-import torch.distributed.rpc as rpc
-import torch.multiprocessing as mp
-
-def run(rank, port):
-    if rank == 1 and "STUCK" in os.environ:
-        time.sleep(600)
-    options = rpc.TensorPipeRpcBackendOptions(init_method=f"tcp://127.0.0.1:{port}")
-    rpc.init_rpc(f"node{rank}", rank=rank, world_size=2, rpc_backend_options=options)
-    rpc.shutdown()
-
-if __name__ == "__main__":
-    mp.spawn(run, args=(sys.argv[1],), nprocs=2)
-"""
 
 
-def test_a_rank_that_is_stuck_in_the_rendezvous_shows_its_stacks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    program = tmp_path / "main.py"
-    program.write_text(MAY_NEVER_MEET)
-    folder = tmp_path / "failures" / "stuck"
-    with launched([PYTHON, str(program), free_port()]) as running:
-        monkeypatch.setenv("STUCK", "1")
-        for deadline_s in DEADLINES_S:
-            failure = running.run(deadline_s=deadline_s, failure_folder=folder)
-            assert isinstance(failure, Failure)
-            assert failure.failure == "timed-out"
-            if "rank 0 waits in init_rpc for rank 1 at tcp://" in failure.message:
-                break
-    (stacks,) = folder.glob("rank0-*.stacks")
-    assert "in init_rpc" in stacks.read_text()
+def one_rank(folder: Path, before: str = "", after: str = "", world_size: int = 1) -> list[str]:
+    """A program of one rank that does something before it starts RPC, and after its end."""
+    program = folder / "main.py"
+    program.write_text(
+        f"import os, sys\n{before}\n"
+        "import torch.distributed.rpc as rpc\n"
+        "at = rpc.TensorPipeRpcBackendOptions(init_method='tcp://127.0.0.1:' + sys.argv[1])\n"
+        f"rpc.init_rpc('a', rank=0, world_size={world_size}, rpc_backend_options=at)\n"
+        f"rpc.shutdown()\n{after}\n"
+    )
+    return [PYTHON, str(program), free_port()]
 
 
-def test_what_a_failed_first_run_left_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    program, folder = tmp_path / "main.py", tmp_path / "failures" / "first-run"
-    program.write_text(MAY_NEVER_MEET)
-    monkeypatch.setenv("STUCK", "1")
-    command = [PYTHON, str(program), free_port()]
+def test_a_rank_that_is_missing_is_told_and_what_the_first_run_left_is_kept(tmp_path: Path) -> None:
+    folder = tmp_path / "failures" / "first-run"
+    command = one_rank(tmp_path, world_size=3)
     for deadline_s in DEADLINES_S:
         told = refused(command, deadline=f"{deadline_s}s", failure_folder=folder)
-        if "rank 0 waits in init_rpc for rank 1 at tcp://" in told:
+        if "rank 0 waits in init_rpc for ranks 1 and 2 at tcp://" in told:
             break
+    assert "if another command starts what is missing, name it with --beside" in told
     assert f"; see {folder}" in told
     (stacks,) = folder.glob("rank0-*.stacks")
     assert "in init_rpc" in stacks.read_text()
     assert json.loads((folder / "failure.json").read_text())["failure"] == "timed-out"
-
-
-def test_a_rank_that_another_command_starts_is_named_as_such() -> None:
-    port = free_port()
-    command = [PYTHON, str(PROGRAMS / "by_rank.py"), "--rank", "0", "--world-size", "3"]
-    for deadline_s in DEADLINES_S:
-        told = refused([*command, "--master-port", port], deadline=f"{deadline_s}s")
-        if "rank 0 waits in init_rpc for ranks 1 and 2 at env://" in told:
-            break
-    assert "if another command starts what is missing, name it with --beside" in told
 
 
 def test_a_search_keeps_it_in_the_folder_of_the_study(
@@ -158,32 +124,11 @@ def test_what_a_server_cannot_import_is_told(
         "threading.Thread(target=time.sleep, args=(600,), daemon=True).start()\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(installed), prepend=os.pathsep)
-    program = tmp_path / "main.py"
-    program.write_text(
-        "import leaves_a_thread, sys, torch.distributed.rpc as rpc\n"
-        "at = rpc.TensorPipeRpcBackendOptions(init_method='tcp://127.0.0.1:' + sys.argv[1])\n"
-        "rpc.init_rpc('a', rank=0, world_size=1, rpc_backend_options=at)\n"
-        "rpc.shutdown()\n"
-    )
-    with launched([PYTHON, str(program), free_port()]) as running:
+    with launched(one_rank(tmp_path, "import leaves_a_thread")) as running:
         sentence, warm = running.told
     assert sentence.startswith("imported anew by each run: leaves_a_thread (it leaves a thread")
     assert running.spec.starts == "warm: from a process that has imported the same packages"
     assert warm == f"each run starts {running.spec.starts}"
-
-
-def test_the_rank_that_fails_first_in_init_rpc_is_named() -> None:
-    """The program prints something else last, and its exit code is 0."""
-    told: list[str] = []
-    keys = {"programs": [[PYTHON, str(PROGRAMS / "fails_to_begin.py"), free_port(), "lenient"]]}
-    with ProgramLauncher(told.append) as launcher, pytest.raises(UsageError) as error:
-        launcher.subject_of(draft_plan(keys))
-    assert ": node1! failed first, in init_rpc: RuntimeError: " in str(error.value)
-    assert "_init_rpc_backend" in str(error.value)
-    again = "the program failed in a network of its own, and is run once more in the machine's: "
-    assert [each.startswith(again) and "node1! failed first" in each for each in told] == (
-        [True] if own_network_is_allowed() else []
-    )
 
 
 @pytest.mark.parametrize(
@@ -210,72 +155,27 @@ def test_a_program_that_fails_in_every_network_is_run_once(
     assert runs.read_text() == "\n"
 
 
-def test_what_a_served_function_raises_is_told_with_who_served_it(tmp_path: Path) -> None:
-    program = tmp_path / "main.py"
-    program.write_text(
-        "import sys, torch.distributed.rpc as rpc, torch.multiprocessing as mp\n"
-        "def refuses(row): raise ValueError(f'bad row {row}')\n"
-        "def run(rank, port):\n"
-        "    at = rpc.TensorPipeRpcBackendOptions(init_method='tcp://127.0.0.1:' + port)\n"
-        "    rpc.init_rpc(f'w{rank}', rank=rank, world_size=2, rpc_backend_options=at)\n"
-        "    if rank == 0: rpc.rpc_sync('w1', refuses, args=(7,))\n"
-        "    rpc.shutdown()\n"
-        "if __name__ == '__main__': mp.spawn(run, args=(sys.argv[1],), nprocs=2)\n"
-    )
-    told: list[str] = []
-    with ProgramLauncher(told.append) as launcher:
-        launcher.subject_of(draft_plan({"programs": [[PYTHON, str(program), free_port()]]}))
-    cause = "w0 failed first: ValueError: bad row 7 (in a call that w1 served)"
-    assert any(cause in sentence for sentence in told)
-
-
-def test_a_second_run_that_fails_does_not_end_what_the_first_one_began(tmp_path: Path) -> None:
-    program, ran = tmp_path / "main.py", tmp_path / "ran"
-    program.write_text(
-        "import pathlib, sys, torch.distributed.rpc as rpc\n"
-        "at = rpc.TensorPipeRpcBackendOptions(init_method='tcp://127.0.0.1:' + sys.argv[1])\n"
-        "rpc.init_rpc('a', rank=0, world_size=1, rpc_backend_options=at)\n"
-        "rpc.shutdown()\n"
-        f"ran = pathlib.Path({str(ran)!r})\n"
-        "assert not ran.exists(), 'no shard 7'\n"
-        "ran.mkdir()\n"
-    )
-    told: list[str] = []
-    keys = {"programs": [[PYTHON, str(program), free_port()]], "cold": True}
-    with ProgramLauncher(told.append) as launcher:
-        spec = launcher.subject_of(draft_plan(keys))
-    assert len(spec.calls) == 1
-    (said,) = (each for each in told if each.startswith("a second run of the program failed: "))
-    assert "no shard 7" in said
-
-
-ONE_RUN_FAILS = """
-import pathlib, sys, torch.distributed.rpc as rpc
-runs = pathlib.Path(sys.argv[2])
-number = len([*runs.iterdir()])
-(runs / str(number)).touch()
-if number == int(sys.argv[3]):
-    raise ConnectionError("no data yet")
-at = rpc.TensorPipeRpcBackendOptions(init_method="tcp://127.0.0.1:" + sys.argv[1])
-rpc.init_rpc("a", rank=0, world_size=1, rpc_backend_options=at)
-rpc.shutdown()
-"""
-
-
-@pytest.mark.parametrize("failing", [0, 1], ids=["cold", "warm"])
-def test_a_first_run_that_fails_by_chance_decides_nothing(tmp_path: Path, failing: int) -> None:
+@pytest.mark.parametrize(("failing", "cold", "calls"), [(0, False, 2), (1, False, 2), (1, True, 1)])
+def test_a_first_run_that_fails_by_chance_decides_nothing(
+    tmp_path: Path, failing: int, cold: bool, calls: int
+) -> None:
     """Not that it cannot be tuned, nor where it runs, nor how it starts."""
-    program, runs, folder = tmp_path / "main.py", tmp_path / "runs", tmp_path / "kept"
-    program.write_text(ONE_RUN_FAILS)
+    runs, folder = tmp_path / "runs", tmp_path / "kept"
     runs.mkdir()
+    command = one_rank(
+        tmp_path,
+        f"number = len(os.listdir({str(runs)!r}))\n"
+        f"open(f'{runs}/{{number}}', 'w').close()\n"
+        f"assert number != {failing}, 'no data yet'",
+    )
     told: list[str] = []
-    command = [PYTHON, str(program), free_port(), str(runs), str(failing)]
     with ProgramLauncher(told.append) as launcher:
-        spec = launcher.subject_of(draft_plan({"programs": [command]}), folder)
+        spec = launcher.subject_of(draft_plan({"programs": [command], "cold": cold}), folder)
         assert launcher.own_network == own_network_is_allowed()
-    assert spec.starts.startswith("warm: ")
-    assert len(spec.calls) == 2
-    assert any("no data yet" in each and str(folder) in each for each in told) == (failing == 0)
+    assert spec.starts.startswith("cold: " if cold else "warm: ")
+    assert len(spec.calls) == calls
+    is_told = any("no data yet" in each and str(folder) in each for each in told)
+    assert is_told == (failing == 0 or cold)
     assert "no data yet" in (folder / "output").read_text()
 
 
@@ -302,16 +202,9 @@ def own_network_is_allowed() -> bool:
 
 
 def test_a_wrong_answer_in_a_network_of_its_own_is_tried_in_the_machines(tmp_path: Path) -> None:
-    program = tmp_path / "main.py"
-    program.write_text(
-        "import os, sys, torch.distributed.rpc as rpc\n"
-        "at = rpc.TensorPipeRpcBackendOptions(init_method='tcp://127.0.0.1:' + sys.argv[1])\n"
-        "rpc.init_rpc('a', rank=0, world_size=1, rpc_backend_options=at)\n"
-        "rpc.shutdown()\n"
-        "print('found' if os.readlink('/proc/self/ns/net') == sys.argv[2] else 'not found')\n"
-    )
     here = os.readlink("/proc/self/ns/net")  # noqa: PTH115
-    command = [PYTHON, str(program), free_port(), here]
+    look = f"os.readlink('/proc/self/ns/net') == '{here}'"
+    command = one_rank(tmp_path, after=f"print('found' if {look} else 'not found')")
     with launched(command, expect="^found", cold=True) as running:
         running.measured()
     if own_network_is_allowed():

@@ -11,18 +11,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.programs.running import PROGRAMS, PYTHON, free_port, with_sitecustomize
+from tests.programs.running import PROGRAMS, free_port, with_sitecustomize
 from tests.world.command.recorded import python, recorded
 from tuner.trace.analyze.headroom import least_threads
 from tuner.world.command import recording
 from tuner.world.command.order import RecordingOrder
 
 pytestmark = [pytest.mark.world, pytest.mark.thorough]
-
-
-def torchrun() -> list[str]:
-    arguments = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    return [*PYTHON, *arguments, str(PROGRAMS / "with_torchrun.py")]
 
 
 @pytest.mark.parametrize(
@@ -33,11 +28,8 @@ def torchrun() -> list[str]:
           "rpc_async#slow_add(agent -> observer2)": 16}),
         (lambda: python("own_options.py", free_port()),
          {"rpc_sync#double(trainer1 -> trainer0)": 5}),
-        (torchrun, {"rpc_async#square(worker0 -> worker1)": 1}),
-        (lambda: python("with_process_group.py", free_port()),
-         {"rpc_sync#total(collector0 -> collector1)": 1}),
     ],
-    ids=["spawn_env", "own_options", "with_torchrun", "with_process_group"],
+    ids=["spawn_env", "own_options"],
 )  # fmt: skip
 def test_every_call_is_in_the_trace(
     command: Callable[[], list[str]],
@@ -60,13 +52,6 @@ def test_every_call_is_in_the_trace(
     start, end = trace.window_ns
     assert start <= trace.calls["start_ns"].min()
     assert trace.calls["end_ns"].max() <= end
-
-
-def test_forked_children(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MASTER_PORT", free_port())
-    run = recorded(*python("forked.py"))
-    assert len(run.trace.calls) == run.counted == 3
-    assert run.trace.losses == ()
 
 
 def shell_of_ranks(*flags: str) -> list[str]:

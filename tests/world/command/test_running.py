@@ -79,30 +79,6 @@ def test_options_changed_after_they_were_made_are_set_again(
     assert sum(rank.calls for rank in end.report.ranks) == calls
 
 
-def test_forked_children_and_a_program_that_starts_itself_again(
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MASTER_PORT", free_port())
-    config: dict[str, dict[str, object]] = {"*": {"num_worker_threads": 5}}
-    end = with_config(config, str(PROGRAMS / "forked.py"))
-    calls, ranks = told(end, capfd)
-    assert ranks == {"worker0": "num_worker_threads=5", "worker1": "num_worker_threads=5"}
-    assert sum(rank.calls for rank in end.report.ranks) == calls
-    end = with_config(config, str(PROGRAMS / "with_process_group.py"), free_port())
-    calls, ranks = told(end, capfd)
-    assert ranks == {"collector0": "num_worker_threads=5", "collector1": "num_worker_threads=5"}
-    assert sum(rank.calls for rank in end.report.ranks) == calls
-
-
-def test_torchrun_passes_it_on(capfd: pytest.CaptureFixture[str]) -> None:
-    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    config: dict[str, dict[str, object]] = {"*": {"num_worker_threads": 2}}
-    end = with_config(config, *torchrun, str(PROGRAMS / "with_torchrun.py"))
-    calls, ranks = told(end, capfd)
-    assert ranks == {"worker0": "num_worker_threads=2", "worker1": "num_worker_threads=2"}
-    assert sum(rank.calls for rank in end.report.ranks) == calls
-
-
 def test_a_sitecustomize_of_the_person_is_imported_too(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -279,21 +255,6 @@ def test_a_recommendation_is_applied(tmp_path: Path, capfd: pytest.CaptureFixtur
         arguments = [*PYTHON, *alone, "--master-port", free_port()]
         assert run.main([str(path), "--", *arguments]) == 0
         assert f"rpc-tuner: ps has num_worker_threads=6{said}\n" in capfd.readouterr().err
-
-
-def test_each_rank_says_what_it_is_bound_to(capfd: pytest.CaptureFixture[str]) -> None:
-    if len(os.sched_getaffinity(0)) < 2:
-        pytest.skip("binding needs two logical CPUs")
-    port = free_port()
-    program = f"{shlex.join(PYTHON)} {PROGRAMS / 'by_rank.py'} --master-port {port}"
-    shell = f"{program} --rank 1 --world-size 2 & {program} --rank 0 --world-size 2 & wait"
-    flags = [f"--config={each}" for each in ("cpu_binding=equal", "switch_interval=200us")]
-    assert run.main([*flags, "--", "sh", "-c", shell]) == 0
-    found = re.findall(r"rpc-tuner: \w+ has \S+ (.*)$", capfd.readouterr().err, re.MULTILINE)
-    assert sorted(found) == [
-        f"cpu_binding=equal (CPUs {named(share_of_rank(rank, 2))}) switch_interval=200us"
-        for rank in range(2)
-    ]
 
 
 @pytest.mark.parametrize("knobs", [{"cpu_binding": "equal"}, {"num_worker_threads": 6}])

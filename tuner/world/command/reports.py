@@ -12,10 +12,8 @@ BESIDE = "; if another command starts what is missing, name it with --beside"
 _MOST_RANKS = 10_000
 """The largest world whose missing ranks are named: a program may say any number."""
 _MOST_NAMED = 8
-_REACH = (
-    "it reaches every Python but one that is started with -S, -I or -E, or with an environment of "
-    "its own"
-)
+_REACH = ("it reaches every Python but one that is started with -S, -I or -E, or with an "
+          "environment of its own")  # fmt: skip
 _Step = TypeVar("_Step", "Rendezvous", "InitFailure")
 _KNOBS = ("num_worker_threads", "rpc_timeout", "transports", "channels", "intra_op_threads",
           "switch_interval", "cpu_binding")  # fmt: skip
@@ -90,26 +88,26 @@ class RankReport:
     @classmethod
     def of(cls, agent: Mapping[str, Event]) -> "RankReport":
         """The rank that an agent is, from its events by name."""
-        first, ready, shutdown = agent["init_rpc"], agent.get("ready"), agent.get("shutdown")
-        ended = agent.get("ended")
+        first, ready = agent["init_rpc"], agent.get("ready", {})
+        shutdown, ended = agent.get("shutdown", {}), agent.get("ended", {})
         # A rank that only serves calls shutdown at once, and serves while it waits there.
-        last = ended or shutdown or agent.get("state")
+        last = ended or shutdown or agent.get("state", {})
         same = ("pid", "name", "rank", "world_size", "role", "backend", "cuda_devices")
         return cls(
             **{fact: first[fact] for fact in same},
             options={knob: first[knob] for knob in _KNOBS if knob in first},
             local_size=first.get("local_size", 0),
             has_gil=first.get("has_gil", True),
-            overridden=(shutdown or last or {}).get("overridden", ""),
+            overridden=(shutdown or last).get("overridden", ""),
             init_ns=first["time_ns"],
-            ready_ns=ready["time_ns"] if ready else None,
-            shutdown_ns=shutdown["time_ns"] if shutdown else None,
-            ended_ns=ended["time_ns"] if ended else None,
-            calls=(ended or shutdown)["calls"] if shutdown else 0,
+            ready_ns=ready.get("time_ns"),
+            shutdown_ns=shutdown.get("time_ns"),
+            ended_ns=ended.get("time_ns"),
+            calls=(ended or shutdown).get("calls", 0) if shutdown else 0,
             cpu_s=last["cpu_s"] - ready["cpu_s"] if last and ready else None,
-            used_ns=last["time_ns"] if last else None,
-            peak_rss_mb=last["peak_rss_mb"] if last else None,
-            threads=(shutdown or last)["threads"] if last else None,
+            used_ns=last.get("time_ns"),
+            peak_rss_mb=last.get("peak_rss_mb"),
+            threads=(shutdown or last).get("threads"),
         )
 
 
@@ -262,9 +260,8 @@ class ProgramReport:
             return ""
         if not self.processes:
             return f", and the hook reached none of its processes: {_REACH}"
-        waiting = self.waiting()
-        what = f": {waiting}" if waiting else " and never called init_rpc"
-        return "".join([what, *(f"; {each}" for each in self.problems)])
+        what = f": {waiting}" if (waiting := self.waiting()) else " and never called init_rpc"
+        return "; ".join([what, *self.problems])
 
     def why_missing(self, without: str = "", hint: str = "") -> str:
         """Why ranks are missing that the others wait for, as a sentence; empty if none is.
@@ -313,24 +310,18 @@ def read_reports(folder: Path) -> ProgramReport:
     failures = [process.init_failure for process in processes if process.init_failure is not None]
     others = [process for process in processes if not process.ranks]
     states = [state for process in processes for state in process.of_kind("state")]
+    problems = [event for process in processes for event in process.of_kind("hook-failed")]
     return ProgramReport(
         ranks=tuple(sorted(ranks, key=lambda rank: (rank.rank, rank.init_ns))),
         processes=len(processes),
         problems=tuple(
-            f"the hook failed in process {event['pid']}: {shortened(event['error'])}"
-            for process in processes
-            for event in process.of_kind("hook-failed")
+            f"the hook failed in process {each['pid']}: {shortened(each['error'])}"
+            for each in problems
         ),
         unmet=tuple(process.unmet for process in processes if process.unmet is not None),
         init_failure=min((each for each in failures if not _is_over(each, ranks)), default=None),
         other_ends=tuple(sorted(each.end for each in others if each.end and each.end.error)),
-        raised=tuple(
-            sorted(
-                Raised(event["time_ns"], process.name, event["error"])
-                for process in processes
-                for event in process.of_kind("raised")
-            )
-        ),
+        raised=tuple(sorted(raised for process in processes for raised in process.raised)),
         gone=frozenset(each.end.pid for each in processes if each.end and each.end.gone_ns),
         newest_start_ns=max((each.began_ns for each in others if each.end is None), default=0),
         states=tuple(sorted(states, key=lambda state: (state["number"], state["rank"]))),
@@ -354,6 +345,9 @@ class _Process:
         self.init_failure = self._step("init-failed", InitFailure)
         self.ranks = [*map(RankReport.of, agents(events))]
         self.name = self.ranks[-1].name if self.ranks else ""
+        self.raised = [
+            Raised(each["time_ns"], self.name, each["error"]) for each in self.of_kind("raised")
+        ]
         self.end = self._end()
         if self.ranks:
             self.ranks[-1] = replace(self.ranks[-1], end=self.end)
@@ -371,20 +365,19 @@ class _Process:
 
     def _end(self) -> ProcessEnd | None:
         last = {event["event"]: event for event in self._events}
-        exited, gone = last.get("exit"), last.get("gone", {})
-        if not (exited or gone):
+        exited, gone = last.get("exit", {}), last.get("gone", {})
+        if not (first := exited or gone):
             return None
-        # What it reports is what it raised last, as far as Python knows; who exits with 0 handled
-        # that.
-        raised = exited if exited and gone.get("code") != 0 else {"error": "", "traceback": ""}
+        # What it raised last, as far as Python knows; who exits with 0 has handled that.
+        raised = exited if gone.get("code") != 0 else {}
         waiting = f"rank {self.unmet.rank}" if self.unmet is not None else ""
         return ProcessEnd(
-            time_ns=(exited or gone)["time_ns"],
-            pid=(exited or gone)["pid"],
+            time_ns=first["time_ns"],
+            pid=first["pid"],
             name=self.name or waiting,
-            error=raised["error"],
-            traceback=raised["traceback"],
-            reported=exited is not None,
+            error=raised.get("error", ""),
+            traceback=raised.get("traceback", ""),
+            reported=bool(exited),
             gone_ns=gone.get("time_ns"),
             code=gone.get("code"),
         )
