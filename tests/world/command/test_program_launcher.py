@@ -106,6 +106,31 @@ def test_a_program_that_never_ends_is_counted_in_a_window(endless: Launched) -> 
     assert outcome.program.rpc_active_s is None
 
 
+@pytest.mark.thorough
+def test_of_a_program_that_starts_rpc_again_all_counts_and_nothing_in_between() -> None:
+    command = [PYTHON, str(PROGRAMS / "starts_again.py"), free_port(), "3"]
+    with launched(command, metric="calls made=calls: ([0-9]+)") as running:
+        assert running.spec.calls == (30, 30)
+        outcome = running.measured()
+    assert [rank.name for rank in running.spec.ranks] == ["node0", "node1"]
+    assert [rank.name for rank in outcome.ranks] == ["node0", "node1"]
+    assert outcome.program is not None
+    assert outcome.program.calls == outcome.program.metric == 30
+    # Three times ten naps of 20 ms; between them 0.3 s each.
+    assert 0.6 < outcome.wall_s < outcome.world_s - 0.6
+
+
+@pytest.mark.thorough
+def test_a_window_goes_on_while_rpc_is_started_again() -> None:
+    command = [PYTHON, str(PROGRAMS / "starts_again.py"), free_port(), "0"]
+    with launched(command, window="2s", warm_up="0.2s", deadline="60s") as running:
+        outcome = running.measured()
+    assert [rank.name for rank in outcome.ranks] == ["node0", "node1"]
+    assert outcome.program is not None
+    # Ten calls take 0.2 s at least, and then none is made for 0.3 s.
+    assert 0 < outcome.program.calls <= 20 * outcome.wall_s + 20
+
+
 TORCHRUN = [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 
 

@@ -1,6 +1,8 @@
 """Programs that nobody edited, recorded: the trace holds every call that the program counted."""
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -8,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 
@@ -138,13 +141,42 @@ rpc.shutdown()
 """
 
 
-def test_a_deadlock_is_recorded_until_it_is_ended() -> None:
-    """Three calls of a relay with three threads; with four, as another test finds, it goes well."""
-    stuck = subprocess.Popen(
-        [sys.executable, "-c", RECORD_AND_PRINT, *python("nested.py", free_port(), "3", "3")],
+def test_the_calls_of_a_window_are_those_that_the_program_made_in_it() -> None:
+    """Both ranks call each other, and calls are under way when either of their windows ends."""
+    order = RecordingOrder(start_after_s=0.3, for_s=0.5)
+    run = recorded(*python("both_ways.py", "2", free_port()), order=order)
+    assert run.trace.losses == ()
+    for name in ("left", "right"):
+        (told,) = re.findall(rf"{name} made: (\[.*\])", run.printed)
+        made_ns = np.array(json.loads(told))
+        calls = run.trace.calls[run.trace.calls["client"] == name]
+        start_ns = np.sort(calls["start_ns"].to_numpy()) + run.trace.base_time_ns
+        number = np.searchsorted(made_ns, start_ns) - 1
+        # None is missing in between, and none is there twice.
+        assert number.tolist() == [*range(number[0], number[0] + len(calls))]
+        assert number[0] > 0
+        assert number[-1] < len(made_ns) - 1
+        assert set(calls["status"]) == {"ok"}
+        assert set(calls["link"]) == {"exact"}
+
+
+def test_what_the_driver_used_in_a_window_is_of_that_window() -> None:
+    order = RecordingOrder(start_after_s=0.1, for_s=0.2)
+    run = recorded(*python("between_calls.py", "compute", "0.02", free_port()), order=order)
+    (driver,) = [rank for rank in run.trace.ranks if rank.name == "driver"]
+    assert 0 < (driver.main_cpu_s or 0) < 40 * 0.02
+
+
+def recording_alone(*command: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-c", RECORD_AND_PRINT, *command],
         stdout=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
-    with stuck:
+
+
+def test_a_deadlock_is_recorded_until_it_is_ended() -> None:
+    """Three calls of a relay with three threads; with four, as another test finds, it goes well."""
+    with recording_alone(*python("nested.py", free_port(), "3", "3")) as stuck:
         assert stuck.stdout is not None
         while "calling" not in stuck.stdout.readline():
             assert stuck.poll() is None
@@ -170,11 +202,7 @@ def test_calls_that_wait_for_each_other_promise_nothing() -> None:
 
 def test_a_second_interrupt_ends_all_that_the_program_has_started() -> None:
     """It ignores the first one, and so does a child of it in a session of its own."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", RECORD_AND_PRINT, sys.executable, "-c", IGNORES_INTERRUPTS],
-        stdout=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
-    with process:
+    with recording_alone(sys.executable, "-c", IGNORES_INTERRUPTS) as process:
         assert process.stdout is not None
         child = psutil.Process(int(process.stdout.readline()))
         os.kill(process.pid, signal.SIGINT)
@@ -195,7 +223,6 @@ RECORD_AND_PRINT = """
 import sys
 from tuner.trace.analyze.headroom import least_threads
 from tuner.trace.files.native_reader import trace_of
-from tuner.trace.analyze.headroom import least_threads
 from tuner.world.command.order import RecordingOrder
 from tuner.world.command.recording import record_program
 

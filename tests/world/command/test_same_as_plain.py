@@ -5,18 +5,13 @@ import subprocess
 import tempfile
 from collections.abc import Callable
 
-import numpy as np
-import pandas as pd
 import psutil
 import pytest
 
 from tests.programs.running import free_port
 from tests.world.command.recorded import Recorded, python, recorded
-from tuner.torch_private.private_names import BACKWARD, STEP
-from tuner.trace.analyze.critical_path import critical_path
 from tuner.trace.analyze.diagnosis import diagnose
 from tuner.trace.analyze.headroom import least_threads
-from tuner.trace.analyze.time_spans import Spans, united
 from tuner.world.command.order import RecordingOrder
 from tuner.world.command.recording import record_program
 
@@ -144,27 +139,3 @@ def test_a_program_that_never_gets_through_init_rpc(
         assert lines_of(output.read() + capfd.readouterr().err) == lines_of(printed)
     assert end.exit_code == code == 0
     assert "worker failed first, in init_rpc: RuntimeError: RPC worker name worker" in end.why_not
-
-
-def test_the_time_of_distributed_autograd_is_attributed() -> None:
-    """The program's own clock says how long the driver was in the parts of its steps."""
-    run = recorded(*python("dist_autograd.py", free_port()))
-    calls, operators = run.trace.calls, run.trace.operators
-    took = {what: float(s) for what, s in re.findall(r"(\w+) took ([\d.]+) s", run.printed)}
-    recorded_as = {
-        "forward": calls[calls["function"].astype(str) == "Half.forward"],
-        "backward": operators[operators["name"] == BACKWARD],
-        "step": calls[calls["function"].astype(str) == STEP],
-    }
-    covered_s = {what: seconds_of(spans) for what, spans in recorded_as.items()}
-    assert sum(covered_s.values()) > 0.9 * sum(took.values())
-    assert covered_s["backward"] <= took["backward"]
-    path = critical_path(run.trace).groupby("part")["share"].sum()
-    assert path[["backward", "caller", "on_cpu"]].min() > 0
-
-
-def seconds_of(spans: pd.DataFrame) -> float:
-    """How long at least one of the spans was open."""
-    starts, ends = (spans[name].to_numpy() for name in ("start_ns", "end_ns"))
-    inside = united(Spans(np.zeros(len(spans), np.int64), starts, ends))
-    return float((inside.end - inside.start).sum() / 1e9)

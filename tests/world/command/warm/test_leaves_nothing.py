@@ -6,7 +6,8 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -15,7 +16,7 @@ import pytest
 from tests.world.command.warm.starting_both import PYTHON, hooked, learnt_with, run_to_end
 from tuner.errors import LauncherError
 from tuner.world.command.warm import warm_starting
-from tuner.world.command.warm.warm_starting import WarmStarter
+from tuner.world.command.warm.warm_starting import WarmProcess, WarmStarter
 
 pytestmark = pytest.mark.slow
 
@@ -65,26 +66,36 @@ def gone(pid: int, timeout_s: float = 20.0) -> bool:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def environment(tmp_path: Path) -> dict[str, str]:
     (tmp_path / "tree.py").write_text(TREE)
-    return tmp_path
+    return hooked(tmp_path)
 
 
-def test_at_the_end_of_the_starter(folder: Path) -> None:
-    environment = hooked(folder)
+@contextmanager
+def starting(environment: dict[str, str], folder: Path) -> Iterator[WarmStarter]:
+    learnt = learnt_with(environment)
+    with WarmStarter([PYTHON, "tree.py"], environment, folder, learnt) as warm:
+        yield warm
+
+
+def started(warm: WarmStarter, environment: dict[str, str]) -> tuple[WarmProcess, list[int], int]:
+    """A run: its process, what it has started, and the end of the pipe that they print into."""
     reader, writer = os.pipe()
-    command = [PYTHON, "tree.py"]
-    with WarmStarter(command, environment, folder, learnt_with(environment)) as warm:
-        process = warm.start(environment, writer, writer)
-        os.close(writer)
-        _, child, away = first_line(reader)
+    process = warm.start(environment, writer, writer)
+    os.close(writer)
+    return process, [int(pid) for pid in first_line(reader)[1:]], reader
+
+
+def test_at_the_end_of_the_starter(environment: dict[str, str], tmp_path: Path) -> None:
+    with starting(environment, tmp_path) as warm:
+        process, below, reader = started(warm, environment)
         assert process.poll() is None
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(0.05)
-        started = psutil.Process(process.pid)
+        run = psutil.Process(process.pid)
         assert os.getsid(process.pid) == os.getpgid(process.pid) == process.pid
-        pids = [process.pid, int(child), int(away), started.ppid()]
-        pids += [each.pid for each in started.children(recursive=True)]
+        pids = [process.pid, *below, run.ppid()]
+        pids += [each.pid for each in run.children(recursive=True)]
     assert all(gone(pid) for pid in pids)
     assert process.wait(1.0) == -signal.SIGKILL
     # Nobody holds the other end.
@@ -92,74 +103,57 @@ def test_at_the_end_of_the_starter(folder: Path) -> None:
     os.close(reader)
 
 
-def test_the_group_can_be_killed_and_the_next_run_is_none_the_worse(folder: Path) -> None:
-    environment = hooked(folder)
-    command = [PYTHON, "tree.py"]
-    with WarmStarter(command, environment, folder, learnt_with(environment)) as warm:
+def test_the_group_can_be_killed_and_the_next_run_is_none_the_worse(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    with starting(environment, tmp_path) as warm:
         for _ in range(2):
-            reader, writer = os.pipe()
-            process = warm.start(environment, writer, writer)
-            os.close(writer)
-            _, child, away = first_line(reader)
+            process, below, reader = started(warm, environment)
             os.killpg(process.pid, signal.SIGTERM)
             assert process.wait(20.0) == -signal.SIGTERM
             # What has left the group, and the session, ends with the run, too.
-            assert all(gone(int(pid)) for pid in (child, away))
+            assert all(gone(pid) for pid in below)
             os.close(reader)
 
 
-def test_when_the_tuner_is_killed(folder: Path) -> None:
-    tuner = subprocess.Popen(
-        [sys.executable, "-c", STARTER, str(folder)],
+def test_when_the_tuner_is_killed(environment: dict[str, str], tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", STARTER, str(tmp_path)],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
-    )
-    assert tuner.stdout is not None
-    _, child, away = first_line(tuner.stdout.fileno())
-    below = [each.pid for each in psutil.Process(tuner.pid).children(recursive=True)]
-    assert {int(child), int(away)} < set(below)
-    tuner.kill()
-    tuner.wait()
-    tuner.stdout.close()
+    ) as tuner:
+        assert tuner.stdout is not None
+        _, child, away = first_line(tuner.stdout.fileno())
+        below = [each.pid for each in psutil.Process(tuner.pid).children(recursive=True)]
+        assert {int(child), int(away)} < set(below)
+        tuner.kill()
     assert all(gone(pid) for pid in below)
 
 
-def test_when_the_server_is_killed(folder: Path) -> None:
-    environment = hooked(folder)
-    reader, writer = os.pipe()
-    command = [PYTHON, "tree.py"]
-    with WarmStarter(command, environment, folder, learnt_with(environment)) as warm:
-        process = warm.start(environment, writer, writer)
-        os.close(writer)
-        _, child, away = first_line(reader)
-        server = psutil.Process(process.pid).parent()
-        assert server is not None
-        server.kill()
+def test_when_the_server_is_killed(environment: dict[str, str], tmp_path: Path) -> None:
+    with starting(environment, tmp_path) as warm:
+        process, below, reader = started(warm, environment)
+        psutil.Process(psutil.Process(process.pid).ppid()).kill()
         assert process.wait(20.0) == -signal.SIGKILL
         with pytest.raises(LauncherError, match="the server of warm starts"):
             run_to_end(warm, environment)
-    os.kill(int(away), signal.SIGKILL)  # in a session of its own, that nobody knows
-    assert all(gone(pid) for pid in (process.pid, int(child), int(away)))
+    os.kill(below[1], signal.SIGKILL)  # in a session of its own, that nobody knows
+    assert all(gone(pid) for pid in (process.pid, *below))
     assert os.read(reader, 1) == b""
     os.close(reader)
 
 
-def test_when_the_server_is_stopped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_when_the_server_is_stopped(
+    environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(warm_starting, "_FORK_S", 0.5)
-    (folder / "waits.py").write_text("import time; print('here', flush=True); time.sleep(600)")
-    environment = hooked(folder)
-    reader, writer = os.pipe()
-    command = [PYTHON, "waits.py"]
-    with WarmStarter(command, environment, folder, learnt_with(environment)) as warm:
-        process = warm.start(environment, writer, writer)
-        os.close(writer)
-        assert first_line(reader) == ["here"]
-        server = psutil.Process(process.pid).parent()
-        assert server is not None
-        server.suspend()
+    with starting(environment, tmp_path) as warm:
+        process, below, reader = started(warm, environment)
+        psutil.Process(psutil.Process(process.pid).ppid()).suspend()
         with pytest.raises(LauncherError, match="the server of warm starts"):
             run_to_end(warm, environment)
         assert process.wait(20.0) == -signal.SIGKILL
+    os.kill(below[1], signal.SIGKILL)
     os.close(reader)
 
 
