@@ -4,10 +4,13 @@ It is an actor of Ray. The ranks are no actors: they are forked from a process t
 imported, as on one machine, so that one that is stuck is ended without losing what is warm.
 """
 
+import array
+import fcntl
 import os
 import random
 import shutil
 import socket
+import struct
 import sys
 import tempfile
 import threading
@@ -19,8 +22,6 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import psutil
 
 from tuner.errors import LauncherError
 from tuner.files import head_of, own_prefix, sweep
@@ -51,6 +52,8 @@ _CUDA = "CUDA_VISIBLE_DEVICES"
 # Below where the kernel takes the ports of outgoing connections, above Ray's own.
 _PORTS = range(20_000, 32_000)
 _ATTEMPTS = 200
+# A request to the kernel, the size of an answer's entry, and how many of them there may be.
+_GET_ADDRESSES, _BYTES_OF_ADDRESS, _MOST_ADDRESSES = 0x8912, 40, 1000
 
 
 class Timed(NamedTuple):
@@ -83,12 +86,7 @@ class Host:
         `named` is the interface to use whatever the route. LauncherError if there is no such
         interface, or no route.
         """
-        ours = {
-            address.address: name
-            for name, each in psutil.net_if_addrs().items()
-            for address in each
-            if address.family == socket.AF_INET
-        }
+        ours = _own_addresses()
         if named is not None:
             if found := [address for address, name in ours.items() if name == named]:
                 return named, found[0]
@@ -318,3 +316,15 @@ def _devices(gpus: Sequence[int]) -> list[dict[str, str]]:
     here = [each for each in os.environ.get(_CUDA, "").split(",") if each]
     shares = [here[sum(gpus[:place]) :][:count] for place, count in enumerate(gpus)]
     return [{_CUDA: ",".join(share)} for share in shares]
+
+
+def _own_addresses() -> dict[str, str]:
+    """The IPv4 addresses of this host, and the interface of each."""
+    found = array.array("B", bytes(_BYTES_OF_ADDRESS * _MOST_ADDRESSES))
+    request = struct.pack("iP", len(found), found.buffer_info()[0])
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        length = struct.unpack("iP", fcntl.ioctl(any_socket, _GET_ADDRESSES, request))[0]
+    entries = struct.iter_unpack("16s4x4s16x", found.tobytes()[:length])
+    return {
+        socket.inet_ntoa(address): name.partition(b"\0")[0].decode() for name, address in entries
+    }
