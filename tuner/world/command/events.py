@@ -24,11 +24,12 @@ Event = Mapping[str, Any]
 _T = TypeVar("_T")
 _Check = Callable[[Any], bool]
 _MOST_LINE = 1 << 22
+_MOST_WHOLE, _MOST_SIZE = (1 << 62) - 1, (1 << 31) - 1
 _HALF = re.compile("[\ud800-\udfff]")
 
 
-def _whole(least: int, below: int) -> _Check:
-    return lambda value: type(value) is int and least <= value < below
+def _number(least: float, most: float, *kinds: type) -> _Check:
+    return lambda value: type(value) in kinds and least <= value <= most
 
 
 def _or_none(check: _Check) -> _Check:
@@ -47,25 +48,16 @@ def _tuple_of(*checks: _Check) -> _Check:
     )
 
 
-_is_whole = _whole(1 - (1 << 62), 1 << 62)
-_is_count = _whole(0, 1 << 62)
-_is_size = _whole(0, 1 << 31)
+_is_whole = _number(-_MOST_WHOLE, _MOST_WHOLE, int)
+_is_count = _number(0, _MOST_WHOLE, int)
+_is_size = _number(0, _MOST_SIZE, int)
 """How many ranks, threads or CPUs there are, or a rank."""
-_is_reported_size = _whole(-1, 1 << 31)
+_is_reported_size = _number(-1, _MOST_SIZE, int)
 """Such a number as a program says it, before anybody looked: torch takes -1 for unknown."""
-
-
-def _is_amount(value: Any) -> bool:
-    """Whether it is seconds, or megabytes."""
-    return type(value) in (int, float) and 0 <= value < 1 << 32
-
-
-def _is_timeout(value: Any) -> bool:
-    return type(value) in (int, float) and 0 <= value <= math.inf
-
-
-def _is_flag(value: Any) -> bool:
-    return type(value) is bool
+_is_amount = _number(0, 1 << 32, int, float)
+"""Seconds, or megabytes."""
+_is_timeout = _number(0, math.inf, int, float)
+_is_flag = _number(0, 1, bool)
 
 
 def _is_text(value: Any) -> bool:

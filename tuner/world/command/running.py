@@ -105,20 +105,10 @@ def started(
     kill: Callable[[Sequence[int]], None] | None = None,
     signals: list[int] | None = None,
 ) -> Iterator["list[subprocess.Popen[bytes]]"]:
-    """Start commands with the hook in them; until the end of the block, signals go to them.
+    """Start the commands of one world with the hook in them; UsageError if one cannot be.
 
-    Ctrl-C is left to the program, which the terminal sends it to; SIGTERM and SIGHUP are passed on.
-
-    Args:
-        commands: The programs, each with its arguments; together they are one world.
-        order: What their processes are to do.
-        stdout: Where their output goes; None: where ours goes.
-        kill: Ends processes, by their ids, and all that they started: at a second Ctrl-C, or where
-            one of several commands cannot be started. None: Ctrl-C is the program's alone.
-        signals: Gets the numbers of those that come.
-
-    Raises:
-        UsageError: A command cannot be started; none is left running.
+    Until the end of the block SIGTERM and SIGHUP are passed on to them. Ctrl-C comes to them from
+    the terminal; the second one kills all, by `kill`. `signals` gets the numbers of all that come.
     """
     check_commands(commands)
     processes: list[subprocess.Popen[bytes]] = []

@@ -33,10 +33,7 @@ def recognise(
 ) -> PythonCommand | str:
     """The parts of a command that can be started warm; of another one, a clause that says why not.
 
-    Args:
-        command: The program and its arguments.
-        environment: What it is started with; `PATH` says where Python is.
-        cwd: The folder it is started in.
+    The environment says where Python is.
     """
     if not command or _INTERPRETER.fullmatch(Path(command[0]).name) is None:
         return "it does not start with python"

@@ -119,7 +119,7 @@ class WarmStarter:
         prefix: Sequence[str] = (),
         until_s: float = math.inf,
     ) -> None:
-        """Prepare; the server starts on entering.
+        """Prepare; the server starts on entering. LauncherError says why it cannot be.
 
         Args:
             command: The program and its arguments.
@@ -128,9 +128,6 @@ class WarmStarter:
             learnt: What its first run showed.
             prefix: What goes before the server's command, such as `unshare -n`.
             until_s: When to give up a server that still imports, by `time.monotonic`.
-
-        Raises:
-            LauncherError: It cannot be started so, as the message says.
         """
         recognised = recognise(command, environment, cwd)
         if isinstance(recognised, str):
@@ -172,11 +169,7 @@ class WarmStarter:
             raise self._server.gone()
 
     def __enter__(self) -> Self:
-        """Start the server, which takes as long as the imports take.
-
-        Raises:
-            LauncherError: Nothing can be started warm here; the message says why.
-        """
+        """Start the server, which takes as long as the imports; LauncherError says why not."""
         server = None
         with suppress(LauncherError):  # perhaps a module ends the process that imports it
             server = self._start_server(one_by_one=False)

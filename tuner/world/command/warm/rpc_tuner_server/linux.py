@@ -37,13 +37,9 @@ def adopting() -> Iterator[None]:
 
 
 def fork_unseen() -> int:
-    """Fork a child that `os.wait()` does not see: its parent gets no signal when it ends.
+    """As `os.fork()`, but `os.wait()` does not see the child: its end sends no signal.
 
-    Returns:
-        As `os.fork()`.
-
-    Raises:
-        OSError: Not on this kind of processor, or no process can be made.
+    OSError also where the kind of processor is not known.
     """
     number = _CLONE.get(platform.machine())
     if number is None:

@@ -26,11 +26,7 @@ def preload(
 ) -> dict[str, object]:
     """Import modules in this order; those that are not there are passed over.
 
-    Args:
-        modules: Their full names.
-        is_installed: Whether a file belongs to Python or to an installed package.
-        one_by_one: Whether each is tried in a process of its own first, and left out if it leaves
-            something that does not survive a fork. That takes twice the time.
+    `one_by_one` each is tried in a process of its own first, which takes twice the time.
 
     Returns:
         `unfit`: why this process cannot be forked now, or None; `left_out`: why each module that

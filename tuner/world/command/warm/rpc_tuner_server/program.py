@@ -26,8 +26,7 @@ def become(inherited: Mapping[str, Any], descriptors: Mapping[int, int]) -> None
 
     Args:
         inherited: `cwd`, `environment`, `blocked` and `ignored` signals.
-        descriptors: What is to be open, by its number, and the descriptor that it is now. Nothing
-            of the server's may be open any more.
+        descriptors: What is to be open, by its number, and the descriptor that it is now.
     """
     _place(descriptors)
     os.chdir(inherited["cwd"])
@@ -131,10 +130,7 @@ def _first_on_path(kind: str, name: str) -> str:
 
 
 def _hook(path: list[str]) -> None:
-    """What our sitecustomize did in a new process, with the environment of this one.
-
-    What it imports may be hidden by the program's own modules, as it may be there: `path`.
-    """
+    """What our sitecustomize does in a new process, with the `sys.path` that it has there."""
     if ORDER_VARIABLE in os.environ:
         before = sys.path
         sys.path = path

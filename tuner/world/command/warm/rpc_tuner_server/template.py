@@ -28,14 +28,9 @@ _HIGH = 200
 
 
 def keep_template(task: Task, read_at_import: Callable[[Mapping[str, str]], object]) -> Task:
-    """Fork the copy, and have children started from it.
+    """Fork the copy; returns the task of this process, and in children that come later, theirs.
 
-    Args:
-        task: What this process is going to run.
-        read_at_import: Which part of an environment has its effect as modules are imported.
-
-    Returns:
-        The task, in this process; in every child that is started later, its own.
+    `read_at_import` is the part of an environment that has its effect as modules are imported.
     """
     ours, theirs = socket.socketpair()
     try:
