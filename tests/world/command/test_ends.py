@@ -32,6 +32,10 @@ def gone(rank: int, code: int | None = None, time_ns: int = END_NS) -> Event:
     return {"event": "gone", "pid": PIDS[rank], "time_ns": time_ns, "code": code}
 
 
+LEAVES = [*until(1, "ready"), exit_of(1), gone(1)]
+GRACE_NS, LATE_NS = int(GRACE_S * 1e9), END_NS + 60 * 10**9
+
+
 def told(report: ProgramReport, until_ns: int | None = None) -> str:
     cause = failed_first(report, until_ns)
     return "" if cause is None else cause.text
@@ -116,13 +120,12 @@ def test_a_program_gets_time_to_end_or_to_start_the_rank_again(
 def test_what_stood_still_while_another_rank_went_on_does_not_wait_yet(tmp_path: Path) -> None:
     """A server that is called now and then is as still as one that nobody calls."""
     last_ns = states(raised_s=0)[-1]["time_ns"]
-    leaves = [*until(1, "ready"), exit_of(1), gone(1)]
-    client = [{**event, "pid": 7, "rank": 2} for event in [*until(1, "ready"), exit_of(1), gone(1)]]
+    client = [{**event, "pid": 7, "rank": 2} for event in LEAVES]
     for ended_ns, is_stuck in ((END_NS, True), (last_ns, False)):
         ends = [{**each, "time_ns": ended_ns} if each["event"] in ("exit", "gone") else each
                 for each in client]  # fmt: skip
         server = [*until(0, "ready"), *states(raised_s=0)[1:]]
-        report = report_of(tmp_path, server, leaves, ends)
+        report = report_of(tmp_path, server, LEAVES, ends)
         assert (stuck(report, last_ns + 10**9) is not None) == is_stuck
 
 
@@ -131,17 +134,16 @@ def test_shutdown_waits_in_vain_for_a_rank_that_is_gone(
     tmp_path: Path, ending: list[Event]
 ) -> None:
     leaves = [*until(1, "ready"), *ending]
-    grace_ns = int(GRACE_S * 1e9)
     waits = report_of(tmp_path, until(0, "shutdown"), leaves)
-    assert stuck(waits, END_NS + grace_ns) is None
-    cause = stuck(waits, END_NS + grace_ns + 1)
+    assert stuck(waits, END_NS + GRACE_NS) is None
+    cause = stuck(waits, END_NS + GRACE_NS + 1)
     assert cause is not None
     assert cause.rank == "observer1"
     for goes_on in (until(0, "ready"), until(0, "ended")):
-        assert stuck(report_of(tmp_path, goes_on, leaves), END_NS + 10 * grace_ns) is None
+        assert stuck(report_of(tmp_path, goes_on, leaves), END_NS + 10 * GRACE_NS) is None
     # A thread of it may go on when it has told of its end.
     lives = [*until(1, "ready"), exit_of(1)]
-    assert stuck(report_of(tmp_path, until(0, "shutdown"), lives), END_NS + 10 * grace_ns) is None
+    assert stuck(report_of(tmp_path, until(0, "shutdown"), lives), END_NS + 10 * GRACE_NS) is None
 
 
 @pytest.mark.parametrize(
@@ -157,33 +159,28 @@ def test_shutdown_waits_in_vain_for_a_rank_that_is_gone(
 def test_ranks_outside_shutdown_may_go_on_without_one_that_is_gone(
     tmp_path: Path, changes: Callable[[int], Event], is_stuck: bool
 ) -> None:
-    leaves = [{**event, "pid": 7, "rank": 2} for event in [*until(1, "ready"), exit_of(1), gone(1)]
+    leaves = [{**event, "pid": 7, "rank": 2} for event in LEAVES
               if event["event"] in ("init_rpc", "ready", "exit", "gone")]  # fmt: skip
     goes_on = [*until(0, "ready"), *states(raised_s=0, changes=changes)[1:]]
     report = report_of(tmp_path, goes_on, until(1, "shutdown"), leaves)
-    assert (stuck(report, END_NS + 60 * 10**9) is not None) == is_stuck
+    assert (stuck(report, LATE_NS) is not None) == is_stuck
 
 
 def test_a_program_gets_time_after_the_last_of_its_ranks_that_went_on(tmp_path: Path) -> None:
-    leaves = [*until(1, "ready"), exit_of(1), gone(1)]
-    later_ns = END_NS + 60 * 10**9
-    other = [{**event, "pid": 7, "rank": 2} for event in [*until(1, "ready"), exit_of(1), gone(1)]]
-    other = [{**event, "time_ns": later_ns} for event in other]
-    report = report_of(tmp_path, until(0, "shutdown"), leaves, other)
-    grace_ns = int(GRACE_S * 1e9)
-    assert stuck(report, later_ns + grace_ns) is None
-    assert stuck(report, later_ns + grace_ns + 1) is not None
-    ending = report_of(tmp_path, until(0, "shutdown"), leaves, other[:-1])
-    assert stuck(ending, later_ns + 10 * grace_ns) is None  # it is not gone yet
+    other = [{**event, "pid": 7, "rank": 2, "time_ns": LATE_NS} for event in LEAVES]
+    report = report_of(tmp_path, until(0, "shutdown"), LEAVES, other)
+    assert stuck(report, LATE_NS + GRACE_NS) is None
+    assert stuck(report, LATE_NS + GRACE_NS + 1) is not None
+    ending = report_of(tmp_path, until(0, "shutdown"), LEAVES, other[:-1])
+    assert stuck(ending, LATE_NS + 10 * GRACE_NS) is None  # it is not gone yet
 
 
 def test_a_shutdown_with_a_time_limit_is_waited_for(tmp_path: Path) -> None:
-    leaves = [*until(1, "ready"), exit_of(1), gone(1)]
     failed = {"pool_size": None, "busy_s": None}
     for change in ({"sleeps": True}, failed):
         answers = [{**each, **change} for each in states(raised_s=0)[1:]]
-        report = report_of(tmp_path, [*until(0, "shutdown"), *answers], leaves)
-        assert stuck(report, END_NS + 60 * 10**9) is None
+        report = report_of(tmp_path, [*until(0, "shutdown"), *answers], LEAVES)
+        assert stuck(report, LATE_NS) is None
 
 
 def states(*, raised_s: float, changes: Callable[[int], Event] = lambda second: {}) -> list[Event]:
@@ -222,7 +219,7 @@ def test_what_a_call_raised_is_a_cause_where_nothing_happens_since(
     tmp_path: Path, answers: list[Event], is_stuck: bool
 ) -> None:
     report = report_of(tmp_path, [*until(0, "ready"), *answers], until(1, "ended"))
-    cause = stuck(report, END_NS + 60 * 10**9)
+    cause = stuck(report, LATE_NS)
     text = "agent failed first: KeyError: 1 (in a call that agent served)"
     assert (None if cause is None else cause.text) == (text if is_stuck else None)
     assert told(report) == ""  # it may have been handled
@@ -234,7 +231,7 @@ def test_ranks_wait_for_one_whose_process_failed_before(tmp_path: Path) -> None:
                for event in states(raised_s=0)[1:]]  # fmt: skip
     failed = [{**exit_of(1, "FileNotFoundError: no data", END_NS), "pid": 7}]
     report = report_of(tmp_path, [*until(0, "rendezvous"), *waiting], failed)
-    cause = stuck(report, END_NS + 60 * 10**9)
+    cause = stuck(report, LATE_NS)
     assert cause is not None
     assert cause.text == "a process that is no rank failed first: FileNotFoundError: no data"
 

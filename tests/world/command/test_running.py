@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -166,77 +165,6 @@ def test_a_program_that_never_shuts_down_is_configured() -> None:
     assert process.returncode == 128 + signal.SIGINT
     ranks = dict(re.findall(r"rpc-tuner: (\S+) has (.*)$", err, re.MULTILINE))
     assert ranks == {"node0": "num_worker_threads=2", "node1": "num_worker_threads=2"}
-
-
-def test_a_rank_that_the_hook_did_not_reach_is_told(
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    port = free_port()
-    program = str(PROGRAMS / "by_rank.py")
-    shell = " & ".join(
-        f"{sys.executable} -W ignore {flag} {program} --rank {rank} --world-size 3 "
-        f"--master-port {port}"
-        for rank, flag in enumerate(("", "", "-E"))
-    )
-    arguments = ["--config", "num_worker_threads=2", "--", "sh", "-c", f"{shell} & wait"]
-    assert run.main(arguments) == 0
-    err = capfd.readouterr().err
-    assert "rpc-tuner: ps has num_worker_threads=2" in err
-    assert "rpc-tuner: this command knows nothing of rank 2: another command may have" in err
-    assert "it runs without the configuration, and the hook did not reach it: it reaches" in err
-
-
-def test_nothing_is_said_of_ranks_that_other_commands_have_started(
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    """The rank is a child of the command, as with `uv run`."""
-    rank = [*PYTHON, str(PROGRAMS / "by_rank.py"), "--master-port", free_port(), "--rank"]
-    other = subprocess.Popen([*rank, "1"])
-    try:
-        shell = f"{shlex.join([*rank, '0'])}; exit $?"
-        assert run.main(["--config", "num_worker_threads=2", "--", "sh", "-c", shell]) == 0
-    finally:
-        other.wait(60)
-    err = capfd.readouterr().err
-    assert "rpc-tuner: ps has num_worker_threads=2" in err
-    assert "knows nothing" not in err
-
-
-def test_a_role_that_no_rank_has_is_told(capfd: pytest.CaptureFixture[str]) -> None:
-    flags = ["--config", "trainers.num_worker_threads=2", "--config", "trainer.rpc_timeout=20"]
-    program = [*PYTHON, str(PROGRAMS / "own_options.py"), free_port()]
-    assert run.main([*flags, "--", *program]) == 0
-    err = capfd.readouterr().err
-    assert "rpc-tuner: no rank has the role 'trainers', so what is set for it was not used; " in err
-    assert "did you mean trainer?" in err
-    assert err.count("no rank has the role") == 1
-
-
-def test_a_rank_that_finds_its_port_taken_is_not_told_as_one_without_the_hook(
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    """Rank 1 meets the one that has the port; rank 0 cannot listen there."""
-    port = free_port()
-    program = f"{shlex.join(PYTHON)} {PROGRAMS / 'by_rank.py'} --master-port {port}"
-    holding = (
-        "import sys, torch.distributed as dist;"
-        f"store = dist.TCPStore('localhost', {port}, is_master=True, wait_for_workers=False);"
-        "print('ready', flush=True); sys.stdin.read()"
-    )
-    holder = subprocess.Popen(
-        [*PYTHON, "-c", holding], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    try:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == b"ready\n"
-        shell = f"{program} --rank 1 & {program} --rank 0; code=$?; sleep 5; kill $!; exit $code"
-        arguments = ["--config", "num_worker_threads=2", "--", "sh", "-c", shell]
-        assert run.main(arguments) != 0
-    finally:
-        holder.communicate(b"")
-    err = capfd.readouterr().err
-    assert re.search(r"rpc-tuner: rank 0 failed first, in init_rpc: .* already in use", err)
-    assert "did not reach" not in err
 
 
 def test_a_recommendation_is_applied(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
