@@ -24,16 +24,11 @@ Event = Mapping[str, Any]
 _T = TypeVar("_T")
 _Check = Callable[[Any], bool]
 _MOST_LINE = 1 << 22
-_MOST_WHOLE, _MOST_SIZE = (1 << 62) - 1, (1 << 31) - 1
 _HALF = re.compile("[\ud800-\udfff]")
 
 
 def _number(least: float, most: float, *kinds: type) -> _Check:
     return lambda value: type(value) in kinds and least <= value <= most
-
-
-def _or_none(check: _Check) -> _Check:
-    return lambda value: value is None or check(value)
 
 
 def _list_of(check: _Check) -> _Check:
@@ -48,24 +43,11 @@ def _tuple_of(*checks: _Check) -> _Check:
     )
 
 
-_is_whole = _number(-_MOST_WHOLE, _MOST_WHOLE, int)
-_is_count = _number(0, _MOST_WHOLE, int)
-_is_size = _number(0, _MOST_SIZE, int)
-"""How many ranks, threads or CPUs there are, or a rank."""
-_is_reported_size = _number(-1, _MOST_SIZE, int)
-"""Such a number as a program says it, before anybody looked: torch takes -1 for unknown."""
-_is_amount = _number(0, 1 << 32, int, float)
-"""Seconds, or megabytes."""
-_is_timeout = _number(0, math.inf, int, float)
-_is_flag = _number(0, 1, bool)
-
-
 def _is_text(value: Any) -> bool:
     return type(value) is str and len(value) <= MOST_TEXT and not _HALF.search(value)
 
 
 def _is_file(value: Any) -> bool:
-    """Whether it is the name of a file that a process records into."""
     return type(value) is str and re.fullmatch(r"\d+-\d+(\.operators)?", value) is not None
 
 
@@ -81,77 +63,80 @@ def _are_variables(value: Any) -> bool:
         return False
 
 
-_USAGE: dict[str, _Check] = {"cpu_s": _is_amount, "threads": _is_size, "peak_rss_mb": _is_amount}
-_RANK: dict[str, _Check] = {"name": _is_text, "rank": _is_reported_size}
-_EVENTS: dict[str, dict[str, _Check]] = {
-    "started": {},
-    "imported": {"modules": _list_of(_is_text), "environment": _are_variables},
-    "hook-failed": {"error": lambda value: type(value) is str},
-    "rendezvous": {
-        "url": _is_text,
-        "rank": _is_reported_size,
-        "world_size": _or_none(_is_reported_size),
-        "no_listener": _is_flag,
-    },
-    "init_rpc": {
-        **_RANK,
-        "world_size": _or_none(_is_reported_size),
-        "role": _is_text,
-        "backend": _is_text,
-        "num_worker_threads": _or_none(_is_size),
-        "rpc_timeout": _is_timeout,
-        **dict.fromkeys(("transports", "channels"), _or_none(_list_of(_is_text))),
-        "intra_op_threads": _is_size,
-        "cuda_devices": _is_size,
-    },
-    "ready": _USAGE,
-    "init-failed": {**_RANK, "error": _is_text, "traceback": _is_text},
-    "shutdown": {"calls": _is_count, **_USAGE},
-    "ended": {"calls": _is_count, **_USAGE},
-    "raised": {"error": _is_text},
-    "exit": {"error": _is_text, "traceback": _is_text},
-    "gone": {"code": _or_none(_is_whole)},
-    "state": {
-        **_RANK,
-        "number": _is_count,
-        "monotonic_s": _is_amount,
-        "calls": _is_count,
-        **dict.fromkeys(("pool_size", "idle", "serving", "calling"), _or_none(_is_count)),
-        "waiting": _is_count,
-        "busy_s": _or_none(_is_amount),
-        **dict.fromkeys(("sleeps", "daemon_sleeps"), _is_flag),
-        **_USAGE,
-    },
-    "recording": {
-        "journal": _is_file,
-        "host": _is_text,
-        "boot_id": _is_text,
-        "cpu_count": _is_size,
-    },
-    "record-start": {"num_worker_threads": _or_none(_is_size), "rpc_timeout_s": _is_timeout},
-    "window-end": {},
-    "record-end": {
-        "reason": _is_text,
-        "cpu_s": _is_amount,
-        "main_thread_s": _or_none(_tuple_of(_is_amount, _is_amount)),
-        "threads": _list_of(_tuple_of(_is_whole, _is_text)),
-        "issued": _list_of(_tuple_of(_is_text, _is_text, _is_count)),
-        "counted_ns": _is_whole,
-        **dict.fromkeys(("is_cut", "disturbed"), _is_flag),
-    },
+_is_whole = _number(1 - (1 << 62), (1 << 62) - 1, int)
+_is_count = _number(0, (1 << 62) - 1, int)
+_is_amount = _number(0, 1 << 32, int, float)
+_KINDS: dict[str, _Check] = {
+    "flag": lambda value: type(value) is bool,
+    "whole": _is_whole,
+    "count": _is_count,
+    # How many ranks, threads or CPUs there are.
+    "size": _number(0, (1 << 31) - 1, int),
+    # A rank, or how many there are, as a program says it: torch takes -1 for unknown.
+    "rank": _number(-1, (1 << 31) - 1, int),
+    # Seconds, or megabytes.
+    "amount": _is_amount,
+    "timeout": _number(0, math.inf, int, float),
+    "binding": lambda value: value in (EQUAL, UNBOUND),
+    "text": _is_text,
+    "any-text": lambda value: type(value) is str,
+    # The name of a file that a process records into.
+    "file": _is_file,
+    "texts": _list_of(_is_text),
+    "variables": _are_variables,
+    "times": _tuple_of(_is_amount, _is_amount),
+    "names": _list_of(_tuple_of(_is_whole, _is_text)),
+    "counts": _list_of(_tuple_of(_is_text, _is_text, _is_count)),
+}
+
+
+def _facts(text: str) -> dict[str, _Check]:
+    """The check of each fact in `name:kind` pairs; it may be None where a ? follows the kind."""
+    pairs = [each.split(":") for each in text.split()]
+    return {name: _or_none(kind[:-1]) if kind[-1] == "?" else _KINDS[kind] for name, kind in pairs}
+
+
+def _or_none(kind: str) -> _Check:
+    return lambda value: value is None or _KINDS[kind](value)
+
+
+_OF_ALL = _facts("pid:whole time_ns:whole")
+_OPTIONAL = _facts(
+    "pid_there:whole pid_namespace:whole operators:file local_size:size switch_interval:amount "
+    "cpu_binding:binding has_gil:flag overridden:text"
+)
+_USAGE = "cpu_s:amount threads:size peak_rss_mb:amount"
+_EVENTS = {
+    "started": _facts(""),
+    "imported": _facts("modules:texts environment:variables"),
+    "hook-failed": _facts("error:any-text"),
+    "rendezvous": _facts("url:text rank:rank world_size:rank? no_listener:flag"),
+    "init_rpc": _facts(
+        "name:text rank:rank world_size:rank? role:text backend:text num_worker_threads:size? "
+        "rpc_timeout:timeout transports:texts? channels:texts? intra_op_threads:size "
+        "cuda_devices:size"
+    ),
+    "ready": _facts(_USAGE),
+    "init-failed": _facts("name:text rank:rank error:text traceback:text"),
+    "shutdown": _facts(f"calls:count {_USAGE}"),
+    "ended": _facts(f"calls:count {_USAGE}"),
+    "raised": _facts("error:text"),
+    "exit": _facts("error:text traceback:text"),
+    "gone": _facts("code:whole?"),
+    "state": _facts(
+        "number:count name:text rank:rank monotonic_s:amount calls:count pool_size:count? "
+        "idle:count? serving:count? calling:count? waiting:count busy_s:amount? sleeps:flag "
+        f"daemon_sleeps:flag {_USAGE}"
+    ),
+    "recording": _facts("journal:file host:text boot_id:text cpu_count:size"),
+    "record-start": _facts("num_worker_threads:size? rpc_timeout_s:timeout"),
+    "window-end": _facts(""),
+    "record-end": _facts(
+        "reason:text cpu_s:amount main_thread_s:times? threads:names issued:counts "
+        "counted_ns:whole is_cut:flag disturbed:flag"
+    ),
 }
 """The facts of each event, beside those of all."""
-_OF_ALL: dict[str, _Check] = {"pid": _is_whole, "time_ns": _is_whole}
-_OPTIONAL: dict[str, _Check] = {
-    "pid_there": _is_whole,
-    "pid_namespace": _is_whole,
-    "operators": _is_file,
-    "local_size": _is_size,
-    "switch_interval": _is_amount,
-    "cpu_binding": lambda value: value in (EQUAL, UNBOUND),
-    "has_gil": _is_flag,
-    "overridden": _is_text,
-}
 
 
 def read_events(file: Path) -> list[dict[str, Any]]:

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Any, Self
 
 from tuner.errors import LauncherError
-from tuner.world.command.events import read_events
+from tuner.world.command.events import read_all
 from tuner.world.command.hook.rpc_tuner_hook import read_at_import
 from tuner.world.command.order import HOOK, ORDER_VARIABLE
 from tuner.world.command.warm.python_command import PythonCommand, recognise
@@ -49,13 +49,9 @@ class Learnt:
 
 def learn(reports: Path) -> Learnt:
     """What the processes of a run have reported to their folder, for an order with `learn`."""
-    modules: dict[str, None] = {}
-    environment: dict[str, str] = {}
-    for file in sorted(reports.glob("*.jsonl")):
-        for event in read_events(file):
-            if event["event"] == "imported":
-                modules.update(dict.fromkeys(event["modules"]))
-                environment.update(event["environment"])
+    events = [event for each in read_all(reports) for event in each if event["event"] == "imported"]
+    modules = dict.fromkeys(name for event in events for name in event["modules"])
+    environment = {name: text for event in events for name, text in event["environment"].items()}
     return Learnt(modules=tuple(modules), environment=environment)
 
 
