@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from tuner.errors import ProgramFailedError, UsageError
@@ -82,31 +82,20 @@ def check_backend(end: ProgramEnd) -> None:
             )
 
 
+@dataclass
 class Discovery:
-    """Runs a program a few times as it is, to find out what it is and how to start it.
+    """Runs a program a few times as it is, to find out what it is and how to start it."""
 
-    Args:
-        request: The program.
-        starters: They are left as later runs are to be started.
-        run: Runs it once, until a time by `time.monotonic`, and perhaps learns what it imports.
-        notify: Gets what a person should know, a sentence each.
-        enough: See `Launcher.subject_of`.
-    """
-
-    def __init__(
-        self,
-        request: ProgramRequest,
-        starters: Starters,
-        run: Callable[[float, bool], TriedRun],
-        notify: Callable[[str], None],
-        enough: Enough | None,
-    ) -> None:
-        self._request = request
-        self._starters = starters
-        self._run = run
-        self._notify = notify
-        self._enough = enough
-        self._until_s = 0.0
+    request: ProgramRequest
+    starters: Starters
+    """They are left as later runs are to be started."""
+    run: Callable[[float, bool], TriedRun]
+    """Runs it once, until a time by `time.monotonic`, and perhaps learns what it imports."""
+    notify: Callable[[str], None]
+    """Gets what a person should know, a sentence each."""
+    enough: Enough | None
+    """See `Launcher.subject_of`."""
+    _until_s: float = field(init=False)
 
     def spec(self, longest_s: float) -> ProgramSpec:
         """What the program is: see `ProgramLauncher.subject_of`; runs get so many seconds."""
@@ -120,23 +109,23 @@ class Discovery:
         second = self._warm_run(first, until_s)
         if second is None and first.failure is None:
             # The warm run may have spent the time.
-            second = self._run(max(until_s, time.monotonic() + second_s), False)
+            second = self.run(max(until_s, time.monotonic() + second_s), False)
             if second.failure is not None:
                 why = f"a second run of the program failed: {second.failure.message}"
                 if second.failure.failure == "timed-out":
                     raise ProgramFailedError(why)
                 # It went well before: the search goes on, and counts how often it fails.
-                self._notify(why)
+                self.notify(why)
         runs = [first, *filter(None, [second])]
         self._is_enough(runs)
-        if self._starters.is_warm or self._request.cold:
-            self._notify(f"each run starts {self._starters.how}")
+        if self.starters.is_warm or self.request.cold:
+            self.notify(f"each run starts {self.starters.how}")
         return self._spec(runs)
 
     def _first_run(self) -> TriedRun:
         """Run it cold, in a network of its own if it can; an error if nothing can be learnt."""
-        self._starters.start_cold(self._request)
-        run = self._run(self._until_s, True)
+        self.starters.start_cold(self.request)
+        run = self.run(self._until_s, True)
         if run.failure is not None and run.may_go_well_again and self._is_time_for(run):
             run = self._again(run.failure)
         if (failure := run.failure) is not None:
@@ -146,43 +135,43 @@ class Discovery:
             why = f"{failure.message}{detail}"
             if not run.may_go_well_otherwise:
                 raise ProgramFailedError(f"the program cannot be tuned: {why}")
-            self._notify(f"the program fails with its own options: {why}")
+            self.notify(f"the program fails with its own options: {why}")
         check_backend(run.end)
         return run
 
     def _again(self, failure: Failure) -> TriedRun:
         """Run it once more. Where it does not fail in the machine's network, find out why."""
-        if not self._starters.in_own_network:
-            self._notify(f"the program failed, and is run once more: {failure.message}")
-            return self._run(self._until_s, True)
-        self._notify(
+        if not self.starters.in_own_network:
+            self.notify(f"the program failed, and is run once more: {failure.message}")
+            return self.run(self._until_s, True)
+        self.notify(
             "the program failed in a network of its own, and is run once more in the "
             f"machine's: {failure.message}"
         )
-        self._starters.start_cold(self._request, alone=False)
-        run = self._run(self._until_s, True)
+        self.starters.start_cold(self.request, alone=False)
+        run = self.run(self._until_s, True)
         if run.failure is None and self._is_time_for(run):
-            self._starters.start_cold(self._request)
-            alone = self._run(self._until_s, True)
+            self.starters.start_cold(self.request)
+            alone = self.run(self._until_s, True)
             if alone.failure is None:
-                self._notify("it failed by chance: it runs in a network of its own, too")
+                self.notify("it failed by chance: it runs in a network of its own, too")
                 return alone
-        self._starters.leave_network(self._request)
+        self.starters.leave_network(self.request)
         if run.failure is None:
-            self._notify("the program does not run in a network of its own; it has the machine's")
+            self.notify("the program does not run in a network of its own; it has the machine's")
         return run
 
     def _warm_run(self, first: TriedRun, until_s: float) -> TriedRun | None:
         """Run it warm, and see that it does what it did cold; None if each run starts cold."""
         learnt = first.learnt or Learnt()
-        if not self._starters.warm_up(self._request, learnt, self._until_s):
+        if not self.starters.warm_up(self.request, learnt, self._until_s):
             return None
-        run = self._run(until_s, False)
-        if run.difference(first) and self._starters.is_warm and self._is_time_for(run):
+        run = self.run(until_s, False)
+        if run.difference(first) and self.starters.is_warm and self._is_time_for(run):
             # It may have failed by chance.
-            run = self._run(until_s, False)
-        if (why := run.difference(first)) and self._starters.is_warm:
-            self._starters.cool_down(why)
+            run = self.run(until_s, False)
+        if (why := run.difference(first)) and self.starters.is_warm:
+            self.starters.cool_down(why)
             return None
         return run
 
@@ -193,18 +182,18 @@ class Discovery:
     def _is_enough(self, runs: Sequence[TriedRun], *, is_cold: bool = False) -> bool:
         """Ask of the last run that went well; where it was cold, a warm one may be shorter."""
         outcomes = [run.outcome for run in runs if isinstance(run.outcome, Measurement)]
-        if self._enough is None or not outcomes:
+        if self.enough is None or not outcomes:
             return True
         # A warm start saves at most what comes before the calls.
         least_s = outcomes[-1].wall_s if is_cold else outcomes[-1].world_s
-        return self._enough(self._spec(runs), outcomes[-1], least_s)
+        return self.enough(self._spec(runs), outcomes[-1], least_s)
 
     def _spec(self, runs: Sequence[TriedRun]) -> ProgramSpec:
         return program_spec(
-            self._request,
+            self.request,
             runs,
-            own_network=self._starters.in_own_network,
-            starts=self._starters.how,
+            own_network=self.starters.in_own_network,
+            starts=self.starters.how,
         )
 
 

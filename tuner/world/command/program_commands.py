@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Protocol, Self
@@ -31,12 +32,12 @@ Started = subprocess.Popen[bytes] | WarmProcess
 """It leads a session and a process group of its own."""
 
 
+@dataclass(frozen=True)
 class ColdStarter:
     """Starts a command as it is."""
 
-    def __init__(self, command: Sequence[str], cwd: Path) -> None:
-        self._command = command
-        self._cwd = cwd
+    command: Sequence[str]
+    cwd: Path
 
     def start(
         self, environment: Mapping[str, str], stdout: int, stderr: int
@@ -53,16 +54,16 @@ class ColdStarter:
         """
         try:
             return subprocess.Popen(
-                self._command,
+                self.command,
                 env=environment,
-                cwd=self._cwd,
+                cwd=self.cwd,
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,
                 start_new_session=True,
             )
         except OSError as error:
-            raise LauncherError(f"cannot start {self._command[0]!r}: {error.strerror}") from None
+            raise LauncherError(f"cannot start {self.command[0]!r}: {error.strerror}") from None
 
 
 Starter = ColdStarter | WarmStarter
@@ -208,21 +209,19 @@ class Commands(Protocol):
         """Kill what is left of them, and of all that they started."""
 
 
+@dataclass
 class LocalCommands:
     """Commands on this machine; their processes are found by the folder of the hook's order."""
 
-    def __init__(
-        self, starters: Sequence[Starter], environment: Mapping[str, str], reports: Path
-    ) -> None:
-        self._starters = starters
-        self._environment = environment
-        self._reports = reports
-        self._processes: list[Started] = []
+    starters: Sequence[Starter]
+    environment: Mapping[str, str]
+    reports: Path
+    _processes: list[Started] = field(default_factory=list)
 
     def start(self, output: int) -> None:
         """See `Commands`."""
-        for starter in self._starters:
-            self._processes.append(starter.start(self._environment, output, output))
+        for starter in self.starters:
+            self._processes.append(starter.start(self.environment, output, output))
 
     def codes(self) -> tuple[int | None, ...]:
         """See `Commands`."""
@@ -234,7 +233,7 @@ class LocalCommands:
 
     def end(self) -> None:
         """See `Commands`."""
-        end_tree([process.pid for process in self._processes], self._reports)
+        end_tree([process.pid for process in self._processes], self.reports)
         for process in self._processes:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(REAPED_S)

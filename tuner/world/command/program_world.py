@@ -1,7 +1,7 @@
 """One run of a program, from the start of its commands to the end of its last process."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -186,6 +186,7 @@ class ProgramWorld:
             self._show(text)
 
 
+@dataclass
 class _Window:
     """Waits for all ranks, then for the warm-up, and then counts for the length of the window.
 
@@ -193,38 +194,37 @@ class _Window:
     waiting begins anew.
     """
 
-    def __init__(self, warm_up_s: float, lasts_s: float, channel: Channel) -> None:
-        self._warm_up_s = warm_up_s
-        self._lasts_s = lasts_s
-        self._channel = channel
-        self._pids: set[int] = set()
-        """The ranks, once all are there."""
-        self._ready_s = 0.0
-        self._first: tuple[float, int] | None = None
-        """When the window began, and the number of the question then."""
+    warm_up_s: float
+    lasts_s: float
+    channel: Channel
+    _pids: Set[int] = frozenset()
+    """The ranks, once all are there."""
+    _ready_s: float = 0.0
+    _first: tuple[float, int] | None = None
+    """When the window began, and the number of the question then."""
 
     def look(self, now_s: float) -> Counted | None:
         """What was counted, once the window is over."""
-        if self._first is not None and now_s < self._first[0] + self._lasts_s:
+        if self._first is not None and now_s < self._first[0] + self.lasts_s:
             return None
-        if self._pids and now_s < self._ready_s + self._warm_up_s:
+        if self._pids and now_s < self._ready_s + self.warm_up_s:
             return None
-        report = self._channel.report()
+        report = self.channel.report()
         pids = {rank.pid for rank in report.latest}
         if not self._pids or pids != self._pids:
             self._pids, self._ready_s = pids if report.is_ready else set(), now_s
             self._first = None
         elif self._first is None:
-            number = self._channel.ask()
-            if len(self._channel.answers(number, pids, ANSWERS_S)) == len(pids):
+            number = self.channel.ask()
+            if len(self.channel.answers(number, pids, ANSWERS_S)) == len(pids):
                 self._first = (now_s, number)
         else:
             return self._count(self._first[1])
         return None
 
     def _count(self, first: int) -> Counted | None:
-        before = self._channel.answers(first)
-        after = self._channel.answers(self._channel.ask(), self._pids, ANSWERS_S)
+        before = self.channel.answers(first)
+        after = self.channel.answers(self.channel.ask(), self._pids, ANSWERS_S)
         pairs = [(before[pid], state) for pid, state in after.items() if pid in before]
         if len(pairs) < len(self._pids):
             return None  # a rank that is busy answers late; the deadline ends what never does

@@ -113,35 +113,31 @@ def record_program(
         )
 
 
+@dataclass
 class _Ranks:
     """Looks after the ranks of a program: says which one has failed, and ends what is stuck."""
 
-    def __init__(
-        self,
-        folder: Path,
-        processes: "Sequence[subprocess.Popen[bytes]]",
-        notify: Callable[[str], None],
-        signals: Sequence[int],
-    ) -> None:
-        self._folder = folder
-        self._processes = processes
-        self._signals = signals
-        """Those that were passed on: the program ends for them."""
-        self._notify = notify
-        self.is_given_up = False
-        self._channel = Channel(folder)
+    folder: Path
+    processes: Sequence["subprocess.Popen[bytes]"]
+    notify: Callable[[str], None]
+    signals: Sequence[int]
+    """Those that were passed on: the program ends for them."""
+    is_given_up: bool = False
+
+    def __post_init__(self) -> None:
+        self._channel = Channel(self.folder)
         self._said: list[str] = []
         self._next_s = time.monotonic() + LOOK_S
         self._asked_s = -math.inf
 
     def look(self) -> None:
         """To be called again and again while the program runs."""
-        if time.monotonic() < self._next_s or self._signals:
+        if time.monotonic() < self._next_s or self.signals:
             return
         report = self.say_the_first()
         if (cause := stuck(report, time.time_ns())) is not None:
             self._say(cause.text)
-            self._notify("no rank does anything any more, so the program is ended")
+            self.notify("no rank does anything any more, so the program is ended")
             self.is_given_up = True
             self._end()
             return
@@ -164,22 +160,22 @@ class _Ranks:
     def _say(self, text: str) -> None:
         if text not in self._said:
             self._said.append(text)
-            self._notify(text)
+            self.notify(text)
 
     def _end(self) -> None:
         """Ask the commands to end, as a scheduler does, and then kill what is left of them.
 
         They may end before their ranks have handed over what they recorded.
         """
-        for process in self._processes:
+        for process in self.processes:
             process.terminate()
         _await(
             lambda: (
-                None not in [process.poll() for process in self._processes]
-                and is_recorded(self._folder)
+                None not in [process.poll() for process in self.processes]
+                and is_recorded(self.folder)
             )
         )
-        end_tree([process.pid for process in self._processes], self._folder)
+        end_tree([process.pid for process in self.processes], self.folder)
 
 
 def asking_pause_s(since_s: float, asked: int) -> float:
