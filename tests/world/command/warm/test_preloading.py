@@ -80,14 +80,6 @@ def test_a_module_that_a_fork_would_break_is_left_out_and_told(folder: Path) -> 
     }
 
 
-def test_without_such_modules_nothing_is_left_out(folder: Path) -> None:
-    environment = environment_of(folder)
-    learnt = learnt_with(environment, ["is_fine", "fails", "ends"])
-    with WarmStarter([PYTHON, "main.py"], environment, folder, learnt) as warm:
-        assert json.loads(run_to_end(warm, environment).out) == [["is_fine"], "1"]
-    assert warm.left_out == {}
-
-
 def test_variables_that_are_read_at_import_are_the_same(folder: Path) -> None:
     environment = environment_of(folder)
     command = [PYTHON, "main.py"]

@@ -86,16 +86,3 @@ def test_ranks_report_the_same(program: str) -> None:
             assert told(*run(starter)[:2]) == first
     # The server, with its one import of everything, and all four runs.
     assert cpu_s() - before_s < 3 * cold_s
-
-
-@pytest.mark.thorough
-def test_a_module_is_run_warm_too(tmp_path: Path) -> None:
-    (tmp_path / "package").mkdir()
-    (tmp_path / "package" / "__init__.py").touch()
-    source = (PROGRAMS / "own_options.py").read_text()
-    (tmp_path / "package" / "main.py").write_text(source)
-    command = [PYTHON, "-W", "ignore", "-m", "package.main", str(free_port())]
-    ended, report, learnt = run(ColdStarter(command, tmp_path), is_first=True)
-    order = HookOrder(config=CONFIG, reports=tmp_path)
-    with WarmStarter(command, order.environment(os.environ), tmp_path, learnt) as starter:
-        assert told(*run(starter)[:2]) == told(ended, report)
