@@ -38,6 +38,10 @@ def of_three(rank: int, last: str) -> list[Event]:
             [of_three(0, "rendezvous"), of_three(1, "rendezvous")],
             ["ranks 0 and 1 wait in init_rpc for rank 2 at env://"],
         ),
+        (
+            [[*of_three(0, "ready"), {**of_three(0, "shutdown")[-1], "overridden": "its own"}]],
+            ["agent: its own"],
+        ),
     ],
 )  # fmt: skip
 def test_ranks_that_may_run_without_it(
