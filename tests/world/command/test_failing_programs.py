@@ -13,8 +13,6 @@ from tests.programs.running import free_port
 from tests.world.command.launching import PROGRAMS, PYTHON, launched, refused
 from tuner.errors import UsageError
 from tuner.plan.config import Config
-from tuner.plan.draft import draft_plan
-from tuner.world.command.program_launcher import ProgramLauncher
 from tuner.world.own_network import OwnNetwork
 
 pytestmark = [pytest.mark.world, pytest.mark.thorough]
@@ -129,54 +127,6 @@ def test_what_a_server_cannot_import_is_told(
     assert sentence.startswith("imported anew by each run: leaves_a_thread (it leaves a thread")
     assert running.spec.starts == "warm: from a process that has imported the same packages"
     assert warm == f"each run starts {running.spec.starts}"
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("import nothing_here", "ModuleNotFoundError: No module named 'nothing_here'"),
-        ("def f(:", "SyntaxError: invalid syntax"),
-        (
-            "import argparse as a; p = a.ArgumentParser(); p.add_argument('size'); p.parse_args()",
-            "error: the following arguments are required: size",
-        ),
-    ],
-)
-def test_a_program_that_fails_in_every_network_is_run_once(
-    tmp_path: Path, text: str, told: str
-) -> None:
-    program, runs = tmp_path / "main.py", tmp_path / "runs"
-    program.write_text(text)
-    heard: list[str] = []
-    command = ["sh", "-c", f"echo >> {runs}; exec {PYTHON} {program}"]
-    with ProgramLauncher(heard.append) as launcher, pytest.raises(UsageError, match=told):
-        launcher.subject_of(draft_plan({"programs": [command]}))
-    assert heard == []
-    assert runs.read_text() == "\n"
-
-
-@pytest.mark.parametrize(("failing", "cold", "calls"), [(0, False, 2), (1, False, 2), (1, True, 1)])
-def test_a_first_run_that_fails_by_chance_decides_nothing(
-    tmp_path: Path, failing: int, cold: bool, calls: int
-) -> None:
-    """Not that it cannot be tuned, nor where it runs, nor how it starts."""
-    runs, folder = tmp_path / "runs", tmp_path / "kept"
-    runs.mkdir()
-    command = one_rank(
-        tmp_path,
-        f"number = len(os.listdir({str(runs)!r}))\n"
-        f"open(f'{runs}/{{number}}', 'w').close()\n"
-        f"assert number != {failing}, 'no data yet'",
-    )
-    told: list[str] = []
-    with ProgramLauncher(told.append) as launcher:
-        spec = launcher.subject_of(draft_plan({"programs": [command], "cold": cold}), folder)
-        assert launcher.own_network == own_network_is_allowed()
-    assert spec.starts.startswith("cold: " if cold else "warm: ")
-    assert len(spec.calls) == calls
-    is_told = any("no data yet" in each and str(folder) in each for each in told)
-    assert is_told == (failing == 0 or cold)
-    assert "no data yet" in (folder / "output").read_text()
 
 
 def test_a_program_that_fails_in_one_of_five_runs_keeps_its_baseline(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ import pytest
 
 from tests.programs.running import PROGRAMS, free_port, with_sitecustomize
 from tests.world.command.recorded import python, recorded
-from tuner.trace.analyze.headroom import least_threads
 from tuner.world.command import recording
 from tuner.world.command.order import RecordingOrder
 
@@ -188,16 +187,6 @@ def test_a_deadlock_is_recorded_until_it_is_ended() -> None:
     assert "relay 3 3 None" in printed
     assert "6 unfinished" in printed
     assert "driver, relay1 and store ended from one moment to the next" in printed
-
-
-def test_calls_that_wait_for_each_other_promise_nothing() -> None:
-    """With fewer threads than there are trainers, none of them would get an answer."""
-    run = recorded(*python("together.py", free_port()))
-    assert len(run.trace.calls) == run.counted
-    ps, trainer = least_threads(run.trace)
-    assert (ps.least, ps.at_least, ps.functions) == (None, 3, ("update",))
-    assert "fewer than 3 threads may deadlock" in ps.text
-    assert (trainer.least, trainer.text) == (None, "")
 
 
 def test_a_second_interrupt_ends_all_that_the_program_has_started() -> None:

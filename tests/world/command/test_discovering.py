@@ -1,0 +1,109 @@
+"""What the first runs of a program decide: whether it is tuned, where it runs, how it starts."""
+
+from typing import Any, cast
+
+import pytest
+
+from tests.world.command.reported import report_of, until
+from tuner.errors import ProgramFailedError
+from tuner.plan.program_spec import ProgramRequest, ProgramSpec
+from tuner.world.command.discovering import Discovery, TriedRun
+from tuner.world.command.judging import outcome_of
+from tuner.world.command.program_commands import Starters
+from tuner.world.command.program_world import ProgramEnd
+from tuner.world.command.reports import ProgramReport
+from tuner.world.command.warm.warm_starting import Learnt
+
+OUTPUTS = {"no data": "ConnectionError: no data", "no module": "ModuleNotFoundError: No module 'a'"}
+IN_NETWORK = "the program failed in a network of its own, and is run once more in the machine's: "
+BY_CHANCE = "it failed by chance: it runs in a network of its own, too"
+NOT_ALONE = "the program does not run in a network of its own; it has the machine's"
+WARM = "each run starts warm"
+
+
+class FakeStarters:
+    """A network of its own is there, and a server for the one command."""
+
+    def __init__(self, told: list[str]) -> None:
+        self._told = told
+        self.in_own_network, self.is_warm, self.how = True, False, "cold"
+
+    def start_cold(self, request: ProgramRequest, *, alone: bool = True) -> None:
+        pass
+
+    def leave_network(self, request: ProgramRequest) -> None:
+        self.in_own_network = False
+
+    def warm_up(self, request: ProgramRequest, learnt: Learnt, until_s: float) -> bool:
+        assert learnt.modules == ("numpy",)
+        self.is_warm, self.how = not request.cold, "cold" if request.cold else "warm"
+        return self.is_warm
+
+    def cool_down(self, why: str) -> None:
+        self.is_warm, self.how = False, "cold"
+        self._told.append(f"each run starts cold: {why}")
+
+
+def discovered(report: ProgramReport, runs: str, told: list[str], **keys: Any) -> ProgramSpec:
+    """What is found out where runs go well, `ok`, or print something and fail; all of them run."""
+    request = ProgramRequest(commands=(("python", "main.py"),), **keys)
+    ends = runs.split(", ")
+
+    def run(until_s: float, learn: bool) -> TriedRun:
+        how = ends.pop(0)
+        end = ProgramEnd(exit_codes=(int(how != "ok"),), run_s=0.1, output=OUTPUTS.get(how, ""),
+                         report=report, states=())  # fmt: skip
+        return TriedRun(end, outcome_of(end, request), Learnt(modules=("numpy",)))
+
+    starters = cast(Starters, FakeStarters(told))
+    spec = Discovery(request, starters, run, told.append, None).spec(60.0)
+    assert ends == []
+    return spec
+
+
+@pytest.fixture
+def report(tmp_path: Any) -> ProgramReport:
+    return report_of(tmp_path, until(0, "ended"), until(1, "ended"))
+
+
+@pytest.mark.parametrize(
+    ("runs", "cold", "told", "starts", "calls"),
+    [
+        ("ok, ok", False, [WARM], "warm", 2),
+        ("ok, ok", True, ["each run starts cold"], "cold", 2),
+        ("no data, ok, ok, ok", False, [IN_NETWORK, BY_CHANCE, WARM], "warm", 2),
+        ("no data, ok, no data, ok", False, [IN_NETWORK, NOT_ALONE, WARM], "warm", 2),
+        ("ok, no data, ok", False, [WARM], "warm", 2),
+        (
+            "ok, no data, no data, ok",
+            False,
+            ["each run starts cold: started warm, the program fails: exit code 1"],
+            "cold",
+            2,
+        ),
+        (
+            "ok, no data",
+            True,
+            ["a second run of the program failed: exit code 1", "each run starts cold"],
+            "cold",
+            1,
+        ),
+    ],
+)
+def test_a_run_that_fails_by_chance_decides_nothing(
+    report: ProgramReport, runs: str, cold: bool, told: list[str], starts: str, calls: int
+) -> None:
+    said: list[str] = []
+    spec = discovered(report, runs, said, cold=cold)
+    assert [each[: len(start)] for each, start in zip(said, told, strict=True)] == told
+    assert (spec.starts, len(spec.calls)) == (starts, calls)
+    assert spec.own_network == (NOT_ALONE not in said)
+
+
+@pytest.mark.parametrize(("runs", "tries"), [("no module", 0), ("no data, no data", 1)])
+def test_a_program_that_fails_in_every_network_cannot_be_tuned(runs: str, tries: int) -> None:
+    """What Python cannot read is run once."""
+    unknown, said = ProgramReport(ranks=(), processes=1, problems=()), list[str]()
+    with pytest.raises(ProgramFailedError, match="the program cannot be tuned: exit code 1 after"):
+        discovered(unknown, runs, said)
+    assert len(said) == tries
