@@ -73,36 +73,28 @@ class ProgramEnd:
         return self.report.rpc_active_s if self.counted is None else self.counted.seconds
 
 
+@dataclass
 class ProgramWorld:
-    """Drives one run from the start of its commands to its last process.
+    """Drives one run from the start of its commands to its last process."""
 
-    Args:
-        request: The program.
-        commands: What it runs, not yet started.
-        folder: For what they print, in the file `output`.
-        reports: The folder of the hook's order.
-        deadline_s: When to end it, in seconds from its start.
-        show: Takes what they print, as it comes.
-    """
+    request: ProgramRequest
+    commands: Commands
+    """What it runs, not yet started."""
+    folder: Path
+    """For what they print, in the file `output`."""
+    reports: Path
+    """The folder of the hook's order."""
+    deadline_s: float
+    """When to end it, in seconds from its start."""
+    show: Callable[[bytes], None] | None = None
+    """Takes what they print, as it comes."""
 
-    def __init__(
-        self,
-        request: ProgramRequest,
-        commands: Commands,
-        folder: Path,
-        reports: Path,
-        *,
-        deadline_s: float,
-        show: Callable[[bytes], None] | None = None,
-    ) -> None:
-        self._commands = commands
-        self._output = folder / "output"
-        self._deadline_s = deadline_s
-        self._show = show
-        self._channel = Channel(reports)
+    def __post_init__(self) -> None:
+        self._output = self.folder / "output"
+        self._channel = Channel(self.reports)
         self._window = None
-        if request.window_s is not None:
-            self._window = _Window(request.warm_up_s, request.window_s, self._channel)
+        if (lasts_s := self.request.window_s) is not None:
+            self._window = _Window(self.request.warm_up_s, lasts_s, self._channel)
         self._codes: tuple[int | None, ...] = ()
 
     def run(self) -> ProgramEnd:
@@ -110,7 +102,7 @@ class ProgramWorld:
         started_s = time.monotonic()
         with self._output.open("wb") as output, self._output.open("rb") as printed:
             try:
-                self._commands.start(output.fileno())
+                self.commands.start(output.fileno())
                 why = self._wait(started_s, printed)
                 run_s = time.monotonic() - started_s
                 if why and "counted" not in why:
@@ -119,7 +111,7 @@ class ProgramWorld:
                 self._channel.note_gone()
                 over_ns = time.time_ns()
             finally:
-                self._commands.end()
+                self.commands.end()
                 self._pass_on(printed)
         report = self._channel.report()
         first = None if "counted" in why else failed_first(report, over_ns)
@@ -146,10 +138,10 @@ class ProgramWorld:
                 while not self._has_ended() and time.monotonic() < now_s + OTHERS_S:
                     time.sleep(_POLL_S)
                 break
-            if now_s >= started_s + self._deadline_s:
+            if now_s >= started_s + self.deadline_s:
                 return {"is_late": True}
             if self._window is not None and (counted := self._window.look(now_s)):
-                self._commands.stop_gently()
+                self.commands.stop_gently()
                 return {"counted": counted}
             if now_s >= next_probe_s:
                 next_probe_s = now_s + PROBE_EVERY_S
@@ -171,7 +163,7 @@ class ProgramWorld:
         return {field: value for field, value in why.items() if value}
 
     def _has_ended(self) -> bool:
-        self._codes = self._commands.codes()
+        self._codes = self.commands.codes()
         return None not in self._codes
 
     def _keep_stacks(self) -> None:
@@ -182,8 +174,8 @@ class ProgramWorld:
         self._channel.answers(self._channel.ask("stacks"), pids, ANSWERS_S)
 
     def _pass_on(self, printed: BinaryIO) -> None:
-        if (text := printed.read()) and self._show is not None:
-            self._show(text)
+        if (text := printed.read()) and self.show is not None:
+            self.show(text)
 
 
 @dataclass

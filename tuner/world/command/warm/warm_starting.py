@@ -55,16 +55,16 @@ def learn(reports: Path) -> Learnt:
     return Learnt(modules=tuple(modules), environment=environment)
 
 
+@dataclass
 class WarmProcess:
     """A process of a server, as `subprocess.Popen`; it owns the descriptor of its exit code."""
 
-    def __init__(self, pid: int, answers: int, command: Sequence[str]) -> None:
-        self.pid = pid
-        self.is_lost = False
-        """Whether it ended with its server, so that its exit code is unknown."""
-        self._answers = answers
-        self._command = command
-        self._code: int | None = None
+    pid: int
+    _answers: int
+    _command: Sequence[str]
+    _code: int | None = None
+    is_lost: bool = False
+    """Whether it ended with its server, so that its exit code is unknown."""
 
     def poll(self) -> int | None:
         """See `subprocess.Popen`."""
