@@ -24,6 +24,7 @@ from tuner.world.command.hook.rpc_tuner_hook import read_at_import
 from tuner.world.command.order import HOOK, ORDER_VARIABLE
 from tuner.world.command.warm.python_command import PythonCommand, recognise
 from tuner.world.command.warm.rpc_tuner_server import messages
+from tuner.world.descendants import kill_group
 
 # The longest that a server may take to import all: a slow disk is no failure. And the least:
 # none at all would mean that nothing waits.
@@ -83,7 +84,7 @@ class WarmProcess:
             if not answer:
                 # The server is gone, and the process with it; not so the children of that.
                 self.is_lost = True
-                _kill_group(self.pid)
+                kill_group(self.pid)
             self._code = int(answer or -signal.SIGKILL)
         return self._code
 
@@ -288,7 +289,7 @@ class _Server:
             self._process.wait()
         if self._process.returncode != 0:
             # It has not ended what a module may have started as it was imported.
-            _kill_group(self._process.pid)
+            kill_group(self._process.pid)
         self._errors.close()
 
     def gone(self, otherwise: str = "") -> ServerGoneError:
@@ -302,11 +303,6 @@ class _Server:
 def _differing(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
     """The names whose values differ, or that only one has."""
     return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
-
-
-def _kill_group(leader: int) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(leader, signal.SIGKILL)
 
 
 def _is_readable(descriptor: int, timeout_s: float | None) -> bool:
