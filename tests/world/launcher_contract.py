@@ -1,8 +1,12 @@
 """What every launcher must do; subclassed per launcher."""
 
+import os
 import re
+import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,6 +41,48 @@ def ends(process: int | psutil.Process, within_s: float) -> bool:
     except psutil.NoSuchProcess:
         return True
     return False
+
+
+def family_of(pid: int) -> list[psutil.Process]:
+    """A process's descendants."""
+    with suppress(psutil.NoSuchProcess):
+        return psutil.Process(pid).children(recursive=True)
+    return []
+
+
+def awaited(find: Callable[[], list[psutil.Process]], count: int) -> list[psutil.Process]:
+    """What is found, once it is so much."""
+    until = time.monotonic() + 120
+    while time.monotonic() < until:
+        if len(found := find()) >= count:
+            return found
+        time.sleep(0.05)  # polling other processes; nothing here can notify
+    raise AssertionError(f"no {count} processes")
+
+
+@contextmanager
+def dozing_search(module: str, launcher: str, folder: Path) -> Iterator["subprocess.Popen[str]"]:
+    """A script in which a world of the launcher runs, and which is killed at the end."""
+    script = folder / "search.py"
+    # No main guard: a rank must not run the person's script again.
+    script.write_text(
+        "from tests.fakes import order\n"
+        f"from {module} import {launcher}\n"
+        "print('started', flush=True)\n"
+        f"with {launcher}() as launcher:\n"
+        f"    launcher.run(order(launcher.describe({str(TROUBLES) + ':Dozes'!r}, {{}})))\n"
+    )
+    search = subprocess.Popen(
+        [sys.executable, str(script)],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "TMPDIR": str(folder)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield search
+    finally:
+        search.kill()
+        assert search.communicate()[0] == "started\n"
 
 
 def survives(outcome: Measurement | Failure) -> bool:

@@ -3,8 +3,6 @@
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from multiprocessing import forkserver
@@ -17,7 +15,15 @@ import pytest
 
 from tests.fakes import order
 from tests.marks import needs_two_cpus
-from tests.world.launcher_contract import TROUBLES, FailureContract, LauncherContract, ends
+from tests.world.launcher_contract import (
+    TROUBLES,
+    FailureContract,
+    LauncherContract,
+    awaited,
+    dozing_search,
+    ends,
+    family_of,
+)
 from tests.world.local.launching import launcher
 from tuner.world.launcher import TraceOrder
 from tuner.world.local import processes
@@ -112,38 +118,9 @@ def test_what_is_raised_is_told_in_a_line(
 
 
 def test_no_process_outlives_a_killed_search(tmp_path: Path) -> None:
-    script = tmp_path / "search.py"
-    # No main guard: a rank must not run the person's script again.
-    script.write_text(
-        "from tests.fakes import order\n"
-        "from tuner.world.local.local_launcher import LocalLauncher\n"
-        "print('started', flush=True)\n"
-        "with LocalLauncher() as launcher:\n"
-        f"    spec = launcher.describe({str(TROUBLES) + ':Dozes'!r}, {{}})\n"
-        "    print('described', flush=True)\n"
-        "    launcher.run(order(spec))\n"
-    )
-    root = Path(__file__).parents[3]
-    search = subprocess.Popen(
-        [sys.executable, str(script)],
-        env={**os.environ, "PYTHONPATH": str(root), "TMPDIR": str(tmp_path)},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert search.stdout is not None
-    try:
-        assert search.stdout.readline() == "started\n"
-        assert search.stdout.readline() == "described\n"
-        until = time.monotonic() + 120
-        ranks: list[psutil.Process] = []
-        while len(ranks) < 4 and time.monotonic() < until:  # tracker, forkserver, two ranks
-            ranks = psutil.Process(search.pid).children(recursive=True)
-            time.sleep(0.05)  # polling another process; nothing here can notify
-    finally:
-        search.send_signal(signal.SIGKILL)
-        rest = search.communicate()[0]
-    assert len(ranks) >= 4
-    assert "started" not in rest
+    with dozing_search(LocalLauncher.__module__, "LocalLauncher", tmp_path) as search:
+        # Tracker, forkserver, two ranks.
+        ranks = awaited(lambda: family_of(search.pid), 4)
     assert all(ends(process.pid, within_s=60) for process in ranks)
 
 
@@ -153,8 +130,8 @@ def test_no_process_outlives_a_killed_search(tmp_path: Path) -> None:
 def test_daemons_end_with_their_world(launcher: LocalLauncher, then: str, kind: str | None) -> None:
     def of_the_forkserver() -> set[int]:
         server: Any = forkserver._forkserver
-        return {each.pid for each in psutil.Process(server._forkserver_pid).children(recursive=True)
-                if each.status() != psutil.STATUS_ZOMBIE}  # fmt: skip
+        family = family_of(server._forkserver_pid)
+        return {each.pid for each in family if each.status() != psutil.STATUS_ZOMBIE}
 
     outcome = run(launcher, "LeavesDaemons", options={"then": then}, deadline_s=8.0)
     assert (outcome.failure if isinstance(outcome, Failure) else None) == kind

@@ -57,32 +57,25 @@ def run(folder: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def check_one_world(folder: Path, hidden: str, *command: str | Path) -> None:
-    """The command runs ONE_WORLD: the person's own workload is measured, the shipped ones are
-    found, and the hidden module is reported."""
-    done = run(folder, *command)
+@pytest.mark.parametrize("is_script", [False, True])
+def test_a_world_runs_in_such_a_folder(folder: Path, is_script: bool) -> None:
+    """The person's own workload is measured, the shipped ones are found, and the hidden module is
+    reported. The current folder comes first; or it is not looked in, as for a console script."""
+    hidden = "workloads"
+    if is_script:
+        (folder / "tuner.py").write_text("raise RuntimeError('not this one')\n")
+        (folder / "workloads").rename(folder / "others")
+        hidden = "workloads.py"
+        (folder / hidden).write_text("MINE = 1\n")
+    script = folder / ("bin" if is_script else ".") / "one_world.py"
+    script.parent.mkdir(exist_ok=True)
+    script.write_text(ONE_WORLD)
+    done = run(folder, PYTHON, *([script] if is_script else ["-m", "one_world"]))
     assert done.stdout == "measurement\ncaller server\n", done.stderr
     assert (
         f"rpc-tuner has a package workloads of its own, which hides {folder}/{hidden}: rename that "
         "one"
     ) in done.stderr
-
-
-def test_a_world_runs_where_the_current_folder_comes_first(folder: Path) -> None:
-    (folder / "one_world.py").write_text(ONE_WORLD)
-    check_one_world(folder, "workloads", PYTHON, "-m", "one_world")
-
-
-def test_a_world_runs_where_the_current_folder_is_not_looked_in(
-    folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """As for a console script, in a folder with a `tuner` of a person's own."""
-    (folder / "tuner.py").write_text("raise RuntimeError('not this one')\n")
-    (folder / "workloads").rename(folder / "others")
-    (folder / "workloads.py").write_text("MINE = 1\n")
-    script = tmp_path_factory.mktemp("bin") / "script"
-    script.write_text(ONE_WORLD)
-    check_one_world(folder, "workloads.py", PYTHON, script)
 
 
 def test_the_console_script_finds_the_shipped_workloads(folder: Path) -> None:

@@ -27,33 +27,35 @@ def handler(number, frame):
 def fail():
     raise ValueError("no data\\nat all")
 
+def handle(then):
+    try:
+        fail()
+    except ValueError:
+        then()
+
+def be_asked(number):
+    signal.signal(signal.SIGTERM, handler)
+    os.kill(os.getpid(), number)
+    time.sleep(60)
+
+def go_on_in_a_thread():
+    threading.Thread(target=time.sleep, args=(60,)).start()
+    fail()
+
+WAYS = {
+    "raises": fail,
+    "exits": lambda: sys.exit("gives up"),
+    "exits after an error": lambda: handle(lambda: sys.exit(3)),
+    "is done": lambda: handle(lambda: sys.exit(0)),
+    "shows an error": lambda: code.InteractiveInterpreter().runcode("1 / 0"),
+    "is asked": lambda: be_asked(signal.SIGTERM),
+    "is interrupted": lambda: be_asked(signal.SIGINT),
+    "has a thread": go_on_in_a_thread,
+    "ends": lambda: None,
+}
+
 def work(how):
-    if how == "raises":
-        fail()
-    if how == "exits":
-        sys.exit("gives up")
-    if how == "exits after an error":
-        try:
-            fail()
-        except ValueError:
-            sys.exit(3)
-    if how == "is done":
-        try:
-            fail()
-        except ValueError:
-            sys.exit(0)
-    if how == "shows an error":
-        code.InteractiveInterpreter().runcode("1 / 0")
-    if how == "is asked":
-        signal.signal(signal.SIGTERM, handler)
-        os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(60)
-    if how == "is interrupted":
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(60)
-    if how == "has a thread":
-        threading.Thread(target=time.sleep, args=(60,)).start()
-        fail()
+    WAYS[how]()
 
 def start(how):
     if sys.argv[2] == "alone":
@@ -71,10 +73,7 @@ def start(how):
 
 if __name__ == "__main__":
     if len(sys.argv) > 4:  # what forks handles an exception
-        try:
-            fail()
-        except ValueError:
-            start(sys.argv[3])
+        handle(lambda: start(sys.argv[3]))
     else:
         start(sys.argv[3])
 """
