@@ -30,9 +30,8 @@ class FakeMachine:
         self.cgroup = folder / "cgroup"
         self.now_s = 0.0
         self.cpu_s([0.0] * 8, [0.0] * 8)
-        self.process(PID, 0.0, children=[FORKSERVER])
-        self.process(FORKSERVER, 0.0, children=[RANK])
-        self.process(RANK, 0.0)
+        for pid, children in ((PID, [FORKSERVER]), (FORKSERVER, [RANK]), (RANK, [])):
+            self.process(pid, 0.0, children=children)
         self.write("proc/loadavg", "1.50 0.70 0.30 2/400 9999")
         self.write("proc/self/cgroup", "0::/")
         line = f"30 24 0:26 / {self.cgroup} rw shared:4 - cgroup2 cgroup rw"
@@ -114,13 +113,10 @@ def test_a_rank_of_another_group_that_ends_meanwhile_is_ours(machine: FakeMachin
     machine.now_s = 1.0
     machine.cpu_s([0.9, 0, 0.1, 0, 0, 0, 0, 0], [0.9, 0, 0.1, 0, 0, 0, 0, 0])
     machine.process(FORKSERVER, 0, children=[])
-    readings = 0
+    ended_s = iter((0.0, 1.9))
 
     def reaped() -> int:
-        nonlocal readings
-        readings += 1
-        if readings == 2:
-            machine.process(FORKSERVER, 0, ended_s=1.9, children=[])
+        machine.process(FORKSERVER, 0, ended_s=next(ended_s), children=[])
         return PID
 
     with pytest.MonkeyPatch.context() as patch:

@@ -8,19 +8,13 @@ import pytest
 from tuner.world.measurement import Failure, Measurement, ProgramRun, Quantiles, RankUsage
 
 
-def test_quantiles_of_a_hundred_even_steps() -> None:
-    found = Quantiles.of([float(n) for n in range(101)])
-    assert found is not None
-    assert found.model_dump() == {
-        "p5": 5.0, "p25": 25.0, "p50": 50.0, "p75": 75.0, "p95": 95.0, "p99": 99.0,
-    }  # fmt: skip
-
-
-def test_quantiles_of_one_value_and_of_none() -> None:
+def test_quantiles_of_values() -> None:
     assert Quantiles.of([]) is None
-    alone = Quantiles.of([3.0])
+    alone, even = Quantiles.of([3.0]), Quantiles.of([float(n) for n in range(101)])
     assert alone is not None
-    assert set(alone.model_dump().values()) == {3.0}
+    assert even is not None
+    assert {*alone.model_dump().values()} == {3.0}
+    assert even.model_dump() == {f"p{n}": float(n) for n in (5, 25, 50, 75, 95, 99)}
 
 
 def test_a_failure_can_be_written_to_any_file() -> None:
@@ -29,10 +23,12 @@ def test_a_failure_can_be_written_to_any_file() -> None:
     assert failure.model_dump_json().encode()
 
 
+USAGE = RankUsage(name="worker", cpu_s=3.0, peak_rss_mb=100.0, threads=3)
+
+
 def test_cpus_used_are_those_of_the_time_in_which_they_were_used() -> None:
-    usage = RankUsage(name="worker", cpu_s=3.0, peak_rss_mb=100.0, threads=3)
     run = ProgramRun(calls=60, rpc_active_s=0.5)
-    late = Measurement(wall_s=0.5, world_s=3.0, cpu_wall_s=2.0, ranks=(usage,), program=run)
+    late = Measurement(wall_s=0.5, world_s=3.0, cpu_wall_s=2.0, ranks=(USAGE,), program=run)
     assert late.cpu_cores == 1.5
     late.check_cpus(2)
     wrong = late.model_copy(update={"cpu_wall_s": None})
@@ -44,8 +40,7 @@ def test_cpus_used_are_those_of_the_time_in_which_they_were_used() -> None:
 @pytest.mark.world
 @pytest.mark.thorough
 def test_the_cpus_used_are_checked_in_optimised_python_too() -> None:
-    usage = RankUsage(name="worker", cpu_s=3.0, peak_rss_mb=100.0, threads=3)
-    wrong = Measurement(step_s=(0.5,), wall_s=0.5, world_s=3.0, ranks=(usage,))
+    wrong = Measurement(step_s=(0.5,), wall_s=0.5, world_s=3.0, ranks=(USAGE,))
     code = (
         "from tuner.world.measurement import Measurement; "
         f"Measurement.model_validate_json({wrong.model_dump_json()!r}).check_cpus(2)"

@@ -1,7 +1,7 @@
 """Worlds whose ranks are on different hosts: network namespaces, with a raylet in each."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -45,51 +45,36 @@ def test_ranks_of_different_hosts_are_measured_over_the_network(
     assert trace.clock_error_ns > 0
 
 
-def start_program(cluster: FakeCluster, folder: Path, *flags: str, program: Sequence[str]) -> None:
-    cluster.run_module("program", *flags, "--", *program, folder=folder)
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
 
 
-def run_program(
-    cluster: FakeCluster, folder: Path, *flags: str, program: Sequence[str]
-) -> tuple[str, Measurement]:
-    """What all hosts print in all runs, and what was measured."""
-    start_program(cluster, folder, *flags, program=program)
-    timed = Measurement.model_validate_json((folder / "timed.json").read_bytes())
-    return (folder / "printed").read_text(), timed
-
-
-def bound_to(index: int, ranks: int) -> list[int]:
-    """The logical CPUs of a rank: each host binds its own."""
-    return [*share_of_rank(index, ranks)]
-
-
-def test_a_program_runs_once_on_each_host(cluster: FakeCluster, tmp_path: Path) -> None:
-    printed, timed = run_program(
-        cluster, tmp_path, "--traced", "--interface", BESIDE, program=[sys.executable, EACH_HOST]
-    )
-    for rank, host in enumerate(cluster.hosts):
-        here = f"0 of 1 here, in {host.namespace} by {BESIDE}, on CPUs {bound_to(0, 1)}"
-        assert f"rank {rank} of 2, {here}" in printed
+@pytest.mark.parametrize(
+    ("start", "flags", "interface", "ranks_here", "calls"),
+    [
+        ([sys.executable], ["--traced", "--interface", BESIDE], BESIDE, 1, 50),
+        (TORCHRUN, [], ROUTED, 2, 150),
+    ],
+)
+def test_a_program_runs_on_each_host(
+    cluster: FakeCluster, tmp_path: Path, start: list[str], flags: list[str], interface: str,
+    ranks_here: int, calls: int,
+) -> None:  # fmt: skip
+    cluster.run_module("program", *flags, "--", *start, EACH_HOST, folder=tmp_path)
+    timed = Measurement.model_validate_json((tmp_path / "timed.json").read_bytes())
+    printed = (tmp_path / "printed").read_text()
+    for rank in range(2 * ranks_here):
+        place, namespace = rank % ranks_here, cluster.hosts[rank // ranks_here].namespace
+        cpus = [*share_of_rank(place, ranks_here)]  # each host binds its own
+        here = f"{place} of {ranks_here} here, in {namespace} by {interface}, on CPUs {cpus}"
+        assert f"rank {rank} of {2 * ranks_here}, {here}" in printed
+    assert [rank.name for rank in timed.ranks] == [f"worker{n}" for n in range(2 * ranks_here)]
     assert timed.program is not None
-    assert timed.program.calls == 50
-    assert [rank.name for rank in timed.ranks] == ["worker0", "worker1"]
-    assert timed.program.rpc_active_s is not None
-    assert 0.1 < timed.program.rpc_active_s < 60
-    trace = read_trace(tmp_path / "trace.json")
-    assert len(trace.calls) == 50
-    assert trace.calls["server_start_ns"].notna().all()
-
-
-def test_torchrun_starts_the_ranks_of_each_host(cluster: FakeCluster, tmp_path: Path) -> None:
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
-    printed, timed = run_program(cluster, tmp_path, program=[*torchrun, EACH_HOST])
-    for rank in range(4):
-        namespace = cluster.hosts[rank // 2].namespace
-        here = f"{rank % 2} of 2 here, in {namespace} by {ROUTED}, on CPUs {bound_to(rank % 2, 2)}"
-        assert f"rank {rank} of 4, {here}" in printed
-    assert timed.program is not None
-    assert timed.program.calls == 150
-    assert [rank.name for rank in timed.ranks] == [f"worker{rank}" for rank in range(4)]
+    assert timed.program.calls == calls
+    assert 0.1 < (timed.program.rpc_active_s or 0) < 60
+    if "--traced" in flags:
+        trace = read_trace(tmp_path / "trace.json")
+        assert len(trace.calls) == calls
+        assert trace.calls["server_start_ns"].notna().all()
 
 
 ONE_ENDS = """
@@ -116,7 +101,7 @@ def test_a_rank_that_ends_on_another_host_is_named(
     program = tmp_path / "main.py"
     program.write_text(ONE_ENDS.replace("END", end))
     shell = ["sh", "-c", f"{sys.executable} {program}; exit 0"]
-    start_program(cluster, tmp_path, "--fails", program=shell)
+    cluster.run_module("program", "--fails", "--", *shell, folder=tmp_path)
     failure = Failure.model_validate_json((tmp_path / "timed.json").read_bytes())
     assert failure.failure == "crashed"
     assert failure.message.startswith(told)
