@@ -9,11 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.fakes import UDF, order
 from tuner import cpus as numbering
 from tuner.cpus import named, share_of_rank, topology
 from tuner.errors import UsageError
 from tuner.world import launchers as module
+from tuner.world.launcher import TraceOrder
 from tuner.world.launchers import cpu_sets
+from tuner.world.rank.task import rank_tasks
 
 Machine = Callable[..., Path]
 
@@ -154,3 +157,13 @@ def test_shares_are_equal_and_disjoint_unless_ranks_take_turns(
         assert len(used) == len(set(used)) >= ranks
     else:
         assert set(used) == set(cpus)
+
+
+def test_orders_hold_in_every_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert TraceOrder(path=Path("traces/a.json"), operators=True).path == tmp_path / "traces/a.json"
+    one = order(UDF, failure_folder=Path("failures/a"))
+    assert one.failure_folder == tmp_path / "failures" / "a"
+    assert {task.folder for task in rank_tasks(one, scratch=tmp_path)} == {tmp_path}

@@ -15,7 +15,7 @@ from tuner.world.measurement import Failure, Measurement
 from tuner.world.own_network import OwnNetwork
 
 HERE = os.readlink("/proc/self/ns/net")  # noqa: PTH115
-WORKLOAD = '''
+WORKLOAD = """
 import os
 import socket
 
@@ -27,8 +27,8 @@ from workloads import Rank, Workload
 
 class Where(Workload):
     network: str = ""
-    """That of the command."""
     own: bool = True
+    reaches_others: bool = False
 
     def ranks(self):
         return [Rank(name="a", role="a"), Rank(name="b", role="b")]
@@ -36,6 +36,8 @@ class Where(Workload):
     def step(self, world):
         self.there = {here(), rpc.rpc_sync("b", here)}
         rpc.rpc_sync("b", torch.add, args=(torch.ones(400_000), 1))
+        if self.reaches_others:
+            socket.create_connection(("192.0.2.1", 80), timeout=5)
 
     def check(self, world):
         assert len(self.there) == 1, self.there
@@ -46,15 +48,14 @@ class Where(Workload):
 
 def here():
     return os.readlink("/proc/self/ns/net")
-'''
+"""
 
 
-def run_world(launcher: LocalLauncher, folder: Path, *, own: bool) -> Measurement | Failure:
+def run_world(launcher: LocalLauncher, folder: Path, **options: bool) -> Measurement | Failure:
     file = folder / "where.py"
     file.write_text(WORKLOAD)
-    return launcher.run(
-        order(launcher.describe(f"{file}:Where", {"network": HERE, "own": own}), steps=3)
-    )
+    spec = launcher.describe(f"{file}:Where", {"network": HERE, **options})
+    return launcher.run(order(spec, steps=3))
 
 
 @pytest.fixture
@@ -87,26 +88,11 @@ def test_worlds_have_a_network_of_their_own(own_network: OwnNetwork, tmp_path: P
         assert isinstance(outcome, Measurement), outcome
         holder = launcher._network_holder()
         assert holder is not None
-        (tmp_path / "needs.py").write_text(NEEDS)
-        lacks = launcher.run(order(launcher.describe(f"{tmp_path}/needs.py:Needs", {}), steps=1))
+        lacks = run_world(launcher, tmp_path, reaches_others=True)
     assert not Path(f"/proc/{holder}").exists()
     assert isinstance(lacks, Failure)
     assert "Network is unreachable" in lacks.message
     assert lacks.message.endswith("--no-isolation gives them the machine's")
-
-
-NEEDS = """
-import socket
-from workloads import Rank, Workload
-
-
-class Needs(Workload):
-    def ranks(self):
-        return [Rank(name="a", role="a")]
-
-    def step(self, world):
-        socket.create_connection(("192.0.2.1", 80), timeout=5)
-"""
 
 
 @pytest.mark.world
@@ -123,11 +109,9 @@ import sys
 from pathlib import Path
 from tests.world.local.test_isolation import run_world
 from tuner.world.local.local_launcher import LocalLauncher
-
-if __name__ == "__main__":
-    with LocalLauncher() as launcher:
-        own = launcher.own_network
-        print(own, type(run_world(launcher, Path(sys.argv[1]), own=own)).__name__)
+with LocalLauncher() as launcher:
+    own = launcher.own_network
+    print(own, type(run_world(launcher, Path(sys.argv[1]), own=own)).__name__)
 """
 
 
@@ -137,12 +121,10 @@ def test_without_privileges_worlds_run_all_the_same(tmp_path: Path) -> None:
     """Root without its rights may make no namespace in most systems: worlds have the machine's."""
     if os.getuid() != 0:
         pytest.skip("whoever is not root has no privileges: the tests above show it")
-    script = tmp_path / "as_anybody.py"
-    script.write_text(AS_ANYBODY)
-    prefix = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]
+    root = str(Path(__file__).parents[3])
     done = subprocess.run(
-        [*prefix, sys.executable, str(script), str(tmp_path)],
-        capture_output=True, text=True, cwd=Path(__file__).parents[3],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+        ["setpriv", "--bounding-set=-all", "--inh-caps=-all", sys.executable, "-c", AS_ANYBODY,
+         str(tmp_path)],
+        capture_output=True, text=True, cwd=root, env={**os.environ, "PYTHONPATH": root},
     )  # fmt: skip
     assert done.stdout.split()[-1:] == ["Measurement"], done

@@ -109,34 +109,30 @@ def test_a_call_whose_answer_is_awaited_at_once_counts(
 
 
 class Gate:
-    """A program's own object with a `wait` that is written in C."""
+    """A program's own object with a `wait` that is written in C, and a sum that is one."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._lock.acquire()
         self.wait = self._lock.acquire
         self.open = self._lock.release
+        self.slow = type("Slow", (), {"__add__": self._lock.acquire})()
 
 
-def test_a_thread_that_waits_for_something_else_does_not_count() -> None:
-    gate = Gate()
-    assert waiting_threads(lambda: gate.wait(), gate.open) == 0
-    event = threading.Event()
-    assert waiting_threads(lambda: event.wait(), event.set) == 0
-
-
-def test_another_wait_on_the_same_line_does_not_count() -> None:
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda gate, done: gate.wait(),  # not done.wait()
+        lambda gate, done: (gate.wait(), done.wait()),
+        lambda gate, done: gate.slow + done.wait(),
+    ],
+)
+def test_a_thread_that_waits_for_something_else_does_not_count(
+    function: Callable[[Gate, Any], object],
+) -> None:
     gate, call = Gate(), PendingCall()
     call.release()
-    assert waiting_threads(lambda: (gate.wait(), call.future.wait()), gate.open) == 0
-    assert waiting_threads(lambda: gate.wait(), gate.open) == 0  # not future.wait()
-
-
-def test_what_is_done_with_an_answer_does_not_count() -> None:
-    gate, call = Gate(), PendingCall()
-    call.release()
-    slow = type("Slow", (), {"__add__": gate.wait})()  # in C: no frame of its own
-    assert waiting_threads(lambda: slow + call.future.wait(), gate.open) == 0
+    assert waiting_threads(lambda: function(gate, call.future), gate.open) == 0
 
 
 def test_a_property_is_not_evaluated() -> None:
