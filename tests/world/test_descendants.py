@@ -4,8 +4,10 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,6 +49,15 @@ time.sleep(600)
 """
 
 
+@contextmanager
+def sleeping(*command: str, **more: Any) -> Iterator["subprocess.Popen[bytes]"]:
+    with subprocess.Popen(command or ("sleep", "600"), **more) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
 def awaited(condition: Callable[[], bool]) -> bool:
     until = time.monotonic() + 60
     while not condition() and time.monotonic() < until:
@@ -59,26 +70,20 @@ def test_daemons_are_ended(monkeypatch: pytest.MonkeyPatch, lists: bool) -> None
     if not lists:
         exists = Path.exists
         monkeypatch.setattr(Path, "exists", lambda path: path.name != "children" and exists(path))
-    process = subprocess.Popen([sys.executable, "-c", DAEMONS], stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    try:
+    with sleeping(sys.executable, "-c", DAEMONS, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
         daemons = {int(process.stdout.readline()) for _ in range(3)}
         assert awaited(lambda: {*living_children(process.pid)} == daemons)
         end_descendants(process.pid)
         assert not any(map(descendants.is_alive, daemons))
         assert living_children(process.pid) == []
         assert process.poll() is None
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
 
 
 def test_a_child_that_ends_while_it_is_looked_at_leaves_no_daemon(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its daemon is a child of the process after the children were listed."""
-    process = subprocess.Popen([sys.executable, "-c", LATE], stdin=subprocess.PIPE)
     is_alive = descendants.is_alive
 
     def ending(pid: int) -> bool:
@@ -88,14 +93,11 @@ def test_a_child_that_ends_while_it_is_looked_at_leaves_no_daemon(
             assert awaited(lambda: not is_alive(pid))
         return is_alive(pid)
 
-    try:
+    with sleeping(sys.executable, "-c", LATE, stdin=subprocess.PIPE) as process:
         assert awaited(lambda: len(living_children(process.pid)) == 1)
         monkeypatch.setattr(descendants, "is_alive", ending)
         end_descendants(process.pid)
         assert living_children(process.pid) == []
-    finally:
-        process.kill()
-        process.wait()
 
 
 def test_a_thread_that_ends_while_it_is_looked_at_is_in_nobodys_way(
@@ -109,26 +111,19 @@ def test_a_thread_that_ends_while_it_is_looked_at_is_in_nobodys_way(
         return exists(path)
 
     monkeypatch.setattr(Path, "exists", has_ended)
-    with subprocess.Popen(["sleep", "600"]) as child:
+    with sleeping() as child:
         assert child.pid in living_children(os.getpid())
-        child.kill()
     assert list(descendants._children(child.pid)) == []
 
 
 def test_who_holds_a_pipe_is_known() -> None:
     reader, writer = os.pipe()
     pipe = os.fstat(writer)
-    holder = subprocess.Popen(["sleep", "600"], pass_fds=[writer])
-    other = subprocess.Popen(["sleep", "600"])
-    try:
+    with sleeping(pass_fds=[writer]) as holder, sleeping() as other:
         assert holds(holder.pid, pipe)
         assert awaited(lambda: not holds(other.pid, pipe))
-    finally:
-        for process in (holder, other):
-            process.kill()
-            process.wait()
-        os.close(reader)
-        os.close(writer)
+    os.close(reader)
+    os.close(writer)
     assert not holds(holder.pid, pipe)
 
 
@@ -141,17 +136,12 @@ def test_of_a_cluster_what_has_the_mark_or_a_file_of_the_folder_ends_and_nothing
     (tmp_path / "link").symlink_to(tmp_path / "real")
     folder = tmp_path / "link" / "cluster"
     folder.mkdir()
-    other = subprocess.Popen(["sleep", "600"])
-    with cluster_reaped(folder):
-        heir = subprocess.Popen(["sleep", "600"], env={**os.environ, CLUSTER_VARIABLE: str(folder)})
-        with (folder / "agent.log").open("w") as log:
-            agent = subprocess.Popen(["sleep", "600"], stderr=log)
-    try:
+    marked = {**os.environ, CLUSTER_VARIABLE: str(folder)}
+    with ExitStack() as stack, sleeping() as other:
+        with cluster_reaped(folder), (folder / "agent.log").open("w") as log:
+            heir = stack.enter_context(sleeping(env=marked))
+            agent = stack.enter_context(sleeping(stderr=log))
         assert ends(heir.pid, within_s=60)
         assert ends(agent.pid, within_s=60)
         assert other.poll() is None
         assert not folder.exists()
-    finally:
-        for process in (other, heir, agent):
-            process.kill()
-            process.wait()

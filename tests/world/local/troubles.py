@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.distributed.rpc as rpc
@@ -21,36 +21,6 @@ def call_back_by_rref(name: str) -> float:
     return float(rpc.remote(name, time.time).to_here())
 
 
-def abort() -> None:
-    os.abort()
-
-
-def doze(seconds: float) -> None:
-    time.sleep(seconds)
-
-
-class Pair(Workload):
-    def ranks(self) -> Sequence[Rank]:
-        return [Rank("worker0", "caller"), Rank("worker1", "server")]
-
-    def step(self, world: World) -> None:
-        rpc.rpc_sync("worker1", torch.add, args=(torch.ones(1), 1))
-
-
-class Nested(Pair):
-    """Deadlocks with one thread."""
-
-    def step(self, world: World) -> None:
-        rpc.rpc_sync("worker1", call_back, args=("worker0",))
-
-
-class NestedByRRef(Pair):
-    """The same, by way of a remote reference."""
-
-    def step(self, world: World) -> None:
-        rpc.rpc_sync("worker1", call_back_by_rref, args=("worker0",))
-
-
 class Gate:
     """A wait of the program's own, written in C, which has nothing to do with calls."""
 
@@ -62,11 +32,63 @@ def call_back_and_wait(name: str) -> None:
     Gate().wait(1.2)
 
 
-class WaitsForItsOwn(Pair):
-    """Looks stuck for a while: as many calls are out as there are threads, and all wait."""
+def refuses(row: int) -> None:
+    raise ValueError(f"bad row {row}")
+
+
+class Pair(Workload):
+    def ranks(self) -> Sequence[Rank]:
+        return [Rank("worker0", "caller"), Rank("worker1", "server")]
 
     def step(self, world: World) -> None:
-        rpc.rpc_sync("worker1", call_back_and_wait, args=("worker0",))
+        rpc.rpc_sync("worker1", torch.add, args=(torch.ones(1), 1))
+
+
+def pair(**methods: Callable[..., object]) -> type[Pair]:
+    """A pair that does something else in these methods."""
+    return type("Trouble", (Pair,), methods)
+
+
+def by_server(method: Callable[..., object]) -> Callable[[Workload, World], object]:
+    """A method that does it on the server alone."""
+    return lambda self, world: method() if world.role == "server" else None
+
+
+def fail(error: BaseException) -> None:
+    print("about to fail")
+    raise error
+
+
+def call_of(function: Callable[..., object], *arguments: object) -> Callable[..., object]:
+    """A step that calls a function of the server."""
+    return lambda self, world: rpc.rpc_sync("worker1", function, args=arguments)
+
+
+# Deadlocks with one thread; the second one by way of a remote reference.
+Nested = pair(step=call_of(call_back, "worker0"))
+NestedByRRef = pair(step=call_of(call_back_by_rref, "worker0"))
+ServerAborts = pair(step=call_of(os.abort))
+Dozes = pair(step=call_of(time.sleep, 600.0))
+ServedRaises = pair(step=call_of(refuses, 7))
+# Looks stuck for a while: as many calls are out as there are threads, and all wait.
+WaitsForItsOwn = pair(step=call_of(call_back_and_wait, "worker0"))
+WrongAnswer = pair(check=lambda self, world: fail(ValueError("2 is not 3")))
+SetupFails = pair(setup=by_server(lambda: fail(KeyError("nothing here"))))
+Exits = pair(step=lambda self, world: os._exit(3))
+TeardownHangs = pair(teardown=by_server(lambda: time.sleep(600)))
+TwiceTheSameName = pair(ranks=lambda self: [Rank("worker0", "caller"), Rank("worker0", "server")])
+NobodyThere = pair(ranks=lambda self: [])
+# Overrides a process knob that its configuration sets.
+SetsItsOwn = pair(setup=lambda self, world: sys.setswitchinterval(0.02))
+
+
+class NoSteps(Workload):
+    def ranks(self) -> Sequence[Rank]:
+        return [Rank("worker0", "caller")]
+
+
+class Untyped(Pair):
+    calls = 4
 
 
 class Leaves(Pair):
@@ -79,54 +101,10 @@ class Leaves(Pair):
         os.chdir(self.folder)
 
 
-class ServerAborts(Pair):
-    def step(self, world: World) -> None:
-        rpc.rpc_sync("worker1", abort)
-
-
-class Dozes(Pair):
-    seconds: float = 600.0
-
-    def step(self, world: World) -> None:
-        rpc.rpc_sync("worker1", doze, args=(self.seconds,))
-
-
-class WrongAnswer(Pair):
-    def check(self, world: World) -> None:
-        raise ValueError("2 is not 3")
-
-
-def refuses(row: int) -> None:
-    raise ValueError(f"bad row {row}")
-
-
-class ServedRaises(Pair):
-    def step(self, world: World) -> None:
-        rpc.rpc_sync("worker1", refuses, args=(7,))
-
-
 class BareAssert(Pair):
     def check(self, world: World) -> None:
         self.steps = 1
         assert self.steps < 0
-
-
-class SetupFails(Pair):
-    def setup(self, world: World) -> None:
-        if world.role == "server":
-            print("about to fail")
-            raise KeyError("nothing here")
-
-
-class Exits(Pair):
-    def step(self, world: World) -> None:
-        os._exit(3)
-
-
-class TeardownHangs(Pair):
-    def teardown(self, world: World) -> None:
-        if world.role == "server":
-            time.sleep(600)
 
 
 class LeavesAChild(Pair):
@@ -136,7 +114,7 @@ class LeavesAChild(Pair):
 
     def setup(self, world: World) -> None:
         if world.role == "server":
-            child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1200)"])
+            child = subprocess.Popen(["sleep", "1200"])
             with open(self.pid_file, "w") as file:  # noqa: PTH123
                 file.write(str(child.pid))
 
@@ -176,25 +154,6 @@ class Listens(Pair):
         connections = psutil.Process().net_connections(kind="inet")
         listening = sorted({c.laddr.ip for c in connections if c.status == psutil.CONN_LISTEN})
         raise AssertionError(f"listening on {listening}")
-
-
-class NoSteps(Workload):
-    def ranks(self) -> Sequence[Rank]:
-        return [Rank("worker0", "caller")]
-
-
-class TwiceTheSameName(Pair):
-    def ranks(self) -> Sequence[Rank]:
-        return [Rank("worker0", "caller"), Rank("worker0", "server")]
-
-
-class Untyped(Pair):
-    calls = 4
-
-
-class NobodyThere(Pair):
-    def ranks(self) -> Sequence[Rank]:
-        return []
 
 
 class TracesItself(Pair):
@@ -238,10 +197,3 @@ class Bound(Pair):
         (here,), (there,) = affinities(), rpc.rpc_sync("worker1", affinities)
         assert len(here) == len(there)
         assert not {*here} & {*there}
-
-
-class SetsItsOwn(Pair):
-    """Overrides a process knob that its configuration sets."""
-
-    def setup(self, world: World) -> None:
-        sys.setswitchinterval(0.02)

@@ -33,19 +33,23 @@ def test_a_named_interface_is_taken_whatever_the_route(two_more: None) -> None:
     assert Host.interface_to(["127.0.0.1"], "eth1") == ("eth1", "192.0.2.1")
 
 
-@pytest.mark.parametrize("named", ["eth2", "eth7"])
-def test_an_interface_that_cannot_be_taken_is_told_with_those_there_are(
-    two_more: None, named: str
+@pytest.mark.parametrize(
+    ("address", "named", "told"),
+    [
+        (
+            "127.0.0.1",
+            "eth2",
+            "no interface eth2 with an IPv4 address; it has eth1, lo; name anoth",
+        ),
+        ("127.0.0.1", "eth7", "has no interface eth7 with an IPv4 address; it has eth1, lo; name"),
+        ("255.255.255.255", None, "no route to 255.255.255.255; name the interface by --interface"),
+    ],
+)
+def test_what_cannot_be_reached_is_told(
+    two_more: None, address: str, named: str | None, told: str
 ) -> None:
-    told = f"has no interface {named} with an IPv4 address; it has eth1, lo; name another by"
     with pytest.raises(LauncherError, match=told):
-        Host.interface_to(["127.0.0.1"], named)
-
-
-def test_a_host_without_a_route_to_the_others_is_told() -> None:
-    nobody = "255.255.255.255"
-    with pytest.raises(LauncherError, match=f"no route to {nobody}; name the interface by --int"):
-        Host.interface_to([nobody])
+        Host.interface_to([address], named)
 
 
 def test_a_port_where_somebody_listens_is_not_free(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,68 +5,49 @@ from tuner.plan.config import Config, Dimension
 from tuner.plan.launching import RolePlace
 from tuner.plan.space import Space
 from tuner.plan.workload_spec import RankSpec
-from tuner.world.ray.placing import HostInfo, Placing, Reserved, place_ranks, unreachable
+from tuner.world.ray.placing import HostInfo, Reserved, place_ranks, unreachable
 
 
-def hosts(*cpus: int, gpus: tuple[int, ...] = ()) -> list[HostInfo]:
+def hosts(*cpus: int, gpus: tuple[int, ...] = (0,) * 9) -> list[HostInfo]:
     return [
-        HostInfo(
-            node=f"n{number}",
-            name=f"host{number}",
-            address=f"10.0.0.{number}",
-            cpus=count,
-            gpus=gpus[number] if gpus else 0,
-        )
-        for number, count in enumerate(cpus)
+        HostInfo(node=f"n{at}", name=f"host{at}", address=f"10.0.0.{at}", cpus=count, gpus=gpus[at])
+        for at, count in enumerate(cpus)
     ]
 
 
 def ranks(**roles: int) -> list[RankSpec]:
-    return [
-        RankSpec(name=f"{role}{number}", role=role)
-        for role, count in roles.items()
-        for number in range(count)
-    ]
+    return [RankSpec(name=f"{role}{at}", role=role) for role, n in roles.items() for at in range(n)]
 
 
 def place(*entries: tuple[str, object]) -> list[RolePlace]:
     return [RolePlace.read(roles, value) for roles, value in entries]
 
 
-def nodes(placing: Placing) -> list[str]:
-    return [host.node for host in placing.hosts]
-
-
-def test_without_places_ranks_go_where_the_fewest_are() -> None:
-    placing = place_ranks(ranks(caller=3, server=1), [], hosts(2, 2))
-    assert nodes(placing) == ["n0", "n1", "n0", "n1"]
-    assert placing.is_spread
-
-
-def test_one_host_has_all_ranks() -> None:
-    placing = place_ranks(ranks(caller=3, server=1), [], hosts(2))
-    assert set(nodes(placing)) == {"n0"}
-    assert not placing.is_spread
-
-
-def test_roles_of_different_places_share_no_host() -> None:
-    asked = place(("server", 1), ("caller", "spread"))
-    placing = place_ranks(ranks(caller=4, server=2), asked, hosts(2, 2, 2))
-    *callers, server0, server1 = nodes(placing)
-    assert server0 == server1
-    assert server0 not in callers
-    assert callers == sorted(callers)
-    assert len(set(callers)) == 2
-
-
-def test_roles_of_one_place_share_their_hosts() -> None:
-    placing = place_ranks(ranks(caller=1, server=1), place(("server+caller", 1)), hosts(2, 2))
-    assert len(set(nodes(placing))) == 1
-
-
-def test_ranks_are_dealt_evenly_and_in_order() -> None:
-    placing = place_ranks(ranks(worker=5), place(("worker", 2)), hosts(4, 4, 4))
-    assert nodes(placing) == ["n0", "n0", "n0", "n1", "n1"]
+@pytest.mark.parametrize(
+    ("roles", "asked", "there", "placed"),
+    [
+        # Without places ranks go where the fewest are.
+        ({"caller": 3, "server": 1}, [], hosts(2, 2), [0, 1, 0, 1]),
+        ({"caller": 3, "server": 1}, [], hosts(2), [0, 0, 0, 0]),
+        # Roles of different places share no host, those of one place do.
+        ({"caller": 4, "server": 2}, [("server", 1), ("caller", "spread")], hosts(2, 2, 2),
+         [1, 1, 2, 2, 0, 0]),
+        ({"caller": 1, "server": 1}, [("server+caller", 1)], hosts(2, 2), [0, 0]),
+        # Ranks are dealt evenly and in order.
+        ({"worker": 5}, [("worker", 2)], hosts(4, 4, 4), [0, 0, 0, 1, 1]),
+        # Hosts with GPUs are left to those that need them.
+        ({"caller": 1, "server": 1}, [("caller", 1), ("server", "1,gpus=1")],
+         hosts(8, 8, gpus=(1, 0)), [1, 0]),
+        # Two that are spread share what is left.
+        ({"a": 4, "b": 1}, [("a", "spread"), ("b", "spread")], hosts(1, 1, 1, 1), [0, 0, 2, 3, 1]),
+    ],
+)  # fmt: skip
+def test_where_ranks_go(
+    roles: dict[str, int], asked: list[tuple[str, object]], there: list[HostInfo], placed: list[int]
+) -> None:
+    placing = place_ranks(ranks(**roles), place(*asked), there)
+    assert [host.node for host in placing.hosts] == [f"n{at}" for at in placed]
+    assert placing.is_spread == (len(set(placed)) > 1)
 
 
 def test_what_is_reserved_is_summed_by_host() -> None:
@@ -74,19 +55,6 @@ def test_what_is_reserved_is_summed_by_host() -> None:
     placing = place_ranks(ranks(worker=2), asked, hosts(8, 8, gpus=(0, 2)))
     assert placing.reserved == {"n1": Reserved(cpus=4, gpus=2)}
     assert placing.gpus == (1, 1)
-
-
-def test_hosts_with_gpus_are_left_to_those_that_need_them() -> None:
-    asked = place(("caller", 1), ("server", "1,gpus=1"))
-    placing = place_ranks(ranks(caller=1, server=1), asked, hosts(8, 8, gpus=(1, 0)))
-    assert nodes(placing) == ["n1", "n0"]
-
-
-def test_two_that_are_spread_share_what_is_left() -> None:
-    asked = place(("a", "spread"), ("b", "spread"))
-    placing = place_ranks(ranks(a=4, b=1), asked, hosts(1, 1, 1, 1))
-    assert len(set(nodes(placing)[:4])) == 3
-    assert nodes(placing)[4] not in nodes(placing)[:4]
 
 
 @pytest.mark.parametrize(

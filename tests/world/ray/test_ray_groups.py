@@ -15,19 +15,19 @@ def host(name: str, cpus: int = 8) -> HostInfo:
     return HostInfo(node=name, name=name, address="10.0.0.1", cpus=cpus, gpus=0)
 
 
-def names(sets: list[list[HostInfo]]) -> list[list[str]]:
-    return [[each.name for each in part] for part in sets]
-
-
-def test_hosts_are_divided_equally_and_what_is_left_over_is_not_used() -> None:
-    hosts = [host(name) for name in "abcde"]
-    assert names(host_sets(hosts, 2)) == [["a", "c"], ["b", "d"]]
-    assert names(host_sets(hosts, 5)) == [["a"], ["b"], ["c"], ["d"], ["e"]]
-
-
-def test_groups_are_as_alike_as_can_be() -> None:
-    hosts = [host("small", 4), host("large", 64), host("tiny", 4), host("huge", 64)]
-    assert names(host_sets(hosts, 2)) == [["large", "small"], ["huge", "tiny"]]
+@pytest.mark.parametrize(
+    ("hosts", "groups", "sets"),
+    [
+        # Equally; what is left over is not used.
+        ([host(name) for name in "abcde"], 2, [["a", "c"], ["b", "d"]]),
+        ([host(name) for name in "abcde"], 5, [["a"], ["b"], ["c"], ["d"], ["e"]]),
+        # As alike as can be.
+        ([host("small", 4), host("large", 64), host("tiny", 4), host("huge", 64)], 2,
+         [["large", "small"], ["huge", "tiny"]]),
+    ],
+)  # fmt: skip
+def test_hosts_are_divided(hosts: list[HostInfo], groups: int, sets: list[list[str]]) -> None:
+    assert [[each.name for each in part] for part in host_sets(hosts, groups)] == sets
 
 
 def test_too_few_hosts_are_told() -> None:
