@@ -44,12 +44,11 @@ def mistakes_of(draft: PlanDraft) -> list[str]:
         return [*known, *draft.problems]
     if mistakes := _option_mistakes(entry, draft.options):
         return [*mistakes, *draft.problems]
-    if not draft.problems:
-        return []
-    try:
-        draft.finish(_spec_of(entry))
-    except UsageError as error:
-        return list(error.problems) or [str(error)]
+    if draft.problems:
+        try:
+            draft.finish(_spec_of(entry))
+        except UsageError as error:
+            return list(error.problems) or [str(error)]
     return list(draft.problems)
 
 

@@ -62,20 +62,10 @@ def _mistakes_in(ranks: Sequence[Rank], reference: str) -> list[str]:
     if not all(isinstance(rank, Rank) for rank in ranks):
         return [f"{reference}.ranks() must give workloads.Rank objects"]
     counts = Counter(rank.name for rank in ranks)
+    names = [name for name in counts if not _RPC_NAME.fullmatch(name)]
+    roles = [rank.role for rank in ranks if not rank.role.isidentifier()]
     return [
-        *(
-            f"the rank name {name!r} is used {count} times"
-            for name, count in counts.items()
-            if count > 1
-        ),
-        *(
-            f"the rank name {rank.name!r} must be letters, digits, '_', ':' and '-'"
-            for rank in ranks
-            if not _RPC_NAME.fullmatch(rank.name)
-        ),
-        *(
-            f"the role {rank.role!r} must be letters, digits and '_'"
-            for rank in ranks
-            if not rank.role.isidentifier()
-        ),
+        *(f"the rank name {name!r} is used {n} times" for name, n in counts.items() if n > 1),
+        *(f"the rank name {name!r} must be letters, digits, '_', ':' and '-'" for name in names),
+        *(f"the role {role!r} must be letters, digits and '_'" for role in roles),
     ]
