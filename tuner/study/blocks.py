@@ -1,5 +1,6 @@
 """The worlds of a study by block and by trial: what counts, and what is read of each once."""
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -72,10 +73,6 @@ class BlockRows:
                 table.pop(block, None)
         self._matrices.clear()
 
-    def counts(self, block: int) -> bool:
-        """Whether neither this block nor one before it is being measured."""
-        return not self._open or block < min(self._open)
-
     def failed(self, block: int, column: int) -> int:
         """How many worlds of a column failed in a block."""
         return self._failed[block, column]
@@ -108,11 +105,12 @@ class BlockRows:
         """The rows of the blocks that count, in order; see `StudyLog.worlds`."""
         key = phases, trials, objective
         if key not in self._matrices:
+            end = min(self._open, default=math.inf)
             rows = {
                 block: row
                 for phase in phases
                 for block, row in self._rows[phase].items()
-                if self.counts(block)
+                if block < end
             }
             found = np.full((len(rows), trials + 1), np.nan)
             for place, block in enumerate(sorted(rows)):

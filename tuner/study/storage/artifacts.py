@@ -62,13 +62,11 @@ class SeveralFolders:
                 continue
         raise ArtifactNotFound(f"there is no artifact {artifact_id}")
 
-    def write(self, artifact_id: str, content_body: BinaryIO) -> None:
-        """Refused: a copy of a study has no artifacts of its own."""
+    def write(self, artifact_id: str, content_body: BinaryIO | None = None) -> None:
+        """Refused, as to `remove` it: a copy of a study has no artifacts of its own."""
         raise PermissionError("the artifacts of several studies can only be read")
 
-    def remove(self, artifact_id: str) -> None:
-        """Refused, like `write`."""
-        raise PermissionError("the artifacts of several studies can only be read")
+    remove = write
 
 
 class Attachments:
