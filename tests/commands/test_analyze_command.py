@@ -9,13 +9,10 @@ from typing import Any
 
 import pytest
 
-import tuner.__main__
 from tests.fakes import fake_trace
 from tests.plan.specs import threads
 from tests.trace.golden_files import (
     KINETO,
-    operator,
-    write_kineto,
 )
 from tuner import analyze
 
@@ -106,22 +103,6 @@ def test_ranks_of_one_run_are_one_trace(folder: Path, capsys: pytest.CaptureFixt
     assert ">kineto_rank0.json and 1 more<" in (folder / "both.svg").read_text()
 
 
-def test_the_order_of_the_arguments_is_no_order_of_ranks(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    paths = [write_kineto(folder / f"w{n}.json", [operator(pid=n)]) for n in (10, 9)]
-    said = "Ranks: 0 is w9.json, 1 is w10.json, by the order of the files' names."
-    for order in (paths, paths[::-1]):
-        arguments = [*map(str, order), "--no-timeline"]
-        assert analyze.main(arguments) == 0
-        assert said in capsys.readouterr().out
-        assert analyze.main([*arguments, "--json"]) == 0
-        assert document(capsys)["rank_files"] == [
-            {"rank": 0, "file": str(paths[1]), "by": "order"},
-            {"rank": 1, "file": str(paths[0]), "by": "order"},
-        ]
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -195,8 +176,3 @@ def test_tables_have_as_many_rows_as_allowed(
     text = capsys.readouterr().out
     assert ("3 of 5 rows; --row-limit shows more" in text) == cut
     assert ("to_here#(trainer)->(ps) " in text.partition("Latency")[0]) != cut
-
-
-def test_rpc_tuner_knows_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert tuner.__main__.main(["analyze", "--help"]) == 0
-    assert "Usage: rpc-tuner analyze" in capsys.readouterr().out

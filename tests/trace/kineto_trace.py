@@ -3,7 +3,6 @@
 import random
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TextIO
 
 PROCESS = 12880
 FIRST_THREAD = 13012
@@ -81,23 +80,13 @@ SEQUENCED = '"Sequence number": 0, "Fwd thread id": 0, '
 # One layer of a network as the profiler records it: operator, depth, and whether it has a
 # sequence number. Each operator runs inside the nearest one above it with a smaller depth.
 LAYER: tuple[tuple[str, int, bool], ...] = (
-    ("aten::linear", 0, True),
-    ("aten::t", 1, True),
-    ("aten::transpose", 2, False),
-    ("aten::as_strided", 3, False),
-    ("aten::addmm", 1, True),
-    ("aten::expand", 2, False),
-    ("aten::as_strided", 3, False),
-    ("aten::copy_", 2, False),
-    ("aten::resolve_conj", 2, False),
-    ("aten::resolve_conj", 2, False),
-    ("aten::relu", 0, True),
-    ("aten::clamp_min", 1, False),
-    ("aten::sum", 0, True),
-    ("aten::sum", 1, False),
-    ("aten::as_strided", 2, False),
+    ("aten::linear", 0, True), ("aten::t", 1, True), ("aten::transpose", 2, False),
+    ("aten::as_strided", 3, False), ("aten::addmm", 1, True), ("aten::expand", 2, False),
+    ("aten::as_strided", 3, False), ("aten::copy_", 2, False), ("aten::resolve_conj", 2, False),
+    ("aten::resolve_conj", 2, False), ("aten::relu", 0, True), ("aten::clamp_min", 1, False),
+    ("aten::sum", 0, True), ("aten::sum", 1, False), ("aten::as_strided", 2, False),
     ("aten::fill_", 2, False),
-)
+)  # fmt: skip
 ENTRY_US = 0.3
 """The time from an operator's start to that of the first one inside it, and between ends."""
 
@@ -139,21 +128,16 @@ def operators(thread: int, first: int, count: int) -> Iterator[tuple[str, float]
         yield text, start_us + offset_us + dur_us
 
 
-def write_metadata(out: TextIO, threads: list[int]) -> None:
-    """Write the names of the process and of its threads."""
-    out.write(METADATA % ("process_name", START_US, PROCESS, 0, "name", "python"))
-    for thread in threads:
-        name = f"thread {thread} (python)"
-        out.write(METADATA % ("thread_name", START_US, PROCESS, thread, "name", name))
-
-
 def write_trace(path: Path, count: int, threads: int = 8) -> None:
     """Write a trace of one rank with `count` operators, distributed over the threads."""
     ids = [FIRST_THREAD + number for number in range(threads)]
     last_us = START_US
     with path.open("w") as out:
         out.write(HEAD % BASE_TIME_NS)
-        write_metadata(out, ids)
+        out.write(METADATA % ("process_name", START_US, PROCESS, 0, "name", "python"))
+        for thread in ids:
+            name = f"thread {thread} (python)"
+            out.write(METADATA % ("thread_name", START_US, PROCESS, thread, "name", name))
         for number, thread in enumerate(ids):
             first, beyond = (count * n // threads for n in (number, number + 1))
             for text, end_us in operators(thread, first, beyond - first):

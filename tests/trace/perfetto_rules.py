@@ -1,7 +1,7 @@
 """Checks a whole trace file against the rules of Perfetto for events."""
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -79,25 +79,19 @@ def _crossing_slices(events: Sequence[Event]) -> Iterator[str]:
 
 
 def _loose_async_events(events: Sequence[Event]) -> Iterator[str]:
-    begun: dict[tuple[str, int], Event] = {}
+    phases: dict[str, dict[tuple[str, int], Event]] = {"b": {}, "e": {}}
     for event in events:
-        if event["ph"] == "b":
+        if (of_phase := phases.get(event["ph"])) is not None:
             key = (event["cat"], event["id"])
-            if key in begun:
+            if key in of_phase:
                 yield f"{event['name']} shares its id {event['id']}"
-            begun[key] = event
-    ended: Counter[tuple[str, int]] = Counter()
-    for event in events:
-        if event["ph"] != "e":
-            continue
-        key = (event["cat"], event["id"])
-        ended[key] += 1
-        begin = begun.get(key)
+            of_phase[key] = event
+    for key, event in phases["e"].items():
+        begin = phases["b"].get(key)
         if begin is None or begin["name"] != event["name"] or begin["pid"] != event["pid"]:
             yield f"{event['name']} ends, and did not begin"
         elif event["ts"] < begin["ts"]:
             yield f"{event['name']} ends before it begins"
-    yield from (f"{key} ends {count} times" for key, count in ended.items() if count > 1)
 
 
 def _loose_arrows(events: Sequence[Event]) -> Iterator[str]:

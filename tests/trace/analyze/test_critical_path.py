@@ -28,15 +28,6 @@ def test_the_parts_of_one_call() -> None:
     }
 
 
-def test_the_callers_time_is_what_no_call_was_under_way() -> None:
-    taken = repeated(lambda at, i: [call(i, at + 2, at + 6, served_ms=(at + 3, at + 5))])
-    assert shares(taken)["caller", "worker0", ""] == 0.6
-    # Without steps, the time from the first call to the last one's end counts.
-    found = critical_path(dataclasses.replace(taken, steps=None))
-    assert found.loc[0, "part"] == "caller"
-    assert found.loc[0, "share"] == pytest.approx(54 / 94)
-
-
 def test_a_chain_of_three_is_followed_to_its_end() -> None:
     assert shares(repeated(planted.a_chain_of_three)) == {
         ("to_server", "worker1", "udf"): 0.1,
@@ -213,6 +204,19 @@ def test_a_piece_of_a_call_has_its_piece_of_the_cpu_time() -> None:
     assert found["run_queue", "worker1", "udf"] == pytest.approx(0.1, abs=0.01)
 
 
+def test_without_steps_the_time_from_the_first_call_to_the_last_one_s_end_counts() -> None:
+    def step(at: float, number: int) -> planted.Rows:
+        """Two threads call in turn: the driver is both."""
+        columns: dict[str, Any] = {"client_thread": 1 + number // 100 % 2}
+        return [call(number, at + 2, at + 6, served_ms=(at + 3, at + 5), **columns)]
+
+    taken = repeated(step)
+    assert shares(taken)["caller", "worker0", ""] == 0.6
+    found = critical_path(dataclasses.replace(taken, steps=None))
+    assert found.loc[0, "part"] == "caller"
+    assert found.loc[0, "share"] == pytest.approx(54 / 94)
+
+
 def test_a_driver_is_the_process_that_waits_for_calls_the_longest() -> None:
     def step(at: float, number: int) -> planted.Rows:
         short = call(number, at, at + 1, served_ms=(at, at + 1), server_rank=2)
@@ -223,18 +227,6 @@ def test_a_driver_is_the_process_that_waits_for_calls_the_longest() -> None:
     assert "long" not in set(found["function"])  # a workload's driver is rank 0
     taken = dataclasses.replace(repeated(step, steps=10), steps=None)
     assert next(iter(shares(taken))) == ("served", "worker2", "long")
-
-
-def test_a_driver_of_several_threads_is_one() -> None:
-    def step(at: float, number: int) -> planted.Rows:
-        return [
-            call(number, at, at + 4, served_ms=(at + 1, at + 3), client_thread=1),
-            call(number + 1, at + 4, at + 9, served_ms=(at + 5, at + 8), client_thread=2),
-        ]
-
-    found = shares(repeated(step))
-    assert found["served", "worker1", "udf"] == 0.5
-    assert found["caller", "worker0", ""] == 0.1
 
 
 def test_a_chain_that_is_too_deep_ends_unseen() -> None:

@@ -33,20 +33,6 @@ def test_a_server_of_which_too_little_is_known_is_not_explained() -> None:
     said(with_calls(taken, *fetched), "blocked-threads")
 
 
-def test_calls_that_nobody_saw_served_are_said_to_be_unseen() -> None:
-    calls = [
-        call(i, 10 * i, 10 * i + 10, served_ms=(10 * i, 10 * i + 1) if i % 2 else None)
-        for i in range(40)
-    ]
-    said(
-        trace(calls),
-        "no-clear-limit",
-        "No clear limit of worker0: for 45 % ",
-        "For 50 % (34-66 %) of the time, worker0 waited for udf on worker1, and the trace does not "
-        "show how it was served.",
-    )
-
-
 def test_spare_threads_are_named() -> None:
     said(
         simulate(COMPUTE, threads=4, at_once=1, steps=20),

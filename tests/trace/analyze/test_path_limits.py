@@ -10,7 +10,7 @@ import pytest
 
 from tests.trace.analyze.diagnosed import COMPUTE, SLEEP, said, waits_for_a_cpu
 from tests.trace.analyze.planted import Rows, repeated
-from tests.trace.synthetic import Part, call, ns, operator, ranks, simulate, trace
+from tests.trace.synthetic import Part, call, operator, ranks, simulate, trace
 from tuner.trace.analyze.critical_path import SURE, Share, share_of
 from tuner.trace.analyze.diagnosis import diagnose
 from tuner.trace.analyze.path_limits import COMPARABLE, LARGE, MOST_LIMITS, Limit, limits_of
@@ -139,19 +139,17 @@ def test_a_server_is_short_of_threads_whatever_its_calls_run() -> None:
     assert limit.share.low > 0.8
 
 
-def test_phases_that_differ_are_still_one_limit_together() -> None:
-    """For the first third of the time the caller waits for itself, then for a thread."""
-    alone = [call(i, 5 * i, 5 * i + 0.01, served_ms=(5 * i, 5 * i + 0.01)) for i in (0, 1)]
-    shifted = in_two_phases().calls
-    times = ("start_ns", "issued_ns", "end_ns", "server_start_ns", "server_end_ns")
-    late = shifted.assign(**{name: shifted[name] + ns(300) for name in times})
-    calls = pd.concat([trace(alone).calls, late.assign(call_id=late["call_id"] + 100)])
-    calls = calls.assign(function=calls["function"].astype("category")).reset_index(drop=True)
-    found = diagnose(replace(in_two_phases(), calls=calls))
-    assert [limit.kind for limit in found.limits] == ["queue", "caller"]
-
-
-def test_a_process_that_pickles_is_the_limit() -> None:
+@pytest.mark.parametrize(
+    ("size", "said_of"),
+    [
+        (27_000_000, "These are 36 requests of 27 MB each. No option of RPC makes that faster: "
+         "send the data once, send tensors instead of Python objects, or make fewer calls."),
+        (300, "These are 36 requests of 300 bytes each. No option of RPC makes that faster: make "
+         "fewer and larger calls."),
+        (None, "No option of RPC makes that faster: send the data once"),
+    ],
+)  # fmt: skip
+def test_a_process_that_pickles_is_the_limit(size: int | None, said_of: str) -> None:
     """It sends a large object to three others, and pickles it for each of them."""
 
     def step(at: float, number: int) -> Rows:
@@ -159,7 +157,7 @@ def test_a_process_that_pickles_is_the_limit() -> None:
             call(
                 number + i, at + 3 * i, at + 9.9, served_ms=(at + 9.7, at + 9.8),
                 issued_ns=round((at + 3 * i + 2.8) * 1e6), function="set_up", server_rank=1 + i,
-                request_bytes=27_000_000,
+                request_bytes=size,
             )
             for i in range(3)
         ]  # fmt: skip
@@ -167,42 +165,8 @@ def test_a_process_that_pickles_is_the_limit() -> None:
     said(
         repeated(step, steps=12),
         "pickling",
-        "worker0 is the limit: for 84 % of the time, worker0 pickled requests of set_up. These "
-        "are 36 requests of 27 MB each. No option of RPC makes that faster: send the data once, "
-        "send tensors instead of Python objects, or make fewer calls.",
-    )
-
-
-@pytest.mark.parametrize(
-    ("size", "helps"),
-    [(300, "These are 20 requests of 300 bytes each. No option of RPC makes that faster: make "
-      "fewer and larger calls."),
-     (None, "waking a thread). No option of RPC makes that faster: send the data once"),],
-)  # fmt: skip
-def test_what_helps_depends_on_the_size_of_the_requests(size: int | None, helps: str) -> None:
-    def step(at: float, number: int) -> Rows:
-        return [
-            call(number, at, at + 10, served_ms=(at + 9, at + 9.5), request_bytes=size,
-                 issued_ns=round((at + 8) * 1e6))
-        ]  # fmt: skip
-
-    said(repeated(step, steps=20), "pickling", helps)
-
-
-def test_a_server_that_pickles_for_others_is_waited_for() -> None:
-    def step(at: float, number: int) -> Rows:
-        inner: dict[str, Any] = {"client_rank": 1, "server_rank": 2, "parent_call": number}
-        return [
-            call(number, at, at + 10, served_ms=(at, at + 10), cpu_ms=9, run_queue_ms=0),
-            call(number + 1, at, at + 10, served_ms=(at + 9, at + 10),
-                 issued_ns=round((at + 9) * 1e6), function="deep", **inner),
-        ]  # fmt: skip
-
-    said(
-        repeated(step, steps=20),
-        "pickling",
-        "worker1 is the limit: for 90 % of the time, worker0 waited while worker1 pickled requests "
-        "of deep.",
+        "worker0 is the limit: for 84 % of the time, worker0 pickled requests of set_up. "
+        f"{said_of}",
     )
 
 
@@ -268,11 +232,6 @@ def drawn(seed: int, mean: list[float], steps: int = 30) -> list[Limit]:
         for i, part in enumerate(time.T, start=1)
     ]
     return sorted(limits, key=lambda limit: -limit.share.share)
-
-
-def test_noise_names_no_limit_that_does_not_hold() -> None:
-    """Both shares are well below LARGE."""
-    assert not any(limits_of(drawn(seed, [1.5, 1.5])) for seed in range(400))
 
 
 def test_what_is_named_in_one_run_is_at_least_said_in_the_next() -> None:

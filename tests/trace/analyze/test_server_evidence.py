@@ -1,6 +1,6 @@
 import pytest
 
-from tests.trace.synthetic import Part, call, simulate, trace
+from tests.trace.synthetic import call, trace
 from tuner.trace.analyze.server_evidence import gather
 from tuner.trace.model.spans import TraceRank
 
@@ -27,18 +27,3 @@ def test_only_processes_of_the_servers_machine_use_its_cpus() -> None:
     assert cpus_used(["a", "a", "b"], [0.5, 1.0, 4.0]) == 1.5
     assert cpus_used(["b", "a", "b"], [0.5, 1.0, None]) == 1.0
     assert cpus_used(["a", "a", "b"], [None, 1.0, 4.0]) is None
-
-
-def test_the_numbers_are_there_to_check() -> None:
-    numbers = gather(simulate([Part("sleep", 1000)], threads=4, at_once=8, steps=2), 1)
-    assert numbers.cpu is not None
-    assert (numbers.server, numbers.threads) == ("worker1", 4)
-    assert (numbers.calls, numbers.served_calls, numbers.means.calls) == (16, 16, 16)
-    assert numbers.use.parallelism == pytest.approx(4, abs=0.001)
-    assert numbers.use.full_share == pytest.approx(1, abs=0.001)
-    assert numbers.use.waited_full_share == pytest.approx(1, abs=0.001)
-    assert numbers.means.queue_us == pytest.approx(500_000, rel=0.001)
-    assert numbers.means.latency_us == pytest.approx(
-        numbers.means.transport_us + numbers.means.queue_us + numbers.means.served_us
-    )
-    assert numbers.cpu.off_share == 1.0

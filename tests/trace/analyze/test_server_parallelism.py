@@ -52,10 +52,6 @@ class TestParallelism:
         assert row["busy_fraction"] == pytest.approx(10 / 12)
         assert row["mean"] == pytest.approx(12 / 12)
 
-    def test_a_future_that_is_pending_holds_no_thread(self) -> None:
-        waiting = call(1, 0, 10, served_ms=(1, 2), done_ns=ns(9))
-        assert one(parallelism(trace([waiting])))["busy_fraction"] == pytest.approx(1 / 10)
-
     def test_there_is_a_row_per_server(self) -> None:
         calls = [
             call(1, 0, 9, served_ms=(1, 5), server_rank=2),
@@ -80,17 +76,6 @@ class TestParallelism:
         assert (row["server"], row["max"], row["calls"]) == ("worker1", 2, 2)
         assert row["mean_while_busy"] == pytest.approx(6 / 5)
         assert row["busy_fraction"] == pytest.approx(5 / 9)
-
-    def test_without_calls_every_rank_is_a_server_of_its_operators(self) -> None:
-        operators = [
-            operator("aten::mm", 0, 4, rank=0, thread=1),
-            operator("aten::mm", 0, 4, rank=1, thread=1),
-            operator("aten::mm", 2, 6, rank=1, thread=2),
-        ]
-        table = parallelism(trace([], operators), "operators")
-        assert table["rank"].tolist() == [0, 1]
-        assert table["mean_while_busy"].tolist() == pytest.approx([1.0, 8 / 6])
-        assert table["calls"].tolist() == [0, 0]
 
     @pytest.mark.parametrize(("server", "servers"), [(2, [2]), (UNKNOWN_RANK, [0, 1, 2])])
     def test_where_no_operator_has_a_call_all_operators_of_servers_count(
@@ -177,11 +162,6 @@ class TestThreadUse:
         assert table["busy_fraction"].tolist() == [0.5, 0.0]
         assert table["calls"].tolist() == [1, 0]
 
-    def test_a_call_counts_once_however_many_operators_it_ran(self) -> None:
-        served = call(1, 0, 10, served_ms=(0, 5))
-        operators = [operator("aten::mm", t, t + 1, of=served) for t in range(4)]
-        assert one(thread_use(trace([served], operators), "operators"))["calls"] == 1
-
 
 class TestRemoteParallelism:
     def test_servers_count_by_the_time_they_were_busy(self) -> None:
@@ -207,17 +187,11 @@ class TestRemoteParallelism:
 
 
 class TestWindow:
-    def test_it_is_the_traces_own(self) -> None:
-        assert window(trace([call(1, 2, 3)], window_ms=(1, 9))) == (ns(1), ns(9))
-
     @pytest.mark.parametrize("given", [(0, 0), (2.5, 3)])
     def test_it_is_no_smaller_than_the_events(self, given: tuple[float, float]) -> None:
         served = call(1, 2, 6, served_ms=(3, 5), done_ns=ns(8))
         events = [operator("aten::mm", 1, 4, of=served)]
         assert window(trace([served], events, window_ms=given)) == (ns(1), ns(8))
-
-    def test_an_empty_trace_has_no_window(self) -> None:
-        assert window(trace()) == (0, 0)
 
 
 @pytest.mark.parametrize("source", ["calls", "operators"])

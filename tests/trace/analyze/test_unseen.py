@@ -45,19 +45,6 @@ def test_a_server_whose_records_were_lost_is_not_the_limit() -> None:
     )
 
 
-def test_a_limit_that_is_larger_than_what_is_missing_is_said_beside_it() -> None:
-    def mostly_seen(at: float, number: int) -> Rows:
-        first, second = of_two_servers(at, number)
-        seen = first | {"end_ns": first["end_ns"] + 3_000_000,
-                        "server_end_ns": first["server_end_ns"] + 3_000_000}  # fmt: skip
-        return [seen, second | {"start_ns": seen["end_ns"], "issued_ns": seen["end_ns"]}]
-
-    found = diagnose(repeated(mostly_seen))
-    assert [limit.kind for limit in found.limits] == ["off_cpu"]
-    assert "worker1 is the limit: for 60 % of the time" in found.text
-    assert "For 30 % of the time, worker0 waited for look_up on worker2, and the" in found.text
-
-
 @pytest.mark.parametrize("kind", ["unseen", "backward"])
 def test_what_is_missing_is_said_without_a_number_that_is_not_known(kind: str) -> None:
     lost = trace([call(1, 0, 9)])
@@ -111,16 +98,6 @@ def test_where_nothing_is_shown_the_reason_is_said_too() -> None:
     assert diagnose(few).text == (
         "No clear limit: the trace shows of only 5 of 55 calls that ended how they were served."
     )
-
-
-def test_a_script_whose_operators_are_seen_is_judged_by_them() -> None:
-    """A trace with operators has the span of the function itself."""
-    calls = [
-        call(i, 10 * i, 10 * i + 10, served_ms=(10 * i, 10 * i + 9), body="script", link="inferred")
-        for i in range(40)
-    ]
-    seen = trace(calls, operators_recorded=True)
-    assert "worker0 waited while udf ran on worker1" in diagnose(seen).text
 
 
 def test_of_a_server_that_is_only_seen_in_part_no_threads_are_spare() -> None:

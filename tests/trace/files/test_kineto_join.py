@@ -1,6 +1,7 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,39 +45,43 @@ def test_without_ranks_in_the_files_the_natural_order_of_their_names_decides(
 ) -> None:
     """Whatever the order of the arguments."""
     info = {"rank": 0}
-    names = ["worker10", "worker2", "worker1"]
+    names = ["worker10", "worker2", "worker02", "worker1"]
     paths = [write_kineto(tmp_path / name, [operator(name=name)]) for name in names]
     paths.append(write_kineto(tmp_path / "zero", [operator(name="zero")], distributedInfo=info))
+    ordered = ["zero", "worker1", "worker02", "worker2", "worker10"]
     for order in (paths, paths[::-1]):
-        assert rank_files(order) == [
-            (0, "zero", "file"),
-            (1, "worker1", "order"),
-            (2, "worker2", "order"),
-            (3, "worker10", "order"),
-        ]
-        found = rows(read_traces(order).operators, "rank", "name")
-        assert found == [(0, "zero"), (1, "worker1"), (2, "worker2"), (3, "worker10")]
+        by = ["file", *["order"] * 4]
+        assert rank_files(order) == list(zip(range(5), ordered, by, strict=True))
+        assert rows(read_traces(order).operators, "rank", "name") == list(enumerate(ordered))
 
 
 def test_the_numbers_in_rpc_names_are_ranks(tmp_path: Path) -> None:
     paths = [
         write_kineto(tmp_path / "a", annotated("rpc_sync#f(w1 -> w0)")),
-        write_kineto(tmp_path / "b", annotated("rpc_sync#f(w0 -> w1)")),
+        write_kineto(tmp_path / "b", annotated("rpc_sync#aten::add(w0 -> w1)")),
         write_kineto(tmp_path / "c", [operator()]),
     ]
     assert rank_files(paths) == [(0, "b", "calls"), (1, "a", "calls"), (2, "c", "order")]
-    assert rows(read_traces(paths).calls, "client_rank", "server_rank") == [(1, 0), (0, 1)]
+    calls = rows(read_traces(paths).calls, "client_rank", "server_rank", "body")
+    assert calls == [(1, 0, "python"), (0, 1, "builtin")]
 
 
 @pytest.mark.parametrize(
-    "names", [("trainer -> ps", "ps -> trainer"), ("a0 -> b0", "b0 -> a0"), ("w7 -> x", "x -> w7")]
+    ("names", "ranks"),
+    [
+        (("trainer -> ps", "ps -> trainer"), [0, 1]),
+        (("a0 -> b0", "b0 -> a0"), [0, 1]),
+        (("w7 -> x", "x -> w7"), [0, 7]),
+    ],
 )
-def test_other_rpc_names_are_no_ranks(names: tuple[str, str], tmp_path: Path) -> None:
+def test_other_rpc_names_are_no_ranks(
+    names: tuple[str, str], ranks: list[int], tmp_path: Path
+) -> None:
     paths = [
         write_kineto(tmp_path / f"{place}", annotated(f"rpc_sync#f({name})"))
         for place, name in enumerate(names)
     ]
-    assert [each.rank for each in read_traces(paths).rank_files] in ([0, 1], [0, 7])
+    assert [each.rank for each in read_traces(paths).rank_files] == ranks
 
 
 def test_a_process_that_calls_nobody_has_the_name_that_others_call_its_rank_by(
@@ -105,52 +110,66 @@ def test_clocks_are_in_doubt_unless_the_files_name_one_host(
     assert (UNKNOWN_CLOCKS in read_traces(paths).losses) == is_unknown
 
 
-def test_recordings_of_different_hosts_that_are_apart_are_a_question_of_clocks(
-    tmp_path: Path,
-) -> None:
-    paths = [
-        write_kineto(
-            tmp_path / host, [operator(ts=ts, dur=2e6)],
-            host_name=host, distributedInfo={"rank": rank, "world_size": 2},
-        )
-        for rank, (host, ts) in enumerate((("a", 1000), ("b", 60_001_000)))
-    ]  # fmt: skip
-    with pytest.raises(UsageError) as refused:
-        read_traces(paths)
-    assert str(refused.value) == (
-        f"these traces do not belong together: {paths[1]} begins 58 s after the end of the earlier "
-        "ones; if they are of one run, the clocks of the hosts a and b are that far apart: read "
-        "the files of each host alone"
-    )
+def rank_of(rank: int, size: int = 2) -> dict[str, Any]:
+    return {"distributedInfo": {"rank": rank, "world_size": size}}
 
 
-@pytest.mark.parametrize(
-    ("header", "whose"),
-    [
-        ({"distributedInfo": {"rank": 3}}, "are windows of one recording of rank 3"),
-        ({}, "look like windows of one recording of process 7"),
-    ],
-)
-def test_windows_of_one_process_are_read_one_at_a_time(
-    header: dict[str, object], whose: str, tmp_path: Path
+BASE: dict[str, Any] = {"baseTimeNanoseconds": 1_700_000_000_000_000_000}
+WINDOWS = "as torch.profiler.schedule(repeat=...) writes them: read the files of one window, one"
+APART: dict[str, tuple[list[tuple[float, float, dict[str, Any]]], str]] = {
+    # Start and duration of the operator of each file, and the header; what is said.
+    "hosts": (
+        [(1000, 2e6, {"host_name": "a", **rank_of(0)}),
+         (60_001_000, 2e6, {"host_name": "b", **rank_of(1)})],
+        "{1} begins 58 s after the end of the earlier ones; if they are of one run, the clocks of "
+        "the hosts a and b are that far apart: read the files of each host alone",
+    ),
+    "windows of a rank": (
+        [(100.0 * i, 50, {"distributedInfo": {"rank": 3}}) for i in range(6)],
+        "{0}, {1}, {2}, {3} and 2 more are windows of one recording of rank 3, " + WINDOWS,
+    ),
+    "windows of a process": (
+        [(100.0 * i, 50, {}) for i in range(2)],
+        "{0} and {1} look like windows of one recording of process 7, " + WINDOWS,
+    ),
+    "copies": ([(10, 5, rank_of(1)), (10, 5, rank_of(1))], "{0} and {1} are both of rank 1"),
+    "sizes": (
+        [(10, 5, rank_of(0)), (10, 5, rank_of(1)), (10, 5, rank_of(2, 4))],
+        "they differ in their number of ranks: 2 in {0} and 4 in {2}",
+    ),
+    "times": (
+        [(0, 5, {**BASE, **rank_of(0)}), (5, 5, {**BASE, **rank_of(1)}),
+         (10.001, 5, {**BASE, **rank_of(2)})],
+        "{2} begins 0.000000001 s after the end of the earlier ones, at 2023-11-14 22:13:20 UTC",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("files", "said"), APART.values(), ids=APART)
+def test_files_that_cannot_be_of_one_run_do_not_belong_together(
+    files: list[tuple[float, float, dict[str, Any]]], said: str, tmp_path: Path
 ) -> None:
-    """As `schedule(repeat=6)` writes them."""
     paths = [
-        write_kineto(tmp_path / f"{ts}.json", [operator(ts=ts, dur=50)], **header)
-        for ts in range(100, 700, 100)
+        write_kineto(tmp_path / f"{place}", [operator(ts=ts, dur=dur)], **header)
+        for place, (ts, dur, header) in enumerate(files)
     ]
     with pytest.raises(UsageError) as refused:
-        read_traces(paths)
-    assert str(refused.value) == (
-        f"these traces do not belong together: {paths[0]}, {paths[1]}, {paths[2]}, {paths[3]} and "
-        f"2 more {whose}, as torch.profiler.schedule(repeat=...) writes them: "
-        "read the files of one window, one per rank"
-    )
+        read_traces(paths[::-1])
+    expected = f"these traces do not belong together: {said.format(*paths)}"
+    assert str(refused.value).startswith(expected)
+
+
+def test_a_recording_may_overlap_with_only_one_other(tmp_path: Path) -> None:
+    """The first lasts from before the second to the third, which begins after the second ended."""
+    paths = [
+        write_kineto(tmp_path / f"{start}", [operator(ts=start, dur=dur)])
+        for start, dur in ((0.0, 50.0), (10.0, 1.0), (40.0, 20.0))
+    ]
+    assert len(read_traces(paths).ranks) == 3
 
 
 def test_a_file_that_breaks_off_before_its_base_time_is_read_alone(tmp_path: Path) -> None:
-    base = {"baseTimeNanoseconds": 1_700_000_000_000_000_000}
-    whole = write_kineto(tmp_path / "b", [operator(pid=8)], **base)
+    whole = write_kineto(tmp_path / "b", [operator(pid=8)], **BASE)
     cut = write_kineto(tmp_path / "a", [operator(), operator(ts=15.0)])
     cut.write_bytes(cut.read_bytes()[:-20])
     with pytest.raises(UsageError) as refused:
@@ -161,9 +180,8 @@ def test_a_file_that_breaks_off_before_its_base_time_is_read_alone(tmp_path: Pat
     )
     trace = read_trace(cut)
     assert len(trace.operators) == 1
-    assert trace.losses[1] == (
-        f"{cut} lacks its base time: from when its times count is not known."
-    )
+    unknown = "from when its times count is not known"
+    assert trace.losses[1] == f"{cut} lacks its base time: {unknown}."
 
 
 def test_an_array_that_breaks_off_never_had_a_base_time(tmp_path: Path) -> None:
@@ -181,53 +199,8 @@ def test_files_without_operators_and_calls_are_all_named(tmp_path: Path) -> None
     paths = [write_kineto(tmp_path / f"{pid}", [operator(cat="kernel", pid=pid)]) for pid in (7, 8)]
     with pytest.raises(UsageError) as refused:
         read_traces(paths)
+    only = "no operator and no call in it, only 1 event of GPUs (kernel): profile the CPU, too"
     assert str(refused.value).splitlines() == [
         f"no operator and no call in these traces; {READ}",
-        *(
-            f"  - {path}: no operator and no call in it, only 1 event of GPUs (kernel): profile "
-            "the CPU, too"
-            for path in paths
-        ),
+        *(f"  - {path}: {only}" for path in paths),
     ]
-
-
-def test_worlds_of_different_size_do_not_belong_together(tmp_path: Path) -> None:
-    paths = [
-        write_kineto(
-            tmp_path / f"{rank}", [operator()], distributedInfo={"rank": rank, "world_size": size}
-        )
-        for rank, size in enumerate((2, 2, 4))
-    ]
-    with pytest.raises(UsageError) as refused:
-        read_traces(paths)
-    assert str(refused.value) == (
-        "these traces do not belong together: they differ in their number of ranks: "
-        f"2 in {paths[0]} and 4 in {paths[2]}"
-    )
-
-
-def test_recordings_that_never_overlap_do_not_belong_together(tmp_path: Path) -> None:
-    base_ns = 1_700_000_000_000_000_000
-    starts_us = (0.0, 5.0, 10.001)  # each for 5 us
-    paths = [
-        write_kineto(
-            tmp_path / f"{start}", [operator(ts=start, dur=5.0)], baseTimeNanoseconds=base_ns
-        )
-        for start in starts_us
-    ]
-    assert len(read_traces(paths[:2]).ranks) == 2
-    with pytest.raises(UsageError) as refused:
-        read_traces(paths[::-1])
-    assert str(refused.value) == (
-        f"these traces do not belong together: {paths[2]} begins 0.000000001 s after the end "
-        "of the earlier ones, at 2023-11-14 22:13:20 UTC"
-    )
-
-
-def test_a_recording_may_overlap_with_only_one_other(tmp_path: Path) -> None:
-    """The first lasts from before the second to the third, which begins after the second ended."""
-    paths = [
-        write_kineto(tmp_path / f"{start}", [operator(ts=start, dur=dur)])
-        for start, dur in ((0.0, 50.0), (10.0, 1.0), (40.0, 20.0))
-    ]
-    assert len(read_traces(paths).ranks) == 3

@@ -12,7 +12,6 @@ from tuner.errors import UsageError
 from tuner.trace.files.chrome_events import UNKNOWN_CLOCKS
 from tuner.trace.files.legacy_reader import KNOWN_LOSS
 from tuner.trace.files.reader import read_trace
-from tuner.trace.model.spans import TraceRank
 
 KEY = "rpc_sync#f(one -> two)"
 
@@ -31,7 +30,7 @@ def write(path: Path, spans: list[dict[str, Any]]) -> Path:
     return path
 
 
-def test_remote_operators_have_a_rank_a_thread_and_a_call() -> None:
+def test_calls_and_operators_have_ranks_by_the_names_of_the_calls() -> None:
     trace = read_trace(LEGACY)
     served, inner = "rpc_async#serve(trainer -> ps)", "rpc_sync#inner(ps -> helper)"
     columns = ("rank", "thread", "name", "start_ns", "end_ns", "call_id", "call_name", "link")
@@ -44,9 +43,7 @@ def test_remote_operators_have_a_rank_a_thread_and_a_call() -> None:
     assert trace.window_ns == (100_000, 1_200_750)
     assert trace.base_time_ns == 0
 
-
-def test_calls_have_the_clients_side_on_every_client() -> None:
-    calls = read_trace(LEGACY).calls
+    calls = trace.calls
     assert rows(calls, "call_id", "name", "client_rank", "server_rank", "client_thread") == [
         (1, "rpc_async#serve(trainer -> ps)", 0, 2, 1),
         (2, "rpc_sync#inner(ps -> helper)", 2, 1, 5),
@@ -56,18 +53,8 @@ def test_calls_have_the_clients_side_on_every_client() -> None:
         (600_000, 700_000, "ok", "", None),
     ]
     assert rows(calls, "parent_call") == [(None,), (1,)]
-
-
-def test_ranks_have_the_names_in_the_calls() -> None:
-    assert read_trace(LEGACY).ranks == (
-        TraceRank(rank=0, name="trainer"),
-        TraceRank(rank=1, name="helper"),
-        TraceRank(rank=2, name="ps"),
-    )
-
-
-def test_repeated_spans_count_once_and_are_a_loss() -> None:
-    assert read_trace(LEGACY).losses == (
+    assert [rank.name for rank in trace.ranks] == ["trainer", "helper", "ps"]
+    assert trace.losses == (
         f"Left out of {LEGACY}: 1 span repeated with equal thread, name, start and end.",
         KNOWN_LOSS,
         UNKNOWN_CLOCKS,

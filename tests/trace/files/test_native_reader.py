@@ -165,5 +165,4 @@ def test_facts_out_of_range_are_refused(facts: dict[str, Any], problem: str) -> 
 def test_endless_names_are_shortened() -> None:
     events = changed("cpu_op", "X", name="n" * 10**6)
     names = trace_of(document(*events), "a").operators["name"]
-    (long,) = [each for each in names if each.startswith("nnn")]
-    assert "[... 999,000 characters ...]" in long
+    assert any("[... 999,000 characters ...]" in each for each in names)

@@ -62,17 +62,3 @@ def test_objects_have_places_though_they_are_no_json(
     found, closed = event_places(content, 1)
     assert [content[begin:after] for begin, after in found] == places
     assert (None if closed is None else content[closed:]) == end
-
-
-def test_a_whole_text_is_whole() -> None:
-    assert TraceText(subject="", content=b" [1] ").decode(list[int]) == ([1], True)
-
-
-def test_json_of_another_type_is_a_validation_error() -> None:
-    with pytest.raises(msgspec.ValidationError):
-        TraceText(subject="", content=b"[1]").decode(dict[str, int])
-
-
-@pytest.mark.parametrize(("content", "first"), [(b"", b""), (b" \n", b""), (b"\n [", b"[")])
-def test_the_first_character_comes_after_white_space(content: bytes, first: bytes) -> None:
-    assert TraceText(subject="", content=content).first == first
