@@ -3,8 +3,6 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import pandas as pd
-
 from tests.trace.synthetic import call, operator, ranks, trace
 from tuner.trace.analyze.critical_path import critical_path
 from tuner.trace.model.trace import Trace
@@ -30,22 +28,18 @@ def repeated(
 
 def one_call(at: float, number: int, **columns: Any) -> dict[str, Any]:
     """A call of a whole step: 0.5 ms to issue it, 2.5 ms there, 5 ms served, 2 ms back."""
-    return call(
-        number,
-        at,
-        at + 10,
-        served_ms=(at + 3, at + 8),
-        issued_ns=round((at + 0.5) * 1e6),
-        **columns,
-    )
+    issued_ns = round((at + 0.5) * 1e6)
+    return call(number, at, at + 10, served_ms=(at + 3, at + 8), issued_ns=issued_ns, **columns)
+
+
+def one_measured_call(at: float, number: int) -> Rows:
+    """Of the 5 ms that it is served, it is on the CPU for 2 and waits for one for 1."""
+    return [one_call(at, number, cpu_ms=2, run_queue_ms=1)]
 
 
 def shares(taken: Trace) -> dict[tuple[str, str, str], float]:
     """The share of each part, process and function; to a millionth."""
-    return shares_in(critical_path(taken))
-
-
-def shares_in(table: pd.DataFrame) -> dict[tuple[str, str, str], float]:
+    table = critical_path(taken)
     keys: Iterable[tuple[str, str, str]] = zip(
         table["part"], table["process"], table["function"], strict=True
     )

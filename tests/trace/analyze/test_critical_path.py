@@ -15,100 +15,71 @@ from tuner.trace.analyze.path_walk import DEEPEST, PARTS
 from tuner.trace.analyze.server_evidence import gather
 from tuner.trace.analyze.server_parallelism import threads_taken
 
-
-def test_the_parts_of_one_call() -> None:
-    taken = repeated(lambda at, number: [planted.one_call(at, number, cpu_ms=2, run_queue_ms=1)])
-    assert shares(taken) == {
-        ("issue", "worker0", "udf"): 0.05,
-        ("to_server", "worker1", "udf"): 0.25,
-        ("on_cpu", "worker1", "udf"): 0.2,
-        ("run_queue", "worker1", "udf"): 0.1,
-        ("off_cpu", "worker1", "udf"): 0.2,
-        ("to_client", "worker1", "udf"): 0.2,
-    }
+Keys = tuple[str, str, str]
 
 
-def test_a_chain_of_three_is_followed_to_its_end() -> None:
-    assert shares(repeated(planted.a_chain_of_three)) == {
-        ("to_server", "worker1", "udf"): 0.1,
-        ("on_cpu", "worker1", "udf"): 0.1,
-        ("to_server", "worker2", "middle"): 0.05,
-        ("on_cpu", "worker2", "middle"): 0.1,
-        ("to_server", "worker3", "last"): 0.05,
-        ("off_cpu", "worker3", "last"): 0.4,
-        ("to_client", "worker3", "last"): 0.05,
-        ("to_client", "worker2", "middle"): 0.05,
-        ("to_client", "worker1", "udf"): 0.1,
-    }
-
-
-def of_wait(wait: float, parts_ms: dict[tuple[str, str, str], float]) -> dict[Any, float]:
+def of_wait(wait: float, parts_ms: dict[Keys, float]) -> dict[Keys, float]:
     """The shares of a wait for a call that was issued before it, in proportion to its parts."""
     whole_ms = sum(parts_ms.values())
     return {name: part_ms / whole_ms * wait for name, part_ms in parts_ms.items()}
 
 
-def test_of_calls_in_parallel_the_last_to_end_is_critical() -> None:
-    # The caller issued a third call before it waited.
-    assert shares(repeated(planted.in_parallel)) == pytest.approx({
-        ("caller", "worker0", ""): 0.02,
-        **of_wait(0.98, {
-            ("to_server", "worker2", "udf"): 0.9,
-            ("served", "worker2", "udf"): 8,
-            ("to_client", "worker2", "udf"): 1,
+def there_and_back(worker: str, function: str, *parts_ms: float) -> dict[Keys, float]:
+    """The way to a server, the time that it serves, and the way back."""
+    parts = ("to_server", "served", "to_client")
+    return {(part, worker, function): ms for part, ms in zip(parts, parts_ms, strict=True)}
+
+
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [
+        (planted.one_measured_call, {
+            ("issue", "worker0", "udf"): 0.05, ("to_server", "worker1", "udf"): 0.25,
+            ("on_cpu", "worker1", "udf"): 0.2, ("run_queue", "worker1", "udf"): 0.1,
+            ("off_cpu", "worker1", "udf"): 0.2, ("to_client", "worker1", "udf"): 0.2,
         }),
-    }, abs=1e-5)  # fmt: skip
-
-
-def test_a_batch_waits_for_the_call_that_completes_it_and_for_who_makes_it() -> None:
-    assert shares(repeated(planted.a_batch)) == pytest.approx({
-        ("caller", "worker0", ""): 0.11,
-        **of_wait(0.89, {
-            ("to_server", "worker1", "run"): 1,
-            ("served", "worker1", "run"): 2,
-            ("to_client", "worker1", "run"): 1,
-            ("served", "worker2", "run"): 3.4,
-            ("to_server", "worker0", "select"): 0.7,
-            ("served", "worker0", "select"): 0.4,
-            ("to_client", "worker0", "select"): 0.5,
+        (planted.a_chain_of_three, {
+            ("to_server", "worker1", "udf"): 0.1, ("on_cpu", "worker1", "udf"): 0.1,
+            ("to_server", "worker2", "middle"): 0.05, ("on_cpu", "worker2", "middle"): 0.1,
+            ("to_server", "worker3", "last"): 0.05, ("off_cpu", "worker3", "last"): 0.4,
+            ("to_client", "worker3", "last"): 0.05, ("to_client", "worker2", "middle"): 0.05,
+            ("to_client", "worker1", "udf"): 0.1,
         }),
-    }, abs=1e-5)  # fmt: skip
-
-
-def test_a_pending_result_waits_for_the_calls_of_other_threads() -> None:
-    assert shares(repeated(planted.on_a_thread_of_its_own)) == {
-        ("caller", "worker0", ""): 0.1,
-        ("to_server", "worker1", "train"): 0.1,
-        ("served", "worker1", "train"): 0.02,
-        ("pending", "worker1", "train"): 0.38,
-        ("to_server", "worker2", "report"): 0.1,
-        ("served", "worker2", "report"): 0.1,
-        ("to_client", "worker2", "report"): 0.1,
-        ("to_client", "worker1", "train"): 0.1,
-    }
-
-
-def test_a_fetch_waits_for_the_value_to_be_made() -> None:
-    assert shares(repeated(planted.a_remote_value)) == pytest.approx({
-        ("caller", "worker0", ""): 0.25,
-        **of_wait(0.65, {
-            ("to_server", "worker1", "make"): 1,
-            ("served", "worker1", "make"): 5,
-            ("to_client", "worker1", "make"): 1,
+        # The caller issued a third call before it waited.
+        (planted.in_parallel, {
+            ("caller", "worker0", ""): 0.02,
+            **of_wait(0.98, there_and_back("worker2", "udf", 0.9, 8, 1)),
         }),
-        ("unseen", "worker1", ""): 0.1,
-    }, abs=1e-5)  # fmt: skip
+        # A batch waits for the call that completes it, and for who makes that.
+        (planted.a_batch, {
+            ("caller", "worker0", ""): 0.11,
+            **of_wait(0.89, {
+                **there_and_back("worker1", "run", 1, 2, 1), ("served", "worker2", "run"): 3.4,
+                **there_and_back("worker0", "select", 0.7, 0.4, 0.5),
+            }),
+        }),
+        # A pending result waits for the calls of other threads.
+        (planted.on_a_thread_of_its_own, {
+            ("caller", "worker0", ""): 0.1, ("pending", "worker1", "train"): 0.38,
+            **there_and_back("worker1", "train", 0.1, 0.02, 0.1),
+            **there_and_back("worker2", "report", 0.1, 0.1, 0.1),
+        }),
+        # A fetch waits for the value to be made.
+        (planted.a_remote_value, {
+            ("caller", "worker0", ""): 0.25, ("unseen", "worker1", ""): 0.1,
+            **of_wait(0.65, there_and_back("worker1", "make", 1, 5, 1)),
+        }),
+    ],
+)  # fmt: skip
+def test_the_path_through_planted_calls(step: Any, expected: dict[Keys, float]) -> None:
+    assert shares(repeated(step)) == pytest.approx(expected, abs=1e-5)
 
 
 def test_a_caller_that_is_in_an_operator_does_not_wait() -> None:
     taken = repeated(planted.beside_an_operator, operators=planted.the_callers_operator)
     assert shares(taken) == pytest.approx({
         ("caller", "worker0", ""): 0.1 + 0.5 + 0.1,
-        **of_wait(0.3, {
-            ("to_server", "worker2", "udf"): 0.9,
-            ("served", "worker2", "udf"): 7,
-            ("to_client", "worker2", "udf"): 1,
-        }),
+        **of_wait(0.3, there_and_back("worker2", "udf", 0.9, 7, 1)),
     }, abs=1e-5)  # fmt: skip
 
 

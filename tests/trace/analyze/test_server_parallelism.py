@@ -64,19 +64,6 @@ class TestParallelism:
         assert table["threads"].tolist() == [4, pd.NA]
         assert table["efficiency"].isna().tolist() == [False, True]
 
-    def test_nested_operators_count_once(self) -> None:
-        served = [call(i, 0, 9, served_ms=(1, 8), thread=10 + i) for i in (1, 2)]
-        operators = [
-            operator("aten::rand", 2, 6, of=served[0], thread=11),
-            operator("aten::empty", 3, 4, of=served[0], thread=11),
-            operator("aten::mm", 5, 7, of=served[1], thread=12),
-            operator("aten::mm", 1, 8, rank=0, thread=1),
-        ]
-        row = one(parallelism(trace(served, operators), "operators"))
-        assert (row["server"], row["max"], row["calls"]) == ("worker1", 2, 2)
-        assert row["mean_while_busy"] == pytest.approx(6 / 5)
-        assert row["busy_fraction"] == pytest.approx(5 / 9)
-
     @pytest.mark.parametrize(("server", "servers"), [(2, [2]), (UNKNOWN_RANK, [0, 1, 2])])
     def test_where_no_operator_has_a_call_all_operators_of_servers_count(
         self, server: int, servers: list[int]
@@ -108,6 +95,7 @@ def test_every_number_agrees_with_counting_threads_at_every_moment(
         operator("aten::mm", start, start + length, of=served, thread=thread)
         for served, (thread, start, length) in zip(calls, drawn, strict=True)
     ]
+    operators.append(operator("aten::mm", 1, 8, rank=0, thread=1))
     taken = trace(calls, operators)
     at_work = [
         {thread for thread, start, length in drawn if start <= t < start + length}

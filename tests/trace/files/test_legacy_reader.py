@@ -42,7 +42,6 @@ def test_calls_and_operators_have_ranks_by_the_names_of_the_calls() -> None:
     ]
     assert trace.window_ns == (100_000, 1_200_750)
     assert trace.base_time_ns == 0
-
     calls = trace.calls
     assert rows(calls, "call_id", "name", "client_rank", "server_rank", "client_thread") == [
         (1, "rpc_async#serve(trainer -> ps)", 0, 2, 1),

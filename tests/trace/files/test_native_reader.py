@@ -32,34 +32,6 @@ def changed(cat: str, ph: str, **changes: Any) -> list[dict[str, Any]]:
     return events
 
 
-def test_calls_are_sorted_by_start_and_have_both_sides() -> None:
-    calls = read_trace(NATIVE).calls
-    nested = 4294967297
-    what = ("call_id", "kind", "body", "function", "status", "error", "parent_call", "link")
-    assert rows(calls, *what) == [
-        (11, "rpc_sync", "builtin", "aten::add", "ok", "", None, "inferred"),
-        (12, "rpc_async", "python", "work", "raised", "ValueError: no", None, "exact"),
-        (nested, "rpc_async", "python", "nested", "unfinished", "", 12, "exact"),
-    ]
-    who = ("name", "client", "server", "client_rank", "server_rank", "client_thread")
-    assert rows(calls, *who) == [
-        ("rpc_sync#aten::add(caller -> server)", "caller", "server", 0, 1, 70),
-        (WORK, "caller", "server", 0, 1, 70),
-        ("rpc_async#nested(server -> caller)", "server", "caller", 1, 0, 81),
-    ]
-    assert rows(calls, "start_ns", "issued_ns", "end_ns") == [
-        (1_000_000, None, 1_400_000),
-        (1_500_500, 1_550_000, 8_123_457),
-        (3_000_000, 3_010_000, None),
-    ]
-    there = ("server_thread", "server_start_ns", "server_end_ns", "done_ns", "cpu_ns")
-    assert rows(calls, *there, "run_queue_ns") == [
-        (82, 1_200_000, 1_250_000, None, None, None),
-        (81, 2_000_000, 7_000_001, 8_000_000, 4_000_000, 70_000),
-        (71, 3_100_000, None, None, None, None),
-    ]
-
-
 def test_facts_are_kept() -> None:
     trace = read_trace(NATIVE)
     assert trace.ranks[0] == TraceRank(
