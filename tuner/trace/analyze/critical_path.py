@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
+from tuner.text import whole_percent
 from tuner.torch_private.private_names import BACKWARD as BACKWARD_NAME
 from tuner.trace.analyze.path_walk import (
     BACKWARD,
@@ -62,6 +63,13 @@ class Share(NamedTuple):
     def is_known(self) -> bool:
         """Whether the interval says anything."""
         return self.low >= SURE or self.high - self.low <= WIDE
+
+    @property
+    def text(self) -> str:
+        """`74 % (71-77 %)`; `74 %` where the interval is no wider than that."""
+        middle, low, high = map(whole_percent, self)
+        is_narrow = low == middle == high
+        return middle if is_narrow else f"{middle} ({low.removesuffix(' %')}-{high})"
 
 
 def step_edges(trace: Trace, driver: Driver) -> IntArray:

@@ -16,7 +16,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from tuner.roles import role_of
-from tuner.text import listed, plural, whole_percent
+from tuner.text import listed, plural
 from tuner.trace.analyze.critical_path import SURE, CriticalPath, Share, share_of
 from tuner.trace.analyze.diagnosis_rules import WAITS_FOR, few_named
 from tuner.trace.model.trace import Trace
@@ -121,18 +121,16 @@ def said(driver: str, calls: int, shares: list[Limit], limits: list[Limit]) -> s
     """One sentence on what limits the steps of the driver, which made so many calls."""
     seen = [each for each in shares if each.kind != UNSEEN and each not in limits]
     beside = "".join(
-        f"; for another {share_text(each.share)} it {each.phrase(driver)}"
+        f"; for another {each.share.text} it {each.phrase(driver)}"
         for each in seen
         if each.share.share >= BESIDE and each.share.is_known
     )
     if len(limits) == 1:
         (only,) = limits
-        of_time = f"for {share_text(only.share)} of the time, {driver} {only.phrase(driver)}"
+        of_time = f"for {only.share.text} of the time, {driver} {only.phrase(driver)}"
         return f"{only.name}: {of_time}{beside}."
     if limits:
-        several = listed(
-            f"for {share_text(each.share)} it {each.phrase(driver)}" for each in limits
-        )
+        several = listed(f"for {each.share.text} it {each.phrase(driver)}" for each in limits)
         number = {2: "Two", 3: "Three"}[len(limits)]
         return f"{number} things limit {driver}: {several}{beside}."
     if seen and not seen[0].share.is_known:
@@ -140,19 +138,11 @@ def said(driver: str, calls: int, shares: list[Limit], limits: list[Limit]) -> s
         why = few if calls < FEW_CALLS else "what it waited for differs too much over the time"
         return f"No clear limit of {driver}: {why}."
     several = "; ".join(
-        f"for {share_text(each.share)} of the time it {each.phrase(driver)}"
+        f"for {each.share.text} of the time it {each.phrase(driver)}"
         for each in seen[:MOST_SHOWN]
         if each.share.share >= SHOWN and each.share.is_known
     )
     return f"No clear limit of {driver}{': ' if several else ''}{several}."
-
-
-def share_text(share: Share) -> str:
-    """`74 % (71-77 %)`; `74 %` where the interval is no wider than that."""
-    middle, low, high = (whole_percent(each) for each in share)
-    if low == middle == high:
-        return middle
-    return f"{middle} ({low.removesuffix(' %')}-{high})"
 
 
 def _alike(rows: pd.DataFrame, roles: Sequence[tuple[str, str]]) -> pd.Series:
@@ -186,25 +176,19 @@ def unseen_shares(trace: Trace, driver: str, shares: list[Limit]) -> tuple[str, 
     """How much of the time the trace does not explain, of which servers, and why."""
     sentences = []
     for each in shares:
+        share = each.share.text if each.share.is_known else "an unknown share"
         if each.share.share < SHOWN:
             continue
         if each.kind == "backward":
-            sentences.append(
-                f"{driver} was in dist_autograd.backward for {_of_the_time(each.share)}: "
-                "what the ranks compute and send for each other meanwhile is not recorded."
-            )
+            what = "what the ranks compute and send for each other meanwhile is not recorded"
+            was = f"{driver} was in dist_autograd.backward"
+            sentences.append(f"{was} for {share} of the time: {what}.")
         elif each.kind == UNSEEN:
             calls = trace.calls
             here = calls["server"].isin(each.processes) & calls["function"].isin(each.functions)
-            sentences.append(
-                f"For {_of_the_time(each.share)}, {driver} {each.phrase(driver)}"
-                f"{why_unseen(trace, calls[here])}."
-            )
+            why = why_unseen(trace, calls[here])
+            sentences.append(f"For {share} of the time, {driver} {each.phrase(driver)}{why}.")
     return tuple(sentences)
-
-
-def _of_the_time(share: Share) -> str:
-    return f"{share_text(share) if share.is_known else 'an unknown share'} of the time"
 
 
 def why_unseen(trace: Trace, calls: pd.DataFrame) -> str:

@@ -124,10 +124,10 @@ class _Walk:
     """
 
     def __init__(self, trace: Trace, driver: Driver, closed: int) -> None:
-        """A call that never ended lasts until the trace is closed."""
         self.path = array("q")
         calls = trace.calls
         start = calls["start_ns"].to_numpy()
+        # A call that never ended lasts until the trace is closed.
         end = np.maximum(calls["end_ns"].to_numpy(np.int64, na_value=closed), start)
         is_seen = (calls["server_start_ns"].notna() & calls["server_end_ns"].notna()).to_numpy()
         # Clocks of two hosts differ a little, and a client may give up first: times stay in order.

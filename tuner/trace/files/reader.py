@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from os import PathLike
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 import msgspec
 
@@ -38,13 +38,6 @@ _SPACE = b" \t\n\r"
 _BETWEEN_EVENTS = re.compile(rb"\}([ \t\n\r]*,[ \t\n\r]*)\{")
 _NEAR_BYTES = 2**16
 _PLACES_TRIED = 10
-
-
-class Reader(NamedTuple):
-    """How to read one format."""
-
-    recognizes: Callable[[TraceText], bool]  # by the first part of a file
-    read: Callable[[Iterable[TraceText]], Trace | KinetoFile]
 
 
 _BINARY = {
@@ -89,13 +82,15 @@ def _read_chrome(parts: Iterable[TraceText]) -> Trace | KinetoFile:
     return legacy_trace(legacy, events, text) if legacy.threads else kineto.file(events, text)
 
 
-READERS = (
-    Reader(lambda text: text.content.startswith(MARK), read_native),
-    Reader(lambda text: bool(_binary_kind(text)), _refuse_binary),
+_Recognizes = Callable[[TraceText], bool]
+_Read = Callable[[Iterable[TraceText]], Trace | KinetoFile]
+READERS: tuple[tuple[_Recognizes, _Read], ...] = (
+    (lambda text: text.content.startswith(MARK), read_native),
+    (lambda text: bool(_binary_kind(text)), _refuse_binary),
     # Last, for any other text: it says why a text is no trace.
-    Reader(lambda _: True, _read_chrome),
+    (lambda _: True, _read_chrome),
 )
-"""One entry per format; the first that recognizes a text reads it."""
+"""One entry per format; the first that recognizes the first part of a file reads it."""
 
 
 def read_trace(path: str | PathLike[str]) -> Trace:
@@ -160,7 +155,7 @@ def _read(path: Path) -> Trace | KinetoFile:
     first = next(parts)
     if not first.first:
         raise first.foreign("empty")
-    read = next(reader.read for reader in READERS if reader.recognizes(first))
+    read = next(read for recognizes, read in READERS if recognizes(first))
     return read(chain([first], parts))
 
 
@@ -173,7 +168,8 @@ def open_trace(path: Path) -> Iterator[TraceText]:
         with path.open("rb") as file:
             start = file.read(PART_BYTES)
             unpacked = start.startswith(_GZIP)
-            chunks = _unpacked(start, file) if unpacked else _plain(start, file)
+            plain = chain([start], iter(lambda: file.read(PART_BYTES), b""))
+            chunks = _unpacked(start, file) if unpacked else plain
             yield from _parts(str(path), unpacked, _bounded(path, unpacked, chunks))
     except FileNotFoundError:
         raise UsageError(f"{path}: there is no such file") from None
@@ -183,12 +179,6 @@ def open_trace(path: Path) -> Iterator[TraceText]:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
     except zlib.error as error:
         raise UsageError(f"{path}: a damaged gzip file: {error}") from None
-
-
-def _plain(chunk: bytes, file: BinaryIO) -> Iterator[bytes]:
-    while chunk:
-        yield chunk
-        chunk = file.read(PART_BYTES)
 
 
 def _unpacked(packed: bytes, file: BinaryIO) -> Iterator[bytes]:
