@@ -25,16 +25,12 @@ class TestLatency:
         table = latency(trace(calls).calls)
         assert table.index.tolist() == [UDF, UDF.replace("udf", "other")]
         udf, other = table.to_dict("records")
-        assert udf["calls"] == 101
-        assert udf["p50_us"] == 50_000
-        assert udf["p90_us"] == 90_000
-        assert udf["p99_us"] == 99_000
-        assert udf["max_us"] == 100_000
-        assert udf["total_us"] == 5_059_000
-        assert (udf["failed"], udf["unfinished"]) == (1, 1)
-        assert (udf["raised"], udf["timed_out"]) == (0, 1)
-        assert (other["calls"], other["failed"], other["unfinished"]) == (1, 1, 0)
-        assert (other["raised"], other["timed_out"]) == (1, 0)
+        assert udf == {
+            "calls": 101, "p50_us": 50_000, "p90_us": 90_000, "p99_us": 99_000, "max_us": 100_000,
+            "total_us": 5_059_000, "failed": 1, "raised": 0, "timed_out": 1, "unfinished": 1,
+        }  # fmt: skip
+        counts = {"calls": 1, "failed": 1, "raised": 1, "timed_out": 0, "unfinished": 0}
+        assert counts.items() <= other.items()
 
 
 class TestCallTimes:
@@ -45,19 +41,12 @@ class TestCallTimes:
         ]
         first, second = call_times(trace(calls).calls).to_dict("records")
         assert first == {
-            "latency_us": 10_000,
-            "wire_us": 5_000,
-            "to_server_us": 2_000,
-            "to_client_us": 3_000,
-            "queue_us": 0,
-            "on_cpu_us": 2_000,
-            "run_queue_us": 1_000,
-            "off_cpu_us": 2_000,
+            "latency_us": 10_000, "wire_us": 5_000, "to_server_us": 2_000, "to_client_us": 3_000,
+            "queue_us": 0, "on_cpu_us": 2_000, "run_queue_us": 1_000, "off_cpu_us": 2_000,
             "pending_us": 0,
-        }
-        assert (second["wire_us"], second["to_client_us"]) == (6_000, 1_000)
-        assert (second["queue_us"], second["pending_us"]) == (3_000, 2_000)
-        assert second["off_cpu_us"] == 0
+        }  # fmt: skip
+        others = {"wire_us": 6_000, "to_client_us": 1_000, "queue_us": 3_000, "pending_us": 2_000}
+        assert (others | {"off_cpu_us": 0}).items() <= second.items()
 
     def test_a_one_way_time_below_the_clock_error_is_not_shown(self) -> None:
         calls = trace([call(1, 0, 10, served_ms=(2, 7)), call(2, 0, 10, served_ms=(4, 9))]).calls
