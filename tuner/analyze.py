@@ -90,20 +90,11 @@ def show(
     searches: Sequence[str] = (),
     more: Mapping[str, object] | None = None,
 ) -> None:
-    """Draw the timeline of a trace, and print its tables, or a JSON document.
+    """Draw the timeline of a trace to a file, and print its tables, or a JSON document.
 
-    Args:
-        analysis: The trace and its tables.
-        title: What the trace is called above the picture.
-        picture: The picture's file; None for none.
-        must_draw: Whether it is an error that there is nothing to draw.
-        row_limit: The most rows of a table; 0 for all.
-        as_json: Whether to print JSON.
-        searches: The commands that try what the diagnosis suggests, where they are known.
-        more: What else goes into the JSON document.
-
-    Raises:
-        UsageError: The picture, which must be drawn, was not; all else was printed.
+    `searches` are the commands that try what the diagnosis suggests, where they are known; `more`
+    is what else goes into the document. UsageError, once all else was printed, if the picture was
+    not drawn though it must be.
     """
     from tuner.present.analysis import print_analysis
 

@@ -48,11 +48,10 @@ def call_times(calls: pd.DataFrame, clock_error_ns: int = 0) -> pd.DataFrame:
 
     Args:
         calls: A calls frame, CALL_COLUMNS.
-        clock_error_ns: How far times of different ranks may be apart, in nanoseconds.
+        clock_error_ns: How far times of different ranks may be apart.
 
     Returns:
-        One row per call, with the index of `calls`. All columns are microseconds, NaN where
-        unknown:
+        One row per call. All columns are microseconds, NaN where unknown:
 
         - latency_us: from the client's start to its end.
         - wire_us: latency minus serving, which lasts from server_start_ns to server_end_ns, or to

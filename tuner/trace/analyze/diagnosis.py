@@ -74,14 +74,9 @@ class _Why(NamedTuple):
 
 
 def diagnose(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> Diagnosis:
-    """Says what limits the driver, by the critical path of its steps.
+    """What limits the driver, and why, by the critical path of its steps.
 
-    Args:
-        trace: Any trace; one without servers' spans has "no clear limit".
-        roles: Pairs of a role and a pattern of its RPC names; see `tuner.roles.role_of`.
-
-    Returns:
-        The limits, and sentences on them: which they are, and why.
+    A trace without servers' spans has "no clear limit". For `roles` see `tuner.roles.role_of`.
     """
     path = find_critical_path(trace)
     failures, doubt = failed_calls(trace), _doubt(trace)

@@ -107,9 +107,8 @@ def _under_way(calls: pd.DataFrame, group: IntArray | None = None) -> Spans:
 def walk(trace: Trace, driver: Driver, opened: int, closed: int) -> IntArray:
     """The driver's critical path from `opened` to `closed`, in nanoseconds.
 
-    Returns:
-        One row per piece, the latest first, without gaps: its start, its end, its part by its
-        place in PARTS, and the call, which is DRIVER_FRAME for the driver's own time.
+    It has a row per piece, the latest first, without gaps: its start, its end, its part by its
+    place in PARTS, and the call, which is DRIVER_FRAME for the driver's own time.
     """
     walking = _Walk(trace, driver, closed)
     walking.through_frame(DRIVER_FRAME, opened, closed, DRIVER_FRAME, 0)

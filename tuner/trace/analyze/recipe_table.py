@@ -73,12 +73,8 @@ def of_all_ranks(table: pd.DataFrame) -> pd.DataFrame:
 def format_table(table: pd.DataFrame, row_limit: int | None = None) -> str:
     """A recipe table as text, in the layout of PyTorch's profiler, but with names in full.
 
-    Args:
-        table: What `recipe_table` returns.
-        row_limit: How many rows to show at most; None for all of them.
-
-    Returns:
-        Lines of equal width, and last the total of "Self CPU" over all rows, shown or not.
+    Its lines are of equal width; the last one has the total of "Self CPU", also of rows that are
+    beyond the limit.
     """
     shown = table.head(row_limit) if row_limit is not None else table
     values = shown[list(RECIPE_COLUMNS)].itertuples(index=False, name=None)

@@ -76,16 +76,10 @@ def threads_taken(trace: Trace) -> dict[int, Steps]:
 
 
 def parallelism(trace: Trace, source: Source = "calls") -> pd.DataFrame:
-    """The parallelism of each server, by the formulas of this module.
+    """PARALLELISM_COLUMNS, one row per server, by rank; for the formulas see this module.
 
-    Args:
-        trace: Any trace.
-        source: What is counted.
-
-    Returns:
-        PARALLELISM_COLUMNS, one row per server, by rank. `efficiency` is the share of its threads
-        that a busy server kept at work; it is also low if there are more threads than the callers
-        can fill, though those cost little.
+    `efficiency` is the share of its threads that a busy server kept at work; it is also low if
+    there are more threads than the callers can fill, though those cost little.
     """
     whole_ns = window_length_ns(trace)
     rows = []
@@ -103,11 +97,9 @@ def parallelism(trace: Trace, source: Source = "calls") -> pd.DataFrame:
 
 
 def levels(trace: Trace, source: Source = "calls") -> pd.DataFrame:
-    """How long each server had how many threads at work; arguments as of `parallelism`.
+    """LEVEL_COLUMNS: the share of the window in which each server had how many threads at work.
 
-    Returns:
-        LEVEL_COLUMNS, one row per server and level, from 0 to the server's highest. `level` is the
-        number of threads at work, `share` the fraction of the window at that level.
+    It has a row per server and level, from 0 to the server's highest.
     """
     whole_ns = window_length_ns(trace)
     rows = []
@@ -120,12 +112,9 @@ def levels(trace: Trace, source: Source = "calls") -> pd.DataFrame:
 
 
 def thread_use(trace: Trace, source: Source = "calls") -> pd.DataFrame:
-    """How busy each thread of each server was; arguments as of `parallelism`.
+    """THREAD_COLUMNS: how busy each thread of each server was, and with how many calls.
 
-    Returns:
-        THREAD_COLUMNS, one row per thread: the kernel's id, the fraction of the window in which it
-        was at work, and its number of calls. RPC threads that were never at work are included if
-        the trace names them.
+    RPC threads that were never at work are included if the trace names them.
     """
     whole_ns = window_length_ns(trace)
     rows = []
