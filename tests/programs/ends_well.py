@@ -92,6 +92,11 @@ def started(
     return [*servers]
 
 
+def join(ranks: list[multiprocessing.process.BaseProcess]) -> None:
+    for rank in ranks:
+        rank.join()
+
+
 def terminated(port: int) -> None:
     servers = started(serve_for_ever, port)
     begin(0, port)
@@ -133,31 +138,25 @@ def exits(port: int) -> None:
     go_on_with_second(servers)
 
 
-def retries(port: int) -> None:
+def fail_once(port: int, then: Callable[[], object], more: int) -> None:
     servers = started(serve, port)
     begin(0, port)
-    call("server2", count=2 * CALLS - 2)
+    call("server2", count=2 * CALLS - 1 - more)
     try:
         call("server1", fails_once, count=1)
     except RuntimeError:  # so a future tells of any
-        time.sleep(PAUSE_S)
-        call("server1", fails_once, count=1)
+        then()
+    call("server1", fails_once, count=more)
     rpc.shutdown()
-    for server in servers:
-        server.join()
+    join(servers)
+
+
+def retries(port: int) -> None:
+    fail_once(port, lambda: time.sleep(PAUSE_S), 1)
 
 
 def waits_after_error(port: int) -> None:
-    servers = started(serve, port)
-    begin(0, port)
-    call("server2", count=2 * CALLS - 1)
-    try:
-        rpc.rpc_sync("server1", fails_once, args=(1,))
-    except RuntimeError:  # as above
-        threading.Event().wait(PAUSE_S)
-    rpc.shutdown()
-    for server in servers:
-        server.join()
+    fail_once(port, lambda: threading.Event().wait(PAUSE_S), 0)
 
 
 def call_now_and_then(rank: int, port: int) -> None:
@@ -170,8 +169,7 @@ def call_now_and_then(rank: int, port: int) -> None:
 def serves_in_shutdown(port: int) -> None:
     """Only the server calls `shutdown`, and at once; the other two are done some time."""
     client, server = started(call_now_and_then, port, (0,)), started(serve, port, (1,))
-    for rank in (*started(begin, port, (2,)), *client):
-        rank.join()
+    join([*started(begin, port, (2,)), *client])
     server[0].terminate()
     server[0].join()
 
@@ -191,9 +189,7 @@ def starts_again(port: int) -> None:
     ranks[1].join()
     for rank in ranks:
         rank.kill()
-    ranks = [*started(call_both, port + 1, (0,)), *started(serve, port + 1)]
-    for rank in ranks:
-        rank.join()
+    join([*started(call_both, port + 1, (0,)), *started(serve, port + 1)])
 
 
 HOWS = [

@@ -115,12 +115,6 @@ def test_torchscript_is_known_by_the_last_part_of_its_name() -> None:
     assert list(links.inferred) == [5]
 
 
-def test_the_main_thread_serves_no_calls() -> None:
-    links = link([operator(50, 60, ADD, thread=MAIN)], [], [builtin(5, 10, 100)], MAIN)
-    assert links.call_of == [None]
-    assert links.inferred == {}
-
-
 def most_pairs(allowed: list[set[int]]) -> int:
     """The size of a largest matching, by augmenting paths; `allowed` has the partners of each."""
     taken_by: dict[int, int] = {}

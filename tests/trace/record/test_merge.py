@@ -61,12 +61,6 @@ def test_the_base_is_the_earliest_time_of_all() -> None:
     assert merged(window=(at(10), at(5000))).facts.base_time_ns == at(10)
 
 
-def test_a_trace_of_nothing_is_a_trace() -> None:
-    trace = merge([recording(0)], ONE_CLOCK, (at(0), at(5)))
-    assert (trace.calls, trace.operators) == ([], [])
-    assert trace.facts.window_ns == (0, 5)
-
-
 def test_both_ends_of_a_call_are_joined() -> None:
     call = merged().calls[0]
     assert (call.name, call.client, call.client_rank) == (
@@ -168,18 +162,6 @@ def test_the_clock_error_is_the_sum_of_the_two_largest() -> None:
     assert merge(ranks, clocks, (0, 1)).facts.clock_error_ns == 40
 
 
-def test_a_call_served_inside_another_names_it() -> None:
-    outer = client_span(0)
-    inner = client_span(0, client=1, server=2, parent_call=outer.call_id, start_ns=30, end_ns=70)
-    recordings = [
-        recording(0, client_spans=[outer]),
-        recording(1, client_spans=[inner], server_spans=[server_span(outer)]),
-        recording(2, server_spans=[server_span(inner, end_ns=60)]),
-    ]
-    calls = merge(recordings, ONE_CLOCK, (0, 200)).calls
-    assert [call.span.parent_call for call in calls] == [None, outer.call_id]
-
-
 def test_a_builtin_is_served_by_its_own_server_and_not_on_the_main_thread() -> None:
     call = client_span(0, body="builtin", function="aten::add", server=2, start_ns=0, end_ns=100)
     elsewhere = recording(1, operators=[operator(10, 20, "aten::add")])
@@ -190,14 +172,6 @@ def test_a_builtin_is_served_by_its_own_server_and_not_on_the_main_thread() -> N
     (merged_call,) = trace.calls
     assert merged_call.served is not None
     assert (merged_call.served.start_ns, merged_call.served.end_ns) == (50, 60)
-
-
-def test_spans_alone_have_no_operators() -> None:
-    call = client_span(0)
-    recordings = [replace(each, operators=None) for each in pair(call)]
-    trace = merge(recordings, ONE_CLOCK, (0, 10))
-    assert trace.operators == []
-    assert trace.calls[0].link == "exact"
 
 
 SPANS = [server_span(call) for call in CALLS]
