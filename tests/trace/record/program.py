@@ -7,7 +7,6 @@
 import multiprocessing
 import os
 import sys
-import time
 import traceback
 from contextlib import suppress
 from pathlib import Path
@@ -45,7 +44,6 @@ def run_scenarios() -> None:
     """Run each, even if the one before failed."""
     facts: Facts = {}
     for scenario in (*SCENARIOS, edge_scenarios.the_end_of_rpc):
-        began = time.monotonic()
         name = scenario.__name__
         try:
             facts[name] = scenario()
@@ -53,12 +51,12 @@ def run_scenarios() -> None:
             facts[name] = {"error": traceback.format_exc()}
         if scenario is not edge_scenarios.the_end_of_rpc:
             facts[name].setdefault("left", everywhere(rank_control.left_behind))
-        facts[name]["took_s"] = time.monotonic() - began
         (tools.folder / "facts.json").write_bytes(msgspec.json.encode(facts))
 
 
 def run_rank(rank: int, folder: Path) -> None:
     """Run one rank to its end."""
+    rank_control.leave_with_parent()
     tools.folder = folder
     torch.set_num_threads(1)
     os.environ.update(TP_SOCKET_IFNAME="lo", GLOO_SOCKET_IFNAME="lo")
@@ -87,16 +85,11 @@ def run_rank(rank: int, folder: Path) -> None:
 def main(folder: Path) -> None:
     """Run all ranks; the facts tell what failed in rank 0."""
     context = multiprocessing.get_context("fork")
-    ranks = [context.Process(target=_begin, args=(rank, folder)) for rank in range(len(NAMES))]
+    ranks = [context.Process(target=run_rank, args=(rank, folder)) for rank in range(len(NAMES))]
     for each in ranks:
         each.start()
     for each in ranks:
         each.join()
-
-
-def _begin(rank: int, folder: Path) -> None:
-    rank_control.leave_with_parent()
-    run_rank(rank, folder)
 
 
 if __name__ == "__main__":
