@@ -56,21 +56,6 @@ def test_why_nothing_was_recorded_is_told(
     assert not out.exists()
 
 
-@pytest.mark.world
-@pytest.mark.thorough
-def test_a_program_that_fails_in_init_rpc_has_no_trace(
-    capfd: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    out, program = tmp_path / "trace.json", PROGRAMS / "fails_to_begin.py"
-    assert record.main(["--out", str(out), "--", *PYTHON, str(program), free_port()]) == 1
-    told = capfd.readouterr()
-    assert re.search(
-        r"nothing was recorded: .* exit code 1: node1! failed first, in init_rpc: Runt", told.err
-    )
-    assert "none, because" not in told.out
-    assert not out.exists()
-
-
 OTHER_AGENT = """
 import os
 import torch.distributed.rpc as rpc

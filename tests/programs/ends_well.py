@@ -84,9 +84,9 @@ def break_down(rank: int, port: int) -> None:
 
 
 def started(
-    target: Callable[..., None], port: int, ranks: tuple[int, ...] = (1, 2), daemon: bool = False
+    target: Callable[..., None], port: int, ranks: tuple[int, ...] = (1, 2)
 ) -> list[multiprocessing.process.BaseProcess]:
-    servers = [_spawn.Process(target=target, args=(n, port), daemon=daemon) for n in ranks]
+    servers = [_spawn.Process(target=target, args=(n, port)) for n in ranks]
     for server in servers:
         server.start()
     return [*servers]
@@ -106,13 +106,6 @@ def terminated(port: int) -> None:
     for server in servers:
         server.terminate()
         server.join()
-
-
-def daemons(port: int) -> None:
-    started(serve_for_ever, port, daemon=True)
-    begin(0, port)
-    call("server1", count=2 * CALLS)
-    rpc.shutdown(graceful=False)
 
 
 def leaves_early(port: int) -> None:
@@ -194,7 +187,6 @@ def starts_again(port: int) -> None:
 
 HOWS = [
     terminated,
-    daemons,
     leaves_early,
     exits,
     retries,

@@ -112,7 +112,7 @@ def going_well() -> Iterator[Launched]:
 
 @pytest.mark.parametrize(
     "how",
-    ["terminated", "daemons", "leaves_early", "exits", "retries", "waits_after_error",
+    ["terminated", "leaves_early", "exits", "retries", "waits_after_error",
      "serves_in_shutdown", "ends_shutdown", "starts_again"],
 )  # fmt: skip
 def test_a_process_may_end_and_a_call_may_raise_where_the_program_goes_on(
