@@ -58,12 +58,15 @@ def dashboard(
     try:
         # Late: --help and a mistyped flag must not wait for Optuna.
         from tuner.present.loopback_server import serving
+        from tuner.study.finding import place_of
         from tuner.study.folder import STUDIES
+        from tuner.study.storage.browsing import study_site
 
         if study is None:
             site, what = _all_studies(studies or STUDIES)
         else:
-            site, what = _one_study(study, storage, out)
+            place = place_of(study, storage=storage, out=out)
+            site, what = study_site(place), f"The study {place.address.name}"
         with serving(site.application, port) as url:
             say(f"{what}: {url}{site.page} (Ctrl-C stops it)")
             while True:
@@ -71,14 +74,6 @@ def dashboard(
                 interruption.check()
     except KeyboardInterrupt:
         return
-
-
-def _one_study(study: str, storage: str | None, out: Path | None) -> "tuple[Site, str]":
-    from tuner.study.finding import place_of
-    from tuner.study.storage.browsing import study_site
-
-    place = place_of(study, storage=storage, out=out)
-    return study_site(place), f"The study {place.address.name}"
 
 
 def _all_studies(folder: Path) -> "tuple[Site, str]":

@@ -19,19 +19,15 @@ def own_workloads() -> ModuleType:
     loaded = sys.modules.get(NAME)
     if loaded is None:
         return _imported()
-    if (found := place_of(loaded)) != _HOME / NAME:
+    # The folder of a package, or the file of any other module.
+    places = [*getattr(loaded, "__path__", ()), getattr(loaded, "__file__", None) or ""]
+    if (found := Path(places[0]).resolve()) != _HOME / NAME:
         raise ImportError(
             f"rpc-tuner needs its own package {NAME}, and {found} was imported first: rename that "
             "one",
             name=NAME,
         )
     return loaded
-
-
-def place_of(module: ModuleType) -> Path:
-    """The folder of a package, or the file of any other module."""
-    places = [*getattr(module, "__path__", ()), getattr(module, "__file__", None) or ""]
-    return Path(places[0]).resolve()
 
 
 def _imported() -> ModuleType:
