@@ -266,16 +266,3 @@ def test_the_interval_is_students_where_steps_last_equally_long() -> None:
     total = np.full(20, 10.0)
     low, high = stats.t.interval(0.95, 19, loc=time.mean() / 10, scale=stats.sem(time / 10))
     assert share_of(time, total) == pytest.approx((time.mean() / 10, low, high))
-
-
-def test_intervals_shrink_with_steps_and_hold_the_truth() -> None:
-    def interval(steps: int, seed: int) -> tuple[float, bool]:
-        time = np.random.default_rng(seed).uniform(1, 7, steps)
-        found = share_of(time, np.full(steps, 10.0))
-        return found.high - found.low, found.low <= 0.4 <= found.high
-
-    few = [interval(8, seed) for seed in range(400)]
-    many = [interval(72, seed) for seed in range(400)]
-    assert np.mean([each[0] for each in many]) < np.mean([each[0] for each in few]) / 2.5
-    # 95 % of them should: 760 of 800, give or take 6.
-    assert 735 <= sum(holds for _, holds in few + many) <= 785

@@ -1,5 +1,3 @@
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,10 +5,8 @@ from hypothesis import strategies as st
 
 from tuner.trace.analyze.time_spans import (
     Spans,
-    group_codes,
     open_over_time,
     parents,
-    united,
 )
 
 Row = tuple[int, int, int]
@@ -40,23 +36,6 @@ def nested(of: list[Row]) -> list[Row]:
     return kept
 
 
-def covered(of: list[Row], group: int) -> set[int]:
-    return {t for own, start, end in of if own == group for t in range(start, end)}
-
-
-@given(rows())
-def test_united_covers_the_same_time_with_spans_that_neither_overlap_nor_touch(
-    of: list[Row],
-) -> None:
-    merged = united(spans(of))
-    for group in range(3):
-        mine = merged.take(merged.group == group)
-        assert sorted(
-            t for s, e in zip(mine.start, mine.end, strict=True) for t in range(s, e)
-        ) == (sorted(covered(of, group)))
-        assert (mine.start[1:] > mine.end[:-1]).all()
-
-
 @given(rows(least_length=1).map(nested))
 def test_the_parent_is_the_smallest_span_around(of: list[Row]) -> None:
     for place, (found, (group, start, end)) in enumerate(zip(parents(spans(of)), of, strict=True)):
@@ -80,21 +59,6 @@ def test_a_parent_is_open_where_its_child_begins(of: list[Row]) -> None:
             assert of[found][1] <= start < of[found][2]
 
 
-def test_a_span_that_begins_where_another_ends_is_not_inside_it() -> None:
-    assert parents(spans([(0, 0, 5), (0, 5, 9), (0, 5, 7)])).tolist() == [-1, -1, 1]
-
-
-@given(rows())
-def test_open_over_time_counts_what_is_open_in_each_moment(of: list[Row]) -> None:
-    steps = open_over_time(spans(of).start, spans(of).end)
-    moments = np.arange(30)
-    count = [sum(start <= t < end for _, start, end in of) for t in moments.tolist()]
-    assert steps.level_at(moments).tolist() == count
-    time_at = steps.time_at_level()
-    assert time_at[1:].tolist() == [count.count(level) for level in range(1, len(time_at))]
-    assert len(time_at) - 1 == max(count, default=0)
-
-
 @given(rows(), rows(least_length=1))
 def test_the_mean_level_is_the_mean_over_moments(of: list[Row], over: list[Row]) -> None:
     steps = open_over_time(spans(of).start, spans(of).end)
@@ -102,15 +66,3 @@ def test_the_mean_level_is_the_mean_over_moments(of: list[Row], over: list[Row])
     for mean, (_, first, last) in zip(means, over, strict=True):
         count = [sum(start <= t < end for _, start, end in of) for t in range(first, last)]
         assert mean == pytest.approx(sum(count) / len(count))
-
-
-def test_codes_ascend_as_the_keys_do() -> None:
-    keys = (np.array([7, 7, 3, 3]), np.array([1, 2, 9, 1]))
-    codes = group_codes(keys)
-    assert len(set(codes)) == 4
-    assert np.argsort(codes).tolist() == [3, 2, 0, 1]
-
-
-@pytest.mark.parametrize("function", [united, lambda given: given.take(parents(given) < 0)])
-def test_no_spans_give_no_spans(function: Callable[[Spans], Spans]) -> None:
-    assert len(function(spans([])).start) == 0
