@@ -159,7 +159,6 @@ def _photograph_report(browser: Browser, folder: StudyFolder) -> None:
 
 
 def _photograph_dashboard(browser: Browser, folder: StudyFolder) -> None:
-    """The trial of the recommended configuration."""
     best = tuner.load_study(folder.root).best_trial
     with dashboard(str(folder.root)) as address:
         page = _new_page(browser, height=1000)
