@@ -1,6 +1,7 @@
 import random
 import statistics
-import time
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -8,12 +9,20 @@ from tuner.world.rank import timing
 from tuner.world.rank.timing import WARM_UP_S, WARM_UP_STEPS, Reservoir, StepTimer
 
 
-class Stepper:
-    """Steps of a length that the test chooses, which are timed."""
+@pytest.fixture
+def stepper(monkeypatch: pytest.MonkeyPatch) -> Callable[..., "Stepper"]:
+    return partial(Stepper, monkeypatch)
 
-    def __init__(self, step_s: float, *, steps: int | None, min_time_s: float) -> None:
-        self.step_s = step_s
+
+class Stepper:
+    """Steps of a length that the test chooses, by a clock of its own, which are timed."""
+
+    def __init__(
+        self, patch: pytest.MonkeyPatch, step_s: float, *, steps: int | None, min_time_s: float
+    ) -> None:
+        self.step_ns, self.now_ns = round(step_s * 1e9), 0
         self.done: list[int] = []
+        patch.setattr(timing, "perf_counter_ns", lambda: self.now_ns)
         timer = StepTimer(
             self.step, min_time_s=min_time_s, cpu_clocks=list, on_step=self.done.append
         )
@@ -21,29 +30,26 @@ class Stepper:
         self.timing = timer.time(steps)
 
     def step(self) -> None:
-        until = time.perf_counter() + self.step_s
-        while time.perf_counter() < until:
-            pass
+        self.now_ns += self.step_ns
 
 
-def test_times_as_many_steps_as_asked() -> None:
-    stepper = Stepper(0.001, steps=7, min_time_s=1.0)
-    assert len(stepper.timing.step_s) == 7
-    assert all(step_s >= 0.001 for step_s in stepper.timing.step_s)
-    assert stepper.timing.wall_s >= 0.007
-    warm_up = len(stepper.done) - 7
-    assert warm_up >= WARM_UP_STEPS
-    assert warm_up * 0.001 <= WARM_UP_S + 0.05
+Steps = Callable[..., Stepper]
 
 
-def test_a_calibration_runs_until_the_min_time_is_over() -> None:
-    timing = Stepper(0.002, steps=None, min_time_s=0.05).timing
-    assert timing.wall_s >= 0.05
-    assert len(timing.step_s) <= 25
+def test_times_as_many_steps_as_asked(stepper: Steps) -> None:
+    steps = stepper(0.001, steps=7, min_time_s=1.0)
+    assert steps.timing.step_s == [0.001] * 7
+    assert steps.timing.wall_s == 0.007
+    assert len(steps.done) - 7 == max(WARM_UP_STEPS, round(WARM_UP_S / 0.001))
 
 
-def test_slow_steps_are_warmed_up_for_no_longer_than_the_min_time() -> None:
-    assert Stepper(0.06, steps=1, min_time_s=0.1).done[-1] == 3  # two to warm up, one timed
+def test_a_calibration_runs_until_the_min_time_is_over(stepper: Steps) -> None:
+    timed = stepper(0.002, steps=None, min_time_s=0.05).timing
+    assert (timed.wall_s, timed.steps) == (0.05, 25)
+
+
+def test_slow_steps_are_warmed_up_for_no_longer_than_the_min_time(stepper: Steps) -> None:
+    assert stepper(0.06, steps=1, min_time_s=0.1).done[-1] == 3  # two to warm up, one timed
 
 
 def test_steps_that_take_nothing_fill_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
