@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -78,32 +77,24 @@ if __name__ == "__main__":
         start(sys.argv[3])
 """
 FAILED = "ValueError: no data"
-Started = Callable[..., tuple["subprocess.Popen[bytes]", Path]]
-
 
 pytestmark = [pytest.mark.world, pytest.mark.thorough]
 
 
-@pytest.fixture
-def started(tmp_path: Path) -> Started:
-    """Starts the program; what its processes tell is in the file."""
-    program, told = tmp_path / "main.py", tmp_path / "told"
+def started(folder: Path, *how: str) -> "subprocess.Popen[bytes]":
+    """The program, which tells in a file of the folder how its processes end."""
+    program = folder / "main.py"
     program.write_text(PROGRAM)
-
-    def start(*how: str) -> tuple[subprocess.Popen[bytes], Path]:
-        return subprocess.Popen(
-            [sys.executable, str(program), str(told), *how],
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            stderr=subprocess.DEVNULL,
-        ), told
-
-    return start
+    return subprocess.Popen(
+        [sys.executable, str(program), str(folder / "told"), *how],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stderr=subprocess.DEVNULL,
+    )
 
 
-def ends_of(started: Started, *how: str) -> list[Any]:
-    process, told = started(*how)
-    process.wait(60)
-    return [json.loads(line) for line in told.read_text().splitlines()]
+def ends_of(folder: Path, *how: str) -> list[Any]:
+    started(folder, *how).wait(60)
+    return [json.loads(line) for line in (folder / "told").read_text().splitlines()]
 
 
 @pytest.mark.parametrize("start", ["alone", "forks", "fork", "spawn"])
@@ -120,21 +111,19 @@ def ends_of(started: Started, *how: str) -> list[Any]:
         ("ends", ""),
     ],
 )
-def test_what_ends_a_process_is_told_once(
-    started: Started, start: str, how: str, error: str
-) -> None:
+def test_what_ends_a_process_is_told_once(tmp_path: Path, start: str, how: str, error: str) -> None:
     if start in ("alone", "forks") and how.startswith("exits"):
         error = ""  # Python keeps nothing of it, and its parent sees the exit code.
-    ends = ends_of(started, start, how)
+    ends = ends_of(tmp_path, start, how)
     assert [event for event, _, _ in ends] == ["exit"] * (1 if start == "alone" else 2)
     assert len({pid for _, pid, _ in ends}) == len(ends)
     assert [facts["error"] for _, _, facts in ends] == [error, ""][: len(ends)]
     assert ("in fail" in ends[0][2]["traceback"]) == (error == FAILED)
 
 
-def test_it_is_told_though_threads_of_the_program_go_on(started: Started) -> None:
-    process, told = started("alone", "has a thread")
-    with process:
+def test_it_is_told_though_threads_of_the_program_go_on(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    with started(tmp_path, "alone", "has a thread") as process:
         while not told.exists() or not told.read_text().endswith("\n"):
             assert process.poll() is None
         assert FAILED in told.read_text()
@@ -144,7 +133,7 @@ def test_it_is_told_though_threads_of_the_program_go_on(started: Started) -> Non
 @pytest.mark.parametrize("start", ["forks", "fork"])
 @pytest.mark.parametrize(("how", "error"), [("ends", ""), ("exits", "sys.exit('gives up')")])
 def test_what_a_parent_handles_ends_no_child(
-    started: Started, start: str, how: str, error: str
+    tmp_path: Path, start: str, how: str, error: str
 ) -> None:
-    ends = [facts["error"] for _, _, facts in ends_of(started, start, how, "handling")]
+    ends = [facts["error"] for _, _, facts in ends_of(tmp_path, start, how, "handling")]
     assert ends == [error if start == "fork" else "", ""]
