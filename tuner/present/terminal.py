@@ -9,15 +9,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich import box
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
-from rich.table import Table
 from rich.text import Text
 
 from tuner.text import printable
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from tuner.study.folder import StudyFolder
 
 Part = dict[str, Any]
@@ -131,7 +131,11 @@ def print_parts(parts: Iterable[Part], console: Console) -> None:
             console.print(Text(part["line"], style=part["style"]), soft_wrap=True)
 
 
-def _table(kept: dict[str, Any], width: int) -> Table:
+def _table(kept: dict[str, Any], width: int) -> "Table":
+    # Late: an error or a progress line needs no tables.
+    from rich import box
+    from rich.table import Table
+
     shown = Table(
         box=box.SIMPLE_HEAD,
         pad_edge=False,
