@@ -2,8 +2,8 @@
 
 import tempfile
 import time
-from collections.abc import Callable, Container, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -251,18 +251,24 @@ def check(
         folder = Path(scratch) / "check" if out is None else Path(out)
         draft, how = draft_plan({**plan, "out": str(folder)}), {"overwrite": True}
         presenter = _NoFiles() if out is None else _AnswerFiles()
-        try:
+        with _errors_of_check(earlier):
             answer = _searched(draft, presenter, observer, show, launcher, clock, **how)
-        except BudgetTooShortError as error:
-            # The study of a check goes with its folder.
-            raise UsageError(error.why) from None
-        except SearchStopped:
-            raise InterruptedSearchError("the check was interrupted") from None
-        except ProgramFailedError as error:
-            raise NothingRanError(
-                f"the recommendation {earlier.config} cannot run here: {error}"
-            ) from None
     return CheckResult(earlier, answer)
+
+
+@contextmanager
+def _errors_of_check(earlier: Recommendation) -> Iterator[None]:
+    """Make errors of a search those of a check, whose study goes with its folder."""
+    try:
+        yield
+    except BudgetTooShortError as error:
+        raise UsageError(error.why) from None
+    except SearchStopped:
+        raise InterruptedSearchError("the check was interrupted") from None
+    except ProgramFailedError as error:
+        raise NothingRanError(
+            f"the recommendation {earlier.config} cannot run here: {error}"
+        ) from None
 
 
 def _recommendation_at(reference: str, storage: str | None) -> Recommendation:

@@ -72,7 +72,7 @@ class Analysis:
 
     def to_json(self) -> dict[str, Any]:
         """The document of `--json`: tables as lists of records, null where a number is unknown."""
-        trace = self.trace
+        trace, found = self.trace, self.diagnosis
         return {
             "format": FORMAT,
             "source": trace.source,
@@ -94,9 +94,7 @@ class Analysis:
             "thread_use": _records(self.thread_use),
             "critical_path": _records(self.critical_path),
             "diagnosis": {
-                "rule": self.diagnosis.rule,
-                "sentences": self.diagnosis.sentences,
-                "suggestions": [asdict(each) for each in self.diagnosis.suggestions],
+                name: asdict(found)[name] for name in ("rule", "sentences", "suggestions")
             },
             "least_threads": [
                 {**asdict(role), "least": role.least, "at_least": role.at_least}
@@ -393,10 +391,8 @@ def _justified(columns: Sequence[_Column]) -> tuple[list[str], list[str]]:
 
 
 def _of_both_sources(trace: Trace, table: Callable[[Trace, Source], pd.DataFrame]) -> pd.DataFrame:
-    parts = {source: table(trace, source) for source in SOURCES}
-    for source, part in parts.items():
-        part.insert(0, "source", source)
-    return pd.concat(parts.values(), ignore_index=True)
+    parts = pd.concat({source: table(trace, source) for source in SOURCES}, names=["source"])
+    return parts.reset_index("source").reset_index(drop=True)
 
 
 def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:

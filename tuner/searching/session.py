@@ -180,11 +180,7 @@ def search(
         SearchStopped: a KeyboardInterrupt came; everything measured so far is kept.
     """
     started_s = clock()
-    if draft.problems:
-        if draft.workload and draft.program is None:
-            # A workload is asked for its own mistakes, too.
-            plan_of(draft, launcher)
-        raise UsageError.of_request(draft.problems)
+    _check(draft, launcher)
     notify, name = observer.on_event, draft.study_name
     place = StudyPlace.named(name, storage=draft.storage, out=draft.out)
     retry = Retry(str(place.address), WriteAheadLog(place.folder, name), notify)
@@ -211,6 +207,14 @@ def search(
         retry.left_s = lambda: budget.remaining_s
         session = Session(Runner(plan, launcher, place.folder), store, observer, budget)
         return _measure(session, first, beginner.problem, retry, observer, presenter)
+
+
+def _check(draft: PlanDraft, launcher: Launcher) -> None:
+    """UsageError if there are mistakes in a draft; a workload is asked for its own, too."""
+    if draft.problems:
+        if draft.workload and draft.program is None:
+            plan_of(draft, launcher)
+        raise UsageError.of_request(draft.problems)
 
 
 def _measure(

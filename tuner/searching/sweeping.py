@@ -3,6 +3,7 @@
 import itertools
 import random
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import pandas as pd
 
@@ -13,7 +14,7 @@ from tuner.plan.quantities import parse_duration_s
 from tuner.study.metrics import CPUS_USED, PEAK_MEMORY
 from tuner.world.launcher import WorkloadLauncher, WorldOrder
 from tuner.world.local.local_launcher import LocalLauncher
-from tuner.world.measurement import Failure
+from tuner.world.measurement import Failure, Measurement
 
 DEFAULTS: Mapping[str, Mapping[str, object]] = {"default": {}}
 MEASURED = {
@@ -63,6 +64,7 @@ def sweep(
         UsageError: there is nothing to measure, or it cannot be measured at all.
     """
     min_time_s, deadline_s = _seconds("min_time", min_time), _seconds("deadline", deadline)
+    new_order = partial(WorldOrder, steps=None, min_time_s=min_time_s, deadline_s=deadline_s)
     values = {name: list(given) for name, given in options.items()}
     named = _checked(values, config, rounds)
     combinations = [
@@ -75,23 +77,18 @@ def sweep(
         cases = list(itertools.product(zip(combinations, specs, strict=True), named.items()))
         for number in range(rounds):
             for (combination, spec), (name, chosen) in shuffled.sample(cases, len(cases)):
-                order = WorldOrder(
-                    subject=spec,
-                    config=chosen,
-                    seed=seed + number,
-                    steps=None,
-                    min_time_s=min_time_s,
-                    deadline_s=deadline_s,
-                )
-                outcome = running.run(order)
-                row = {**combination, "config": name, "round": number, "failure": ""}
-                if isinstance(outcome, Failure):
-                    row["failure"] = f"{outcome.failure}: {outcome.message}"
-                else:
-                    row |= {column: read(outcome) for column, read in MEASURED.items()}
-                rows.append(row)
+                outcome = running.run(new_order(subject=spec, config=chosen, seed=seed + number))
+                case = {**combination, "config": name, "round": number}
+                rows.append(case | _measured(outcome))
     frame = pd.DataFrame(rows, columns=[*values, *COLUMNS])
     return frame.sort_values([*values, "config", "round"], ignore_index=True)
+
+
+def _measured(outcome: Measurement | Failure) -> dict[str, object]:
+    """The columns of one world."""
+    if isinstance(outcome, Failure):
+        return {"failure": f"{outcome.failure}: {outcome.message}"}
+    return {"failure": "", **{column: read(outcome) for column, read in MEASURED.items()}}
 
 
 def _checked(

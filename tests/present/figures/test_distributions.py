@@ -18,7 +18,7 @@ from tuner.present.figures.distributions import (
     latency,
     latency_figure,
 )
-from tuner.present.figures.kit.rows import Rows
+from tuner.present.figures.kit.named_rows import Rows
 from tuner.study.answer import StudyAnswer
 from tuner.study.rows import TrialDetail
 from tuner.world.measurement import CallPart

@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from tuner.present.configurations import names_of
 from tuner.present.figures.kit.axis import margin_of, plain_log_axis
 from tuner.present.figures.kit.canvas import DrawnFigure, drawn
-from tuner.present.figures.kit.rows import Entry, entry_name, legend_above
+from tuner.present.figures.kit.named_rows import Entry, entry_name, legend_above
 from tuner.present.figures.kit.theme import LOOKS, OTHER
 from tuner.study.answer import Contender, StudyAnswer
 from tuner.study.rows import Observation

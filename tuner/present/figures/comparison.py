@@ -12,7 +12,7 @@ from tuner.plan.objectives import Objective
 from tuner.present.configurations import short_names
 from tuner.present.figures.kit.axis import plain_axis, reach, threads_axis, top_of
 from tuner.present.figures.kit.canvas import DrawnFigure, drawn
-from tuner.present.figures.kit.rows import Entry, Rows, entry_names, legend_above, with_room
+from tuner.present.figures.kit.named_rows import Entry, Rows, entry_names, legend_above, with_room
 from tuner.present.figures.kit.theme import LINES, MARKERS, MUTED, SERIES
 from tuner.present.studies_compared import Comparison, measured_in
 from tuner.present.wording import confidence, fast

@@ -12,7 +12,7 @@ from tuner.present.configurations import ConfigNames, names_of
 from tuner.present.figures.kit import theme
 from tuner.present.figures.kit.axis import margin_of, plain_log_axis
 from tuner.present.figures.kit.canvas import DrawnFigure, drawn
-from tuner.present.figures.kit.rows import Entry, Rows, left_out, legend_below, shown_rows
+from tuner.present.figures.kit.named_rows import Entry, Rows, left_out, legend_below, shown_rows
 from tuner.study.answer import StudyAnswer
 from tuner.study.rows import TrialDetail
 from tuner.text import three_digits

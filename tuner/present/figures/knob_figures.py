@@ -14,7 +14,7 @@ from tuner.present.configurations import grid_of, varying_dimensions
 from tuner.present.figures.kit import theme
 from tuner.present.figures.kit.axis import LEAST_FACTOR
 from tuner.present.figures.kit.canvas import SMALL, DrawnFigure, drawn
-from tuner.present.figures.kit.rows import Rows, legend_above, wrapped_apart
+from tuner.present.figures.kit.named_rows import Rows, legend_above, wrapped_apart
 from tuner.study.answer import Contender, StudyAnswer
 from tuner.study.rows import TrialRow
 from tuner.text import first_of, three_digits, whole_percent

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from tuner.present.configurations import threads_dimension
 from tuner.present.figures.kit.axis import threads_axis
 from tuner.present.figures.kit.canvas import DrawnFigure, drawn
-from tuner.present.figures.kit.rows import legend_above
+from tuner.present.figures.kit.named_rows import legend_above
 from tuner.present.figures.kit.theme import MUTED, OTHER, SERIES
 from tuner.study.answer import StudyAnswer
 from tuner.study.metrics import PARALLELISM_MAX, PARALLELISM_MEAN

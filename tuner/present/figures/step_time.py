@@ -17,7 +17,7 @@ from tuner.present.configurations import (
 )
 from tuner.present.figures.kit.axis import plain_axis, reach, threads_axis, top_of
 from tuner.present.figures.kit.canvas import DrawnFigure, drawn
-from tuner.present.figures.kit.rows import (
+from tuner.present.figures.kit.named_rows import (
     Entry,
     Rows,
     entry_name,

@@ -16,7 +16,7 @@ from matplotlib.path import Path as MplPath
 from tuner.errors import UsageError
 from tuner.present.figures.kit import theme
 from tuner.present.figures.kit.canvas import SMALL, DrawnFigure, canvas, drawn
-from tuner.present.figures.kit.rows import entry_name, legend_below, wrapped
+from tuner.present.figures.kit.named_rows import entry_name, legend_below, wrapped
 from tuner.present.figures.timeline_data import FINEST, Bar, Lane, ServerLanes, Timeline, timeline
 from tuner.text import plural, three_digits
 from tuner.trace.model.trace import Trace

@@ -20,7 +20,7 @@ from tuner.decide.verdict import undominated
 from tuner.present.configurations import ConfigNames, names_of
 from tuner.present.figures.kit.axis import plane_axis
 from tuner.present.figures.kit.canvas import SMALL, DrawnFigure, drawn
-from tuner.present.figures.kit.rows import entry_name, legend_below
+from tuner.present.figures.kit.named_rows import entry_name, legend_below
 from tuner.present.figures.kit.theme import LOOKS, OTHER, SERIES
 from tuner.study.answer import StudyAnswer
 from tuner.study.front import Front, Goal

@@ -86,7 +86,9 @@ class Trace(Facts):
     """The calls and the operators of one world, on one clock."""
 
     base_time_ns: int = 0
+    """Unix time of the frames' zero."""
     window_ns: tuple[int, int] = (0, 0)
+    """When recording began and ended."""
     calls: pd.DataFrame
     """One row per call, by start: `tuner.trace.model.trace.CALL_COLUMNS`."""
     operators: pd.DataFrame

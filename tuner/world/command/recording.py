@@ -99,18 +99,23 @@ def record_program(
                 ranks.say_the_first(ended_ns)
         ran_s, why_not = time.monotonic() - started_s, ""
         ended = 1 if ranks.is_given_up else code
-        if not is_shown:
-            _await(partial(is_recorded, folder))
-            try:
-                document = join_recorded(folder, ended_ns=ended_ns)
-            except TraceError:
-                why_not = _why_not(read_reports(folder), ran_s, code)
-            else:
-                show(document, ended)
+        if not is_shown and not _show_at_end(folder, ended_ns, lambda trace: show(trace, ended)):
+            why_not = _why_not(read_reports(folder), ran_s, code)
         report = read_reports(folder)
         return RecordedEnd(
             exit_code=ended, is_given_up=ranks.is_given_up, report=report, why_not=why_not
         )
+
+
+def _show_at_end(folder: Path, ended_ns: int, show: Callable[[bytes], None]) -> bool:
+    """Whether anything was recorded, which is shown then."""
+    _await(partial(is_recorded, folder))
+    try:
+        document = join_recorded(folder, ended_ns=ended_ns)
+    except TraceError:
+        return False
+    show(document)
+    return True
 
 
 @dataclass

@@ -8,7 +8,7 @@ from matplotlib.lines import Line2D
 
 from tuner.present.configurations import names_of
 from tuner.present.figures.kit.canvas import rendered, styled_figure
-from tuner.present.figures.kit.rows import (
+from tuner.present.figures.kit.named_rows import (
     Rows,
     entry_name,
     legend_above,
