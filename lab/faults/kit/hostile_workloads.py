@@ -56,9 +56,7 @@ class HangsInSetup(Hostile):
 
 def _line() -> int:
     """The descriptor of the rank's line to the launcher."""
-    lines: list[Any] = [
-        each for each in gc.get_objects() if type(each).__name__ == "LauncherChannel"
-    ]
+    lines: list[Any] = [each for each in gc.get_objects() if type(each).__name__ == "RankEnd"]
     return int(lines[0]._connection.fileno())
 
 
