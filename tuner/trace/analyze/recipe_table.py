@@ -120,9 +120,17 @@ def _own_of_operators(spans: Spans, above: IntArray, calls: int) -> FloatArray:
 
 def _sums(frame: pd.DataFrame, total_ns: IntArray, own_ns: FloatArray) -> pd.DataFrame:
     """By the columns of the frame: Self CPU, CPU total, # of Calls."""
-    times = frame.assign(**{"Self CPU": own_ns, "CPU total": total_ns})
-    groups = times.groupby(list(frame.columns), sort=False, observed=True)
-    return (groups.sum() / 1e3).assign(**{"# of Calls": groups.size()}).reset_index()
+    columns: list[IntArray] = [
+        np.asarray(column.cat.codes if column.dtype == "category" else column, np.int64)
+        for _, column in frame.items()
+    ]
+    # Faster than groupby, which shows in large traces.
+    code, distinct = pd.factorize(group_codes(columns))
+    first = np.empty(len(distinct), np.int64)
+    first[code[::-1]] = np.arange(len(code))[::-1]
+    sums = {"Self CPU": summed(code, own_ns) / 1e3, "CPU total": summed(code, total_ns) / 1e3}
+    counts = np.bincount(code, minlength=len(distinct))
+    return frame.iloc[first].reset_index(drop=True).assign(**sums, **{"# of Calls": counts})
 
 
 def _counted_elsewhere(
