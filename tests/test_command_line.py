@@ -12,6 +12,7 @@ import pytest
 
 from tuner import command_line, show
 from tuner.command_line import Interruptible, Interruption, stdout_console
+from tuner.flags import NOBODY_READS
 
 
 class SignalsWhenItGoes:
@@ -120,19 +121,27 @@ def test_a_closed_pipe_ends_a_search_as_an_interruption_does() -> None:
         observer.on_snapshot(cast(Any, None))
 
 
-@pytest.mark.parametrize("lines", [1, 100_000])
-def test_a_reader_that_ends_first_makes_no_noise(lines: int) -> None:
-    code = (
-        "import sys, typer\n"
-        "from tuner.command_line import run\n"
-        "from tuner.present.terminal import Terminal\n"
-        "app = typer.Typer()\n"
-        "@app.command()\n"
-        "def main():\n"
-        "    sys.stdin.readline()\n"
-        f"    for number in range({lines}): Terminal().print('line', number)\n"
-        "sys.exit(run(app, [], 'x'))\n"
-    )
+PRINTING = """
+import sys, typer
+from tuner.command_line import run
+from tuner.present.terminal import Terminal
+app = typer.Typer()
+@app.command()
+def main():
+    sys.stdin.readline()
+    for number in range({}): Terminal().print('line', number)
+sys.exit(run(app, [], 'x'))
+"""
+HELP_OF_RUN = """
+import sys
+from tuner.run import main
+sys.stdin.readline()
+sys.exit(main(["--help"]))
+"""
+
+
+@pytest.mark.parametrize("code", [PRINTING.format(1), PRINTING.format(100_000), HELP_OF_RUN])
+def test_a_reader_that_ends_first_makes_no_noise(code: str) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", code],
         text=True,
@@ -144,4 +153,4 @@ def test_a_reader_that_ends_first_makes_no_noise(lines: int) -> None:
         process.stdout.close()
         process.stdout = None
         error = process.communicate("go\n")[1]
-    assert (process.returncode, error) == (command_line.NOBODY_READS, "")
+    assert (process.returncode, error) == (NOBODY_READS, "")

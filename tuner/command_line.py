@@ -2,7 +2,6 @@
 
 import errno
 import math
-import os
 import signal
 import sys
 import time
@@ -18,7 +17,14 @@ from typer.core import TyperCommand
 
 from tuner.errors import TunerError, UsageError, telling_what_is_missing
 from tuner.files import written_atomically
-from tuner.flags import forgotten_dashes, misplaced_flags, program_of, say, split_at_dashes
+from tuner.flags import (
+    forgotten_dashes,
+    let_go_of_pipes,
+    misplaced_flags,
+    program_of,
+    say,
+    split_at_dashes,
+)
 from tuner.text import shortened
 
 if TYPE_CHECKING:
@@ -30,8 +36,6 @@ if TYPE_CHECKING:
 
 # Ctrl-C that is held down, or pressed again at once, is one.
 BURST_S = 2.0
-NOBODY_READS = 128 + signal.SIGPIPE
-"""The exit code where what reads the output has ended, as `head` does: that of other commands."""
 
 Completion = Callable[[str], list[str]]
 """Gives the shell the names that begin with what is typed."""
@@ -120,11 +124,11 @@ def run(
             app(args=own, prog_name=program, help_option_names=["--help", "-h"], obj=behind)
         sys.stdout.flush()
     except BrokenPipeError:
-        return _let_go_of_pipes()
+        return let_go_of_pipes()
     except SystemExit as end:
         # Typer makes one of it.
         if isinstance(end.__context__, BrokenPipeError):
-            return _let_go_of_pipes()
+            return let_go_of_pipes()
         if takes_program and end.code == 2 and (hint := forgotten_dashes(given)):
             say(f"rpc-tuner: {hint}", file=sys.stderr)
         return end.code if isinstance(end.code, int) else 1
@@ -139,18 +143,6 @@ def run(
         say(f"rpc-tuner: cannot read {where}: {error.strerror}", file=sys.stderr)
         return UsageError.exit_code
     return 0
-
-
-def _let_go_of_pipes() -> int:
-    """Print to nobody from now on, where nobody reads: Python would tell of it at its end."""
-    nobody = os.open(os.devnull, os.O_WRONLY)
-    for descriptor, stream in ((1, sys.stdout), (2, sys.stderr)):
-        try:
-            stream.flush()
-        except (OSError, ValueError):
-            os.dup2(nobody, descriptor)
-    os.close(nobody)
-    return NOBODY_READS
 
 
 def program_after_dashes(context: typer.Context) -> list[str]:

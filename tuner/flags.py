@@ -5,6 +5,8 @@ import os
 import re
 import shlex
 import shutil
+import signal
+import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TextIO
@@ -14,6 +16,8 @@ from tuner.files import head_of
 from tuner.roles import pattern_problem
 from tuner.text import listed, printable
 
+NOBODY_READS = 128 + signal.SIGPIPE
+"""The exit code where what reads the output has ended, as `head` does: that of other commands."""
 _MOST_FILES = 100
 """So many files of a program's folder are looked at, and of its packages."""
 _MOST_BYTES = 1 << 20
@@ -23,6 +27,18 @@ _MOST_BYTES = 1 << 20
 def say(message: object, *, file: TextIO | None = None) -> None:
     """Print a line in which control characters are seen; on stdout unless `file` is given."""
     print(printable(str(message)), file=file, flush=True)
+
+
+def let_go_of_pipes() -> int:
+    """Print to nobody from now on, where nobody reads: Python would tell of it at its end."""
+    nobody = os.open(os.devnull, os.O_WRONLY)
+    for descriptor, stream in ((1, sys.stdout), (2, sys.stderr)):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            os.dup2(nobody, descriptor)
+    os.close(nobody)
+    return NOBODY_READS
 
 
 def split_at_dashes(given: Sequence[str]) -> tuple[list[str], list[str]]:

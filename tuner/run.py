@@ -12,6 +12,7 @@ from typing import NoReturn
 from tuner.errors import TunerError, UsageError
 from tuner.flags import (
     forgotten_dashes,
+    let_go_of_pipes,
     misplaced_flags,
     pairs_of,
     program_of,
@@ -121,6 +122,8 @@ def main(arguments: list[str] | None = None, program: str = "python -m tuner.run
             return 0
         if others:
             parser.refuse(others)
+    except BrokenPipeError:
+        return let_go_of_pipes()
     except SystemExit as end:
         if hint := forgotten_dashes(given):
             _warn(f"rpc-tuner: {hint}")
