@@ -72,7 +72,7 @@ class Analysis:
 
     def to_json(self) -> dict[str, Any]:
         """The document of `--json`: tables as lists of records, null where a number is unknown."""
-        trace, found = self.trace, self.diagnosis
+        trace, found = self.trace, asdict(self.diagnosis)
         return {
             "format": FORMAT,
             "source": trace.source,
@@ -93,9 +93,7 @@ class Analysis:
             "levels": _records(self.levels),
             "thread_use": _records(self.thread_use),
             "critical_path": _records(self.critical_path),
-            "diagnosis": {
-                name: asdict(found)[name] for name in ("rule", "sentences", "suggestions")
-            },
+            "diagnosis": {name: found[name] for name in ("rule", "sentences", "suggestions")},
             "least_threads": [
                 {**asdict(role), "least": role.least, "at_least": role.at_least}
                 for role in self.least_threads
