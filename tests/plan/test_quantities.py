@@ -1,10 +1,18 @@
 import math
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.plan.quantities import parse_duration_s, parse_fraction
+
+
+def assert_refused(parse: Callable[[object], float], raws: list[object], told: str) -> None:
+    for raw in raws:
+        with pytest.raises(ValueError) as caught:  # noqa: PT011 - the whole message is checked
+            parse(raw)
+        assert str(caught.value) == told.format(raw=raw)
 
 
 @pytest.mark.parametrize(
@@ -32,10 +40,7 @@ def test_durations_as_people_write_them(raw: object, seconds: float) -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_duration_is_refused(raws: list[object], told: str) -> None:
-    for raw in raws:
-        with pytest.raises(ValueError) as caught:  # noqa: PT011 - the whole message is checked
-            parse_duration_s(raw)
-        assert str(caught.value) == told.format(raw=raw)
+    assert_refused(parse_duration_s, raws, told)
 
 
 @given(st.text())
@@ -62,7 +67,4 @@ def test_fractions_as_people_write_them(raw: object, fraction: float) -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_fraction_is_refused(raws: list[object], told: str) -> None:
-    for raw in raws:
-        with pytest.raises(ValueError) as caught:  # noqa: PT011 - the whole message is checked
-            parse_fraction(raw)
-        assert str(caught.value) == told.format(raw=raw)
+    assert_refused(parse_fraction, raws, told)
