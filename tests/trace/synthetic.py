@@ -96,7 +96,7 @@ def trace(
         ranks=ranks() if processes is None else processes,
         source="rpc-tuner",
         window_ns=(ns(window_ms[0]), ns(window_ms[1])),
-        **facts,
+        **{"base_time_ns": 0, **facts},
     )
 
 

@@ -54,9 +54,9 @@ def trace(**facts: Any) -> MergedTrace:
                 operator(zero + 4000, zero + 5000, "aten::add", thread=2004),
                 operator(zero + 6000, zero + 7000, "aten::neg", thread=MAIN + 1),
             ],
-            threads={MAIN + 1: "main", **{2000 + n: "RPC worker" for n in (1, 2, 3, 4)}},
+            threads=((MAIN + 1, "main"), *((2000 + n, "RPC worker") for n in (1, 2, 3, 4))),
         ),
-        recording(2, server_spans=[server_span(nested)], threads={2001: "RPC worker"}),
+        recording(2, server_spans=[server_span(nested)], threads=((2001, "RPC worker"),)),
     ]
     clocks = {each.name: SAME_CLOCK for each in recordings}
     return merge(recordings, clocks, (zero, zero + 10_000_000), **facts)

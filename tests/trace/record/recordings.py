@@ -59,12 +59,8 @@ def recording(rank: int, **fields: Any) -> RankRecording:
         cpu_count=2,
         num_worker_threads=4,
         cpu_s=0.5,
-        threads={MAIN + rank: "main"},
-        client_spans=[],
-        server_spans=[],
-        done_ns={},
+        threads=((MAIN + rank, "main"),),
         operators=[],
-        disturbed=False,
         issued={},
         arrived={},
     )

@@ -14,7 +14,7 @@ from torch.distributed.rpc import internal
 
 from tuner.torch_private.answers import error_of
 from tuner.trace.model.spans import ServerSpan
-from tuner.trace.record.server import Served, Server, Serving
+from tuner.trace.record.server import Served, Server, Serving, serving_now
 from tuner.trace.record.threads import Thread, forget_threads, this_thread, threads
 from tuner.trace.record.wire import Ends, OnTheWay, marked, received
 
@@ -72,7 +72,7 @@ def test_a_thread_serves_nothing_after_a_function_that_raised(
     answer = run(7, fails)
     assert error_of(answer) == "KeyError('shard 1')"
     assert this_thread().serving is None
-    assert server.pending == 0
+    assert serving_now() == []
     (span,) = server.spans()
     assert (span.call_id, span.error) == (7, "KeyError: 'shard 1'")
 
@@ -84,7 +84,7 @@ def test_one_that_would_end_the_process_is_over_when_its_thread_serves_the_next(
     with pytest.raises(SystemExit):
         run(7, sys.exit, 3)
     run(8, max, 1, 2)
-    assert server.pending == 0
+    assert serving_now() == []
     stopped, other = server.spans()
     assert (stopped.call_id, stopped.error) == (7, "BaseException")
     assert (other.call_id, other.error) == (8, "")

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from tests.trace.record.recordings import client_span, operator
 from tuner.trace.model.spans import ClientSpan, OperatorSpan, ServerSpan
-from tuner.trace.record.merge import Links, link
+from tuner.trace.record.merge import link
 
 MAIN = 1001
 ADD, MM, SCRIPT = "aten::add", "aten::mm", "sc"
@@ -27,8 +27,8 @@ def served(call: int, thread: int, start_ns: int, end_ns: int | None) -> ServerS
     return ServerSpan(call, thread, start_ns, end_ns, 1, 0)
 
 
-def names(links: Links, operators: Sequence[OperatorSpan], call: int) -> list[str]:
-    return [each.name for each, of in zip(operators, links.call_of, strict=True) if of == call]
+def names(call_of: Sequence[int | None], operators: Sequence[OperatorSpan], call: int) -> list[str]:
+    return [each.name for each, of in zip(operators, call_of, strict=True) if of == call]
 
 
 # Operators inside Python functions.
@@ -73,9 +73,9 @@ def test_linking_agrees_with_a_search_of_all_spans(
         assert len(around) <= 1
         return around[0] if around else None
 
-    links = link(operators, spans, [], MAIN)
-    assert links.call_of == [owner(each) for each in operators]
-    assert links.inferred == {}
+    call_of, inferred = link(operators, spans, [], MAIN)
+    assert call_of == [owner(each) for each in operators]
+    assert inferred == {}
 
 
 # Calls that run without Python on the server.
@@ -88,18 +88,18 @@ def test_a_builtin_is_served_by_the_operator_of_its_name_and_what_is_inside() ->
         operator(42, 48, "aten::copy_"),
         operator(80, 85, "aten::set_"),  # right after it: of no call
     ]
-    links = link(operators, [], [builtin(5, 10, 100)], MAIN)
-    assert names(links, operators, 5) == [ADD, "aten::to", "aten::copy_"]
-    assert links.call_of[3] is None
-    assert links.inferred == {5: ServerSpan(5, 2001, 30, 80, None, None)}
+    call_of, inferred = link(operators, [], [builtin(5, 10, 100)], MAIN)
+    assert names(call_of, operators, 5) == [ADD, "aten::to", "aten::copy_"]
+    assert call_of[3] is None
+    assert inferred == {5: ServerSpan(5, 2001, 30, 80, None, None)}
 
 
 def test_an_operator_that_calls_one_of_its_own_name_is_one_slot() -> None:
     operators = [operator(30, 80, ADD), operator(30, 70, ADD), operator(35, 60, ADD)]
-    links = link(operators, [], [builtin(5, 10, 100), builtin(6, 10, 100)], MAIN)
-    assert len(set(links.call_of)) == 1
-    assert len(links.inferred) == 1
-    (span,) = links.inferred.values()
+    call_of, inferred = link(operators, [], [builtin(5, 10, 100), builtin(6, 10, 100)], MAIN)
+    assert len(set(call_of)) == 1
+    assert len(inferred) == 1
+    (span,) = inferred.values()
     assert (span.start_ns, span.end_ns) == (30, 80)
 
 
@@ -109,10 +109,10 @@ def test_torchscript_is_known_by_the_last_part_of_its_name() -> None:
         operator(40, 50, ADD),
         operator(50, 60, MM),
     ]
-    links = link(operators, [], [script(5, 10, 100), builtin(6, 10, 100)], MAIN)
+    call_of, inferred = link(operators, [], [script(5, 10, 100), builtin(6, 10, 100)], MAIN)
     # The add inside the script is no slot for the builtin.
-    assert names(links, operators, 5) == [SCRIPT, ADD, MM]
-    assert list(links.inferred) == [5]
+    assert names(call_of, operators, 5) == [SCRIPT, ADD, MM]
+    assert list(inferred) == [5]
 
 
 def most_pairs(allowed: list[set[int]]) -> int:
@@ -174,16 +174,16 @@ def test_as_many_slots_as_possible_have_a_call_and_none_has_two(
     drawn: tuple[list[OperatorSpan], list[ClientSpan]],
 ) -> None:
     operators, calls = drawn
-    links = link(operators, [], calls, MAIN)
+    call_of, inferred = link(operators, [], calls, MAIN)
     by_id = {call.call_id: call for call in calls}
     linked = [
         (slot, by_id[call])
-        for slot, call in zip(operators, links.call_of, strict=True)
+        for slot, call in zip(operators, call_of, strict=True)
         if call is not None
     ]
     assert all(fits(slot, call) for slot, call in linked)
     assert len({call.call_id for _, call in linked}) == len(linked)  # no call has two slots
-    assert links.inferred == {
+    assert inferred == {
         call.call_id: ServerSpan(call.call_id, slot.thread, slot.start_ns, slot.end_ns, None, None)
         for slot, call in linked
     }
@@ -199,7 +199,7 @@ def test_links_of_functions_do_not_depend_on_builtins(
 ) -> None:
     operators, calls = drawn
     spans = [span._replace(call_id=span.call_id + 100) for span in spans]
-    alone = link(operators, spans, [], MAIN).call_of
-    together = link(operators, spans, calls, MAIN).call_of
+    alone, _ = link(operators, spans, [], MAIN)
+    together, _ = link(operators, spans, calls, MAIN)
     for before, after in zip(alone, together, strict=True):
         assert after == before or (before is None and after is not None and after < 100)

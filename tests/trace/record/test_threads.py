@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from tuner.trace.record.threads import Usage, main_thread_s, waited_ns
+from tuner.trace.record.threads import Usage, waited_ns
 
 
 @pytest.mark.parametrize(
@@ -25,20 +25,6 @@ def test_the_wait_for_a_cpu(before: bytes, after: bytes, waited: int | None) -> 
 def test_a_call_that_ran_for_longer_than_it_lasted_waited_for_nothing() -> None:
     # Two clocks, and one of them is a little fast.
     assert waited_ns(b"10 1000 1", b"20 1500 2", at_most_ns=-3) == 0
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "seconds"),
-    [
-        (b"1000000000 500000000 1", b"3500000000 750000000 9", (2.5, 0.25)),
-        (b"1000000000 500000000 1", b"3500000000 499999999 9", (2.5, 0.0)),
-        (b"", b"20 1500 2", None),
-    ],
-)
-def test_the_times_of_the_main_thread(
-    before: bytes, after: bytes, seconds: tuple[float, float] | None
-) -> None:
-    assert main_thread_s(before, after) == seconds
 
 
 def test_the_main_threads_counter_rises_with_its_work() -> None:

@@ -67,6 +67,7 @@ def legacy_trace(columns: SpanColumns, events: EventParts, last: TraceText) -> T
         operators=_operators(rows, calls),
         ranks=tuple(TraceRank(rank=rank, name=name) for rank, name in sorted(ranks.items())),
         source="legacy",
+        base_time_ns=0,
         window_ns=(int(rows["start_ns"].min()), int(rows["end_ns"].max())),
         losses=(
             *losses,

@@ -1,7 +1,6 @@
-"""What a trace is made of, as plain values: the spans of each process, and those of all, joined.
+"""What a trace is made of: the spans of each process, and those of all, joined.
 
-Ranks record them, also in programs whose environment has none of our dependencies: standard library
-only.
+Programs without our dependencies record them, too: standard library only.
 """
 
 import re
@@ -11,8 +10,7 @@ from typing import Literal, NamedTuple, cast
 CallKind = Literal["rpc_sync", "rpc_async", "rpc_remote", "to_here"]
 """What the client called. A proxy's call is the `rpc_*` that it makes."""
 CallBody = Literal["python", "builtin", "script", "fetch"]
-"""What runs on the server: Python, a builtin operator, TorchScript; or the fetch of an RRef's
-value."""
+"""What runs on the server: Python, a builtin operator, TorchScript; or an RRef's value is read."""
 CallStatus = Literal["ok", "raised", "timed-out", "unfinished"]
 Link = Literal["exact", "inferred", ""]
 """How the server's side is known: by the call's id, by time and name, or not at all."""
@@ -82,21 +80,15 @@ class TraceRank:
     """One process of a trace."""
 
     rank: int
-    name: str
-    """Its RPC name; `rank N` where the trace does not say."""
+    name: str  # its RPC name; `rank N` where the trace does not say
     num_worker_threads: int | None = None
     host: str = ""
     pid: int | None = None
-    cpu_count: int | None = None
-    """Logical CPUs that the process may use."""
-    cpu_s: float | None = None
-    """CPU seconds of the process over the window."""
-    rpc_timeout_s: float | None = None
-    """What its calls get that name no timeout of their own; 0 is none at all."""
-    main_cpu_s: float | None = None
-    """CPU seconds of its main thread over the window; None where the kernel does not measure it."""
-    main_run_queue_s: float | None = None
-    """Seconds that its main thread was ready to run and waited for a CPU."""
+    cpu_count: int | None = None  # logical CPUs that it may use
+    cpu_s: float | None = None  # its CPU seconds in the window
+    rpc_timeout_s: float | None = None  # of calls that name none of their own; 0 for never
+    main_cpu_s: float | None = None  # of its main thread; None where the kernel does not say
+    main_run_queue_s: float | None = None  # how long that one was ready and waited for a CPU
     threads: tuple[tuple[int, str], ...] = ()
     """Thread ids and what each is: `main`, `RPC worker 1`, or the kernel's name for it."""
 
@@ -190,25 +182,15 @@ class MergedTrace:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RankRecording:
+class RankRecording(TraceRank):
     """All spans of one process, and its own counts of calls to check them against."""
 
-    rank: int
-    name: str
-    host: str
     boot_id: str  # equal for processes of one host, which share its clock
-    pid: int
-    cpu_count: int
-    num_worker_threads: int | None
-    cpu_s: float | None  # None for a process that was killed
-    threads: dict[int, str]
-    client_spans: list[ClientSpan]
-    server_spans: list[ServerSpan]
-    done_ns: dict[int, int]  # when the future of each `async_execution` call was complete
-    operators: list[OperatorSpan] | None  # None if operators are not recorded
+    client_spans: list[ClientSpan] = field(default_factory=list)
+    server_spans: list[ServerSpan] = field(default_factory=list)
+    done_ns: dict[int, int] = field(default_factory=dict)  # when `async_execution` was complete
+    operators: list[OperatorSpan] | None = None  # None if operators are not recorded
     noted: list[OperatorSpan] = field(default_factory=list)  # noted in Python, recorded or not
-    main_thread_s: tuple[float, float] | None = None  # on a CPU, and waiting for one
-    disturbed: bool  # whether another profiler ended the recording of operators early
+    disturbed: bool = False  # whether another profiler ended the recording of operators early
     issued: dict[tuple[str, str], int]  # by server and body, counted when handed to C++
     arrived: dict[int, int]  # requests by the client's rank, counted before anything runs
-    rpc_timeout_s: float | None = None  # what calls get that name no timeout of their own

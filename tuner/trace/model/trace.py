@@ -85,10 +85,6 @@ class RankFile:
 class Trace(Facts):
     """The calls and the operators of one world, on one clock."""
 
-    base_time_ns: int = 0
-    """Unix time of the frames' zero."""
-    window_ns: tuple[int, int] = (0, 0)
-    """When recording began and ended."""
     calls: pd.DataFrame
     """One row per call, by start: `tuner.trace.model.trace.CALL_COLUMNS`."""
     operators: pd.DataFrame
@@ -123,17 +119,15 @@ def _typed(columns: dict[str, object], declared: dict[str, str]) -> pd.DataFrame
     if unknown := sorted(set(columns) - set(declared)):
         raise ValueError(f"no such columns: {', '.join(unknown)}")
     rows = len(next(iter(columns.values()), ()))  # type: ignore[arg-type]
+    frame = {}
     for name, dtype in declared.items():
-        if dtype == "int64" and rows and name not in columns:
+        if name in columns:
+            frame[name] = pd.Series(columns[name], dtype=dtype)
+        elif dtype == "int64" and rows:
             raise ValueError(f"the column {name} must be given")
-    return pd.DataFrame(
-        {
-            name: pd.Series(columns[name], dtype=dtype)
-            if name in columns
-            else _missing(rows, dtype)
-            for name, dtype in declared.items()
-        }
-    )
+        else:
+            frame[name] = _missing(rows, dtype)
+    return pd.DataFrame(frame)
 
 
 def _missing(rows: int, dtype: str) -> pd.Series:

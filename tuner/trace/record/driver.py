@@ -1,7 +1,6 @@
-"""Traces all ranks from one of them: starts and stops the recording, and collects the spans.
+"""Traces all ranks from one of them, by RPCs: starts and stops recording, and collects the spans.
 
-All requests are RPCs, so each process needs the package and nothing else. Every request names its
-trace, so a trace that was refused does not disturb another one.
+Every request names its trace, so a trace that was refused does not disturb another one.
 """
 
 import os
@@ -26,7 +25,7 @@ from tuner.torch_private.support import missing_tracing_support
 from tuner.trace.model.spans import CALLS_PER_RANK, OperatorSpan, RankRecording
 from tuner.trace.record.client import Client
 from tuner.trace.record.clock import SAME_CLOCK, ClockOffset, ClockSample, boot_id, clock_offset
-from tuner.trace.record.server import Server
+from tuner.trace.record.server import Server, serving_now
 from tuner.trace.record.threads import Usage, forget_threads, thread_names
 from tuner.trace.record.wire import Ends
 
@@ -107,8 +106,7 @@ class TraceDriver:
         _abandon(self._trace)
         # A process that has ended, or lacks the package, has nothing to abandon.
         with suppress(Exception):
-            arguments = (self._trace,)
-            for future in [rpc.rpc_async(n, _abandon, arguments) for n in self._others]:
+            for future in [rpc.rpc_async(n, _abandon, (self._trace,)) for n in self._others]:
                 with suppress(Exception):
                     future.wait()
 
@@ -123,26 +121,25 @@ class TraceDriver:
 
         The requests must not be recorded: recording starts in this process last, and ends first.
         """
+        answers: dict[str, Any] = {}
         problems: list[str] = []
+        arguments = (self._trace, *args)
 
-        def attempt(name: str, action: Callable[..., Any], *args: object) -> Any:
+        def attempt(name: str, action: Callable[..., Any], *args: object) -> None:
             try:
-                return action(*args)
+                answers[name] = action(*args)
             except Exception as error:
                 problems.append(f"cannot {what} {name}: {_reason(error)}")
 
-        arguments = (self._trace, *args)
-        answers: dict[str, Any] = {}
         if here == "first":
-            answers[self._here] = attempt(self._here, request, *arguments)
-        futures = [
-            (name, attempt(name, rpc.rpc_async, name, request, arguments)) for name in self._others
-        ]
-        for name, future in futures:
-            if future is not None:
-                answers[name] = attempt(name, future.wait)
+            attempt(self._here, request, *arguments)
+        for name in self._others:
+            attempt(name, rpc.rpc_async, name, request, arguments)
+        for name in self._others:
+            if name in answers:
+                attempt(name, answers[name].wait)
         if here == "last" and not problems:
-            answers[self._here] = attempt(self._here, request, *arguments)
+            attempt(self._here, request, *arguments)
         if problems:
             raise TraceError("; ".join(problems))
         return answers
@@ -176,7 +173,6 @@ class _Tracing:
     operators: OperatorProfiler | None
     usage: Usage
     used: tuple[float, tuple[float, float] | None] = (0.0, None)
-    """See `Usage.read`."""
 
     def end(self) -> tuple[list[OperatorSpan] | None, bool]:
         """Stop recording; returns the operators, and whether another profiler ended them early."""
@@ -254,8 +250,7 @@ def _stop_issuing(trace: str) -> None:
 
 
 def _pending(trace: str) -> int:
-    tracing = _here(trace)
-    return tracing.client.pending + tracing.server.pending
+    return _here(trace).client.pending + len(serving_now())
 
 
 def _collect(trace: str, first_calls: Mapping[int, int]) -> RankRecording:
@@ -271,9 +266,13 @@ def _collect(trace: str, first_calls: Mapping[int, int]) -> RankRecording:
 
     client_spans = client.spans()
     server_spans = [span for span in server.spans() if is_ours(span.call_id)]
-    arrived = Counter(each // CALLS_PER_RANK for each in server.arrivals if is_ours(each))
+    names = thread_names(
+        serving={span.thread for span in server_spans},
+        others={span.thread for span in (*client_spans, *(operators or ()))},
+    )
     forget_threads()
-    worker = rpc.get_worker_info()
+    worker, (cpu_s, main_s) = rpc.get_worker_info(), tracing.used
+    main_cpu_s, main_run_queue_s = main_s or (None, None)
     return RankRecording(
         rank=worker.id,
         name=worker.name,
@@ -283,12 +282,10 @@ def _collect(trace: str, first_calls: Mapping[int, int]) -> RankRecording:
         cpu_count=usable_cpus(),
         num_worker_threads=worker_threads(),
         rpc_timeout_s=default_timeout_s(),
-        cpu_s=tracing.used[0],
-        main_thread_s=tracing.used[1],
-        threads=thread_names(
-            serving={span.thread for span in server_spans},
-            others={span.thread for span in (*client_spans, *(operators or ()))},
-        ),
+        cpu_s=cpu_s,
+        main_cpu_s=main_cpu_s,
+        main_run_queue_s=main_run_queue_s,
+        threads=tuple(names.items()),
         client_spans=client_spans,
         server_spans=server_spans,
         done_ns={call: done for call, done in server.done_ns.items() if is_ours(call)},
@@ -296,7 +293,7 @@ def _collect(trace: str, first_calls: Mapping[int, int]) -> RankRecording:
         noted=client.operators,
         disturbed=disturbed,
         issued=client.issued,
-        arrived=dict(arrived),
+        arrived=Counter(each // CALLS_PER_RANK for each in server.arrivals if is_ours(each)),
     )
 
 

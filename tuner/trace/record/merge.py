@@ -9,7 +9,7 @@ the times allow is as good as another. Such links are `inferred`.
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 from tuner.errors import TraceError
@@ -53,7 +53,13 @@ def merge(
     missing = missing_spans(recordings)
     if missing and not may_lack_spans:
         raise TraceError("the trace is incomplete: " + "; ".join(missing))
-    base_ns = min([window_ns[0], *_first_times(recordings, clocks)])
+    first_ns = [
+        min(span.start_ns for span in spans) - clocks[each.name].offset_ns
+        for each in recordings
+        for spans in (each.client_spans, each.server_spans, each.operators)
+        if spans
+    ]
+    base_ns = min([window_ns[0], *first_ns])
     issued = _issued(recordings)
     ranks = [_rebased(each, clocks[each.name].offset_ns + base_ns, issued) for each in recordings]
     served = {span.call_id: span for each in ranks for span in each.server_spans}
@@ -62,11 +68,11 @@ def merge(
     for each in ranks:
         made_to = [s for client in ranks for s in client.client_spans if s.server == each.name]
         spans = [*(each.operators or ()), *each.noted]
-        links = link(spans, each.server_spans, made_to, main_thread=each.pid)
-        inferred |= links.inferred
+        call_of, served_without = link(spans, each.server_spans, made_to, main_thread=each.pid)
+        inferred |= served_without
         operators += [
             MergedOperator(each.rank, span, call_id, _link(call_id, served, inferred))
-            for span, call_id in zip(spans, links.call_of, strict=True)
+            for span, call_id in zip(spans, call_of, strict=True)
             if span.is_operator
         ]
     done_ns = {call_id: time_ns for each in ranks for call_id, time_ns in each.done_ns.items()}
@@ -81,7 +87,10 @@ def merge(
     facts = Facts(
         base_time_ns=base_ns,
         window_ns=(window_ns[0] - base_ns, window_ns[1] - base_ns),
-        ranks=tuple(map(_rank_facts, ranks)),
+        ranks=tuple(
+            TraceRank(**{field.name: getattr(each, field.name) for field in fields(TraceRank)})
+            for each in recordings
+        ),
         operators_recorded=all(each.operators is not None for each in ranks),
         steps=steps,
         # The largest error between times of two ranks, whose errors may add up.
@@ -90,15 +99,6 @@ def merge(
         losses=(*missing, *losses(ranks)),
     )
     return MergedTrace(facts, calls, operators)
-
-
-def _first_times(
-    recordings: Sequence[RankRecording], clocks: Mapping[str, ClockOffset]
-) -> Iterator[int]:
-    for each in recordings:
-        for spans in (each.client_spans, each.server_spans, each.operators):
-            if spans:
-                yield min(span.start_ns for span in spans) - clocks[each.name].offset_ns
 
 
 def _rebased(each: RankRecording, zero_ns: int, issued: Collection[int]) -> RankRecording:
@@ -140,23 +140,6 @@ def _link(call_id: int | None, served: Collection[int], inferred: Collection[int
     if call_id in served:
         return "exact"
     return "inferred" if call_id in inferred else ""
-
-
-def _rank_facts(each: RankRecording) -> TraceRank:
-    main_cpu_s, main_run_queue_s = each.main_thread_s or (None, None)
-    return TraceRank(
-        rank=each.rank,
-        name=each.name,
-        num_worker_threads=each.num_worker_threads,
-        host=each.host,
-        pid=each.pid,
-        cpu_count=each.cpu_count,
-        cpu_s=each.cpu_s,
-        rpc_timeout_s=each.rpc_timeout_s,
-        main_cpu_s=main_cpu_s,
-        main_run_queue_s=main_run_queue_s,
-        threads=tuple(each.threads.items()),
-    )
 
 
 def missing_spans(recordings: Sequence[RankRecording]) -> list[str]:
@@ -223,27 +206,21 @@ def losses(recordings: Sequence[RankRecording]) -> Iterator[str]:
             yield f"the kernel under {each.name} does not tell how long threads wait"
 
 
-@dataclass
-class Links:
-    """The result of `link`."""
-
-    call_of: list[int | None]
-    """The call of each operator, in the order they were given."""
-    inferred: dict[int, ServerSpan] = field(default_factory=dict)
-    """The server's spans of calls that ran without Python, by call."""
-
-
 def link(
     operators: Sequence[OperatorSpan],
     served: Sequence[ServerSpan],
     calls: Iterable[ClientSpan],
-    main_thread: int,
-) -> Links:
+    main_thread: int | None,
+) -> tuple[list[int | None], dict[int, ServerSpan]]:
     """Link the operators of one server to the calls made to it; all times are on one clock.
 
     The server's main thread runs the program and serves no calls.
+
+    Returns:
+        The call of each operator, and the server's spans of calls that ran without Python, by call.
     """
-    links = Links([None] * len(operators))
+    call_of: list[int | None] = [None] * len(operators)
+    inferred: dict[int, ServerSpan] = {}
     spans: dict[int, list[ServerSpan]] = defaultdict(list)
     for span in sorted(served, key=lambda span: span.start_ns):
         spans[span.thread].append(span)
@@ -253,7 +230,7 @@ def link(
         position = bisect_right(starts.get(operator.thread, ()), operator.start_ns) - 1
         around = spans[operator.thread][position] if position >= 0 else None
         if around is not None and (around.end_ns is None or operator.start_ns < around.end_ns):
-            links.call_of[index] = around.call_id
+            call_of[index] = around.call_id
         elif operator.thread != main_thread:
             free[operator.thread].append(index)
     without_python: dict[str, list[ClientSpan]] = defaultdict(list)
@@ -267,12 +244,12 @@ def link(
     for name, candidates in without_python.items():
         for nest, call in _matched(operators, nests[name], candidates):
             for index in nest:
-                links.call_of[index] = call.call_id
+                call_of[index] = call.call_id
             outer = operators[nest[0]]
-            links.inferred[call.call_id] = ServerSpan(
+            inferred[call.call_id] = ServerSpan(
                 call.call_id, outer.thread, outer.start_ns, outer.end_ns, None, None
             )
-    return links
+    return call_of, inferred
 
 
 def _event_name(call: ClientSpan) -> str:

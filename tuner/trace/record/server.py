@@ -194,11 +194,6 @@ class Server:
         """The future of a served `async_execution` call is complete."""
         self.done_ns[call_id] = time_ns()
 
-    @property
-    def pending(self) -> int:
-        """How many calls are being served."""
-        return len(serving_now())
-
     def spans(self) -> list[ServerSpan]:
         """All calls served; calls under way come last and have no end."""
         running = serving_now()

@@ -85,8 +85,12 @@ class Usage:
         self._main = _main_schedule()
 
     def read(self) -> tuple[float, tuple[float, float] | None]:
-        """CPU seconds so far, and the main thread's: see `main_thread_s`."""
-        return time.process_time() - self._cpu_s, main_thread_s(self._main, _main_schedule())
+        """CPU seconds so far; and those of the main thread, and its wait for a CPU, if known."""
+        cpu_s, before, now = time.process_time() - self._cpu_s, self._main, _main_schedule()
+        waited = waited_ns(before, now, at_most_ns=2**63)
+        if waited is None:
+            return cpu_s, None
+        return cpu_s, ((int(now.split()[0]) - int(before.split()[0])) / 1e9, waited / 1e9)
 
 
 def _main_schedule() -> bytes:
@@ -94,14 +98,6 @@ def _main_schedule() -> bytes:
     with suppress(OSError):
         return Path(f"/proc/self/task/{os.getpid()}/schedstat").read_bytes()
     return b""
-
-
-def main_thread_s(before: bytes, after: bytes) -> tuple[float, float] | None:
-    """CPU seconds between two `schedule`s, and seconds on the run queue; None if one is empty."""
-    waited = waited_ns(before, after, at_most_ns=2**63)
-    if waited is None:
-        return None
-    return (int(after.split()[0]) - int(before.split()[0])) / 1e9, waited / 1e9
 
 
 def waited_ns(before: bytes, after: bytes, *, at_most_ns: int) -> int | None:
@@ -124,6 +120,6 @@ def thread_names(serving: Iterable[int], others: Iterable[int]) -> dict[int, str
     for known in threading.enumerate():
         if known.native_id in names and not known.name.startswith("Dummy-"):
             names[known.native_id] = known.name
-    numbered = enumerate(sorted(set(serving)), start=1)
-    names.update((thread, f"RPC worker {number}") for number, thread in numbered)
+    for number, thread in enumerate(sorted(set(serving)), start=1):
+        names[thread] = f"RPC worker {number}"
     return {**names, os.getpid(): "main"}

@@ -107,6 +107,7 @@ class _Part:
         # `pid` differs from the one on its own host where there are several hosts.
         pid = first.get("pid_there", first["pid"])
         timeout_s = started["rpc_timeout_s"] if started else first["rpc_timeout"]
+        main_cpu_s, main_run_queue_s = (ended and ended["main_thread_s"]) or (None, None)
         self.recording = RankRecording(
             rank=first["rank"],
             name=first["name"],
@@ -116,8 +117,9 @@ class _Part:
             cpu_count=recording["cpu_count"],
             num_worker_threads=(started or first)["num_worker_threads"],
             cpu_s=ended["cpu_s"] if ended else None,
-            main_thread_s=ended["main_thread_s"] if ended else None,
-            threads=self._threads(pid),
+            main_cpu_s=main_cpu_s,
+            main_run_queue_s=main_run_queue_s,
+            threads=tuple(self._threads(pid).items()),
             client_spans=self._content.client_spans,
             server_spans=self._content.server_spans,
             done_ns=self._content.done_ns,
@@ -125,7 +127,7 @@ class _Part:
             noted=self._content.noted,
             disturbed=bool(ended and ended["disturbed"]),
             issued=self._issued(),
-            arrived=dict(Counter(call // CALLS_PER_RANK for call in self._arrived())),
+            arrived=Counter(call // CALLS_PER_RANK for call in self._arrived()),
             rpc_timeout_s=timeout_s if timeout_s < _NO_TIMEOUT_S else 0,
         )
         self.is_begun = "ready" in agent
