@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.fuzz.fuzzing import fuzz, survives
 from tests.fuzz.mutations import as_json, mangled, mutated
 from tests.present.screen import Screen
-from tests.trace.golden_files import KINETO, KINETO_1_9, LEGACY, NATIVE, NATIVE_FORMAT_1
+from tests.trace.golden_files import KINETO, KINETO_1_9, LEGACY, NATIVE
 from tuner.json_text import visible_json
 from tuner.present.analysis import Analysis, print_analysis
 from tuner.present.figures import write_timeline_figure
@@ -22,7 +22,7 @@ from tuner.trace.files.reader import read_traces
 from tuner.trace.model.trace import Trace
 
 FORMATS = {
-    "native": (NATIVE, NATIVE_FORMAT_1),
+    "native": (NATIVE,),
     "kineto": (*KINETO, KINETO_1_9),
     "legacy": (LEGACY,),
 }

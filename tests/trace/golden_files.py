@@ -12,8 +12,6 @@ KINETO_1_9 = GOLDEN / "kineto_1_9.json"
 """As PyTorch 1.8 and 1.9 write it."""
 LEGACY = GOLDEN / "legacy.json"
 NATIVE = GOLDEN / "native.json"
-NATIVE_FORMAT_1 = GOLDEN / "native_format_1.json"
-"""As the first version of our format was written."""
 
 Events = list[dict[str, Any]]
 

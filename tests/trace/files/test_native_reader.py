@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from tests.trace.golden_files import NATIVE, NATIVE_FORMAT_1, rows
+from tests.trace.golden_files import NATIVE, rows
 from tuner.errors import UsageError
 from tuner.trace.files.native_reader import trace_of
 from tuner.trace.files.native_writer import FORMAT
@@ -11,7 +11,6 @@ from tuner.trace.files.reader import read_trace
 from tuner.trace.model.spans import TraceRank
 
 GOLDEN: dict[str, Any] = json.loads(NATIVE.read_text())
-WORK = "rpc_async#work(caller -> server)"
 
 
 def document(*events: dict[str, Any], **facts: Any) -> bytes:
@@ -44,31 +43,23 @@ def test_facts_are_kept() -> None:
     assert trace.losses == ("One thread had no name.",)
 
 
-def test_a_file_of_format_1_is_read_in_full() -> None:
-    trace = read_trace(NATIVE_FORMAT_1)
-    assert trace.tracing_overhead == 1.25
-    assert (trace.steps, trace.losses) == (3, ("One thread had no name.",))
-    assert rows(trace.calls, "name", "start_ns", "end_ns", "server_start_ns", "cpu_ns") == [
-        (WORK, 1_500_500, 8_123_457, 2_000_000, 4_000_000)
-    ]
-    assert rows(trace.operators, "name", "call_name") == [("aten::mul", WORK)]
-
-
-def test_a_newer_format_is_refused_with_the_advice_to_upgrade() -> None:
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (document(format=FORMAT + 1), f"a newer rpc-tuner wrote it, in format {FORMAT + 1}; this "
+         f"one reads format {FORMAT}: upgrade rpc-tuner"),
+        (document(format=1), f"an older rpc-tuner wrote it, in format 1; this one reads format "
+         f"{FORMAT}: record anew"),
+        (document(format=0), "damaged: there is no format 0"),
+        # Nothing else of it can be read.
+        (b'{"rpc_tuner": {"format": 99, "ranks": "all"}, "traceEvents": {}}', "a newer rpc-tuner "
+         f"wrote it, in format 99; this one reads format {FORMAT}: upgrade rpc-tuner"),
+    ],
+)  # fmt: skip
+def test_another_format_is_refused_with_what_helps(content: bytes, problem: str) -> None:
     with pytest.raises(UsageError) as refused:
-        trace_of(document(format=FORMAT + 1), "a.json")
-    assert str(refused.value) == (
-        f"a.json: a newer rpc-tuner wrote it, in format {FORMAT + 1}; this one reads formats up "
-        f"to {FORMAT}: upgrade rpc-tuner"
-    )
-
-
-def test_a_newer_format_is_named_even_if_nothing_else_can_be_read() -> None:
-    newer = b'{"rpc_tuner": {"format": 99, "ranks": "all"}, "traceEvents": {}}'
-    with pytest.raises(UsageError, match=r"^a\.json: a newer rpc-tuner wrote it, in format 99;"):
-        trace_of(newer, "a.json")
-    with pytest.raises(UsageError, match=r"^a\.json: damaged: there is no format 0$"):
-        trace_of(document(format=0), "a.json")
+        trace_of(content, "a.json")
+    assert str(refused.value) == f"a.json: {problem}"
 
 
 OTHER = "not as rpc-tuner writes its traces: Expected"

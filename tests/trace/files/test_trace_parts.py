@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.trace.golden_files import KINETO, KINETO_1_9, LEGACY, NATIVE, NATIVE_FORMAT_1
+from tests.trace.golden_files import KINETO, KINETO_1_9, LEGACY, NATIVE
 from tests.trace.kineto_trace import write_trace
 from tuner.errors import UsageError
 from tuner.trace.files import reader
@@ -15,7 +15,7 @@ from tuner.trace.files.kineto_reader import MOST_PROCESSES
 from tuner.trace.files.reader import open_trace, read_trace
 from tuner.trace.model.trace import Trace
 
-GOLDEN = (NATIVE, NATIVE_FORMAT_1, *KINETO, KINETO_1_9, LEGACY)
+GOLDEN = (NATIVE, *KINETO, KINETO_1_9, LEGACY)
 SIZES = (10, 300)
 
 

@@ -14,7 +14,7 @@ from pandas.api.types import union_categoricals
 from tuner.errors import UsageError
 from tuner.text import plural, shortened
 from tuner.trace.files.chrome_events import categorical
-from tuner.trace.files.native_writer import CALL, FORMAT, OPERATOR, READ_FORMATS, SERVED
+from tuner.trace.files.native_writer import CALL, FORMAT, OPERATOR, SERVED
 from tuner.trace.files.trace_text import Number, TraceText
 from tuner.trace.model.spans import Facts
 from tuner.trace.model.trace import IntArray, Trace, make_calls, make_operators
@@ -34,7 +34,7 @@ _SORTED = {*_CARRIED, "status"}
 _BOUNDS: dict[tuple[str, ...], tuple[float, float]] = {
     ("rank", "num_worker_threads", "cpu_count", "steps"): (0, 2**31),
     ("cpu_s", "rpc_timeout_s", "main_cpu_s", "main_run_queue_s"): (0, 2**32),
-    ("tracing_overhead", "observer_effect"): (sys.float_info.min, 1e9),
+    ("tracing_overhead",): (sys.float_info.min, 1e9),
     # The sum of two times fits into an int64.
     ("pid", "base_time_ns", "clock_error_ns"): (-(2**62), 2**62),
 }
@@ -84,7 +84,6 @@ class Header(Facts):
     """The facts about the trace, and the version of the file's format."""
 
     format: int
-    observer_effect: float | None = None  # the tracing overhead in format 1
 
     def __post_init__(self) -> None:
         for facts in (*self.ranks, self):
@@ -118,7 +117,7 @@ def trace_of(document_bytes: bytes, subject: str) -> Trace:
 
 
 def read_native(parts: Iterable[TraceText]) -> Trace:
-    """The trace in one of our files. UsageError if it is damaged, or of a newer format."""
+    """The trace in one of our files. UsageError if it is damaged, or of another format."""
     frames: list[_Frames] = []
     count = 0
     try:
@@ -128,8 +127,8 @@ def read_native(parts: Iterable[TraceText]) -> Trace:
             except msgspec.ValidationError as error:
                 raise _not_ours(text, error) from None
             header = document.rpc_tuner
-            if header.format not in READ_FORMATS:
-                raise _unknown_format(text, header.format)
+            if header.format != FORMAT:
+                raise _other_format(text, header.format)
             if header.window_ns[0] > header.window_ns[1]:
                 raise _DamageError("its window ends before it begins")
             count += len(document.traceEvents)
@@ -139,30 +138,30 @@ def read_native(parts: Iterable[TraceText]) -> Trace:
     except _DamageError as damage:
         raise text.refused(f"damaged: {damage}") from None
     facts = {field.name: getattr(header, field.name) for field in fields(Facts)}
-    if header.format == 1:
-        facts["tracing_overhead"] = header.observer_effect
     facts["losses"] = (*header.losses, *([] if whole else [text.broken_off(count)]), *losses)
     return Trace(calls=calls, operators=operators, source="rpc-tuner", **facts)
 
 
 def _not_ours(text: TraceText, problem: msgspec.ValidationError) -> UsageError:
-    """The error for a file with our mark but another layout: it may be of a newer format."""
+    """The error for a file with our mark but another layout: it may be of another format."""
     try:
         version = text.decode(_AnyVersion)[0].rpc_tuner.format
     except msgspec.ValidationError:
         version = FORMAT
-    if version not in READ_FORMATS:
-        return _unknown_format(text, version)
+    if version != FORMAT:
+        return _other_format(text, version)
     return text.refused(f"not as rpc-tuner writes its traces: {problem}")
 
 
-def _unknown_format(text: TraceText, version: int) -> UsageError:
-    if version > FORMAT:
-        return text.refused(
-            f"a newer rpc-tuner wrote it, in format {version}; this one reads formats up to "
-            f"{FORMAT}: upgrade rpc-tuner"
-        )
-    return text.refused(f"damaged: there is no format {version}")
+def _other_format(text: TraceText, version: int) -> UsageError:
+    if version < 1:
+        return text.refused(f"damaged: there is no format {version}")
+    age, cure = (
+        ("a newer", "upgrade rpc-tuner") if version > FORMAT else ("an older", "record anew")
+    )
+    return text.refused(
+        f"{age} rpc-tuner wrote it, in format {version}; this one reads format {FORMAT}: {cure}"
+    )
 
 
 class _DamageError(Exception):
@@ -185,14 +184,10 @@ def _integers(numbers: Sequence[int | None], what: str) -> IntArray:
 class _Frames(NamedTuple):
     """The events of one part, which take a tenth of the memory as columns."""
 
-    calls: pd.DataFrame
-    """As far as their clients recorded how they began; with the status of those that ended."""
-    ended: pd.DataFrame
-    """Columns call_id, end_ns."""
-    served: pd.DataFrame
-    """Columns call_id, and those of a calls frame that the servers recorded."""
-    operators: pd.DataFrame
-    """Without the names of their calls."""
+    calls: pd.DataFrame  # how they began, with the status of those that ended
+    ended: pd.DataFrame  # columns call_id, end_ns
+    served: pd.DataFrame  # columns call_id, and those that servers recorded
+    operators: pd.DataFrame  # without the names of their calls
 
 
 def _frames(events: Iterable[Event]) -> _Frames:
@@ -200,13 +195,11 @@ def _frames(events: Iterable[Event]) -> _Frames:
     for event in events:
         groups[event.cat, event.ph].append(event)
     ended, what = groups[CALL, "e"], "the end of a call"
-    ends = {
-        "call_id": _integers([event.id for event in ended], what),
-        "end_ns": _times_ns([event.ts for event in ended], what),
-    }
+    call_ids = _integers([event.id for event in ended], what)
+    ends_ns = _times_ns([event.ts for event in ended], what)
     return _Frames(
         calls=_begun(groups[CALL, "b"]),
-        ended=pd.DataFrame(ends),
+        ended=pd.DataFrame({"call_id": call_ids, "end_ns": ends_ns}),
         served=_served(groups[SERVED, "X"] + groups[SERVED, "B"]),
         operators=_run(groups[OPERATOR, "X"]),
     )

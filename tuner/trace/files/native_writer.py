@@ -17,13 +17,7 @@ from typing import Any, Literal
 from tuner.trace.model.spans import MergedCall, MergedOperator, MergedTrace
 
 _HALF = re.compile("[\ud800-\udfff]")
-FORMAT = 2
-"""Rises with every change that a reader of the version before would get wrong.
-
-- 1: the tracing overhead is under the key `observer_effect`.
-- 2: it is under `tracing_overhead`.
-"""
-READ_FORMATS = range(1, FORMAT + 1)
+FORMAT = 2  # rises with every change that a reader of the version before would get wrong
 MARK = b'{"rpc_tuner":'  # what every file begins with
 # Categories of events.
 CALL: Literal["rpc"] = "rpc"
@@ -37,16 +31,13 @@ OPERATOR: Literal["cpu_op"] = "cpu_op"  # Kineto's name of this category
 
 def trace_document(trace: MergedTrace) -> bytes:
     """The content of a trace file; `tuner.trace.files.native_reader` reads it without loss."""
-    events: list[dict[str, Any]] = [*_names(trace)]
+    events = [*_names(trace)]
     for call in trace.calls:
         events += _client_events(call)
         events += _server_events(call)
     events += map(_operator_event, trace.operators)
-    document = {
-        "rpc_tuner": {"format": FORMAT, **asdict(trace.facts)},
-        "displayTimeUnit": "ns",
-        "traceEvents": events,
-    }
+    header = {"format": FORMAT, **asdict(trace.facts)}
+    document = {"rpc_tuner": header, "displayTimeUnit": "ns", "traceEvents": events}
     text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
     try:
         return text.encode()
@@ -80,14 +71,10 @@ def _client_events(call: MergedCall) -> Iterator[dict[str, Any]]:
     if call.served is not None:
         # An arrow must start at a slice, and async events are no slices.
         yield {
-            **here,
-            "name": f"issue {call.name}",
-            "cat": ISSUE,
-            "ph": "X",
-            "ts": span.start_ns / 1e3,
-            "dur": (span.issued_ns - span.start_ns) / 1e3,
+            **here, "name": f"issue {call.name}", "cat": ISSUE, "ph": "X",
+            "ts": span.start_ns / 1e3, "dur": (span.issued_ns - span.start_ns) / 1e3,
             "args": {"call": span.call_id},
-        }
+        }  # fmt: skip
         yield {**spans, "ph": "s", "ts": span.start_ns / 1e3}
 
 
@@ -105,8 +92,7 @@ def _server_events(call: MergedCall) -> Iterator[dict[str, Any]]:
         yield {**event, "ph": "B"}
     else:
         yield {**event, "ph": "X", "dur": (served.end_ns - served.start_ns) / 1e3}
-    arrow = {**here, "cat": CALL, "id": served.call_id}
-    yield {**arrow, "ph": "f", "bp": "e", "ts": served.start_ns / 1e3}
+    yield {**here, "cat": CALL, "id": served.call_id, "ph": "f", "bp": "e", "ts": event["ts"]}
 
 
 def _operator_event(operator: MergedOperator) -> dict[str, Any]:

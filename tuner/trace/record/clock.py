@@ -44,7 +44,7 @@ def offset_bounds(samples: list[ClockSample]) -> tuple[int, int]:
 def clock_offset(before: list[ClockSample], after: list[ClockSample]) -> ClockOffset:
     """The offset during a trace, from samples taken before and after it, and its error.
 
-    The clocks may drift in between: the error covers every offset that either set allows.
+    The error covers every offset that either set allows: clocks drift.
     """
     limits = [limit for samples in (before, after) for limit in offset_bounds(samples)]
     low, high = min(limits), max(limits)

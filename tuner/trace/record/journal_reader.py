@@ -4,7 +4,7 @@ import json
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
@@ -45,12 +45,9 @@ class JournalContent:
     client_spans: list[ClientSpan] = field(default_factory=list)
     server_spans: list[ServerSpan] = field(default_factory=list)
     done_ns: dict[int, int] = field(default_factory=dict)
-    noted: list[OperatorSpan] = field(default_factory=list)
-    """Operators that were noted in Python."""
-    arrivals: list[int] | None = None
-    """The ids of the calls that had arrived when the process noted them; None if it never did."""
-    damaged: int = 0
-    """How many records are none that a process writes."""
+    noted: list[OperatorSpan] = field(default_factory=list)  # operators that were noted in Python
+    arrivals: list[int] | None = None  # calls that had arrived when the process noted them, if ever
+    damaged: int = 0  # how many records are none that a process writes
 
 
 def read_journal(path: Path) -> JournalContent:
@@ -69,24 +66,26 @@ def read_journal(path: Path) -> JournalContent:
     calls, served = _last_of_each(_records(path, "calls")), _last_of_each(_records(path, "served"))
     errors = {call_id: texts.get(text - 1, "") for call_id, text in _records(path, "raised")}
     answered_ns, noted = dict(_moments(path, "answered")), [*_records(path, "noted")]
-    client_spans = [_client_span(call, targets, texts) for call in calls]
+    client_spans = [span for call in calls if (span := _client_span(call, targets, texts))]
     server_spans = [
-        _server_span(call, answered_ns.get(call[0]), errors.get(call[0], "")) for call in served
+        ran
+        for call in served
+        if (ran := _server_span(call, answered_ns.get(call[0]), errors.get(call[0], "")))
     ]
     operators = [
         OperatorSpan(texts[name], thread, start_ns, end_ns, is_operator=True)
         for name, thread, start_ns, end_ns in noted
         if name in texts and thread in _NS and 0 <= start_ns <= end_ns < _NS.stop
     ]
-    content = JournalContent(
-        client_spans=[span for span in client_spans if span is not None],
-        server_spans=[span for span in server_spans if span is not None],
+    kept = len(client_spans) + len(server_spans) + len(operators)
+    return JournalContent(
+        client_spans=client_spans,
+        server_spans=server_spans,
         done_ns=dict(_moments(path, "done")),
         noted=operators,
         arrivals=_arrivals(path.with_suffix(".arrivals")),
+        damaged=len(calls) + len(served) + len(noted) - kept,
     )
-    kept = len(content.client_spans) + len(content.server_spans) + len(operators)
-    return replace(content, damaged=len(calls) + len(served) + len(noted) - kept)
 
 
 def _records(path: Path, name: str) -> Iterator[tuple[Any, ...]]:

@@ -41,13 +41,9 @@ class ProgramRecorder:
     """
 
     def __init__(
-        self,
-        name: str,
-        rank: int,
-        folder: Path,
-        order: Mapping[str, Any],
+        self, name: str, rank: int, folder: Path, order: Mapping[str, Any],
         report: Callable[..., None],
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Record what this rank serves from its first request on. RuntimeError if it cannot.
 
         `order` has `operators`, `start_after_s`, and `for_s`, which is None for no end.
@@ -65,16 +61,15 @@ class ProgramRecorder:
         self._has_ended = False
         self._is_over = threading.Event()
         self._has_window = bool(order["start_after_s"]) or order["for_s"] is not None
-        name_of_files = f"{self._pid}-{time_ns()}"
-        self._journal = journal = Journal(self._folder / name_of_files)
-        readers = _Readers(self._folder)
+        files, readers = f"{self._pid}-{time_ns()}", _Readers(folder)
+        self._journal = journal = Journal(folder / files)
         self._server = _JournaledServer(journal)
         self._client = JournaledClient(rank, journal, self._server, readers)
         self._server.start()
         Ends.client, Ends.server = self._client, self._server
-        readers.add_this_rank(name)
+        readers.mark(name).touch()
         host = {"host": platform.node(), "boot_id": boot_id(), "cpu_count": usable_cpus()}
-        self._report("recording", journal=name_of_files, **host)
+        report("recording", journal=files, **host)
         # A child by fork ends by os._exit, without atexit but with the finalizers.
         atexit.register(self.end, "exit")
         self._finalizer = Finalize(None, self.end, args=("exit",), exitpriority=0)
@@ -134,17 +129,17 @@ class ProgramRecorder:
         self._report("window-end")
         self._at_window_end, until = self._standing(), time.monotonic() + DRAIN_S
         # Once at least: what has arrived, or has been counted, is under way by then.
-        while True:
-            if is_over.wait(_POLL_S) or not self._client.pending or time.monotonic() >= until:
-                break
+        while not is_over.wait(_POLL_S) and self._client.pending and time.monotonic() < until:
+            pass
         self.end("window")
 
     def _standing(self) -> tuple[list[int], dict[str, object]]:
         """The calls that have arrived, and facts; what arrives later is recorded, too."""
         counted_ns, arrivals = time_ns(), list(self._server.arrivals)
         cpu_s, main_thread_s = self._usage.read()
-        times = {"cpu_s": cpu_s, "main_thread_s": main_thread_s, "counted_ns": counted_ns}
-        return arrivals, {**times}
+        return arrivals, {
+            "cpu_s": cpu_s, "main_thread_s": main_thread_s, "counted_ns": counted_ns
+        }  # fmt: skip
 
     def _hand_over(self, reason: str) -> None:
         arrivals, facts = self._at_window_end or self._standing()
@@ -158,9 +153,8 @@ class ProgramRecorder:
         disturbed = False
         if self._profiler is not None:
             operators, disturbed = self._profiler.stop()
-            file = self._folder / f"{self._pid}-{time_ns()}.operators"
-            file.write_text(json.dumps(operators))
-            facts["operators"] = file.name
+            facts["operators"] = name = f"{self._pid}-{time_ns()}.operators"
+            (self._folder / name).write_text(json.dumps(operators))
         threads = [int(task.name) for task in Path("/proc/self/task").iterdir()]
         self._report(
             "record-end",
@@ -181,14 +175,11 @@ class _Readers(dict[str, bool]):
         self._folder = folder
 
     def __missing__(self, name: str) -> bool:
-        self[name] = self._mark(name).exists() or (self._folder / EVERYBODY_READS).exists()
+        self[name] = self.mark(name).exists() or (self._folder / EVERYBODY_READS).exists()
         return self[name]
 
-    def add_this_rank(self, name: str) -> None:
-        """Say to the others that this rank can."""
-        self._mark(name).touch()
-
-    def _mark(self, name: str) -> Path:
+    def mark(self, name: str) -> Path:
+        """The file by which a rank says that it can."""
         return self._folder / f"{name}.reads"
 
 
@@ -221,9 +212,9 @@ class _JournaledServer(Server):
 class JournaledClient(Client):
     """Records the calls that this process issues, also those to ranks that record nothing.
 
-    Calls are noted every WATCH_S seconds: those that have ended since, and once those under way
-    that are older. No call costs more than one record, but long ones. A process that is killed
-    loses the calls that it issued in its last moment, and none that it served.
+    Every WATCH_S seconds it notes the calls that have ended since, and once those under way that
+    are older. A process that is killed loses the calls that it issued in its last moment, and none
+    that it served.
     """
 
     def __init__(
