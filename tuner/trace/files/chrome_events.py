@@ -1,13 +1,11 @@
-"""Chrome trace events that other programs wrote: any of them may be malformed, or lack a time.
-
-They are read part by part, into columns of spans (names, threads, times to 1 ns), and calls.
-"""
+"""Chrome trace events that other programs wrote, some malformed: read as columns of spans."""
 
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
-from itertools import compress, count
+from itertools import compress, count, filterfalse
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
@@ -120,13 +118,11 @@ class EventParts:
 
     def losses(self, last: TraceText) -> list[str]:
         """What the trace lacks, once its last part is read. UsageError if it has no event."""
-        losses = []
-        for why in (_NOT_JSON, _NO_EVENT):
-            if why in self._left_out:
-                number, first, problem = self._left_out[why]
-                losses.append(
-                    last.left_out(number, "event", f"{why}, first event {first}: {problem}")
-                )
+        # In one order, however the parts were cut.
+        losses = [
+            last.left_out(number, "event", f"{why}, first event {first}: {problem}")
+            for why, (number, first, problem) in sorted(self._left_out.items(), reverse=True)
+        ]
         if not self.is_whole:
             losses.append(last.broken_off(self.read))
         if not self.read:
@@ -148,14 +144,16 @@ def _read(text: TraceText) -> tuple[Document, list[Event], dict[int, str], bool]
     raw = document.traceEvents
     if raw is _NO_EVENTS:
         raise text.without_events()
-    for form in (Event, ExactEvent):
-        try:
-            return document, decode_json(raw, list[form]), {}, whole  # type: ignore[valid-type]
-        except msgspec.ValidationError:
-            continue
-        except ValueError as error:
-            raise text.malformed(error) from None
-    return document, *_one_by_one(raw, text), whole
+    try:
+        for form in (Event, ExactEvent):
+            with suppress(msgspec.ValidationError):
+                events = decode_json(raw, list[form])  # type: ignore[valid-type]
+                return document, events, {}, whole
+        return document, *_one_by_one(raw, text), whole
+    except msgspec.ValidationError as error:
+        raise text.foreign(f"JSON, but no trace: its events: {error}") from None
+    except ValueError as error:
+        raise text.malformed(error) from None
 
 
 def _one_by_one(raw: msgspec.Raw, text: TraceText) -> tuple[list[Event], dict[int, str]]:
@@ -163,16 +161,11 @@ def _one_by_one(raw: msgspec.Raw, text: TraceText) -> tuple[list[Event], dict[in
         raise text.foreign(NO_OBJECTS)
     events: list[Event] = []
     wrong = {}
-    try:
-        for place, each in enumerate(decode_json(raw, list[msgspec.Raw])):
-            try:
-                events.append(decode_json(each, ExactEvent))
-            except msgspec.ValidationError as error:
-                wrong[place] = str(error)
-    except msgspec.ValidationError as error:
-        raise text.foreign(f"JSON, but no trace: its events: {error}") from None
-    except ValueError as error:
-        raise text.malformed(error) from None
+    for place, each in enumerate(decode_json(raw, list[msgspec.Raw])):
+        try:
+            events.append(decode_json(each, ExactEvent))
+        except msgspec.ValidationError as error:
+            wrong[place] = str(error)
     return events, wrong
 
 
@@ -283,22 +276,19 @@ def _split(us: FloatArray) -> IntArray:
 def _split_exactly(us: Sequence[Decimal]) -> IntArray:
     """The same of decimal numbers of any length."""
     pairs = [divmod(int(each * _PS_PER_US), _PS_PER_US) for each in us]
-    split: IntArray = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
-    return split
+    return np.array(pairs, dtype=np.int64).reshape(-1, 2).T
 
 
 def _nanoseconds(split: IntArray) -> IntArray:
     """Nanoseconds, rounded: of equal times they are equal, and of a later time not less."""
     whole_us, rest_ps = split
-    ns: IntArray = whole_us * 1000 + (rest_ps + 500) // 1000
-    return ns
+    return np.asarray(whole_us * 1000 + (rest_ps + 500) // 1000)
 
 
 def thread_numbers(ids: Iterable[EventId]) -> dict[EventId, int]:
     """An int64 for each thread: its id, or, where that is text or too large, an unused number."""
     own = {each: number for each in ids if (number := id_number(each)) is not None}
-    used = {*own.values()}
-    free = (number for number in count(1) if number not in used)
+    free = filterfalse({*own.values()}.__contains__, count(1))
     return {each: own[each] if each in own else next(free) for each in dict.fromkeys(ids)}
 
 

@@ -1,7 +1,4 @@
-"""The text of a trace, or of a part of it: parsed, and cut after its last complete event.
-
-Programs also write events that are no JSON, with `NaN` or a bare backslash: these can be left out.
-"""
+"""The text of a trace, or of a part of it: parsed, and cut after its last complete event."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -138,19 +135,16 @@ class TraceText:
         UsageError if it is no JSON or holds no complete event; `msgspec.ValidationError` if it is
         JSON of another type.
         """
-        try:
+        content, is_whole = self.content, True
+        while True:
             try:
-                return decode_json(self.content, form), True
+                return decode_json(content, form), is_whole
             except msgspec.ValidationError:
                 raise
             except ValueError as error:
-                if not self._breaks_off(error):
-                    raise
-            return decode_json(self._whole_events(), form), False
-        except msgspec.ValidationError:
-            raise
-        except ValueError as error:
-            raise self.malformed(error) from None
+                if not (is_whole and self._breaks_off(error)):
+                    raise self.malformed(error) from None
+            content, is_whole = self._whole_events(), False
 
     def refused(self, problem: str) -> UsageError:
         """The error that names this trace and its problem."""
