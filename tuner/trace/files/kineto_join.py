@@ -53,17 +53,14 @@ def join_kineto(files: Sequence[KinetoFile]) -> Trace:
     client, spans = _together(numbers, [each.calls for each in processes], zero_ns)
     calls = calls_by_name(spans, client, dict(zip(names, numbers, strict=True)))
     rank, spans = _together(numbers, [each.operators for each in processes], zero_ns)
-    operators = {
-        "rank": rank, "thread": spans.threads, "name": spans.names, "start_ns": spans.start_ns,
-        "end_ns": spans.end_ns,
-    }  # fmt: skip
+    operators = dict(zip(("name", "thread", "start_ns", "end_ns"), spans, strict=True))
     ranks = [
         TraceRank(rank=number, name=name, host=each.host, pid=each.pid, threads=each.threads)
         for number, name, each in zip(numbers, names, processes, strict=True)
     ]
     return Trace(
         calls=calls,
-        operators=make_operators(operators),
+        operators=make_operators({"rank": rank, **operators}),
         ranks=tuple(sorted(ranks, key=lambda each: each.rank)),
         source="kineto",
         base_time_ns=zero_ns,
@@ -176,15 +173,12 @@ def _names(processes: Sequence[Process], numbers: Sequence[int]) -> list[str]:
     A process that made no call has the name of a server with its rank in it, if all processes that
     called have theirs.
     """
-    own = [each.rpc_name for each in processes]
-    called = {name.server for each in processes for name in each.call_names}
+    own = [(each.rpc_name, number) for each, number in zip(processes, numbers, strict=True)]
     servers: dict[int | None, str] = {}
-    if all(_number_in(name) == number for name, number in zip(own, numbers, strict=True) if name):
-        servers = {_number_in(name): name for name in sorted(called - {*own})}
-    return [
-        name or servers.get(number, f"rank {number}")
-        for name, number in zip(own, numbers, strict=True)
-    ]
+    if all(_number_in(name) == number for name, number in own if name):
+        called = {name.server for each in processes for name in each.call_names}
+        servers = {_number_in(name): name for name in sorted(called - {name for name, _ in own})}
+    return [name or servers.get(number, f"rank {number}") for name, number in own]
 
 
 def _number_in(name: str | None) -> int | None:

@@ -1,7 +1,7 @@
 """Reads the Chrome traces that `torch.profiler` exports, one process at a time.
 
-They hold operators. Kineto does not record calls; but a program may annotate them with PyTorch's
-names, and then the clients' side is known. Every version of PyTorch since 1.8 is read:
+They hold operators, and the clients' side of calls that a program annotates with PyTorch's names.
+Every version of PyTorch since 1.8 is read:
 
 - The category of operators is `Operator` in 1.8 and 1.9, and `cpu_op` since. Older versions write
   annotations with it, too, so that a call is known by its name alone.
@@ -61,18 +61,15 @@ class Process:
     """One process of one file, the subject. Times are nanoseconds of Unix time."""
 
     subject: str
-    rank: int | None
-    """The rank in `torch.distributed`; None if the file does not say it."""
+    rank: int | None  # in `torch.distributed`, if the file says it
     world_size: int | None
     host: str
     pid: int | None
     threads: tuple[tuple[int, str], ...]
     operators: Spans
     calls: Spans
-    window_ns: tuple[int, int] | None
-    """When the profiler recorded; None if nothing in the file has a time."""
-    is_baseless: bool = False
-    """Whether the file breaks off before the base that its times count from."""
+    window_ns: tuple[int, int] | None  # when the profiler recorded; None if nothing has a time
+    is_baseless: bool = False  # whether the file breaks off before the base of its times
 
     @property
     def call_names(self) -> list[CallName]:
@@ -125,10 +122,10 @@ class _Columns:
             is_call = operators.names.isin(of_calls)
             calls = Spans.joined([calls, operators.take(is_call)])
             operators = operators.take(~is_call)
-        named = {
-            number: self.labels.get(track) or (track if isinstance(track, str) else "")
+        named = (
+            (number, self.labels.get(track) or (track if isinstance(track, str) else ""))
             for track, number in numbers.items()
-        }
+        )
         times_ns = [*operators.window_ns(), *calls.window_ns(), *recorded_ns]
         distributed = document.distributedInfo
         return Process(
@@ -137,7 +134,7 @@ class _Columns:
             world_size=distributed.world_size if distributed else None,
             host=document.host_name,
             pid=_pid(pid),
-            threads=tuple(sorted((number, name) for number, name in named.items() if name)),
+            threads=tuple(sorted((number, name) for number, name in named if name)),
             operators=operators,
             calls=calls,
             window_ns=(min(times_ns), max(times_ns)) if times_ns else None,
@@ -175,9 +172,7 @@ class KinetoEvents:
         threads, base_ns = thread_numbers(self._profiler.threads), document.baseTimeNanoseconds
         recorded_ns = self._profiler.spans(threads, base_ns or 0).window_ns()
         columns = self._columns
-        pids = [
-            pid for pid, each in columns.items() if each.operators.threads or each.calls.threads
-        ]
+        pids = [pid for pid, of in columns.items() if of.operators.threads or of.calls.threads]
         if self._others and not pids and not any(map(_OF_TORCH.fullmatch, self._others)):
             what = f"not of torch.profiler: no operator and no call in it{others}"
             raise last.foreign(what, losses)

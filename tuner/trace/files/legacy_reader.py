@@ -1,8 +1,7 @@
 """Reads the JSON arrays that `torch.autograd.profiler_legacy` exports.
 
-They hold the operators and the calls of the process that profiled, and of the other processes the
-operators that ran within those calls, each with the name of its call. Threads are numbered within
-each process.
+They hold the operators and the calls of the process that profiled, and the operators that those
+calls ran in others, each with the name of its call. Threads are numbered within each process.
 """
 
 import re
@@ -22,7 +21,7 @@ from tuner.trace.files.chrome_events import (
     calls_by_name,
     categorical,
     thread_numbers,
-)  # fmt: skip
+)
 from tuner.trace.files.trace_text import TraceText
 from tuner.trace.model.spans import REMOTE_OPERATOR, TraceRank, read_call_name
 from tuner.trace.model.trace import UNKNOWN_RANK, Trace, make_operators
@@ -137,12 +136,10 @@ def _calls(rows: pd.DataFrame, ranks: Mapping[str, int]) -> pd.DataFrame:
 def _operators(rows: pd.DataFrame, calls: pd.DataFrame) -> pd.DataFrame:
     operators = rows[~rows["is_call"]]
     call_id = _callers(operators, calls)
+    own = operators[["rank", "thread", "start_ns", "end_ns"]]
     return make_operators(
         {
-            **{
-                name: operators[name].to_numpy()
-                for name in ("rank", "thread", "start_ns", "end_ns")
-            },
+            **{str(name): column.to_numpy() for name, column in own.items()},
             "name": operators["own"].array.remove_unused_categories(),
             "call_id": call_id,
             "call_name": operators["call"].array.remove_unused_categories(),
@@ -156,9 +153,8 @@ def _callers(
 ) -> pd.arrays.IntegerArray:
     """The id of the call that ran each row: of those of its name, the last that had begun."""
     names = calls["name"].cat.categories.get_indexer(rows["call"].cat.categories)
-    ran = rows[["start_ns"]].assign(
-        name=names[rows["call"].cat.codes].astype(np.int64), place=np.arange(len(rows))
-    )
+    of = names[rows["call"].cat.codes].astype(np.int64)
+    ran = rows[["start_ns"]].assign(name=of, place=np.arange(len(rows)))
     begun = calls[["start_ns", "call_id"]].assign(
         name=calls["name"].cat.codes.astype(np.int64), end_ns=calls["end_ns"].astype(np.int64)
     )

@@ -156,9 +156,9 @@ def _not_ours(text: TraceText, problem: msgspec.ValidationError) -> UsageError:
 def _other_format(text: TraceText, version: int) -> UsageError:
     if version < 1:
         return text.refused(f"damaged: there is no format {version}")
-    age, cure = (
-        ("a newer", "upgrade rpc-tuner") if version > FORMAT else ("an older", "record anew")
-    )
+    age, cure = "a newer", "upgrade rpc-tuner"
+    if version < FORMAT:
+        age, cure = "an older", "record anew"
     return text.refused(
         f"{age} rpc-tuner wrote it, in format {version}; this one reads format {FORMAT}: {cure}"
     )

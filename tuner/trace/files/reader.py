@@ -1,8 +1,7 @@
 """Reads trace files of every format: ours, that of `torch.profiler`, the legacy profiler's.
 
-A file is opened and unpacked in parts of some MB, so that its text takes little memory. Each part
-is a document of its own, with the beginning and some events of the whole one. The last has what
-comes after the events, too; a small file is one part.
+A file is read in parts of some MB, to take little memory. Each part is a document of its own: the
+beginning of the whole one, and some of its events; the last part has what comes after them, too.
 """
 
 import codecs
@@ -38,8 +37,6 @@ _SPACE = b" \t\n\r"
 _BETWEEN_EVENTS = re.compile(rb"\}([ \t\n\r]*,[ \t\n\r]*)\{")
 _NEAR_BYTES = 2**16
 _PLACES_TRIED = 10
-
-
 _BINARY = {
     b"PK\x03\x04": "a zip archive: unpack it",
     b"\x28\xb5\x2f\xfd": "compressed with zstd: unpack it",

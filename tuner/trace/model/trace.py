@@ -103,8 +103,8 @@ class Trace(Facts):
 def make_calls(columns: dict[str, object]) -> pd.DataFrame:
     """A calls frame from columns of CALL_COLUMNS, sorted by start.
 
-    A column that is not given holds nulls, or empty text. ValueError if a column is unknown, or if
-    one that cannot hold nulls is not given.
+    A column that is not given holds nulls, or empty text. ValueError if a column is unknown,
+    KeyError if one of `int64` is not given.
     """
     return _typed(columns, CALL_COLUMNS).sort_values("start_ns", kind="stable", ignore_index=True)
 
@@ -119,15 +119,14 @@ def _typed(columns: dict[str, object], declared: dict[str, str]) -> pd.DataFrame
     if unknown := sorted(set(columns) - set(declared)):
         raise ValueError(f"no such columns: {', '.join(unknown)}")
     rows = len(next(iter(columns.values()), ()))  # type: ignore[arg-type]
-    frame = {}
-    for name, dtype in declared.items():
-        if name in columns:
-            frame[name] = pd.Series(columns[name], dtype=dtype)
-        elif dtype == "int64" and rows:
-            raise ValueError(f"the column {name} must be given")
-        else:
-            frame[name] = _missing(rows, dtype)
-    return pd.DataFrame(frame)
+    return pd.DataFrame(
+        {
+            name: pd.Series(columns[name], dtype=dtype)
+            if name in columns or (rows and dtype == "int64")
+            else _missing(rows, dtype)
+            for name, dtype in declared.items()
+        }
+    )
 
 
 def _missing(rows: int, dtype: str) -> pd.Series:

@@ -1,7 +1,6 @@
-"""What a process of a program records: files that outlive it, however it ends.
+"""What a process of a program records, in files that outlive it, however it ends.
 
-They are mapped into memory, and written as calls happen, so that the kernel keeps what a killed
-process had written. Standard library only: it runs in the program's own interpreter.
+They are mapped into memory: the kernel keeps what a killed process had written.
 """
 
 import json

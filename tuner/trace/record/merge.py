@@ -1,9 +1,8 @@
 """Merges the recordings of all ranks into one trace on one clock, and says what it lacks.
 
-A Python function's operators lie inside its span, on its thread. A builtin operator and a
-TorchScript function run without Python, so the server has no span of them: their operators stand
-for it, and belong to a call of fitting name and times. If several calls fit, any assignment that
-the times allow is as good as another. Such links are `inferred`.
+A Python function's operators lie inside its span, on its thread. Of builtin operators and
+TorchScript functions the server has no span: their operators stand for it, and are `inferred` to
+belong to a call of fitting name and times. If several calls fit, any of them is as good.
 """
 
 from bisect import bisect_left, bisect_right, insort
