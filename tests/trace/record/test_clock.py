@@ -1,7 +1,14 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.trace.record.clock import ClockSample, clock_offset, offset_bounds
+from tuner.trace.record.clock import (
+    HOST_VARIABLE,
+    ClockSample,
+    boot_id,
+    clock_offset,
+    offset_bounds,
+)
 
 NOW = 1_700_000_000_000_000_000
 delays = st.integers(0, 10**7)
@@ -57,3 +64,9 @@ def test_the_error_is_half_of_the_shortest_round_trip() -> None:
     )
     # The samples allow at most 300 and 100 ns more than 5000, and at most 100 and 300 ns less.
     assert found == (5000, 100)
+
+
+def test_processes_of_two_hosts_share_no_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = boot_id()
+    monkeypatch.setenv(HOST_VARIABLE, "elsewhere")
+    assert boot_id() != here

@@ -1,5 +1,6 @@
 """What holds for every trace that the program wrote."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
@@ -20,20 +21,23 @@ TRACES = (
 @pytest.mark.parametrize("name", TRACES)
 def test_a_trace_fits_together(ran: ProgramRun, name: str) -> None:
     trace = ran.trace(name)
-    assert broken_rules(trace.document) == []
+    error_ns = trace.frames.clock_error_ns
+    # Within the error of its clocks an arrow may point back.
+    broken = [each for each in broken_rules(trace.document) if "back in time" not in each]
+    assert (broken if error_ns else broken_rules(trace.document)) == []
     assert [rank.name for rank in trace.frames.ranks] == list(NAMES)
-    assert [rank.num_worker_threads for rank in trace.frames.ranks] == [THREADS] * 3
     for rank in trace.frames.ranks:
+        assert rank.num_worker_threads == THREADS
         assert (rank.pid, "main") in rank.threads
-        assert rank.cpu_s is not None
-        assert rank.cpu_s > 0
+        assert (rank.cpu_s or 0) > 0
     for call in trace.calls:
-        times_come_in_their_order(call, trace.frames.clock_error_ns)
+        times_come_in_their_order(call, error_ns)
         the_parts_of_serving_fit_into_its_time(call)
         for each in call.operators:
             assert (each.rank, each.thread) == (call.server_rank, call.server_thread)
             assert each.link == call.link
             assert call.server_start_ns <= each.start_ns <= each.end_ns <= call.server_end_ns
+    a_thread_serves_one_call_at_a_time(trace.calls)
 
 
 def times_come_in_their_order(call: SeenCall, error_ns: int) -> None:
@@ -61,9 +65,8 @@ def the_parts_of_serving_fit_into_its_time(call: SeenCall) -> None:
     assert 0 <= call.run_queue_ns <= call.served_ns - call.cpu_ns + 5_000_000
 
 
-@pytest.mark.parametrize("name", TRACES)
-def test_a_thread_serves_one_call_at_a_time(ran: ProgramRun, name: str) -> None:
-    ended = [call for call in ran.trace(name).calls if call.server_end_ns is not None]
+def a_thread_serves_one_call_at_a_time(calls: Sequence[SeenCall]) -> None:
+    ended = [call for call in calls if call.server_end_ns is not None]
     ended.sort(key=lambda call: (call.server_rank, call.server_thread, call.server_start_ns))
     for one, other in pairwise(ended):
         if (one.server_rank, one.server_thread) == (other.server_rank, other.server_thread):

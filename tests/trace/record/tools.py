@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 THREADS = 4
 NAP_S = 0.5
 WORK_S = 0.05
-AHEAD_NS = 7_000_000_000
+AHEAD_NS, DRIFT = 7_000_000_000, 0.02
 NAMES = ("worker0", "worker1", "worker2")
 Facts = dict[str, Any]
 
