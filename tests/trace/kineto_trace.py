@@ -3,80 +3,22 @@
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-PROCESS = 12880
-FIRST_THREAD = 13012
-BASE_TIME_NS = 1_790_857_026_000_000_000
+import msgspec
+
+PROCESS, FIRST_THREAD = 12880, 13012
 # Kineto's time stamps are microseconds since a base that is some weeks earlier.
 START_US = 4_369_569_181_000.0
-
-HEAD = """ {
+HEAD: dict[str, Any] = {
     "schemaVersion": 1,
     "deviceProperties": [],
-
-      "trace_id": "A2ECBCE6AA5A46D797751B08D717D40C",
-      "distributedInfo": {"backend": "gloo", "rank": 0, "world_size": 1, "pg_count": 1},
-      "host_name": "node",
+    "trace_id": "A2ECBCE6AA5A46D797751B08D717D40C",
+    "distributedInfo": {"backend": "gloo", "rank": 0, "world_size": 1, "pg_count": 1},
+    "host_name": "node",
     "displayTimeUnit": "ms",
-    "baseTimeNanoseconds": %d,
-    "traceEvents": [
-    """
-
-METADATA = """
-  {
-    "ph": "M",
-    "name": "%s",
-    "ts": %.3f,
-    "pid": %d,
-    "tid": %d,
-    "args": {
-      "%s": "%s"
-    }
-  },"""
-
-OPERATOR = """
-  {
-    "ph": "X",
-    "cat": "cpu_op",
-    "name": "%s",
-    "pid": %d,
-    "tid": %d,
-    "ts": %.3f,
-    "dur": %.3f
-    ,
-    "args": {
-      "External id": %d,"Record function id": 0, %s"Ev Idx": %d
-    }
-  },"""
-
-TAIL = """
-  {
-    "ph": "X",
-    "cat": "Trace",
-    "name": "PyTorch Profiler (0)",
-    "pid": "Spans",
-    "tid": "PyTorch Profiler",
-    "ts": %.3f,
-    "dur": %.3f
-    ,
-    "args": {
-      "Op count": 0
-    }
-  },
-  {
-    "ph": "i",
-
-    "s": "g",
-    "name": "Record Window End",
-    "pid": "",
-    "tid": "",
-    "ts": %.3f
-
-  }
-  ],"traceName": "trace.json" }"""
-
-SEQUENCED = '"Sequence number": 0, "Fwd thread id": 0, '
-
+    "baseTimeNanoseconds": 1_790_857_026_000_000_000,
+}
 # One layer of a network as the profiler records it: operator, depth, and whether it has a
 # sequence number. Each operator runs inside the nearest one above it with a smaller depth.
 LAYER: tuple[tuple[str, int, bool], ...] = (
@@ -108,8 +50,8 @@ def layer_spans(chance: random.Random) -> list[tuple[float, float]]:
     return spans[: len(LAYER)]
 
 
-def operators(thread: int, first: int, count: int) -> Iterator[tuple[str, float]]:
-    """The text of `count` operators of one thread, each with its end."""
+def operators(thread: int, first: int, count: int) -> Iterator[dict[str, Any]]:
+    """The `count` operators of one thread."""
     chance = random.Random(thread)
     start_us = START_US + chance.uniform(0, 50)
     spans: list[tuple[float, float]] = []
@@ -118,29 +60,49 @@ def operators(thread: int, first: int, count: int) -> Iterator[tuple[str, float]
         if place == 0:
             start_us += spans[-1][0] + chance.uniform(10, 30) if spans else 0.0
             spans = layer_spans(chance)
-        name, _, sequenced = LAYER[place]
+        name, _, is_sequenced = LAYER[place]
         offset_us, dur_us = spans[place]
-        arguments = SEQUENCED if sequenced else ""
-        text = OPERATOR % (
-            *(name, PROCESS, thread, start_us + offset_us, dur_us),
-            *(first + index + 1, arguments, first + index),
-        )
-        yield text, start_us + offset_us + dur_us
+        args = {"External id": first + index + 1, "Record function id": 0}
+        if is_sequenced:
+            args |= {"Sequence number": 0, "Fwd thread id": 0}
+        yield {
+            "ph": "X", "cat": "cpu_op", "name": name, "pid": PROCESS, "tid": thread,
+            "ts": round(start_us + offset_us, 3), "dur": round(dur_us, 3),
+            "args": {**args, "Ev Idx": first + index},
+        }  # fmt: skip
+
+
+def events(count: int, threads: int) -> Iterator[dict[str, Any]]:
+    named = {"ph": "M", "ts": START_US, "pid": PROCESS}
+    yield {**named, "name": "process_name", "tid": 0, "args": {"name": "python"}}
+    ids = [FIRST_THREAD + number for number in range(threads)]
+    for thread in ids:
+        name = f"thread {thread} (python)"
+        yield {**named, "name": "thread_name", "tid": thread, "args": {"name": name}}
+    last_us = START_US
+    for number, thread in enumerate(ids):
+        first, beyond = (count * n // threads for n in (number, number + 1))
+        for each in operators(thread, first, beyond - first):
+            yield each
+            last_us = max(last_us, each["ts"] + each["dur"])
+    yield {
+        "ph": "X", "cat": "Trace", "name": "PyTorch Profiler (0)", "pid": "Spans",
+        "tid": "PyTorch Profiler", "ts": START_US, "dur": round(last_us - START_US, 3),
+        "args": {"Op count": 0},
+    }  # fmt: skip
+    yield {
+        "ph": "i", "s": "g", "name": "Record Window End", "pid": "", "tid": "", "ts": last_us
+    }  # fmt: skip
 
 
 def write_trace(path: Path, count: int, threads: int = 8) -> None:
     """Write a trace of one rank with `count` operators, distributed over the threads."""
-    ids = [FIRST_THREAD + number for number in range(threads)]
-    last_us = START_US
-    with path.open("w") as out:
-        out.write(HEAD % BASE_TIME_NS)
-        out.write(METADATA % ("process_name", START_US, PROCESS, 0, "name", "python"))
-        for thread in ids:
-            name = f"thread {thread} (python)"
-            out.write(METADATA % ("thread_name", START_US, PROCESS, thread, "name", name))
-        for number, thread in enumerate(ids):
-            first, beyond = (count * n // threads for n in (number, number + 1))
-            for text, end_us in operators(thread, first, beyond - first):
-                out.write(text)
-                last_us = max(last_us, end_us)
-        out.write(TAIL % (START_US, last_us - START_US, last_us))
+    with path.open("wb") as out:
+        out.write(_text(HEAD).removesuffix(b"\n}") + b',\n  "traceEvents": [\n')
+        for place, each in enumerate(events(count, threads)):
+            out.write(b",\n" * bool(place) + _text(each))
+        out.write(b'],\n  "traceName": "trace.json"\n}')
+
+
+def _text(value: dict[str, Any]) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(value), indent=4)

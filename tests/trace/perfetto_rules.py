@@ -13,19 +13,19 @@ Track = tuple[int, int]
 def broken_rules(document: Mapping[str, Any]) -> list[str]:
     """What is wrong with a file, each as a sentence."""
     events = document["traceEvents"]
+    slices = _slices(events)
     return [
         *_badly_formed(events),
         *_nameless_tracks(events),
-        *_crossing_slices(events),
-        *_loose_async_events(events),
-        *_loose_arrows(events),
-        *_unknown_calls(events),
+        *_crossing_slices(slices),
+        *_loose_halves(events, "b", "e"),
+        *_loose_halves(events, "s", "f"),
+        *_loose_arrows(events, slices),
     ]
 
 
-def slices(events: Sequence[Event]) -> dict[Track, list[tuple[float, float, str]]]:
-    """Start, end (ns) and name of the slices of each track, outer slices first; a slice without an
-    end ends at infinity."""
+def _slices(events: Sequence[Event]) -> dict[Track, list[tuple[float, float, str]]]:
+    """Start, end (ns) and name of the slices of each track, outer slices first."""
     found: dict[Track, list[tuple[float, float, str]]] = defaultdict(list)
     for event in events:
         if event["ph"] in ("X", "B"):
@@ -42,33 +42,32 @@ def _ns(us: float) -> int:
 
 
 def _badly_formed(events: Sequence[Event]) -> Iterator[str]:
+    calls = {None, *(event["id"] for event in events if event["ph"] == "b")}
     for event in events:
-        phase = event["ph"]
-        if phase not in ("M", "b", "e", "s", "f", "X", "B"):
-            yield f"unknown phase {phase}"
-        if phase != "M" and not 0 <= event["ts"] < 1e15:
+        if event["ph"] not in ("M", "b", "e", "s", "f", "X", "B"):
+            yield f"unknown phase {event['ph']}"
+        if event["ph"] != "M" and not 0 <= event["ts"] < 1e15:
             yield f"{event['name']} has the time {event['ts']}"
-        if phase == "X" and not 0 <= event["dur"] < 1e15:
+        if event["ph"] == "X" and not 0 <= event["dur"] < 1e15:
             yield f"{event['name']} lasts {event['dur']}"
+        if (call := event.get("args", {}).get("call")) not in calls:
+            yield f"{event['name']} belongs to call {call}, which is not there"
 
 
 def _nameless_tracks(events: Sequence[Event]) -> Iterator[str]:
-    names = {
-        (event["name"], event["pid"], event.get("tid")): event["args"].get("name")
+    named = {
+        (event["name"], event["pid"], event.get("tid"))
         for event in events
-        if event["ph"] == "M"
+        if event["ph"] == "M" and event["args"].get("name")
     }
     used = {(event["pid"], event["tid"]) for event in events if event["ph"] != "M"}
-    for pid in sorted({pid for pid, _ in used}):
-        if not names.get(("process_name", pid, None)):
-            yield f"process {pid} has no name"
-    for pid, tid in sorted(used):
-        if not names.get(("thread_name", pid, tid)):
-            yield f"thread {tid} of process {pid} has no name"
+    needed = {("process_name", pid, None) for pid, _ in used}
+    needed |= {("thread_name", *track) for track in used}
+    yield from (f"there is no {name} of {where}" for name, *where in needed - named)
 
 
-def _crossing_slices(events: Sequence[Event]) -> Iterator[str]:
-    for track, of_track in slices(events).items():
+def _crossing_slices(slices: Mapping[Track, list[tuple[float, float, str]]]) -> Iterator[str]:
+    for track, of_track in slices.items():
         around: list[tuple[float, float, str]] = []
         for each in of_track:
             while around and around[-1][1] <= each[0]:
@@ -78,47 +77,33 @@ def _crossing_slices(events: Sequence[Event]) -> Iterator[str]:
             around.append(each)
 
 
-def _loose_async_events(events: Sequence[Event]) -> Iterator[str]:
-    phases: dict[str, dict[tuple[str, int], Event]] = {"b": {}, "e": {}}
+def _loose_halves(events: Sequence[Event], first: str, last: str) -> Iterator[str]:
+    """Async events and arrows; only an async event may have no end."""
+    halves: dict[str, dict[tuple[str, int], Event]] = {first: {}, last: {}}
     for event in events:
-        if (of_phase := phases.get(event["ph"])) is not None:
-            key = (event["cat"], event["id"])
-            if key in of_phase:
+        if (found := halves.get(event["ph"])) is not None:
+            if (key := (event["cat"], event["id"])) in found:
                 yield f"{event['name']} shares its id {event['id']}"
-            of_phase[key] = event
-    for key, event in phases["e"].items():
-        begin = phases["b"].get(key)
-        if begin is None or begin["name"] != event["name"] or begin["pid"] != event["pid"]:
-            yield f"{event['name']} ends, and did not begin"
-        elif event["ts"] < begin["ts"]:
-            yield f"{event['name']} ends before it begins"
+            found[key] = event
+    for key in halves[first].keys() | halves[last].keys():
+        begin, end = (found.get(key) for found in halves.values())
+        if begin is None or (end is None and last == "f"):
+            yield f"{key} is half of an event"
+        elif end is not None:
+            same = ("name", "pid") if last == "e" else ("name",)
+            if any(begin[name] != end[name] for name in same):
+                yield f"{begin['name']} ends as {end['name']}"
+            if end["ts"] < begin["ts"]:
+                yield f"{begin['name']} goes back in time"
 
 
-def _loose_arrows(events: Sequence[Event]) -> Iterator[str]:
-    of_track = slices(events)
-    ends: dict[str, dict[tuple[str, int, str], Event]] = {"s": {}, "f": {}}
+def _loose_arrows(
+    events: Sequence[Event], slices: Mapping[Track, list[tuple[float, float, str]]]
+) -> Iterator[str]:
     for event in events:
-        if event["ph"] in ends:
-            key = (event["cat"], event["id"], event["name"])
-            if key in ends[event["ph"]]:
-                yield f"{key} has two arrows"
-            ends[event["ph"]][key] = event
-            time = _ns(event["ts"])
-            track = of_track[event["pid"], event["tid"]]
+        if event["ph"] in ("s", "f"):
+            time, track = _ns(event["ts"]), slices[event["pid"], event["tid"]]
             if not any(start <= time <= end for start, end, _ in track):
                 yield f"the arrow {event['ph']} of {event['name']} is at no slice"
             if event["ph"] == "f" and event.get("bp") != "e":
                 yield f"the arrow of {event['name']} ends at the next slice, not at its own"
-    for key in ends["s"].keys() ^ ends["f"].keys():
-        yield f"{key} is half an arrow"
-    for key in ends["s"].keys() & ends["f"].keys():
-        if ends["f"][key]["ts"] < ends["s"][key]["ts"]:
-            yield f"{key} points back in time"
-
-
-def _unknown_calls(events: Sequence[Event]) -> Iterator[str]:
-    known = {event["id"] for event in events if event["ph"] == "b"}
-    for event in events:
-        call = event.get("args", {}).get("call")
-        if call is not None and call not in known:
-            yield f"{event['name']} belongs to call {call}, which is not there"

@@ -20,6 +20,10 @@ from tests.trace.record.tools import Facts, plain, profiled, refusal
 autograd: Any = dist_autograd
 
 
+READINGS = ("table", "key_averages", "latency", "breakdown", "parallelism", "critical_path",
+            "diagnosis")  # fmt: skip
+
+
 def every_kind_of_call() -> Facts:
     """The same calls, first with and then without a profile."""
     with profiled("kinds") as prof:
@@ -29,18 +33,7 @@ def every_kind_of_call() -> Facts:
         "results": results,
         "calls": len(prof.calls),
         "operators": len(prof.operators),
-        "refused": {
-            name: refusal(getattr(prof, name))
-            for name in (
-                "table",
-                "key_averages",
-                "latency",
-                "breakdown",
-                "parallelism",
-                "critical_path",
-                "diagnosis",
-            )
-        },
+        "refused": {name: refusal(getattr(prof, name)) for name in READINGS},
     }
 
 

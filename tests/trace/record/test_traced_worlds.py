@@ -2,8 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +19,9 @@ from workloads.udf import num_workers_udf_with_ops
 
 pytestmark = [pytest.mark.world, pytest.mark.thorough]
 
-STEPS = 100
-CALLS = 4
+STEPS, CALLS = 100, 4
 SIZE, ROUNDS = 20, 10
 KEY = "rpc_async#num_workers_udf_with_ops(worker0 -> worker1)"
-
-
-@dataclass(frozen=True, kw_only=True)
-class TracedWorld:
-    """A world that was traced, and its file."""
-
-    threads: int
-    measurement: Measurement
-    trace: SeenTrace
 
 
 @pytest.fixture(scope="module")
@@ -42,72 +31,40 @@ def launcher() -> Iterator[LocalLauncher]:
 
 
 def run_traced(
-    launcher: LocalLauncher,
-    path: Path,
-    *,
-    workload: str = "udf",
-    options: dict[str, object] | None = None,
-    operators: bool = True,
-    **ordered: Any,
-) -> Measurement | Failure:
+    launcher: LocalLauncher, path: Path, workload: str = "udf", *, operators: bool = True,
+    options: dict[str, object] | None = None, **ordered: Any,
+) -> Measurement | Failure:  # fmt: skip
     plain = order(launcher.describe(workload, options or {}), **ordered)
     return launcher.run(replace(plain, trace=TraceOrder(path=path, operators=operators)))
 
 
-@pytest.fixture(scope="module", params=[1, 8])
-def world(
-    request: pytest.FixtureRequest,
-    launcher: LocalLauncher,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> TracedWorld:
-    """The recipe's four calls in parallel, 100 times, with 1 and with 8 threads."""
-    path = tmp_path_factory.mktemp("traces") / "folder of its own" / "trace.json"
-    outcome = run_traced(
-        launcher,
-        path,
-        options={"calls": CALLS, "size": SIZE, "rounds": ROUNDS},
-        threads=request.param,
-        steps=STEPS,
-    )
-    assert isinstance(outcome, Measurement), outcome
-    return TracedWorld(threads=request.param, measurement=outcome, trace=SeenTrace(path))
-
-
-def test_the_steps_ordered_are_the_steps_traced(world: TracedWorld) -> None:
-    measured, frames = world.measurement, world.trace.frames
-    assert len(measured.step_s) == STEPS
-    assert frames.steps == STEPS
-    opened, closed = frames.window_ns
+@pytest.mark.parametrize("threads", [1, 8])
+def test_a_world_is_traced_in_full(launcher: LocalLauncher, tmp_path: Path, threads: int) -> None:
+    """The recipe's four calls in parallel, 100 times."""
+    path = tmp_path / "folder of its own" / "trace.json"
+    options: dict[str, object] = {"calls": CALLS, "size": SIZE, "rounds": ROUNDS}
+    measured = run_traced(launcher, path, options=options, threads=threads, steps=STEPS)
+    assert isinstance(measured, Measurement), measured
+    trace = SeenTrace(path)
+    frames, calls = trace.frames, trace.calls
+    assert broken_rules(trace.document) == []
+    assert trace.facts["losses"] == []
+    assert [rank.num_worker_threads for rank in frames.ranks] == [threads] * 2
+    assert len(measured.step_s) == frames.steps == STEPS
     # The window contains the steps and little else.
+    opened, closed = frames.window_ns
     assert 0 < measured.wall_s <= (closed - opened) / 1e9 < measured.wall_s + 2
     assert measured.tracing_overhead == frames.tracing_overhead
     assert 0 < (measured.tracing_overhead or 0) < 100
-    assert [rank.num_worker_threads for rank in frames.ranks] == [world.threads] * 2
-    assert 1 <= len({call.server_thread for call in world.trace.calls}) <= world.threads
-    assert broken_rules(world.trace.document) == []
-
-
-def test_four_calls_in_each_step_are_four_calls(world: TracedWorld) -> None:
-    trace = world.trace
+    # Each step has all of its calls, and each call all of its operators.
     assert trace.names() == {KEY: STEPS * CALLS}
-    assert trace.facts["losses"] == []
-    assert all((call.status, call.link) == ("ok", "exact") for call in trace.calls)
-    steps = [trace.calls[first : first + CALLS] for first in range(0, len(trace.calls), CALLS)]
-    for step, following in pairwise(steps):
-        assert all(
-            call.end_ns is not None and call.end_ns <= following[0].start_ns for call in step
-        )
-
-
-def test_each_operator_is_recorded_as_often_as_it_ran(world: TracedWorld) -> None:
+    assert {(call.status, call.link) for call in calls} == {("ok", "exact")}
+    assert len({call.server_thread for call in calls}) <= threads
+    for first in range(CALLS, len(calls), CALLS):
+        assert max(call.end_ns for call in calls[first - CALLS : first]) <= calls[first].start_ns
     each_call = operators_of(num_workers_udf_with_ops, SIZE, ROUNDS, 0)
     assert each_call["aten::mul"] == ROUNDS
-    trace = world.trace
-    for call in trace.calls:
-        assert Counter(each.name for each in call.operators) == each_call
-    linked = Counter(each.name for each in trace.operators if each.call_id is not None)
-    assert linked == {name: STEPS * CALLS * count for name, count in each_call.items()}
-    # None of them is without a call.
+    assert all(Counter(each.name for each in call.operators) == each_call for call in calls)
     loose = {each.name for each in trace.operators if each.call_id is None}
     assert not loose & {"aten::mul", "aten::add", "aten::relu", "aten::sigmoid"}
 
@@ -121,7 +78,6 @@ def test_spans_alone_over_sockets(launcher: LocalLauncher, tmp_path: Path) -> No
     trace = SeenTrace(path)
     assert trace.names() == {KEY: 5 * CALLS}
     assert trace.operators == []
-    assert broken_rules(trace.document) == []
 
 
 @pytest.mark.parametrize(
@@ -132,7 +88,7 @@ def test_no_trace_is_written_of_a_world_that_fails(
 ) -> None:
     path = tmp_path / "trace.json"
     troubles = Path(__file__).parents[2] / "world" / "local" / "troubles.py"
-    outcome = run_traced(launcher, path, workload=f"{troubles}:{trouble}", threads=2, steps=5)
+    outcome = run_traced(launcher, path, f"{troubles}:{trouble}", threads=2, steps=5)
     assert isinstance(outcome, Failure)
     assert outcome.failure == failure
     assert not path.exists()
