@@ -1,120 +1,101 @@
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import maximum_bipartite_matching
 
 from tests.trace.record.recordings import MAIN, client_span, operator, pair, recording, server_span
 from tuner.errors import TraceError
-from tuner.trace.model.spans import MergedTrace, RankRecording
+from tuner.trace.model.spans import (
+    ClientSpan,
+    MergedTrace,
+    OperatorSpan,
+    RankRecording,
+    ServerSpan,
+)
 from tuner.trace.record.clock import SAME_CLOCK, ClockOffset
-from tuner.trace.record.merge import losses, merge, missing_spans
+from tuner.trace.record.merge import link, losses, merge, missing_spans
 
 ONE_CLOCK = {"worker0": SAME_CLOCK, "worker1": SAME_CLOCK, "worker2": SAME_CLOCK}
 T0 = 1_700_000_000_000_000_000
 CALLS = [client_span(number) for number in range(4)]
-
-
-def at(ns: int) -> int:
-    """Nanoseconds after T0, in Unix nanoseconds."""
-    return T0 + ns
+SPANS = [server_span(call) for call in CALLS]
 
 
 def complete() -> list[RankRecording]:
     """A call of a function with two operators, a builtin, a fetch, and a call without an answer."""
-    call = client_span(0, start_ns=at(1000))
-    builtin = client_span(1, start_ns=at(2000), body="builtin", function="aten::add")
-    fetch = client_span(2, start_ns=at(3000), body="fetch", function="", kind="to_here")
-    hanging = client_span(3, start_ns=at(4000), end_ns=None, status="unfinished")
+    call = client_span(0, start_ns=T0 + 1000)
+    builtin = client_span(1, start_ns=T0 + 2000, body="builtin", function="aten::add")
+    fetch = client_span(2, start_ns=T0 + 3000, body="fetch", function="", kind="to_here")
+    hanging = client_span(3, start_ns=T0 + 4000, end_ns=None, status="unfinished")
+    served = [server_span(call), server_span(hanging, end_ns=None, cpu_ns=None, run_queue_ns=None)]
+    operators = [
+        operator(T0 + 1030, T0 + 1050),
+        operator(T0 + 1035, T0 + 1040, "aten::empty"),
+        operator(T0 + 2020, T0 + 2050, "aten::add"),
+        operator(T0 + 900, T0 + 910, "aten::set_"),
+        operator(T0 + 1060, T0 + 1070, "scripted", is_operator=False),
+    ]
+    done_ns = {call.call_id: T0 + 1090}
     return pair(
-        call,
-        builtin,
-        fetch,
-        hanging,
-        server_spans=[
-            server_span(call),
-            server_span(hanging, end_ns=None, cpu_ns=None, run_queue_ns=None),
-        ],
-        done_ns={call.call_id: at(1090)},
-        operators=[
-            operator(at(1030), at(1050)),
-            operator(at(1035), at(1040), "aten::empty"),
-            operator(at(2020), at(2050), "aten::add"),
-            operator(at(900), at(910), "aten::set_"),
-            operator(at(1060), at(1070), "scripted", is_operator=False),
-        ],
+        call, builtin, fetch, hanging, server_spans=served, done_ns=done_ns, operators=operators
     )
 
 
-def merged(
-    *recordings: RankRecording, window: tuple[int, int] = (at(950), at(5000))
-) -> MergedTrace:
-    return merge(recordings or complete(), ONE_CLOCK, window)
+def merged(start_ns: int = 950) -> MergedTrace:
+    return merge(complete(), ONE_CLOCK, (T0 + start_ns, T0 + 5000))
 
 
 def test_the_base_is_the_earliest_time_of_all() -> None:
-    trace = merged()
-    assert trace.facts.base_time_ns == at(900)  # an operator before the window
-    assert trace.facts.window_ns == (50, 4100)
-    assert merged(window=(at(10), at(5000))).facts.base_time_ns == at(10)
+    facts = merged().facts
+    assert facts.base_time_ns == T0 + 900  # an operator before the window
+    assert facts.window_ns == (50, 4100)
+    assert merged(10).facts.base_time_ns == T0 + 10
 
 
 def test_both_ends_of_a_call_are_joined() -> None:
-    call = merged().calls[0]
-    assert (call.name, call.client, call.client_rank) == (
-        "rpc_async#work(worker0 -> worker1)",
-        "worker0",
-        0,
-    )
+    call, *_, hanging = merged().calls
+    assert (call.name, call.client_rank) == ("rpc_async#work(worker0 -> worker1)", 0)
     assert (call.span.start_ns, call.span.issued_ns, call.span.end_ns) == (100, 110, 200)
     assert call.served is not None
     assert (call.served.start_ns, call.served.end_ns, call.served.cpu_ns) == (120, 180, 50)
     assert (call.done_ns, call.link) == (190, "exact")
-
-
-def test_an_unfinished_call_stays_unfinished_and_is_a_loss() -> None:
-    trace = merged()
-    call = trace.calls[3]
-    assert (call.span.end_ns, call.span.status) == (None, "unfinished")
-    assert call.served is not None
-    assert (call.served.start_ns, call.served.end_ns) == (3120, None)
-    assert trace.facts.losses == (
-        "1 call of worker0 had no answer when the trace ended",
-        "worker1 was still serving 1 call when the trace ended",
-    )
+    assert (hanging.span.end_ns, hanging.span.status) == (None, "unfinished")
+    assert hanging.served is not None
+    assert (hanging.served.start_ns, hanging.served.end_ns) == (3120, None)
 
 
 def test_operators_name_their_calls() -> None:
-    found = [(each.span.name, each.call_id, each.link) for each in merged().operators]
-    assert found == [
-        ("aten::mul", 0, "exact"),
-        ("aten::empty", 0, "exact"),
-        ("aten::add", 1, "inferred"),
-        ("aten::set_", None, ""),  # the TorchScript function is no operator
+    assert [
+        (each.rank, each.span.name, each.call_id, each.link) for each in merged().operators
+    ] == [
+        (1, "aten::mul", 0, "exact"),
+        (1, "aten::empty", 0, "exact"),
+        (1, "aten::add", 1, "inferred"),
+        (1, "aten::set_", None, ""),  # the TorchScript function is no operator
     ]
-    assert {each.rank for each in merged().operators} == {1}
 
 
-def test_the_facts_describe_each_rank() -> None:
-    (first, second) = merged().facts.ranks
-    assert (first.rank, first.name, first.pid, first.threads) == (
-        0, "worker0", MAIN, ((MAIN, "main"),))  # fmt: skip
+def test_the_facts_describe_each_rank_and_what_a_complete_trace_lacks() -> None:
+    facts = merged().facts
+    first, second = facts.ranks
+    assert (first.rank, first.name, first.pid) == (0, "worker0", MAIN)
+    assert first.threads == ((MAIN, "main"),)
     assert (second.num_worker_threads, second.cpu_count, second.host) == (4, 2, "here")
     assert second.cpu_s == 0.5
-
-
-@pytest.mark.parametrize("rank", [0, 1])
-def test_a_missing_span_is_an_error_that_names_it(rank: int) -> None:
-    recordings = complete()
-    field = ("client_spans", "server_spans")[rank]
-    spans = getattr(recordings[rank], field)
-    recordings[rank] = replace(recordings[rank], **{field: spans[1:]})
-    with pytest.raises(
-        TraceError, match=rf"the trace is incomplete: .*worker{rank}.* but has \d+ span"
-    ):
-        merge(recordings, ONE_CLOCK, (at(0), at(9000)))
+    assert facts.losses == (
+        "1 call of worker0 had no answer when the trace ended",
+        "worker1 was still serving 1 call when the trace ended",
+    )
+    assert [*losses(pair(*CALLS))] == []
+    spans = [server_span(call, run_queue_ns=None) for call in CALLS]
+    assert [*losses(pair(*CALLS, server_spans=spans))] == [
+        "the kernel under worker1 does not tell how long threads wait"
+    ]
 
 
 def shifted(each: RankRecording, ns: int) -> RankRecording:
@@ -140,22 +121,15 @@ def shifted(each: RankRecording, ns: int) -> RankRecording:
 def test_clocks_that_differ_make_no_difference(first_ns: int, second_ns: int) -> None:
     first, second = complete()
     offsets = {"worker0": ClockOffset(first_ns, 30), "worker1": ClockOffset(second_ns, 50)}
-    trace = merge(
-        [shifted(first, first_ns), shifted(second, second_ns)], offsets, (at(950), at(5000))
-    )
-    one_clock = merged()
-    assert trace.calls == one_clock.calls
-    assert trace.operators == one_clock.operators
-    assert trace.facts.base_time_ns == one_clock.facts.base_time_ns
-    assert trace.facts.clock_error_ns == 80
+    recordings = [shifted(first, first_ns), shifted(second, second_ns)]
+    trace = merge(recordings, offsets, (T0 + 950, T0 + 5000))
+    expected = merged()
+    assert (trace.calls, trace.operators) == (expected.calls, expected.operators)
+    assert trace.facts == replace(expected.facts, clock_error_ns=80)
 
 
 def test_the_clock_error_is_the_sum_of_the_two_largest() -> None:
-    clocks = {
-        "worker0": SAME_CLOCK,
-        "worker1": ClockOffset(5, 40),
-        "worker2": ClockOffset(9, 100),
-    }
+    clocks = {"worker0": SAME_CLOCK, "worker1": ClockOffset(5, 40), "worker2": ClockOffset(9, 100)}
     ranks = [recording(rank) for rank in range(3)]
     assert merge(ranks, clocks, (0, 1)).facts.clock_error_ns == 140
     clocks["worker2"] = SAME_CLOCK
@@ -169,12 +143,7 @@ def test_a_builtin_is_served_by_its_own_server_and_not_on_the_main_thread() -> N
     server = recording(2, operators=[on_main, operator(50, 60, "aten::add")])
     trace = merge([recording(0, client_spans=[call]), elsewhere, server], ONE_CLOCK, (0, 100))
     assert [each.call_id for each in trace.operators] == [None, None, call.call_id]
-    (merged_call,) = trace.calls
-    assert merged_call.served is not None
-    assert (merged_call.served.start_ns, merged_call.served.end_ns) == (50, 60)
-
-
-SPANS = [server_span(call) for call in CALLS]
+    assert trace.calls[0].served == ServerSpan(call.call_id, 2001, 50, 60, None, None)
 
 
 @pytest.mark.parametrize(
@@ -210,6 +179,9 @@ def test_what_the_spans_lack(rank: int, fields: dict[str, Any], missing: list[st
     recordings = pair(*CALLS)
     recordings[rank] = replace(recordings[rank], **fields)
     assert missing_spans(recordings) == missing
+    if missing:
+        with pytest.raises(TraceError, match="the trace is incomplete: worker"):
+            merge(recordings, ONE_CLOCK, (0, 9000))
 
 
 @pytest.mark.parametrize("body", ["builtin", "script", "fetch"])
@@ -228,9 +200,142 @@ def test_a_call_that_failed_needs_no_server_span(status: str) -> None:
     assert missing_spans([recording(0, client_spans=[call]), recording(1)]) == []
 
 
-def test_a_kernel_without_run_queue_times_is_a_loss() -> None:
-    spans = [server_span(call, run_queue_ns=None) for call in CALLS]
-    assert [*losses(pair(*CALLS))] == []
-    assert [*losses(pair(*CALLS, server_spans=spans))] == [
-        "the kernel under worker1 does not tell how long threads wait"
+# Links of operators to calls.
+
+ADD, MM, SCRIPT = "aten::add", "aten::mm", "sc"
+
+
+def builtin(number: int, start_ns: int, end_ns: int | None, function: str = ADD) -> ClientSpan:
+    return client_span(
+        number, body="builtin", function=function, start_ns=start_ns, end_ns=end_ns
+    )  # fmt: skip
+
+
+@st.composite
+def served_threads(draw: st.DrawFn) -> list[ServerSpan]:
+    """Calls on up to three threads, one after another on each; at most the last has no end."""
+    spans: list[ServerSpan] = []
+    for thread in range(2001, 2001 + draw(st.integers(1, 3))):
+        edges: list[int | None] = [*sorted(draw(st.sets(st.integers(0, 60), max_size=8)))]
+        edges += [None] * (len(edges) % 2)
+        for start_ns, end_ns in zip(edges[::2], edges[1::2], strict=True):
+            spans.append(ServerSpan(100 + len(spans), thread, start_ns or 0, end_ns, 1, 0))
+    return draw(st.permutations(spans))
+
+
+@st.composite
+def slots(draw: st.DrawFn) -> list[OperatorSpan]:
+    """Outermost operators of two names on three threads; on one thread none overlap."""
+    found = []
+    for thread in range(2001, 2004):
+        edges = sorted(draw(st.sets(st.integers(0, 40), max_size=6)))
+        for start_ns, end_ns in zip(edges[::2], edges[1::2], strict=False):
+            name = draw(st.sampled_from([ADD, MM]))
+            found.append(operator(start_ns, end_ns, name, thread=thread))
+    return draw(st.permutations(found))
+
+
+@st.composite
+def slots_and_calls(draw: st.DrawFn) -> tuple[list[OperatorSpan], list[ClientSpan]]:
+    """With calls at arbitrary times, and for most operators a call that may have run it."""
+    operators, found = draw(slots()), []
+    for number in range(draw(st.integers(0, 3))):
+        start_ns = draw(st.integers(0, 40))
+        end_ns = draw(st.none() | st.integers(start_ns, 45))
+        found.append(builtin(number, start_ns, end_ns, draw(st.sampled_from([ADD, MM]))))
+    for number, slot in enumerate(operators, start=10):
+        if draw(st.integers(0, 4)):
+            start_ns = slot.start_ns - draw(st.integers(0, 20))
+            end_ns = slot.end_ns + draw(st.integers(0, 20))
+            found.append(builtin(number, start_ns, end_ns, slot.name))
+    return operators, draw(st.permutations(found))
+
+
+OPERATORS = st.builds(
+    lambda start_ns, ns, thread: operator(start_ns, start_ns + ns, thread=thread),
+    st.integers(0, 70), st.integers(0, 5), st.integers(2001, 2003),
+)  # fmt: skip
+
+
+@given(served_threads(), st.lists(OPERATORS, max_size=12))
+def test_linking_agrees_with_a_search_of_all_spans(
+    spans: list[ServerSpan], operators: list[OperatorSpan]
+) -> None:
+    def owner(each: OperatorSpan) -> int | None:
+        around = [
+            span.call_id
+            for span in spans
+            if span.thread == each.thread
+            and span.start_ns <= each.start_ns
+            and (span.end_ns is None or each.start_ns < span.end_ns)
+        ]
+        assert len(around) <= 1
+        return around[0] if around else None
+
+    assert link(operators, spans, [], MAIN) == ([owner(each) for each in operators], {})
+
+
+def test_a_builtin_is_served_by_the_operator_of_its_name_and_what_is_inside() -> None:
+    operators = [
+        operator(30, 80, ADD),
+        operator(40, 50, "aten::to"),
+        operator(42, 48, "aten::copy_"),
+        operator(80, 85, "aten::set_"),  # right after it: of no call
     ]
+    call_of, inferred = link(operators, [], [builtin(5, 10, 100)], MAIN)
+    assert call_of == [5, 5, 5, None]
+    assert inferred == {5: ServerSpan(5, 2001, 30, 80, None, None)}
+
+
+def test_an_operator_that_calls_one_of_its_own_name_is_one_slot() -> None:
+    operators = [operator(30, 80, ADD), operator(30, 70, ADD), operator(35, 60, ADD)]
+    call_of, inferred = link(operators, [], [builtin(5, 10, 100), builtin(6, 10, 100)], MAIN)
+    assert len(set(call_of)) == 1
+    assert [(span.start_ns, span.end_ns) for span in inferred.values()] == [(30, 80)]
+
+
+def test_torchscript_is_known_by_the_last_part_of_its_name() -> None:
+    operators = [
+        operator(30, 80, SCRIPT, is_operator=False),
+        operator(40, 50, ADD),
+        operator(50, 60, MM),
+    ]
+    script = builtin(5, 10, 100, f"__torch__.a.b.{SCRIPT}")._replace(body="script")
+    # The add inside the script is no slot for the builtin.
+    call_of, inferred = link(operators, [], [script, builtin(6, 10, 100)], MAIN)
+    assert (call_of, [*inferred]) == ([5, 5, 5], [5])
+
+
+def fits(slot: OperatorSpan, call: ClientSpan) -> bool:
+    return (
+        slot.name == call.function
+        and call.start_ns <= slot.start_ns
+        and (call.end_ns is None or slot.end_ns <= call.end_ns)
+    )
+
+
+def most_pairs(operators: Sequence[OperatorSpan], calls: Sequence[ClientSpan]) -> int:
+    if not operators or not calls:
+        return 0
+    allowed = csr_array([[fits(slot, call) for call in calls] for slot in operators])
+    return int((maximum_bipartite_matching(allowed) >= 0).sum())
+
+
+@given(slots_and_calls(), served_threads())
+def test_as_many_slots_as_possible_have_a_call_and_none_has_two(
+    drawn: tuple[list[OperatorSpan], list[ClientSpan]], spans: list[ServerSpan]
+) -> None:
+    operators, calls = drawn
+    call_of, inferred = link(operators, [], calls, MAIN)
+    by_id = {call.call_id: call for call in calls}
+    linked = {call: slot for slot, call in zip(operators, call_of, strict=True) if call is not None}
+    assert len(linked) == sum(call is not None for call in call_of) == most_pairs(*drawn)
+    assert all(fits(slot, by_id[call]) for call, slot in linked.items())
+    assert inferred == {
+        call: ServerSpan(call, slot.thread, slot.start_ns, slot.end_ns, None, None)
+        for call, slot in linked.items()
+    }
+    # Links of functions do not depend on builtins.
+    alone, together = (link(operators, spans, each, MAIN)[0] for each in ([], calls))
+    for before, after in zip(alone, together, strict=True):
+        assert after == before or (before is None and after is not None and after < 100)
