@@ -10,7 +10,7 @@ import pytest
 
 from tests.fakes import order
 from tests.trace.perfetto_rules import broken_rules
-from tests.trace.record.seen_trace import SeenTrace
+from tests.trace.record.conftest import SeenTrace
 from tests.trace.record.served import operators_of
 from tuner.world.launcher import TraceOrder
 from tuner.world.local.local_launcher import LocalLauncher
