@@ -1,19 +1,40 @@
+"""Files of our own, of other programs, and of every version of PyTorch: read, or what was found."""
+
 import gzip
+import io
+import json
 import tracemalloc
+import zipfile
 import zlib
 from pathlib import Path
+from typing import Any
 
-import pandas as pd
 import pytest
 
 from tests.trace.golden_files import KINETO, LEGACY, NATIVE, operator, write_kineto
 from tuner.errors import UsageError
+from tuner.trace.analyze.recipe_table import recipe_table
 from tuner.trace.files import reader
+from tuner.trace.files.kineto_join import CLIENTS_ONLY, NO_CALLS
 from tuner.trace.files.reader import read_trace, read_traces
 from tuner.trace.files.trace_text import READ
 from tuner.trace.model.trace import CALL_COLUMNS, OPERATOR_COLUMNS
 
-EVERY_FORMAT = [KINETO[0], LEGACY, NATIVE]
+F = "rpc_sync#f(w0 -> w1)"
+SPAN = {"ph": "X", "tid": 1, "pid": "CPU functions", "args": {}}
+"""As the legacy profiler writes it."""
+
+
+def op(name: str, ts: Any, dur: Any, **changes: Any) -> dict[str, Any]:
+    return operator(name=name, ts=ts, dur=dur, args=None, **changes)
+
+
+def trace(*events: Any, **header: Any) -> bytes:
+    return json.dumps({**header, "traceEvents": events}).encode()
+
+
+def array(*events: Any) -> bytes:
+    return json.dumps(events).encode()
 
 
 def write(path: Path, content: bytes) -> Path:
@@ -21,32 +42,89 @@ def write(path: Path, content: bytes) -> Path:
     return path
 
 
-@pytest.mark.parametrize("path", EVERY_FORMAT)
+@pytest.fixture(params=["at once", "in parts"])
+def _reading(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are read at once, or in parts of an event or two."""
+    if request.param == "in parts":
+        monkeypatch.setattr(reader, "PART_BYTES", 60)
+
+
+@pytest.mark.parametrize("path", [KINETO[0], LEGACY, NATIVE])
 def test_frames_have_the_declared_columns(path: Path) -> None:
-    trace = read_trace(path)
-    assert list(trace.calls) == list(CALL_COLUMNS)
-    assert list(trace.operators) == list(OPERATOR_COLUMNS)
-    for frame, declared in ((trace.calls, CALL_COLUMNS), (trace.operators, OPERATOR_COLUMNS)):
+    found = read_trace(path)
+    for frame, declared in ((found.calls, CALL_COLUMNS), (found.operators, OPERATOR_COLUMNS)):
         assert {name: str(dtype) for name, dtype in frame.dtypes.items()} == declared
+        assert list(frame) == list(declared)
+
+
+@pytest.mark.usefixtures("_reading")
+@pytest.mark.parametrize(
+    ("content", "own_us", "ranks"),
+    [
+        # An annotated call; one with the category of operators; an array; a record of libtorch.
+        (trace(op(F, 0, 100, cat="user_annotation"), op("aten::add", 10, 50)),
+         {F: 50, "aten::add": 50}, ("w0",)),
+        (trace(op("ProfilerStep#1", 0, 200), op(F, 0, 100), op("aten::add", 10, 5)),
+         {"ProfilerStep#1": 100, F: 95, "aten::add": 5}, ("w0",)),
+        (array(op("aten::add", 10, 5), op("aten::mul", 20, 5)), {"aten::add": 5, "aten::mul": 5},
+         ("rank 0",)),
+        (array({**SPAN, "name": "aten::add", "pid": "CPU Functions", "ts": 1.0, "dur": 5.0}),
+         {"aten::add": 5}, ("rank 0",)),
+    ],
+)  # fmt: skip
+def test_the_values_are_right(
+    content: bytes, own_us: dict[str, float], ranks: tuple[str, ...], tmp_path: Path
+) -> None:
+    found = read_trace(write(tmp_path / "trace.json", content))
+    assert recipe_table(found).set_index("Name")["Self CPU"].to_dict() == pytest.approx(own_us)
+    assert tuple(rank.name for rank in found.ranks) == ranks
+    assert all(loss in (NO_CALLS, CLIENTS_ONLY) for loss in found.losses)
+
+
+GPU_COPY = '{"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy", "args": {"bandwidth": %s}}'
+
+
+@pytest.mark.usefixtures("_reading")
+@pytest.mark.parametrize(
+    "bad",
+    [
+        *('{"a": NaN, "b": [{"}": 1}, {}]}', '{"name": "a\\d},{"}', '{"name": "\\ud800"}', "01"),
+        *(GPU_COPY % number for number in ("Infinity", "inf", "-inf", "N/A")),
+    ],
+)
+def test_every_event_but_the_bad_ones_is_read(bad: str, tmp_path: Path) -> None:
+    """Also after the text breaks off: what is left out is counted, with the first one's place."""
+    events = [json.dumps(op(f"op{number}", number, 1)) for number in range(9)]
+    text = ",\n".join([*events[:4], bad, *events[4:6], bad, bad, *events[6:]])
+    for layout in ("[%s]", '{"traceEvents": [%s], "other": [{}, {}]}', "[%s", "[%s, {"):
+        path = write(tmp_path / "trace.json", (layout % text).encode())
+        found = read_trace(path)
+        assert sorted(found.operators["name"]) == [f"op{number}" for number in range(9)]
+        # What is no object at all counts once between two that are.
+        number = 2 if bad == "01" else 3
+        loss = f"Left out of {path}: {number} events not valid as JSON, first event 4: "
+        assert found.losses[0].startswith(loss)
+        assert ("breaks off" in found.losses[1]) == ("]" not in layout)
+
+
+# Compressed files, and other wrappings.
 
 
 def test_reads_a_gzip_file_of_several_members(tmp_path: Path) -> None:
     content = LEGACY.read_bytes()
     packed = gzip.compress(content[:300]) + gzip.compress(content[300:])
-    trace = read_trace(write(tmp_path / "trace.gz", packed))
-    assert len(trace.operators) == len(read_trace(LEGACY).operators)
+    found = read_trace(write(tmp_path / "trace.gz", packed))
+    assert len(found.operators) == len(read_trace(LEGACY).operators)
 
 
 def test_reads_what_a_truncated_gzip_file_holds(tmp_path: Path) -> None:
-    names = [f"aten::op_{n}" for n in range(2000)]
-    whole = write_kineto(tmp_path / "whole", [operator(name=name) for name in names])
-    packed = gzip.compress(whole.read_bytes())
+    packed = gzip.compress(trace(*(operator(name=f"aten::op_{n}") for n in range(2000))))
     path = write(tmp_path / "trace.gz", packed[: len(packed) // 2])
-    trace = read_trace(path)
-    assert 0 < len(trace.operators) < 2000
-    assert trace.losses[0].startswith(f"{path} breaks off at byte ")
-    read = len(trace.operators)
-    assert trace.losses[0].endswith(f" of its unpacked text, after {read} complete events.")
+    found = read_trace(path)
+    assert 0 < len(found.operators) < 2000
+    assert found.losses[0].startswith(f"{path} breaks off at byte ")
+    count = len(found.operators)
+    assert found.losses[0].endswith(f" of its unpacked text, after {count} complete events.")
 
 
 def test_a_byte_order_mark_is_skipped(tmp_path: Path) -> None:
@@ -54,15 +132,40 @@ def test_a_byte_order_mark_is_skipped(tmp_path: Path) -> None:
     assert read_trace(path).source == "legacy"
 
 
-NO_EVENT = (
-    f"no event that can be read; {READ}\n  - Left out of %s: 1 event not valid as JSON, first "
-    "event 0: "
-)
+def test_a_gzip_file_that_unpacks_to_too_much_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "MOST_BYTES", 40 * 2**20)
+    packer = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
+    packed = [*(packer.compress(b" " * 2**20) for _ in range(400)), packer.flush()]
+    path = write(tmp_path / "bomb.json.gz", b"".join(packed))
+    assert path.stat().st_size < 10**6
+    tracemalloc.start()
+    with pytest.raises(UsageError, match=r"bomb\.json\.gz: more than 40 MB, once it is unpacked,"):
+        read_trace(path)
+    most_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most_bytes < 40 * 2**20
+
+
+# Refusals.
+
+
+def zipped(content: bytes) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("trace.json", content)
+    return packed.getvalue()
+
+
+NO_EVENT = f"no event that can be read; {READ}\n  - Left out of {{path}}: "
+BAD_EVENT = f"{NO_EVENT}1 event not valid as JSON, first event 0: "
 NO_JSON = "not JSON, so no trace: JSON is malformed: "
+OTHERS = "not of torch.profiler: no operator and no call in it, but"
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "found"),
     [
         (b"", f"empty; {READ}"),
         (b" \n ", "empty"),
@@ -73,42 +176,80 @@ NO_JSON = "not JSON, so no trace: JSON is malformed: "
         (b"hello", f"{NO_JSON}invalid character (byte 0); rpc-tuner "),
         (b'{"traceEvents": []} and more', f"{NO_JSON}trailing characters (byte 21)"),
         (b'{"traceEvents": [{"ph": "\\ud800", "name": "x"}], "a": 1}',
-         f"{NO_EVENT}JSON is malformed: unexpected end of escaped utf-16 surrogate pair (byte 31)"),
+         f"{BAD_EVENT}JSON is malformed: unexpected end of escaped utf-16 surrogate pair (byte 3"),
         ("\ufeff[]".encode("utf-16-le"), "not UTF-8 text: byte 0 is 0xff; rpc-tuner reads "),
         (b'{"traceEvents": [{"ph": "X", "name": "caf\xe9"}]}',
-         f"{NO_EVENT}not UTF-8 text: byte 41 is 0xe9"),
+         f"{BAD_EVENT}not UTF-8 text: byte 41 is 0xe9"),
         (b'{"deviceProperties": [{}], "traceEvents": [{"ph": "X", "args": {"a": 1}',
          "breaks off at byte 71, before any event in it is complete"),
         (b'{"schemaVersion": 1, "deviceProperties": [{}',
          "breaks off at byte 44, before any event in it is complete"),
         (b"[" * 100_000, "not JSON, so no trace: nested too deeply"),
         (b'{"traceEvents": [{"args": ' + b'{"a":' * 50_000 + b"1" + b"}" * 50_000 + b"}]}",
-         f"{NO_EVENT}nested too deeply"),
+         f"{BAD_EVENT}nested too deeply"),
+        (b"[" + b"0," * 1_000_000 + b"0]", "JSON, but no trace: its events are no objects"),
         (b"\x1f\x8b\x08\x00 rubbish rubbish",
          "a damaged gzip file: Error -3 while decompressing data"),
     ],
 )  # fmt: skip
-def test_says_what_is_wrong_and_where(content: bytes, message: str, tmp_path: Path) -> None:
+def test_says_what_is_wrong_and_where(content: bytes, found: str, tmp_path: Path) -> None:
     path = write(tmp_path / "trace.json", content)
     with pytest.raises(UsageError) as refused:
         read_trace(path)
-    assert str(refused.value).startswith(f"{path}: {message.replace('%s', str(path))}")
+    assert str(refused.value).startswith(f"{path}: {found.replace('{path}', str(path))}")
 
 
-def test_a_path_that_is_no_file_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"gone\.json: there is no such file$"):
-        read_trace(tmp_path / "gone.json")
-    with pytest.raises(UsageError, match=r"a folder, not a trace; name the files in it$"):
-        read_trace(tmp_path)
+@pytest.mark.usefixtures("_reading")
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        (zipped(trace(op("a", 1, 1))), f"a zip archive: unpack it; {READ}"),
+        (b"\x28\xb5\x2f\xfd\x00", f"compressed with zstd: unpack it; {READ}"),
+        (bytes.fromhex("0a0e50015a0a0a08080610c4d8f0d737"),
+         f"a protobuf, as Perfetto writes it, not JSON; {READ}"),
+        (b"\n\x1c\x08\x01\x12\x09/host:CPU\x1a\x0d\n\x06python",
+         f"an XPlane protobuf of TensorFlow's or JAX's profiler, not JSON; {READ}"),
+        (trace(op("f (x.py:1)", 10, 5, cat="fee"), viztracer_metadata={"version": "1"}),
+         f"{OTHERS} 1 event of other categories (fee); {READ}"),
+        (array(*(op("f", 1, 1, cat=f"c{n}") for n in range(7)), op("g", 1, 1, cat="c0")),
+         f"{OTHERS} 8 events of other categories (c0, c1, c2, c3, c4, 2 more); {READ}"),
+        (b'{"tool": {"records": [1]}}',
+         f'JSON, but no trace: an object that begins with "tool", without "traceEvents"; {READ}'),
+        (b'{"traceEvents": ["x", 5]}', f"{NO_EVENT}2 events not in the Chrome trace format, first "
+         "event 0: Expected `object`, got `str`."),
+        (array({**SPAN, "name": "aten::add"}, 5),
+         f"no span of the legacy profiler in 1 event; {READ}\n  - Left out of {{path}}: 1 event "
+         "not in the Chrome trace format, first event 1: Expected `object`, got `int`.\n  - Left "
+         "out of {path}: 1 span without a time stamp."),
+    ],
+)  # fmt: skip
+def test_a_refusal_says_what_was_found(
+    content: bytes, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "MOST_EVENT_BYTES", 2**12)
+    path = write(tmp_path / "trace.json", content)
+    with pytest.raises(UsageError) as refused:
+        read_trace(path)
+    assert str(refused.value) == f"{path}: {found.replace('{path}', str(path))}"
+
+
+def test_too_many_events_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "MOST_OBJECTS", 1000)
+    with pytest.raises(UsageError, match=r"more than 1,000 JSON objects"):
+        read_trace(write(tmp_path / "trace.json", trace(*[{}] * 1001)))
 
 
 def test_lists_every_file_that_cannot_be_read(tmp_path: Path) -> None:
-    empty = write(tmp_path / "empty.json", b"")
-    gone = tmp_path / "gone.json"
-    with pytest.raises(UsageError, match=r"^2 traces cannot be read\n") as refused:
-        read_traces([empty, KINETO[0], gone])
-    assert refused.value.problems == (f"{empty}: empty; {READ}", f"{gone}: there is no such file")
-    assert refused.value.exit_code == 2
+    empty, gone = write(tmp_path / "empty.json", b""), tmp_path / "gone.json"
+    other = write_kineto(tmp_path / "other.json", [operator(cat="fee")])
+    with pytest.raises(UsageError, match=r"^4 traces cannot be read\n") as refused:
+        read_traces([empty, KINETO[0], gone, tmp_path, other])
+    assert refused.value.problems == (
+        f"{empty}: empty; {READ}",
+        f"{gone}: there is no such file",
+        f"{tmp_path}: a folder, not a trace; name the files in it",
+        f"{other}: {OTHERS} 1 event of other categories (fee); {READ}",
+    )
 
 
 def test_a_file_cannot_be_named_twice(tmp_path: Path) -> None:
@@ -125,51 +266,3 @@ def test_a_trace_of_all_ranks_is_read_alone(paths: tuple[Path, ...]) -> None:
     for path in set(paths) - {KINETO[0]}:
         assert f"{path} is from " in str(refused.value)
     assert "writes all ranks to one file: read it alone" in str(refused.value)
-
-
-@pytest.mark.parametrize("path", EVERY_FORMAT)
-def test_what_a_cut_file_still_holds_is_read(path: Path, tmp_path: Path) -> None:
-    content = path.read_bytes().rstrip()
-    whole = read_trace(path)
-    # The last cut removes only the brackets around the events.
-    for length in (*range(content.rindex(b"ts"), len(content), 5), len(content) - 1):
-        cut = write(tmp_path / "cut.json", content[:length])
-        trace = read_trace(cut)
-        broken_off = f"{cut} breaks off at byte {length}, after "
-        assert [loss.startswith(broken_off) for loss in trace.losses].count(True) == 1
-        assert len(whole.operators) - 1 <= len(trace.operators) <= len(whole.operators)
-    pd.testing.assert_frame_equal(trace.operators, whole.operators)
-    pd.testing.assert_frame_equal(trace.calls, whole.calls)
-
-
-def bomb(content: bytes, times: int) -> bytes:
-    """A gzip file of a thousandth of what it unpacks to."""
-    packer = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
-    return b"".join([*(packer.compress(content) for _ in range(times)), packer.flush()])
-
-
-def test_a_gzip_file_that_unpacks_to_too_much_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(reader, "MOST_BYTES", 40 * 2**20)
-    path = write(tmp_path / "bomb.json.gz", bomb(b" " * 2**20, 400))
-    assert path.stat().st_size < 10**6
-    tracemalloc.start()
-    with pytest.raises(UsageError, match=r"bomb\.json\.gz: more than 40 MB, once it is unpacked,"):
-        read_trace(path)
-    most_bytes = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert most_bytes < 40 * 2**20
-
-
-def test_too_many_events_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "MOST_OBJECTS", 1000)
-    content = b'{"traceEvents": [' + b",".join([b"{}"] * 1001) + b"]}"
-    with pytest.raises(UsageError, match=r"more than 1,000 JSON objects"):
-        read_trace(write(tmp_path / "trace.json", content))
-
-
-def test_an_array_of_other_things_than_events_is_refused_as_a_whole(tmp_path: Path) -> None:
-    path = write(tmp_path / "trace.json", b"[" + b"0," * 1_000_000 + b"0]")
-    with pytest.raises(UsageError, match="JSON, but no trace: its events are no objects"):
-        read_trace(path)
