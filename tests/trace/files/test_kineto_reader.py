@@ -16,19 +16,14 @@ NO_EVENT = "2 events not in the Chrome trace format, first event 0"
 
 def test_annotations_with_names_of_calls_are_the_clients_side_of_calls() -> None:
     trace = read_trace(KINETO[0])
-    assert rows(
-        trace.calls, "call_id", "name", "kind", "body", "function", "client_thread", "end_ns"
-    ) == [
-        (1, "to_here#(trainer)->(ps)", "to_here", "fetch", "", 72, 51_000),
-        (2, "rpc_sync#serve(trainer -> ps)", "rpc_sync", "python", "serve", 70, 300_500),
+    calls = trace.calls
+    assert rows(calls, "call_id", "name", "kind", "body", "function", "client_thread") == [
+        (1, "to_here#(trainer)->(ps)", "to_here", "fetch", "", 72),
+        (2, "rpc_sync#serve(trainer -> ps)", "rpc_sync", "python", "serve", 70),
     ]
-    assert rows(trace.calls, "client", "server", "client_rank", "server_rank", "start_ns") == [
-        ("trainer", "ps", 0, -1, 50_000),
-        ("trainer", "ps", 0, -1, 100_000),
-    ]
-    assert set(rows(trace.calls, "status", "link", "server_thread", "server_start_ns")) == {
-        ("ok", "", None, None)
-    }
+    assert rows(calls, "start_ns", "end_ns") == [(50_000, 51_000), (100_000, 300_500)]
+    assert set(rows(calls, "client", "server", "client_rank", "server_rank", "status", "link",
+                    "server_thread")) == {("trainer", "ps", 0, -1, "ok", "", None)}  # fmt: skip
     assert trace.losses == (CLIENTS_ONLY,)
     assert (trace.clock_error_ns, trace.steps) == (0, None)
 
@@ -139,16 +134,6 @@ def test_unusable_events_are_left_out_and_stated(
     assert trace.losses == (f"Left out of {path}: {loss}.", NO_CALLS)
 
 
-@pytest.mark.parametrize(
-    "args", [None, 3, "text", [], {"External id": "1"}, {"a": {"b": [None, 1e400, "x"]}}]
-)
-def test_arguments_may_be_anything(args: object, tmp_path: Path) -> None:
-    text = json.dumps({"traceEvents": [operator(), {**operator(), "args": args}]})
-    path = tmp_path / "a.json"
-    path.write_text(text.replace("Infinity", "1e400"))
-    assert len(read_trace(path).operators) == 2
-
-
 @pytest.mark.slow
 def test_reads_what_this_torch_writes(tmp_path: Path) -> None:
     """In a separate process, since profiling changes the process that does it."""
@@ -170,9 +155,8 @@ def test_reads_what_this_torch_writes(tmp_path: Path) -> None:
     trace = read_trace(path)
     neg = trace.operators[trace.operators["name"] == "aten::neg"]
     assert neg.groupby("thread").size().tolist() == [3, 3]
-    (called,) = rows(trace.calls, "name", "client_thread", "start_ns", "end_ns")
-    assert called[:2] == ("rpc_sync#work(a -> b)", trace.ranks[0].pid)
-    inside = neg[neg["thread"] == called[1]]
-    assert inside["start_ns"].between(called[2], called[3]).all()
-    assert dict(trace.ranks[0].threads)[called[1]] == "main"
+    ((name, thread, *span),) = rows(trace.calls, "name", "client_thread", "start_ns", "end_ns")
+    assert (name, thread) == ("rpc_sync#work(a -> b)", trace.ranks[0].pid)
+    assert neg[neg["thread"] == thread]["start_ns"].between(*span).all()
+    assert dict(trace.ranks[0].threads)[thread] == "main"
     assert trace.window_ns[1] >= trace.operators["end_ns"].max()

@@ -112,18 +112,17 @@ def test_what_ran_belongs_to_the_last_call_of_its_name_that_had_begun(tmp_path: 
     }  # fmt: skip
 
 
-def test_a_server_without_operators_has_no_rank(tmp_path: Path) -> None:
-    trace = read_trace(write(tmp_path / "a", [span(KEY)]))
-    assert [(rank.rank, rank.name) for rank in trace.ranks] == [(0, "one")]
-    assert rows(trace.calls, "client_rank", "server_rank") == [(0, -1)]
-    assert trace.losses == (KNOWN_LOSS,)
-
-
-def test_a_trace_without_calls_has_one_nameless_rank(tmp_path: Path) -> None:
-    trace = read_trace(write(tmp_path / "a", [span("aten::mul")]))
-    assert [(rank.rank, rank.name) for rank in trace.ranks] == [(0, "rank 0")]
-    assert trace.calls.empty
-    assert trace.losses == ()
+@pytest.mark.parametrize(
+    ("name", "rank", "losses"), [(KEY, "one", (KNOWN_LOSS,)), ("aten::mul", "rank 0", ())]
+)
+def test_a_process_alone_is_rank_0(
+    name: str, rank: str, losses: tuple[str, ...], tmp_path: Path
+) -> None:
+    trace = read_trace(write(tmp_path / "a", [span(name)]))
+    assert [(each.rank, each.name) for each in trace.ranks] == [(0, rank)]
+    # The server has no operators, and so no rank.
+    assert rows(trace.calls, "client_rank", "server_rank") == [(0, -1)] * (name == KEY)
+    assert trace.losses == losses
 
 
 def test_events_that_the_legacy_profiler_does_not_write_are_no_spans(tmp_path: Path) -> None:

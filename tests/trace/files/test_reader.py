@@ -25,6 +25,10 @@ SPAN = {"ph": "X", "tid": 1, "pid": "CPU functions", "args": {}}
 """As the legacy profiler writes it."""
 
 
+ARGS: tuple[object, ...] = (None, 3, "text", [], {"External id": "1"}, {"a": {"b": [None, "x"]}})
+"""Arguments may be anything."""
+
+
 def op(name: str, ts: Any, dur: Any, **changes: Any) -> dict[str, Any]:
     return operator(name=name, ts=ts, dur=dur, args=None, **changes)
 
@@ -68,6 +72,8 @@ def test_frames_have_the_declared_columns(path: Path) -> None:
          {"ProfilerStep#1": 100, F: 95, "aten::add": 5}, ("w0",)),
         (array(op("aten::add", 10, 5), op("aten::mul", 20, 5)), {"aten::add": 5, "aten::mul": 5},
          ("rank 0",)),
+        (trace(*({**op("a", 10 * place, 2), "args": args} for place, args in enumerate(ARGS))),
+         {"a": 12}, ("rank 0",)),
         (array({**SPAN, "name": "aten::add", "pid": "CPU Functions", "ts": 1.0, "dur": 5.0}),
          {"aten::add": 5}, ("rank 0",)),
     ],
