@@ -1,7 +1,8 @@
-"""What rank 0 has the other ranks do; it imports nothing of the tuner."""
+"""The ranks of a world, and what rank 0 has the others do; it imports nothing of the tuner."""
 
 import ctypes
 import gc
+import os
 import queue
 import sys
 import threading
@@ -11,6 +12,7 @@ from concurrent.futures import Future as Answer
 from contextlib import suppress
 from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -87,6 +89,14 @@ def stop_hammering() -> None:
         _hammers.pop().join()
 
 
+def profile_nothing(**options: Any) -> None:
+    """A profile of an empty block."""
+    from tuner.trace.record.profile import profile
+
+    with profile(**options):
+        pass
+
+
 class _Hidden:
     """An import hook that does not find the tuner."""
 
@@ -96,21 +106,19 @@ class _Hidden:
         return None
 
 
-_hidden = _Hidden()
+_hidden, _modules = _Hidden(), dict[str, ModuleType]()
 
 
 def hide_tuner() -> None:
     """Act as if the package were not installed in this process."""
+    names = [name for name in sys.modules if name.partition(".")[0] == "tuner"]
+    _modules.update({name: sys.modules.pop(name) for name in names})
     sys.meta_path.insert(0, _hidden)
 
 
 def show_tuner() -> None:
     sys.meta_path.remove(_hidden)
-
-
-def tuner_modules() -> list[str]:
-    """The modules of the tuner that this process has imported."""
-    return sorted(name for name in sys.modules if name.partition(".")[0] == "tuner")
+    sys.modules.update(_modules)
 
 
 _profilers: list[torch.autograd.profiler.profile] = []
@@ -133,9 +141,10 @@ def stop_profiler() -> list[str]:
 _real_time_ns = time.time_ns
 
 
-def set_clock(ahead_ns: int, drift: float) -> None:
-    """Set Python's Unix time in this process ahead, and make it go faster by this share."""
+def become_another_host(ahead_ns: int, drift: float) -> None:
+    """Set this process's Unix time ahead, and make it go faster by a share; 0 ends that."""
     from tuner.trace.record import client, server  # the recorder imports the function itself
+    from tuner.trace.record.clock import HOST_VARIABLE
 
     begun_ns = _real_time_ns()
 
@@ -145,6 +154,7 @@ def set_clock(ahead_ns: int, drift: float) -> None:
 
     for module in (time, client, server):
         module.time_ns = faked_ns if ahead_ns else _real_time_ns  # type: ignore[attr-defined]
+    os.environ[HOST_VARIABLE] = "elsewhere" if ahead_ns else ""
 
 
 def _names_of_rpc() -> dict[str, int]:
@@ -179,6 +189,44 @@ def left_behind() -> list[str]:
     ]
 
 
-def leave_with_parent() -> None:
-    """Make the kernel end this process together with its parent."""
-    ctypes.CDLL(None).prctl(1, 9)
+def refusal(func: Callable[[], object]) -> tuple[str, str]:
+    """The type and the message of the error that it raises; empty if it raises none."""
+    try:
+        func()
+    except Exception as error:
+        return type(error).__name__, str(error)
+    return "", ""
+
+
+def everywhere(func: Callable[[], Any]) -> dict[str, Any]:
+    """What it returns in each process, by name."""
+    return {name: rpc.rpc_sync(name, func) for name in NAMES}
+
+
+NAMES = ("worker0", "worker1", "worker2")
+THREADS = 4
+
+
+def join(rank: int, store: Path) -> None:
+    """Make this process a rank of the world."""
+    torch.set_num_threads(1)
+    os.environ.update(TP_SOCKET_IFNAME="lo", GLOO_SOCKET_IFNAME="lo")
+    options = rpc.TensorPipeRpcBackendOptions(
+        num_worker_threads=THREADS,
+        init_method=f"file://{store}",
+        rpc_timeout=60,
+        # Three processes that busy-poll would leave no time on two CPUs for anything else.
+        _transports=["uv"],
+    )
+    rpc.init_rpc(  # type: ignore[no-untyped-call]
+        NAMES[rank], rank=rank, world_size=len(NAMES), rpc_backend_options=options
+    )
+
+
+def run_other_rank() -> None:
+    """Be the rank that the arguments say, until rank 0 ends, or dismisses this one."""
+    ctypes.CDLL(None).prctl(1, 9)  # the kernel ends it together with its parent
+    join(int(sys.argv[1]), Path(sys.argv[2]))
+    follow_orders()
+    with suppress(RuntimeError):
+        rpc.shutdown()
