@@ -33,7 +33,9 @@ def write(path: Path, spans: list[dict[str, Any]]) -> Path:
 def test_calls_and_operators_have_ranks_by_the_names_of_the_calls() -> None:
     trace = read_trace(LEGACY)
     served, inner = "rpc_async#serve(trainer -> ps)", "rpc_sync#inner(ps -> helper)"
-    columns = ("rank", "thread", "name", "start_ns", "end_ns", "call_id", "call_name", "link")
+    columns: tuple[str, ...] = (
+        "rank", "thread", "name", "start_ns", "end_ns", "call_id", "call_name", "link"
+    )  # fmt: skip
     assert rows(trace.operators, *columns) == [
         (0, 1, "aten::ones", 100_000, 120_000, None, "", ""),
         (1, 3, "aten::neg", 640_000, 645_000, 2, inner, "inferred"),
@@ -42,16 +44,12 @@ def test_calls_and_operators_have_ranks_by_the_names_of_the_calls() -> None:
     ]
     assert trace.window_ns == (100_000, 1_200_750)
     assert trace.base_time_ns == 0
-    calls = trace.calls
-    assert rows(calls, "call_id", "name", "client_rank", "server_rank", "client_thread") == [
-        (1, "rpc_async#serve(trainer -> ps)", 0, 2, 1),
-        (2, "rpc_sync#inner(ps -> helper)", 2, 1, 5),
+    columns = ("call_id", "name", "client_rank", "server_rank", "client_thread", "start_ns",
+               "end_ns", "status", "link", "server_start_ns", "parent_call")  # fmt: skip
+    assert rows(trace.calls, *columns) == [
+        (1, served, 0, 2, 1, 300_500, 1_200_750, "ok", "", None, None),
+        (2, inner, 2, 1, 5, 600_000, 700_000, "ok", "", None, 1),
     ]
-    assert rows(calls, "start_ns", "end_ns", "status", "link", "server_start_ns") == [
-        (300_500, 1_200_750, "ok", "", None),
-        (600_000, 700_000, "ok", "", None),
-    ]
-    assert rows(calls, "parent_call") == [(None,), (1,)]
     assert [rank.name for rank in trace.ranks] == ["trainer", "helper", "ps"]
     assert trace.losses == (
         f"Left out of {LEGACY}: 1 span repeated with equal thread, name, start and end.",
@@ -61,17 +59,13 @@ def test_calls_and_operators_have_ranks_by_the_names_of_the_calls() -> None:
 
 
 def test_only_exact_repetitions_are_left_out(tmp_path: Path) -> None:
-    same = f"{KEY}#remote_op: aten::mul"
+    same, there = f"{KEY}#remote_op: aten::mul", remote(1, 1)
     spans = [
-        span(same, remote(1, 1)),
-        span(same, remote(1, 2)),
-        span(same, remote(2, 1)),
-        span(same, remote(1, 1), ts=1.001),
-        span(same, remote(1, 1), dur=2.001),
-        span(same.replace("mul", "add"), remote(1, 1)),
-        span(same.replace("sync", "async"), remote(1, 1)),
+        span(same, there), span(same, remote(1, 2)), span(same, remote(2, 1)),
+        span(same, there, ts=1.001), span(same, there, dur=2.001),
+        span(same.replace("mul", "add"), there), span(same.replace("sync", "async"), there),
         span("aten::mul", 1),
-    ]
+    ]  # fmt: skip
     assert len(read_trace(write(tmp_path / "a", spans)).operators) == len(spans)
     trace = read_trace(write(tmp_path / "b", [*spans, *spans, span(KEY), span(KEY)]))
     assert (len(trace.operators), len(trace.calls)) == (len(spans), 1)
@@ -102,10 +96,8 @@ def test_what_ran_belongs_to_the_last_call_of_its_name_that_had_begun(tmp_path: 
     ]
     trace = read_trace(write(tmp_path / "a", spans))
     assert rows(trace.calls, "call_id", "start_ns", "parent_call") == [
-        (1, 10_000, None),
-        (2, 20_000, None),
-        (3, 40_000, 2),
-    ]
+        (1, 10_000, None), (2, 20_000, None), (3, 40_000, 2)
+    ]  # fmt: skip
     called = dict(rows(trace.operators, "start_ns", "call_id"))
     assert called == {
         9000: None, 10_000: 1, 14_000: 1, 16_000: None, 20_000: 2, 30_000: None, 45_000: 3,
@@ -160,11 +152,9 @@ def test_reads_what_this_torch_writes(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     subprocess.run(
         [sys.executable, str(program), str(tmp_path / "store"), str(path)],
-        check=True,
-        capture_output=True,
-        timeout=300,
+        check=True, capture_output=True, timeout=300,
         env={**os.environ, "TP_SOCKET_IFNAME": "lo", "GLOO_SOCKET_IFNAME": "lo"},
-    )
+    )  # fmt: skip
     trace = read_trace(path)
     key = "rpc_sync#udf(worker0 -> worker0)"
     assert rows(trace.calls, "name", "client_rank", "server_rank") == [(key, 0, 0)]

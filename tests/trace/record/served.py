@@ -39,30 +39,24 @@ def nap(seconds: float) -> None:
     time.sleep(seconds)
 
 
-class Gate:
-    """A served call waits at it until another call opens it: no sleep has to be long enough."""
-
-    def __init__(self) -> None:
-        self.reached = threading.Event()
-        self.opened = threading.Event()
-
-
-_gates: defaultdict[str, Gate] = defaultdict(Gate)
+# A served call waits at a gate until another call opens it: no sleep has to be long enough.
+_reached: defaultdict[str, threading.Event] = defaultdict(threading.Event)
+_opened: defaultdict[str, threading.Event] = defaultdict(threading.Event)
 
 
 def pass_gate(name: str) -> None:
     """Returns when the gate is open."""
-    _gates[name].reached.set()
-    _gates[name].opened.wait()
+    _reached[name].set()
+    _opened[name].wait()
 
 
 def await_gate(name: str) -> None:
     """Returns when a call waits at the gate."""
-    _gates[name].reached.wait()
+    _reached[name].wait()
 
 
 def open_gate(name: str) -> None:
-    _gates[name].opened.set()
+    _opened[name].set()
 
 
 def nested(name: str, sample: Tensor) -> Any:
@@ -136,10 +130,9 @@ class TimesFactor(torch.nn.Module):
         return x * self.factor
 
 
-def script_module(factor: float) -> torch.jit.ScriptModule:
+def script_module(factor: float) -> Any:
     """PyTorch's RPC sends these in a special way."""
-    module: torch.jit.ScriptModule = _scripted(TimesFactor(factor))
-    return module
+    return _scripted(TimesFactor(factor))
 
 
 def rref_of(value: object) -> "rpc.RRef[object]":

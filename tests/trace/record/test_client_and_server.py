@@ -32,29 +32,19 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     forget_threads()
 
 
-def served(call_id: int, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """What PyTorch gets from a function that it runs, as the answer."""
-    run = cast(Any, internal)._run_function
-    return run(Served((call_id, True, func, args, kwargs)))
-
-
-def kept(call_id: int, func: Callable[..., Any], *args: Any) -> Any:
-    """Likewise, of `remote`."""
-    run = cast(Any, internal)._run_function
-    return run(Served((call_id, False, func, args, {})))
-
-
-def under_way(server: Server, thread: Thread, call_id: int, start_ns: int) -> partial[Any]:
-    return partial(print, Serving(server, call_id, True, thread, None, b"", start_ns, 0))
+def run(
+    call_id: int, func: Callable[..., Any], *args: Any, plainly: bool = True, **named: Any
+) -> Any:
+    """What PyTorch gets from a function that it runs; not `plainly` for `remote`."""
+    return cast(Any, internal)._run_function(Served((call_id, plainly, func, args, named)))
 
 
 def test_a_call_that_ends_during_the_collection_is_collected_once(server: Server) -> None:
-    assert kept(7, max, 1, 2) == 2
-    late = Thread(99)
-    late.serving = under_way(server, late, 7, 5)
-    other = Thread(98)
-    other.serving = under_way(server, other, 8, 6)
-    threads.update({99: late, 98: other})
+    assert run(7, max, 1, 2, plainly=False) == 2
+    for native_id, call_id in ((99, 7), (98, 8)):
+        thread = threads[native_id] = Thread(native_id)
+        serving = Serving(server, call_id, True, thread, None, b"", 6, 0)
+        thread.serving = partial(print, serving)
     spans = {span.call_id: span for span in server.spans()}
     assert len(server.spans()) == len(spans) == 2
     assert spans[7].end_ns is not None
@@ -65,11 +55,11 @@ def fails() -> None:
     raise KeyError("shard 1")
 
 
-@pytest.mark.parametrize("run", [served, kept])
+@pytest.mark.parametrize("plainly", [True, False])
 def test_a_thread_serves_nothing_after_a_function_that_raised(
-    run: Callable[..., Any], server: Server
+    plainly: bool, server: Server
 ) -> None:
-    answer = run(7, fails)
+    answer = run(7, fails, plainly=plainly)
     assert error_of(answer) == "KeyError('shard 1')"
     assert this_thread().serving is None
     assert serving_now() == []
@@ -77,13 +67,13 @@ def test_a_thread_serves_nothing_after_a_function_that_raised(
     assert (span.call_id, span.error) == (7, "KeyError: 'shard 1'")
 
 
-@pytest.mark.parametrize("run", [served, kept])
+@pytest.mark.parametrize("plainly", [True, False])
 def test_one_that_would_end_the_process_is_over_when_its_thread_serves_the_next(
-    run: Callable[..., Any], server: Server
+    plainly: bool, server: Server
 ) -> None:
     with pytest.raises(SystemExit):
-        run(7, sys.exit, 3)
-    run(8, max, 1, 2)
+        run(7, sys.exit, 3, plainly=plainly)
+    run(8, max, 1, 2, plainly=plainly)
     assert serving_now() == []
     stopped, other = server.spans()
     assert (stopped.call_id, stopped.error) == (7, "BaseException")
@@ -94,10 +84,10 @@ def test_after_a_nested_call_the_outer_one_is_being_served(server: Server) -> No
     inside = []
 
     def outer() -> None:
-        kept(2, lambda: inside.append(this_thread().served_call))
+        run(2, lambda: inside.append(this_thread().served_call))
         inside.append(this_thread().served_call)
 
-    kept(1, outer)
+    run(1, outer)
     assert inside == [2, 1]
 
 
@@ -112,12 +102,11 @@ def test_no_frame_of_ours_is_below_a_function_or_in_its_traceback(
 ) -> None:
     """PyTorch's own frame is the one that called it."""
     here = __file__
-    answer = served(7, stack, **named)
+    answer = run(7, stack, **named)
     found = pickle.loads(pickle.dumps(answer))
     assert found[-3:] == [here, internal.__file__, here]
-    message = served(8, fails).msg
-    plain = cast(Any, internal)._run_function(internal.PythonUDF(fails, (), {})).msg
-    assert message == plain
+    plain = cast(Any, internal)._run_function(internal.PythonUDF(fails, (), {}))
+    assert run(8, fails).msg == plain.msg
 
 
 def test_what_a_call_brought_and_returned_is_not_kept_alive(server: Server) -> None:
@@ -125,8 +114,8 @@ def test_what_a_call_brought_and_returned_is_not_kept_alive(server: Server) -> N
         pass
 
     alive = sys.getrefcount(large := Large())
-    answer = served(7, lambda value: value, large)
-    pickled = pickle.dumps(answer_of_text := served(8, str, 5))
+    answer = run(7, lambda value: value, large)
+    pickled = pickle.dumps(answer_of_text := run(8, str, 5))
     del answer
     assert sys.getrefcount(large) == alive
     assert pickle.loads(pickled) == "5"
@@ -172,7 +161,7 @@ def test_pickles_name_no_function_of_ours(server: Server) -> None:
     request = pickle.dumps(OnTheWay((Served, ((7, True, *udf),))))
     with_mark = marked(pickle.dumps(udf), 7, answers_plainly=True)
     answer = pickle.dumps(OnTheWay((received, (7, 3), None, iter(()))))
-    error = pickle.dumps(served(7, fails), protocol=4)
+    error = pickle.dumps(run(7, fails), protocol=4)
     assert with_mark is not None
     assert b"tuner" not in request + with_mark + answer + error
     assert pickle.loads(answer) == 3
@@ -185,7 +174,7 @@ def test_an_answer_that_takes_long_to_pickle_says_when_it_is_pickled(server: Ser
             return int, ()
 
     for call_id, value in ((1, 3), (2, Slow())):
-        pickle.dumps(served(call_id, lambda value: value, value))
+        pickle.dumps(run(call_id, lambda value: value, value))
     quick, slow = server.spans()
     assert quick.answered_ns is None
     assert slow.answered_ns is not None
@@ -201,7 +190,7 @@ def test_an_exception_notifies_its_client_where_it_is_unpickled(
     client = SimpleNamespace(answered=lambda call, value: ended.append((call, error_of(value))))
     monkeypatch.setattr(Ends, "client", client)
     serialize = cast(Any, internal).serialize
-    answer = served(7, fails)
+    answer = run(7, fails)
     for _ in range(2):
         arrived = cast(Any, internal).deserialize(*serialize(answer))
         assert arrived == answer

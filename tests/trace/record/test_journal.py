@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.trace.model.spans import OperatorSpan, ServerSpan
+from tuner.trace.model.spans import ClientSpan, OperatorSpan, ServerSpan
 from tuner.trace.record.journal import NOTHING, STATUSES, Journal
 from tuner.trace.record.journal_reader import read_journal
 
@@ -23,11 +23,10 @@ def test_calls_come_back_as_they_were_written(tmp_path: Path) -> None:
     journal.calls.put(8, target, 12, 7, 120, 0, 0, NOTHING, *unknown, 125)
     journal.calls.put(9, target, 12, 7, 130, 0, unfinished, NOTHING, *unknown, NOTHING)
     first, second, third = read_journal(tmp_path / "one").client_spans
-    assert (first.call_id, first.kind, first.function) == (7, "rpc_sync", "work")
-    assert (first.server, first.server_rank) == ("worker1", 1)
-    assert (first.start_ns, first.issued_ns, first.end_ns) == (100, 105, 150)
-    assert (first.status, first.error, first.parent_call) == ("raised", "[Errno 2]: no", None)
-    assert (first.timeout_s, first.request_bytes) == (0.5, 99)
+    assert first == ClientSpan(
+        7, "rpc_sync", "python", "work", "worker1", 1, 11, None, 100, 105, 150, "raised",
+        "[Errno 2]: no", 0.5, 99,
+    )  # fmt: skip
     assert (second.timeout_s, second.request_bytes) == (None, None)
     # An answer that came before the issue was noted.
     assert (second.issued_ns, second.end_ns, second.status) == (125, 125, "ok")
