@@ -19,11 +19,6 @@ def annotated(name: str) -> Events:
     return [operator(cat="user_annotation", name=name), operator(name=f"after {name}")]
 
 
-def rank_files(paths: Sequence[Path]) -> list[tuple[int, str, str]]:
-    found = read_traces(paths).rank_files
-    return [(each.rank, Path(each.file).name, each.by) for each in found]
-
-
 @pytest.mark.parametrize("paths", [KINETO, KINETO[::-1]])
 def test_several_ranks_get_one_clock(paths: tuple[Path, ...]) -> None:
     """Rank 1's base time is 500 us later, and it begins to record 100 us earlier."""
@@ -50,46 +45,41 @@ def test_without_ranks_in_the_files_the_natural_order_of_their_names_decides(
     paths.append(write_kineto(tmp_path / "zero", [operator(name="zero")], distributedInfo=info))
     ordered = ["zero", "worker1", "worker02", "worker2", "worker10"]
     for order in (paths, paths[::-1]):
-        by = ["file", *["order"] * 4]
-        assert rank_files(order) == list(zip(range(5), ordered, by, strict=True))
-        assert rows(read_traces(order).operators, "rank", "name") == list(enumerate(ordered))
-
-
-def test_the_numbers_in_rpc_names_are_ranks(tmp_path: Path) -> None:
-    paths = [
-        write_kineto(tmp_path / "a", annotated("rpc_sync#f(w1 -> w0)")),
-        write_kineto(tmp_path / "b", annotated("rpc_sync#aten::add(w0 -> w1)")),
-        write_kineto(tmp_path / "c", [operator()]),
-    ]
-    assert rank_files(paths) == [(0, "b", "calls"), (1, "a", "calls"), (2, "c", "order")]
-    calls = rows(read_traces(paths).calls, "client_rank", "server_rank", "body")
-    assert calls == [(1, 0, "python"), (0, 1, "builtin")]
+        trace = read_traces(order)
+        assert [Path(each.file).name for each in trace.rank_files] == ordered
+        assert [each.by for each in trace.rank_files] == ["file", *["order"] * 4]
+        assert rows(trace.operators, "rank", "name") == list(enumerate(ordered))
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "ranks"),
-    [("trainer", "ps", [0, 1]), ("a0", "b0", [0, 1]), ("w7", "x", [0, 7])],
-)
-def test_other_rpc_names_are_no_ranks(
-    one: str, other: str, ranks: list[int], tmp_path: Path
-) -> None:
-    paths = [
-        write_kineto(tmp_path / client, annotated(f"rpc_sync#f({client} -> {server})"))
-        for client, server in ((one, other), (other, one))
-    ]
-    assert [each.rank for each in read_traces(paths).rank_files] == ranks
-
-
-def test_a_process_that_calls_nobody_has_the_name_that_others_call_its_rank_by(
+    ("calls", "ranks", "called"),
+    [
+        (("w1 -> w0", "w0 -> w1", ""), [(1, "w1", "calls"), (0, "w0", "calls"),
+                                        (2, "rank 2", "order")], [(1, 0), (0, 1)]),
+        # Names without numbers, or with equal ones, or one without.
+        (("trainer -> ps", "ps -> trainer"), [(0, "trainer", "order"), (1, "ps", "order")],
+         [(0, 1), (1, 0)]),
+        (("a0 -> b0", "b0 -> a0"), [(0, "a0", "order"), (1, "b0", "order")], [(0, 1), (1, 0)]),
+        (("w7 -> x", "x -> w7"), [(7, "w7", "calls"), (0, "x", "order")], [(7, 0), (0, 7)]),
+        # One that calls nobody has the name that others call its rank by.
+        (("w0 -> w1", ""), [(0, "w0", "calls"), (1, "w1", "order")], [(0, 1)]),
+        (("trainer -> w1", ""), [(0, "trainer", "order"), (1, "rank 1", "order")], [(0, -1)]),
+    ],
+)  # fmt: skip
+def test_the_numbers_in_rpc_names_are_ranks(
+    calls: Sequence[str], ranks: list[tuple[int, str, str]], called: list[tuple[int, int]],
     tmp_path: Path,
-) -> None:
-    caller = write_kineto(tmp_path / "0", annotated("rpc_sync#f(w0 -> w1)"))
-    server = write_kineto(tmp_path / "1", [operator()])
-    trace = read_traces([caller, server])
-    assert [each.name for each in trace.ranks] == ["w0", "w1"]
-    assert rows(trace.calls, "server_rank") == [(1,)]
-    other = write_kineto(tmp_path / "0", annotated("rpc_sync#f(trainer -> w1)"))
-    assert [each.name for each in read_traces([other, server]).ranks] == ["trainer", "rank 1"]
+) -> None:  # fmt: skip
+    paths = [
+        write_kineto(
+            tmp_path / f"{place}", annotated(f"rpc_sync#f({call})") if call else [operator()]
+        )
+        for place, call in enumerate(calls)
+    ]
+    trace = read_traces(paths)
+    by_file = sorted(trace.rank_files, key=lambda each: each.file)
+    assert [(each.rank, trace.process(each.rank).name, each.by) for each in by_file] == ranks
+    assert rows(trace.calls, "client_rank", "server_rank") == called
 
 
 @pytest.mark.parametrize(

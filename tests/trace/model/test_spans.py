@@ -27,18 +27,9 @@ def test_reads_the_names_that_pytorch_gives_calls(name: str, parts: Any, body: s
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "",
-        "aten::mul",
-        "rpc_sync#f",
-        "rpc_sync#(a -> b)",
-        "rpc_sync#f(a -> b) more",
-        "my rpc_sync#f(a -> b)",
-        "rpc_other#f(a -> b)",
-        "rpc_sync#f(a->b)",
-        "to_here#(a)",
-        "rpc_sync#f(a -> b)#remote_op: aten::mul",
-    ],
-)
+    ["", "aten::mul", "rpc_sync#f", "rpc_sync#(a -> b)", "rpc_sync#f(a -> b) more",
+     "my rpc_sync#f(a -> b)", "rpc_other#f(a -> b)", "rpc_sync#f(a->b)", "to_here#(a)",
+     "rpc_sync#f(a -> b)#remote_op: aten::mul"],
+)  # fmt: skip
 def test_other_names_are_not_read(name: str) -> None:
     assert read_call_name(name) is None

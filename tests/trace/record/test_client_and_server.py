@@ -98,7 +98,7 @@ def stack(**named: int) -> list[str]:
 
 @pytest.mark.parametrize("named", [{}, {"number": 1}])
 def test_no_frame_of_ours_is_below_a_function_or_in_its_traceback(
-    named: dict[str, int], server: Server
+    named: dict[str, Any], server: Server
 ) -> None:
     """PyTorch's own frame is the one that called it."""
     here = __file__
