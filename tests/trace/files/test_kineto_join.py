@@ -70,12 +70,8 @@ def test_the_numbers_in_rpc_names_are_ranks(
     calls: Sequence[str], ranks: list[tuple[int, str, str]], called: list[tuple[int, int]],
     tmp_path: Path,
 ) -> None:  # fmt: skip
-    paths = [
-        write_kineto(
-            tmp_path / f"{place}", annotated(f"rpc_sync#f({call})") if call else [operator()]
-        )
-        for place, call in enumerate(calls)
-    ]
+    events = [annotated(f"rpc_sync#f({call})") if call else [operator()] for call in calls]
+    paths = [write_kineto(tmp_path / f"{place}", each) for place, each in enumerate(events)]
     trace = read_traces(paths)
     by_file = sorted(trace.rank_files, key=lambda each: each.file)
     assert [(each.rank, trace.process(each.rank).name, each.by) for each in by_file] == ranks

@@ -185,7 +185,7 @@ def test_a_text_without_the_end_of_an_event_is_refused_before_it_is_long(
 
 def test_processes_without_number_are_refused(same: Same) -> None:
     events = ",".join(f'{{"ph": "X", "pid": {pid}}}' for pid in range(MOST_PROCESSES + 1))
-    assert "events of more than 1,000 processes" in str(same(f"[{events}]".encode(), 2**10))
+    assert "events of more than 1,000 processes" in str(same(f"[{events}]".encode(), 2**14))
 
 
 def test_a_large_trace_takes_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,9 +24,7 @@ EventId = int | str | None  # the id of a process or a thread in its trace
 
 UNKNOWN_CLOCKS = "How far the clocks of different hosts are apart is not known."
 """A loss of every foreign trace with several ranks, unless all are known to be of one host."""
-
-_MOST_COMMAS = 100_000
-"""In a text without objects; a larger one is not looked at element by element."""
+_MOST_COMMAS = 100_000  # in a text without objects that is looked at element by element
 _LONGEST_US = 2.0**60 / 1e3
 _LATEST_US = 2.0**61 / 1e3
 """36 years, and 73 years since 1970: sums of smaller times fit into an int64 of nanoseconds."""

@@ -21,7 +21,6 @@ NO_CALLS = (
     "is not known."
 )
 CLIENTS_ONLY = "The calls are those that their clients annotated; their servers' side is not known."
-
 _MOST_NAMED = 4
 _NUMBERED = re.compile(r"([^0-9]*)([0-9]*)")
 

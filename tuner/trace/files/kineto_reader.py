@@ -38,8 +38,7 @@ OPERATORS = ("cpu_op", "Operator")
 ANNOTATION = "user_annotation"
 PROFILED = "Trace"  # the category of the profiler's own span, which lasts as long as it recorded
 METADATA = ""
-MOST_PROCESSES = 1000
-"""Whose events are read: a file is of one process, or of a few that others have joined."""
+MOST_PROCESSES = 1000  # a file is of one process, or of a few that others have joined
 YEAR_2001_NS = 10**18  # earlier times do not count from 1970
 
 _PHASES = frozenset("XBM")  # complete events, begins, and metadata

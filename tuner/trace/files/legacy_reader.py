@@ -28,13 +28,11 @@ from tuner.trace.model.trace import UNKNOWN_RANK, Trace, make_operators
 
 PROCESSES = ("CPU functions", "CPU Functions")
 """What the legacy profiler writes for the process of every event; and what libtorch writes."""
-
 KNOWN_LOSS = (
     "The legacy profiler shows overlapping calls of one function as a single call. From the "
     "second call that a server's thread serves, it leaves out the call's remote operators, or "
     "repeats them."
 )
-
 _REMOTE_THREAD = re.compile(r"\s*node_id:(\d{1,9}), thread_id:(\d{1,18})\s*")
 
 

@@ -30,8 +30,7 @@ from tuner.trace.model.trace import RECORDERS, Trace
 MOST_BYTES = 2**30  # the most bytes of a trace that are read, unpacked
 MOST_OBJECTS = 10_000_000  # the most JSON objects of a trace that are read; an event is one or two
 PART_BYTES = 2**22  # the least bytes of a part that is not the last
-MOST_EVENT_BYTES = 2**24
-"""The most bytes in which an event, or what comes after the events, must end."""
+MOST_EVENT_BYTES = 2**24  # in which an event, or what comes after the events, must end
 _GZIP = b"\x1f\x8b"
 _SPACE = b" \t\n\r"
 _BETWEEN_EVENTS = re.compile(rb"\}([ \t\n\r]*,[ \t\n\r]*)\{")

@@ -126,10 +126,10 @@ class Client:
     @property
     def issued(self) -> dict[tuple[str, str], int]:
         """The number of calls issued, by server and body, counted apart from the spans."""
-        counts: Counter[tuple[str, str]] = Counter()
+        counts = Counter[tuple[str, str]]()
         for server, body, by in self._counts:
             counts[server, body] += by
-        return dict(counts)
+        return counts
 
     def can_read(self, server: str) -> bool:
         """Whether this rank can read what `call_python` sends."""

@@ -29,8 +29,7 @@ from tuner.trace.record.server import Server, serving_now
 from tuner.trace.record.threads import Usage, forget_threads, thread_names
 from tuner.trace.record.wire import Ends
 
-# Enough for one of them to meet no delay; each takes well under a millisecond.
-CLOCK_SAMPLES = 50
+CLOCK_SAMPLES = 50  # enough for one of them to meet no delay; each takes less than a millisecond
 _POLL_S = 0.002
 
 
@@ -76,9 +75,7 @@ class TraceDriver:
         try:
             self._everywhere("stop tracing in", _stop_issuing, here="first")
             until = time.monotonic() + self._drain_s
-            while any(self._everywhere("ask", _pending).values()):
-                if time.monotonic() >= until:
-                    break
+            while any(self._everywhere("ask", _pending).values()) and time.monotonic() < until:
                 time.sleep(_POLL_S)
             clocks = dict.fromkeys(self._ranks, SAME_CLOCK)
             for name, before in self._clocks.items():
@@ -90,10 +87,9 @@ class TraceDriver:
         return [found[name] for name in self._ranks], clocks, (self._started_ns, stopped_ns)
 
     def pause(self) -> None:
-        """Make all processes run as if they were not traced, until `resume`.
+        """Make all processes run as if they were not traced, until `resume`: to time them so.
 
-        For timing steps with and without tracing. Abandon a trace that was paused: its window has
-        a gap, and its operators from before the pause are lost.
+        Abandon a trace that was paused: its operators from before the pause are lost.
         """
         self._everywhere("pause tracing in", _pause, here="first")
 
@@ -146,15 +142,15 @@ class TraceDriver:
 
 
 def _read_clock(name: str) -> list[ClockSample]:
-    samples = []
-    for _ in range(CLOCK_SAMPLES):
+    def sample() -> ClockSample:
         sent_ns = time.time_ns()
-        try:
-            begun_ns, ended_ns = rpc.rpc_sync(name, _clock_now)
-        except Exception as error:
-            raise TraceError(f"cannot read the clock of {name}: {_reason(error)}") from error
-        samples.append(ClockSample(sent_ns, begun_ns, ended_ns, time.time_ns()))
-    return samples
+        begun_ns, ended_ns = rpc.rpc_sync(name, _clock_now)
+        return ClockSample(sent_ns, begun_ns, ended_ns, time.time_ns())
+
+    try:
+        return [sample() for _ in range(CLOCK_SAMPLES)]
+    except Exception as error:
+        raise TraceError(f"cannot read the clock of {name}: {_reason(error)}") from error
 
 
 def _reason(error: Exception) -> str:
@@ -186,8 +182,7 @@ class _Tracing:
 
 
 _tracing: _Tracing | None = None
-# Two ranks may start a trace at the same time.
-_listening = threading.Lock()
+_listening = threading.Lock()  # two ranks may start a trace at the same time
 
 
 def _listen(trace: str, operators: bool) -> tuple[str, int]:

@@ -17,15 +17,12 @@ from typing import Any
 from tuner.trace.model.spans import ServerSpan
 from tuner.trace.record.threads import waited_ns
 
-MOST_CALLS = 250_000
-"""Calls of one process that are recorded: of many more, no reader of traces shows anything."""
-MOST_ERRORS, LONGEST_ERROR = 1000, 500
-"""Texts of errors that are kept, and their characters: one may name what it failed for."""
+MOST_CALLS = 250_000  # of one process: of many more, no reader of traces shows anything
+MOST_ERRORS, LONGEST_ERROR = 1000, 500  # texts of errors that are kept, and their characters
 EVERYBODY_READS = "everybody.reads"
 """The file, beside the journals, that says of every rank that it can read marked requests, where
 those of other hosts cannot be seen."""
-NOTHING = -1
-"""Stands for no number, no text, and the end of what has not ended."""
+NOTHING = -1  # stands for no number, no text, and the end of what has not ended
 STATUSES = ("ok", "raised", "timed-out", "unfinished")
 
 SERVED = struct.Struct("<4q32s32sq")

@@ -27,11 +27,9 @@ from tuner.trace.record.journal import (
     served_span,
 )
 
-_MOST_RECORDS = 4 * MOST_CALLS
-"""So much of a file is read: of a call there may be two records, and many may call one server."""
-_MOST_TEXT_BYTES = 1 << 26
-_RANKS = range(1 << 21)
-"""More would make no ids of calls that every reader of JSON keeps."""
+# So much of a file is read: of a call there may be two records, and many may call one server.
+_MOST_RECORDS, _MOST_TEXT_BYTES = 4 * MOST_CALLS, 1 << 26
+_RANKS = range(1 << 21)  # more would make no ids of calls that every reader of JSON keeps
 _IDS = range(len(_RANKS) * CALLS_PER_RANK)
 _NS = range(1 << 62)
 _MOST_S = 1 << 32

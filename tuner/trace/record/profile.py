@@ -75,13 +75,10 @@ class Profile:
         return recipe_table(trace)
 
     def table(self, row_limit: int | None = 100) -> str:
-        """The table of PyTorch's RPC profiling recipe, as text.
+        """What `key_averages` returns as text, in the layout of PyTorch's profiler.
 
         Args:
             row_limit: How many rows to show at most; None for all of them.
-
-        Returns:
-            What `key_averages` returns, in the layout of PyTorch's profiler.
         """
         averages = self.key_averages()
         from tuner.trace.analyze.recipe_table import format_table

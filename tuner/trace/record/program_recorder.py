@@ -28,8 +28,7 @@ from tuner.trace.record.server import Server, serving_now
 from tuner.trace.record.threads import Usage, forget_threads, this_thread, thread_names
 from tuner.trace.record.wire import Ends
 
-# What calls under way get to end once the window is over.
-DRAIN_S = 5.0
+DRAIN_S = 5.0  # what calls under way get to end once the window is over
 _POLL_S = 0.02
 
 

@@ -27,10 +27,8 @@ from tuner.trace.record.threads import (
 )
 from tuner.trace.record.wire import MARKED, REQUESTED, Ends, OnTheWay, received
 
-# The run queue is not read for less time than this off the CPU.
-NEGLIGIBLE_NS = 20_000
-# It is not noted that an answer took less time than this to pickle.
-QUICKLY_PICKLED_NS = 50_000
+NEGLIGIBLE_NS = 20_000  # the run queue is not read for less time than this off the CPU
+QUICKLY_PICKLED_NS = 50_000  # it is not noted that an answer took less time than this to pickle
 _QUICKLY_PICKLED = frozenset({type(None), bool, int, float, torch.Tensor})
 """Values of these types always take less."""
 

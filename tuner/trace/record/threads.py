@@ -9,8 +9,7 @@ from pathlib import Path
 from threading import get_ident, get_native_id
 from typing import Any
 
-# More than the longest content of a `schedule`.
-SCHEDULE_BYTES = 64
+SCHEDULE_BYTES = 64  # more than the longest content of a `schedule`
 
 
 class Thread:
