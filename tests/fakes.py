@@ -161,6 +161,7 @@ class FakeLauncher(NothingToClose):
         if order.trace is not None:
             with written_atomically(order.trace.path) as partial:
                 partial.write_bytes(fake_trace(order.config, step_s, steps))
+        assert isinstance(order.subject, WorkloadSpec)
         cpu_s = self.cpu_cores(order.config) * wall_s / len(order.subject.ranks)
         machine = None
         if self.others_cpus is not None:

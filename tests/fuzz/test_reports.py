@@ -17,8 +17,7 @@ from tuner.world.command.channel import records_of
 from tuner.world.command.discovering import TriedRun, check_backend, program_spec
 from tuner.world.command.ends import given_up
 from tuner.world.command.joining import has_window_ended, is_recorded, join_recorded
-from tuner.world.command.judging import outcome_of
-from tuner.world.command.program_world import Counted, ProgramEnd
+from tuner.world.command.judging import Counted, ProgramEnd, outcome_of
 from tuner.world.command.reports import ProgramReport, read_reports
 from tuner.world.command.running import RunEnd
 from tuner.world.command.warm.warm_starting import learn

@@ -5,7 +5,7 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -215,6 +215,11 @@ class MachineReader:
         if load := _text(self._proc / "loadavg").split():
             found["load"] = float(load[0])
         return found
+
+    def watch(self) -> Callable[[], MachineState]:
+        """What returns what the machine did from now on."""
+        before = self.read()
+        return lambda: machine_between(before, self.read())
 
     def _cpu_times(self) -> dict[str, float]:
         names = {f"cpu{cpu}" for cpu in self._usable}

@@ -3,13 +3,14 @@
 import ctypes
 import os
 import re
+import shutil
 from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from tuner.files import written_atomically
 from tuner.json_text import json_of
-from tuner.plan.config import Config
+from tuner.world.launcher import WorldOrder
 from tuner.world.measurement import Failure
 
 FORMAT = 2
@@ -21,26 +22,20 @@ _EVIDENCE = re.compile(r"; see \S+$")
 _NUMBER = re.compile(r"\d[\d.,]*")
 
 
-def with_evidence(
-    failure: Failure, folder: Path, captured: Sequence[Path], config: Config, *, called: str = ""
-) -> Failure:
-    """Keep evidence of a failure in a folder, made if need be.
+def with_evidence(failure: Failure, order: WorldOrder, captured: Sequence[Path]) -> Failure:
+    """Keep these files of a failed world, those that are not empty, where its order names a folder.
 
-    Args:
-        failure: What went wrong.
-        folder: Where to keep it.
-        captured: Files to copy; empty ones are left out.
-        config: The configuration that failed.
-        called: What the message calls the folder; empty: as one within a study's.
-
-    Returns:
-        The failure; its message says where to look, or why nothing could be kept.
+    The message of what is returned says where to look, or why nothing could be kept.
     """
-    where = called or f"{folder.parent.name}/{folder.name}"
+    if (folder := order.failure_folder) is None:
+        return failure
+    where = str(folder) if order.is_first else f"{folder.parent.name}/{folder.name}"
     kept = failure.model_copy(update={"message": f"{failure.message}; see {where}"})
     facts = kept.model_dump(exclude={"kind"})
-    document = {"format": FORMAT, "config": config.to_json(), **facts}
+    document = {"format": FORMAT, "config": order.config.to_json(), **facts}
     try:
+        if order.is_first:
+            shutil.rmtree(folder, ignore_errors=True)
         for file in captured:
             if file.stat().st_size:
                 with written_atomically(folder / file.name) as partial:

@@ -9,7 +9,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft
 from tuner.plan.objectives import Objective
-from tuner.plan.program_spec import Subject
+from tuner.plan.program_spec import ProgramRequest, Subject
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.world.environment import Environment, GroupFacts
 from tuner.world.measurement import Failure, Measurement
@@ -32,7 +32,7 @@ class TraceOrder:
 class WorldOrder:
     """One world to launch."""
 
-    subject: Subject
+    subject: Subject | ProgramRequest
     config: Config
     seed: int
     steps: int | None
@@ -46,6 +46,8 @@ class WorldOrder:
     """The trace to take of the steps, if any; `steps` must be given then."""
     failure_folder: Path | None = None
     """Where to keep what the ranks printed, and their stacks, if the world fails; absolute."""
+    is_first: bool = False
+    """Whether it is a run before there is a study: its evidence replaces that of an earlier one."""
     objective: Objective | None = None
     """What a run of a program must yield, or it has failed. None: it may yield anything."""
 

@@ -1,15 +1,18 @@
-"""A world while it runs: what its ranks report, when it goes on, and how it ends."""
+"""The life of a world: how it is watched, probed and ended, and what is kept of it."""
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from tuner.world.environment import MachineState
 from tuner.world.failure_evidence import with_evidence
 from tuner.world.launcher import WorldOrder
 from tuner.world.measurement import Failure, Measurement, RankUsage
 from tuner.world.postmortem import RankRecord, root_cause, starvation
 from tuner.world.rank.rank_channel import Message
+from tuner.world.rank.task import RankTask
 
 # Worlds are done in about a second; one that is not may be stuck, and is probed.
 PROBE_AFTER_S = 3.0
@@ -20,13 +23,80 @@ GRACE_S = 0.3
 EXIT_S = 1.0
 
 
-class RankProcesses(Protocol):
-    """The ranks of one world."""
+class LiveWorld(ABC):
+    """One world, from the start of its processes to the end of the last."""
 
-    names: list[str]
-    """Their RPC names, in rank order."""
-    pids: list[int | None]
-    """Their process ids, in rank order; None for a rank that is not on rank 0's host."""
+    def __init__(self, order: WorldOrder) -> None:
+        self._order = order
+        self._started_s = time.monotonic()
+        self._is_late = False
+
+    def run(self) -> Measurement | Failure:
+        """Start the processes, wait until the world has ended or must, and leave none behind."""
+        try:
+            self._start()
+            self._watch()
+            self._settle()
+        finally:
+            machine = self._end()
+        outcome = self._outcome()
+        if isinstance(outcome, Failure) and (captured := self._captured()) is not None:
+            outcome = with_evidence(outcome, self._order, captured)
+        return outcome.model_copy(update={"machine": machine})
+
+    def _watch(self) -> None:
+        deadline_s = self._started_s + self._order.deadline_s
+        next_probe_s = self._started_s + PROBE_AFTER_S
+        while not self._look(max(0.0, min(deadline_s, next_probe_s) - time.monotonic())):
+            if (now_s := time.monotonic()) >= deadline_s:
+                self._is_late = True
+                return
+            if now_s >= next_probe_s:
+                next_probe_s = now_s + PROBE_EVERY_S
+                if self._probe():
+                    return
+
+    def _lasted_s(self) -> float:
+        return time.monotonic() - self._started_s
+
+    @abstractmethod
+    def _start(self) -> None:
+        """Start the processes. LauncherError if there can be none."""
+
+    @abstractmethod
+    def _look(self, timeout_s: float) -> bool:
+        """Wait for news, so long at most; whether the world has ended, or is to end now."""
+
+    @abstractmethod
+    def _probe(self) -> bool:
+        """Ask the ranks what they do; whether the world can come to no good end any more."""
+
+    @abstractmethod
+    def _settle(self) -> None:
+        """Let the processes leave, or find out why the world failed, before they are ended."""
+
+    @abstractmethod
+    def _end(self) -> MachineState | None:
+        """Kill what is left of the processes; what the machine did since their start."""
+
+    @abstractmethod
+    def _outcome(self) -> Measurement | Failure:
+        """What came of it, once no process is left."""
+
+    @abstractmethod
+    def _captured(self) -> Sequence[Path] | None:
+        """The files that show why it failed; None if no evidence is to be kept."""
+
+
+class RankProcesses(Protocol):
+    """The ranks of a workload's world, wherever they run."""
+
+    def start(self, tasks: Sequence[RankTask]) -> Sequence[int | None]:
+        """Start the ranks. LauncherError if they cannot be.
+
+        Returns:
+            Their process ids, in rank order; None for a rank that is not on rank 0's host.
+        """
 
     def poll(self, timeout_s: float) -> list[Message]:
         """Every message and every death that comes, once there is one, or the time is over."""
@@ -43,42 +113,40 @@ class RankProcesses(Protocol):
     def captured(self) -> Sequence[Path]:
         """Files of what the ranks printed, and of their stacks."""
 
+    def end(self) -> MachineState | None:
+        """Kill what is left of them; what the machine did since their start."""
 
-class LiveWorld:
-    """Drives one world, whose first rank was started then, from its first message to its last."""
 
-    def __init__(self, ranks: RankProcesses, order: WorldOrder, started: float) -> None:
+class RankWorld(LiveWorld):
+    """A world of a workload: its ranks send messages, and are sent some."""
+
+    def __init__(self, ranks: RankProcesses, order: WorldOrder, tasks: Sequence[RankTask]) -> None:
+        super().__init__(order)
         self._ranks = ranks
-        self._order = order
-        self._started = started
-        self._records = [RankRecord(name) for name in ranks.names]
+        self._tasks = tasks
+        self._records = [RankRecord(task.name) for task in tasks]
         self._result: dict[str, Any] = {}
-        self._is_going = self._is_stopping = False
+        self._pids: Sequence[int | None] = ()
+        self._is_going = self._is_stopping = self._has_finished = False
+        self._world_s = 0.0
+        self._files: Sequence[Path] = ()
 
-    def run(self) -> Measurement | Failure:
-        """Wait for the world to finish, fail, or pass its deadline."""
-        deadline = self._started + self._order.deadline_s
-        next_probe = self._started + PROBE_AFTER_S
-        while not all(record.finished for record in self._records):
-            now = time.monotonic()
-            if now >= deadline:
-                return self._fail(past_deadline=True)
-            self._poll(min(deadline, next_probe) - now)
-            self._advance()
-            if any(record.failed for record in self._records):
-                return self._fail()
-            if time.monotonic() >= next_probe:
-                next_probe += PROBE_EVERY_S
-                if starvation(self._records):
-                    return self._fail()
-                self._send_all("probe")
-        # Rank 0 may hold the store that the others still say goodbye to.
-        self._ranks.send(0, {"kind": "leave"})
-        self._ranks.join(EXIT_S)
-        return self._measurement()
+    def _start(self) -> None:
+        self._pids = self._ranks.start(self._tasks)
+
+    def _look(self, timeout_s: float) -> bool:
+        self._poll(timeout_s)
+        if not self._is_going and all(record.phase == "ready" for record in self._records):
+            self._is_going = True
+            self._ranks.send(0, {"kind": "go", "pids": self._pids})
+        if self._result and not self._is_stopping:
+            self._is_stopping = True
+            self._send_all("stop")
+        self._has_finished = all(record.finished for record in self._records)
+        return self._has_finished or any(record.failed for record in self._records)
 
     def _poll(self, timeout_s: float) -> None:
-        for rank, message in self._ranks.poll(max(0.0, timeout_s)):
+        for rank, message in self._ranks.poll(timeout_s):
             if message["kind"] == "result":
                 self._result = message
             else:
@@ -88,43 +156,49 @@ class LiveWorld:
         for rank in range(len(self._records)):
             self._ranks.send(rank, {"kind": kind})
 
-    def _advance(self) -> None:
-        if not self._is_going and all(record.phase == "ready" for record in self._records):
-            self._is_going = True
-            self._ranks.send(0, {"kind": "go", "pids": self._ranks.pids})
-        if self._result and not self._is_stopping:
-            self._is_stopping = True
-            self._send_all("stop")
+    def _probe(self) -> bool:
+        if starvation(self._records):
+            return True
+        self._send_all("probe")
+        return False
 
-    def _measurement(self) -> Measurement:
+    def _settle(self) -> None:
+        if self._has_finished:
+            # Rank 0 may hold the store that the others still say goodbye to.
+            self._ranks.send(0, {"kind": "leave"})
+            self._ranks.join(EXIT_S)
+            self._world_s = self._lasted_s()
+            return
+        until_s = time.monotonic() + GRACE_S
+        while (left_s := until_s - time.monotonic()) > 0:
+            self._poll(left_s)
+        alive = [rank for rank, record in enumerate(self._records) if record.exit_code is None]
+        self._ranks.dump_stacks(alive)
+        # What they said meanwhile; it is not waited for.
+        self._poll(0)
+        self._world_s = self._lasted_s()
+        if self._order.failure_folder is not None:
+            self._files = self._ranks.captured()
+
+    def _end(self) -> MachineState | None:
+        return self._ranks.end()
+
+    def _captured(self) -> Sequence[Path]:
+        return self._files
+
+    def _outcome(self) -> Measurement | Failure:
+        if not self._has_finished:
+            deadline_s = self._order.deadline_s if self._is_late else None
+            return root_cause(self._records, deadline_s=deadline_s, world_s=self._world_s)
         result = self._result
         return Measurement(
             step_s=tuple(result["step_s"]),
             steps=result["steps"],
             wall_s=result["wall_s"],
-            world_s=time.monotonic() - self._started,
+            world_s=self._world_s,
             tracing_overhead=result["tracing_overhead"],
             ranks=tuple(
                 RankUsage(name=record.name, cpu_s=cpu_s, **record.usage)
                 for record, cpu_s in zip(self._records, result["cpu_s"], strict=True)
             ),
         )
-
-    def _fail(self, past_deadline: bool = False) -> Failure:
-        """The root cause; what the ranks printed, and their stacks, are kept where asked for."""
-        until = time.monotonic() + GRACE_S
-        while (left_s := until - time.monotonic()) > 0:
-            self._poll(left_s)
-        alive = [rank for rank, record in enumerate(self._records) if record.exit_code is None]
-        self._ranks.dump_stacks(alive)
-        # What they said meanwhile; it is not waited for.
-        self._poll(0)
-        failure = root_cause(
-            self._records,
-            deadline_s=self._order.deadline_s if past_deadline else None,
-            world_s=time.monotonic() - self._started,
-        )
-        folder = self._order.failure_folder
-        if folder is None:
-            return failure
-        return with_evidence(failure, folder, self._ranks.captured(), self._order.config)

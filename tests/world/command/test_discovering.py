@@ -8,9 +8,8 @@ from tests.world.command.reported import report_of, until
 from tuner.errors import ProgramFailedError
 from tuner.plan.program_spec import ProgramRequest, ProgramSpec
 from tuner.world.command.discovering import Discovery, TriedRun
-from tuner.world.command.judging import outcome_of
+from tuner.world.command.judging import ProgramEnd, outcome_of
 from tuner.world.command.program_commands import Starters
-from tuner.world.command.program_world import ProgramEnd
 from tuner.world.command.reports import ProgramReport
 from tuner.world.command.warm.warm_starting import Learnt
 

@@ -24,8 +24,7 @@ from tuner.world.command.channel import records_of
 from tuner.world.command.ends import failed_first
 from tuner.world.command.events import read_events
 from tuner.world.command.joining import join_recorded
-from tuner.world.command.judging import outcome_of
-from tuner.world.command.program_world import Counted, ProgramEnd
+from tuner.world.command.judging import Counted, ProgramEnd, outcome_of
 from tuner.world.command.reports import read_reports
 from tuner.world.measurement import Failure, Measurement
 

@@ -9,8 +9,7 @@ from tuner.plan.objectives import OBJECTIVES
 from tuner.plan.program_spec import ProgramRequest
 from tuner.world.command.channel import records_of
 from tuner.world.command.ends import Cause
-from tuner.world.command.judging import outcome_of
-from tuner.world.command.program_world import ProgramEnd
+from tuner.world.command.judging import ProgramEnd, outcome_of
 from tuner.world.command.reports import ProgramReport, read_reports
 from tuner.world.measurement import Failure, Measurement
 

@@ -10,8 +10,8 @@ from tuner.errors import ProgramFailedError, UsageError
 from tuner.plan.knobs import KNOBS
 from tuner.plan.program_spec import ProgramRequest, ProgramSpec
 from tuner.plan.workload_spec import RankSpec
+from tuner.world.command.judging import ProgramEnd
 from tuner.world.command.program_commands import Starters
-from tuner.world.command.program_world import ProgramEnd
 from tuner.world.command.reports import RankReport
 from tuner.world.command.warm.warm_starting import Learnt
 from tuner.world.launcher import Enough

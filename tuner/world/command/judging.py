@@ -1,7 +1,8 @@
-"""What came of a run of a program: a measurement, or a failure with its root cause."""
+"""How a run of a program ended, and what came of it: a measurement, or why it is none."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -10,14 +11,58 @@ from tuner.plan.program_spec import ProgramRequest
 from tuner.text import listed, plural
 from tuner.torch_private.exceptions import served_error
 from tuner.world.command.ends import Cause, alone_gone
-from tuner.world.command.program_world import ProgramEnd
-from tuner.world.command.reports import RankReport
+from tuner.world.command.reports import ProgramReport, RankReport
 from tuner.world.measurement import Failure, FailureKind, Measurement, ProgramRun, RankUsage
-from tuner.world.postmortem import deadlock, ending, gauges, was_killed
+from tuner.world.postmortem import RankRecord, deadlock, ending, gauges, was_killed
 
 _TAIL_LINES = 40
 _WARNING_OF_TORCH = re.compile(r"(\[rank\d+\]:)?\[[IW]\d{4} \d\d:\d\d:\d\d")
 _ANOTHER_PORT = re.compile(r"EADDRINUSE|[Aa]ddress already in use")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counted:
+    """What the ranks did in a window."""
+
+    calls: int
+    seconds: float
+    cpu_s: Mapping[int, float]
+    """By rank."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramEnd:
+    """How a run of a program ended, and what is known of it."""
+
+    exit_codes: tuple[int | None, ...]
+    """One for each command, negative for a signal; None for one that we ended."""
+    run_s: float
+    """Seconds from the start of the first command to the end of the last."""
+    output: str
+    """What the commands printed, on both streams."""
+    report: ProgramReport
+    states: Sequence[RankRecord]
+    """The answers of the ranks to probes, in order of rank."""
+    is_late: bool = False
+    """Whether it was ended at its deadline, or because it waited for what cannot come."""
+    cause: Cause | None = None
+    """What failed first, whatever the commands made of it; None if nothing did."""
+    starved: RankRecord | None = None
+    """The rank that is deadlocked, for which the run was ended."""
+    counted: Counted | None = None
+    """For a run that reached the end of its window."""
+
+    @property
+    def calls(self) -> int:
+        """How many calls it made, or made in its window."""
+        if self.counted is not None:
+            return self.counted.calls
+        return sum(rank.calls for rank in self.report.ranks)
+
+    @property
+    def active_s(self) -> float | None:
+        """Seconds in which these were counted; None where a rank never shuts down."""
+        return self.report.rpc_active_s if self.counted is None else self.counted.seconds
 
 
 def outcome_of(

@@ -16,9 +16,11 @@ from tuner.errors import LauncherError
 from tuner.plan.config import Config
 from tuner.plan.program_spec import ProgramRequest
 from tuner.text import first_of
+from tuner.trace.record.clock import ClockOffset
 from tuner.world.command.order import ORDER_VARIABLE, HookOrder
 from tuner.world.command.warm.warm_starting import Learnt, WarmProcess, WarmStarter
 from tuner.world.descendants import end_groups, keeping
+from tuner.world.environment import MachineState
 from tuner.world.own_network import OwnNetwork
 
 REAPED_S = 5.0
@@ -187,11 +189,6 @@ class Starters:
         self.each, self._warm = self._cold, []
         self._servers.close()
 
-    def check_servers(self) -> None:
-        """ServerGoneError if a server has ended, and with it what it had started."""
-        for starter in self._warm:
-            starter.check()
-
 
 class Commands(Protocol):
     """The commands of one run, wherever they run."""
@@ -205,8 +202,14 @@ class Commands(Protocol):
     def stop_gently(self) -> None:
         """Ask them to end, as Ctrl-C and then a shutdown would."""
 
-    def end(self) -> None:
-        """Kill what is left of them, and of all that they started."""
+    def end(self) -> MachineState | None:
+        """Kill what is left of them, and of all they started; what the machine did meanwhile."""
+
+    def check(self) -> None:
+        """LauncherError if they have ended for what says nothing of the program."""
+
+    def clocks(self) -> Mapping[str, ClockOffset]:
+        """The clocks of other hosts against ours, as far as there are any."""
 
 
 @dataclass
@@ -216,6 +219,8 @@ class LocalCommands:
     starters: Sequence[Starter]
     environment: Mapping[str, str]
     reports: Path
+    machine: Callable[[], MachineState]
+    """Gives what the machine did since the start."""
     _processes: list[Started] = field(default_factory=list)
 
     def start(self, output: int) -> None:
@@ -231,12 +236,23 @@ class LocalCommands:
         """See `Commands`."""
         stop_gently([process.pid for process in self._processes], lambda: None not in self.codes())
 
-    def end(self) -> None:
+    def end(self) -> MachineState:
         """See `Commands`."""
         end_tree([process.pid for process in self._processes], self.reports)
         for process in self._processes:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(REAPED_S)
+        return self.machine()
+
+    def check(self) -> None:
+        """See `Commands`: ServerGoneError where a server ended, and what it had started."""
+        for starter in self.starters:
+            if isinstance(starter, WarmStarter):
+                starter.check()
+
+    def clocks(self) -> Mapping[str, ClockOffset]:
+        """See `Commands`: there is one."""
+        return {}
 
 
 def stop_gently(pids: Sequence[int], have_ended: Callable[[], bool]) -> None:

@@ -4,51 +4,32 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
-from tuner.errors import LauncherError, TraceError
-from tuner.files import own_prefix, sweep, written_atomically
+from tuner.errors import LauncherError
+from tuner.files import own_prefix, sweep
 from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft
-from tuner.plan.objectives import Objective
 from tuner.plan.program_spec import ProgramRequest, ProgramSpec
-from tuner.trace.record.clock import ClockOffset
 from tuner.world.command.discovering import Discovery, TriedRun
-from tuner.world.command.joining import join_recorded
-from tuner.world.command.judging import is_port_taken, outcome_of
+from tuner.world.command.judging import is_port_taken
 from tuner.world.command.order import HookOrder, RecordingOrder
 from tuner.world.command.program_commands import Commands, LocalCommands, Starters, end_tree
 from tuner.world.command.program_world import ProgramWorld
 from tuner.world.command.running import check_commands
-from tuner.world.command.warm.warm_starting import ServerGoneError, learn
-from tuner.world.environment import MachineReader, MachineState, machine_between
-from tuner.world.failure_evidence import with_evidence
-from tuner.world.launcher import Enough, TraceOrder, WorldOrder
+from tuner.world.command.warm.warm_starting import ServerGoneError
+from tuner.world.command.warm.warm_starting import learn as learnt_from
+from tuner.world.environment import MachineReader
+from tuner.world.launcher import Enough, WorldOrder
 from tuner.world.measurement import Failure, Measurement
 
 # A port of an earlier run may be held for a while.
 PORT_ATTEMPTS = 10
 PORT_WAIT_S = 1.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Run:
-    """A run that is wanted: one of a study's worlds, or one that shows what the program is."""
-
-    request: ProgramRequest
-    config: Config
-    until_s: float
-    """When it is ended, by `time.monotonic`."""
-    keep: Callable[..., Failure] | None
-    """`with_evidence` for a folder."""
-    trace: TraceOrder | None = None
-    objective: Objective | None = None
-    learn: bool = False
 
 
 class ProgramLauncher:
@@ -111,43 +92,41 @@ class ProgramLauncher:
         check_commands(request.commands)
         if failure_folder is not None:
             shutil.rmtree(failure_folder, ignore_errors=True)
-        keep = None if failure_folder is None else partial(_keep_alone, failure_folder)
 
         def run_as_it_is(until_s: float, learn: bool) -> TriedRun:
-            until_s = min(until_s, time.monotonic() + draft.measuring.deadline_s)
-            as_it_is = Config.of({})
-            return self._run(
-                _Run(request=request, config=as_it_is, until_s=until_s, keep=keep, learn=learn)
+            order = WorldOrder(
+                subject=request,
+                config=Config.of({}),
+                seed=0,
+                steps=None,
+                min_time_s=0.0,
+                deadline_s=min(until_s - time.monotonic(), draft.measuring.deadline_s),
+                failure_folder=failure_folder,
+                is_first=True,
             )
+            return self._run(order, learn=learn)
 
         discovery = Discovery(request, self._starters, run_as_it_is, self._notify, enough)
         return discovery.spec(draft.measuring.longest_start_s)
 
     def run(self, order: WorldOrder) -> Measurement | Failure:
         """See `Launcher.run`."""
-        assert isinstance(order.subject, ProgramSpec), "subject_of took no workload"
-        folder = order.failure_folder
-        run = _Run(
-            request=order.subject,
-            config=order.config,
-            until_s=time.monotonic() + order.deadline_s,
-            trace=order.trace,
-            objective=order.objective,
-            keep=None if folder is None else partial(with_evidence, folder=folder),
-        )
-        return self._run(run).outcome
+        return self._run(order).outcome
 
-    def _run(self, run: _Run) -> TriedRun:
+    def _run(self, order: WorldOrder, *, learn: bool = False) -> TriedRun:
         """One run; its trace is written, and what a failure leaves is kept.
 
         A run whose port another process still has is tried again, and one that is lost with the
-        server that it came from, from a new server or cold; all of them end by `until_s`.
+        server that it came from, from a new server or cold; all of them end by the deadline.
         """
+        until_s = time.monotonic() + order.deadline_s
         attempts = 0
         while True:
-            is_last = attempts + 1 == PORT_ATTEMPTS or time.monotonic() + PORT_WAIT_S >= run.until_s
+            left_s = until_s - time.monotonic()
+            is_last = attempts + 1 == PORT_ATTEMPTS or left_s <= PORT_WAIT_S
+            order = replace(order, deadline_s=max(0.0, left_s))
             try:
-                tried = self._run_once(run, keeps_taken_port=is_last)
+                tried = self._run_once(order, learn=learn, is_last=is_last)
             except ServerGoneError as error:
                 self._starters.start_again(str(error))
                 continue
@@ -156,77 +135,33 @@ class ProgramLauncher:
             attempts += 1
             time.sleep(PORT_WAIT_S)
 
-    def _run_once(self, run: _Run, *, keeps_taken_port: bool) -> TriedRun:
+    def _run_once(self, order: WorldOrder, *, learn: bool, is_last: bool) -> TriedRun:
         if self._scratch is None:
             raise LauncherError("the launcher is used outside its with block")
-        request = run.request
-        folder = Path(tempfile.mkdtemp(dir=self._scratch, prefix="world-"))
-        reports = folder / "reports"
-        reports.mkdir()
-        order = HookOrder(
-            config=run.config,
-            reports=reports,
-            roles=request.role_patterns,
-            recording=None if run.trace is None else RecordingOrder(operators=run.trace.operators),
-            probe=True,
-            learn=run.learn,
-            ranks=len(request.ranks) if isinstance(request, ProgramSpec) else None,
-        )
-        commands = self._commands(request, order)
-        deadline_s = max(0.0, run.until_s - time.monotonic())
-        world = ProgramWorld(
-            request, commands, folder, reports, deadline_s=deadline_s, show=self._show
-        )
-        try:
-            machine_since = self._watched(commands)
-            end = world.run()
-            self._starters.check_servers()
-            machine = machine_since()
-            outcome = outcome_of(end, request, run.objective)
-            if run.trace is not None and isinstance(outcome, Measurement):
-                outcome = self._traced(outcome, reports, run.trace)
-            is_kept = keeps_taken_port or not is_port_taken(end)
-            if isinstance(outcome, Failure) and run.keep is not None and is_kept:
-                files = [folder / "output", *sorted(reports.glob("*.stacks"))]
-                outcome = run.keep(outcome, captured=files, config=run.config)
-            outcome = outcome.model_copy(update={"machine": machine})
-            return TriedRun(end, outcome, learn(reports) if run.learn else None)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        request, trace = order.subject, order.trace
+        assert isinstance(request, ProgramRequest), "subject_of took no workload"
+        with tempfile.TemporaryDirectory(
+            dir=self._scratch, prefix="world-", ignore_cleanup_errors=True
+        ) as scratch:
+            folder = Path(scratch)
+            reports = folder / "reports"
+            reports.mkdir()
+            to_hook = HookOrder(
+                config=order.config,
+                reports=reports,
+                roles=request.role_patterns,
+                recording=None if trace is None else RecordingOrder(operators=trace.operators),
+                probe=True,
+                learn=learn,
+                ranks=len(request.ranks) if isinstance(request, ProgramSpec) else None,
+            )
+            commands = self._commands(request, to_hook)
+            world = ProgramWorld(order, commands, folder, self._show, is_last=is_last)
+            outcome = world.run()
+            return TriedRun(world.end, outcome, learnt_from(reports) if learn else None)
 
     def _commands(self, request: ProgramRequest, order: HookOrder) -> Commands:
         """What one run runs: here, from what starts the commands on this machine."""
         environment = order.environment(os.environ)
-        return LocalCommands(self._starters.each, environment, order.reports)
-
-    def _watched(self, commands: Commands) -> Callable[[], MachineState | None]:
-        """What returns, after a run of these commands, what the machine did from now on."""
-        del commands  # they run on this machine
-        before = self._machine.read()
-        return lambda: machine_between(before, self._machine.read())
-
-    def _clocks(self) -> Mapping[str, ClockOffset]:
-        """The clocks of other hosts, as far as the last run had any; see `join_recorded`."""
-        return {}
-
-    def _traced(
-        self, outcome: Measurement, reports: Path, trace: TraceOrder
-    ) -> Measurement | Failure:
-        """The outcome, its trace written to the order's path."""
-        try:
-            document = join_recorded(reports, clocks=self._clocks())
-            with written_atomically(trace.path) as partial:
-                partial.write_bytes(document)
-        except TraceError as error:
-            message = str(error)
-        except OSError as error:
-            message = f"the trace could not be written: {error}"
-        else:
-            return outcome
-        return Failure(failure="trace-failed", message=message, world_s=outcome.world_s)
-
-
-def _keep_alone(folder: Path, failure: Failure, **evidence: Any) -> Failure:
-    """Keep evidence instead of an earlier failure's, in a folder that is not within a study's."""
-    shutil.rmtree(folder, ignore_errors=True)
-    return with_evidence(failure, folder, called=str(folder), **evidence)
+        machine = self._machine.watch()
+        return LocalCommands(self._starters.each, environment, order.reports, machine)

@@ -1,21 +1,26 @@
-"""One run of a program, from the start of its commands to the end of its last process."""
+"""One run of a program: a world whose processes report to a folder, and answer questions there."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
+from tuner.errors import TraceError
+from tuner.files import written_atomically
 from tuner.plan.program_spec import ProgramRequest
 from tuner.world.command.channel import Channel, records_of
-from tuner.world.command.ends import Cause, failed_first, given_up, suspected_ns
+from tuner.world.command.ends import failed_first, given_up, suspected_ns
+from tuner.world.command.joining import join_recorded
+from tuner.world.command.judging import Counted, ProgramEnd, is_port_taken, outcome_of
 from tuner.world.command.program_commands import Commands
-from tuner.world.command.reports import ProgramReport
+from tuner.world.environment import MachineState
 from tuner.world.failure_evidence import give_up_middle, head_and_tail
-from tuner.world.postmortem import RankRecord, starvation
+from tuner.world.launcher import WorldOrder
+from tuner.world.live_world import LiveWorld
+from tuner.world.measurement import Failure, Measurement
+from tuner.world.postmortem import starvation
 
-PROBE_AFTER_S = 3.0
-PROBE_EVERY_S = 1.0
 ANSWERS_S = 2.0
 # A rank that waits where no process will listen is given up after this time.
 UNMET_S = 5.0
@@ -23,135 +28,71 @@ UNMET_S = 5.0
 OTHERS_S = 1.0
 # What --expect and --metric can see of a run, its head and its tail, in bytes.
 MOST_OUTPUT = 8 << 20
-# How often to look at what it prints, which may fill the disk.
-LOOK_S = 1.0
 _POLL_S = 0.01
 
 
-@dataclass(frozen=True, kw_only=True)
-class Counted:
-    """What the ranks did in a window."""
+class ProgramWorld(LiveWorld):
+    """One run of a program.
 
-    calls: int
-    seconds: float
-    cpu_s: Mapping[int, float]
-    """By rank."""
+    Args:
+        order: The order to run it.
+        commands: What it runs, not yet started.
+        folder: For what they print, in the file `output`; and for their reports, in `reports`.
+        show: Takes what they print, as it comes.
+        is_last: Whether it is run no more if another process has its port.
+    """
 
+    end: ProgramEnd
+    """How it ended, once it has."""
 
-@dataclass(frozen=True, kw_only=True)
-class ProgramEnd:
-    """How a run of a program ended, and what is known of it."""
-
-    exit_codes: tuple[int | None, ...]
-    """One for each command, negative for a signal; None for one that we ended."""
-    run_s: float
-    """Seconds from the start of the first command to the end of the last."""
-    output: str
-    """What the commands printed, on both streams."""
-    report: ProgramReport
-    states: Sequence[RankRecord]
-    """The answers of the ranks to probes, in order of rank."""
-    is_late: bool = False
-    """Whether it was ended at its deadline, or because it waited for what cannot come."""
-    cause: Cause | None = None
-    """What failed first, whatever the commands made of it; None if nothing did."""
-    starved: RankRecord | None = None
-    """The rank that is deadlocked, for which the run was ended."""
-    counted: Counted | None = None
-    """For a run that reached the end of its window."""
-
-    @property
-    def calls(self) -> int:
-        """How many calls it made, or made in its window."""
-        if self.counted is not None:
-            return self.counted.calls
-        return sum(rank.calls for rank in self.report.ranks)
-
-    @property
-    def active_s(self) -> float | None:
-        """Seconds in which these were counted; None where a rank never shuts down."""
-        return self.report.rpc_active_s if self.counted is None else self.counted.seconds
-
-
-@dataclass
-class ProgramWorld:
-    """Drives one run from the start of its commands to its last process."""
-
-    request: ProgramRequest
-    commands: Commands
-    """What it runs, not yet started."""
-    folder: Path
-    """For what they print, in the file `output`."""
-    reports: Path
-    """The folder of the hook's order."""
-    deadline_s: float
-    """When to end it, in seconds from its start."""
-    show: Callable[[bytes], None] | None = None
-    """Takes what they print, as it comes."""
-
-    def __post_init__(self) -> None:
-        self._output = self.folder / "output"
-        self._channel = Channel(self.reports)
+    def __init__(
+        self,
+        order: WorldOrder,
+        commands: Commands,
+        folder: Path,
+        show: Callable[[bytes], None] | None,
+        *,
+        is_last: bool,
+    ) -> None:
+        super().__init__(order)
+        request = order.subject
+        assert isinstance(request, ProgramRequest), "subject_of took no workload"
+        self._request = request
+        self._commands = commands
+        self._show = show
+        self._is_last = is_last
+        self._path = folder / "output"
+        self._output, self._printed = self._path.open("wb"), self._path.open("rb")
+        self._reports = folder / "reports"
+        self._channel = Channel(self._reports)
         self._window = None
-        if (lasts_s := self.request.window_s) is not None:
-            self._window = _Window(self.request.warm_up_s, lasts_s, self._channel)
+        if (lasts_s := request.window_s) is not None:
+            self._window = _Window(request.warm_up_s, lasts_s, self._channel)
         self._codes: tuple[int | None, ...] = ()
+        self._counted: Counted | None = None
+        self._why: Mapping[str, Any] = {}
+        """Why it was ended, as fields of its end."""
 
-    def run(self) -> ProgramEnd:
-        """Start the commands, wait for their end, and leave no process behind."""
-        started_s = time.monotonic()
-        with self._output.open("wb") as output, self._output.open("rb") as printed:
-            try:
-                self.commands.start(output.fileno())
-                why = self._wait(started_s, printed)
-                run_s = time.monotonic() - started_s
-                if why and "counted" not in why:
-                    self._keep_stacks()
-                # What ends from now on is ended by us.
-                self._channel.note_gone()
-                over_ns = time.time_ns()
-            finally:
-                self.commands.end()
-                self._pass_on(printed)
-        report = self._channel.report()
-        first = None if "counted" in why else failed_first(report, over_ns)
-        return ProgramEnd(
-            exit_codes=self._codes,
-            run_s=run_s,
-            output=head_and_tail(self._output, MOST_OUTPUT).decode(errors="replace"),
-            report=report,
-            states=records_of(report),
-            **{"cause": first, **why},
-        )
+    def _start(self) -> None:
+        self._commands.start(self._output.fileno())
 
-    def _wait(self, started_s: float, printed: BinaryIO) -> dict[str, Any]:
-        """Wait until all commands have ended, or for a reason to end them: fields of the end."""
-        next_probe_s = started_s + PROBE_AFTER_S
-        next_look_s = started_s + LOOK_S
-        while not self._has_ended():
-            self._pass_on(printed)
-            now_s = time.monotonic()
-            if now_s >= next_look_s:
-                next_look_s = now_s + LOOK_S
-                give_up_middle(self._output, MOST_OUTPUT)
-            if any(self._codes):
-                while not self._has_ended() and time.monotonic() < now_s + OTHERS_S:
-                    time.sleep(_POLL_S)
-                break
-            if now_s >= started_s + self.deadline_s:
-                return {"is_late": True}
-            if self._window is not None and (counted := self._window.look(now_s)):
-                self.commands.stop_gently()
-                return {"counted": counted}
-            if now_s >= next_probe_s:
-                next_probe_s = now_s + PROBE_EVERY_S
-                if why := self._probe():
-                    return why
-            time.sleep(_POLL_S)
-        return {}
+    def _look(self, timeout_s: float) -> bool:
+        self._pass_on()
+        if self._has_ended():
+            return True
+        if any(self._codes):
+            until_s = time.monotonic() + OTHERS_S
+            while not self._has_ended() and time.monotonic() < until_s:
+                time.sleep(_POLL_S)
+            return True
+        if self._window is not None and (counted := self._window.look(time.monotonic())):
+            self._commands.stop_gently()
+            self._counted = counted
+            return True
+        time.sleep(min(timeout_s, _POLL_S))
+        return False
 
-    def _probe(self) -> dict[str, Any]:
-        """Ask the ranks what they are doing; the reason, if the run waits for what cannot come."""
+    def _probe(self) -> bool:
         self._channel.note_gone()
         report, now_ns = self._channel.report(), time.time_ns()
         self._channel.ask("" if suspected_ns(report) is None else "threads")
@@ -160,11 +101,22 @@ class ProgramWorld:
             "cause": given_up(report, now_ns),
             "starved": starvation(records_of(report)),
         }
-        return {field: value for field, value in why.items() if value}
+        self._why = {field: value for field, value in why.items() if value}
+        return bool(self._why)
 
     def _has_ended(self) -> bool:
-        self._codes = self.commands.codes()
+        self._codes = self._commands.codes()
         return None not in self._codes
+
+    def _settle(self) -> None:
+        self._run_s = self._lasted_s()
+        if self._is_late:
+            self._why = {"is_late": True}
+        if self._why:
+            self._keep_stacks()
+        # What ends from now on is ended by us.
+        self._channel.note_gone()
+        self._over_ns = time.time_ns()
 
     def _keep_stacks(self) -> None:
         """Of all ranks that still run, or wait for others to start."""
@@ -173,9 +125,52 @@ class ProgramWorld:
         pids = (pids | {each.pid for each in report.unmet}) - report.gone
         self._channel.answers(self._channel.ask("stacks"), pids, ANSWERS_S)
 
-    def _pass_on(self, printed: BinaryIO) -> None:
-        if (text := printed.read()) and self.show is not None:
-            self.show(text)
+    def _end(self) -> MachineState | None:
+        try:
+            return self._commands.end()
+        finally:
+            self._pass_on()
+            self._printed.close()
+            self._output.close()
+
+    def _captured(self) -> Sequence[Path] | None:
+        if is_port_taken(self.end) and not self._is_last:
+            return None
+        return [self._path, *sorted(self._reports.glob("*.stacks"))]
+
+    def _outcome(self) -> Measurement | Failure:
+        self._commands.check()
+        report = self._channel.report()
+        first = None if self._counted is not None else failed_first(report, self._over_ns)
+        facts: dict[str, Any] = {"cause": first, "counted": self._counted, **self._why}
+        self.end = ProgramEnd(
+            exit_codes=self._codes,
+            run_s=self._run_s,
+            output=head_and_tail(self._path, MOST_OUTPUT).decode(errors="replace"),
+            report=report,
+            states=records_of(report),
+            **facts,
+        )
+        outcome = outcome_of(self.end, self._request, self._order.objective)
+        if (trace := self._order.trace) is None or isinstance(outcome, Failure):
+            return outcome
+        try:
+            document = join_recorded(self._reports, clocks=self._commands.clocks())
+            with written_atomically(trace.path) as partial:
+                partial.write_bytes(document)
+        except TraceError as error:
+            message = str(error)
+        except OSError as error:
+            message = f"the trace could not be written: {error}"
+        else:
+            return outcome
+        return Failure(failure="trace-failed", message=message, world_s=outcome.world_s)
+
+    def _pass_on(self) -> None:
+        if text := self._printed.read():
+            give_up_middle(self._path, MOST_OUTPUT)
+            if self._show is not None:
+                self._show(text)
 
 
 @dataclass

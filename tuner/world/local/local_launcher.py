@@ -17,9 +17,9 @@ from tuner.files import note_beside, own_prefix, sweep
 from tuner.plan.config import knobs_meant
 from tuner.plan.draft import PlanDraft
 from tuner.plan.workload_spec import WorkloadSpec
-from tuner.world.environment import Environment, GroupFacts, MachineReader, machine_between
+from tuner.world.environment import Environment, GroupFacts, MachineReader
 from tuner.world.launcher import Enough, WorldOrder
-from tuner.world.live_world import EXIT_S, LiveWorld
+from tuner.world.live_world import EXIT_S, RankWorld
 from tuner.world.local.processes import (
     LocalRankProcesses,
     Processes,
@@ -151,27 +151,22 @@ class LocalLauncher:
 
     def run(self, order: WorldOrder) -> Measurement | Failure:
         """See `Launcher.run`."""
-        before = self._machine.read()
-        outcome = self._run(order)
-        machine = machine_between(before, self._machine.read())
-        if isinstance(outcome, Failure) and self.own_network:
-            outcome = _hinting_at_isolation(outcome)
-        return outcome.model_copy(update={"machine": machine})
-
-    def _run(self, order: WorldOrder) -> Measurement | Failure:
         if self._scratch is None:
             raise LauncherError("the launcher is used outside its with block")
-        scratch = Path(tempfile.mkdtemp(dir=self._scratch, prefix="world-"))
-        started = time.monotonic()
-        self._ranks = ranks = LocalRankProcesses(self._processes, scratch)
-        try:
+        with tempfile.TemporaryDirectory(
+            dir=self._scratch, prefix="world-", ignore_cleanup_errors=True
+        ) as scratch:
+            folder = Path(scratch)
+            self._ranks = LocalRankProcesses(self._processes, folder, self._machine)
             holder = self._network_holder()
-            ranks.start(replace(each, network_of=holder) for each in rank_tasks(order, scratch))
-            return LiveWorld(ranks, order, started).run()
-        finally:
-            self._ranks = None
-            ranks.end()
-            shutil.rmtree(scratch, ignore_errors=True)
+            tasks = [replace(each, network_of=holder) for each in rank_tasks(order, folder)]
+            try:
+                outcome = RankWorld(self._ranks, order, tasks).run()
+            finally:
+                self._ranks = None
+        if isinstance(outcome, Failure) and holder is not None:
+            return _hinting_at_isolation(outcome)
+        return outcome
 
 
 def _hinting_at_isolation(failure: Failure) -> Failure:

@@ -10,7 +10,7 @@ import threading
 import time
 import types
 from _thread import start_new_thread
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import forkserver
@@ -28,6 +28,7 @@ from tuner.world.descendants import (
     kill_group,
     living_children,
 )
+from tuner.world.environment import MachineReader, MachineState
 from tuner.world.failure_evidence import give_up_middle
 from tuner.world.rank.entry import PRELOADED, RESTORED, start_pinned, start_rank
 from tuner.world.rank.rank_channel import DIED, SPOKEN, LauncherEnd, Message
@@ -238,22 +239,20 @@ class LocalRankProcesses:
     `scratch` is the world's folder, in which they leave what they print, and their stacks.
     """
 
-    def __init__(self, processes: Processes, scratch: Path) -> None:
-        self.names: list[str] = []
-        self.pids: list[int | None] = []
+    def __init__(self, processes: Processes, scratch: Path, machine: MachineReader) -> None:
         self._processes = processes
         self.scratch = scratch
+        self._machine = machine.watch()
         self._ranks: list[_LiveRank] = []
 
-    def start(self, tasks: Iterable[RankTask]) -> None:
-        """Start a process for each task. LauncherError if there can be none."""
+    def start(self, tasks: Sequence[RankTask]) -> Sequence[int | None]:
+        """See `RankProcesses.start`."""
         for task in tasks:
             ours, theirs = self._processes.context.Pipe()
             process = self._processes.start(start_rank, task, theirs)
             theirs.close()
             self._ranks.append(_LiveRank(task, process, LauncherEnd(ours)))
-            self.names.append(task.name)
-            self.pids.append(process.pid)
+        return [each.process.pid for each in self._ranks]
 
     def poll(self, timeout_s: float) -> list[Message]:
         """See `RankProcesses.poll`."""
@@ -319,9 +318,10 @@ class LocalRankProcesses:
         for each in self._ranks:
             each.process.kill()
 
-    def end(self) -> None:
-        """Kill what is left of the ranks, and of whatever they started."""
+    def end(self) -> MachineState:
+        """See `RankProcesses.end`; kills whatever they started, too."""
         for each in self._ranks:
             end_process(each.process)
             each.channel.close()
         _end_orphans()
+        return self._machine()

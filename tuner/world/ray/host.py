@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import version
@@ -29,13 +29,7 @@ from tuner.trace.record.journal import EVERYBODY_READS
 from tuner.world.command.channel import Channel
 from tuner.world.command.order import REQUEST, HookOrder
 from tuner.world.command.program_commands import ColdStarter, LocalCommands
-from tuner.world.environment import (
-    Environment,
-    MachineReader,
-    MachineReading,
-    MachineState,
-    machine_between,
-)
+from tuner.world.environment import Environment, MachineReader, MachineState
 from tuner.world.failure_evidence import head_and_tail
 from tuner.world.local.processes import LocalRankProcesses, Processes
 from tuner.world.rank.rank_channel import Message
@@ -73,7 +67,7 @@ class Host:
         self._processes = Processes()
         self._machine = MachineReader()
         self._scratch = Path(tempfile.mkdtemp(prefix=own_prefix()))
-        self._worlds: dict[int, tuple[RanksHere | CommandHere, MachineReading]] = {}
+        self._worlds: dict[int, RanksHere | CommandHere] = {}
 
     def facts(self) -> tuple[Environment, str]:
         """The machine here, and the version of rpc-tuner."""
@@ -118,28 +112,28 @@ class Host:
             f"no port from {_PORTS.start} to {_PORTS.stop - 1} is free at {address}"
         )
 
-    def start_ranks(
-        self, number: int, folder: Path, tasks: Sequence[RankTask], gpus: Sequence[int]
-    ) -> Timed:
-        """Start ranks of a world in a working folder, each with so many of the GPUs here.
+    def start_ranks(self, number: int, tasks: Sequence[RankTask], gpus: Sequence[int]) -> Timed:
+        """Start ranks of a world, each with so many of the GPUs here.
 
         The answer is their process ids, by rank. LauncherError if they cannot be started.
         """
         begun_ns = time.time_ns()
-        world = RanksHere(self._processes, self._new_scratch())
-        self._worlds[number] = (world, self._machine.read())
-        world.start(
-            replace(
-                task,
-                folder=_folder_here(folder),
-                scratch=world.scratch,
-                trace=task.trace and replace(task.trace, path=world.scratch / _TRACE),
-                environment={**task.environment, **devices},
-            )
-            for task, devices in zip(tasks, _devices(gpus), strict=True)
+        world = RanksHere(self._processes, self._new_scratch(), self._machine)
+        self._worlds[number] = world
+        pids = world.start(
+            [
+                replace(
+                    task,
+                    folder=_folder_here(task.folder),
+                    scratch=world.scratch,
+                    trace=task.trace and replace(task.trace, path=world.scratch / _TRACE),
+                    environment={**task.environment, **devices},
+                )
+                for task, devices in zip(tasks, _devices(gpus), strict=True)
+            ]
         )
-        pids = dict(zip((task.rank for task in tasks), world.pids, strict=True))
-        return Timed(begun_ns, time.time_ns(), pids)
+        by_rank = dict(zip((task.rank for task in tasks), pids, strict=True))
+        return Timed(begun_ns, time.time_ns(), by_rank)
 
     def start_program(
         self,
@@ -150,10 +144,10 @@ class Host:
         environment: Mapping[str, str],
     ) -> None:
         """Start a command, with the hook in it and these variables beside the host's."""
-        before = self._machine.read()
-        given = {**os.environ, **environment}
-        world = CommandHere(self._new_scratch(), command, _folder_here(folder), order, given)
-        self._worlds[number] = (world, before)
+        machine, given = self._machine.watch(), {**os.environ, **environment}
+        self._worlds[number] = CommandHere(
+            self._new_scratch(), command, _folder_here(folder), order, given, machine
+        )
 
     def _new_scratch(self) -> Path:
         return Path(tempfile.mkdtemp(dir=self._scratch, prefix="world-"))
@@ -161,18 +155,17 @@ class Host:
     def call(self, number: int, method: str, *arguments: object) -> Timed:
         """What a method of a world here answers; None where it has ended, or never began."""
         begun_ns, answer = time.time_ns(), None
-        if (known := self._worlds.get(number)) is not None:
-            answer = getattr(known[0], method)(*arguments)
+        if (world := self._worlds.get(number)) is not None:
+            answer = getattr(world, method)(*arguments)
         return Timed(begun_ns, time.time_ns(), answer)
 
     def end(self, number: int) -> MachineState | None:
         """End a world and remove what it left; what the machine did meanwhile, if it was here."""
-        if (known := self._worlds.pop(number, None)) is None:
+        if (world := self._worlds.pop(number, None)) is None:
             return None
-        world, before = known
-        world.end()
+        machine = world.end()
         shutil.rmtree(world.scratch, ignore_errors=True)
-        return machine_between(before, self._machine.read())
+        return machine
 
     def leave(self) -> None:
         """End all that is here; the actor ends next."""
@@ -185,8 +178,8 @@ class Host:
 class RanksHere(LocalRankProcesses):
     """The ranks of one world that are here. It is polled while messages are sent to it."""
 
-    def __init__(self, processes: Processes, scratch: Path) -> None:
-        super().__init__(processes, scratch)
+    def __init__(self, processes: Processes, scratch: Path, machine: MachineReader) -> None:
+        super().__init__(processes, scratch, machine)
         self._polling = threading.Lock()
         self._is_over = False
 
@@ -204,13 +197,13 @@ class RanksHere(LocalRankProcesses):
         path = self.scratch / _TRACE
         return path.read_bytes() if path.exists() else None
 
-    def end(self) -> None:
+    def end(self) -> MachineState:
         """See `LocalRankProcesses.end`."""
         # The channel to a rank is closed when no thread reads it any more.
         self.kill()
         with self._polling:
             self._is_over = True
-            super().end()
+            return super().end()
 
 
 class News(NamedTuple):
@@ -233,6 +226,7 @@ class CommandHere(LocalCommands):
         folder: Path,
         order: HookOrder,
         environment: Mapping[str, str],
+        machine: Callable[[], MachineState],
     ) -> None:
         self.scratch = scratch
         self._output, self._here = scratch / "output", scratch / "reports"
@@ -244,7 +238,7 @@ class CommandHere(LocalCommands):
             # All hosts run the same command with the same order.
             (self._here / EVERYBODY_READS).touch()
         given = replace(order, reports=self._here).environment(environment)
-        super().__init__([ColdStarter(command, folder)], given, self._here)
+        super().__init__([ColdStarter(command, folder)], given, self._here, machine)
         with self._output.open("wb") as output:
             self.start(output.fileno())
 

@@ -1,8 +1,6 @@
 """The launchers on a Ray cluster: a world is placed on its hosts, and driven from here."""
 
-import shutil
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -17,14 +15,14 @@ from tuner.plan.launching import Launching, RolePlace
 from tuner.plan.program_spec import ProgramRequest, ProgramSpec
 from tuner.plan.workload_spec import RankSpec, WorkloadSpec
 from tuner.text import listed, plural
-from tuner.trace.record.clock import HOST_VARIABLE, ClockOffset
+from tuner.trace.record.clock import HOST_VARIABLE
 from tuner.world.command.order import HookOrder
 from tuner.world.command.program_commands import Commands, Starters
 from tuner.world.command.program_launcher import ProgramLauncher
 from tuner.world.command.warm.warm_starting import Learnt
-from tuner.world.environment import GroupFacts, MachineState
+from tuner.world.environment import GroupFacts
 from tuner.world.launcher import Enough, GroupedLauncher, WorldOrder
-from tuner.world.live_world import LiveWorld
+from tuner.world.live_world import RankWorld
 from tuner.world.local.local_launcher import LocalLauncher
 from tuner.world.measurement import Failure, Measurement
 from tuner.world.rank.task import LOOPBACK, MEETING, RankTask, listening_on, rank_tasks
@@ -96,18 +94,10 @@ class RayLauncher:
         that one is placed anew, on the hosts that are left."""
         assert isinstance(order.subject, WorkloadSpec), "subject_of took no program"
         self._hosts.place(order.subject.ranks, self._launching.place)
-        scratch = Path(tempfile.mkdtemp(prefix=own_prefix()))
-        started = time.monotonic()
-        ranks = RayRankProcesses(self._hosts, scratch)
-        try:
-            ranks.start(self._tasks(order, scratch), Path.cwd())
-            outcome = LiveWorld(ranks, order, started).run()
-            if order.trace is not None and isinstance(outcome, Measurement):
-                ranks.fetch_trace(order.trace.path)
-        finally:
-            machine = ranks.machine()
-            shutil.rmtree(scratch, ignore_errors=True)
-        return outcome.model_copy(update={"machine": machine})
+        with tempfile.TemporaryDirectory(prefix=own_prefix()) as scratch:
+            folder, trace = Path(scratch), None if order.trace is None else order.trace.path
+            ranks = RayRankProcesses(self._hosts, folder, trace)
+            return RankWorld(ranks, order, self._tasks(order, folder)).run()
 
     def _tasks(self, order: WorldOrder, scratch: Path) -> list[RankTask]:
         tasks, hosts = rank_tasks(order, scratch), self._hosts.in_order
@@ -204,7 +194,6 @@ class RayProgramLauncher(ProgramLauncher):
         self._launching = launching
         self._hosts = Hosts(launching, None, notify)
         self._cluster = ExitStack()
-        self._last: RayCommands | None = None
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -269,12 +258,4 @@ class RayProgramLauncher(ProgramLauncher):
             }
             for place, host in enumerate(hosts)
         ]
-        self._last = RayCommands(hosts, request.commands[0], order, environments)
-        return self._last
-
-    def _watched(self, commands: Commands) -> Callable[[], MachineState | None]:
-        assert isinstance(commands, RayCommands)
-        return lambda: commands.ended_machine
-
-    def _clocks(self) -> Mapping[str, ClockOffset]:
-        return {} if self._last is None else self._last.clocks()
+        return RayCommands(hosts, request.commands[0], order, environments)

@@ -50,7 +50,7 @@ class _World:
         asked = [(host, self._begin(host, method, *arguments)) for host in self._hosts]
         return [host.answer(reference).answer for host, reference in asked]
 
-    def machine(self) -> MachineState | None:
+    def end(self) -> MachineState | None:
         """End it; what the hosts did meanwhile, but for those that were lost."""
         asked = [(h, h.begin("end", self._number)) for h in self._hosts if not h.is_lost]
         found = []
@@ -61,38 +61,40 @@ class _World:
 
 
 class RayRankProcesses(_World):
-    """See `tuner.world.live_world.RankProcesses`; what is fetched of a failure is in `scratch`."""
+    """See `tuner.world.live_world.RankProcesses`.
 
-    def __init__(self, hosts: Hosts, scratch: Path) -> None:
+    Args:
+        hosts: Where the ranks are placed.
+        scratch: A folder for what is fetched of a failure.
+        trace: Where rank 0's trace is to be, if it takes one.
+    """
+
+    def __init__(self, hosts: Hosts, scratch: Path, trace: Path | None) -> None:
         super().__init__(list(hosts.by_node.values()))
-        self.names: list[str] = []
-        self.pids: list[int | None] = []
         self._gpus = hosts.placing.gpus
         self._by_rank = hosts.in_order
         self._scratch = scratch
+        self._trace = trace
         self._asked: dict[ray.ObjectRef[Any], tuple[HostProxy, float]] = {}
         """Which host was asked for messages, and when."""
 
-    def start(self, tasks: Sequence[RankTask], folder: Path) -> None:
-        """Start the ranks on their hosts, all hosts at the same time."""
-        self.names = [task.name for task in tasks]
+    def start(self, tasks: Sequence[RankTask]) -> Sequence[int | None]:
+        """See `RankProcesses.start`: on all hosts at the same time."""
         begun = []
         for host in self._hosts:
             here = [task for task in tasks if self._by_rank[task.rank] is host]
             mine = [replace(task, place=(at, len(here))) for at, task in enumerate(here)]
             gpus = [self._gpus[task.rank] for task in mine]
             sent_ns = time.time_ns()
-            begun.append(
-                (host, sent_ns, host.begin("start_ranks", self._number, folder, mine, gpus))
-            )
+            begun.append((host, sent_ns, host.begin("start_ranks", self._number, mine, gpus)))
         pids: Mapping[int, int | None] = {}
         for host, sent_ns, reference in begun:
             timed: Timed = host.answer(reference)
             host.note_clock(sent_ns, timed, anew=True)  # clocks drift
             pids = timed.answer if host is self._by_rank[0] else pids
-        self.pids = [pids.get(task.rank) for task in tasks]
         for host in self._hosts:
             self._ask(host)
+        return [pids.get(task.rank) for task in tasks]
 
     def poll(self, timeout_s: float) -> list[Message]:
         """See `RankProcesses.poll`. HostLostError if a host is gone; or a ClusterLostError."""
@@ -122,8 +124,14 @@ class RayRankProcesses(_World):
         self._begin(self._by_rank[rank], "send", rank, dict(message))
 
     def join(self, timeout_s: float) -> None:
-        """See `RankProcesses.join`."""
+        """See `RankProcesses.join`; then fetches the trace."""
         self._everywhere("join", timeout_s)
+        driver = self._by_rank[0]
+        if self._trace is not None:
+            content = driver.answer(self._begin(driver, "trace")).answer
+            if content is not None:
+                with written_atomically(self._trace) as partial:
+                    partial.write_bytes(content)
 
     def dump_stacks(self, ranks: Sequence[int]) -> None:
         """See `RankProcesses.dump_stacks`."""
@@ -132,13 +140,6 @@ class RayRankProcesses(_World):
     def captured(self) -> Sequence[Path]:
         """See `RankProcesses.captured`: fetched from the hosts."""
         return sorted(_keep(self._scratch, self._everywhere("files")))
-
-    def fetch_trace(self, path: Path) -> None:
-        """Write the trace that rank 0 has left on its host to a path here, if it has left one."""
-        driver = self._by_rank[0]
-        if (content := driver.answer(self._begin(driver, "trace")).answer) is not None:
-            with written_atomically(path) as partial:
-                partial.write_bytes(content)
 
 
 class RayCommands(_World):
@@ -166,8 +167,6 @@ class RayCommands(_World):
         self._is_first = True
         self._is_over = threading.Event()
         self._exchanging = threading.Thread(target=self._exchange_on, name="rpc-tuner exchange")
-        self.ended_machine: MachineState | None = None
-        """What the hosts did meanwhile, once the run has ended."""
 
     def start(self, output: int) -> None:
         """See `Commands`."""
@@ -192,7 +191,7 @@ class RayCommands(_World):
         """See `Commands`."""
         self._everywhere("stop_gently")
 
-    def end(self) -> None:
+    def end(self) -> MachineState | None:
         """See `Commands`; what was left by then is fetched, unless a host is lost."""
         self._is_over.set()
         if self._exchanging.is_alive():
@@ -202,10 +201,13 @@ class RayCommands(_World):
                 self._everywhere("end")
                 self._exchange()
                 _keep(self._order.reports, self._everywhere("files"))
-        self.ended_machine = self.machine()
+        return super().end()
+
+    def check(self) -> None:
+        """See `Commands`: `codes` says it."""
 
     def clocks(self) -> dict[str, ClockOffset]:
-        """The clock of each host against ours, by the id of its node."""
+        """See `Commands`: by the id of the host's node."""
         return {host.info.node: host.clock for host in self._hosts if host.clock is not None}
 
     def _exchange_on(self) -> None:
