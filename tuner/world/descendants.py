@@ -23,7 +23,7 @@ _POLL_S = 0.002
 _LOOK_S = 0.02
 # Ray ends most of its processes itself.
 _LEFT_TO_RAY_S = 3.0
-_CLUSTER_GONE_S = 20.0
+_CLUSTER_GONE_S = 23.0
 _REAP_S = 0.1
 _START = 19
 """The place of a process's start in /proc/PID/stat, after the name."""
@@ -57,42 +57,54 @@ def end_descendants(pid: int, wanted: Callable[[int], bool] = lambda child: True
     The process must keep orphans, and start none itself meanwhile.
     """
     seen: list[int] | None = None
-    until = time.monotonic() + _WITHIN_S
-    while time.monotonic() < until:
-        children = [child for child in _children(pid) if wanted(child)]
-        living = [child for child in children if is_alive(child)]
-        kill([each for child in living for each in (child, *descendants(child))])
-        # One that ended while it was looked at may have left a child, which is another one now.
-        if not living and children == seen:
-            break
-        seen = children
-        if pid == os.getpid():
+
+    def left() -> list[int] | None:
+        nonlocal seen
+        if seen is not None and pid == os.getpid():
             with suppress(ChildProcessError):
                 while os.waitpid(-1, os.WNOHANG)[0]:
                     pass
-        time.sleep(_POLL_S)
+        before, seen = seen, [child for child in _children(pid) if wanted(child)]
+        living = [child for child in seen if is_alive(child)]
+        # One that ended while it was looked at may have left a child, which is another one now.
+        is_over = not living and seen == before
+        return None if is_over else [e for child in living for e in (child, *descendants(child))]
+
+    kill_what_is_left(left, _WITHIN_S, _POLL_S)
 
 
 def end_groups(leaders: Sequence[int], variable: str, text: str) -> None:
-    """Kill process groups, what their leaders have started, and what has a mark.
-
-    Args:
-        leaders: The leaders of the groups.
-        variable: The environment variable that marks what may have left them.
-        text: What stands in its value.
-    """
-    until = time.monotonic() + _WITHIN_S
+    """Kill the process groups of these leaders, all that the leaders have started, and all that has
+    an environment variable with a text in it."""
     # Before they are orphans, whose parents are not known any more.
     known = {pid: _started(pid) for each in leaders for pid in (*descendants(each), each)}
     for each in leaders:
         kill_group(each)
-    while time.monotonic() < until:
-        left = [pid for pid in _processes() if has_variable(pid, variable, text)]
-        left += [pid for pid, start in known.items() if is_alive(pid) and _started(pid) == start]
-        if not left:
-            return
-        kill(left)
-        time.sleep(_LOOK_S)
+
+    def left() -> list[int] | None:
+        marked = [pid for pid in _processes() if has_variable(pid, variable, text)]
+        living = [pid for pid, start in known.items() if is_alive(pid) and _started(pid) == start]
+        return [*marked, *living] or None
+
+    kill_what_is_left(left, _WITHIN_S, _LOOK_S)
+
+
+def kill_what_is_left(
+    left: Callable[[], Sequence[int] | None],
+    within_s: float,
+    every_s: float,
+    *,
+    patience_s: float = 0.0,
+) -> None:
+    """Look for processes again and again and kill them, until `left` says None or the time is over.
+
+    For the first `patience_s` seconds they may end by themselves.
+    """
+    begun_s = time.monotonic()
+    while (found := left()) is not None and (now_s := time.monotonic() - begun_s) < within_s:
+        if now_s >= patience_s:
+            kill(found)
+        time.sleep(every_s)
 
 
 def kill(pids: Sequence[int]) -> None:
@@ -165,7 +177,7 @@ def _children(pid: int) -> Iterator[int]:
 
 
 def _open_files(pid: int) -> list[str]:
-    """What a process has open; without what it has closed just now. OSError if it has ended."""
+    """What a process has open. OSError if it has ended."""
     found = []
     for descriptor in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(FileNotFoundError):
@@ -241,16 +253,12 @@ def _reap(folder: str) -> None:
     import shutil
 
     os.read(0, 1)
-    patient_until = time.monotonic() + _LEFT_TO_RAY_S
-    until = patient_until + _CLUSTER_GONE_S
     ours = (os.getpid(), os.getppid())
-    while time.monotonic() < until:
-        left = [pid for pid in _processes() if pid not in ours and _is_of_cluster(pid, folder)]
-        if not left:
-            break
-        if time.monotonic() >= patient_until:
-            kill(left)
-        time.sleep(_REAP_S)
+
+    def left() -> list[int] | None:
+        return [p for p in _processes() if p not in ours and _is_of_cluster(p, folder)] or None
+
+    kill_what_is_left(left, _CLUSTER_GONE_S, _REAP_S, patience_s=_LEFT_TO_RAY_S)
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -262,9 +270,10 @@ def _is_of_cluster(pid: int, folder: str) -> bool:
     if has_variable(pid, CLUSTER_VARIABLE, folder):
         return True
     inside = f"{Path(folder).resolve()}/"  # a link, such as that of TMPDIR, is in no /proc
-    with suppress(OSError):
+    try:
         return any(each.startswith(inside) for each in _open_files(pid))
-    return False
+    except OSError:
+        return False
 
 
 if __name__ == "__main__":

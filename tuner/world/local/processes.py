@@ -26,6 +26,7 @@ from tuner.world.descendants import (
     holds,
     kill,
     kill_group,
+    kill_what_is_left,
     living_children,
 )
 from tuner.world.environment import MachineReader, MachineState
@@ -166,11 +167,8 @@ def _end_forkserver() -> None:
 
 def _end_orphans() -> None:
     """Kill what was started by processes that are gone: the forkserver has it as children then."""
-    until = time.monotonic() + RELEASE_S
     with _starting:
-        while (left := _orphans()) and time.monotonic() < until:
-            kill(left)
-            time.sleep(_REAPED_S)
+        kill_what_is_left(lambda: _orphans() or None, RELEASE_S, _REAPED_S)
 
 
 def _orphans() -> list[int]:
