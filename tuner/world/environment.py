@@ -46,23 +46,22 @@ class GroupFacts(BaseModel):
     @classmethod
     def of(cls, name: str, hosts: Sequence["Environment"], **facts: object) -> "GroupFacts":
         """Those of a group of hosts; what is given beside them holds instead."""
+        sums = {
+            "cpu_count": sum(host.cpu_count for host in hosts),
+            "memory_gb": round(sum(host.memory_gb for host in hosts), 1),
+        }
         texts = {
             fact: " and ".join(sorted({getattr(host, fact) for host in hosts}))
             for fact in ("torch", "cpu_model", "kernel")
         }
-        cpus = sum(host.cpu_count for host in hosts)
-        memory_gb = round(sum(host.memory_gb for host in hosts), 1)
-        return cls.model_validate(
-            {"name": name, **texts, "cpu_count": cpus, "memory_gb": memory_gb, **facts}
-        )
+        return cls.model_validate({"name": name, **texts, **sums, **facts})
 
     def differences(self, other: "GroupFacts") -> list[str]:
         """What makes two groups unlike, each as `label: ours, theirs`."""
         return machine_differences(self.model_dump(), other.model_dump(), _ALIKE)
 
 
-_ALIKE = {
-    **COMPARED,
+_ALIKE = COMPARED | {
     "memory_gb": "GB of memory",
     "kernel": "kernel",
     "interface_mbps": "Mb/s of the interface",
@@ -97,8 +96,8 @@ class Environment(BaseModel):
         return cls(**this_machine())
 
     def differences(self, other: "Environment", *, bound: bool = False) -> list[str]:
-        """The differences that make measurements incomparable, each as `label: ours, theirs`; of
-        bound ranks also those of the topology."""
+        """What makes measurements incomparable, each as `label: ours, theirs`; for bound ranks also
+        what differs in the topology."""
         compared = COMPARED_BOUND if bound else COMPARED
         found = machine_differences(self.model_dump(), other.model_dump(), compared)
         pairs = zip(self.groups, other.groups, strict=False)
@@ -108,8 +107,7 @@ class Environment(BaseModel):
 
     @property
     def unlike_groups(self) -> list[str]:
-        """How other groups differ from the first one, each as `group 2: CPU model: ours, theirs`;
-        empty where all are alike."""
+        """How other groups differ from the first, each as `group 2: CPU model: ours, theirs`."""
         return [
             f"group {number}: {difference}"
             for number, each in enumerate(self.groups[1:], start=2)
@@ -162,8 +160,7 @@ def of_all_hosts(states: Sequence[MachineState]) -> MachineState | None:
         return next(iter(states), None)
 
     def known(name: str) -> list[Any]:
-        values = [getattr(each, name) for each in states]
-        return [value for value in values if value is not None]
+        return [value for each in states if (value := getattr(each, name)) is not None]
 
     sums = ("others_cpus", "stolen_cpus", "load", "throttled_s", "throttled_periods")
     mhz = known("mhz")
@@ -240,8 +237,8 @@ class MachineReader:
 
     def _own_s(self) -> dict[str, float]:
         """Nothing where the kernel does not list children: a forkserver's are the world."""
-        # A rank of another world that ends between two of the files is in neither of them, and its
-        # CPU time would look like that of others; the next time it is in the first one.
+        # A rank of another world that ends between two of the files is in neither of them; the
+        # next time it is in the first one.
         found = [self._own_once_s() for _ in range(2 if self._is_shared else 1)]
         known = [each for each in found if each is not None]
         return {"own_s": max(known)} if len(known) == len(found) else {}

@@ -50,8 +50,8 @@ def with_evidence(failure: Failure, order: WorldOrder, captured: Sequence[Path])
 
 
 def head_and_tail(file: Path, most: int = MOST_KEPT) -> bytes:
-    """The content of a file, which may still grow: of a long one its two ends, with `most` bytes in
-    all, and a line that says how much is left out between them."""
+    """The content of a file, which may still grow; of a long one its two ends, `most` bytes in all,
+    with a line between them that says how much is left out."""
     with file.open("rb") as content:
         size = os.fstat(content.fileno()).st_size
         if size <= most:
@@ -67,8 +67,8 @@ def give_up_middle(file: Path, kept: int = MOST_KEPT) -> None:
     """Give the disk back what no `head_and_tail` of `kept` bytes needs, once a file is eight times
     as long.
 
-    Its length stays, so that whoever writes to it goes on where they are. Nothing happens where
-    the file system cannot do it.
+    Its length stays, so that who writes to it goes on where they are. Nothing happens where the
+    file system cannot do it.
     """
     with suppress(OSError):
         if file.stat().st_blocks * 512 <= 8 * kept:

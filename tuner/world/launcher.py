@@ -36,8 +36,7 @@ class WorldOrder:
     config: Config
     seed: int
     steps: int | None
-    """How many steps to time; None calibrates: as many as last `min_time_s`. A program has no
-    steps: it is run as a whole."""
+    """How many steps to time; None: as many as last `min_time_s`. A program is run as a whole."""
     min_time_s: float
     """The least that the timed steps last, where `steps` is None."""
     deadline_s: float
@@ -70,15 +69,12 @@ class Launcher(Protocol):
     def subject_of(
         self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None
     ) -> Subject:
-        """Find out what there is to know of a draft's workload or program.
-
-        A workload is imported, and its options are filled in. A program is run.
+        """Find out what a draft's workload or program is: import the one, or run the other.
 
         Args:
             draft: The plan as a person gave it; it may have mistakes of its own.
-            failure_folder: Where to keep what a program printed, and its stacks, if it fails; what
-                an earlier one left there is removed.
-            enough: Is asked after each run of a program that went well. Where it says no, what is
+            failure_folder: Where to keep the evidence of a program that fails, alone.
+            enough: Is asked after each run of a program that went well; where it says no, what is
                 known then is returned.
 
         Raises:
@@ -87,13 +83,8 @@ class Launcher(Protocol):
         """
 
     def run(self, order: WorldOrder) -> Measurement | Failure:
-        """Run one world, until its last process is gone.
-
-        Whatever goes wrong in the world is returned as a Failure.
-
-        Raises:
-            LauncherError: No world can be launched here at all.
-        """
+        """Run one world, until its last process is gone; a Failure if anything goes wrong in it.
+        LauncherError if no world can be launched here at all."""
 
     def __enter__(self) -> Self: ...
 
@@ -104,12 +95,8 @@ class WorkloadLauncher(Launcher, Protocol):
     """A launcher that runs workloads."""
 
     def describe(self, reference: str, options: Mapping[str, object]) -> WorkloadSpec:
-        """Import a workload and fill in its options. Raises as `subject_of` does.
-
-        Args:
-            reference: A shipped workload's name, `package.module:Class` or `file.py:Class`.
-            options: Values by option name; text is converted to the option's type.
-        """
+        """Import a workload, by its name, `package.module:Class` or `file.py:Class`, and fill in
+        its options, from text too. Raises as `subject_of` does."""
 
 
 @runtime_checkable
@@ -117,7 +104,7 @@ class Stoppable(Protocol):
     """A launcher whose world can be ended from another thread."""
 
     def stop(self) -> None:
-        """End the world that runs, if any: what it yields then means nothing."""
+        """End the world that runs, if any; what it yields then means nothing."""
 
 
 @runtime_checkable
@@ -155,7 +142,6 @@ class GroupedLauncher:
         self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None
     ) -> Subject:
         """See `Launcher.subject_of`; every group is asked, as each may have hosts of its own."""
-        # `enough` is asked of programs alone, which have no groups.
         subject, *_ = [each.subject_of(draft, failure_folder, enough) for each in self.members]
         return subject
 

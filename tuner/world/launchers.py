@@ -21,14 +21,9 @@ def launcher_for(
 ) -> Launcher:
     """What runs the worlds of a plan by default.
 
-    Args:
-        draft: The plan.
-        notify: Gets what a person should know of how a program is run, a sentence each.
-        show: Takes what a program prints, as it comes; None: it is not shown.
-
-    Raises:
-        UsageError: The launcher that it names is not installed, or the machine has no room for its
-            groups; or the command was started by another of ours, which the ranks would obey, too.
+    `notify` gets what a person should know of how a program is run, a sentence each; `show` what it
+    prints, as it comes. UsageError if the launcher that is named is not installed, the machine has
+    no room for the groups, or another command of ours has started this one.
     """
     refuse_two_orders(os.environ)
     launching, is_program = draft.launching, draft.program is not None
@@ -71,7 +66,7 @@ def _ray_launcher(
 def cpu_sets(groups: int, cpus_per_world: int | None, sys: Path = SYS) -> list[CpuSet]:
     """So many disjoint sets of the logical CPUs that this process may use, all of one size.
 
-    A set lies in one NUMA node if it fits into one, else it is made of whole nodes. Threads of one
+    A set lies in one NUMA node if it fits into one, else it is made of whole nodes; threads of one
     core are in one set, where that comes out. UsageError if there is no room for them.
     """
     nodes = numa_nodes(sys)
@@ -95,7 +90,6 @@ def cpu_sets(groups: int, cpus_per_world: int | None, sys: Path = SYS) -> list[C
 
 
 def _parted(nodes: Sequence[Sequence[int]], size: int) -> list[CpuSet]:
-    """Every set of this size that the nodes have room for."""
     if any(len(node) >= size for node in nodes):
         return [
             tuple(sorted(node[start : start + size]))

@@ -25,7 +25,7 @@ MOST_OF_DETAIL = 16_000
 
 
 def _printable(text: object) -> object:
-    # Who reports a failure has shortened it: this is the bound for those who have not.
+    # Who reports a failure has shortened it; this is for those who have not.
     return shortened(printable(text), 2 * MOST_OF_DETAIL) if isinstance(text, str) else text
 
 
@@ -85,11 +85,11 @@ class TraceNumbers(BaseModel):
     """The servers that more threads do not help, by the diagnosis."""
     losses: tuple[PrintableText, ...] = ()
     calls: int | None = None
-    """How many RPC calls there are; None where an earlier version has not counted them."""
+    """How many RPC calls there are; None in studies of older versions."""
     call_ms: Quantiles | None = None
     """Latency of those of the calls that ended."""
     call_parts_ms: dict[CallPart, float] = {}
-    """Where the time of such a call goes, on average: the parts sum up to the latency."""
+    """Where the time of such a call goes, on average; the parts sum up to the latency."""
 
 
 class ProgramRun(BaseModel):
@@ -114,8 +114,7 @@ class Measurement(BaseModel):
 
     kind: Literal["measurement"] = "measurement"
     step_s: tuple[float, ...] = ()
-    """Seconds of each timed step, in order, or of some of them that were drawn at random; warm-up
-    steps are not among them. Empty for a program."""
+    """Seconds of each timed step, in order, or of some drawn at random; empty for a program."""
     steps: int | None = None
     """How many timed steps there were; None where `step_s` has each of them."""
     wall_s: float
@@ -123,15 +122,12 @@ class Measurement(BaseModel):
     world_s: float
     """Seconds from the launch of the first process to the end of the last."""
     cpu_wall_s: float | None = None
-    """Seconds in which the ranks used their CPU time, where that is not `wall_s`: those of a
-    program also serve while they shut down, and may join late."""
+    """Seconds in which the ranks used their CPU time, where that is not `wall_s`."""
     ranks: tuple[RankUsage, ...]
     tracing_overhead: float | None = None
-    """Traced step time over untraced step time; None if the world was not traced. The times of a
-    traced world must not be compared with those of an untraced one."""
+    """Traced step time over untraced step time; None if the world was not traced."""
     trace: TraceNumbers | None = None
     program: ProgramRun | None = None
-    """For a program."""
     machine: MachineState | None = None
     """What the machine did meanwhile; None in studies of older versions."""
 
@@ -184,7 +180,7 @@ class Measurement(BaseModel):
         """The 99th percentile of the step times, in seconds; None for a program."""
         if len(self.step_s) < 2:
             return next(iter(self.step_s), None)
-        # As `statistics.quantiles` does it, which works out the other 98 as well.
+        # As `statistics.quantiles`, which works out the other 98 as well.
         ordered = sorted(self.step_s)
         place, rest = divmod(99 * (len(ordered) - 1), 100)
         after = ordered[min(place + 1, len(ordered) - 1)]

@@ -33,19 +33,14 @@ class OwnNetwork:
 
     @property
     def prefix(self) -> list[str]:
-        """What goes before a command to run it in there; empty where namespaces are not allowed.
-
-        The process that is started becomes the command: its id is the command's.
-        """
-        if self._holder is None:
-            return []
-        return [*_OURSELVES, "join", str(self._holder.pid)]
+        """What goes before a command to run it in there, and becomes the command; empty where
+        namespaces are not allowed."""
+        return [] if self._holder is None else [*_OURSELVES, "join", str(self._holder.pid)]
 
     @property
     def holder(self) -> int | None:
         """The id of the process that holds it, for `join`; None where there is none."""
-        if self._holder is not None and self._holder.poll() is not None:
-            # Somebody has killed it.
+        if self._holder is not None and self._holder.poll() is not None:  # somebody has killed it
             self.leave()
             self.__enter__()
         return None if self._holder is None else self._holder.pid

@@ -39,7 +39,7 @@ class RankRecord:
         return bool(self.failure) or (self.exit_code is not None and not self.finished)
 
     def take(self, message: dict[str, Any]) -> None:
-        """Note a message of this rank, or that its process is gone."""
+        """Note a message of this rank, or its death."""
         match message["kind"]:
             case "phase":
                 self.phase = message["phase"]
@@ -58,20 +58,14 @@ class RankRecord:
 def starvation(records: Sequence[RankRecord]) -> RankRecord | None:
     """A rank that is deadlocked: each of its worker threads waits for the answer to a call.
 
-    Answers are delivered by the same pool of threads, so they can never come. That is a proof,
-    not a guess, once two probes in a row show it and no step was finished between them.
+    The same threads deliver answers, so none can come. Two probes in a row that show it, with no
+    step finished between them, are a proof.
     """
     driver = records[0].states[-2:] if records else []
     if len(driver) < 2 or driver[0]["steps_done"] != driver[1]["steps_done"]:
         return None
-    return next(
-        (
-            each
-            for each in records
-            if len(each.states) > 1 and all(map(_all_wait, each.states[-2:]))
-        ),
-        None,
-    )
+    probed = (each for each in records if len(each.states) > 1)
+    return next((each for each in probed if all(map(_all_wait, each.states[-2:]))), None)
 
 
 def _all_wait(state: dict[str, Any]) -> bool:
@@ -83,10 +77,9 @@ def _all_wait(state: dict[str, Any]) -> bool:
 def root_cause(
     records: Sequence[RankRecord], *, deadline_s: float | None, world_s: float
 ) -> Failure:
-    """The failure that came first, of ranks in their order, in a world that lasted so long.
+    """The failure that came first; `deadline_s` is what ended the world, if that did.
 
-    Deaths come before reports: a rank whose peer is gone reports that. `deadline_s` is the
-    deadline, if that is what ended the world.
+    Deaths come before reports: a rank whose peer is gone reports that.
     """
     if (starved := starvation(records)) is not None:
         return deadlock(starved, records, world_s)

@@ -30,18 +30,15 @@ def shipped_catalogue() -> list[CatalogueEntry]:
 
 
 def mistakes_of(draft: PlanDraft) -> list[str]:
-    """What is wrong with a draft for a workload, as far as is known here; nothing of a program.
-
-    Of a workload that is not shipped, only the process that imports it knows more.
-    """
+    """What is wrong with a draft for a workload, as far as is known without importing it."""
     if not draft.workload:
         return list(draft.problems)
     entries = {entry.name: entry for entry in shipped_catalogue()}
     if (entry := entries.get(draft.workload)) is None:
         from workloads.naming import unknown_workload
 
-        known = [] if ":" in draft.workload else [unknown_workload(draft.workload, list(entries))]
-        return [*known, *draft.problems]
+        found = [] if ":" in draft.workload else [unknown_workload(draft.workload, list(entries))]
+        return [*found, *draft.problems]
     if mistakes := _option_mistakes(entry, draft.options):
         return [*mistakes, *draft.problems]
     if draft.problems:

@@ -43,10 +43,8 @@ class TriedRun:
 
     @property
     def may_go_well_again(self) -> bool:
-        """Whether it may have failed by chance, or because no other machine can be reached there.
-
-        That is not by waiting, and not by an error that Python finds in what it reads.
-        """
+        """Whether it may have failed by chance, or because no other machine can be reached there:
+        not by waiting, nor by an error that Python finds in what it reads."""
         kinds = ("init-failed", "crashed", "wrong-answer")
         if self.failure is None or self.failure.failure not in kinds:
             return False
@@ -92,9 +90,7 @@ class Discovery:
     run: Callable[[float, bool], TriedRun]
     """Runs it once, until a time by `time.monotonic`, and perhaps learns what it imports."""
     notify: Callable[[str], None]
-    """Gets what a person should know, a sentence each."""
     enough: Enough | None
-    """See `Launcher.subject_of`."""
     _until_s: float = field(init=False)
 
     def spec(self, longest_s: float) -> ProgramSpec:
@@ -189,12 +185,8 @@ class Discovery:
         return self.enough(self._spec(runs), outcomes[-1], least_s)
 
     def _spec(self, runs: Sequence[TriedRun]) -> ProgramSpec:
-        return program_spec(
-            self.request,
-            runs,
-            own_network=self.starters.in_own_network,
-            starts=self.starters.how,
-        )
+        alone, starts = self.starters.in_own_network, self.starters.how
+        return program_spec(self.request, runs, own_network=alone, starts=starts)
 
 
 def program_spec(

@@ -38,7 +38,6 @@ class Cause:
     in_init: bool = False
     """Whether the rank had not got through `init_rpc`."""
     killed_externally: bool = False
-    """Whether somebody else may have ended it."""
 
 
 def failed_first(report: ProgramReport, until_ns: int | None = None) -> Cause | None:
@@ -71,8 +70,7 @@ def given_up(report: ProgramReport, now_ns: int) -> Cause | None:
 def stuck(report: ProgramReport, now_ns: int) -> Cause | None:
     """For what the ranks wait in vain: what failed before all of them stood still; None if nothing.
 
-    A rank may end without `shutdown`, and a call may fail: where the others go on, that is no
-    failure of the program.
+    Where the others go on, a rank that ended without `shutdown`, or a failed call, is no failure.
     """
     gone = [*_gone(report)]
     if waited_for := [_of_end(rank) for rank in gone if _is_waited_for(rank, report, now_ns)]:
@@ -113,7 +111,7 @@ def _gone(report: ProgramReport) -> Iterator[RankReport]:
 
 
 def _is_failure(end: ProcessEnd | None) -> bool:
-    """Whether a process ended as none does that is done, or that was asked to end."""
+    """Whether a process was neither done nor asked to end."""
     if end is None or end.error:
         return end is not None
     return not end.reported and bool(end.code) and not was_interrupted(end.code or 0)
@@ -151,7 +149,7 @@ def _is_waited_for(rank: RankReport, report: ProgramReport, now_ns: int) -> bool
 
 
 def _ended_ns(rank: RankReport) -> int:
-    """When a rank that has ended was gone, as far as that is known."""
+    """When a rank was gone, as far as that is known."""
     return (rank.end.gone_ns or rank.end.time_ns) if rank.end is not None else 0
 
 
@@ -200,10 +198,8 @@ def _of_end(rank: RankReport) -> Cause:
 
 
 def _of_stranger(end: ProcessEnd) -> Cause:
-    who = f"{end.name} failed first, in init_rpc" if end.name else (
-        "a process that is no rank failed first"
-    )  # fmt: skip
-    text = f"{who}: {shortened(end.error)}"
+    who, where = (end.name, ", in init_rpc") if end.name else ("a process that is no rank", "")
+    text = f"{who} failed first{where}: {shortened(end.error)}"
     return Cause(end.time_ns, end.name or None, text, end.traceback, in_init=bool(end.name))
 
 
@@ -217,12 +213,12 @@ def _first(causes: list[Cause]) -> Cause | None:
 
 
 class _Still(NamedTuple):
-    """That all living ranks stand still, in Unix nanoseconds."""
+    """When all living ranks stood still."""
 
     since_ns: int
     until_ns: int
     moved_ns: int
-    """When they were seen for the last time before they made their last call."""
+    """When they were seen last before their last call."""
 
 
 def _before(still: _Still | None, causes: list[Cause]) -> list[Cause]:
@@ -234,10 +230,8 @@ def _before(still: _Still | None, causes: list[Cause]) -> list[Cause]:
 
 
 def _still(report: ProgramReport, living: set[int], *, daemons: bool = False) -> _Still | None:
-    """Since when all these ranks do nothing, as far as they have reported it; None if one does.
-
-    With `daemons` that is to hold for daemon threads, too: many wake up now and then.
-    """
+    """Since when all these ranks, and with `daemons` their daemon threads, do nothing, by what they
+    have reported; None if one does anything."""
     by_number: dict[int, dict[int, Event]] = defaultdict(dict)
     for state in report.states:
         by_number[state["number"]][state["pid"]] = state

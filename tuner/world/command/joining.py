@@ -21,8 +21,6 @@ from tuner.world.command.events import Event, agents, by_world, read_all
 from tuner.world.command.reports import absent, read_reports
 from tuner.world.descendants import is_alive
 
-_Agent = Mapping[str, Event]
-"""The events of one agent, by name."""
 _MOST_OPERATOR_BYTES = 1 << 28
 _NO_TIMEOUT_S = 1 << 32
 
@@ -32,13 +30,9 @@ def join_recorded(
 ) -> bytes:
     """The content of a trace file with all that was recorded, also while programs still run.
 
-    Args:
-        folder: What `HookOrder.reports` named.
-        ended_ns: When the program ended, in Unix nanoseconds; None while it runs.
-        clocks: The clocks of other hosts against this one's, by `RankRecording.boot_id`.
-
-    Raises:
-        TraceError: Nothing was recorded; the message says why.
+    `folder` is that of `HookOrder.reports`; `ended_ns` is when the program ended, None while it
+    runs; `clocks` are those of other hosts against this one's, by `RankRecording.boot_id`.
+    TraceError if nothing was recorded.
     """
     return trace_document(_joined(folder, ended_ns or time.time_ns(), clocks or {}))
 
@@ -88,7 +82,7 @@ def _joined(folder: Path, ended_ns: int, clocks: Mapping[str, ClockOffset]) -> M
     return replace(merged, facts=facts)
 
 
-def _recorded_agents(folder: Path) -> Iterator[_Agent]:
+def _recorded_agents(folder: Path) -> Iterator[Mapping[str, Event]]:
     for events in read_all(folder):
         yield from (agent for agent in agents(events) if "recording" in agent)
 
@@ -96,7 +90,7 @@ def _recorded_agents(folder: Path) -> Iterator[_Agent]:
 class _Part:
     """What one agent of a process recorded."""
 
-    def __init__(self, folder: Path, agent: _Agent, program_ended_ns: int) -> None:
+    def __init__(self, folder: Path, agent: Mapping[str, Event], program_ended_ns: int) -> None:
         first, recording, started = agent["init_rpc"], agent["recording"], agent.get("record-start")
         self._agent = agent
         self._ended = ended = agent.get("record-end")
@@ -136,9 +130,9 @@ class _Part:
         ends = [agent[name]["time_ns"] for name in ("window-end", "shutdown") if name in agent]
         self.end_ns = min(ends or [ended["time_ns"] if ended else program_ended_ns])
         self.losses = [*self._losses()]
-        """What it lacks, each as the end of a sentence that its name begins."""
 
     def _losses(self) -> Iterator[str]:
+        """What it lacks, each as the end of a sentence that its name begins."""
         if not self.is_begun:
             yield "did not get through init_rpc"
         elif self._ended is None and is_alive(self._agent["init_rpc"]["pid"]):
@@ -161,7 +155,6 @@ class _Part:
             yield "recorded operators that cannot be read, or more than are read"
 
     def _threads(self, pid: int) -> dict[int, str]:
-        """A name for each thread that called or served."""
         names = dict(map(tuple, self._ended["threads"])) if self._ended else {}
         serving = sorted({span.thread for span in self._content.server_spans})
         calling = {span.thread for span in self._content.client_spans}
@@ -178,7 +171,6 @@ class _Part:
         return dict(Counter((span.server, span.body) for span in self._content.client_spans))
 
     def _arrived(self) -> list[int]:
-        """The calls that arrived, likewise."""
         served, arrivals = self._content.server_spans, self._content.arrivals
         if self._ended is None or arrivals is None:
             return [span.call_id for span in served]

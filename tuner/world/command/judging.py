@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 from tuner.plan.objectives import Objective
@@ -46,7 +47,7 @@ class ProgramEnd:
     is_late: bool = False
     """Whether it was ended at its deadline, or because it waited for what cannot come."""
     cause: Cause | None = None
-    """What failed first, whatever the commands made of it; None if nothing did."""
+    """What failed first, whatever the commands made of it."""
     starved: RankRecord | None = None
     """The rank that is deadlocked, for which the run was ended."""
     counted: Counted | None = None
@@ -61,7 +62,7 @@ class ProgramEnd:
 
     @property
     def active_s(self) -> float | None:
-        """Seconds in which these were counted; None where a rank never shuts down."""
+        """Seconds in which it made them; None where a rank never shuts down."""
         return self.report.rpc_active_s if self.counted is None else self.counted.seconds
 
 
@@ -127,7 +128,7 @@ def _failure(end: ProgramEnd, request: ProgramRequest, metric: float | None) -> 
 
 
 def _of_cause(end: ProgramEnd, cause: Cause) -> Failure:
-    """The failure of one rank, and what the others did when the run was ended for it."""
+    # What the others did when the run was ended for it.
     done = "" if None not in end.exit_codes else f" ({_phases(end)})"
     return _failed(
         end,
@@ -141,14 +142,12 @@ def _of_cause(end: ProgramEnd, cause: Cause) -> Failure:
 
 def _measurement(end: ProgramEnd, metric: float | None) -> Measurement:
     counted, report = end.counted, end.report
-    agents: dict[int, list[RankReport]] = {}
-    for rank in report.ranks:
-        agents.setdefault(rank.rank, []).append(rank)
-    cpu_s: Mapping[int, float] = {
-        rank: sum(agent.cpu_s or 0.0 for agent in each) for rank, each in agents.items()
-    }
+    # In order of rank.
+    agents = {rank: [*each] for rank, each in groupby(report.ranks, lambda agent: agent.rank)}
     if counted is not None:
         cpu_s = counted.cpu_s
+    else:
+        cpu_s = {rank: sum(a.cpu_s or 0.0 for a in each) for rank, each in agents.items()}
     usage = [
         RankUsage(
             name=each[-1].name,
@@ -201,7 +200,6 @@ def _phases(end: ProgramEnd) -> str:
 
 
 def _phase(rank: RankReport, state: Mapping[str, Any] | None) -> str:
-    """Where a rank was, and what its threads did if none of them was idle."""
     if rank.end is not None:
         return "gone"
     if rank.ready_ns is None:

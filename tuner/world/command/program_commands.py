@@ -44,16 +44,8 @@ class ColdStarter:
     def start(
         self, environment: Mapping[str, str], stdout: int, stderr: int
     ) -> "subprocess.Popen[bytes]":
-        """Start it once more, its stdin at its end; the descriptors stay open here.
-
-        Args:
-            environment: All of its variables.
-            stdout: The descriptor that it writes to.
-            stderr: Likewise.
-
-        Raises:
-            LauncherError: It cannot be started.
-        """
+        """Start it once more with these variables, its stdin at its end; the descriptors stay open
+        here. LauncherError if it cannot be."""
         try:
             return subprocess.Popen(
                 self.command,
@@ -74,9 +66,8 @@ Starter = ColdStarter | WarmStarter
 class Starters:
     """A starter for each command; a context manager.
 
-    Args:
-        notify: Gets why runs are cold, and what is imported anew by each, a sentence each.
-        isolation: Whether runs have a network of their own, where they can have one.
+    `notify` gets why runs are cold, and what each imports anew; with `isolation` they have a
+    network of their own, where they can.
     """
 
     def __init__(self, notify: Callable[[str], None], *, isolation: bool = True) -> None:
@@ -113,7 +104,7 @@ class Starters:
 
     @property
     def how(self) -> str:
-        """How the next run starts, and why, as a phrase; empty before the first one has shown."""
+        """How the next run starts, and why, as a phrase; empty before the first one."""
         if self._warm:
             count, all_ = len(self._warm), len(self.each)
             some = "" if count == all_ else f" ({count} of {all_} commands)"
@@ -269,11 +260,7 @@ def stop_gently(pids: Sequence[int], have_ended: Callable[[], bool]) -> None:
 
 
 def end_tree(pids: Sequence[int], reports: Path) -> None:
-    """Kill what is left of a program: its groups, its descendants, and what carries its order.
-
-    Args:
-        pids: The leaders of its process groups.
-        reports: The folder that the order names.
-    """
+    """Kill what is left of a program: the groups of these leaders, descendants, and what carries an
+    order with this folder of reports."""
     # As it stands in the order, which is JSON.
     end_groups(pids, ORDER_VARIABLE, json.dumps(str(reports.resolve()))[1:-1])

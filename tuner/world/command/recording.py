@@ -97,25 +97,22 @@ def record_program(
             code, ended_ns = exit_code(processes), time.time_ns()
             if not signals:
                 ranks.say_the_first(ended_ns)
-        ran_s, why_not = time.monotonic() - started_s, ""
-        ended = 1 if ranks.is_given_up else code
-        if not is_shown and not _show_at_end(folder, ended_ns, lambda trace: show(trace, ended)):
-            why_not = _why_not(read_reports(folder), ran_s, code)
-        report = read_reports(folder)
+        ran_s, ended = time.monotonic() - started_s, 1 if ranks.is_given_up else code
+        why_not = ""
+        if not is_shown:
+            _await(partial(is_recorded, folder))
+            try:
+                document = join_recorded(folder, ended_ns=ended_ns)
+            except TraceError:
+                why_not = _why_not(read_reports(folder), ran_s, code)
+            else:
+                show(document, ended)
         return RecordedEnd(
-            exit_code=ended, is_given_up=ranks.is_given_up, report=report, why_not=why_not
+            exit_code=ended,
+            is_given_up=ranks.is_given_up,
+            report=read_reports(folder),
+            why_not=why_not,
         )
-
-
-def _show_at_end(folder: Path, ended_ns: int, show: Callable[[bytes], None]) -> bool:
-    """Whether anything was recorded, which is shown then."""
-    _await(partial(is_recorded, folder))
-    try:
-        document = join_recorded(folder, ended_ns=ended_ns)
-    except TraceError:
-        return False
-    show(document)
-    return True
 
 
 @dataclass
@@ -155,7 +152,7 @@ class _Ranks:
         self._next_s = now_s + min(max(LOOK_S, wait_s), _MOST_LOOK_S)
 
     def say_the_first(self, until_ns: int | None = None) -> ProgramReport:
-        """Say which rank failed first, by that time; what all of them have reported so far."""
+        """Say which rank failed first, by that time; what all have reported so far."""
         self._channel.note_gone()
         report = self._channel.report()
         if (first := failed_first(report, until_ns)) is not None:
@@ -184,7 +181,7 @@ class _Ranks:
 
 
 def asking_pause_s(since_s: float, asked: int) -> float:
-    """How long to wait before ranks are asked again what they do, which were so often.
+    """How long to wait before ranks are asked again what they do, which were `asked` so often.
 
     `since_s` is how long ago something happened last that they may wait for in vain.
     """

@@ -37,7 +37,7 @@ class ProcessEnd(NamedTuple):
     gone_ns: int | None
     """When it was seen to be gone; threads of it may go on when it has reported its end."""
     code: int | None
-    """Its exit code, as `subprocess` has it; None: it is not known."""
+    """Its exit code, as `subprocess` has it, where it is known."""
 
 
 class Raised(NamedTuple):
@@ -46,7 +46,6 @@ class Raised(NamedTuple):
     time_ns: int
     name: str
     error: str
-    """In one line, with where it was."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +58,6 @@ class RankReport:
     world_size: int | None
     role: str
     backend: str
-    """`TENSORPIPE`, or the agent of another one."""
     options: Mapping[str, Any]
     """The knobs that its agent was started with, as JSON."""
     cuda_devices: int
@@ -72,9 +70,8 @@ class RankReport:
     calls: int
     """Those that it issued until it was shut down; 0 if it never was."""
     cpu_s: float | None
-    """CPU seconds from `ready_ns` to the end of `shutdown`, or to the last probe before it."""
+    """CPU seconds from `ready_ns` to `used_ns`: the end of `shutdown`, or else the last probe."""
     used_ns: int | None
-    """When these were read."""
     peak_rss_mb: float | None
     threads: int | None
     overridden: str = ""
@@ -87,7 +84,7 @@ class RankReport:
 
     @classmethod
     def of(cls, agent: Mapping[str, Event]) -> "RankReport":
-        """The rank that an agent is, from its events by name."""
+        """From the events of an agent, by name."""
         first, ready = agent["init_rpc"], agent.get("ready", {})
         shutdown, ended = agent.get("shutdown", {}), agent.get("ended", {})
         # A rank that only serves calls shutdown at once, and serves while it waits there.
@@ -136,7 +133,7 @@ class InitFailure(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The same as a sentence."""
+        """As a sentence."""
         return f"{self.name} failed first, in init_rpc: {shortened(self.error)}"
 
 
@@ -151,15 +148,14 @@ class ProgramReport:
     problems: tuple[str, ...]
     """Why the hook did not work in a process, each as a sentence."""
     unmet: tuple[Rendezvous, ...] = ()
-    """Of processes that did not come to start an agent, where they wait for the others."""
+    """Of processes that did not come to start an agent."""
     init_failure: InitFailure | None = None
-    """The one that came first: the others may have failed for it."""
+    """The first one: the others may have failed for it."""
     other_ends: tuple[ProcessEnd, ...] = ()
-    """Those of processes that never were a rank, and that raised."""
+    """Of processes that never were a rank, and that raised."""
     raised: tuple[Raised, ...] = ()
-    """In order of time."""
     gone: frozenset[int] = frozenset()
-    """The ids of those processes."""
+    """The ids of processes that are."""
     newest_start_ns: int = 0
     """When the latest of the processes began that live and are no rank (yet)."""
     states: tuple[Event, ...] = ()
@@ -168,7 +164,7 @@ class ProgramReport:
     def waiting(self, hint: str = BESIDE) -> str:
         """Who waits in `init_rpc`, for whom and where, as a clause; empty if none does.
 
-        The hint follows where ranks are missing that nothing has started here.
+        The hint follows where ranks are missing.
         """
         waits = {each.pid: each.rank for each in self.unmet}
         waits |= {rank.pid: rank.rank for rank in self.latest if rank.ready_ns is None}
@@ -209,9 +205,9 @@ class ProgramReport:
     def rpc_active_s(self) -> float | None:
         """Seconds from the last rank's `init_rpc` to the last call of `shutdown`.
 
-        A rank that only serves calls `shutdown` at once and waits there: the last one to call it
-        is the driver. None if a rank never came so far. Where RPC was started several times, the
-        sum. Without a world size no rank waits for the others, and it is from the first one's.
+        A rank that only serves calls `shutdown` at once: the last one to call it is the driver.
+        Where RPC was started several times, the sum; without a world size, from the first
+        `init_rpc`. None if a rank never came so far.
         """
         total_ns = 0
         for world in self.worlds:
@@ -224,8 +220,7 @@ class ProgramReport:
 
     @property
     def used_s(self) -> float | None:
-        """Seconds in which the ranks used their `cpu_s`: from the first one's start to the last
-        reading. None where none is known."""
+        """Seconds from the first rank's start to the last reading of `cpu_s`, if any is known."""
         total_ns = 0
         for world in self.worlds:
             if used := [(r.ready_ns, r.used_ns) for r in world if r.ready_ns and r.used_ns]:
@@ -240,10 +235,7 @@ class ProgramReport:
 
     @property
     def worlds(self) -> list[list[RankReport]]:
-        """The ranks by world: those of one are started before any of the next.
-
-        Without a world size it is one world, which ranks leave and join.
-        """
+        """The ranks by world, in order; without a world size it is one, which they join late."""
         if not self.has_world_size:
             return [[*self.ranks]]
         return by_world(sorted(self.ranks, key=lambda rank: rank.init_ns), lambda rank: rank.rank)
@@ -266,8 +258,8 @@ class ProgramReport:
     def why_missing(self, without: str = "", hint: str = "") -> str:
         """Why ranks are missing that the others wait for, as a sentence; empty if none is.
 
-        It says what a rank runs `without` that the hook did not reach; empty: the program is known
-        to have started all of its ranks. For the hint see `waiting`.
+        `without` is what a rank lacks that the hook did not reach; empty: the program is known to
+        have started all of its ranks. For the hint see `waiting`.
         """
         if not self.missing_ranks:
             return self.waiting(hint) if self.unmet and not self.ranks else ""
@@ -309,14 +301,16 @@ def read_reports(folder: Path) -> ProgramReport:
     ranks = [rank for process in processes for rank in process.ranks]
     failures = [process.init_failure for process in processes if process.init_failure is not None]
     others = [process for process in processes if not process.ranks]
-    states = [state for process in processes for state in process.of_kind("state")]
-    problems = [event for process in processes for event in process.of_kind("hook-failed")]
+
+    def of_kind(name: str) -> list[Event]:
+        return [event for process in processes for event in process.of_kind(name)]
+
     return ProgramReport(
         ranks=tuple(sorted(ranks, key=lambda rank: (rank.rank, rank.init_ns))),
         processes=len(processes),
         problems=tuple(
             f"the hook failed in process {each['pid']}: {shortened(each['error'])}"
-            for each in problems
+            for each in of_kind("hook-failed")
         ),
         unmet=tuple(process.unmet for process in processes if process.unmet is not None),
         init_failure=min((each for each in failures if not _is_over(each, ranks)), default=None),
@@ -324,12 +318,12 @@ def read_reports(folder: Path) -> ProgramReport:
         raised=tuple(sorted(raised for process in processes for raised in process.raised)),
         gone=frozenset(each.end.pid for each in processes if each.end and each.end.gone_ns),
         newest_start_ns=max((each.began_ns for each in others if each.end is None), default=0),
-        states=tuple(sorted(states, key=lambda state: (state["number"], state["rank"]))),
+        states=tuple(sorted(of_kind("state"), key=lambda each: (each["number"], each["rank"]))),
     )
 
 
 def _is_over(failure: InitFailure, ranks: Sequence[RankReport]) -> bool:
-    """Whether the rank has started after it, in this process or in another."""
+    """Whether the rank has started after it, in any process."""
     return any(
         rank.rank == failure.rank and (rank.ready_ns or 0) > failure.time_ns for rank in ranks
     )

@@ -33,11 +33,9 @@ class RunEnd:
 
     @property
     def notes(self) -> list[str]:
-        """What a person has to know of the ranks that this command has started, a sentence each.
-
-        One of which one rank is known is one of several; torchrun says how many it has started.
-        """
+        """What a person has to know of the ranks that this command has started, a sentence each."""
         ranks = self.report.latest
+        # torchrun says how many it has started.
         are_all = len(ranks) == 1 or (bool(ranks) and len(ranks) == ranks[0].local_size)
         overridden = [f"{rank.name}: {rank.overridden}" for rank in ranks if rank.overridden]
         if are_all and all(rank.ready_ns is not None for rank in ranks):
@@ -66,13 +64,7 @@ def run_program(
 ) -> RunEnd:
     """Run a command to its end with a configuration put under it; each rank says what it got.
 
-    Args:
-        command: The program and its arguments.
-        config: The knobs to set; what it does not name stays as the program has it.
-        roles: See `HookOrder`.
-
-    Raises:
-        UsageError: The command cannot be started.
+    For the arguments see `HookOrder`. UsageError if the command cannot be started.
     """
     with tempfile.TemporaryDirectory(prefix=own_prefix()) as scratch:
         order = HookOrder(config=config, reports=Path(scratch), roles=roles, say=True)

@@ -45,8 +45,7 @@ class LocalLauncher:
     """Starts each rank from a forkserver that has torch imported already.
 
     Args:
-        cpus: The logical CPUs that its worlds are kept to, beside other worlds on other CPUs; None:
-            all that this process may use.
+        cpus: The logical CPUs that its worlds are kept to, beside worlds on others; None: all.
         isolation: Whether worlds run in a network namespace of the launcher's own, where the system
             allows one: RPC has no authentication, and any user of the machine reaches its loopback.
     """
@@ -145,9 +144,9 @@ class LocalLauncher:
 
     def facts(self) -> GroupFacts:
         """See `tuner.world.launcher.Fingerprinted`."""
-        cpus = tuple(self._cpus or os.sched_getaffinity(0))
-        facts = {"cpu_count": len(cpus), "pinned": self._cpus is not None}
-        return GroupFacts.of(f"CPUs {named(cpus)}", [Environment.here()], **facts)
+        cpus, here = tuple(self._cpus or os.sched_getaffinity(0)), [Environment.here()]
+        is_pinned = self._cpus is not None
+        return GroupFacts.of(f"CPUs {named(cpus)}", here, cpu_count=len(cpus), pinned=is_pinned)
 
     def run(self, order: WorldOrder) -> Measurement | Failure:
         """See `Launcher.run`."""

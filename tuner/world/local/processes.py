@@ -11,6 +11,8 @@ import time
 import types
 from _thread import start_new_thread
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import wait as wait_for
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import forkserver
@@ -68,7 +70,7 @@ class Processes:
     """Starts processes from a forkserver that has torch imported already.
 
     They, and whatever they start, are kept to these logical CPUs; None: those of this process.
-    Several of these may be used at the same time, each from a thread of its own.
+    Several threads may use one each.
     """
 
     def __init__(self, cpus: Collection[int] | None = None) -> None:
@@ -117,25 +119,23 @@ def _start(process: ForkServerProcess) -> None:
 
 def _uninterrupted(action: Callable[[], None]) -> None:
     """Run it to its end, also if Ctrl-C comes meanwhile: a thread gets no KeyboardInterrupt."""
-    raised: list[BaseException] = []
-    is_over = threading.Event()
+    future: Future[None] = Future()
 
     def run() -> None:
         try:
             action()
         except BaseException as error:
-            raised.append(error)
-        finally:
-            is_over.set()
+            future.set_exception(error)
+        else:
+            future.set_result(None)
 
     # Thread.start() waits for the thread, and may be interrupted there.
     start_new_thread(run, ())
     try:
-        is_over.wait()
+        wait_for([future])
     finally:
-        is_over.wait()
-    if raised:
-        raise raised[0]
+        wait_for([future])
+    future.result()
 
 
 def end_process(process: ForkServerProcess) -> None:
@@ -191,8 +191,7 @@ def _orphans() -> list[int]:
 def _without_main_module() -> Iterator[None]:
     """Hide `__main__` from multiprocessing, which would run it again in every new process.
 
-    A rank needs nothing of it, a command line would cost it time, and a person's script that
-    has no `if __name__ == "__main__"` would start a search in each rank.
+    A person's script that has no `if __name__ == "__main__"` would start a search in each rank.
     """
     main = sys.modules["__main__"]
     sys.modules["__main__"] = types.ModuleType("__main__")
@@ -258,7 +257,6 @@ class LocalRankProcesses:
         # A rank's children may hold its end of the channel open, so its death is watched for too.
         sentinels = [each.process.sentinel for each in self._ranks if not each.is_gone]
         ready = wait([*open_ends, *sentinels], min(max(0.0, timeout_s), LOOK_S))
-        # What the workload may have sent itself is none.
         found = [
             Message(each.task.rank, content)
             for each in self._ranks
@@ -270,8 +268,7 @@ class LocalRankProcesses:
         for each in self._ranks:
             if not each.is_gone and each.process.sentinel in ready:
                 each.process.join()
-                each.is_gone = True
-                code = each.process.exitcode
+                each.is_gone, code = True, each.process.exitcode
                 content = {"kind": DIED, "exit_code": code, "time_ns": time.time_ns()}
                 found.append(Message(each.task.rank, content))
         return found

@@ -36,13 +36,13 @@ def _spec(reference: str, options: Mapping[str, object]) -> WorkloadSpec:
     except WorkloadError:
         raise
     except Exception as error:
-        detail = f"{type(error).__name__}: {error}"
-        raise WorkloadError([f"{reference} cannot be made: {detail}"]) from error
+        what = f"{reference} cannot be made: {type(error).__name__}: {error}"
+        raise WorkloadError([what]) from error
     try:
         ranks = list(workload.ranks())
     except Exception as error:
-        detail = f"{type(error).__name__}: {error}"
-        raise WorkloadError([f"{reference}.ranks() raised {detail}"]) from error
+        what = f"{reference}.ranks() raised {type(error).__name__}: {error}"
+        raise WorkloadError([what]) from error
     if problems := _mistakes_in(ranks, reference):
         raise WorkloadError(problems)
     return WorkloadSpec(

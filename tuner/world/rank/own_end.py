@@ -29,9 +29,9 @@ class OwnEnd:
     def __init__(self, send: Callable[..., None]) -> None:
         self._send = send
         self._reported_in = -1
+        # What parents were handling, or had shown, as they forked; no references, which would keep
+        # objects of the program.
         self._inherited: set[tuple[int, int]] = set()
-        """What parents were handling, or had shown, as they forked: no references, which would keep
-        objects of the program."""
 
     def install(self) -> None:
         """Report the end of this process, and of those that are forked from it."""

@@ -20,7 +20,7 @@ from tuner.json_text import json_of
 from tuner.world.postmortem import CHANNEL_CLOSED
 
 SPOKEN = ("phase", "failed", "finished", "state", "result")
-"""The kinds of what a rank says itself."""
+"""The kinds of what a rank says itself; what a workload may have sent has another, or none."""
 DIED = "died"
 """The kind of the message that reports the end of a rank's process."""
 # Beyond all that a rank has to say, but a bound to what one can make the launcher hold.
@@ -88,7 +88,7 @@ class LauncherEnd:
         raise TimeoutError if self.is_open else EOFError
 
     def close(self) -> None:
-        """Close it."""
+        """Take no more messages."""
         self.is_open = False
         self.connection.close()
 
@@ -97,11 +97,11 @@ class LauncherEnd:
         if len(self._received) < _LENGTH.size:
             return None
         (length,) = _LENGTH.unpack_from(self._received)
-        end = _LENGTH.size + length
         if not 0 <= length <= MOST_BYTES:
             self.is_open = False
             self._received.clear()
             return None
+        end = _LENGTH.size + length
         if len(self._received) < end:
             return None
         content = bytes(self._received[_LENGTH.size : end])

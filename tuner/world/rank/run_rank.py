@@ -152,10 +152,8 @@ def _isolate(task: RankTask) -> None:
 
 
 def _one_line(error: BaseException) -> str:
-    """The error and its message; without one, as of a bare assert, the line that raised it.
-
-    Of an error that a served function raised, it is that one.
-    """
+    """The error, or the one that a served function raised, and its message; without one, as of a
+    bare assert, the line that raised it."""
     message = _message(error)
     if raised := served_error(message):
         return shortened(raised, MOST_CHARACTERS)
@@ -190,10 +188,7 @@ def _failure_kind(phase: str, error: BaseException) -> str:
 
 
 def process_cpu_clock(pid: int) -> int:
-    """The kernel's id for the CPU-time clock of another process on this host.
-
-    Python lacks `clock_getcpuclockid(3)`, which makes it in this way.
-    """
+    """The CPU-time clock of another process on this host, as `clock_getcpuclockid(3)` makes it."""
     return (~pid << 3) | 2
 
 

@@ -15,13 +15,14 @@ import os
 import sys
 import threading
 import time
+import traceback
 from collections import ChainMap
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from inspect import getattr_static
 from itertools import islice
-from pathlib import Path, PurePath
+from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
@@ -146,10 +147,8 @@ def _value_of(expression: ast.expr, frame: FrameType) -> Any:
 def rpc_state() -> dict[str, Any]:
     """What the threads of the agent's pool are doing, in numbers; None where the agent has none.
 
-    Returns:
-        `pool_size` and `idle` in threads; `serving` and `calling` in calls under way, to this
-        process and from it; `waiting`, the threads that serve a request and, inside it, wait for
-        the answer to a call.
+    `pool_size` and `idle` are threads; `serving` and `calling` calls under way, to this process and
+    from it; `waiting` the threads that serve a request and, inside it, wait for an answer.
     """
     gauges = agent_gauges()
     texts = {name: gauges.get(f"agent.{gauge}", "") for name, gauge in _GAUGES.items()}
@@ -163,20 +162,15 @@ def rpc_state() -> dict[str, Any]:
 
 
 def _serves_request(innermost: FrameType) -> bool:
-    frame: FrameType | None = innermost
-    while frame is not None:
-        if PurePath(frame.f_code.co_filename).as_posix().endswith(_SERVING_FILE):
-            return True
-        frame = frame.f_back
-    return False
+    frames = traceback.walk_stack(innermost)
+    return any(frame.f_code.co_filename.endswith(_SERVING_FILE) for frame, _ in frames)
 
 
 class Prober:
     """Answers for one process of a program what it is doing, whenever the launcher asks.
 
-    A thread looks for a file in the folder of reports. It starts before the rendezvous, in which a
-    rank may wait for another one without end, and lasts as long as the process, which may start RPC
-    again.
+    A thread looks for a file in the folder of reports, from before the rendezvous, in which a rank
+    may wait without end, as long as the process lasts, which may start RPC again.
     """
 
     def __init__(
@@ -231,13 +225,9 @@ _NOT_ASKED: Mapping[str, object] = {"busy_s": None, "sleeps": False, "daemon_sle
 
 
 def _of_program() -> Mapping[str, object]:
-    """What the program's own threads do, without ours.
-
-    Returns:
-        Their CPU seconds so far as `busy_s`, None where the kernel does not say it; `sleeps`,
-        whether one of them may go on without any other thread or rank; `daemon_sleeps`, whether a
-        daemon thread may.
-    """
+    """What the program's own threads do: `busy_s`, their CPU seconds so far, if the kernel says it;
+    `sleeps`, whether one may go on without any other thread or rank; `daemon_sleeps`, whether a
+    daemon thread may."""
     # A thread of the agent, which serves, is a dummy to Python, and no daemon of the program.
     daemons = {
         each.ident

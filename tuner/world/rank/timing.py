@@ -93,10 +93,8 @@ class StepTimer:
 
 
 class Reservoir:
-    """Takes numbers one after the other, and keeps at most `most` of them (algorithm L).
-
-    Up to `most` it keeps all. Beyond that most numbers cost one comparison.
-    """
+    """Takes numbers one by one, and keeps `most` of them at random (algorithm L): beyond that, most
+    numbers cost one comparison."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -131,10 +129,9 @@ class Reservoir:
 
 
 def time_traced_steps(timer: StepTimer, steps: int, order: TraceOrder) -> tuple[Timing, float]:
-    """Measure the tracing overhead, then trace `steps` steps in a row and write the trace.
+    """Measure the tracing overhead on so many steps, then trace as many and write the trace.
 
-    The overhead, the median traced step time over the median untraced one, is measured on as many
-    steps, half of them traced, half not. TraceError, and no file, if the trace is incomplete.
+    TraceError, and no file, if the trace is incomplete.
     """
     overhead = _tracing_overhead(timer, math.ceil(steps / 2), operators=order.operators)
     driver = TraceDriver(operators=order.operators, drain_s=DRAIN_S)
@@ -154,7 +151,7 @@ def time_traced_steps(timer: StepTimer, steps: int, order: TraceOrder) -> tuple[
 def _tracing_overhead(timer: StepTimer, steps: int, *, operators: bool) -> float:
     """Median traced step time over median untraced step time, of at least `steps` steps each.
 
-    The turns go untraced, traced, traced, untraced, and so on, so that a steady drift cancels out.
+    The turns go untraced, traced, traced, untraced, and so on: a steady drift cancels out.
     """
     turn = min(TURN_STEPS, math.ceil(steps / LEAST_TURNS))
     untraced = timer.time(turn).step_s

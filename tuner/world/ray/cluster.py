@@ -43,7 +43,7 @@ def connected(address: str | None, notify: Callable[[str], None]) -> Iterator[No
     """A connection to a cluster; one that this process has already is used, and stays.
 
     `address` is HOST:PORT or `auto`, the cluster that runs here; None: that one, or else one of
-    this machine alone, which is ended in the end. LauncherError if there is no such cluster.
+    this machine alone for the time of the block. LauncherError if there is no such cluster.
     """
     if ray.is_initialized():
         yield

@@ -75,11 +75,8 @@ class Host:
 
     @staticmethod
     def interface_to(addresses: Sequence[str], named: str | None = None) -> tuple[str, str]:
-        """The interface of the route from here to these addresses, and our own address on it.
-
-        `named` is the interface to use whatever the route. LauncherError if there is no such
-        interface, or no route.
-        """
+        """The interface of the route to these addresses, or the one that is named, and our address
+        on it. LauncherError if there is none."""
         ours = _own_addresses()
         if named is not None:
             if found := [address for address, name in ours.items() if name == named]:
@@ -113,10 +110,8 @@ class Host:
         )
 
     def start_ranks(self, number: int, tasks: Sequence[RankTask], gpus: Sequence[int]) -> Timed:
-        """Start ranks of a world, each with so many of the GPUs here.
-
-        The answer is their process ids, by rank. LauncherError if they cannot be started.
-        """
+        """Start ranks of a world, each with so many of the GPUs here; their process ids, by rank.
+        LauncherError if they cannot be started."""
         begun_ns = time.time_ns()
         world = RanksHere(self._processes, self._new_scratch(), self._machine)
         self._worlds[number] = world
@@ -273,7 +268,7 @@ class CommandHere(LocalCommands):
         return found
 
     def _new_lines(self, path: Path) -> bytes:
-        """What was added to a file since it was read last, up to its last whole line."""
+        """What is new in a file, up to its last whole line."""
         found = self._new(path, _MOST_AT_ONCE)
         whole = found[: found.rfind(b"\n") + 1]
         if len(found) == _MOST_AT_ONCE and not whole:
@@ -301,11 +296,8 @@ def _as_without_ray() -> None:
 
 
 def _devices(gpus: Sequence[int]) -> list[dict[str, str]]:
-    """What shows each rank its share of the GPUs that Ray has given to this host's ranks.
-
-    Where no GPUs are asked for, ranks see what this host sees.
-    """
-    if not any(gpus):
+    """What shows each rank its share of the GPUs that Ray has given to this host's ranks."""
+    if not any(gpus):  # ranks see what the host sees
         return [{} for _ in gpus]
     here = [each for each in os.environ.get(_CUDA, "").split(",") if each]
     shares = [here[sum(gpus[:place]) :][:count] for place, count in enumerate(gpus)]

@@ -51,8 +51,8 @@ class HostProxy:
         return self.answer(self.begin(method, *arguments))
 
     def answer(self, reference: "ray.ObjectRef[Any]") -> Any:
-        """The answer to a call that was begun. LauncherError if the host cannot do it, is lost
-        (HostLostError), or the cluster is (ClusterLostError)."""
+        """The answer to a call that was begun. LauncherError if the host cannot do it; a
+        HostLostError or a ClusterLostError if that is lost."""
         until_s = time.monotonic() + LOST_S
         try:
             while time.monotonic() < until_s - ASK_EVERY_S:
@@ -104,8 +104,8 @@ class HostProxy:
 
 
 class Hosts:
-    """The hosts that one launcher uses: what the ranks of its last world reserve, kept for the next
-    one, and an actor on each. `allowed` are the ids of the nodes that may be used; None: all."""
+    """The hosts of one launcher: what the ranks of its last world reserve, kept for the next, and
+    an actor on each. `allowed` are the ids of the nodes that may be used; None: all."""
 
     def __init__(
         self, launching: Launching, allowed: Sequence[str] | None, notify: Callable[[str], None]
@@ -209,8 +209,8 @@ class Hosts:
                 ),
             ).remote()
             self.by_node[node] = HostProxy(infos[node], actor)
-        asked = {host: host.begin("facts") for host in self.by_node.values()}
-        found = {host.info.name: host.answer(reference) for host, reference in asked.items()}
+        asked = [(host, host.begin("facts")) for host in self.by_node.values()]
+        found = {host.info.name: host.answer(reference) for host, reference in asked}
         if problems := _differences(found):
             raise UsageError.about("the hosts differ", problems)
 
@@ -231,7 +231,6 @@ class Hosts:
 
 
 def _differences(found: Mapping[str, tuple[Environment, str]]) -> list[str]:
-    """What differs between hosts that makes one world of them no measurement."""
     versions = {
         "torch": {name: environment.torch for name, (environment, _) in found.items()},
         "rpc-tuner": {name: version for name, (_, version) in found.items()},

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tuner.errors import UsageError
 from tuner.plan.config import ALL_ROLES, Config
@@ -39,8 +40,7 @@ class HostInfo:
         return f"{where} ({plural(self.cpus, 'CPU')}{gpus})"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reserved:
+class Reserved(NamedTuple):
     """What the ranks of one host reserve there."""
 
     cpus: int
@@ -67,11 +67,10 @@ class Placing:
 def place_ranks(
     ranks: Sequence[RankSpec], places: Sequence[RolePlace], hosts: Sequence[HostInfo]
 ) -> Placing:
-    """The host of each rank.
+    """The host of each rank; `hosts` are in order of preference.
 
     Roles of one place share its hosts, and no role of another place is there. Roles without a
-    place go anywhere: each rank to the host that has the fewest. The hosts are in order of
-    preference. UsageError if it cannot be; it says what is asked for, and what the cluster has.
+    place go anywhere: each rank to the host that has the fewest. UsageError if it cannot be.
     """
     placer = _Placer(ranks, hosts)
     # What needs the most chooses first; what is spread takes what is left.
@@ -118,43 +117,34 @@ class _Placer:
 
     def spread(self, places: Sequence[RolePlace]) -> None:
         """Share out the hosts that are left among the places that take what there is."""
-        wanting = [
-            (place, mine, list[_Free]()) for place in places if (mine := self._ranks_of(place))
-        ]
+        wanting = [(each, mine, list[_Free]()) for each in places if (mine := self._ranks_of(each))]
         for turn in range(max((len(mine) for _, mine, _ in wanting), default=0)):
             for place, mine, share in wanting:
                 if turn < len(mine) and (left := self._left_for(place, 1)):
                     left[0].is_taken = True
                     share.append(left[0])
         for place, mine, share in wanting:
-            if not share or not all(
-                each.fits(place, -(-len(mine) // len(share))) for each in share
-            ):
+            most = -(-len(mine) // max(1, len(share)))
+            if not share or not all(each.fits(place, most) for each in share):
                 raise self._lacking(place, len(mine), len(share) or 1)
             self._deal(place, mine, share)
 
     def put_others(self, named: Set[str]) -> None:
-        """Place the ranks of the roles that are not named."""
         nowhere = RolePlace(roles=(ALL_ROLES,))
         for rank, spec in enumerate(self._ranks):
             if not named & {spec.role, ALL_ROLES}:
                 self._put(nowhere, rank, min(self._free, key=lambda each: each.ranks))
 
     def placing(self) -> Placing:
-        """Where all are."""
         pairs = [self._placed[rank] for rank in range(len(self._placed))]
-        here: dict[str, list[RolePlace]] = {}
+        reserved: dict[str, Reserved] = {}
         for host, place in pairs:
-            here.setdefault(host.node, []).append(place)
+            before = reserved.get(host.node, Reserved(0, 0))
+            reserved[host.node] = Reserved(before.cpus + place.cpus, before.gpus + place.gpus)
         return Placing(
             hosts=tuple(host for host, _ in pairs),
             gpus=tuple(place.gpus for _, place in pairs),
-            reserved={
-                node: Reserved(
-                    cpus=sum(each.cpus for each in places), gpus=sum(each.gpus for each in places)
-                )
-                for node, places in here.items()
-            },
+            reserved=reserved,
         )
 
     def _deal(self, place: RolePlace, ranks: Sequence[int], hosts: Sequence[_Free]) -> None:

@@ -37,7 +37,7 @@ class RayLauncher:
 
     Args:
         launching: Which cluster it is, and where the roles go.
-        hosts: The ids of the nodes that may be used; None: all that the cluster has.
+        hosts: The ids of the nodes that may be used; None: all.
         notify: Gets what a person should know of where worlds run, a sentence each.
     """
 
@@ -90,8 +90,7 @@ class RayLauncher:
         return GroupFacts.of(f"hosts {listed(found)}", list(found.values()), pinned=False)
 
     def run(self, order: WorldOrder) -> Measurement | Failure:
-        """See `Launcher.run`. A HostLostError is a LauncherError of which a next world may be free:
-        that one is placed anew, on the hosts that are left."""
+        """See `Launcher.run`. After a HostLostError the next world is placed on what is left."""
         assert isinstance(order.subject, WorkloadSpec), "subject_of took no program"
         self._hosts.place(order.subject.ranks, self._launching.place)
         with tempfile.TemporaryDirectory(prefix=own_prefix()) as scratch:
@@ -109,10 +108,7 @@ class RayLauncher:
             replace(
                 task,
                 init_method=f"{MEETING}://{address}:{port}",
-                environment={
-                    **listening_on(interface),
-                    HOST_VARIABLE: hosts[task.rank].info.node,
-                },
+                environment=listening_on(interface) | {HOST_VARIABLE: hosts[task.rank].info.node},
             )
             for task, (interface, _) in zip(tasks, interfaces, strict=True)
         ]
@@ -132,19 +128,15 @@ class RayGroups(GroupedLauncher):
             parts = host_sets(living_hosts(), self._launching.groups)
             nodes = [[each.node for each in part] for part in parts]
             self.members = tuple(
-                RayLauncher(self._launching, hosts=each, notify=self._notify) for each in nodes
+                entering.enter_context(RayLauncher(self._launching, hosts=e, notify=self._notify))
+                for e in nodes
             )
-            for member in self.members:
-                entering.enter_context(member)
             self._open = entering.pop_all()
         return self
 
 
 def host_sets(hosts: Sequence[HostInfo], groups: int) -> list[list[HostInfo]]:
-    """Equal sets of hosts, as alike as can be; what is left over is not used.
-
-    UsageError if there are fewer hosts than groups.
-    """
+    """Equal sets of hosts, as alike as can be; UsageError if there are fewer hosts than groups."""
     size = len(hosts) // groups
     if not size:
         raise UsageError(

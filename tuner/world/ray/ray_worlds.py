@@ -143,11 +143,8 @@ class RayRankProcesses(_World):
 
 
 class RayCommands(_World):
-    """One command on each of these hosts; see `tuner.world.command.program_commands.Commands`.
-
-    The folder of reports of the order gets what the processes report; each host's command has
-    variables of its own.
-    """
+    """One command on each of these hosts, with variables of its own; see
+    `tuner.world.command.program_commands.Commands`. The order's folder gets all reports."""
 
     def __init__(
         self,
