@@ -201,20 +201,10 @@ class FailureContract:
         [
             ("Exits", {}, "crashed", r"worker0 failed first \(exit code 3, in step\)$"),
             # It holds for what init_rpc calls, too: a busy machine needs more than a second for it.
-            (
-                "Dozes",
-                {"rpc_timeout": 5},
-                "timed-out",
-                r".*RPC ran for more than set timeout \(5000",
-            ),
-            (
-                "WrongAnswer",
-                {},
-                "wrong-answer",
-                "worker0 failed first, in check: ValueError: 2 is not",
-            ),
+            ("Dozes", {"rpc_timeout": 5}, "timed-out", r".*ran for more than set timeout \(5000"),
+            ("WrongAnswer", {}, "wrong-answer", "worker0 failed first, in check: ValueError: 2"),
         ],
-    )
+    )  # fmt: skip
     def test_what_went_wrong_is_told(
         self, launcher: WorkloadLauncher, workload: str, knobs: Any, kind: str, message: str
     ) -> None:

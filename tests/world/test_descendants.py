@@ -100,22 +100,6 @@ def test_a_child_that_ends_while_it_is_looked_at_leaves_no_daemon(
         assert living_children(process.pid) == []
 
 
-def test_a_thread_that_ends_while_it_is_looked_at_is_in_nobodys_way(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    exists = Path.exists
-
-    def has_ended(path: Path) -> bool:
-        if path.name == "children" and path.parent.parent.name == "task":
-            raise ProcessLookupError(path)
-        return exists(path)
-
-    monkeypatch.setattr(Path, "exists", has_ended)
-    with sleeping() as child:
-        assert child.pid in living_children(os.getpid())
-    assert list(descendants._children(child.pid)) == []
-
-
 def test_who_holds_a_pipe_is_known() -> None:
     reader, writer = os.pipe()
     pipe = os.fstat(writer)

@@ -1,11 +1,8 @@
-"""The machine beside a world, told from fake `/proc` and `/sys` folders, and from the real ones."""
+"""The machine beside a world, told from fake `/proc` and `/sys` folders."""
 
 import os
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -195,47 +192,3 @@ def test_several_hosts_are_told_as_one_machine() -> None:
     assert of_all_hosts([one]) is one
     both = MachineState(seconds=3.0, cpus=6, others_cpus=0.75, pressure_some=0.3, mhz=1500.0)
     assert of_all_hosts([one, two]) == both
-
-
-SPIN = "import sys\nprint('busy', flush=True)\nwhile True: pass"
-
-
-@pytest.fixture
-def stranger() -> Iterator[None]:
-    """A busy process that is nobody's child here: its parent has ended."""
-    starter = (
-        "import subprocess, sys\n"
-        f"spinning = subprocess.Popen([sys.executable, '-c', {SPIN!r}], stdout=subprocess.PIPE)\n"
-        "spinning.stdout.readline()\n"
-        "print(spinning.pid)\n"
-    )
-    # What it has of ours it would keep open.
-    done = subprocess.run(
-        [sys.executable, "-c", starter], stdout=subprocess.PIPE, text=True, check=True
-    )
-    yield
-    os.kill(int(done.stdout), signal.SIGKILL)
-
-
-@pytest.mark.world
-@pytest.mark.thorough
-def test_a_busy_program_beside_is_of_others_and_a_child_is_ours(stranger: None) -> None:
-    reader = MachineReader()
-    with subprocess.Popen([sys.executable, "-c", SPIN], stdout=subprocess.PIPE) as child:
-        assert child.stdout is not None
-        child.stdout.readline()
-        before = reader.read()
-        time.sleep(1.0)
-        after = reader.read()
-        child.kill()
-    alone = reader.read()
-    time.sleep(1.0)
-    beside = machine_between(alone, reader.read())
-    # A CPU, or what the machine's other programs leave of one: all that is of others.
-    assert beside.others_cpus is not None
-    assert beside.others_cpus + (beside.stolen_cpus or 0.0) > 0.8
-    own_cpus = (after["own_s"] - before["own_s"]) / (after["at_s"] - before["at_s"])
-    state = machine_between(before, after)
-    assert own_cpus > 0.05
-    assert state.others_cpus is not None
-    assert state.others_cpus <= state.cpus - own_cpus + 0.05

@@ -12,50 +12,50 @@ INNER = (
 )
 
 
-def test_the_error_is_that_of_the_served_function() -> None:
-    assert served_error(INNER) == "ValueError: bad row 7 (in a call that w2 served)"
-    program = f"loading\nTraceback (most recent call last):\nValueError: {INNER}"
-    assert served_error(program) == "ValueError: bad row 7 (in a call that w2 served)"
-
-
-def test_of_nested_calls_it_is_that_of_the_innermost() -> None:
-    outer = (
-        "ValueError: On WorkerInfo(id=1, name=w1):\nValueError('...')\n"
-        'Traceback (most recent call last):\n  File "main.py", line 9, in outer\n'
-        f"ValueError: {INNER}\n{AT}"
-    )
-    assert served_error(outer) == "ValueError: bad row 7 (in a call that w2 served)"
-
-
-def test_what_ends_with_something_else_is_none() -> None:
-    assert served_error("") is None
-    assert served_error("ValueError: no such file") is None
-    assert served_error(f"{INNER}\nRuntimeError: later") is None
-    assert served_error("On WorkerInfo(id=1, name=a):\n_handle_exception") is None
-
-
 KEY = (
     r"KeyError: 'On WorkerInfo(id=1, name=w1):\nKeyError(\'a\')\nTraceback (most recent call last):"
     r"""\n  File "main.py", line 4, in plain\n    raise KeyError("a")\nKeyError: \'a\'\n'"""
 ) + AT
 """Its text is a `repr`, in a single line."""
+BAD_ROW, NO_KEY = (
+    "ValueError: bad row 7 (in a call that w2 served)",
+    "KeyError: 'a' (in a call that w1 served)",
+)
 
 
-def test_a_key_error_is_read_though_its_lines_are_escaped() -> None:
-    line = "KeyError: 'a' (in a call that w1 served)"
-    assert served_error(KEY) == line
-    assert error_text(RuntimeError(KEY)) == line
-    outer = "RuntimeError: On WorkerInfo(id=0, name=w0):\nRuntimeError('...')\nTraceback (most "
-    outer += f"recent call last):\n  File 'main.py', line 9\nRuntimeError: {KEY}\n{AT}"
-    assert served_error(outer) == line
-    to_here = KEY.removeprefix("KeyError: ").removesuffix(AT)
-    assert error_text(RuntimeError(to_here)) == line
+def served_by_w1(inner: str) -> str:
+    return (
+        "ValueError: On WorkerInfo(id=1, name=w1):\nValueError('...')\n"
+        f'Traceback (most recent call last):\n  File "main.py", line 9, in outer\n{inner}\n{AT}'
+    )
 
 
-def test_of_a_message_of_several_lines_it_is_the_first() -> None:
-    assert served_error(INNER.replace("row 7\n", "row 7\nHint: none\n")) == served_error(INNER)
-    source = INNER.replace('("bad row 7")', '("bad row 7\nHint: none")')
-    assert served_error(source) == served_error(INNER)
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        (INNER, BAD_ROW),
+        (f"loading\nTraceback (most recent call last):\nValueError: {INNER}", BAD_ROW),
+        # Of nested calls it is that of the innermost; of several lines, the first.
+        (served_by_w1(f"ValueError: {INNER}"), BAD_ROW),
+        (INNER.replace("row 7\n", "row 7\nHint: none\n"), BAD_ROW),
+        (INNER.replace('("bad row 7")', '("bad row 7\nHint: none")'), BAD_ROW),
+        # The lines of a key error are escaped.
+        (KEY, NO_KEY),
+        (served_by_w1(f"RuntimeError: {KEY}"), NO_KEY),
+        # What ends with something else is none.
+        ("", None),
+        ("ValueError: no such file", None),
+        (f"{INNER}\nRuntimeError: later", None),
+        ("On WorkerInfo(id=1, name=a):\n_handle_exception", None),
+    ],
+)
+def test_the_error_is_that_of_the_served_function(text: str, error: str | None) -> None:
+    assert served_error(text) == error
+
+
+def test_a_key_error_is_found_in_a_to_here() -> None:
+    for text in (KEY, KEY.removeprefix("KeyError: ").removesuffix(AT)):
+        assert error_text(RuntimeError(text)) == NO_KEY
 
 
 @pytest.mark.parametrize("text", ["x" * MOST_TEXT, "\udc80" * MOST_TEXT, "row"])

@@ -1,8 +1,5 @@
 """What a world yields."""
 
-import subprocess
-import sys
-
 import pytest
 
 from tuner.world.measurement import Failure, Measurement, ProgramRun, Quantiles, RankUsage
@@ -35,15 +32,3 @@ def test_cpus_used_are_those_of_the_time_in_which_they_were_used() -> None:
     assert wrong.cpu_cores == 6.0
     with pytest.raises(AssertionError, match=r"3\.0 CPU s in 0\.5 s, with 2 CPUs"):
         wrong.check_cpus(2)
-
-
-@pytest.mark.world
-@pytest.mark.thorough
-def test_the_cpus_used_are_checked_in_optimised_python_too() -> None:
-    wrong = Measurement(step_s=(0.5,), wall_s=0.5, world_s=3.0, ranks=(USAGE,))
-    code = (
-        "from tuner.world.measurement import Measurement; "
-        f"Measurement.model_validate_json({wrong.model_dump_json()!r}).check_cpus(2)"
-    )
-    ended = subprocess.run([sys.executable, "-O", "-c", code], capture_output=True, text=True)
-    assert "AssertionError: 3.0 CPU s in 0.5 s, with 2 CPUs" in ended.stderr

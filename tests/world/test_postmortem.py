@@ -19,38 +19,53 @@ def phase(name: str) -> dict[str, Any]:
     return {"kind": "phase", "phase": name}
 
 
-def died(code: int, time_ns: int = 30) -> dict[str, Any]:
-    return {"kind": "died", "exit_code": code, "time_ns": time_ns}
+def died(code: int) -> dict[str, Any]:
+    return {"kind": "died", "exit_code": code, "time_ns": 30}
 
 
-def rank(name: str, *messages: dict[str, Any]) -> RankRecord:
-    record = RankRecord(name)
-    for message in messages:
-        record.take(message)
-    return record
+def records(*messages: list[dict[str, Any]]) -> list[RankRecord]:
+    found = [RankRecord(f"worker{number}") for number in range(len(messages))]
+    for record, each in zip(found, messages, strict=True):
+        for message in each:
+            record.take(message)
+    return found
 
 
-def test_the_earliest_report_is_the_root_cause() -> None:
-    records = [rank("worker0", report(20)), rank("worker1", report(10, "KeyError: 'x'"))]
-    failure = root_cause(records, deadline_s=None, world_s=1.0)
-    assert failure.failure == "crashed"
-    assert failure.message == "worker1 failed first, in step: KeyError: 'x'"
-    assert failure.detail == "Traceback ..."
+IDLE = [state(waiting=0, idle=2)] * 2
 
 
 @pytest.mark.parametrize(
-    ("records", "kind", "message"),
+    ("messages", "kind", "message", "detail"),
     [
+        # The earliest report.
+        ([[report(20)], [report(10, "KeyError: 'x'")]],
+         "crashed", "worker1 failed first, in step: KeyError: 'x'", "Traceback ..."),
         # A death comes before the reports that it causes.
-        ([rank("worker0", report(20)), rank("worker1", phase("ready"), died(-6))],
-         "crashed", "worker1 failed first (signal 6, SIGABRT, in ready)"),
-        ([rank("worker0"), rank("worker1", phase("init_rpc"), died(1))],
-         "init-failed", "worker1 failed first (exit code 1, in init_rpc)"),
+        ([[report(20)], [phase("ready"), died(-6)]],
+         "crashed", "worker1 failed first (signal 6, SIGABRT, in ready)", ""),
+        ([[], [phase("init_rpc"), died(1)]],
+         "init-failed", "worker1 failed first (exit code 1, in init_rpc)", ""),
+        # A deadlock.
+        ([IDLE, [state(pool_size=1, waiting=1)] * 2],
+         "deadlocked", "worker1 deadlocked: its only worker thread waits for the answer to a call "
+         "made while serving one, and that answer needs a free thread there; give it more "
+         "num_worker_threads", "worker1: 1 worker threads, 0 idle"),
+        ([IDLE, [state()] * 2],
+         "deadlocked", "worker1 deadlocked: all 2 worker threads wait for the answer to a call "
+         "made while serving one, and that answer needs a free thread there; give it more "
+         "num_worker_threads", "worker1: 2 worker threads, 0 idle"),
+        # Nothing but the deadline.
+        ([[phase("step"), state(steps_done=12, idle=2)], [phase("ready"), state(waiting=0)]],
+         "timed-out", "not done after 30 s (12 steps done; worker0 in step, worker1 in ready); "
+         "no worker thread of worker1 was idle", "worker1: 2 worker threads, 0 idle"),
     ],
 )  # fmt: skip
-def test_a_death_is_the_root_cause(records: list[RankRecord], kind: str, message: str) -> None:
-    failure = root_cause(records, deadline_s=None, world_s=1.0)
+def test_the_root_cause(
+    messages: list[list[dict[str, Any]]], kind: str, message: str, detail: str
+) -> None:
+    failure = root_cause(records(*messages), deadline_s=30.0, world_s=30.1)
     assert (failure.failure, failure.message) == (kind, message)
+    assert detail in failure.detail
 
 
 @pytest.mark.parametrize(
@@ -65,48 +80,24 @@ def test_a_death_is_the_root_cause(records: list[RankRecord], kind: str, message
 def test_a_rank_that_lost_what_had_started_it_ended_before_its_time(
     phases: tuple[str, str], codes: tuple[int, int | None], is_untimely: bool
 ) -> None:
-    records = [
-        rank(f"worker{number}", phase(name), *([] if code is None else [died(code)]))
-        for number, (name, code) in enumerate(zip(phases, codes, strict=True))
-    ]
-    assert root_cause(records, deadline_s=None, world_s=1.0).is_untimely is is_untimely
+    pairs = zip(phases, codes, strict=True)
+    said = [[phase(name), *([] if code is None else [died(code)])] for name, code in pairs]
+    assert root_cause(records(*said), deadline_s=None, world_s=1.0).is_untimely is is_untimely
 
 
 def test_a_rank_that_finished_may_leave() -> None:
-    record = rank("worker0", {"kind": "finished", "threads": 3, "peak_rss_mb": 1.0}, died(0))
+    (record,) = records([{"kind": "finished", "threads": 3, "peak_rss_mb": 1.0}, died(0)])
     assert record.finished
     assert not record.failed
 
 
-def test_starvation_needs_two_probes_without_progress() -> None:
-    driver = rank("worker0", state(waiting=0, idle=2), state(waiting=0, idle=2))
-    starved = rank("worker1", state(), state())
-    assert starvation([driver, starved]) is starved
-    assert starvation([driver, rank("worker1", state())]) is None
-    busy = rank("worker0", state(waiting=0), state(waiting=0, steps_done=1))
-    assert starvation([busy, starved]) is None
-    at_work = rank("worker1", state(waiting=1), state(waiting=1))
-    assert starvation([driver, at_work]) is None
-
-
 @pytest.mark.parametrize(
-    ("pool_size", "words"), [(1, "its only worker thread waits"), (2, "all 2 worker threads wait")]
+    ("driver", "server"),
+    [
+        (IDLE, [state()]),
+        ([state(waiting=0), state(waiting=0, steps_done=1)], [state(), state()]),
+        (IDLE, [state(waiting=1), state(waiting=1)]),
+    ],
 )
-def test_a_deadlock_names_the_rank_and_says_what_to_do(pool_size: int, words: str) -> None:
-    starved = rank("worker1", *[state(pool_size=pool_size, waiting=pool_size)] * 2)
-    idle = rank("worker0", *[state(waiting=0)] * 2)
-    failure = root_cause([idle, starved], deadline_s=None, world_s=4.0)
-    assert failure.failure == "deadlocked"
-    assert failure.message.startswith(f"worker1 deadlocked: {words}")
-    assert f"worker1: {pool_size} worker threads, 0 idle" in failure.detail
-
-
-def test_a_world_past_its_deadline_says_where_it_was() -> None:
-    driver = rank("worker0", phase("step"), state(steps_done=12, idle=2))
-    server = rank("worker1", phase("ready"), state(waiting=0))
-    failure = root_cause([driver, server], deadline_s=30.0, world_s=30.1)
-    assert failure.failure == "timed-out"
-    assert failure.message == (
-        "not done after 30 s (12 steps done; worker0 in step, worker1 in ready); "
-        "no worker thread of worker1 was idle"
-    )
+def test_starvation_needs_two_probes_without_progress(driver: list[Any], server: list[Any]) -> None:
+    assert starvation(records(driver, server)) is None

@@ -2,14 +2,13 @@
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.fakes import order
+from tuner.world import own_network as own_network_module
 from tuner.world.local.local_launcher import LocalLauncher
 from tuner.world.measurement import Failure, Measurement
 from tuner.world.own_network import OwnNetwork
@@ -100,31 +99,11 @@ def test_worlds_have_a_network_of_their_own(own_network: OwnNetwork, tmp_path: P
 def test_without_isolation_they_have_the_machines(tmp_path: Path) -> None:
     with LocalLauncher(isolation=False) as launcher:
         assert not launcher.own_network
-        outcome = run_world(launcher, tmp_path, own=False)
-        assert isinstance(outcome, Measurement), outcome
+        assert isinstance(run_world(launcher, tmp_path, own=False), Measurement)
 
 
-AS_ANYBODY = """
-import sys
-from pathlib import Path
-from tests.world.local.test_isolation import run_world
-from tuner.world.local.local_launcher import LocalLauncher
-with LocalLauncher() as launcher:
-    own = launcher.own_network
-    print(own, type(run_world(launcher, Path(sys.argv[1]), own=own)).__name__)
-"""
-
-
-@pytest.mark.world
-@pytest.mark.thorough
-def test_without_privileges_worlds_run_all_the_same(tmp_path: Path) -> None:
-    """Root without its rights may make no namespace in most systems: worlds have the machine's."""
-    if os.getuid() != 0:
-        pytest.skip("whoever is not root has no privileges: the tests above show it")
-    root = str(Path(__file__).parents[3])
-    done = subprocess.run(
-        ["setpriv", "--bounding-set=-all", "--inh-caps=-all", sys.executable, "-c", AS_ANYBODY,
-         str(tmp_path)],
-        capture_output=True, text=True, cwd=root, env={**os.environ, "PYTHONPATH": root},
-    )  # fmt: skip
-    assert done.stdout.split()[-1:] == ["Measurement"], done
+def test_where_no_namespace_is_allowed_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_network_module, "_OURSELVES", ("false",))
+    with OwnNetwork() as network:
+        assert network.holder is None
+        assert network.prefix == []

@@ -187,8 +187,5 @@ def test_a_workload_that_overrides_a_process_knob_has_failed_with_it(
 ) -> None:
     found = failure(run(launcher, "SetsItsOwn", switch_interval=0.001))
     assert found.failure == "init-failed"
-    assert (
-        "the workload set its own switch interval to 20ms after the tool: switch_interval had no "
-        "effect"
-    ) in found.message
+    assert "the workload set its own switch interval to 20ms after the tool: " in found.message
     assert isinstance(run(launcher, "SetsItsOwn"), Measurement)
