@@ -53,9 +53,7 @@ def descendants(pid: int) -> Iterator[int]:
 
 def end_descendants(pid: int, wanted: Callable[[int], bool] = lambda child: True) -> None:
     """Kill all of these children with all that they have started, and what those start meanwhile.
-
-    The process must keep orphans, and start none itself meanwhile.
-    """
+    The process must keep orphans, and start none itself meanwhile."""
     seen: list[int] | None = None
 
     def left() -> list[int] | None:
@@ -97,9 +95,7 @@ def kill_what_is_left(
     patience_s: float = 0.0,
 ) -> None:
     """Look for processes again and again and kill them, until `left` says None or the time is over.
-
-    For the first `patience_s` seconds they may end by themselves.
-    """
+    For the first `patience_s` seconds they may end by themselves."""
     begun_s = time.monotonic()
     while (found := left()) is not None and (now_s := time.monotonic() - begun_s) < within_s:
         if now_s >= patience_s:
@@ -186,11 +182,9 @@ def _open_files(pid: int) -> list[str]:
 
 
 def keeping(variable: str) -> list[str]:
-    """What goes before a command to run it so that its daemons end with it.
-
-    It leads the command's process group, ends as the command does, and kills it when the caller
-    ends. Daemons that still have this environment variable are left to who looks for that.
-    """
+    """What goes before a command to run it so that its daemons end with it. It leads the command's
+    process group, ends as the command does, and kills it when the caller ends. Daemons that still
+    have this environment variable are left to who looks for that."""
     return [sys.executable, "-I", "-S", __file__, "keep", variable]
 
 
@@ -230,10 +224,8 @@ def _end_all() -> None:
 
 @contextmanager
 def cluster_reaped(folder: Path) -> Iterator[None]:
-    """See that nothing is left after the block of a cluster of our own, nor its folder.
-
-    What has CLUSTER_VARIABLE with its name is the cluster. Ray's agents outlive a killed command.
-    """
+    """See that nothing is left after the block of a cluster of our own, nor its folder. What has
+    CLUSTER_VARIABLE with its name is the cluster. Ray's agents outlive a killed command."""
     import subprocess  # late: `keeping` stands before every command, and must be quick
 
     # Its stdin ends with us, however we end.
@@ -263,10 +255,8 @@ def _reap(folder: str) -> None:
 
 
 def _is_of_cluster(pid: int, folder: str) -> bool:
-    """Whether it has the mark, or a file of the folder open.
-
-    Who sets a long title writes over its environment. Ray's agents do, and have their logs open.
-    """
+    """Whether it has the mark, or a file of the folder open. Who sets a long title writes over its
+    environment. Ray's agents do, and have their logs open."""
     if has_variable(pid, CLUSTER_VARIABLE, folder):
         return True
     inside = f"{Path(folder).resolve()}/"  # a link, such as that of TMPDIR, is in no /proc

@@ -187,10 +187,8 @@ stopped the cgroup; `mhz` and `load`.
 
 
 class MachineReader:
-    """Reads the machine, in less than a millisecond; nothing that cannot be read is an error.
-
-    It is shared where other worlds of this command start and end meanwhile.
-    """
+    """Reads the machine, in less than a millisecond; nothing that cannot be read is an error. It is
+    shared where other worlds of this command start and end meanwhile."""
 
     def __init__(
         self, proc: Path = Path("/proc"), sys: Path = Path("/sys"), *, is_shared: bool = False

@@ -24,9 +24,7 @@ _NUMBER = re.compile(r"\d[\d.,]*")
 
 def with_evidence(failure: Failure, order: WorldOrder, captured: Sequence[Path]) -> Failure:
     """Keep these files of a failed world, those that are not empty, where its order names a folder.
-
-    The message of what is returned says where to look, or why nothing could be kept.
-    """
+    The message of what is returned says where to look, or why nothing could be kept."""
     if (folder := order.failure_folder) is None:
         return failure
     where = str(folder) if order.is_first else f"{folder.parent.name}/{folder.name}"
@@ -65,11 +63,8 @@ def head_and_tail(file: Path, most: int = MOST_KEPT) -> bytes:
 
 def give_up_middle(file: Path, kept: int = MOST_KEPT) -> None:
     """Give the disk back what no `head_and_tail` of `kept` bytes needs, once a file is eight times
-    as long.
-
-    Its length stays, so that who writes to it goes on where they are. Nothing happens where the
-    file system cannot do it.
-    """
+    as long. Its length stays, so that who writes to it goes on where they are. Nothing happens
+    where the file system cannot do it."""
     with suppress(OSError):
         if file.stat().st_blocks * 512 <= 8 * kept:
             return

@@ -19,12 +19,10 @@ from tuner.world.local.local_launcher import LocalLauncher
 def launcher_for(
     draft: PlanDraft, *, notify: Callable[[str], None], show: Callable[[bytes], None] | None
 ) -> Launcher:
-    """What runs the worlds of a plan by default.
-
-    `notify` gets what a person should know of how a program is run, a sentence each; `show` what it
-    prints, as it comes. UsageError if the launcher that is named is not installed, the machine has
-    no room for the groups, or another command of ours has started this one.
-    """
+    """What runs the worlds of a plan by default. `notify` gets what a person should know of how a
+    program is run, a sentence each; `show` what it prints, as it comes. UsageError if the launcher
+    that is named is not installed, the machine has no room for the groups, or another command of
+    ours has started this one."""
     refuse_two_orders(os.environ)
     launching, is_program = draft.launching, draft.program is not None
     isolation = launching.isolation
@@ -64,11 +62,9 @@ def _ray_launcher(
 
 
 def cpu_sets(groups: int, cpus_per_world: int | None, sys: Path = SYS) -> list[CpuSet]:
-    """So many disjoint sets of the logical CPUs that this process may use, all of one size.
-
-    A set lies in one NUMA node if it fits into one, else it is made of whole nodes; threads of one
-    core are in one set, where that comes out. UsageError if there is no room for them.
-    """
+    """So many disjoint sets of the logical CPUs that this process may use, all of one size. A set
+    lies in one NUMA node if it fits into one, else it is made of whole nodes; threads of one core
+    are in one set, where that comes out. UsageError if there is no room for them."""
     nodes = numa_nodes(sys)
     usable = min(usable_cpus(), sum(map(len, nodes)))
     sizes = [cpus_per_world] if cpus_per_world else range(usable // groups, 0, -1)

@@ -75,11 +75,8 @@ class OwnNetwork:
 
 
 def move_into_new() -> None:
-    """Move the calling thread, and what it starts, into a new namespace, loopback up.
-
-    OSError if that is not allowed; where it takes a user namespace, only a process of one thread
-    may.
-    """
+    """Move the calling thread, and what it starts, into a new namespace, loopback up. OSError if
+    that is not allowed; where it takes a user namespace, only a process of one thread may."""
     libc = ctypes.CDLL(None, use_errno=True)
     user, group = os.getuid(), os.getgid()
     if libc.unshare(_CLONE_NEWNET) != 0:

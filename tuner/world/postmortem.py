@@ -56,11 +56,9 @@ class RankRecord:
 
 
 def starvation(records: Sequence[RankRecord]) -> RankRecord | None:
-    """A rank that is deadlocked: each of its worker threads waits for the answer to a call.
-
-    The same threads deliver answers, so none can come. Two probes in a row that show it, with no
-    step finished between them, are a proof.
-    """
+    """A rank that is deadlocked: each of its worker threads waits for the answer to a call. The
+    same threads deliver answers, so none can come. Two probes in a row that show it, with no step
+    finished between them, are a proof."""
     driver = records[0].states[-2:] if records else []
     if len(driver) < 2 or driver[0]["steps_done"] != driver[1]["steps_done"]:
         return None
@@ -77,10 +75,8 @@ def _all_wait(state: dict[str, Any]) -> bool:
 def root_cause(
     records: Sequence[RankRecord], *, deadline_s: float | None, world_s: float
 ) -> Failure:
-    """The failure that came first; `deadline_s` is what ended the world, if that did.
-
-    Deaths come before reports: a rank whose peer is gone reports that.
-    """
+    """The failure that came first; `deadline_s` is what ended the world, if that did. Deaths come
+    before reports: a rank whose peer is gone reports that."""
     if (starved := starvation(records)) is not None:
         return deadlock(starved, records, world_s)
     # A rank that reports a failure stays alive: a rank that is gone died of something else.

@@ -192,10 +192,8 @@ class Discovery:
 def program_spec(
     request: ProgramRequest, runs: Sequence[TriedRun], *, own_network: bool, starts: str
 ) -> ProgramSpec:
-    """The program as these runs showed it, in their network; later ones start as `starts` says.
-
-    Of those that failed, its calls are not known, nor whether it shuts down, which is assumed.
-    """
+    """The program as these runs showed it, in their network; later ones start as `starts` says. Of
+    those that failed, its calls are not known, nor whether it shuts down, which is assumed."""
     report = runs[0].end.report
     ends = [run.end for run in runs if run.failure is None]
     return ProgramSpec(

@@ -42,9 +42,7 @@ class Cause:
 
 def failed_first(report: ProgramReport, until_ns: int | None = None) -> Cause | None:
     """The first rank whose own end is a failure, whatever became of the others; None if none is.
-
-    What came after the program's end, `until_ns`, is no cause of it.
-    """
+    What came after the program's end, `until_ns`, is no cause of it."""
     causes = [_of_end(rank) for rank in _gone(report) if _is_failure(rank.end)]
     if (unbegun := report.init_failure) is not None:
         causes.append(
@@ -69,9 +67,8 @@ def given_up(report: ProgramReport, now_ns: int) -> Cause | None:
 
 def stuck(report: ProgramReport, now_ns: int) -> Cause | None:
     """For what the ranks wait in vain: what failed before all of them stood still; None if nothing.
-
-    Where the others go on, a rank that ended without `shutdown`, or a failed call, is no failure.
-    """
+    Where the others go on, a rank that ended without `shutdown`, or a failed call, is no
+    failure."""
     gone = [*_gone(report)]
     if waited_for := [_of_end(rank) for rank in gone if _is_waited_for(rank, report, now_ns)]:
         return _first(waited_for)

@@ -29,11 +29,9 @@ def join_recorded(
     folder: Path, *, ended_ns: int | None = None, clocks: Mapping[str, ClockOffset] | None = None
 ) -> bytes:
     """The content of a trace file with all that was recorded, also while programs still run.
-
     `folder` is that of `HookOrder.reports`; `ended_ns` is when the program ended, None while it
     runs; `clocks` are those of other hosts against this one's, by `RankRecording.boot_id`.
-    TraceError if nothing was recorded.
-    """
+    TraceError if nothing was recorded."""
     return trace_document(_joined(folder, ended_ns or time.time_ns(), clocks or {}))
 
 

@@ -64,11 +64,8 @@ Starter = ColdStarter | WarmStarter
 
 
 class Starters:
-    """A starter for each command; a context manager.
-
-    `notify` gets why runs are cold, and what each imports anew; with `isolation` they have a
-    network of their own, where they can.
-    """
+    """A starter for each command; a context manager. `notify` gets why runs are cold, and what each
+    imports anew; with `isolation` they have a network of their own, where they can."""
 
     def __init__(self, notify: Callable[[str], None], *, isolation: bool = True) -> None:
         self._notify = notify
@@ -123,10 +120,8 @@ class Starters:
         self.start_cold(request)
 
     def warm_up(self, request: ProgramRequest, learnt: Learnt, until_s: float) -> bool:
-        """Start a server for each command that can be started warm; whether there is one.
-
-        One that still imports at `until_s`, by `time.monotonic`, is given up.
-        """
+        """Start a server for each command that can be started warm; whether there is one. One that
+        still imports at `until_s`, by `time.monotonic`, is given up."""
         if request.cold:
             self._why_cold = "--cold asks for it"
         else:

@@ -114,11 +114,9 @@ class ProgramLauncher:
         return self._run(order).outcome
 
     def _run(self, order: WorldOrder, *, learn: bool = False) -> TriedRun:
-        """One run; its trace is written, and what a failure leaves is kept.
-
-        A run whose port another process still has is tried again, and one that is lost with the
-        server that it came from, from a new server or cold; all of them end by the deadline.
-        """
+        """One run; its trace is written, and what a failure leaves is kept. A run whose port
+        another process still has is tried again, and one that is lost with the server that it came
+        from, from a new server or cold; all of them end by the deadline."""
         until_s = time.monotonic() + order.deadline_s
         attempts = 0
         while True:

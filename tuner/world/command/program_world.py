@@ -176,10 +176,8 @@ class ProgramWorld(LiveWorld):
 @dataclass
 class _Window:
     """Waits for all ranks, then for the warm-up, and then counts for the length of the window.
-
     Ranks may shut RPC down and start it again meanwhile; where other processes take over, the
-    waiting begins anew.
-    """
+    waiting begins anew."""
 
     warm_up_s: float
     lasts_s: float

@@ -165,10 +165,8 @@ class _Ranks:
             self.notify(text)
 
     def _end(self) -> None:
-        """Ask the commands to end, as a scheduler does, and then kill what is left of them.
-
-        They may end before their ranks have handed over what they recorded.
-        """
+        """Ask the commands to end, as a scheduler does, and then kill what is left of them. They
+        may end before their ranks have handed over what they recorded."""
         for process in self.processes:
             process.terminate()
         _await(
@@ -182,9 +180,7 @@ class _Ranks:
 
 def asking_pause_s(since_s: float, asked: int) -> float:
     """How long to wait before ranks are asked again what they do, which were `asked` so often.
-
-    `since_s` is how long ago something happened last that they may wait for in vain.
-    """
+    `since_s` is how long ago something happened last that they may wait for in vain."""
     return max(SLOWER * since_s, SLOWER_BY_S * asked)
 
 

@@ -20,10 +20,8 @@ _KNOBS = ("num_worker_threads", "rpc_timeout", "transports", "channels", "intra_
 
 
 class ProcessEnd(NamedTuple):
-    """How a process ended, as far as it reported that, or as the command saw it.
-
-    Times are Unix nanoseconds, here and below.
-    """
+    """How a process ended, as far as it reported that, or as the command saw it. Times are Unix
+    nanoseconds, here and below."""
 
     time_ns: int
     pid: int
@@ -162,10 +160,8 @@ class ProgramReport:
     """All answers to probes, in the order of the questions."""
 
     def waiting(self, hint: str = BESIDE) -> str:
-        """Who waits in `init_rpc`, for whom and where, as a clause; empty if none does.
-
-        The hint follows where ranks are missing.
-        """
+        """Who waits in `init_rpc`, for whom and where, as a clause; empty if none does. The hint
+        follows where ranks are missing."""
         waits = {each.pid: each.rank for each in self.unmet}
         waits |= {rank.pid: rank.rank for rank in self.latest if rank.ready_ns is None}
         if not waits:
@@ -203,12 +199,10 @@ class ProgramReport:
 
     @property
     def rpc_active_s(self) -> float | None:
-        """Seconds from the last rank's `init_rpc` to the last call of `shutdown`.
-
-        A rank that only serves calls `shutdown` at once: the last one to call it is the driver.
-        Where RPC was started several times, the sum; without a world size, from the first
-        `init_rpc`. None if a rank never came so far.
-        """
+        """Seconds from the last rank's `init_rpc` to the last call of `shutdown`. A rank that only
+        serves calls `shutdown` at once: the last one to call it is the driver. Where RPC was
+        started several times, the sum; without a world size, from the first `init_rpc`. None if a
+        rank never came so far."""
         total_ns = 0
         for world in self.worlds:
             ready = [rank.ready_ns for rank in world if rank.ready_ns is not None]
@@ -257,10 +251,8 @@ class ProgramReport:
 
     def why_missing(self, without: str = "", hint: str = "") -> str:
         """Why ranks are missing that the others wait for, as a sentence; empty if none is.
-
         `without` is what a rank lacks that the hook did not reach; empty: the program is known to
-        have started all of its ranks. For the hint see `waiting`.
-        """
+        have started all of its ranks. For the hint see `waiting`."""
         if not self.missing_ranks:
             return self.waiting(hint) if self.unmet and not self.ranks else ""
         if self.init_failure is not None:

@@ -43,10 +43,8 @@ class RunEnd:
         return [*self.report.notes("the configuration"), *overridden]
 
     def unused(self, config: Config) -> list[str]:
-        """What no rank got, because none has the role: a sentence for each such role.
-
-        Nothing is said where ranks are not known, which may have it.
-        """
+        """What no rank got, because none has the role: a sentence for each such role. Nothing is
+        said where ranks are not known, which may have it."""
         known = list(dict.fromkeys(rank.role for rank in self.report.ranks))
         if not known or self.report.missing_ranks:
             return []
@@ -62,10 +60,8 @@ class RunEnd:
 def run_program(
     command: Sequence[str], config: Config, *, roles: Sequence[tuple[str, str]] = ()
 ) -> RunEnd:
-    """Run a command to its end with a configuration put under it; each rank says what it got.
-
-    For the arguments see `HookOrder`. UsageError if the command cannot be started.
-    """
+    """Run a command to its end with a configuration put under it; each rank says what it got. For
+    the arguments see `HookOrder`. UsageError if the command cannot be started."""
     with tempfile.TemporaryDirectory(prefix=own_prefix()) as scratch:
         order = HookOrder(config=config, reports=Path(scratch), roles=roles, say=True)
         with started([command], order) as processes:
@@ -97,11 +93,9 @@ def started(
     kill: Callable[[Sequence[int]], None] | None = None,
     signals: list[int] | None = None,
 ) -> Iterator["list[subprocess.Popen[bytes]]"]:
-    """Start the commands of one world with the hook in them; UsageError if one cannot be.
-
-    Until the end of the block SIGTERM and SIGHUP are passed on to them. Ctrl-C comes to them from
-    the terminal; the second one kills all, by `kill`. `signals` gets the numbers of all that come.
-    """
+    """Start the commands of one world with the hook in them; UsageError if one cannot be. Until the
+    end of the block SIGTERM and SIGHUP are passed on to them. Ctrl-C comes to them from the
+    terminal; the second one kills all, by `kill`. `signals` gets the numbers of all that come."""
     check_commands(commands)
     processes: list[subprocess.Popen[bytes]] = []
     came = [] if signals is None else signals

@@ -67,11 +67,9 @@ def check_socket_fits() -> None:
 
 
 class Processes:
-    """Starts processes from a forkserver that has torch imported already.
-
-    They, and whatever they start, are kept to these logical CPUs; None: those of this process.
-    Several threads may use one each.
-    """
+    """Starts processes from a forkserver that has torch imported already. They, and whatever they
+    start, are kept to these logical CPUs; None: those of this process. Several threads may use one
+    each."""
 
     def __init__(self, cpus: Collection[int] | None = None) -> None:
         self._cpus = None if cpus is None else tuple(sorted(cpus))
@@ -189,10 +187,8 @@ def _orphans() -> list[int]:
 
 @contextmanager
 def _without_main_module() -> Iterator[None]:
-    """Hide `__main__` from multiprocessing, which would run it again in every new process.
-
-    A person's script that has no `if __name__ == "__main__"` would start a search in each rank.
-    """
+    """Hide `__main__` from multiprocessing, which would run it again in every new process. A
+    person's script that has no `if __name__ == "__main__"` would start a search in each rank."""
     main = sys.modules["__main__"]
     sys.modules["__main__"] = types.ModuleType("__main__")
     try:
@@ -203,11 +199,9 @@ def _without_main_module() -> Iterator[None]:
 
 @contextmanager
 def _own_import_path() -> Iterator[None]:
-    """Have a forkserver that starts now look for modules where this process does.
-
-    By itself it would look in the current folder first, where `tuner` or `workloads` may be
-    a person's own. Once it has imported ours, it restores its environment (`RESTORED`).
-    """
+    """Have a forkserver that starts now look for modules where this process does. By itself it
+    would look in the current folder first, where `tuner` or `workloads` may be a person's own. Once
+    it has imported ours, it restores its environment (`RESTORED`)."""
     path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
     changes = {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
     before = {name: os.environ.get(name) for name in changes}
@@ -232,9 +226,7 @@ class _LiveRank:
 
 class LocalRankProcesses:
     """See `tuner.world.live_world.RankProcesses`; of a world that is spread, the ranks of one host.
-
-    `scratch` is the world's folder, in which they leave what they print, and their stacks.
-    """
+    `scratch` is the world's folder, in which they leave what they print, and their stacks."""
 
     def __init__(self, processes: Processes, scratch: Path, machine: MachineReader) -> None:
         self._processes = processes

@@ -53,12 +53,10 @@ def start_describing(
 
 
 def _settle_in(folder: Path) -> None:
-    """Put this process in a group of its own, in this folder, and have it end with its parent.
-
-    A process group keeps a Ctrl-C at the terminal for the launcher, and lets it end whatever this
+    """Put this process in a group of its own, in this folder, and have it end with its parent. A
+    process group keeps a Ctrl-C at the terminal for the launcher, and lets it end whatever this
     process starts. A session would distort the measurement: the kernel shares CPU time among
-    sessions first (autogroup), so a peer that polls would take a whole CPU from one that works.
-    """
+    sessions first (autogroup), so a peer that polls would take a whole CPU from one that works."""
     os.setpgid(0, 0)
     signal_with_parent(signal.SIGKILL)
     keep_orphans()

@@ -38,11 +38,8 @@ class Message(NamedTuple):
 
 
 class LauncherEnd:
-    """The launcher's end.
-
-    A process may stop in the middle of a message, and one that never ends must not block others:
-    what has come of a message is kept until the rest is there.
-    """
+    """The launcher's end. A process may stop in the middle of a message, and one that never ends
+    must not block others: what has come of a message is kept until the rest is there."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection

@@ -209,11 +209,8 @@ def cpu_clocks(pids: Sequence[int | None], names: Sequence[str]) -> list[float]:
 
 
 def _enable_meeting(rank: int, ranks: int) -> None:
-    """Let `init_rpc` understand `rpc-tuner://ADDRESS:PORT`.
-
-    PyTorch's own `tcp://` listens on every address of the host: whoever can reach it could ask
-    the ranks to call somebody else.
-    """
+    """Let `init_rpc` understand `rpc-tuner://ADDRESS:PORT`. PyTorch's own `tcp://` listens on every
+    address of the host: whoever can reach it could ask the ranks to call somebody else."""
 
     def meet(url: str, **_: object) -> Iterator[tuple[TCPStore, int, int]]:
         place = urlsplit(url)

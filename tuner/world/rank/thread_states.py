@@ -146,10 +146,8 @@ def _value_of(expression: ast.expr, frame: FrameType) -> Any:
 
 def rpc_state() -> dict[str, Any]:
     """What the threads of the agent's pool are doing, in numbers; None where the agent has none.
-
     `pool_size` and `idle` are threads; `serving` and `calling` calls under way, to this process and
-    from it; `waiting` the threads that serve a request and, inside it, wait for an answer.
-    """
+    from it; `waiting` the threads that serve a request and, inside it, wait for an answer."""
     gauges = agent_gauges()
     texts = {name: gauges.get(f"agent.{gauge}", "") for name, gauge in _GAUGES.items()}
     return {
@@ -167,11 +165,9 @@ def _serves_request(innermost: FrameType) -> bool:
 
 
 class Prober:
-    """Answers for one process of a program what it is doing, whenever the launcher asks.
-
-    A thread looks for a file in the folder of reports, from before the rendezvous, in which a rank
-    may wait without end, as long as the process lasts, which may start RPC again.
-    """
+    """Answers for one process of a program what it is doing, whenever the launcher asks. A thread
+    looks for a file in the folder of reports, from before the rendezvous, in which a rank may wait
+    without end, as long as the process lasts, which may start RPC again."""
 
     def __init__(
         self,

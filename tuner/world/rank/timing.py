@@ -130,9 +130,7 @@ class Reservoir:
 
 def time_traced_steps(timer: StepTimer, steps: int, order: TraceOrder) -> tuple[Timing, float]:
     """Measure the tracing overhead on so many steps, then trace as many and write the trace.
-
-    TraceError, and no file, if the trace is incomplete.
-    """
+    TraceError, and no file, if the trace is incomplete."""
     overhead = _tracing_overhead(timer, math.ceil(steps / 2), operators=order.operators)
     driver = TraceDriver(operators=order.operators, drain_s=DRAIN_S)
     driver.start()
@@ -149,10 +147,8 @@ def time_traced_steps(timer: StepTimer, steps: int, order: TraceOrder) -> tuple[
 
 
 def _tracing_overhead(timer: StepTimer, steps: int, *, operators: bool) -> float:
-    """Median traced step time over median untraced step time, of at least `steps` steps each.
-
-    The turns go untraced, traced, traced, untraced, and so on: a steady drift cancels out.
-    """
+    """Median traced step time over median untraced step time, of at least `steps` steps each. The
+    turns go untraced, traced, traced, untraced, and so on: a steady drift cancels out."""
     turn = min(TURN_STEPS, math.ceil(steps / LEAST_TURNS))
     untraced = timer.time(turn).step_s
     driver = TraceDriver(operators=operators, drain_s=DRAIN_S)

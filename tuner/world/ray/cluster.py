@@ -40,11 +40,9 @@ _RAY_ENDS = "RAY_gcs_rpc_server_reconnect_timeout_s"
 
 @contextmanager
 def connected(address: str | None, notify: Callable[[str], None]) -> Iterator[None]:
-    """A connection to a cluster; one that this process has already is used, and stays.
-
-    `address` is HOST:PORT or `auto`, the cluster that runs here; None: that one, or else one of
-    this machine alone for the time of the block. LauncherError if there is no such cluster.
-    """
+    """A connection to a cluster; one that this process has already is used, and stays. `address` is
+    HOST:PORT or `auto`, the cluster that runs here; None: that one, or else one of this machine
+    alone for the time of the block. LauncherError if there is no such cluster."""
     if ray.is_initialized():
         yield
         return

@@ -144,10 +144,8 @@ class Hosts:
         return bool(self.by_node)
 
     def place(self, ranks: Sequence[RankSpec], places: Sequence[RolePlace]) -> None:
-        """Have the hosts of these ranks: those of the last world, if they are the same.
-
-        UsageError if they cannot be placed, what they reserve is not free, or the hosts differ.
-        """
+        """Have the hosts of these ranks: those of the last world, if they are the same. UsageError
+        if they cannot be placed, what they reserve is not free, or the hosts differ."""
         if self.are_kept() and self._ranks == ranks:
             return
         placing = place_ranks(ranks, places, self.living())

@@ -67,11 +67,9 @@ class Placing:
 def place_ranks(
     ranks: Sequence[RankSpec], places: Sequence[RolePlace], hosts: Sequence[HostInfo]
 ) -> Placing:
-    """The host of each rank; `hosts` are in order of preference.
-
-    Roles of one place share its hosts, and no role of another place is there. Roles without a
-    place go anywhere: each rank to the host that has the fewest. UsageError if it cannot be.
-    """
+    """The host of each rank; `hosts` are in order of preference. Roles of one place share its
+    hosts, and no role of another place is there. Roles without a place go anywhere: each rank to
+    the host that has the fewest. UsageError if it cannot be."""
     placer = _Placer(ranks, hosts)
     # What needs the most chooses first; what is spread takes what is left.
     fixed = [each for each in places if each.hosts is not None]

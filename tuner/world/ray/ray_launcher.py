@@ -169,11 +169,9 @@ class _OnHosts(Starters):
 
 
 class RayProgramLauncher(ProgramLauncher):
-    """Runs a program again and again, its command once on each host of a Ray cluster.
-
-    Each gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT as
-    torchrun sets them for one process a host, and what torchrun itself takes from the environment.
-    """
+    """Runs a program again and again, its command once on each host of a Ray cluster. Each gets
+    RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT as torchrun sets
+    them for one process a host, and what torchrun itself takes from the environment."""
 
     def __init__(
         self,
