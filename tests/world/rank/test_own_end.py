@@ -56,25 +56,21 @@ WAYS = {
 def work(how):
     WAYS[how]()
 
-def start(how):
-    if sys.argv[2] == "alone":
-        work(sys.argv[3])
-    elif sys.argv[2] == "forks":
-        if os.fork() == 0:
-            work(sys.argv[3])
-        else:
-            os.wait()
+def start(by, how):
+    if by == "alone" or (by == "forks" and os.fork() == 0):
+        work(how)
+    elif by == "forks":
+        os.wait()
     else:
-        context = multiprocessing.get_context(sys.argv[2])
-        child = context.Process(target=work, args=(sys.argv[3],))
+        child = multiprocessing.get_context(by).Process(target=work, args=(how,))
         child.start()
         child.join()
 
 if __name__ == "__main__":
     if len(sys.argv) > 4:  # what forks handles an exception
-        handle(lambda: start(sys.argv[3]))
+        handle(lambda: start(*sys.argv[2:4]))
     else:
-        start(sys.argv[3])
+        start(*sys.argv[2:])
 """
 FAILED = "ValueError: no data"
 
@@ -104,11 +100,7 @@ def ends_of(folder: Path, *how: str) -> list[Any]:
         ("raises", FAILED),
         ("exits", "sys.exit('gives up')"),
         ("exits after an error", FAILED),
-        ("is done", ""),
-        ("shows an error", ""),
-        ("is asked", ""),
-        ("is interrupted", ""),
-        ("ends", ""),
+        *((how, "") for how in ("is done", "shows an error", "is asked", "is interrupted", "ends")),
     ],
 )
 def test_what_ends_a_process_is_told_once(tmp_path: Path, start: str, how: str, error: str) -> None:

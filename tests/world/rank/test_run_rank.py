@@ -21,9 +21,8 @@ input()
 def test_the_cpu_clock_of_a_process_counts_its_cpu_time() -> None:
     before = time.process_time()
     assert before <= time.clock_gettime(process_cpu_clock(os.getpid())) <= time.process_time()
-    with subprocess.Popen(
-        [sys.executable, "-c", BURN], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as burner:
+    command, pipe = [sys.executable, "-c", BURN], subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as burner:
         assert burner.stdout is not None
         burner.stdout.readline()
         spent_s = time.clock_gettime(process_cpu_clock(burner.pid))

@@ -82,30 +82,22 @@ class Held:
         lambda held, future: future.then(lambda done: done.value()).wait(),
         lambda held, future: wait_all([future]),
         lambda held, future: collect_all([future]).wait(),
+        lambda held, future: rpc.rpc_sync("worker1", len),
+        lambda held, future: rpc.rpc_async("worker1", len).wait(),
     ],
 )
-def test_a_thread_that_waits_for_a_future_counts(wait: Callable[[Held, Any], None]) -> None:
+def test_a_thread_that_waits_for_a_future_counts(
+    monkeypatch: pytest.MonkeyPatch, wait: Callable[[Held, Any], None]
+) -> None:
     call = PendingCall()
+    monkeypatch.setattr(api, "_is_current_rpc_agent_set", lambda: True)
+    monkeypatch.setattr(api, "_invoke_rpc", lambda *args, **kwargs: call.future)
     assert waiting_threads(lambda: wait(Held(call.future), call.future), call.release) == 1
 
 
 def test_a_future_that_python_made_counts() -> None:
     future: Future[int] = Future()
     assert waiting_threads(lambda: future.wait(), lambda: future.set_result(1)) == 1
-
-
-@pytest.mark.parametrize(
-    "call",
-    [lambda: rpc.rpc_sync("worker1", len), lambda: rpc.rpc_async("worker1", len).wait()],
-    ids=["rpc_sync", "rpc_async"],
-)
-def test_a_call_whose_answer_is_awaited_at_once_counts(
-    monkeypatch: pytest.MonkeyPatch, call: Callable[[], object]
-) -> None:
-    pending = PendingCall()
-    monkeypatch.setattr(api, "_is_current_rpc_agent_set", lambda: True)
-    monkeypatch.setattr(api, "_invoke_rpc", lambda *args, **kwargs: pending.future)
-    assert waiting_threads(call, pending.release) == 1
 
 
 class Gate:
@@ -149,14 +141,11 @@ def test_a_property_is_not_evaluated() -> None:
     assert len(asked) == 1  # by the thread itself
 
 
-def test_a_function_without_source_does_not_count() -> None:
+def test_what_has_no_source_or_serves_no_request_does_not_count() -> None:
     call = PendingCall()
     names: dict[str, Any] = {"future": call.future}
     exec("def served(): future.wait()", names)  # noqa: S102 - nothing else has no source
     assert waiting_threads(names["served"], call.release) == 0
-
-
-def test_a_thread_that_serves_no_request_does_not_count() -> None:
     call = PendingCall()
     with resting(lambda: call.future.wait(), call.release) as frame:
         assert thread_states.rpc_state()["waiting"] == 0
@@ -200,14 +189,12 @@ def test_an_idle_thread_of_a_pool_waits_for_work() -> None:
 def test_cpu_time_that_cannot_be_read_is_none(tmp_path: Path) -> None:
     task = tmp_path / "7"
     task.mkdir()
-    (task / "comm").write_text("python\n")
-    (task / "schedstat").write_text("2000000000 5 7\n")
-    assert thread_states._busy_s(tmp_path) == 2.0
-    (task / "comm").write_text("TP_LOOP\n")
-    assert thread_states._busy_s(tmp_path) == 0.0
-    (task / "comm").write_text("python\n")
+    # A kernel may keep no such times.
+    cases = [("python", "2000000000 5 7", 2.0), ("TP_LOOP", "2 5 7", 0.0), ("python", "", None)]
+    for name, times, busy_s in cases:
+        (task / "comm").write_text(f"{name}\n")
+        (task / "schedstat").write_text(times)
+        assert thread_states._busy_s(tmp_path) == busy_s
     (task / "schedstat").unlink()
-    assert thread_states._busy_s(tmp_path) is None
-    (task / "schedstat").write_text("")  # a kernel that keeps no such times
     assert thread_states._busy_s(tmp_path) is None
     assert 0 < (thread_states._busy_s() or 0) <= 2 * os.times().elapsed  # of this process

@@ -1,17 +1,10 @@
 import random
 import statistics
-from collections.abc import Callable
-from functools import partial
 
 import pytest
 
 from tuner.world.rank import timing
 from tuner.world.rank.timing import WARM_UP_S, WARM_UP_STEPS, Reservoir, StepTimer
-
-
-@pytest.fixture
-def stepper(monkeypatch: pytest.MonkeyPatch) -> Callable[..., "Stepper"]:
-    return partial(Stepper, monkeypatch)
 
 
 class Stepper:
@@ -33,23 +26,26 @@ class Stepper:
         self.now_ns += self.step_ns
 
 
-Steps = Callable[..., Stepper]
-
-
-def test_times_as_many_steps_as_asked(stepper: Steps) -> None:
-    steps = stepper(0.001, steps=7, min_time_s=1.0)
-    assert steps.timing.step_s == [0.001] * 7
-    assert steps.timing.wall_s == 0.007
-    assert len(steps.done) - 7 == max(WARM_UP_STEPS, round(WARM_UP_S / 0.001))
-
-
-def test_a_calibration_runs_until_the_min_time_is_over(stepper: Steps) -> None:
-    timed = stepper(0.002, steps=None, min_time_s=0.05).timing
-    assert (timed.wall_s, timed.steps) == (0.05, 25)
-
-
-def test_slow_steps_are_warmed_up_for_no_longer_than_the_min_time(stepper: Steps) -> None:
-    assert stepper(0.06, steps=1, min_time_s=0.1).done[-1] == 3  # two to warm up, one timed
+@pytest.mark.parametrize(
+    ("step_s", "steps", "min_time_s", "timed", "warm_up"),
+    [
+        # As many steps as asked.
+        (0.001, 7, 1.0, 7, max(WARM_UP_STEPS, round(WARM_UP_S / 0.001))),
+        # A calibration runs until the least time is over.
+        (0.002, None, 0.05, 25, 25),
+        # Slow steps are warmed up for no longer than that.
+        (0.06, 1, 0.1, 1, 2),
+    ],
+)
+def test_how_many_steps_are_timed_after_how_many_to_warm_up(
+    monkeypatch: pytest.MonkeyPatch, step_s: float, steps: int | None, min_time_s: float,
+    timed: int, warm_up: int,
+) -> None:  # fmt: skip
+    found = Stepper(monkeypatch, step_s, steps=steps, min_time_s=min_time_s)
+    assert found.timing.step_s == [step_s] * timed
+    assert found.timing.steps == timed
+    assert found.timing.wall_s == pytest.approx(step_s * timed)
+    assert found.done == [*range(1, warm_up + timed + 1)]
 
 
 def test_steps_that_take_nothing_fill_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,6 @@ def host(name: str, cpus: int = 8) -> HostInfo:
     [
         # Equally; what is left over is not used.
         ([host(name) for name in "abcde"], 2, [["a", "c"], ["b", "d"]]),
-        ([host(name) for name in "abcde"], 5, [["a"], ["b"], ["c"], ["d"], ["e"]]),
         # As alike as can be.
         ([host("small", 4), host("large", 64), host("tiny", 4), host("huge", 64)], 2,
          [["large", "small"], ["huge", "tiny"]]),
