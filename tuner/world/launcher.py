@@ -34,10 +34,10 @@ class WorldOrder:
 
     subject: Subject | ProgramRequest
     config: Config
-    seed: int
-    steps: int | None
+    seed: int = 0
+    steps: int | None = None
     """How many steps to time; None: as many as last `min_time_s`. A program is run as a whole."""
-    min_time_s: float
+    min_time_s: float = 0.0
     """The least that the timed steps last, where `steps` is None."""
     deadline_s: float
     """A world that takes longer is ended, as a failure."""

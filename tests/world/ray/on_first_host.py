@@ -84,9 +84,6 @@ def program(address: str, folder: Path, *more: str) -> None:
         one = WorldOrder(
             subject=draft.finish(launcher.subject_of(draft)).subject,
             config=Config.from_json({"*": {"num_worker_threads": 2, "cpu_binding": "equal"}}),
-            seed=0,
-            steps=None,
-            min_time_s=0.1,
             deadline_s=120.0,
         )
         timed = launcher.run(one)

@@ -21,8 +21,7 @@ from tuner.world.command.order import HookOrder, RecordingOrder
 from tuner.world.command.program_commands import Commands, LocalCommands, Starters, end_tree
 from tuner.world.command.program_world import ProgramWorld
 from tuner.world.command.running import check_commands
-from tuner.world.command.warm.warm_starting import ServerGoneError
-from tuner.world.command.warm.warm_starting import learn as learnt_from
+from tuner.world.command.warm.warm_starting import ServerGoneError, learn
 from tuner.world.environment import MachineReader
 from tuner.world.launcher import Enough, WorldOrder
 from tuner.world.measurement import Failure, Measurement
@@ -93,18 +92,15 @@ class ProgramLauncher:
         if failure_folder is not None:
             shutil.rmtree(failure_folder, ignore_errors=True)
 
-        def run_as_it_is(until_s: float, learn: bool) -> TriedRun:
+        def run_as_it_is(until_s: float, learns: bool) -> TriedRun:
             order = WorldOrder(
                 subject=request,
                 config=Config.of({}),
-                seed=0,
-                steps=None,
-                min_time_s=0.0,
                 deadline_s=min(until_s - time.monotonic(), draft.measuring.deadline_s),
                 failure_folder=failure_folder,
                 is_first=True,
             )
-            return self._run(order, learn=learn)
+            return self._run(order, learns=learns)
 
         discovery = Discovery(request, self._starters, run_as_it_is, self._notify, enough)
         return discovery.spec(draft.measuring.longest_start_s)
@@ -113,7 +109,7 @@ class ProgramLauncher:
         """See `Launcher.run`."""
         return self._run(order).outcome
 
-    def _run(self, order: WorldOrder, *, learn: bool = False) -> TriedRun:
+    def _run(self, order: WorldOrder, *, learns: bool = False) -> TriedRun:
         """One run; its trace is written, and what a failure leaves is kept. A run whose port
         another process still has is tried again, and one that is lost with the server that it came
         from, from a new server or cold; all of them end by the deadline."""
@@ -124,7 +120,7 @@ class ProgramLauncher:
             is_last = attempts + 1 == PORT_ATTEMPTS or left_s <= PORT_WAIT_S
             order = replace(order, deadline_s=max(0.0, left_s))
             try:
-                tried = self._run_once(order, learn=learn, is_last=is_last)
+                tried = self._run_once(order, learns=learns, is_last=is_last)
             except ServerGoneError as error:
                 self._starters.start_again(str(error))
                 continue
@@ -133,7 +129,7 @@ class ProgramLauncher:
             attempts += 1
             time.sleep(PORT_WAIT_S)
 
-    def _run_once(self, order: WorldOrder, *, learn: bool, is_last: bool) -> TriedRun:
+    def _run_once(self, order: WorldOrder, *, learns: bool, is_last: bool) -> TriedRun:
         if self._scratch is None:
             raise LauncherError("the launcher is used outside its with block")
         request, trace = order.subject, order.trace
@@ -150,13 +146,13 @@ class ProgramLauncher:
                 roles=request.role_patterns,
                 recording=None if trace is None else RecordingOrder(operators=trace.operators),
                 probe=True,
-                learn=learn,
+                learn=learns,
                 ranks=len(request.ranks) if isinstance(request, ProgramSpec) else None,
             )
             commands = self._commands(request, to_hook)
             world = ProgramWorld(order, commands, folder, self._show, is_last=is_last)
             outcome = world.run()
-            return TriedRun(world.end, outcome, learnt_from(reports) if learn else None)
+            return TriedRun(world.end, outcome, learn(reports) if learns else None)
 
     def _commands(self, request: ProgramRequest, order: HookOrder) -> Commands:
         """What one run runs: here, from what starts the commands on this machine."""
