@@ -17,11 +17,10 @@ from tuner.torch_private.agent import tensorpipe_options
 from tuner.torch_private.support import missing_support
 
 
-def test_this_torch_has_what_the_tuner_needs() -> None:
+def test_this_torch_has_what_the_tuner_needs_and_one_before_2_7_lacks_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert missing_support() == []
-
-
-def test_a_torch_before_2_7_is_told_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch._C._profiler, "_ExperimentalConfig", lambda verbose=False: None)
     (lack,) = missing_support()
     assert lack.endswith(" cannot record the operators of all threads: torch 2.7 can")
@@ -43,12 +42,8 @@ def test_known_transports_and_channels_are_known_to_torch() -> None:
 
 
 def test_configs_reach_the_options() -> None:
-    values: dict[str, Value] = {
-        "num_worker_threads": 3,
-        "rpc_timeout": 7.5,
-        "transports": ("uv",),
-        "channels": None,
-    }
+    values: dict[str, Value] = {"num_worker_threads": 3, "rpc_timeout": 7.5, "transports": ("uv",),
+                                "channels": None}  # fmt: skip
     options = tensorpipe_options(**agent_options(values), init_method="file:///nowhere")
     assert (options.num_worker_threads, options.rpc_timeout) == (3, 7.5)
     assert options.init_method == "file:///nowhere"

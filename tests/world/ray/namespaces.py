@@ -82,13 +82,9 @@ class FakeCluster:
     def run(self, *command: str, folder: Path, timeout_s: float = 240.0) -> str:
         """What a command prints that runs on the first host; it must go well."""
         done = subprocess.run(
-            self.hosts[0].inside(list(command)),
-            env=dict(self.environment),
-            cwd=folder,
-            timeout=timeout_s,
-            capture_output=True,
-            text=True,
-        )
+            self.hosts[0].inside(list(command)), env=dict(self.environment), cwd=folder,
+            timeout=timeout_s, capture_output=True, text=True,
+        )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
@@ -99,19 +95,17 @@ class FakeCluster:
 
     def start(self, number: int) -> None:
         """Start the raylet of a host, and wait until the cluster has it."""
-        for attempts_left in reversed(range(ATTEMPTS)):
+        for _ in range(ATTEMPTS - 1):
             self._launch(number)
-            try:
-                self._wait_for(len(self.rays), self._log(number))
-            except AssertionError:
-                if not attempts_left or self.rays[number].poll() is None:
-                    raise
-                self._end(number)
-                for each in self.hosts[number].processes():
-                    with suppress(psutil.NoSuchProcess):
-                        each.kill()
-            else:
+            with suppress(AssertionError):
+                self._wait_for(number)
                 return
+            self._end(number)
+            for each in self.hosts[number].processes():
+                with suppress(psutil.NoSuchProcess):
+                    each.kill()
+        self._launch(number)
+        self._wait_for(number)
 
     def _log(self, number: int) -> Path:
         return self.folder / f"host{number}.log"
@@ -133,13 +127,9 @@ class FakeCluster:
         environment = {**self.environment, "TMPDIR": str(temporary)}
         with self._log(number).open("wb") as output:
             self.rays[number] = subprocess.Popen(
-                host.inside(command),
-                env=environment,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-            )
+                host.inside(command), env=environment, stdout=output, stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL, start_new_session=True,
+            )  # fmt: skip
 
     def kill_raylet(self, number: int) -> None:
         """SIGKILL for the raylet of a host."""
@@ -151,7 +141,7 @@ class FakeCluster:
     def restart(self, number: int) -> None:
         """Start a host anew whose raylet was killed, once the cluster knows that it is gone."""
         self._end(number)
-        self._wait_for(len(self.rays), self._log(number))
+        self._wait_for(number)
         self.start(number)
 
     def end(self) -> None:
@@ -175,9 +165,9 @@ class FakeCluster:
         ray.kill()
         ray.wait()
 
-    def _wait_for(self, count: int, log: Path) -> None:
-        """Wait until the cluster has so many hosts."""
-        until = time.monotonic() + STARTS_S
+    def _wait_for(self, number: int) -> None:
+        """Wait until the cluster has the hosts that run, after this one was started or ended."""
+        until, count = time.monotonic() + STARTS_S, len(self.rays)
         while time.monotonic() < until and all(each.poll() is None for each in self.rays.values()):
             with suppress(AssertionError, subprocess.TimeoutExpired):
                 code = [sys.executable, "-c", _HOSTS, self.address]
@@ -186,7 +176,8 @@ class FakeCluster:
                 if f"alive: {count}" in printed.splitlines():
                     return
             time.sleep(0.5)  # a cluster that starts tells nobody
-        raise AssertionError(f"the cluster has not {count} hosts: {log.read_text()[-2000:]}")
+        log = self._log(number).read_text()[-2000:]
+        raise AssertionError(f"the cluster has not {count} hosts: {log}")
 
 
 @contextmanager
