@@ -1,8 +1,11 @@
-"""The error that a served function raised is found in what its caller gets."""
+"""The error that a served function raised is found, and what is raised often is told seldom."""
+
+import time
 
 import pytest
 
 from tuner.torch_private.exceptions import MOST_TEXT, error_text, served_error
+from tuner.torch_private.program_wrappers import RaisedErrors
 
 AT = "\n\nAt:\n  /site-packages/torch/distributed/rpc/internal.py(236): _handle_exception\n\n"
 INNER = (
@@ -66,3 +69,28 @@ def test_a_text_is_never_longer_than_what_is_read(text: str) -> None:
         found = error_text(error, where)
         assert len(found) <= MOST_TEXT
     assert error_text(ValueError(text), where).endswith(where)
+
+
+SECONDS_OF_A_DAY = 86_400
+
+
+@pytest.mark.parametrize(("kinds", "least", "most"), [(1, 17, 17), (SECONDS_OF_A_DAY, 30, 60)])
+def test_an_error_of_each_second_is_reported_some_times_in_a_day(
+    monkeypatch: pytest.MonkeyPatch, kinds: int, least: int, most: int
+) -> None:
+    """Also where no error is like another."""
+    now_s, sent, shown = 0.0, list[object](), list[str]()
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+    raised = RaisedErrors(lambda event, **facts: sent.append((event, facts["error"])), lambda: "")
+    show = raised.reporting(shown.append, "a call that {name} served")
+    for second in range(SECONDS_OF_A_DAY):
+        now_s += 1.0
+        try:
+            raise KeyError(second % kinds)
+        except KeyError:
+            show("text")
+            show("text")
+    assert len(shown) == 2 * SECONDS_OF_A_DAY
+    assert sent[0] == ("raised", "KeyError: 0 (in a call that a process that is no rank served)")
+    assert least <= len(sent) <= most
+    assert len({*sent}) == (1 if kinds == 1 else len(sent))

@@ -1,14 +1,123 @@
-"""What the Ray launcher does with real worlds on one host."""
+"""What the Ray launcher does with worlds on one host, and with groups of hosts."""
 
+import os
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+import psutil
 import pytest
 
-from tests.world.launcher_contract import FailureContract, LauncherContract
-from tuner.world.ray.ray_launcher import RayLauncher
+from tests.fakes import order
+from tests.world.launcher_contract import (
+    TROUBLES,
+    FailureContract,
+    LauncherContract,
+    awaited,
+    dozing_search,
+    ends,
+    family_of,
+)
+from tests.world.ray.namespaces import fake_cluster
+from tuner.errors import UsageError
+from tuner.world.measurement import Measurement
+from tuner.world.ray.hosts import HostLostError
+from tuner.world.ray.placing import HostInfo
+from tuner.world.ray.ray_launcher import RayLauncher, host_sets
 
-pytestmark = pytest.mark.world
 
-
+@pytest.mark.world
 class TestRayLauncher(LauncherContract, FailureContract):
     @pytest.fixture
     def launcher(self, launcher: RayLauncher) -> RayLauncher:
         return launcher
+
+
+def host(name: str, cpus: int = 8) -> HostInfo:
+    return HostInfo(node=name, name=name, address="10.0.0.1", cpus=cpus, gpus=0)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "groups", "sets"),
+    [
+        # Equally; what is left over is not used.
+        ([host(name) for name in "abcde"], 2, [["a", "c"], ["b", "d"]]),
+        # As alike as can be.
+        ([host("small", 4), host("large", 64), host("tiny", 4), host("huge", 64)], 2,
+         [["large", "small"], ["huge", "tiny"]]),
+    ],
+)  # fmt: skip
+def test_hosts_are_divided(hosts: list[HostInfo], groups: int, sets: list[list[str]]) -> None:
+    assert [[each.name for each in part] for part in host_sets(hosts, groups)] == sets
+
+
+def test_too_few_hosts_are_told() -> None:
+    with pytest.raises(UsageError, match=r"3 groups need at least a host each, .* has 2 hosts"):
+        host_sets([host("a"), host("b")], 3)
+
+
+@pytest.mark.world
+@pytest.mark.thorough
+def test_a_search_has_a_group_on_each_host(tmp_path: Path) -> None:
+    with fake_cluster(2) as cluster:
+        cluster.run_module("groups", folder=tmp_path)
+        told = msgspec.json.decode((tmp_path / "told.json").read_bytes())
+    assert told["failures"] == [None, None]
+    assert told["blocks"] == 6
+    assert sorted(set(map(tuple, told["groups"]))) == [(1,), (2,)]
+    assert len(set(told["names"])) == 2
+
+
+def hosts_of(pid: int) -> list[psutil.Process]:
+    """The processes of the hosts in the cluster of a process, that run ranks."""
+    found = []
+    for each in family_of(pid):
+        with suppress(psutil.Error):
+            if "ray::Host" in " ".join(each.cmdline()):
+                found.append(each)
+    return found
+
+
+@pytest.mark.world
+@pytest.mark.thorough
+def test_a_killed_command_leaves_nothing_of_its_own_cluster(short_path: Path) -> None:
+    with dozing_search(RayLauncher.__module__, "RayLauncher", short_path) as search:
+        (host,) = awaited(lambda: hosts_of(search.pid), 1)
+        awaited(lambda: family_of(host.pid), 4)  # tracker, forkserver, two ranks
+        everything = [(each, each.name()) for each in family_of(search.pid)]
+    left = [name for each, name in everything if not ends(each, within_s=60)]
+    assert not left
+
+
+@pytest.mark.world
+@pytest.mark.thorough
+def test_a_host_that_is_killed_is_no_fact_about_the_configuration(launcher: RayLauncher) -> None:
+    spec = launcher.describe(f"{TROUBLES}:Dozes", {})
+    ranks: list[psutil.Process] = []
+
+    def kill() -> None:
+        (host,) = awaited(lambda: hosts_of(os.getpid()), 1)
+        ranks.extend(awaited(lambda: family_of(host.pid), 4))
+        host.kill()
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    with pytest.raises(HostLostError, match="says nothing of its configuration"):
+        launcher.run(order(spec))
+    killer.join()
+    assert all(ends(each, within_s=60) for each in ranks)
+    udf = launcher.describe("udf", {"calls": "2"})
+    assert isinstance(launcher.run(order(udf)), Measurement)
+
+
+@pytest.mark.world
+@pytest.mark.thorough
+def test_a_launcher_that_is_left_leaves_no_process(local_cluster: None) -> None:
+    with RayLauncher() as running:
+        spec = running.describe("udf", {"calls": "2"})
+        before = {each.pid for each in hosts_of(os.getpid())}
+        assert isinstance(running.run(order(spec)), Measurement)
+        ours = [each for each in hosts_of(os.getpid()) if each.pid not in before]
+        family = [*ours, *family_of(ours[0].pid)]
+    assert all(ends(each, within_s=60) for each in family)
