@@ -24,6 +24,7 @@ Event = Mapping[str, Any]
 _T = TypeVar("_T")
 _Check = Callable[[Any], bool]
 _MOST_LINE = 1 << 22
+_FILE = re.compile(r"\d+-\d+(\.operators)?")
 _HALF = re.compile("[\ud800-\udfff]")
 
 
@@ -45,10 +46,6 @@ def _tuple_of(*checks: _Check) -> _Check:
 
 def _is_text(value: Any) -> bool:
     return type(value) is str and len(value) <= MOST_TEXT and not _HALF.search(value)
-
-
-def _is_file(value: Any) -> bool:
-    return type(value) is str and re.fullmatch(r"\d+-\d+(\.operators)?", value) is not None
 
 
 def _are_variables(value: Any) -> bool:
@@ -81,7 +78,7 @@ _KINDS: dict[str, _Check] = {
     "text": _is_text,
     "any-text": lambda value: type(value) is str,
     # The name of a file that a process records into.
-    "file": _is_file,
+    "file": lambda value: type(value) is str and bool(_FILE.fullmatch(value)),
     "texts": _list_of(_is_text),
     "variables": _are_variables,
     "times": _tuple_of(_is_amount, _is_amount),

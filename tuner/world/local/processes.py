@@ -163,12 +163,6 @@ def _end_forkserver() -> None:
         kill([pid])
 
 
-def _end_orphans() -> None:
-    """Kill what was started by processes that are gone: the forkserver has it as children then."""
-    with _starting:
-        kill_what_is_left(lambda: _orphans() or None, RELEASE_S, _REAPED_S)
-
-
 def _orphans() -> list[int]:
     """The forkserver's children that it was not asked for, with all that they have started."""
     server: Any = forkserver._forkserver
@@ -310,5 +304,7 @@ class LocalRankProcesses:
         for each in self._ranks:
             end_process(each.process)
             each.channel.close()
-        _end_orphans()
+        # What was started by processes that are gone.
+        with _starting:
+            kill_what_is_left(lambda: _orphans() or None, RELEASE_S, _REAPED_S)
         return self._machine()

@@ -10,7 +10,7 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from functools import partial
 from multiprocessing.connection import Connection
@@ -55,7 +55,7 @@ def run_rank(task: RankTask, connection: Connection) -> None:
             phase=parent.phase,
             failure=_failure_kind(parent.phase, error),
             error=_one_line(error),
-            traceback=_bounded_traceback(),
+            traceback=shortened(_read("the traceback", traceback.format_exc), MOST_OF_DETAIL),
         )
         # Leaving now would reset the peers' connections and hide who failed first.
         while True:
@@ -164,17 +164,14 @@ def _one_line(error: BaseException) -> str:
 
 
 def _message(error: BaseException) -> str:
-    try:
-        return str(error).strip()
-    except Exception as problem:
-        return f"its message cannot be read: {type(problem).__name__}"
+    return _read("its message", lambda: str(error).strip())
 
 
-def _bounded_traceback() -> str:
+def _read(what: str, text: Callable[[], str]) -> str:
     try:
-        return shortened(traceback.format_exc(), MOST_OF_DETAIL)
+        return text()
     except Exception as problem:
-        return f"the traceback cannot be read: {type(problem).__name__}"
+        return f"{what} cannot be read: {type(problem).__name__}"
 
 
 def _failure_kind(phase: str, error: BaseException) -> str:

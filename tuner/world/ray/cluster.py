@@ -27,7 +27,7 @@ AUTO = "auto"
 # Ray's sockets are files whose whole names have at most 107 characters.
 _LONGEST_FOLDER = 30
 # Nothing of a world goes through Ray's object store but traces.
-_STORE_BYTES = 100_000_000
+_OWN: dict[str, Any] = {"include_dashboard": False, "object_store_memory": 100_000_000}
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
 _REFUSED = (RayError, RuntimeError, ValueError, OSError)
 ASK_EVERY_S = 5.0
@@ -50,7 +50,9 @@ def connected(address: str | None, notify: Callable[[str], None]) -> Iterator[No
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     with ExitStack() as stack:
         if not _joined(address):
-            folder = _short_folder()
+            parent = tempfile.gettempdir()
+            parent = parent if len(parent) <= _LONGEST_FOLDER else "/tmp"
+            folder = Path(tempfile.mkdtemp(prefix="rpc-", dir=parent))
             stack.enter_context(cluster_reaped(folder))
             stack.callback(_leave)
             _start_own(folder)
@@ -89,29 +91,16 @@ def _joined(address: str | None) -> bool:
 def _start_own(folder: Path) -> None:
     os.environ[CLUSTER_VARIABLE] = str(folder)
     try:
-        ray.init(
-            address="local",
-            include_dashboard=False,
-            object_store_memory=_STORE_BYTES,
-            _temp_dir=str(folder),
-            **_QUIET,
-        )
+        ray.init(address="local", _temp_dir=str(folder), **_OWN, **_QUIET)
     except _REFUSED as error:
-        raise LauncherError(
-            f"Ray cannot be started on this machine: {_first_line(error)}"
-        ) from None
+        why = f"Ray cannot be started on this machine: {_first_line(error)}"
+        raise LauncherError(why) from None
     finally:
         os.environ.pop(CLUSTER_VARIABLE, None)
 
 
 def _first_line(error: Exception) -> str:
     return str(error).strip().split("\n")[0]
-
-
-def _short_folder() -> Path:
-    folder = tempfile.gettempdir()
-    parent = folder if len(folder) <= _LONGEST_FOLDER else "/tmp"
-    return Path(tempfile.mkdtemp(prefix="rpc-", dir=parent))
 
 
 def living_hosts() -> list[HostInfo]:
