@@ -133,13 +133,6 @@ class LauncherContract:
         assert machine.others_cpus <= machine.cpus - own_cpus + 0.1
         assert survives(outcome)
 
-    def test_a_calibration_lasts_the_min_time(
-        self, launcher: WorkloadLauncher, spec: WorkloadSpec
-    ) -> None:
-        outcome = launcher.run(order(spec, steps=None))
-        assert isinstance(outcome, Measurement)
-        assert outcome.wall_s >= 0.05
-
     def test_a_failure_is_data_and_the_next_world_runs(
         self, launcher: WorkloadLauncher, spec: WorkloadSpec
     ) -> None:
@@ -222,14 +215,6 @@ class FailureContract:
         assert "worker1 failed first, in setup: KeyError: 'nothing here'" in found.message
         assert found.message.endswith("see failures/setup")
         assert (folder / "worker1.stdout").read_text() == "about to fail\n"
-
-    def test_a_child_of_a_rank_does_not_outlive_the_world(
-        self, launcher: WorkloadLauncher, tmp_path: Path
-    ) -> None:
-        pid_file = tmp_path / "pid"
-        outcome = self.run(launcher, "LeavesAChild", options={"pid_file": str(pid_file)})
-        assert isinstance(outcome, Measurement), outcome
-        assert ends(int(pid_file.read_text()), within_s=60)
 
     def test_cpu_time_is_that_of_the_timed_steps(self, launcher: WorkloadLauncher) -> None:
         def overheads() -> Iterator[float]:

@@ -1,7 +1,6 @@
 """Workloads for the local launcher's tests; most go wrong, each in its own way."""
 
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -105,18 +104,6 @@ class BareAssert(Pair):
     def check(self, world: World) -> None:
         self.steps = 1
         assert self.steps < 0
-
-
-class LeavesAChild(Pair):
-    """Starts a process that nobody but the launcher ends."""
-
-    pid_file: str = ""
-
-    def setup(self, world: World) -> None:
-        if world.role == "server":
-            child = subprocess.Popen(["sleep", "1200"])
-            with open(self.pid_file, "w") as file:  # noqa: PTH123
-                file.write(str(child.pid))
 
 
 class Burns(Pair):

@@ -11,7 +11,7 @@ import tuner
 from tests.fakes import order
 from tuner.plan.config import Config
 from tuner.plan.draft import draft_plan
-from tuner.plan.launching import Launching, read_launching
+from tuner.plan.launching import read_launching
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import load_study
 from tuner.world.launcher import TraceOrder, WorldOrder
@@ -38,14 +38,6 @@ def spread(address: str, folder: Path) -> None:
         trace = TraceOrder(path=folder / "trace.json", operators=False)
         _measured(launcher.run(replace(order(spec, steps=20), trace=trace)))
     (folder / "timed.json").write_text(timed)
-
-
-def many(address: str, folder: Path) -> None:
-    """Measures one world of 64 ranks."""
-    with RayLauncher(Launching(launcher="ray", ray_address=address)) as launcher:
-        spec = launcher.describe(f"{SPREAD}:Ring", {})
-        outcome = launcher.run(order(spec, steps=2, deadline_s=180.0, transports=["uv"]))
-    (folder / "many.json").write_text(_measured(outcome))
 
 
 def groups(address: str, folder: Path) -> None:

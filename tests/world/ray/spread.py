@@ -1,4 +1,4 @@
-"""Workloads for worlds on several hosts."""
+"""A workload for worlds on several hosts."""
 
 import json
 import os
@@ -47,17 +47,3 @@ class Payload(Workload):
         if self.told:
             found = [whereabouts(), rpc.rpc_sync("server0", whereabouts)]
             Path(self.told).write_text(json.dumps(found))
-
-
-class Ring(Workload):
-    """Calls every other rank once a step."""
-
-    size: int = 64
-
-    def ranks(self) -> Sequence[Rank]:
-        return [Rank(f"worker{number}", "worker") for number in range(self.size)]
-
-    def step(self, world: World) -> None:
-        others = world.names("worker")[1:]
-        futures = [rpc.rpc_async(name, torch.add, args=(torch.ones(1), 1)) for name in others]
-        torch.futures.wait_all(futures)

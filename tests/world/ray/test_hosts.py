@@ -128,10 +128,3 @@ def test_what_cannot_run_between_hosts_is_refused(
     with pytest.raises(AssertionError, match=told):
         cluster.run(*command, folder=tmp_path)
     assert not (tmp_path / "study").exists()
-
-
-def test_a_world_of_64_ranks(cluster: FakeCluster, tmp_path: Path) -> None:
-    cluster.run_module("many", folder=tmp_path)
-    outcome = Measurement.model_validate_json((tmp_path / "many.json").read_bytes())
-    assert len(outcome.ranks) == 64
-    assert len(outcome.step_s) == 2
