@@ -8,7 +8,6 @@ from pathlib import Path
 from tuner.cpus import SYS, CpuSet, numa_nodes, usable_cpus
 from tuner.errors import UsageError
 from tuner.plan.draft import PlanDraft
-from tuner.plan.launching import Launching
 from tuner.text import plural
 from tuner.world.command.order import refuse_two_orders
 from tuner.world.command.program_launcher import ProgramLauncher
@@ -24,41 +23,31 @@ def launcher_for(
     that is named is not installed, the machine has no room for the groups, or another command of
     ours has started this one."""
     refuse_two_orders(os.environ)
-    launching, is_program = draft.launching, draft.program is not None
-    isolation = launching.isolation
+    launching, isolation = draft.launching, draft.launching.isolation
     if launching.launcher == "ray":
-        return _ray_launcher(launching, is_program, notify, show)
+        if find_spec("ray") is None:
+            raise UsageError(
+                "the launcher ray needs Ray, which is not installed: pip install 'rpc-tuner[ray]'"
+            )
+        if draft.program is not None and launching.groups > 1:
+            raise UsageError("--groups is for workloads; a program has the whole cluster")
+        # Late: a search that does not use Ray must not wait for its import.
+        from tuner.world.ray.ray_launcher import RayGroups, RayLauncher, RayProgramLauncher
+
+        if draft.program is not None:
+            return RayProgramLauncher(launching, notify=notify, show=show)
+        return (RayGroups if launching.groups > 1 else RayLauncher)(launching, notify=notify)
+    if draft.program is not None:
+        if launching.is_grouped:
+            # Two runs of a program may want one port, or write one file.
+            raise UsageError(
+                "--groups and --cpus-per-world are for workloads; a program has the whole machine"
+            )
+        return ProgramLauncher(notify, show, isolation=isolation)
     if not launching.is_grouped:
-        if is_program:
-            return ProgramLauncher(notify, show, isolation=isolation)
         return LocalLauncher(isolation=isolation)
-    if is_program:
-        # Two runs of a program may want one port, or write one file.
-        raise UsageError(
-            "--groups and --cpus-per-world are for workloads; a program has the whole machine"
-        )
     sets = cpu_sets(launching.groups, launching.cpus_per_world)
     return GroupedLauncher([LocalLauncher(cpus, isolation=isolation) for cpus in sets])
-
-
-def _ray_launcher(
-    launching: Launching,
-    is_program: bool,
-    notify: Callable[[str], None],
-    show: Callable[[bytes], None] | None,
-) -> Launcher:
-    if find_spec("ray") is None:
-        raise UsageError(
-            "the launcher ray needs Ray, which is not installed: pip install 'rpc-tuner[ray]'"
-        )
-    if is_program and launching.groups > 1:
-        raise UsageError("--groups is for workloads; a program has the whole cluster")
-    # Late: a search that does not use Ray must not wait for its import.
-    from tuner.world.ray.ray_launcher import RayGroups, RayLauncher, RayProgramLauncher
-
-    if is_program:
-        return RayProgramLauncher(launching, notify=notify, show=show)
-    return (RayGroups if launching.groups > 1 else RayLauncher)(launching, notify=notify)
 
 
 def cpu_sets(groups: int, cpus_per_world: int | None, sys: Path = SYS) -> list[CpuSet]:

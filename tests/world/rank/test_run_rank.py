@@ -37,7 +37,7 @@ def test_where_affinity_is_forbidden_the_failure_names_the_knob(
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr("tuner.process_knobs.bind_rank", refuse)
-    task: Any = SimpleNamespace(values={"cpu_binding": "equal"}, place=(0, 2))
+    task: Any = SimpleNamespace(values={"cpu_binding": "equal"}, place=(0, 2), order=None)
     parent: Any = SimpleNamespace(enter=lambda phase: None)
     with pytest.raises(OverriddenError, match="cpu_binding could not be set: Operation not perm"):
         _work(task, parent)

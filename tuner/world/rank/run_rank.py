@@ -64,6 +64,7 @@ def run_rank(task: RankTask, connection: Connection) -> None:
 
 
 def _work(task: RankTask, parent: RankEnd) -> None:
+    order = task.order
     parent.enter("setup")
     process_knobs = ProcessKnobs("the workload")
     try:
@@ -72,11 +73,11 @@ def _work(task: RankTask, parent: RankEnd) -> None:
         raise OverriddenError(process_knobs.overridden()) from None
     in_rank = task.values.get(INTRA_OP_THREADS.name, task.spec.intra_op_threads)
     torch.set_num_threads(int(str(in_rank)))
-    random.seed(task.seed + task.rank)
-    torch.manual_seed(task.seed + task.rank)
+    random.seed(order.seed + task.rank)
+    torch.manual_seed(order.seed + task.rank)
     workload: Workload = load_workload(task.spec.reference)(**task.spec.options)
     ranks = tuple(Rank(each.name, each.role) for each in task.spec.ranks)
-    world = World(task.rank, ranks, task.seed)
+    world = World(task.rank, ranks, order.seed)
 
     parent.enter("init_rpc")
     if task.init_method is not None:
@@ -111,22 +112,22 @@ def _work(task: RankTask, parent: RankEnd) -> None:
 
 
 def _drive(task: RankTask, parent: RankEnd, workload: Workload, world: World) -> None:
-    pids = parent.wait_for("go")["pids"]
+    order, pids = task.order, parent.wait_for("go")["pids"]
     names = [each.name for each in task.spec.ranks]
     timer = StepTimer(
         lambda: workload.step(world),
-        min_time_s=task.min_time_s,
+        min_time_s=order.min_time_s,
         cpu_clocks=lambda: cpu_clocks(pids, names),
         on_step=partial(setattr, parent, "steps_done"),
     )
     parent.enter("step")
     timer.warm_up()
     tracing_overhead = None
-    if task.trace is None:
-        timing = timer.time(task.steps)
+    if order.trace is None:
+        timing = timer.time(order.steps)
     else:
-        assert task.steps is not None
-        timing, tracing_overhead = time_traced_steps(timer, task.steps, task.trace)
+        assert order.steps is not None
+        timing, tracing_overhead = time_traced_steps(timer, order.steps, order.trace)
     parent.enter("check")
     workload.check(world)
     parent.send("result", tracing_overhead=tracing_overhead, **timing._asdict())

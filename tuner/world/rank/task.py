@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tuner.plan.knobs import Value
 from tuner.plan.workload_spec import WorkloadSpec
-from tuner.world.launcher import TraceOrder, WorldOrder
+from tuner.world.launcher import WorldOrder
 
 MEETING = "rpc-tuner"
 """The scheme of the addresses where ranks of several hosts meet; see `rank/run_rank.py`."""
@@ -26,15 +26,9 @@ class RankTask:
     """What one process of a world has to do."""
 
     rank: int
-    spec: WorkloadSpec
-    values: Mapping[str, Value]
-    """This rank's part of the configuration, by knob; PyTorch's default holds for the others."""
+    order: WorldOrder
     place: tuple[int, int]
     """Its place among the ranks of its host, from 0, and how many these are."""
-    seed: int
-    steps: int | None
-    min_time_s: float
-    trace: TraceOrder | None
     folder: Path
     """The working folder that the process starts in."""
     scratch: Path
@@ -47,27 +41,27 @@ class RankTask:
     """Variables for this process."""
 
     @property
+    def spec(self) -> WorkloadSpec:
+        """The workload."""
+        assert isinstance(self.order.subject, WorkloadSpec), "subject_of took no program"
+        return self.order.subject
+
+    @property
     def name(self) -> str:
         """This rank's RPC name."""
         return self.spec.ranks[self.rank].name
 
+    @property
+    def values(self) -> Mapping[str, Value]:
+        """This rank's part of the configuration, by knob; for others PyTorch's defaults hold."""
+        return self.order.config.for_role(self.spec.ranks[self.rank].role)
+
 
 def rank_tasks(order: WorldOrder, scratch: Path) -> list[RankTask]:
     """The task of each rank of the world, in rank order."""
-    spec, folder = order.subject, Path.cwd()
-    assert isinstance(spec, WorkloadSpec), "subject_of took no program"
+    assert isinstance(order.subject, WorkloadSpec), "subject_of took no program"
+    folder, count = Path.cwd(), len(order.subject.ranks)
     return [
-        RankTask(
-            rank=rank,
-            spec=spec,
-            values=order.config.for_role(each.role),
-            place=(rank, len(spec.ranks)),
-            seed=order.seed,
-            steps=order.steps,
-            min_time_s=order.min_time_s,
-            trace=order.trace,
-            folder=folder,
-            scratch=scratch,
-        )
-        for rank, each in enumerate(spec.ranks)
+        RankTask(rank=rank, order=order, place=(rank, count), folder=folder, scratch=scratch)
+        for rank in range(count)
     ]

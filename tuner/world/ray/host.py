@@ -114,19 +114,21 @@ class Host:
         LauncherError if they cannot be started."""
         begun_ns = time.time_ns()
         world = RanksHere(self._processes, self._new_scratch(), self._machine)
-        self._worlds[number] = world
-        pids = world.start(
-            [
-                replace(
-                    task,
-                    folder=_folder_here(task.folder),
-                    scratch=world.scratch,
-                    trace=task.trace and replace(task.trace, path=world.scratch / _TRACE),
-                    environment={**task.environment, **devices},
-                )
-                for task, devices in zip(tasks, _devices(gpus), strict=True)
-            ]
-        )
+        self._worlds[number], scratch = world, world.scratch
+        order, folder = tasks[0].order, _folder_here(tasks[0].folder)
+        if order.trace is not None:
+            order = replace(order, trace=replace(order.trace, path=scratch / _TRACE))
+        here = [
+            replace(
+                task,
+                order=order,
+                folder=folder,
+                scratch=scratch,
+                environment={**task.environment, **devices},
+            )
+            for task, devices in zip(tasks, _devices(gpus), strict=True)
+        ]
+        pids = world.start(here)
         by_rank = dict(zip((task.rank for task in tasks), pids, strict=True))
         return Timed(begun_ns, time.time_ns(), by_rank)
 
