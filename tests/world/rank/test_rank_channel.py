@@ -1,64 +1,54 @@
 """The launcher's end never blocks, and a rank's end outlives no launcher."""
 
-import multiprocessing
 import os
 import signal
-import struct
+import socket
 import threading
 from collections.abc import Iterator
-from multiprocessing.connection import Connection
 
-import msgspec
 import pytest
 
 from tuner.world.rank import rank_channel
 from tuner.world.rank.rank_channel import LauncherEnd, RankEnd
 
-Both = tuple[LauncherEnd, Connection]
+Both = tuple[LauncherEnd, socket.socket]
 
 
 @pytest.fixture
 def both() -> Iterator[Both]:
-    ours, theirs = multiprocessing.Pipe()
+    ours, theirs = socket.socketpair()
     channel = LauncherEnd(ours)
     yield channel, theirs
     channel.close()
     theirs.close()
 
 
-def framed(content: bytes) -> bytes:
-    return struct.pack("!i", len(content)) + content
-
-
 @pytest.mark.parametrize("cut", [2, 4, 9, 50_000])
 def test_half_a_message_is_waited_for_without_blocking(both: Both, cut: int) -> None:
     channel, theirs = both
-    whole = framed(b"[" + b"1," * 49_000 + b"1]")
-    os.write(theirs.fileno(), whole[:cut])
+    whole = b"[" + b"1," * 49_000 + b"1]\n"
+    theirs.sendall(whole[:cut])
     assert channel.messages() == []
-    os.write(theirs.fileno(), whole[cut:])
+    theirs.sendall(whole[cut:])
     assert channel.messages() == [[1] * 49_001]
 
 
 def test_messages_come_whole_and_in_order_up_to_the_end(both: Both) -> None:
     channel, theirs = both
     assert channel.messages() == []
-    theirs.send_bytes(b'{"kind": "phase"}')
-    theirs.send_bytes(b"[1, 2]")
+    theirs.sendall(b'{"kind": "phase"}\n[1, 2]\n')
     theirs.close()
     assert [*channel.messages(), *channel.messages()] == [{"kind": "phase"}, [1, 2]]
     assert not channel.is_open
 
 
-@pytest.mark.parametrize(
-    "garbage", [b"\xff" * 8, framed(b"{}") + framed(b"{"), framed(b"2") + framed(b'"123456789"')]
-)
+@pytest.mark.parametrize("garbage", [b"\xff" * 8 + b"\n", b"{}\n{\n", b"2\n" + b'"1234567890'])
 def test_what_is_no_message_or_too_long_closes_the_channel(
     both: Both, monkeypatch: pytest.MonkeyPatch, garbage: bytes
 ) -> None:
     monkeypatch.setattr(rank_channel, "MOST_BYTES", 10)
     channel, theirs = both
-    os.write(theirs.fileno(), garbage)
+    theirs.sendall(garbage)
     assert channel.messages() in ([], [{}], [2])
     assert not channel.is_open
 
@@ -67,7 +57,7 @@ def test_an_answer_is_awaited_for_so_long(both: Both) -> None:
     channel, theirs = both
     with pytest.raises(TimeoutError):
         channel.awaited(0.05)
-    theirs.send_bytes(b"1")
+    theirs.sendall(b"1\n")
     assert channel.awaited(60.0) == 1
     theirs.close()
     with pytest.raises(EOFError):
@@ -88,10 +78,9 @@ def test_a_probe_that_raises_leaves_the_rank_with_its_watch(
         raise KeyError("no such gauge")
 
     monkeypatch.setattr(os, "killpg", kill_group)
-    launcher, rank = multiprocessing.Pipe()
+    launcher, rank = socket.socketpair()
     parent = RankEnd(rank, fail)
-    launcher.send_bytes(msgspec.json.encode({"kind": "probe"}))
-    launcher.send_bytes(msgspec.json.encode({"kind": "go", "pids": [1, 2]}))
+    launcher.sendall(b'{"kind": "probe"}\n{"kind": "go", "pids": [1, 2]}\n')
     launcher.close()
     assert gone.wait(5)
     assert killed == [(0, signal.SIGKILL)]

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from multiprocessing.util import get_temp_dir
 from pathlib import Path
+from socket import socketpair
 from typing import Any, Self
 
 from tuner.cpus import named
@@ -116,12 +117,11 @@ class LocalLauncher:
         """What a process of its own says of a workload; a text says why it gave no answer."""
         until = time.monotonic() + longest_s
         for _ in range(ASKED):
-            ours, theirs = self._processes.context.Pipe(duplex=False)
-            process = self._processes.start(
-                start_describing, Path.cwd(), theirs, reference, dict(options)
-            )
-            theirs.close()
+            ours, theirs = socketpair()
             channel = LauncherEnd(ours)
+            with theirs:
+                given = (Path.cwd(), theirs, reference, dict(options))
+                process = self._processes.start(start_describing, *given)
             try:
                 return channel.awaited(until - time.monotonic())
             except TimeoutError:

@@ -19,6 +19,7 @@ from multiprocessing import forkserver
 from multiprocessing.connection import wait
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
+from socket import socketpair
 from typing import Any
 
 from tuner.errors import LauncherError, UsageError
@@ -231,10 +232,11 @@ class LocalRankProcesses:
     def start(self, tasks: Sequence[RankTask]) -> Sequence[int | None]:
         """See `RankProcesses.start`."""
         for task in tasks:
-            ours, theirs = self._processes.context.Pipe()
-            process = self._processes.start(start_rank, task, theirs)
-            theirs.close()
-            self._ranks.append(_LiveRank(task, process, LauncherEnd(ours)))
+            ours, theirs = socketpair()
+            channel = LauncherEnd(ours)
+            with theirs:
+                process = self._processes.start(start_rank, task, theirs)
+            self._ranks.append(_LiveRank(task, process, channel))
         return [each.process.pid for each in self._ranks]
 
     def poll(self, timeout_s: float) -> list[Message]:

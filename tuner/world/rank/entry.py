@@ -8,8 +8,8 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from multiprocessing import forkserver
-from multiprocessing.connection import Connection
 from pathlib import Path
+from socket import socket
 
 from tuner.json_text import json_of
 from tuner.workloads_package import own_workloads
@@ -28,7 +28,7 @@ def start_pinned(cpus: Sequence[int], target: Callable[..., None], *arguments: o
     target(*arguments)
 
 
-def start_rank(task: RankTask, connection: Connection) -> None:
+def start_rank(task: RankTask, connection: socket) -> None:
     """Run one rank of a world."""
     if task.network_of is not None:
         # First: only a process of one thread may, and new rights undo what `_settle_in` asks for.
@@ -40,7 +40,7 @@ def start_rank(task: RankTask, connection: Connection) -> None:
 
 
 def start_describing(
-    folder: Path, answer: Connection, reference: str, options: Mapping[str, object]
+    folder: Path, answer: socket, reference: str, options: Mapping[str, object]
 ) -> None:
     """Send what a workload is, whose file may be named from `folder`."""
     _settle_in(folder)
@@ -49,7 +49,7 @@ def start_describing(
     sys.stdout = sys.stderr
     from tuner.world.rank.describe import describe
 
-    answer.send_bytes(json_of(describe(reference, options)))
+    answer.sendall(json_of(describe(reference, options)) + b"\n")
 
 
 def _settle_in(folder: Path) -> None:

@@ -1,14 +1,14 @@
-"""The channel between a launcher and a process that it has started: JSON messages over a pipe."""
+"""The channel between a launcher and a process that it has started: a line of JSON a message."""
 
 import os
 import signal
-import struct
+import socket
 import threading
 import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import wait
 
 # By its name: a workload may patch the clock for itself.
 from time import time_ns
@@ -26,7 +26,6 @@ DIED = "died"
 # Beyond all that a rank has to say, but a bound to what one can make the launcher hold.
 MOST_BYTES = 64 * 1024 * 1024
 _READ_BYTES = 1 << 20
-_LENGTH = struct.Struct("!i")
 
 
 class Message(NamedTuple):
@@ -41,23 +40,23 @@ class LauncherEnd:
     """The launcher's end. A process may stop in the middle of a message, and one that never ends
     must not block others: what has come of a message is kept until the rest is there."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
         self.is_open = True
         """Whether anything may still come."""
         self._received = bytearray()
-        os.set_blocking(connection.fileno(), False)
+        connection.setblocking(False)
 
     def send(self, content: object) -> None:
         """Send a message, unless the other side is gone, or reads nothing."""
-        with suppress(OSError, ValueError):
-            self.connection.send_bytes(msgspec.json.encode(content))
+        with suppress(OSError):
+            self.connection.sendall(msgspec.json.encode(content) + b"\n")
 
     def messages(self) -> list[object]:
         """What has come in whole since the last time; no more once the other side is gone."""
-        while self.is_open:
+        while self.is_open and len(self._received) <= MOST_BYTES:
             try:
-                part = os.read(self.connection.fileno(), _READ_BYTES)
+                part = self.connection.recv(_READ_BYTES)
             except BlockingIOError:
                 break
             except OSError:
@@ -66,13 +65,14 @@ class LauncherEnd:
             self._received += part
             if len(part) < _READ_BYTES:
                 break
-        found = []
-        while (content := self._next()) is not None:
-            try:
-                found.append(msgspec.json.decode(content))
-            except msgspec.DecodeError:
-                self.is_open = False  # nothing that follows can be relied upon
-                break
+        *lines, self._received = self._received.split(b"\n")
+        found: list[object] = []
+        try:
+            found.extend(msgspec.json.decode(line) for line in lines)
+            if len(self._received) > MOST_BYTES:
+                raise msgspec.DecodeError
+        except msgspec.DecodeError:
+            self.is_open = False  # nothing that follows can be relied upon
         return found
 
     def awaited(self, seconds: float) -> object:
@@ -89,27 +89,11 @@ class LauncherEnd:
         self.is_open = False
         self.connection.close()
 
-    def _next(self) -> bytes | None:
-        """The first whole message, which is taken out; None if there is none."""
-        if len(self._received) < _LENGTH.size:
-            return None
-        (length,) = _LENGTH.unpack_from(self._received)
-        if not 0 <= length <= MOST_BYTES:
-            self.is_open = False
-            self._received.clear()
-            return None
-        end = _LENGTH.size + length
-        if len(self._received) < end:
-            return None
-        content = bytes(self._received[_LENGTH.size : end])
-        del self._received[:end]
-        return content
-
 
 class RankEnd:
     """The end of one rank. A thread answers probes at any time, by what `probed` gives."""
 
-    def __init__(self, connection: Connection, probed: Callable[[], dict[str, Any]]) -> None:
+    def __init__(self, connection: socket.socket, probed: Callable[[], dict[str, Any]]) -> None:
         self._connection = connection
         self._probed = probed
         self._is_socket = _identity(connection)
@@ -125,7 +109,7 @@ class RankEnd:
         content = json_of({"kind": kind, "time_ns": time_ns(), **fields})
         with self._sending:
             self._check()
-            self._connection.send_bytes(content)
+            self._connection.sendall(content + b"\n")
 
     def enter(self, phase: str) -> None:
         """Report that a phase begins."""
@@ -140,9 +124,9 @@ class RankEnd:
 
     def _listen(self) -> None:
         try:
-            with suppress(EOFError, OSError):
-                while True:
-                    self._take(msgspec.json.decode(self._connection.recv_bytes()))
+            with suppress(OSError):
+                for line in self._connection.makefile("rb"):
+                    self._take(msgspec.json.decode(line))
         finally:
             self._check()
             # The launcher is gone, or has let go of this world: nothing of it may stay.
@@ -169,7 +153,7 @@ class RankEnd:
             os._exit(CHANNEL_CLOSED)
 
 
-def _identity(connection: Connection) -> tuple[int, int] | None:
+def _identity(connection: socket.socket) -> tuple[int, int] | None:
     try:
         status = os.fstat(connection.fileno())
     except OSError:

@@ -13,7 +13,6 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from functools import partial
-from multiprocessing.connection import Connection
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -43,7 +42,7 @@ _MEET = timedelta(seconds=60)
 """How long rank 0 may take to be there."""
 
 
-def run_rank(task: RankTask, connection: Connection) -> None:
+def run_rank(task: RankTask, connection: socket.socket) -> None:
     """Run one rank. After a failure it reports that, and waits to be ended."""
     _isolate(task)
     parent = RankEnd(connection, rpc_state)
