@@ -1,27 +1,16 @@
-"""What Linux can do and `os` cannot: for processes, and for their ends."""
+"""What Linux can do for processes and their ends, and `os` cannot."""
 
 import contextlib
 import ctypes
-import os
 import platform
-import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 
-_SET_DEATH_SIGNAL, _SET_SUBREAPER, _GET_SUBREAPER = 1, 36, 37
+from . import descendants
+
+_SET_SUBREAPER, _GET_SUBREAPER = 36, 37
 _CLONE = {"x86_64": 56, "aarch64": 220}
 _libc = ctypes.CDLL(None)
-
-
-def die_with_parent() -> None:
-    """Have this process killed when its parent ends."""
-    _libc.prctl(_SET_DEATH_SIGNAL, int(signal.SIGKILL), 0, 0, 0)
-
-
-def set_subreaper(wanted: bool) -> None:
-    """Make orphans among the descendants children of this process, or no longer."""
-    _libc.prctl(_SET_SUBREAPER, int(wanted), 0, 0, 0)
 
 
 @contextlib.contextmanager
@@ -29,11 +18,11 @@ def adopting() -> Iterator[None]:
     """Take the orphans among the descendants as children, for a moment."""
     before = ctypes.c_int()
     _libc.prctl(_GET_SUBREAPER, ctypes.byref(before), 0, 0, 0)
-    set_subreaper(True)
+    descendants.keep_orphans()
     try:
         yield
     finally:
-        set_subreaper(bool(before.value))
+        _libc.prctl(_SET_SUBREAPER, before.value, 0, 0, 0)
 
 
 def fork_unseen() -> int:
@@ -55,30 +44,6 @@ def fork_unseen() -> int:
     if pid < 0:
         raise OSError("no process can be forked")
     return int(pid)
-
-
-def end_descendants() -> None:
-    """Kill all descendants of this process, which is a subreaper: orphans become its children."""
-    while pids := _children():
-        for pid in pids:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        for pid in pids:
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(pid, 0)
-
-
-def _children() -> list[int]:
-    """The process ids of this process's children, zombies among them."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                # After the name, which may hold anything: the state, then the parent.
-                fields = (entry / "stat").read_bytes().rpartition(b")")[2].split()
-                if int(fields[1]) == os.getpid():
-                    found.append(int(entry.name))
-    return found
 
 
 def keep_to_the_end(names: Iterable[str]) -> None:

@@ -14,9 +14,8 @@ _MOST_DESCRIPTORS = 253
 def send(connection: socket.socket, message: object, descriptors: Sequence[int] = ()) -> None:
     """Send a message; the descriptors stay open here.
 
-    Raises:
-        OSError: No process is there, or a descriptor is not open.
-        ValueError: There are more descriptors than one message takes.
+    OSError if the other side is gone, or a descriptor is not open; ValueError if there are more
+    than one message takes.
     """
     if len(descriptors) > _MOST_DESCRIPTORS:
         raise ValueError(f"{len(descriptors)} descriptors are more than {_MOST_DESCRIPTORS}")
@@ -27,24 +26,15 @@ def send(connection: socket.socket, message: object, descriptors: Sequence[int] 
 
 
 def receive(connection: socket.socket) -> tuple[Any, list[int]]:
-    """The next message, and its descriptors, which are not inheritable.
-
-    Raises:
-        EOFError: The other side is gone.
-    """
-    header, descriptors, _, _ = socket.recv_fds(
-        connection, _HEADER, _MOST_DESCRIPTORS, socket.MSG_WAITALL
-    )
-    for descriptor in descriptors:
-        os.set_inheritable(descriptor, False)
-    length = int.from_bytes(header, "big")
-    content = bytearray()
-    while len(header) == _HEADER and len(content) < length:
-        part = connection.recv(min(length - len(content), 1 << 20))
-        if not part:
-            break
+    """The next message and its descriptors, not inheritable; EOFError if the other side ended."""
+    flags = socket.MSG_WAITALL | socket.MSG_CMSG_CLOEXEC
+    header, descriptors, _, _ = socket.recv_fds(connection, _HEADER, _MOST_DESCRIPTORS, flags)
+    left = int.from_bytes(header, "big")
+    content = b""
+    while left and (part := connection.recv(min(left, 1 << 20))):
         content += part
-    if len(header) < _HEADER or len(content) < length:
+        left -= len(part)
+    if left or not content:
         for descriptor in descriptors:
             os.close(descriptor)
         raise EOFError("the other side is gone")

@@ -11,10 +11,11 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from pathlib import Path
 
-from .linux import end_descendants
+from . import descendants
 
 _SECONDS_TO_LEAVE = 0.5
 _SHARED = ("socket:", "pipe:", "anon_inode:", "/dev/nvidia", "/dev/dri", "/dev/kfd")
@@ -32,18 +33,18 @@ def preload(
         `unfit`: why this process cannot be forked now, or None; `left_out`: why each module that
         was tried is not imported.
     """
-    state = _State(is_installed)
+    why_unfit = partial(_why_unfit, is_installed, {*sys.modules}, _descriptors().keys())
     left_out: dict[str, str] = {}
     gc.disable()
     for name in modules:
         if name in sys.modules:
             continue
-        reason = _tried(name, state) if one_by_one else None
+        reason = _tried(name, why_unfit) if one_by_one else None
         if reason is None:
             _import(name)
         else:
             left_out[name] = reason
-    unfit = state.why_unfit()
+    unfit = why_unfit()
     gc.enable()
     gc.collect()
     # A garbage collection in a child would write to every object's header, and so copy every page.
@@ -51,34 +52,30 @@ def preload(
     return {"unfit": unfit, "left_out": left_out}
 
 
-class _State:
-    """What is there before the first import, to find what the imports have left."""
+def _why_unfit(
+    is_installed: Callable[[str], bool], modules: Collection[str], descriptors: Collection[int]
+) -> str | None:
+    """Why a fork of this process would not be what it is; None if it would.
 
-    def __init__(self, is_installed: Callable[[str], bool]) -> None:
-        self._is_installed = is_installed
-        self._modules = set(sys.modules)
-        self.descriptors = set(_descriptors())
-        """Those that no module has left."""
-
-    def why_unfit(self) -> str | None:
-        """Why a fork of this process would not be what it is; None if it would."""
-        for name, module in list(sys.modules.items()):
-            file = getattr(module, "__file__", None)
-            if name in self._modules or not isinstance(file, str) or not Path(file).is_absolute():
-                continue
-            if not self._is_installed(file):
-                return f"it imports {name}, a file of the program"
-        if _has_children():
-            return "it starts a process"
-        # A library may end its threads before a fork, and start them again when they are needed.
-        if _cuda_is_lost_in_a_fork():
-            return "it uses CUDA"
-        if names := _threads():
-            return f"it leaves a thread ({', '.join(names)})"
-        for number, target in _descriptors().items():
-            if number not in self.descriptors and target.startswith(_SHARED):
-                return f"it leaves an open {target.partition(':')[0]}"
-        return None
+    Which modules and descriptors there were before the first import is given.
+    """
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if name in modules or not isinstance(file, str) or not Path(file).is_absolute():
+            continue
+        if not is_installed(file):
+            return f"it imports {name}, a file of the program"
+    if _has_children():
+        return "it starts a process"
+    # A library may end its threads before a fork, and start them again when they are needed.
+    if _cuda_is_lost_in_a_fork():
+        return "it uses CUDA"
+    if names := _threads():
+        return f"it leaves a thread ({', '.join(names)})"
+    for number, target in _descriptors().items():
+        if number not in descriptors and target.startswith(_SHARED):
+            return f"it leaves an open {target.partition(':')[0]}"
+    return None
 
 
 def _import(name: str) -> None:
@@ -87,24 +84,21 @@ def _import(name: str) -> None:
         importlib.import_module(name)
 
 
-def _tried(name: str, state: _State) -> str | None:
+def _tried(name: str, why_unfit: Callable[[], str | None]) -> str | None:
     """Why a process is unfit that imports this module; None if it is fit."""
-    reader, writer = os.pipe()
-    pid = os.fork()
-    if pid == 0:
+    answer = os.memfd_create("reason")
+    if (pid := os.fork()) == 0:
         # It leaves no trace, whatever the module does.
         try:
-            os.close(reader)
-            state.descriptors.add(writer)
             _import(name)
-            os.write(writer, (state.why_unfit() or "").encode())
+            os.write(answer, (why_unfit() or "").encode())
         finally:
             os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader, "rb") as answer:
-        reason = answer.read().decode()
     status = os.waitpid(pid, 0)[1]
-    end_descendants()
+    descendants.end_descendants(os.getpid())
+    os.lseek(answer, 0, os.SEEK_SET)
+    with os.fdopen(answer, "rb") as file:
+        reason = file.read().decode()
     return reason or ("its import ends the process" if status else None)
 
 

@@ -54,8 +54,11 @@ def run(task: Mapping[str, Any]) -> None:
     kind, name = task["kind"], task["name"]
     sys.orig_argv[:] = task["orig_argv"]
     sys.argv[:] = [{"script": name, "module": "-m", "code": "-c"}[kind], *task["argv"]]
-    if not getattr(sys.flags, "safe_path", False):
-        sys.path.insert(0, _first_on_path(kind, name))
+    if not sys.flags.safe_path:
+        if kind == "script":
+            sys.path.insert(0, str(Path(name).resolve().parent))
+        else:
+            sys.path.insert(0, str(Path.cwd()) if kind == "module" else "")
     # As it is when Python has started.
     sys.modules["__main__"] = main = types.ModuleType("__main__")
     main.__loader__ = importlib.machinery.BuiltinImporter
@@ -121,12 +124,6 @@ def _filters(options: list[str]) -> list[Any]:
 
 _FILTERS = [each for each in warnings.filters if each not in _filters(sys.warnoptions)]
 """Those that Python has without any option."""
-
-
-def _first_on_path(kind: str, name: str) -> str:
-    if kind == "script":
-        return str(Path(name).resolve().parent)
-    return str(Path.cwd()) if kind == "module" else ""
 
 
 def _hook(path: list[str]) -> None:

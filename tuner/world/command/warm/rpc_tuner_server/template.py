@@ -14,11 +14,12 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import linux, messages, program
+from . import descendants, linux, messages, program
 
 Task = Mapping[str, Any]
 """See `program.run`."""
@@ -57,35 +58,28 @@ class _Spawner:
         self, connection: socket.socket, read_at_import: Callable[[Mapping[str, str]], object]
     ) -> None:
         self._connection = connection
+        self._read_at_import = read_at_import
         self._plain = multiprocessing.util.spawnv_passfds
         self._lock = threading.Lock()
-        self._owner = os.getpid()
-        self._read_at_import = read_at_import
         self._start = self._what_a_child_gets()
         flags = multiprocessing.util._args_from_interpreter_flags()  # type: ignore[attr-defined]
-        self._options = [*map(os.fsencode, flags)]
-        self._executable = os.fsencode(sys.executable)
+        self._python = [*map(os.fsencode, [sys.executable, *flags, "-c"])]
 
     def spawn(self, path: Any, args: Sequence[Any], passfds: Sequence[int]) -> int:
         """As `multiprocessing.util.spawnv_passfds`."""
-        arguments = [*map(os.fsencode, args)]
-        code = len(self._options) + 2
-        if (
-            os.fsencode(path) != self._executable
-            or arguments[1:code] != [*self._options, b"-c"]
-            or os.getpid() != self._owner
-            or self._what_a_child_gets() != self._start
-        ):
+        command = [os.fsencode(each) for each in (path, *args[1:])]
+        code = len(self._python)
+        if command[:code] != self._python or self._what_a_child_gets() != self._start:
             return self._plain(path, args, passfds)
-        orig_argv = [*map(os.fsdecode, arguments)]
+        orig_argv = [os.fsdecode(each) for each in args]
         name, *argv = orig_argv[code:]
         entries = [entry for entry in sys.path if isinstance(entry, str)]
         task = {"kind": "code", "name": name, "argv": argv, "orig_argv": orig_argv,
                 "path_of_hook": entries}  # fmt: skip
         numbers = sorted({*_STDIO, *map(int, passfds)})
         try:
+            message = {"task": task, "numbers": numbers, "inherited": _inherited()}
             with self._lock, linux.adopting():
-                message = {"task": task, "numbers": numbers, "inherited": _inherited()}
                 messages.send(self._connection, message, numbers)
                 pid: int | None = messages.receive(self._connection)[0]["pid"]
         except (OSError, EOFError, ValueError):
@@ -98,6 +92,7 @@ class _Spawner:
                 "Seccomp", "Cpus_allowed", "Mems_allowed")  # fmt: skip
         lines = _text("/proc/self/status").splitlines()
         return (
+            os.getpid(),
             [line for line in lines if line.startswith(kept)],
             _text("/proc/self/limits"),
             _text("/proc/self/cgroup"),
@@ -110,7 +105,7 @@ class _Spawner:
 
 def _serve(connection: socket.socket) -> Task:
     """Fork a process for each request; returns in those. Ends with the one that asks."""
-    linux.die_with_parent()
+    descendants.signal_with_parent(signal.SIGKILL)
     signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in _STDIO:
@@ -139,29 +134,24 @@ def _fork_orphan(connection: socket.socket) -> int | None:
     no process can be forked.
     """
     reader, writer = os.pipe()
-    wait, go = os.pipe()
-    pid = 0
     if (between := os.fork()) == 0:
+        parent = os.getpid()
         try:
             pid = os.fork()
-            if pid != 0:
-                os.write(writer, str(pid).encode())
         except OSError:
-            pid = -1
+            os._exit(1)
         if pid != 0:
+            os.write(writer, b"%d" % pid)
             os._exit(0)
-        connection.close()
-        for descriptor in (reader, writer, go):
+        for descriptor in (connection.detach(), reader, writer):
             os.close(descriptor)
-        os.read(wait, 1)
-        os.close(wait)
+        while os.getppid() == parent:
+            time.sleep(0.0005)
         return 0
     os.close(writer)
-    os.close(wait)
     with os.fdopen(reader, "rb") as answer:
         written = answer.read()
     os.waitpid(between, 0)
-    os.close(go)
     return int(written) if written else None
 
 
