@@ -36,10 +36,7 @@ def test_a_script_or_a_module(
     command: str, interpreter: str, kind: str, name: str, arguments: str, folder: Path
 ) -> None:
     assert recognised(command, folder) == PythonCommand(
-        interpreter=tuple(interpreter.split()),
-        kind=kind,
-        name=name,
-        arguments=tuple(arguments.split()),
+        tuple(interpreter.split()), kind, name, tuple(arguments.split())
     )
 
 

@@ -14,18 +14,18 @@ _KEPT_X = {"dev", "faulthandler", "frozen_modules", "int_max_str_digits", "no_de
 _WITHOUT_HOOK = "EIS"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class PythonCommand:
-    """A command that runs a script or a module in Python."""
+    """A command that runs a script or a module in Python.
+
+    `interpreter` is Python and the options that are its own; `kind` is `script` or `module`;
+    `name` is the script's path as it is given, or the module's name.
+    """
 
     interpreter: tuple[str, ...]
-    """Python and the options that are its own."""
     kind: str
-    """`script` or `module`."""
     name: str
-    """The script's path as it is given, or the module's name."""
     arguments: tuple[str, ...]
-    """What is the program's own."""
 
 
 def recognise(
@@ -37,20 +37,16 @@ def recognise(
     """
     if not command or _INTERPRETER.fullmatch(Path(command[0]).name) is None:
         return "it does not start with python"
-    interpreter = cwd / command[0] if "/" in command[0] else command[0]
-    if shutil.which(interpreter, path=environment.get("PATH")) is None:
+    python = cwd / command[0] if "/" in command[0] else command[0]
+    if shutil.which(python, path=environment.get("PATH")) is None:
         return f"{command[0]} cannot be started"
     after = 1
     for letter, value, place in _options(command):
         if letter == "m":
             # What is before -m in the same argument is an option too: `-um`.
             before = command[after][1 : command[after].index("m")]
-            return PythonCommand(
-                interpreter=(*command[:after], *([f"-{before}"] if before else [])),
-                kind="module",
-                name=value,
-                arguments=tuple(command[place:]),
-            )
+            interpreter = (*command[:after], *([f"-{before}"] if before else []))
+            return PythonCommand(interpreter, "module", value, tuple(command[place:]))
         if (problem := _problem(letter, value)) is not None:
             return problem
         after = place
@@ -59,12 +55,7 @@ def recognise(
     name = command[after]
     if not (cwd / name).is_file() or Path(name).suffix in {".pyc", ".zip", ".pyz"}:
         return f"{name} is no file of Python's source"
-    return PythonCommand(
-        interpreter=tuple(command[:after]),
-        kind="script",
-        name=name,
-        arguments=tuple(command[after + 1 :]),
-    )
+    return PythonCommand(tuple(command[:after]), "script", name, tuple(command[after + 1 :]))
 
 
 def _options(command: Sequence[str]) -> Iterator[tuple[str, str, int]]:

@@ -5,7 +5,6 @@ All else of this folder is behind this module.
 
 import math
 import os
-import select
 import signal
 import socket
 import subprocess
@@ -14,15 +13,17 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
+from io import FileIO
+from multiprocessing.connection import wait
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Self
 
 from tuner.errors import LauncherError
 from tuner.world.command.events import read_all
 from tuner.world.command.hook.rpc_tuner_hook import read_at_import
 from tuner.world.command.order import HOOK, ORDER_VARIABLE
-from tuner.world.command.warm.python_command import PythonCommand, recognise
+from tuner.world.command.warm.python_command import recognise
 from tuner.world.command.warm.rpc_tuner_server import messages
 from tuner.world.descendants import kill_group
 
@@ -44,7 +45,7 @@ class Learnt:
 
     modules: tuple[str, ...] = ()
     """Installed ones that they had imported, in that order."""
-    environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    environment: Mapping[str, str] = field(default_factory=dict)
     """The variables they had that are read as libraries are imported."""
 
 
@@ -58,10 +59,10 @@ def learn(reports: Path) -> Learnt:
 
 @dataclass
 class WarmProcess:
-    """A process of a server, as `subprocess.Popen`; it owns the descriptor of its exit code."""
+    """A process of a server, as `subprocess.Popen`; it owns the pipe of its exit code."""
 
     pid: int
-    _answers: int
+    _answers: FileIO
     _command: Sequence[str]
     _code: int | None = None
     is_lost: bool = False
@@ -77,10 +78,10 @@ class WarmProcess:
     def wait(self, timeout: float | None = None) -> int:
         """See `subprocess.Popen`."""
         if self._code is None:
-            if not _is_readable(self._answers, timeout):
+            if not wait([self._answers.fileno()], timeout):
                 raise subprocess.TimeoutExpired(list(self._command), timeout or 0.0)
-            answer = _line(self._answers)
-            os.close(self._answers)
+            answer = self._answers.readline()
+            self._answers.close()
             if not answer:
                 # The server is gone, and the process with it; not so the children of that.
                 self.is_lost = True
@@ -126,14 +127,15 @@ class WarmStarter:
             prefix: What goes before the server's command, such as `unshare -n`.
             until_s: When to give up a server that still imports, by `time.monotonic`.
         """
-        recognised = recognise(command, environment, cwd)
-        if isinstance(recognised, str):
-            raise LauncherError(f"the program cannot be started warm: {recognised}")
-        self._parts: PythonCommand = recognised
-        self._command = list(command)
+        parts = recognise(command, environment, cwd)
+        if isinstance(parts, str):
+            raise LauncherError(f"the program cannot be started warm: {parts}")
+        self._command = [*command]
+        self._task = {"kind": parts.kind, "name": parts.name, "argv": parts.arguments,
+                      "orig_argv": self._command}  # fmt: skip
+        self._interpreter = [*prefix, *parts.interpreter]
         self._cwd = cwd.absolute()
         self._learnt = learnt
-        self._prefix = prefix
         self._until_s = until_s
         self._environment = {k: v for k, v in environment.items() if k != ORDER_VARIABLE}
         self._running: list[WarmProcess] = []
@@ -151,10 +153,7 @@ class WarmStarter:
         if differing:
             raise LauncherError(f"the server was started with another {', '.join(differing)}")
         self._running = [process for process in self._running if process.poll() is None]
-        parts = self._parts
-        task = {"kind": parts.kind, "name": parts.name, "argv": parts.arguments,
-                "orig_argv": self._command}  # fmt: skip
-        order = {"task": task, "cwd": str(self._cwd), "environment": dict(environment)}
+        order = {"task": self._task, "cwd": str(self._cwd), "environment": dict(environment)}
         pid, answers = self._server.start(order, stdout, stderr)
         process = WarmProcess(pid, answers, self._command)
         self._running.append(process)
@@ -167,14 +166,16 @@ class WarmStarter:
 
     def __enter__(self) -> Self:
         """Start the server, which takes as long as the imports; LauncherError says why not."""
+        start = partial(_Server, self._interpreter, self._environment, self._cwd,
+                        self._learnt.modules, self._until_s)  # fmt: skip
         server = None
         with suppress(LauncherError):  # perhaps a module ends the process that imports it
-            server = self._start_server(one_by_one=False)
+            server = start(one_by_one=False)
         if server is None or server.found["unfit"] is not None:
             # Some module leaves what does not survive a fork: find out which one.
             if server is not None:
                 server.close()
-            server = self._start_server(one_by_one=True)
+            server = start(one_by_one=True)
         found = server.found
         # What Python, a sitecustomize or a library sets is set again by the server.
         known = {**self._environment, **found["changed"]}
@@ -197,16 +198,11 @@ class WarmStarter:
         for process in self._running:
             process.wait()
 
-    def _start_server(self, *, one_by_one: bool) -> "_Server":
-        interpreter = [*self._prefix, *self._parts.interpreter]
-        order = {"modules": self._learnt.modules, "one_by_one": one_by_one}
-        return _Server(interpreter, self._environment, self._cwd, order, self._until_s)
-
 
 class _Server:
     """A process that imports modules once, and forks itself for each run.
 
-    LauncherError if it does not come up. For the order see `rpc_tuner_server.main`.
+    LauncherError if it does not come up. For its messages see `rpc_tuner_server.main`.
     """
 
     def __init__(
@@ -214,8 +210,10 @@ class _Server:
         interpreter: Sequence[str],
         environment: Mapping[str, str],
         cwd: Path,
-        order: Mapping[str, object],
+        modules: Sequence[str],
         until_s: float,
+        *,
+        one_by_one: bool,
     ) -> None:
         self._control, theirs = socket.socketpair()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the server
@@ -241,41 +239,34 @@ class _Server:
             raise LauncherError(f"cannot start {interpreter[0]!r}: {error.strerror}") from None
         finally:
             theirs.close()
-        self.found = self._imported(order, until_s - time.monotonic())
-        """What came of the imports."""
-
-    def _imported(self, order: Mapping[str, object], left_s: float) -> dict[str, Any]:
-        """Have it import, and wait for what comes of that. LauncherError if it ends."""
-        self._control.settimeout(min(_START_S, max(_LEAST_START_S, left_s)))
+        left_s = max(_LEAST_START_S, until_s - time.monotonic())
+        self._control.settimeout(min(_START_S, left_s))
         try:
-            messages.send(self._control, order)
-            found: dict[str, Any] = messages.receive(self._control)[0]
-        except (OSError, EOFError) as error:
+            messages.send(self._control, {"modules": modules, "one_by_one": one_by_one})
+            self.found: dict[str, Any] = messages.receive(self._control)[0]
+            """What came of the imports."""
+        except BaseException as error:
             gone = self.gone(str(error))
             # What still imports does not see that it is not waited for any more.
             self._process.kill()
             self.close()
-            raise gone from None
-        except BaseException:
-            self.close()
+            if isinstance(error, OSError | EOFError):
+                raise gone from None
             raise
         self._control.settimeout(None)
-        return found
 
-    def start(self, order: Mapping[str, object], stdout: int, stderr: int) -> tuple[int, int]:
-        """Have it start a process: its id, and the descriptor on which its exit code comes."""
-        answers, write = os.pipe()
-        try:
+    def start(self, order: Mapping[str, object], stdout: int, stderr: int) -> tuple[int, FileIO]:
+        """Have it start a process: its id, and the pipe on which its exit code comes."""
+        read, write = os.pipe()
+        answers = FileIO(read)
+        # Where the server is gone, so is the other end of the pipe.
+        with suppress(OSError):
             messages.send(self._control, order, [stdout, stderr, write])
-        except OSError:
-            os.close(answers)
-            raise self.gone() from None
-        finally:
-            os.close(write)
-        if not _is_readable(answers, _FORK_S):
+        os.close(write)
+        if not wait([read], _FORK_S):
             self._process.kill()
-        if not (pid := _line(answers)):
-            os.close(answers)
+        if not (pid := answers.readline()):
+            answers.close()
             raise self.gone()
         return int(pid), answers
 
@@ -303,18 +294,3 @@ class _Server:
 def _differing(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
     """The names whose values differ, or that only one has."""
     return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
-
-
-def _is_readable(descriptor: int, timeout_s: float | None) -> bool:
-    """Whether something can be read there, or nothing will ever be, within that time."""
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    return bool(poll.poll(None if timeout_s is None else timeout_s * 1000))
-
-
-def _line(descriptor: int) -> bytes:
-    """The next line, without its end; empty if there is none."""
-    line = b""
-    while (byte := os.read(descriptor, 1)) not in (b"", b"\n"):
-        line += byte
-    return line
