@@ -3,14 +3,13 @@
 Standard library only: it runs in the program's own interpreter, before the program.
 """
 
-import importlib.util
+import importlib
 import json
 import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -129,7 +128,7 @@ def install(text: str) -> None:
 
 
 def _read(text: str) -> dict[str, Any]:
-    """The order; ValueError if it is none: a variable can come from anywhere."""
+    """The order; ValueError if it is none."""
     order = json.loads(text)
     if not isinstance(order, dict):
         raise ValueError(f"the order is no object: {text[:60]!r}")
@@ -139,9 +138,22 @@ def _read(text: str) -> dict[str, Any]:
 
 
 def _hook(rpc: ModuleType, order: dict[str, Any], reports: Reports) -> None:
+    # Imported late: these import torch, in the middle of whose import the hook is set.
+    def new_recorder(name: str, rank: int) -> Any:
+        from tuner.trace.record.program_recorder import ProgramRecorder
+
+        return ProgramRecorder(name, rank, Path(order["reports"]), order["recording"], reports.send)
+
+    def new_prober(standing: Any) -> Any:
+        from tuner.world.rank.thread_states import Prober
+
+        return Prober(Path(order["request"]), standing, reports.send)
+
     # At the end: what the program can import goes before what we bring.
     sys.path.append(order["package"])
     try:
+        from pathlib import Path
+
         from tuner.torch_private.programs import ProgramHooks
 
         # Early: what it registers to be done at the end comes after what the program registers.
@@ -149,50 +161,27 @@ def _hook(rpc: ModuleType, order: dict[str, Any], reports: Reports) -> None:
         from tuner.world.rank.own_end import OwnEnd
 
         OwnEnd(reports.send).install()
-        recorder = None if order["recording"] is None else partial(_new_recorder, order, reports)
-        prober = None if order["request"] is None else partial(_new_prober, order, reports)
+        recorder = None if order["recording"] is None else new_recorder
+        prober = None if order["request"] is None else new_prober
         ProgramHooks(rpc, order, reports.send, recorder, prober).install()
     except Exception as error:  # the program comes first
         reports.send("hook-failed", error=repr(error))
 
 
-# Late imports: these import torch, in the middle of whose import the hook is set.
-
-
-def _new_recorder(order: dict[str, Any], reports: Reports, name: str, rank: int) -> Any:
-    from pathlib import Path
-
-    from tuner.trace.record.program_recorder import ProgramRecorder
-
-    return ProgramRecorder(name, rank, Path(order["reports"]), order["recording"], reports.send)
-
-
-def _new_prober(order: dict[str, Any], reports: Reports, standing: Any) -> Any:
-    from pathlib import Path
-
-    from tuner.world.rank.thread_states import Prober
-
-    return Prober(Path(order["request"]), standing, reports.send)
-
-
-class _Finder(MetaPathFinder):
+class _Finder:
     """Finds the RPC module as Python would, and hooks it once it is loaded."""
 
     def __init__(self, hook: Callable[[ModuleType], None]) -> None:
         self._hook = hook
-        self._is_asking = False
 
     def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """The spec of the RPC module with a loader that hooks it; None for every other name."""
-        if name != RPC_MODULE or self._is_asking:
+        if name != RPC_MODULE:
             return None
-        self._is_asking = True
-        try:
-            spec = importlib.util.find_spec(name)
-        finally:
-            self._is_asking = False
+        found = (each.find_spec(name, path, target) for each in sys.meta_path if each is not self)
+        spec = next(filter(None, found), None)
         if spec is not None and spec.loader is not None:
             load = spec.loader.exec_module
 
