@@ -17,9 +17,9 @@ pytestmark = [pytest.mark.world, pytest.mark.thorough]
 def naps(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a search: eight naps of 10 ms at a time, beside a baseline of one thread."""
     folder = tmp_path_factory.mktemp("naps") / "study"
-    program = [sys.executable, str(PROGRAMS / "naps.py"), "10"]
-    arguments = ["--space", "server.num_worker_threads=2,8,32", "--max-blocks", "6",
-                 "--baseline", "server.num_worker_threads=1", "--out", str(folder)]  # fmt: skip
+    program = [sys.executable, str(PROGRAMS / "spawn_env.py"), "2", "10"]
+    arguments = ["--space", "observer.num_worker_threads=2,8,32", "--max-blocks", "6",
+                 "--baseline", "observer.num_worker_threads=1", "--out", str(folder)]  # fmt: skip
     assert search.main([*arguments, "--", *program]) == 0
     return folder
 
@@ -28,7 +28,7 @@ def test_as_many_threads_are_recommended_as_calls_wait(naps: Path) -> None:
     result = tuner.load_study(naps)
     assert result.verdict == "better"
     assert result.best is not None
-    assert result.best.for_role("server")["num_worker_threads"] in (8, 32)
+    assert result.best.for_role("observer")["num_worker_threads"] in (8, 32)
     assert result.speedup is not None
     # 8 naps one after another, or all at once; a call takes more than its nap.
     assert 3 < result.speedup.estimate < 9
@@ -41,16 +41,16 @@ def test_its_files_say_what_was_measured_and_how_to_use_it(
     naps: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     recommended = json.loads((naps / "recommended.json").read_text())
-    program = [sys.executable, str(PROGRAMS / "naps.py"), "10"]
+    program = [sys.executable, str(PROGRAMS / "spawn_env.py"), "2", "10"]
     assert recommended["environment"]["program"]["commands"] == [program]
     assert recommended["environment"]["workload"] is None
     assert recommended["objective"] == "rpc_active_s"
-    assert recommended["baseline"] == {"server": {"num_worker_threads": 1}}
+    assert recommended["baseline"] == {"observer": {"num_worker_threads": 1}}
     page = (naps / "report.html").read_text()
     assert "python -m tuner.run" in page
-    assert run.main([str(naps / "recommended.json"), "--", *program[:2], "1"]) == 0
-    threads = recommended["config"]["server"]["num_worker_threads"]
-    assert f"rpc-tuner: server has num_worker_threads={threads}" in capfd.readouterr().err
+    assert run.main([str(naps / "recommended.json"), "--", *program[:3], "1"]) == 0
+    threads = recommended["config"]["observer"]["num_worker_threads"]
+    assert f"rpc-tuner: observer1 has num_worker_threads={threads}" in capfd.readouterr().err
 
 
 def test_a_deadlock_is_proved_and_its_stacks_are_kept(tmp_path: Path) -> None:

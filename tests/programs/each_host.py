@@ -1,6 +1,7 @@
-"""One process a host, as people start them under torchrun or a cluster: env:// and RANK."""
+"""One process a host, as people start them under torchrun or a cluster: env:// or ADDRESS."""
 
 import os
+import sys
 import time
 
 import torch
@@ -13,7 +14,8 @@ def double(tensor: torch.Tensor) -> torch.Tensor:
 
 def main() -> None:
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    rpc.init_rpc(f"worker{rank}", rank=rank, world_size=size)
+    options = rpc.TensorPipeRpcBackendOptions(init_method=[*sys.argv, "env://"][1])
+    rpc.init_rpc(f"worker{rank}", rank=rank, world_size=size, rpc_backend_options=options)
     if rank == 0:
         calls = 0
         for _ in range(50):

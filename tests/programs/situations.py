@@ -1,7 +1,7 @@
 """What bug reports show: calls that fail, end late, or come when RPC starts and ends.
 
 python situations.py PORT: which one stands in the environment, as SITUATION, which names a function
-in `SITUATIONS`. Each prints what its ranks see, line by line, and its number of calls last.
+of those at the end. Each prints what its ranks see, line by line, and its number of calls last.
 """
 
 import multiprocessing
@@ -14,13 +14,16 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
+import torch.distributed.autograd as dist_autograd
 import torch.distributed.rpc as rpc
 import torch.multiprocessing as mp
+from torch.distributed.optim import DistributedOptimizer
 from torch.distributed.rpc import api, internal
 
 LATE_S = 0.6
@@ -48,12 +51,10 @@ def kept(value: Any) -> None:
     _kept.append(value)
 
 
-def begin(rank: int, port: int, world_size: int | None = 2, **options: Any) -> None:
-    options["init_method"] = f"tcp://127.0.0.1:{port}"
-    rpc.init_rpc(
-        f"server{rank}" if rank else "client", rank=rank, world_size=world_size,
-        rpc_backend_options=rpc.TensorPipeRpcBackendOptions(**options),
-    )  # fmt: skip
+def begin(rank: int, port: int, size: int | None = 2, name: str = "", **options: Any) -> None:
+    name = name or (f"server{rank}" if rank else "client")
+    given = rpc.TensorPipeRpcBackendOptions(init_method=f"tcp://127.0.0.1:{port}", **options)
+    rpc.init_rpc(name, rank=rank, world_size=size, rpc_backend_options=given)
 
 
 def attempt(label: str, action: Callable[[], object]) -> None:
@@ -67,43 +68,33 @@ def counted(calls: int) -> None:
     print(f"calls: {calls}", flush=True)
 
 
-def silent(rank: int, port: int) -> None:
+def silent() -> None:
     """Half of the calls raise, and the program waits for none of them."""
-    begin(rank, port)
-    if rank == 0:
-        for number in range(40):
-            rpc.rpc_async("server1", store, args=(number,))
-        asked = 1
-        while rpc.rpc_sync("server1", stored) < 20:
-            time.sleep(0.01)
-            asked += 1
-        counted(40 + asked)
-    rpc.shutdown()
+    for number in range(40):
+        rpc.rpc_async("server1", store, args=(number,))
+    asked = 1
+    while rpc.rpc_sync("server1", stored) < 20:
+        time.sleep(0.01)
+        asked += 1
+    counted(40 + asked)
 
 
-def remote(rank: int, port: int) -> None:
+def remote() -> None:
     """Objects that could not be made, which nothing asks for, and calls that raise."""
-    begin(rank, port)
-    if rank == 0:
-        _kept.extend(rpc.remote("server1", store, args=(number,)) for number in (1, 3, 5))
-        for number in (2, 4):
-            rpc.rpc_sync("server1", store, args=(number,))
-        attempt("raises", lambda: rpc.rpc_sync("server1", store, args=(7,)))
-        counted(6)
-    rpc.shutdown()
+    _kept.extend(rpc.remote("server1", store, args=(number,)) for number in (1, 3, 5))
+    for number in (2, 4):
+        rpc.rpc_sync("server1", store, args=(number,))
+    attempt("raises", lambda: rpc.rpc_sync("server1", store, args=(7,)))
+    counted(6)
 
 
 def limits(rank: int, port: int) -> None:
     """Time limits of `remote` and `to_here`, and a default that changes in the middle."""
     begin(rank, port, rpc_timeout=0.3)
     if rank == 0:
-
-        def remote_for(limit_s: float, waits_s: float) -> float:
-            created = rpc.remote("server1", nap, args=(LATE_S,), timeout=limit_s)
-            return float(created.to_here(waits_s))
-
-        attempt("to_here is short", lambda: remote_for(5.0, 0.2))
-        attempt("to_here is long", lambda: remote_for(5.0, 5.0))
+        made = partial(rpc.remote, "server1", nap, args=(LATE_S,), timeout=5.0)
+        attempt("to_here is short", lambda: made().to_here(0.2))
+        attempt("to_here is long", lambda: made().to_here(5.0))
         attempt("the default", lambda: rpc.rpc_sync("server1", nap, args=(LATE_S,)))
         attempt("no limit", lambda: rpc.rpc_sync("server1", nap, args=(LATE_S,), timeout=0))
         rpc._set_rpc_timeout(5)
@@ -166,16 +157,7 @@ def left_alive(rank: int, port: int) -> None:
 
 def same_name(rank: int, port: int) -> None:
     """Two ranks of one name."""
-
-    def start() -> None:
-        rpc.init_rpc(
-            "worker", rank=rank, world_size=2,
-            rpc_backend_options=rpc.TensorPipeRpcBackendOptions(
-                init_method=f"tcp://127.0.0.1:{port}"
-            ),
-        )  # fmt: skip
-
-    attempt("init_rpc", start)
+    attempt("init_rpc", lambda: begin(rank, port, name="worker"))
     os._exit(0)
 
 
@@ -183,46 +165,32 @@ def gives(number: int) -> torch.Tensor:
     return torch.full((2,), float(number))
 
 
-class Rows(torch.utils.data.Dataset[torch.Tensor]):
-    def __len__(self) -> int:
-        return 16
-
-    def __getitem__(self, index: int) -> torch.Tensor:
-        return torch.full((2,), float(index))
-
-
-def loads_data(rank: int, port: int) -> None:
+def loads_data() -> None:
     """A rank with the worker processes of a DataLoader, which are forked from it."""
-    begin(rank, port)
-    if rank == 0:
-        total = 0.0
-        for batch in torch.utils.data.DataLoader(Rows(), batch_size=4, num_workers=2):
-            total += float(rpc.rpc_sync("server1", torch.sum, args=(batch,)))
-        print("total", total)
-        counted(4)
-    rpc.shutdown()
+    rows: Any = [gives(number) for number in range(16)]
+    total = 0.0
+    for batch in torch.utils.data.DataLoader(rows, batch_size=4, num_workers=2):
+        total += float(rpc.rpc_sync("server1", torch.sum, args=(batch,)))
+    print("total", total)
+    counted(4)
 
 
 class CountingPickler(internal._InternalRPCPickler):
     def serialize(self, obj: Any) -> Any:
         assert type(obj) is internal.PythonUDF, type(obj)
         data, tensors = super().serialize(obj)
-        sizes = len(data), len(pickle.dumps(obj.args))
-        print(f"{obj.func.__name__}: {sizes} bytes")
+        print(f"{obj.func.__name__}: {len(data), len(pickle.dumps(obj.args))} bytes")
         return data, tensors
 
 
-def own_pickler(rank: int, port: int) -> None:
+def own_pickler() -> None:
     """A pickler of its own in the place of RPC's."""
-    begin(rank, port)
-    if rank == 0:
-        with api._use_rpc_pickler(CountingPickler()):
-            attempt("counted", lambda: rpc.rpc_sync("server1", nap, args=(0.001,)))
-            attempt("counted remote", lambda: rpc.remote("server1", gives, args=(2,)).to_here())
-            attempt("raises", lambda: rpc.rpc_sync("server1", store, args=(1,)))
-        attempt("the usual one", lambda: rpc.rpc_sync("server1", gives, args=(3,)))
-        counted(5)
-    rpc.shutdown()
+    with api._use_rpc_pickler(CountingPickler()):
+        attempt("counted", lambda: rpc.rpc_sync("server1", nap, args=(0.001,)))
+        attempt("counted remote", lambda: rpc.remote("server1", gives, args=(2,)).to_here())
+        attempt("raises", lambda: rpc.rpc_sync("server1", store, args=(1,)))
+    attempt("the usual one", lambda: rpc.rpc_sync("server1", gives, args=(3,)))
+    counted(5)
 
 
 def open_files() -> int:
@@ -256,9 +224,8 @@ def tries_again(rank: int, port: int) -> None:
             opened, threads = open_files(), threading.active_count()
         with suppress(RuntimeError):
             begin(rank, port, _transports=["none"])
-    print(
-        f"rank {rank}: {open_files() - opened} files, {threading.active_count() - threads} threads"
-    )
+    more = open_files() - opened, threading.active_count() - threads
+    print(f"rank {rank}: more files and threads: {more}")
     begin(rank, port)
     attempt("again", lambda: begin(rank, port))
     if rank == 0:
@@ -268,16 +235,12 @@ def tries_again(rank: int, port: int) -> None:
     attempt("once more", rpc.shutdown)
 
 
-SPAWNED = [silent, remote, limits, still_sending, group_after, left_alive, same_name, loads_data,
-           own_pickler, tries_again, many_lives]  # fmt: skip
-
-
 def joins(rank: int, port: int, done: Any) -> None:
     time.sleep(0.3 * rank)
     begin(rank, port, None)
     if rank:
-        print(f"server{rank} got {sum(rpc.rpc_sync('client', max, args=(1, 2)) for _ in range(9))}")
-        sys.stdout.flush()
+        got = sum(rpc.rpc_sync("client", max, args=(1, 2)) for _ in range(9))
+        print(f"server{rank} got {got}", flush=True)
     done.wait()
     rpc.shutdown()
 
@@ -310,23 +273,85 @@ def asks_script(x: torch.Tensor) -> torch.Tensor:
     return got
 
 
-def call_scripts(rank: int, port: int, inside: bool) -> None:
-    begin(rank, port, 3)
+def call_scripts(asked: Callable[..., torch.Tensor]) -> None:
+    print(sum(float(rpc.rpc_sync("server1", asked, (torch.ones(1),))) for _ in range(20)))
+    counted(20)
+
+
+def script_inside() -> None:
+    """A served function runs TorchScript, which calls another rank and waits for it."""
+    call_scripts(asks_script)
+
+
+def script_only() -> None:
+    """All calls are of a script function, which is served without Python."""
+    call_scripts(doubled)
+
+
+turn, waiting = threading.Condition(), [0, 0]
+
+
+def update() -> int:
+    with turn:
+        number = waiting[1]
+        waiting[0] += 1
+        if waiting[0] == 3:
+            waiting[:] = [0, number + 1]
+            turn.notify_all()
+        turn.wait_for(lambda: waiting[1] != number)
+        return number
+
+
+def together(rank: int, port: int) -> None:
+    """A served function that waits until the calls of all others are there."""
+    begin(rank, port, 4)
+    for step in range(10) if rank else ():
+        time.sleep(0.003 * rank)
+        assert rpc.rpc_sync("client", update) == step
+    rpc.shutdown()
     if rank == 0:
-        asked = asks_script if inside else doubled
-        print(sum(float(rpc.rpc_sync("server1", asked, (torch.ones(1),))) for _ in range(20)))
-        counted(20)
+        counted(30)
+
+
+def both_ways(rank: int, port: int) -> None:
+    """Two processes that call each other for two seconds; each tells when it made its calls.
+
+    The first one computes meanwhile, so that its other threads get the GIL late.
+    """
+    begin(rank, port)
+    made_ns, until = [], time.monotonic() + 2
+    while time.monotonic() < until:
+        futures = []
+        for _ in range(3):
+            made_ns.append(time.time_ns())
+            futures.append(rpc.rpc_async("client" if rank else "server1", nap, args=(0.001,)))
+        while rank == 0 and not all(future.done() for future in futures):
+            pass
+        for future in futures:
+            future.wait()
+        time.sleep(0.05 * rank)
+    print(f"{rank} made: {made_ns}", flush=True)
     rpc.shutdown()
 
 
-def script_inside(port: int) -> None:
-    """A served function runs TorchScript, which calls another rank and waits for it."""
-    mp.spawn(call_scripts, args=(port, True), nprocs=3)
+class Half(torch.nn.Linear):
+    def parameter_rrefs(self) -> "list[rpc.RRef[torch.nn.Parameter]]":
+        return [rpc.RRef(parameter) for parameter in self.parameters()]
 
 
-def script_only(port: int) -> None:
-    """All calls are of a script function, which is served without Python."""
-    mp.spawn(call_scripts, args=(port, False), nprocs=3)
+def autograd() -> None:
+    """Half of a model is on a server: distributed autograd and its optimizer train it."""
+    there, here, losses = rpc.remote("server1", Half, args=(8, 8)), Half(8, 8), []
+    rrefs = there.rpc_sync().parameter_rrefs() + here.parameter_rrefs()
+    optimizer = DistributedOptimizer(torch.optim.SGD, rrefs, lr=0.01)
+    for _ in range(20):
+        with dist_autograd.context() as context_id:
+            half = there.rpc_sync().forward(torch.ones(64, 8))
+            losses.append(here(half).pow(2).mean())
+            dist_autograd.backward(context_id, losses[-1:])
+            optimizer.step(context_id)
+    print(f"trained {bool(losses[-1] < losses[0])}")
+    counted(65)
 
 
 def serves(rank: int, port: int) -> None:
@@ -358,12 +383,28 @@ def killed(port: int) -> None:
     ended(port, signal.SIGKILL)
 
 
-ALONE = [joins_late, script_inside, script_only, terminated, killed]
-SITUATIONS = {each.__name__: each for each in [*SPAWNED, *ALONE]}
+def drive(rank: int, port: int, chosen: Callable[[], None], size: int) -> None:
+    begin(rank, port, size)
+    if rank == 0:
+        chosen()
+    rpc.shutdown()
+
+
+DRIVEN = {silent: 2, remote: 2, loads_data: 2, own_pickler: 2, autograd: 2, script_inside: 3,
+          script_only: 3}  # fmt: skip
+"""What rank 0 does, in a world of so many."""
+SPAWNED = {limits: 2, still_sending: 2, group_after: 2, left_alive: 2, same_name: 2, tries_again: 2,
+           many_lives: 2, both_ways: 2, together: 4}  # fmt: skip
+"""What so many ranks do."""
+ALONE = [joins_late, terminated, killed]
+"""What starts its processes itself."""
 
 if __name__ == "__main__":
-    chosen: Any = SITUATIONS[os.environ["SITUATION"]]
-    if chosen in ALONE:
-        chosen(int(sys.argv[1]))
+    port, name = int(sys.argv[1]), os.environ["SITUATION"]
+    chosen: Any = {each.__name__: each for each in [*DRIVEN, *SPAWNED, *ALONE]}[name]
+    if chosen in DRIVEN:
+        mp.spawn(drive, args=(port, chosen, DRIVEN[chosen]), nprocs=DRIVEN[chosen])
+    elif chosen in SPAWNED:
+        mp.spawn(chosen, args=(port,), nprocs=SPAWNED[chosen])
     else:
-        mp.spawn(chosen, args=(int(sys.argv[1]),), nprocs=2)
+        chosen(port)

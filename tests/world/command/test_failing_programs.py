@@ -134,7 +134,7 @@ def test_a_program_that_fails_in_one_of_five_runs_keeps_its_baseline(tmp_path: P
     runs = tmp_path / "runs"
     runs.mkdir()
     answer = tuner.tune(
-        program=[PYTHON, str(PROGRAMS / "one_of_five_fails.py"), free_port(), str(runs)],
+        program=[PYTHON, str(PROGRAMS / "one_ends.py"), free_port(), "mp.spawn", str(runs)],
         space={"num_worker_threads": [4, 16]}, max_blocks=4, budget="5m",
         out=tmp_path / "study",
     )  # fmt: skip

@@ -140,7 +140,7 @@ TORCHRUN = [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-
         ([PYTHON, "own_options.py", "29613"], ["trainer0", "trainer1"]),
         (["sh", "-c", "python forked.py"], ["worker0", "worker1"]),
         ([PYTHON, "with_process_group.py", "29614"], ["collector0", "collector1"]),
-        ([*TORCHRUN, "with_torchrun.py"], ["worker0", "worker1"]),
+        ([*TORCHRUN, "each_host.py"], ["worker0", "worker1"]),
     ],
 )
 def test_however_ranks_are_started_they_are_configured_traced_and_counted(
@@ -173,7 +173,8 @@ def test_several_commands_are_one_world_at_the_port_that_they_name() -> None:
 @pytest.mark.thorough
 def test_a_tcp_address_under_torchrun_is_recognised() -> None:
     torchrun = [PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
-    told = refused([*torchrun, str(PROGRAMS / "own_address.py")], cold=True)
+    program = [str(PROGRAMS / "each_host.py"), "tcp://127.0.0.1:29611"]
+    told = refused([*torchrun, *program], cold=True)
     assert "the program cannot be tuned: not done after" in told
     assert "under torchrun no process listens at a tcp:// address of the program's own" in told
 

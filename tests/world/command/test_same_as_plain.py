@@ -72,6 +72,8 @@ ENDED = "server1 ended from one moment to the next, by a signal or os._exit"
         ("loads_data", "No clear limit: the trace does not show how any call was served", ""),
         ("own_pickler", "1 of 1 call of store raised KeyError.", ""),
         ("tries_again", FEW, ""),
+        ("together", "", ""),
+        ("autograd", "", ""),
         ("joins_late", "", ""),
         ("script_inside", "", ""),
         ("script_only", "No clear limit: the trace does not show how any call was served", ""),
@@ -116,14 +118,10 @@ def test_many_lives_need_few_files_threads_and_little_memory(
     assert any("started RPC 70 times" in each for each in run.trace.losses)
 
 
-@pytest.mark.parametrize("program", ["failures.py", "together.py", "dist_autograd.py"])
-def test_no_object_text_or_traceback_of_ours_is_seen(
-    program: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_no_object_text_or_traceback_of_ours_is_seen(capfd: pytest.CaptureFixture[str]) -> None:
     """Every way to call, and every way in which a call can fail."""
-    run = run_both(lambda: python(program, free_port()), capfd)
-    if "calls: " in run.printed:
-        assert len(run.trace.calls) == run.counted
+    run = run_both(lambda: python("failures.py", free_port()), capfd)
+    assert len(run.trace.calls) == run.counted
 
 
 def test_a_program_that_never_gets_through_init_rpc(
