@@ -26,10 +26,8 @@ _LEAST_VARIANCE, _LEAST_TOTAL_VARIANCE = 1e-14, 1e-18
 def trial_levels(matrix: FloatArray) -> FloatArray:
     """Trial effects adjusted for block effects, by least squares on an incomplete block design.
 
-    The trials that several blocks share (the baseline, the best so far) connect the blocks.
-
-    Returns:
-        log(objective) per trial, up to a constant that all share; NaN for one never measured.
+    The trials that several blocks share (the baseline, the best so far) connect the blocks. It is
+    log(objective) per trial, up to a constant that all share; NaN for one never measured.
     """
     levels = np.full(matrix.shape[1], np.nan)
     measured = ~np.isnan(matrix).all(axis=0)
@@ -38,7 +36,7 @@ def trial_levels(matrix: FloatArray) -> FloatArray:
     known = matrix[:, measured]
     there = ~np.isnan(known)
     filled = np.where(there, known, 0.0)
-    trials, blocks = np.zeros(known.shape[1]), np.zeros(known.shape[0])
+    trials = np.zeros(known.shape[1])
     for _ in range(_MOST_ROUNDS):
         before = trials
         blocks = ((filled - trials) * there).sum(axis=1) / np.maximum(1, there.sum(axis=1))
@@ -55,8 +53,7 @@ class Pooled:
 
     levels: FloatArray
     """log(objective) of each trial, up to a constant; NaN for one never measured."""
-    freedom: float
-    """The degrees of freedom of the error variance."""
+    freedom: float  # of the error variance
     _fitted: FloatArray
     _errors: FloatArray
 
@@ -76,14 +73,11 @@ class Pooled:
 
 
 def pooled(matrix: FloatArray, points: Points) -> Pooled | None:
-    """A mixed model of trial effects: fixed main effects of knobs, random interaction; by empirical
-    Bayes.
+    """A mixed model of trial effects: fixed main effects of knobs, random interaction.
 
-    The interaction variance is the excess of the residual sum of squares over the error variance of
-    the means (DerSimonian and Laird 1986).
-
-    Returns:
-        The fit; None for a single knob, and where noise and interaction cannot be separated.
+    By empirical Bayes: the interaction variance is the excess of the residual sum of squares over
+    the error variance of the means (DerSimonian and Laird 1986). None for a single knob, and where
+    noise and interaction cannot be separated.
     """
     if not points or len(points[0]) < 2:
         return None
@@ -123,8 +117,7 @@ def _noise(matrix: FloatArray, levels: FloatArray) -> tuple[FloatArray, float]:
     left = behind - np.nanmean(behind, axis=1, keepdims=True)
     freedom = float(there.sum() - sum(matrix.shape) + 1)
     variance = float(np.nansum(np.square(left))) / max(1.0, freedom)
-    noise: FloatArray = max(variance, _LEAST_VARIANCE) / there.sum(axis=0)
-    return noise, freedom
+    return max(variance, _LEAST_VARIANCE) / there.sum(axis=0), freedom
 
 
 def _sums(design: FloatArray, variance: FloatArray) -> FloatArray:
@@ -150,15 +143,13 @@ def variance_shares(
         Shares from 0 to 1 by the factor's name, largest first.
     """
     logs = np.asarray(log_values, dtype=float)
-    total = float(np.square(logs - logs.mean()).sum()) if len(logs) else 0.0
+    mean = float(logs.mean()) if len(logs) else 0.0
+    total = float(np.square(logs - mean).sum())
     shares: dict[str, float] = {}
     for name, levels in factors.items():
         groups: dict[Hashable, list[float]] = {}
-        for level, value in zip(levels, logs, strict=True):
-            groups.setdefault(level, []).append(float(value))
-        between = sum(
-            len(group) * (float(np.mean(group)) - float(logs.mean())) ** 2
-            for group in groups.values()
-        )
+        for level, value in zip(levels, logs.tolist(), strict=True):
+            groups.setdefault(level, []).append(value)
+        between = sum(len(own) * (float(np.mean(own)) - mean) ** 2 for own in groups.values())
         shares[name] = min(1.0, between / total) if total > _LEAST_TOTAL_VARIANCE else 0.0
     return dict(sorted(shares.items(), key=lambda item: -item[1]))

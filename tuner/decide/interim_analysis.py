@@ -38,10 +38,8 @@ class InterimAnalysis(NamedTuple):
 
     rows: int
     alpha: float
-    spent_s: float
-    """How much of the budget was spent then, in seconds."""
-    total_s: float
-    """The budget."""
+    spent_s: float  # of the budget
+    total_s: float  # the budget
 
 
 def is_due(rows: int, taken: Sequence[InterimAnalysis]) -> bool:
@@ -63,7 +61,7 @@ def due_alpha(
     Args:
         alpha: What all looks together may spend.
         taken: The looks taken before, in order; those of another budget leave a part for this one.
-        spent_s: How much of the budget is spent, in seconds.
+        spent_s: How much of the budget `total_s` is spent, in seconds.
         total_s: The budget.
         over: Whether this is the last look, which spends what is left for this budget.
         early: Whether the budget is only a limit, so that early looks get more.
@@ -73,10 +71,9 @@ def due_alpha(
     left = _left_of(SESSION_SHARE * _left_of(alpha, before), this)
     if over or not left:
         return left
-    done_s = min(taken[-1].spent_s if taken else 0.0, total_s)
     pace = _EARLY_PACE if early else _PACE
-    done = math.pow(done_s / total_s, pace)
-    now = math.pow(min(spent_s, total_s) / total_s, pace)
+    at_look_s = taken[-1].spent_s if taken else 0.0
+    done, now = (math.pow(min(at_s, total_s) / total_s, pace) for at_s in (at_look_s, spent_s))
     share = (now - done) / max(1e-9, 1 - done)
     return left * min(1.0, max(0.0, share))
 
@@ -93,7 +90,6 @@ def levels(counts: Sequence[int], spent: Sequence[float]) -> tuple[float, ...]:
     Both are tuples: the number of values of each look, each more than the one before, and what each
     spends of alpha.
     """
-    assert len(counts) == len(spent)
     return tuple(_look(counts[:end], spent[:end])[0] for end in range(1, len(counts) + 1))
 
 

@@ -9,42 +9,35 @@ from tuner.decide.statistics import TRIM, FloatArray, trimmed_mean
 
 # The variance of a median over that of a mean, for normal values.
 _MEDIAN = math.pi / 2
-# Of fewer blocks or steps, a spread is a guess.
-LEAST_BLOCKS = 4
-_LEAST_STEPS = 3
+LEAST_BLOCKS, _LEAST_STEPS = 4, 3  # of fewer, a spread is a guess
 # The variance of normal values over that of the same values winsorized by 20 % at each end.
 _WINSORIZED = 1 / 0.4129
 # Two standard errors and a little: an interval's reach at the last look.
 REACH = 2.2
 
 
-def robust_variance(values: FloatArray) -> float:
-    """The consistent 20 %-winsorized variance along the first axis, averaged over the others."""
-    ordered = np.sort(values, axis=0)
-    cut = math.floor(TRIM * len(ordered))
-    clipped = np.clip(ordered, ordered[cut], ordered[len(ordered) - cut - 1])
-    scale = _WINSORIZED if cut else 1.0
-    return float(scale * clipped.var(axis=0, ddof=1).mean())
-
-
 def variance_between(matrix: FloatArray) -> float | None:
     """Variance of log(objective) between worlds of one configuration, without block effects.
 
-    Of the matrix, blocks x trials, only columns without NaN count. None if there are fewer than 4
-    blocks, or fewer than 2 such columns.
+    It is the consistent 20 %-winsorized one of the columns without NaN of the matrix, blocks x
+    trials; None if there are fewer than 2 of them, or fewer than 4 blocks.
     """
     whole: FloatArray = matrix[:, ~np.isnan(matrix).any(axis=0)]
     blocks, count = len(whole), int(whole.shape[1])
     if blocks < LEAST_BLOCKS or count < 2:
         return None
-    centred: FloatArray = whole - trimmed_mean(whole.T)[:, None]
-    return robust_variance(centred) * count / (count - 1)
+    ordered = np.sort(whole - trimmed_mean(whole.T)[:, None], axis=0)
+    cut = math.floor(TRIM * blocks)
+    clipped = np.clip(ordered, ordered[cut], ordered[blocks - cut - 1])
+    scale = _WINSORIZED if cut else 1.0
+    variance = float(scale * clipped.var(axis=0, ddof=1).mean())
+    return variance * count / (count - 1)
 
 
 def variance_within(step_s: Sequence[float]) -> float | None:
     """Variance of log(median step time) within a world, times the seconds that its steps last.
 
-    `step_s` are the step times of the world, in seconds. None if there are fewer than 3.
+    `step_s` are its step times, in seconds. None for fewer than 3.
     """
     if len(step_s) < _LEAST_STEPS:
         return None
@@ -55,16 +48,15 @@ def variance_within(step_s: Sequence[float]) -> float | None:
 
 
 def best_measured_s(fixed_s: float, within: float, between: float, used_s: float) -> float:
-    """The optimal allocation of two-stage sampling: sqrt(fixed_s x within / `between` alone).
+    """The seconds that a world's steps should last, so that an interval costs the least wall time.
+
+    That is the optimal allocation of two-stage sampling: sqrt(fixed_s x within / `between` alone).
 
     Args:
         fixed_s: What a world costs beside its steps, in seconds.
         within: `variance_within`.
         between: Variance between worlds whose steps last `used_s` seconds.
         used_s: The measured time that `between` is of.
-
-    Returns:
-        The seconds that a world's steps should last, so that an interval costs the least wall time.
     """
     # Never less than a part of what was seen: the difference of two estimates can be anything.
     alone = max(between - within / used_s, between / 4, 1e-12)

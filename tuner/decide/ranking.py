@@ -39,10 +39,7 @@ def scores(
 def best_measured(
     matrix: FloatArray, candidates: Sequence[int], points: Points | None = None
 ) -> int | None:
-    """The candidate with the best score of those that a block has measured; None without one.
-
-    Of equal ones it is the first column.
-    """
+    """The candidate with the best score of those that a block has measured; None without one."""
     found = scores(matrix, _measured(matrix, candidates), points)
     return min(found, key=lambda candidate: (found[candidate], candidate), default=None)
 
@@ -68,7 +65,7 @@ def strongest(
         points: The values of each trial.
 
     Returns:
-        The rival; None if there are several and no block measured any, or if there is none.
+        The rival; None if there is none, or several that no block measured.
     """
     if len(rivals) == 1:
         return rivals[0]

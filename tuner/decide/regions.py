@@ -7,7 +7,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy import special
@@ -45,20 +45,21 @@ def failing_regions(points: Sequence[Point], failed: Sequence[bool]) -> list[Reg
     fine = [point for point, out in zip(points, failed, strict=True) if not out]
     left = [point for point, out in zip(points, failed, strict=True) if out]
     found: list[Region] = []
-    for size in BY_CHANCE:
+    for size, chance in BY_CHANCE.items():
         allowed = {region for point in fine for region in _regions_of(point, size)}
         while True:
             counts = Counter(region for point in left for region in _regions_of(point, size))
+            # How likely so many points all fail where any as many as are left do.
             likely = {
                 region: count
                 for region, count in counts.items()
                 if region not in allowed
                 and count >= LEAST_FAILURES
-                and _chance(count, len(left), len(left) + len(fine)) <= BY_CHANCE[size]
+                and math.comb(len(left), count) / math.comb(len(left) + len(fine), count) <= chance
             }
             if not likely:
                 break
-            best = max(likely, key=lambda region: likely[region])
+            best = max(likely, key=likely.__getitem__)
             found.append(best)
             left = [point for point in left if not lies_in(point, best)]
     return found
@@ -68,13 +69,7 @@ def _regions_of(point: Point, size: int) -> Iterable[Region]:
     return itertools.combinations(enumerate(point), size)
 
 
-def _chance(tried: int, failures: int, points: int) -> float:
-    """The chance that `tried` of the points all fail where any `failures` of them do."""
-    return math.comb(failures, tried) / math.comb(points, tried)
-
-
-@dataclass(frozen=True)
-class Level:
+class Level(NamedTuple):
     """The main effect of a level of a factor, as a ratio to the best level of it."""
 
     ratio: float
@@ -97,36 +92,27 @@ def main_effects(
         points: What was measured.
         log_values: Its logarithms; less is better.
         sure: The one-sided confidence of `least_ratio`.
-        ridge: The penalty on the effects of the levels.
+        ridge: The penalty on the effects.
     """
     columns = sorted({pair for point in points for pair in enumerate(point)})
-    place = {pair: number for number, pair in enumerate(columns)}
     ones = [[*(point[factor] == level for factor, level in columns), True] for point in points]
     design = np.array(ones, dtype=float).reshape(len(points), len(columns) + 1)
     effects, covariance, freedom = _fitted(design, np.asarray(log_values, dtype=float), ridge)
-    errors = None
-    if freedom >= LEAST_FREEDOM:
-        errors = float(special.stdtrit(max(1.0, freedom), sure)) ** 2 * covariance
-    tried = Counter(pair for point in points for pair in enumerate(point))
+    errors = float(special.stdtrit(max(1.0, freedom), sure)) ** 2 * covariance
+
+    def level(at: int, best: int) -> Level:
+        behind, least = float(effects[at] - effects[best]), 0.0
+        if freedom >= LEAST_FREEDOM:
+            variance = float(errors[at, at] + errors[best, best] - 2 * errors[at, best])
+            least = math.exp(behind - math.sqrt(max(0.0, variance)))
+        return Level(math.exp(behind), least, tried=int(design[:, at].sum()))
+
     found: list[Mapping[int, Level]] = []
     for factor in range(len(points[0]) if points else 0):
-        levels = [pair for pair in columns if pair[0] == factor]
-        best = min(levels, key=lambda pair: effects[place[pair]])
-        found.append(
-            {
-                pair[1]: _level(place[pair], place[best], effects, errors, tried[pair])
-                for pair in levels
-            }
-        )
+        own = [at for at, (other, _) in enumerate(columns) if other == factor]
+        best = min(own, key=effects.__getitem__)
+        found.append({columns[at][1]: level(at, best) for at in own})
     return found
-
-
-def _level(at: int, best: int, effects: FloatArray, errors: FloatArray | None, tried: int) -> Level:
-    behind = float(effects[at] - effects[best])
-    if errors is None:
-        return Level(math.exp(behind), 0.0, tried)
-    variance = float(errors[at, at] + errors[best, best] - 2 * errors[at, best])
-    return Level(math.exp(behind), math.exp(behind - math.sqrt(max(0.0, variance))), tried)
 
 
 def _fitted(

@@ -16,7 +16,7 @@ class Rules:
 
     @property
     def log_epsilon(self) -> float:
-        """log(1 + epsilon): the difference on a logarithmic scale."""
+        """log(1 + epsilon)."""
         return math.log1p(self.epsilon)
 
     @property

@@ -96,8 +96,7 @@ def gain_over(
         high_shared_by: That of the upper end, where the data has chosen the reference too.
 
     Returns:
-        The intersection of all looks, around the estimate of the last one; None where no look had
-        blocks of both.
+        The intersection of all looks, around the last estimate; None where no look had both.
     """
     known = [(differences(m.matrix[:, reference], m.matrix[:, rival]), m) for m in tests]
     # Without another block there is nothing to look at.
@@ -107,9 +106,9 @@ def gain_over(
         if test.alpha and len(gains) > max([LEAST_BLOCKS - 1, *(len(g) for g, _ in known[:place])])
     ]
     counts = tuple(len(gains) for gains, _ in looks)
-    low = levels(counts, tuple(LOW_SHARE * test.alpha / max(1, rivals) for _, test in looks))
-    high = levels(
-        counts, tuple((1 - LOW_SHARE) * test.alpha / max(1, high_shared_by) for _, test in looks)
+    low, high = (
+        levels(counts, tuple(share * test.alpha / max(1, family) for _, test in looks))
+        for share, family in ((LOW_SHARE, rivals), (1 - LOW_SHARE, high_shared_by))
     )
     found = None
     for (gains, test), lower, upper in zip(looks, low, high, strict=True):

@@ -44,7 +44,6 @@ class Interval:
     high: float
 
     def __neg__(self) -> "Interval":
-        """The interval of the negative: of a gain turned round, where these are logarithms."""
         return Interval(-self.estimate, -self.high, -self.low)
 
     @property
@@ -81,18 +80,11 @@ def typical(values: FloatArray) -> float:
 
 
 def interval(values: FloatArray, confidence: float) -> Interval | None:
-    """A mean with its two-sided confidence interval.
+    """A mean of independent observations with its two-sided confidence interval.
 
     Below 7 values it is Student's; from there on that of the 20 %-trimmed mean with Yuen's standard
     error. The degrees of freedom are one fewer than Yuen's: with his, 10 normal values miss the
-    truth 1.2 to 1.5 times as often as the confidence allows.
-
-    Args:
-        values: Independent observations, none of them NaN.
-        confidence: The chance that the interval holds the truth, below 1.
-
-    Returns:
-        The interval in the unit of the values; None if there are fewer than two values.
+    truth 1.2 to 1.5 times as often as the confidence allows. None for fewer than two values.
     """
     count = len(values)
     if count < 2:
@@ -141,7 +133,6 @@ def paired_ratio(slower: FloatArray, faster: FloatArray, confidence: float) -> I
 
 
 def _lag_1(values: FloatArray) -> float:
-    """The autocorrelation of neighbours."""
     centred = values - values.mean()
     power = float(centred @ centred)
     return float(centred[:-1] @ centred[1:]) / power if power > 0 else 0.0
@@ -154,11 +145,8 @@ def without_spikes(worlds: FloatArray) -> FloatArray:
     within blocks are then those of the biweight estimate. All trials are treated alike, so spikes
     that hit all as often favour none.
 
-    Args:
-        worlds: log(objective), blocks x trials, NaN where nothing was measured.
-
-    Returns:
-        An array of the same shape; the worlds as they are where there are fewer than 5 blocks.
+    The worlds are log(objective), blocks x trials, NaN where nothing was measured. They stay as
+    they are where there are fewer than 5 blocks.
     """
     used = ~np.isnan(worlds).all(axis=0)
     measured = worlds[:, used]
@@ -171,7 +159,6 @@ def without_spikes(worlds: FloatArray) -> FloatArray:
 
 
 def _bounded(worlds: FloatArray, freedom: int) -> FloatArray:
-    """`without_spikes` where no block and no trial is without a world."""
     known = ~np.isnan(worlds)
     filled = np.where(known, worlds, 0.0)
     blocks: FloatArray = _medians(worlds.T)[:, None]

@@ -78,8 +78,8 @@ def standing_of(
 
     Args:
         verdict: The earlier one; None where the configuration was not compared with the baseline.
-        speedup: Baseline time / configuration time today, of the recommended configuration; where
-            the baseline is recommended, of its rival. None where it is not known.
+        speedup: Baseline time / time of the recommended configuration today; where that is the
+            baseline, of its rival. None where it is not known.
         keeps_baseline: Whether the baseline is what is recommended.
         rules: What counts as a difference.
     """
@@ -117,7 +117,6 @@ def pareto_front(
     confidence = 1 - 2 * rules.alpha / max(1, len(trials) - 1)
 
     def worse_by(matrix: FloatArray, one: int, other: int) -> float:
-        """The upper bound of how much worse one is than the other."""
         behind = differences(matrix[:, one], matrix[:, other])
         reach = interval(behind, confidence) if len(behind) >= LEAST_FRONT_BLOCKS else None
         return math.inf if reach is None else reach.high
@@ -143,9 +142,9 @@ def fails_more(
     all of these add up to alpha.
 
     Args:
-        failed: The worlds of the configuration that failed, one at least.
+        failed: The worlds of the configuration that failed, one at least, of its `worlds`.
         worlds: All of its worlds.
-        others_failed: The worlds of the others that failed.
+        others_failed: The same of the others.
         others_worlds: All of their worlds.
         alpha: The familywise type I error.
     """
