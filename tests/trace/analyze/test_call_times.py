@@ -42,8 +42,8 @@ class TestCallTimes:
         first, second = call_times(trace(calls).calls).to_dict("records")
         assert first == {
             "latency_us": 10_000, "wire_us": 5_000, "to_server_us": 2_000, "to_client_us": 3_000,
-            "queue_us": 0, "on_cpu_us": 2_000, "run_queue_us": 1_000, "off_cpu_us": 2_000,
-            "pending_us": 0,
+            "queue_us": 0, "served_us": 5_000, "on_cpu_us": 2_000, "run_queue_us": 1_000,
+            "off_cpu_us": 2_000, "pending_us": 0,
         }  # fmt: skip
         others = {"wire_us": 6_000, "to_client_us": 1_000, "queue_us": 3_000, "pending_us": 2_000}
         assert (others | {"off_cpu_us": 0}).items() <= second.items()

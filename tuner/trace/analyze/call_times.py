@@ -22,23 +22,18 @@ def latency(calls: pd.DataFrame) -> pd.DataFrame:
         ended & (calls["status"] == status).to_numpy(dtype=bool)
         for status in ("raised", "timed-out")
     )
-    frame = pd.DataFrame(
-        {
-            "us": took_us,
-            "failed": raised | timed_out,
-            "raised": raised,
-            "timed_out": timed_out,
-            "unfinished": ~ended,
-        }
-    )
-    groups = frame.groupby(calls["name"].array, observed=True)
+    counted = {
+        "failed": raised | timed_out, "raised": raised, "timed_out": timed_out,
+        "unfinished": ~ended,
+    }  # fmt: skip
+    groups = pd.DataFrame({"us": took_us, **counted}).groupby(calls["name"].array, observed=True)
     times = groups["us"]
     columns = {
         "calls": times.count(),
         **{f"p{percentile}_us": times.quantile(percentile / 100) for percentile in (50, 90, 99)},
         "max_us": times.max(),
         "total_us": times.sum(),
-        **{name: groups[name].sum() for name in frame.columns.drop("us")},
+        **{name: groups[name].sum() for name in counted},
     }
     return _by_name(pd.DataFrame(columns), "total_us")
 
@@ -63,8 +58,8 @@ def call_times(calls: pd.DataFrame, clock_error_ns: int = 0) -> pd.DataFrame:
           than that of the fastest request of the same name. It takes the fastest one to have met a
           free thread, and the way to be equally long for all; it is too low where every request
           waited. A constant clock offset cancels out.
-        - on_cpu_us, run_queue_us, off_cpu_us: the parts of the server's wall time. CPU and run
-          queue times beyond the wall time are cut, so the three always add up to it.
+        - served_us, and its parts on_cpu_us, run_queue_us, off_cpu_us: the server's wall time. CPU
+          and run queue times beyond it are cut, so the three always add up to it.
         - pending_us: server_end_ns to done_ns; 0 for a function that returned its result itself.
     """
     start, end = floats(calls, "start_ns"), floats(calls, "end_ns")
@@ -83,6 +78,7 @@ def call_times(calls: pd.DataFrame, clock_error_ns: int = 0) -> pd.DataFrame:
         "to_server_us": _beyond(to_server, clock_error_ns),
         "to_client_us": _beyond(end - served_until, clock_error_ns),
         "queue_us": to_server - fastest.to_numpy(),
+        "served_us": wall,
         "on_cpu_us": on_cpu,
         "run_queue_us": run_queue,
         "off_cpu_us": wall - on_cpu - run_queue,
@@ -98,15 +94,12 @@ def breakdown(calls: pd.DataFrame) -> pd.DataFrame:
         One row per name, which is the index, the longest latency first. The means are in
         microseconds: latency_us = transport_us (the wire without the queue) + queue_us + served_us
         + pending_us, and served_us, the server's wall time, = on_cpu_us + run_queue_us +
-        off_cpu_us. `calls` is how many calls they are of: those that ended and whose serving is
-        known; if CPU time was measured for some calls of a name, only those. A name without such
-        calls has no row.
+        off_cpu_us. `calls` is how many calls they are of, one at least: those that ended and whose
+        serving is known; if CPU time was measured for some calls of a name, only those.
     """
     times = call_times(calls)
     parts = times.drop(columns=["wire_us", "to_server_us", "to_client_us"])
-    served_us = (floats(calls, "server_end_ns") - floats(calls, "server_start_ns")) / 1e3
     parts.insert(1, "transport_us", times["wire_us"] - times["queue_us"])
-    parts.insert(3, "served_us", served_us)
     known = times["wire_us"].notna()
     measured = known & times["off_cpu_us"].notna()
     rests_on = known & (measured | ~measured.groupby(calls["name"], observed=True).transform("any"))
@@ -150,11 +143,9 @@ def _outermost_us(trace: Trace) -> FloatArray:
 
 
 def _by_name(table: pd.DataFrame, column: str) -> pd.DataFrame:
-    """A table with plain text as its index, sorted by the column, largest first."""
     table.index = table.index.astype("str").rename("name")
     return table.sort_values(column, ascending=False, kind="stable")
 
 
 def _beyond(ns: FloatArray, error_ns: int) -> FloatArray:
-    """Times; NaN for those smaller than the clock error."""
     return np.where(ns < error_ns, np.nan, ns) if error_ns > 0 else ns

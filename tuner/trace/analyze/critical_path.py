@@ -29,7 +29,7 @@ from tuner.trace.analyze.path_walk import (
 )
 from tuner.trace.analyze.server_parallelism import window
 from tuner.trace.analyze.time_spans import Spans, floats, group_codes, summed, united
-from tuner.trace.model.trace import BoolArray, FloatArray, IntArray, Trace
+from tuner.trace.model.trace import FloatArray, IntArray, Trace
 
 CONFIDENCE = 0.95
 MOST_STEPS = 100
@@ -39,9 +39,8 @@ LEAST_STEPS = 5
 time is then cut into SLICES."""
 USUAL = 2.0  # a step that takes this many times as long as the fast ones do was disturbed
 FAST = 0.1  # the quantile of the steps' durations that the fast ones have
-SLICES = 20  # equal parts of the time, where there are fewer steps than LEAST_STEPS
-WIDE = 0.5
-SURE = 0.1  # a share whose interval is wider than WIDE, and begins below SURE, is not known
+SLICES = 20
+WIDE, SURE = 0.5, 0.1  # a share whose interval is wider, and begins below SURE, is not known
 PATH_COLUMNS = {
     "part": "str",  # one of PARTS
     "process": "str",  # the server; for `caller`, `backward` and `issue` the one that calls
@@ -95,30 +94,12 @@ def step_edges(trace: Trace, driver: Driver) -> IntArray:
     return edges
 
 
-def is_usual(trace: Trace, total_ns: FloatArray) -> BoolArray:
-    """Which steps were not disturbed: of a program, whose steps need not do the same, all."""
-    usual: BoolArray = total_ns <= USUAL * np.quantile(total_ns, FAST)
-    if trace.steps != len(total_ns) or usual.sum() < LEAST_STEPS:
-        return np.ones(len(total_ns), bool)
-    return usual
-
-
-def time_by_step(
-    edges: IntArray, start: IntArray, end: IntArray, row: IntArray, weight: FloatArray, rows: int
-) -> FloatArray:
-    """The spans' weighted time in each step and row: an array (steps, rows), in nanoseconds."""
-    steps = len(edges) - 1
-    span, start, end, gap = _cut(edges, start, end)
-    time = summed((gap - 1) * rows + row[span], (end - start) * weight[span], steps * rows)
-    return time.reshape(steps, rows)
-
-
 def share_of(time: FloatArray, total: FloatArray) -> Share:
     """The share of `time` in `total`, both by step and both varying, with Student's interval."""
     steps, whole = len(total), float(total.sum())
     share = float(time.sum()) / whole
     if steps < 2:
-        return Share(share, float("nan"), float("nan"))
+        return Share(share, np.nan, np.nan)
     residual = time - share * total
     error = float(np.sqrt(steps / (steps - 1) * (residual**2).sum())) / whole
     reach = float(stdtrit(steps - 1, (1 + CONFIDENCE) / 2)) * error
@@ -139,11 +120,9 @@ class CriticalPath:
         """How long all steps took."""
         return float(self.time_ns.sum() + self.disturbed_ns.sum()) / 1e9
 
-    @property
-    def total_ns(self) -> FloatArray:
-        """The duration of each step."""
-        total: FloatArray = self.time_ns.sum(axis=1)
-        return total
+    def share(self, time_ns: FloatArray) -> Share:
+        """The share of a time by step."""
+        return share_of(time_ns, self.time_ns.sum(axis=1))
 
 
 def find_critical_path(trace: Trace) -> CriticalPath | None:
@@ -157,8 +136,14 @@ def find_critical_path(trace: Trace) -> CriticalPath | None:
     path = _with_backward(trace, driver, walk(trace, driver, int(edges[0]), int(edges[-1])))
     (start, end, part, call), weight = _with_cpu(trace, path)
     row, rows = _rows(trace, driver, part, call)
-    time_ns = time_by_step(edges, start, end, row, weight, len(rows))
-    usual = is_usual(trace, time_ns.sum(axis=1))
+    piece, start, end, gap = _cut(edges, start, end)
+    steps, code = len(edges) - 1, (gap - 1) * len(rows) + row[piece]
+    time_ns = summed(code, (end - start) * weight[piece], steps * len(rows)).reshape(steps, -1)
+    total_ns = time_ns.sum(axis=1)
+    usual = total_ns <= USUAL * np.quantile(total_ns, FAST)
+    # The steps of a program need not do the same: none of them is taken for disturbed.
+    if trace.steps != steps or usual.sum() < LEAST_STEPS:
+        usual = np.ones(steps, bool)
     return CriticalPath(driver, rows, time_ns[usual], time_ns[~usual])
 
 
@@ -177,7 +162,7 @@ def critical_path(trace: Trace) -> pd.DataFrame:
     path = find_critical_path(trace)
     if path is None:
         return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in PATH_COLUMNS.items()})
-    shares = np.array([share_of(column, path.total_ns) for column in path.time_ns.T])
+    shares = np.array([path.share(column) for column in path.time_ns.T])
     table = path.rows.assign(**dict(zip(["share", "ci_low", "ci_high"], shares.T, strict=True)))
     is_unseen = table["part"] == "unseen"
     table.loc[is_unseen, ["ci_low", "ci_high"]] = np.nan
@@ -224,8 +209,7 @@ def _with_cpu(trace: Trace, path: IntArray) -> tuple[IntArray, FloatArray]:
     """Start, end, part and call of all pieces, and their weights; SERVED by what the CPU did.
 
     A thread cannot compute while it waits for a call of its own: the times that the server measured
-    are those of what the path does not put down to such calls. If the path has a piece of a call
-    only, its CPU time is taken to be spread evenly.
+    are those of what the path does not put down to such calls, spread evenly over the call.
     """
     calls = trace.calls
     start, end, part, call = path.T

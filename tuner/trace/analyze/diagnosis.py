@@ -50,13 +50,10 @@ LEAST_NAMED_SHARE = 0.05  # an operator is named if it takes this share of the t
 class Diagnosis:
     """What limits the driver of a trace."""
 
-    rule: Rule
-    """The first limit's."""
+    rule: Rule  # of the first limit
     sentences: tuple[str, ...]
-    limits: tuple[Limit, ...] = ()
-    """The shares of the critical path that are limits, the largest first."""
-    enough_threads: tuple[str, ...] = ()
-    """The servers that more threads do not help, as the sentences say."""
+    limits: tuple[Limit, ...] = ()  # the largest first
+    enough_threads: tuple[str, ...] = ()  # the servers that more threads do not help
     suggestions: tuple[Suggestion, ...] = ()
     """The knobs that may help; the sentences name them and their flags, too."""
 
@@ -139,15 +136,15 @@ def _disturbed(
     path: CriticalPath, driver: str, roles: Sequence[tuple[str, str]]
 ) -> tuple[str, ...]:
     """That steps were left out, and what filled most of their time."""
-    disturbed, steps = len(path.disturbed_ns), len(path.disturbed_ns) + len(path.time_ns)
-    if not disturbed:
+    number = len(path.disturbed_ns)
+    if not number:
         return ()
     largest = shares_of_path(replace(path, time_ns=path.disturbed_ns), roles)[0]
-    verb, whose = ("is", "its") if disturbed == 1 else ("are", "their")
+    verb, whose = ("is", "its") if number == 1 else ("are", "their")
     return (
-        f"{disturbed} of {plural(steps, 'step')} {verb} left out, since {whose} time is more than "
-        f"twice that of the fast ones: for {whole_percent(largest.share.share)} of it, the driver "
-        f"{largest.phrase(driver)}.",
+        f"{number} of {plural(number + len(path.time_ns), 'step')} {verb} left out, since {whose} "
+        f"time is more than twice that of the fast ones: for {whole_percent(largest.share.share)} "
+        f"of it, the driver {largest.phrase(driver)}.",
     )
 
 
@@ -160,27 +157,26 @@ def _beside_calls(trace: Trace, path: CriticalPath) -> tuple[str, ...]:
     ends = calls["end_ns"].fillna(window(trace)[1])
     outside = (calls["start_ns"] < own["start_ns"].min()) | (ends > own["end_ns"].max())
     of_whole = f"{whole_percent(calls_s / whole_s)} of the {duration(whole_s)} recorded"
-    about = f"All of that is about the {duration(calls_s)} from the first call"
+    span = "to the end of the last one"
+    rest = "the rest holds no call, and no option of RPC changes it"
     if number := int(outside.sum()):
-        about += f" of {trace.process(path.driver.rank).name} to the end of its last one"
+        span = f"of {trace.process(path.driver.rank).name} to the end of its last one"
         lie = "lies" if number == 1 else "lie"
-        outside_of = f"{number} of {plural(len(calls), 'call')} {lie} outside of it"
-        return (f"{about}, {of_whole}: {outside_of}.",)
-    nothing = "the rest holds no call, and no option of RPC changes it"
-    return (f"{about} to the end of the last one, {of_whole}: {nothing}.",)
+        rest = f"{number} of {plural(len(calls), 'call')} {lie} outside of it"
+    about = f"All of that is about the {duration(calls_s)} from the first call"
+    return (f"{about} {span}, {of_whole}: {rest}.",)
 
 
 def _why(trace: Trace, path: CriticalPath, limit: Limit) -> _Why:
-    if limit.kind == "caller":
-        is_whole = path.length_s >= MOSTLY * window_length_ns(trace) / 1e9
-        does = _caller_meanwhile(trace, path.driver, limit.share.share, is_whole)
-        return _Why("caller", (does,))
-    if limit.kind == "backward":
-        return _Why("backward")
-    if limit.kind == "issue":
-        return _Why("pickling", _pickled(trace, limit))
-    if limit.kind == "pending":
-        return _Why("calls")
+    match limit.kind:
+        case "caller":
+            return _Why("caller", (_caller_meanwhile(trace, path, limit.share.share),))
+        case "backward":
+            return _Why("backward")
+        case "issue":
+            return _Why("pickling", _pickled(trace, limit))
+        case "pending":
+            return _Why("calls")
     calls = trace.calls
     of_it = (calls["server"] == limit.processes[0]) & calls["server_end_ns"].notna()
     found = gather(trace, int(calls.loc[of_it, "server_rank"].iloc[0]))
@@ -222,17 +218,18 @@ def _pickled(trace: Trace, limit: Limit) -> tuple[str, ...]:
     return f"These are {plural(len(size), 'request')} of {mean} each.", f"{helps} calls."
 
 
-def _caller_meanwhile(trace: Trace, driver: Driver, own_share: float, is_whole: bool) -> str:
+def _caller_meanwhile(trace: Trace, path: CriticalPath, own_share: float) -> str:
     """Whether the caller's thread computes, waits for a CPU, or neither; and its busiest operator.
 
     `own_share` is the share of the time in which it waits for no call. What is known of its CPU
     times and operators is of the whole trace: it says nothing of that time if it is only a part.
     """
+    driver, seconds = path.driver, window_length_ns(trace) / 1e9
     process = trace.process(driver.rank)
     unknown = f"The trace does not tell whether {process.name} computes meanwhile"
-    if not is_whole:
+    if path.length_s < MOSTLY * seconds:
         return f"{unknown}: its CPU time is known of the whole recording only."
-    operator, seconds = _busiest_operator(trace, driver), window_length_ns(trace) / 1e9
+    operator = _busiest_operator(trace, driver)
     of_operators = f"; of its operators, {operator}" if operator else ""
     if not driver.is_main_of(process) or process.main_cpu_s is None or seconds <= 0:
         return f"{unknown}{of_operators}."

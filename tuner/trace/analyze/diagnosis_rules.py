@@ -61,15 +61,14 @@ def host_is_full(found: Evidence) -> bool:
 
 def host_cpus(found: Evidence) -> str:
     """How many logical CPUs the trace's processes used, where that is known."""
-    assert found.host_cpus_used is not None
-    return logical_cpus(found.host_cpus_used, found.cpu_count)
+    return logical_cpus(found.host_cpus_used or 0.0, found.cpu_count)
 
 
 def logical_cpus(used: float, of: int | None = None) -> str:
     """`2 of 4 logical CPUs`; `0.8 logical CPUs` without `of`."""
     if of is not None:
         return f"{_number(used)} of {plural(of, 'logical CPU')}"
-    return "1 logical CPU" if _number(used) == "1" else f"{_number(used)} logical CPUs"
+    return f"{_number(used)} logical CPU{'s' * (_number(used) != '1')}"
 
 
 def few_named(names: Sequence[str]) -> str:
@@ -117,7 +116,7 @@ def _waiting(found: Evidence) -> str:
     return f"{_serving(found)} {waited} ({whole_percent(found.means.queue_share)} of its latency)"
 
 
-# Each of the rules gives what it says; nothing if it does not fit.
+# Each of the rules below gives what it says; nothing if it does not fit.
 
 
 def blocked_threads(found: Evidence) -> tuple[str, ...]:
@@ -216,10 +215,9 @@ def _waits_though_threads_are_free(found: Evidence) -> bool:
     way than on the server.
     """
     means, use = found.means, found.use
-    is_long = means.queue_share * use.waited_serving_share >= QUEUED
-    return (
-        is_long and use.waited_full_share <= WAITED_FREE and means.transport_us <= means.served_us
-    )
+    waits_long = means.queue_share * use.waited_serving_share >= QUEUED
+    is_free = use.waited_full_share <= WAITED_FREE
+    return waits_long and is_free and means.transport_us <= means.served_us
 
 
 def _hinder_each_other(found: Evidence, cpu: Cpu) -> bool | None:

@@ -18,14 +18,13 @@ class SlowestCall:
     """The call that came nearest to its time limit, `timeout_s`."""
 
     name: str
-    took_s: float
-    """To its end, or to the trace's."""
+    took_s: float  # to its end, or to the trace's
     status: str
     timeout_s: float
 
     @property
     def text(self) -> str:
-        """One sentence."""
+        """A sentence."""
         limit, took = _seconds(self.timeout_s), short_time(self.took_s * 1e6)
         verb = "had no answer after" if self.status == "unfinished" else "took"
         part = f"{verb} {took} of {limit} ({percent(self.took_s / self.timeout_s)})"
@@ -76,12 +75,9 @@ def slowest_call(trace: Trace) -> SlowestCall | None:
     calls = trace.calls.loc[limit_s.index]
     took_s = (calls["end_ns"].fillna(trace.window_ns[1]) - calls["start_ns"]).astype(float) / 1e9
     slowest = int((took_s / limit_s).to_numpy().argmax())
-    return SlowestCall(
-        name=str(calls["name"].iloc[slowest]),
-        took_s=float(took_s.iloc[slowest]),
-        status=str(calls["status"].iloc[slowest]),
-        timeout_s=float(limit_s.iloc[slowest]),
-    )
+    name, status = (str(calls[column].iloc[slowest]) for column in ("name", "status"))
+    took, limit = float(took_s.iloc[slowest]), float(limit_s.iloc[slowest])
+    return SlowestCall(name=name, took_s=took, status=status, timeout_s=limit)
 
 
 def _time_limits_s(trace: Trace) -> "pd.Series[float]":

@@ -16,8 +16,8 @@ from tuner.trace.model.trace import FloatArray, Trace
 
 ALLOWED_OFF_US = 50
 """A call that was off the CPU for longer may have waited for another one. Of 17,000 calls that only
-computed, beside others and on a busy machine too, 99 % were off it for less than 20 us; a call of a
-script to another process of the same host had its answer after 150 us at the earliest."""
+computed, 99 % were off it for less than 20 us, also on a busy machine; a call of a script to
+another process of the same host had its answer after 150 us at the earliest."""
 OFTEN = 0.05
 """A function is named if so many of its calls waited: a few others met the GIL, or a page fault."""
 _BLOCKING = ("rpc_sync", "to_here")
@@ -36,19 +36,14 @@ class LeastThreads:
     may_wait: int
     """The same with those that were off the CPU: they may have waited for another served call, or
     for a call that the trace does not show."""
-    functions: tuple[str, ...]
-    """What these calls ran, the most frequent first."""
-    under_way: int
-    """The most calls to that process that were under way at once."""
-    threads: int | None
-    """Its worker threads; None if the trace does not say."""
+    functions: tuple[str, ...]  # what these calls ran, the most frequent first
+    under_way: int  # the most calls to that process that were under way at once
+    threads: int | None  # its worker threads; None if the trace does not say
     is_sure: bool
     """Whether every served call of the role, of which there are some, was seen, and on the CPU or
     in calls of its own, and neither a script nor distributed autograd may have made others."""
-    has_ended: bool
-    """Whether every call that the process served ended."""
-    stuck: int
-    """Its threads that waited, for calls of theirs, when the trace ended."""
+    has_ended: bool  # every call that the process served
+    stuck: int  # its threads that waited, for calls of theirs, when the trace ended
 
     @property
     def least(self) -> int | None:
@@ -96,12 +91,12 @@ class LeastThreads:
     def _doubt(self) -> str:
         if not self.functions or self.at_least < 2:
             return ""
-        at_once, for_what = f"up to {self.may_wait} at once", "for each other, or "
-        if self.may_wait == 1:
-            at_once, for_what = "one at a time", ""
+        is_one = self.may_wait == 1
+        at_once = "one at a time" if is_one else f"up to {self.may_wait} at once"
         own, if_what = " or waited for calls of their own", ""
         if not self.waiting:
-            own, if_what = "", f"if they waited {for_what}for calls that the trace does not show, "
+            others = "" if is_one else "for each other, or "
+            own, if_what = "", f"if they waited {others}for calls that the trace does not show, "
         return (
             f"{self.role} ran calls of {few_named(self.functions)}, {at_once}, that were off the "
             f"CPU{own}: {if_what}fewer than {self.at_least} threads may deadlock."
@@ -126,7 +121,7 @@ def least_threads(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> list[L
     has_all = called <= known and {rank.rank for rank in trace.ranks} == set(range(len(known)))
     if trace.source != "rpc-tuner" or trace.calls.empty or not has_all:
         return []
-    held = _nested_waits(trace.calls)
+    calls, held = trace.calls.set_index("call_id"), _nested_waits(trace.calls)
     served = _served(trace.calls, held)
     off = served[served["is_off"]]
     off_cpu = (off.index.to_numpy(), off["start"].to_numpy(), off["end"].to_numpy())
@@ -134,10 +129,8 @@ def least_threads(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> list[L
     stuck = _most_open(served, held.take(held.end == _NEVER_NS))
     both = Spans(*map(np.concatenate, zip(held, off_cpu, strict=True)))
     may_wait = _most_open(served, united(both))
-    calls = trace.calls.set_index("call_id")
-    under_way = _most_open(
-        calls, Spans.of(calls.fillna({"end_ns": _NEVER_NS}))._replace(group=calls.index.to_numpy())
-    )
+    open_ns = Spans.of(calls.fillna({"end_ns": _NEVER_NS}))
+    under_way = _most_open(calls, open_ns._replace(group=calls.index.to_numpy()))
     waits = served["is_off"] | served.index.isin(held.group)
     runs_scripts = (calls["body"] == "script").any()
     calls_unseen = runs_scripts or (trace.operators["name"] == BACKWARD).any()
@@ -161,11 +154,8 @@ def least_threads(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> list[L
             stuck=stuck.get(rank.name, 0),
         )
         # Of equal ones, the first.
-        by_role[role] = max(
-            by_role.get(role, found),
-            found,
-            key=lambda each: (each.is_deadlock, each.may_wait, each.waiting),
-        )
+        both_of = (by_role.get(role, found), found)
+        by_role[role] = max(both_of, key=lambda it: (it.is_deadlock, it.may_wait, it.waiting))
     return list(by_role.values())
 
 
@@ -195,19 +185,15 @@ def _served(calls: pd.DataFrame, held: Spans) -> pd.DataFrame:
     computed_us = times["on_cpu_us"] + times["run_queue_us"]
     off_us = times["off_cpu_us"] - blocking_us - np.maximum(beside_us - computed_us, 0)
     begun = calls["server_start_ns"].notna()
-    is_python = calls["body"] == "python"
-    found = pd.DataFrame(
-        {
-            "call_id": calls["call_id"],
-            "server": calls["server"].astype(str),
-            "function": calls["function"].astype(str),
-            "start": calls["server_start_ns"].fillna(0).astype("int64"),
-            "end": calls["server_end_ns"].fillna(_NEVER_NS).astype("int64"),
-            "has_ended": calls["server_end_ns"].notna() | ~begun,
-            "is_seen": begun & off_us.notna(),
-            # An operator waits for no call; what a script waits for is not known.
-            "is_off": begun & is_python & ~(off_us <= ALLOWED_OFF_US),
-        }
+    found = calls[["call_id"]].assign(
+        server=calls["server"].astype(str),
+        function=calls["function"].astype(str),
+        start=calls["server_start_ns"].fillna(0).astype("int64"),
+        end=calls["server_end_ns"].fillna(_NEVER_NS).astype("int64"),
+        has_ended=calls["server_end_ns"].notna() | ~begun,
+        is_seen=begun & off_us.notna(),
+        # An operator waits for no call; what a script waits for is not known.
+        is_off=begun & (calls["body"] == "python") & ~(off_us <= ALLOWED_OFF_US),
     )
     return found[calls["body"] != "fetch"].set_index("call_id")
 
@@ -221,8 +207,8 @@ def _sums_us(calls: pd.DataFrame, spans: Spans) -> FloatArray:
 def _most_open(calls: pd.DataFrame, spans: Spans) -> dict[str, int]:
     """By server, the most of its calls' spans that were open at once; `calls` is by call id."""
     names = calls.loc[spans.group, "server"].astype(str).to_numpy()
-    most = {}
-    for name in np.unique(names):
-        here = spans.take(names == name)
-        most[str(name)] = int(open_over_time(here.start, here.end).level.max(initial=0))
-    return most
+    by_server = {str(name): spans.take(names == name) for name in np.unique(names)}
+    return {
+        name: int(open_over_time(here.start, here.end).level.max(initial=0))
+        for name, here in by_server.items()
+    }

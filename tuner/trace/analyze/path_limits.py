@@ -17,7 +17,7 @@ from scipy.sparse.csgraph import connected_components
 
 from tuner.roles import role_of
 from tuner.text import listed, plural
-from tuner.trace.analyze.critical_path import SURE, CriticalPath, Share, share_of
+from tuner.trace.analyze.critical_path import SURE, CriticalPath, Share
 from tuner.trace.analyze.diagnosis_rules import WAITS_FOR, few_named
 from tuner.trace.model.trace import Trace
 
@@ -66,26 +66,21 @@ _WITHOUT_PYTHON = {
 class Limit:
     """A kind of waiting, and what waited: processes that do the same."""
 
-    kind: str
-    """A part of the path; `wire` for the way there and back."""
-    processes: tuple[str, ...]
-    """Those with much of the time, the largest share first."""
+    kind: str  # a part of the path; `wire` for the way there and back
+    processes: tuple[str, ...]  # those with much of the time, the largest share first
     functions: tuple[str, ...]
-    """The same of the functions."""
     share: Share
 
     def phrase(self, driver: str) -> str:
         """What the driver did: `waited for calls of f that waited for a thread of p`."""
         # The function of a fetch has no name.
         names = [name or "to_here" for name in self.functions]
+        several, first = few_named(names), self.processes[0]
         if self.kind == "issue" and self.processes == (driver,):
-            return f"pickled requests of {few_named(names)}"
+            return f"pickled requests of {several}"
         was, it = ("was", "it was") if len(names) == 1 else ("were", "they were")
-        is_first = self.kind in ("wire", "run_queue")
-        process = self.processes[0] if is_first else few_named(self.processes)
-        return _PHRASES[self.kind].format(
-            f=names[0], fs=few_named(names), p=process, was=was, it=it
-        )
+        process = first if self.kind in ("wire", "run_queue") else few_named(self.processes)
+        return _PHRASES[self.kind].format(f=names[0], fs=several, p=process, was=was, it=it)
 
     @property
     def name(self) -> str:
@@ -160,7 +155,6 @@ def _alike(rows: pd.DataFrame, roles: Sequence[tuple[str, str]]) -> pd.Series:
 
 
 def _limit(path: CriticalPath, kind: str, places: pd.Index) -> Limit:
-    """These rows as one."""
     time_ns = path.time_ns[:, places]
     rows = path.rows.loc[places].assign(time=time_ns.sum(axis=0))
     times = [
@@ -168,7 +162,7 @@ def _limit(path: CriticalPath, kind: str, places: pd.Index) -> Limit:
         for name in ("process", "function")
     ]
     processes, functions = (tuple(each.index[each >= NAMED * each.iloc[0]]) for each in times)
-    share = share_of(time_ns.sum(axis=1), path.total_ns)
+    share = path.share(time_ns.sum(axis=1))
     return Limit(kind=kind, processes=processes, functions=functions, share=share)
 
 

@@ -21,10 +21,9 @@ def recipe_table(trace: Trace) -> pd.DataFrame:
     As in PyTorch's profiler, "CPU total" is wall time from start to end; for a call, it is the time
     of the client's span. "Self CPU" is the part of it that no other row counts: for an operator,
     without the operators and the calls directly inside it; for a call, without its remote operators
-    (time in which several ran counts once), without the calls made inside it, and without what the
-    client's thread ran while it issued the call. Foreign traces do not have when a call was issued:
-    there that is all that the thread ran until the call ended. Calls beside an asynchronous one,
-    which is under way meanwhile, are not inside it. A call that never ended is left out.
+    (time in which several ran counts once), the calls made inside it, and what the client's thread
+    ran while it issued the call, or in foreign traces until the call ended. Calls beside an
+    asynchronous one are not inside it. A call that never ended is left out.
 
     Returns:
         RECIPE_COLUMNS, one row per name and rank, the largest "CPU total" first. Times are in
@@ -55,19 +54,22 @@ def recipe_table(trace: Trace) -> pd.DataFrame:
     percent = 100.0 / everything_us if everything_us > 0 else np.nan
     table["Self CPU %"] = table["Self CPU"] * percent
     table["CPU total %"] = table["CPU total"] * percent
-    table["CPU time avg"] = table["CPU total"] / table["# of Calls"]
-    table = table.sort_values("CPU total", ascending=False, kind="stable", ignore_index=True)
-    return table[list(RECIPE_COLUMNS)]
+    return _finished(table)
 
 
 def of_all_ranks(table: pd.DataFrame) -> pd.DataFrame:
     """A recipe table with one row per name, whose "Node ID" is the number of its ranks."""
     sums = ["Self CPU %", "Self CPU", "CPU total %", "CPU total", "# of Calls"]
     groups = table.groupby("Name", sort=False)
-    merged = groups[sums].sum().assign(**{"Node ID": groups["Node ID"].nunique()}).reset_index()
-    merged["CPU time avg"] = merged["CPU total"] / merged["# of Calls"]
-    merged = merged.sort_values("CPU total", ascending=False, kind="stable", ignore_index=True)
-    return merged[list(RECIPE_COLUMNS)]
+    merged = groups[sums].sum().assign(**{"Node ID": groups["Node ID"].nunique()})
+    return _finished(merged.reset_index())
+
+
+def _finished(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with the mean times, the largest "CPU total" first."""
+    table["CPU time avg"] = table["CPU total"] / table["# of Calls"]
+    table = table.sort_values("CPU total", ascending=False, kind="stable", ignore_index=True)
+    return table[list(RECIPE_COLUMNS)]
 
 
 def format_table(table: pd.DataFrame, row_limit: int | None = None) -> str:
@@ -81,10 +83,7 @@ def format_table(table: pd.DataFrame, row_limit: int | None = None) -> str:
     rows = [RECIPE_COLUMNS, *map(_cells, values)]
     widths = [max(12, *map(len, column)) for column in zip(*rows, strict=True)]
     rule = "  ".join("-" * width for width in widths)
-    lines = [
-        "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))
-        for row in rows
-    ]
+    lines = ["  ".join(map(str.rjust, row, widths)) for row in rows]
     total = f"Self CPU time total: {_time(float(table['Self CPU'].sum()))}"
     return "\n".join([rule, lines[0], rule, *lines[1:], rule, total])
 
@@ -93,8 +92,7 @@ def _on_threads(calls: pd.DataFrame, operators: pd.DataFrame) -> Spans:
     """What ran on each thread: the calls, as far as their clients' threads were in them; operators.
 
     Calls come first: of equal spans, the first contains the others. A client's thread is in a call
-    until its end, or until it was issued if it is asynchronous. Foreign traces do not have the
-    latter: the annotation of a call, which is a block of its thread, lasts until the end.
+    until its end, or until it was issued if it is asynchronous and the trace says when.
     """
     issued = calls["issued_ns"].fillna(calls["end_ns"])
     left = calls["end_ns"].where(_waits(calls), issued).to_numpy(dtype=np.int64)
@@ -161,8 +159,7 @@ def _counted_elsewhere(
 
 def _waits(calls: pd.DataFrame) -> BoolArray:
     """Whether the client's thread is in the call until it ends."""
-    waits: BoolArray = calls["kind"].isin(["rpc_sync", "to_here"]).to_numpy(dtype=bool)
-    return waits
+    return calls["kind"].isin(["rpc_sync", "to_here"]).to_numpy(dtype=bool)
 
 
 def _rows(row_of: pd.Index, call_id: pd.Series) -> IntArray:
@@ -172,9 +169,10 @@ def _rows(row_of: pd.Index, call_id: pd.Series) -> IntArray:
 
 def _cells(row: tuple[Any, ...]) -> tuple[str, ...]:
     name, own_percent, own, percent, total, mean, count, node = row
-    percents = [f"{value:.2f}%" for value in (own_percent, percent)]
-    times = [_time(value) for value in (own, total, mean)]
-    return str(name), percents[0], times[0], percents[1], *times[1:], str(count), str(node)
+    own_cells, total_cells = (
+        (f"{share:.2f}%", _time(us)) for share, us in ((own_percent, own), (percent, total))
+    )
+    return str(name), *own_cells, *total_cells, _time(mean), str(count), str(node)
 
 
 def _time(us: float) -> str:

@@ -57,8 +57,7 @@ class Cpu:
 
     Ratios are of off-CPU time over what is usual; None if there were too few such calls. That of
     the uncrowded calls is about 1 if calls sleep, less if they wait for each other. Calls that
-    compute longer in one call than in another sleep no longer for it: so it is given also over what
-    is usual whatever the CPU time.
+    compute for longer need not sleep for longer: so it is also given whatever the CPU time.
     """
 
     on_share: float
@@ -100,8 +99,7 @@ def gather(trace: Trace, rank: int) -> Evidence:
     process = trace.process(rank)
     sent = trace.calls[trace.calls["server_rank"] == rank]
     served = sent[sent["server_start_ns"].notna() & sent["server_end_ns"].notna()]
-    served_us = (served["server_end_ns"] - served["server_start_ns"]).astype(float) / 1e3
-    times = call_times(sent).loc[served.index].assign(served_us=served_us)
+    times = call_times(sent).loc[served.index]
     at_work = threads_at_work(trace)[rank]
     threads_seen = max(1, served["server_thread"].nunique(), len(at_work.time_at_level()) - 1)
     operators = server_parallelism.parallelism(trace, "operators").set_index("rank")
@@ -124,16 +122,10 @@ def gather(trace: Trace, rank: int) -> Evidence:
 
 
 def _means(times: pd.DataFrame) -> Means:
-    timed = times["wire_us"].notna()
-    mean = times[timed].mean()
-    return Means(
-        calls=int(timed.sum()),
-        latency_us=float(mean["latency_us"]),
-        transport_us=float(mean["wire_us"] - mean["queue_us"]),
-        queue_us=float(mean["queue_us"]),
-        served_us=float(mean["served_us"]),
-        pending_us=float(mean["pending_us"]),
-    )
+    timed = times[times["wire_us"].notna()]
+    mean = {name: float(value) for name, value in timed.mean().items()}
+    parts = {name: mean[name] for name in ("latency_us", "queue_us", "served_us", "pending_us")}
+    return Means(calls=len(timed), transport_us=mean["wire_us"] - mean["queue_us"], **parts)
 
 
 def _use(
@@ -186,11 +178,7 @@ def _cpu(trace: Trace, served: pd.DataFrame, times: pd.DataFrame, at_work: Steps
 
 
 def _off_ratios(at_work: Steps, calls: pd.DataFrame, times: pd.DataFrame) -> list[float | None]:
-    """Off-CPU time over what is usual: of the uncrowded calls, and of those that began alone.
-
-    Usual is the mean of the calls of that name; for uncrowded ones, per CPU time and as it is. None
-    if there are too few of them.
-    """
+    """The ratios of `Cpu`, in its order; usual is the mean of the calls of the same name."""
     start, end = (calls[f"server_{edge}_ns"].to_numpy(np.int64) for edge in ("start", "end"))
     off, on = times["off_cpu_us"], times["on_cpu_us"]
     usual_off, usual_on = (
@@ -208,7 +196,7 @@ def _off_ratios(at_work: Steps, calls: pd.DataFrame, times: pd.DataFrame) -> lis
 
 
 def long_operators_ns(trace: Trace, rank: int, thread: int | None) -> float:
-    """Time that a thread spent in long operators, which release the GIL; 0 if none is recorded."""
+    """The time of a thread in long operators, which release the GIL; 0 if none is recorded."""
     operators = trace.operators
     return _in_long_ns(operators[(operators["rank"] == rank) & (operators["thread"] == thread)])
 

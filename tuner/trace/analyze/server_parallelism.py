@@ -52,9 +52,7 @@ def window(trace: Trace) -> tuple[int, int]:
     times = [calls[column].dropna() for column in of_calls]
     times += [operators[column] for column in ("start_ns", "end_ns")]
     edges = list(trace.window_ns) if trace.window_ns[1] > trace.window_ns[0] else []
-    for known in times:
-        if len(known):
-            edges += [int(known.min()), int(known.max())]
+    edges += [int(edge) for each in times if len(each) for edge in (each.min(), each.max())]
     return (min(edges), max(edges)) if edges else (0, 0)
 
 
@@ -85,14 +83,13 @@ def parallelism(trace: Trace, source: Source = "calls") -> pd.DataFrame:
     rows = []
     for rank, work in _by_server(_work(trace, source)):
         total_ns, busy_ns, highest = _extent(_steps(work))
-        process = trace.process(rank)
-        threads, while_busy = process.num_worker_threads, _ratio(total_ns, busy_ns)
-        mean, busy = _ratio(total_ns, whole_ns), _ratio(busy_ns, whole_ns)
-        efficiency = _ratio(while_busy, threads or 0)
-        calls = work.loc[work["call"] >= 0, "call"].nunique()
-        rows.append(
-            (process.name, rank, threads, mean, busy, while_busy, highest, efficiency, calls)
-        )
+        process, while_busy = trace.process(rank), _ratio(total_ns, busy_ns)
+        rows.append((
+            process.name, rank, process.num_worker_threads, _ratio(total_ns, whole_ns),
+            _ratio(busy_ns, whole_ns), while_busy, highest,
+            _ratio(while_busy, process.num_worker_threads or 0),
+            work.loc[work["call"] >= 0, "call"].nunique(),
+        ))  # fmt: skip
     return _frame(rows, PARALLELISM_COLUMNS)
 
 
@@ -185,7 +182,6 @@ def _remote_operators(trace: Trace) -> pd.DataFrame:
 
 
 def _by_server(work: pd.DataFrame) -> Iterator[tuple[int, pd.DataFrame]]:
-    """What each rank ran that ran something."""
     for rank in sorted(work["rank"].unique()):
         yield int(rank), work[work["rank"] == rank]
 

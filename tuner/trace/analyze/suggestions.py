@@ -34,10 +34,8 @@ class Suggestion:
     """A knob that may help, and why."""
 
     knob: str
-    values: str
-    """To be searched, as in `--space`; the default is one of them."""
-    why: str
-    """What the trace shows, as a sentence."""
+    values: str  # to be searched, as in `--space`; the default is one of them
+    why: str  # what the trace shows, as a sentence
 
     @property
     def space(self) -> str:
@@ -116,12 +114,9 @@ def _waits_for_cpu(trace: Trace, path: CriticalPath, found: Evidence) -> bool:
 def _held_by_ranks(trace: Trace, found: Evidence) -> Suggestion | None:
     """That ranks keep the CPUs of the server's host busy, and not by serving its calls."""
     cpu, cpus, host = found.cpu, found.cpu_count, trace.process(found.rank).host
-    if (
-        cpu is None
-        or cpus is None
-        or not rules.host_is_full(found)
-        or cpu.cpus_used >= rules.FULL_HOST * cpus
-    ):
+    if cpu is None or cpus is None or not rules.host_is_full(found):
+        return None
+    if cpu.cpus_used >= rules.FULL_HOST * cpus:
         return None
     ranks = [rank for rank in trace.ranks if rank.host == host]
     held = f"{rules.host_cpus(found)} are in use by the ranks"
