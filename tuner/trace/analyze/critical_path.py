@@ -183,15 +183,15 @@ def _with_backward(trace: Trace, driver: Driver, path: IntArray) -> IntArray:
     piece, start, end, _ = _cut(edges, *path[is_own, :2].T)
     pieces = path[is_own][piece]
     pieces[:, 0], pieces[:, 1] = start, end
-    begun = np.searchsorted(inside.start, start, side="right")
-    pieces[begun > np.searchsorted(inside.end, start, side="right"), 2] = BACKWARD
+    begun, ended = (np.searchsorted(each, start, side="right") for each in inside[1:])
+    pieces[begun > ended, 2] = BACKWARD
     return np.concatenate([path[~is_own], pieces])
 
 
 def _cut(
     edges: IntArray, start: IntArray, end: IntArray
 ) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-    """Spans cut at the edges in them: which span each piece is of, its start, its end, and its gap.
+    """The pieces of spans cut at edges: the span of each, its start, its end, and its gap.
 
     Gap number n lies before edge n.
     """
@@ -247,6 +247,6 @@ def _rows(
     function = np.where(is_caller, "", function)
     keys = [part, pd.factorize(process)[0], pd.factorize(function)[0]]
     _, first, row = np.unique(group_codes(keys), return_index=True, return_inverse=True)
-    parts = [[*PARTS][each] for each in part[first]]
+    parts = np.array([*PARTS])[part[first]]
     rows = {"part": parts, "process": process[first], "function": function[first]}
     return row, pd.DataFrame(rows).astype("str")

@@ -1,9 +1,9 @@
 """What limits the driver's steps: the large shares of the critical path, where they are sure.
 
 A share is a limit if it is LARGE, if it is COMPARABLE with the largest one, and if the lower end
-of its interval is at least SURE. What is less than that, but not much, is said beside the limits:
-the next trace may show it as one. What the trace does not show may be anything: it is no limit
-itself, and nothing smaller than it is one. How much of the time that is, and why, is said too.
+of its interval is at least SURE. What is a little less is said beside the limits: the next trace
+may show it as one. What the trace does not show may be anything: it is no limit itself, nothing
+smaller than it is one, and how much of the time that is, and why, is said too.
 """
 
 import re

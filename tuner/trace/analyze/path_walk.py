@@ -5,11 +5,10 @@ rest of a process. Every call is a child of one frame: that of the call which it
 serving, else the driver's, else that of its client's process.
 
 At any time the path is in one frame. It goes back to the last child that ended, since the frame
-waited for it, and through what that child did: the way back, the pickling of its answer, the served
-function (a frame of its own, with calls of its own), the wait for a thread, the way there. A frame
+waited for it, and through what that child did since it was issued: the way back, the pickling of
+its answer, the served function (a frame of its own), the wait for a thread, the way there. A frame
 waits for a call only since it was last seen at work: when it issued a call, or left an operator.
-What lies between is the frame's own time. The wait is explained by all that the call did since it
-was issued.
+What lies between is the frame's own time.
 
 A result that is complete only after its function returned (`async_execution`) waits for whoever
 completes it: a later call of the same function that is being served then, and so the client of that
@@ -38,7 +37,6 @@ MAIN = 0.8
 DEEPEST = 100  # a longer chain of calls is not followed; what lies beyond is unseen
 CONCURRENT = 64  # at most so many calls are looked at to find the one that completed a result
 DRIVER_FRAME = -1
-
 
 PARTS = {
     "caller": "the driver's own time, between its calls",
@@ -88,20 +86,17 @@ def find_driver(trace: Trace) -> Driver | None:
         return None
     rank_of, thread_of = ours["client_rank"].to_numpy(), ours["client_thread"].to_numpy()
     code = group_codes((rank_of, thread_of))
-    covered_ns = _under_way(ours, code).by_group_ns()
+    spans = Spans.of(ours)
+    spans = Spans(code, spans.start, np.maximum(spans.start, spans.end))
+    covered_ns = united(spans).by_group_ns()
     longest = int(np.argmax(covered_ns))
     first = int(np.argmax(code == longest))
     rank, thread = int(rank_of[first]), int(thread_of[first])
-    process = ours[rank_of == rank]
-    is_alone = bool(covered_ns[longest] >= MAIN * _under_way(process).total_ns())
-    mine = process[process["client_thread"] == thread] if is_alone else process
-    return Driver(rank, thread, is_alone, mine)
-
-
-def _under_way(calls: pd.DataFrame, group: IntArray | None = None) -> Spans:
-    spans = Spans.of(calls)
-    group = spans.group if group is None else group
-    return united(Spans(group, spans.start, np.maximum(spans.start, spans.end)))
+    here = spans.take(rank_of == rank)
+    of_process_ns = united(here._replace(group=np.zeros_like(here.group))).total_ns()
+    is_alone = bool(covered_ns[longest] >= MAIN * of_process_ns)
+    is_mine = (rank_of == rank) & ((thread_of == thread) | (not is_alone))
+    return Driver(rank, thread, is_alone, ours[is_mine])
 
 
 def walk(trace: Trace, driver: Driver, opened: int, closed: int) -> IntArray:
@@ -172,8 +167,7 @@ class _Walk:
     def waited(self, call: int, since: int, until: int, depth: int) -> None:
         """A wait for a call: what the call did since it was issued, drawn together to the wait.
 
-        A call that was issued long before anything waited for it ends so late for all that it did,
-        not only for what it did last.
+        A call that was issued long before ends so late for all that it did, not only the last.
         """
         began, pieces = self.issued[call], len(self.path)
         self.through_call(call, min(began, since), until, depth)
@@ -259,7 +253,6 @@ class _Walk:
             until = begin
 
     def _pending(self, call: int, since: int, until: int, depth: int) -> None:
-        """The time until the result of a function that has returned was complete."""
         # That of its process, beside what it serves and drives, if no call completed it.
         frame = self._completer(call, len(self.start) + 1 + self.server[call])
         # Back through the completer, and the functions that it was called from in turn.
@@ -274,7 +267,7 @@ class _Walk:
             self.through_frame(frame, since, until, owner, depth)
 
     def _completer(self, call: int, instead: int) -> int:
-        """The call that was being served when the result was complete."""
+        """The call that was being served when the result of this one was complete."""
         group = self.joins.get(self.join_of[call], [])
         place = bisect_right(group, self.done[call], key=self.served.__getitem__) - 1
         for other in reversed(group[max(place - CONCURRENT, 0) : place + 1]):

@@ -1,8 +1,7 @@
 """The knob that may help with a limit, where the trace shows what that knob changes.
 
-Calls may wait for the GIL while the server's main thread computes: such a call takes at least one
-switch interval to begin. Or ready threads wait for a CPU, and the ranks themselves hold all of
-them.
+Calls may wait for the GIL, at least for one switch interval, while the server's main thread
+computes. Or ready threads wait for a CPU, and the ranks themselves hold all of them.
 """
 
 from dataclasses import dataclass
@@ -106,9 +105,10 @@ def _computes(trace: Trace, path: CriticalPath, process: TraceRank) -> bool:
 def _waits_for_cpu(trace: Trace, path: CriticalPath, found: Evidence) -> bool:
     """Whether the driver's thread, or the server's, is ready and waits for a CPU noticeably."""
     process, seconds = trace.process(path.driver.rank), _window_s(trace)
-    server = found.cpu.run_queue_share if found.cpu else 0.0
-    driver_s = (process.main_run_queue_s or 0.0) if path.driver.is_main_of(process) else 0.0
-    return max(server, driver_s / seconds if seconds > 0 else 0.0) >= rules.RUN_QUEUE_ON_FULL_HOST
+    shares = [found.cpu.run_queue_share if found.cpu else 0.0]
+    if path.driver.is_main_of(process) and seconds > 0:
+        shares.append((process.main_run_queue_s or 0.0) / seconds)
+    return max(shares) >= rules.RUN_QUEUE_ON_FULL_HOST
 
 
 def _held_by_ranks(trace: Trace, found: Evidence) -> Suggestion | None:

@@ -63,8 +63,7 @@ class Steps(NamedTuple):
             return np.zeros(len(start))
         area = np.concatenate(([0.0], np.cumsum(self.level[:-1] * np.diff(self.time))))
         inside = np.interp(end, self.time, area) - np.interp(start, self.time, area)
-        mean: FloatArray = inside / np.where(end > start, end - start, np.nan)
-        return mean
+        return np.divide(inside, np.where(end > start, end - start, np.nan))
 
     def share_from(self, level: int, start: IntArray, end: IntArray) -> FloatArray:
         """Of each span, the share in which the level was at least this one; NaN as above."""
@@ -87,8 +86,7 @@ def group_codes(keys: Sequence[IntArray]) -> IntArray:
 
 def summed(code: IntArray, values: IntArray | FloatArray, count: int = 0) -> FloatArray:
     """The sum of the values of each code, for the codes from 0 to the highest, or `count - 1`."""
-    sums: FloatArray = np.bincount(code, weights=values, minlength=count).astype(np.float64)
-    return sums
+    return np.bincount(code, weights=values, minlength=count).astype(np.float64)
 
 
 def united(spans: Spans) -> Spans:
