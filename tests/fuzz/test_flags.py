@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from tests.fuzz.fuzzing import fuzz
-from tests.fuzz.mutations import TEXTS, as_json, mangled, mutated
+from tests.fuzz.fuzzing import TEXTS, as_json, fuzz, mangled, mutated
 from tests.fuzz.test_plans import PIECES, planned
 from tuner import analyze, export, report, run, search, show
 from tuner import list as listing
@@ -65,9 +64,13 @@ def test_flags_of_a_search(plans_only: list[Any]) -> None:
 
 
 def test_words_of_the_other_commands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def nothing_ran(*_: Any, **__: Any) -> Any:
+        """What a command would run, and whether it is there, is not asked here."""
+        report = SimpleNamespace(notes=lambda what: [], ranks=())
+        return SimpleNamespace(report=report, unused=lambda chosen: [], exit_code=0)
+
     monkeypatch.chdir(tmp_path)
-    # What a command would run, and whether it is there, is not asked here.
-    monkeypatch.setattr("tuner.world.command.running.run_program", _nothing_ran)
+    monkeypatch.setattr("tuner.world.command.running.run_program", nothing_ran)
     commands = [show.main, listing.main, report.main, export.main, analyze.main, run.main]
 
     def check(drawn: tuple[Any, list[str]]) -> None:
@@ -75,12 +78,6 @@ def test_words_of_the_other_commands(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         assert command(words) in ENDS
 
     fuzz(st.tuples(st.sampled_from(commands), WORDS), check, 100)
-
-
-def _nothing_ran(*arguments: Any, **more: Any) -> Any:
-    del arguments, more
-    report = SimpleNamespace(notes=lambda what: [], ranks=())
-    return SimpleNamespace(report=report, unused=lambda chosen: [], exit_code=0)
 
 
 def test_orders_of_the_hook(tmp_path: Path) -> None:

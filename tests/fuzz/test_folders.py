@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from tests.cheap_studies import cheaply
 from tests.fakes import FakeLauncher
-from tests.fuzz.fuzzing import fuzz, survives
-from tests.fuzz.mutations import _mutated, as_json, mangled, mutated
+from tests.fuzz.fuzzing import RANDOMS, as_json, changed, fuzz, mangled, mutated, survives
 from tests.present.screen import Screen
 from tests.searching.tuning import scaling
 from tuner.api import tune
@@ -35,7 +34,6 @@ from tuner.text import printable
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Optuna's and SQLite's, about damage
 
-
 TABLES = {
     "study_user_attributes": "value_json", "trial_user_attributes": "value_json",
     "trial_system_attributes": "value_json", "trial_intermediate_values": "intermediate_value",
@@ -44,34 +42,34 @@ TABLES = {
 
 
 @pytest.fixture(scope="module")
-def studies(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of one finished study, and of one that was killed."""
-    folder = tmp_path_factory.mktemp("studies")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a finished study."""
+    folder = tmp_path_factory.mktemp("studies") / "made"
     with cheaply():
         launcher = FakeLauncher(step_ms=scaling)
         tune(
             "udf", launcher=launcher, clock=launcher.clock, name="made", budget="20s",
-            max_blocks=6, space={"num_worker_threads": [1, 4]}, out=folder / "made",
+            max_blocks=6, space={"num_worker_threads": [1, 4]}, out=folder,
         )  # fmt: skip
     return folder
 
 
 def looked_at(folder: Path) -> None:
-    """All that the commands do with a folder of studies, the kept answer of which may be stale."""
+    """All that the commands do with a study's folder, the kept answer of which may be stale."""
     screen = Screen(width=120)
 
     def listed() -> None:
-        found = studies_of_folder(folder)
+        found = studies_of_folder(folder.parent)
         visible_json(found.to_json())
         screen.console.print(studies_table(found.studies))
 
     def shown_as_kept() -> None:
-        if kept := kept_answer(StudyFolder(folder / "made")):
+        if kept := kept_answer(StudyFolder(folder)):
             visible_json(kept.document)
             print_parts(kept.parts, screen.console)
 
     def shown() -> None:
-        answer = find_study(str(folder / "made"))
+        answer = find_study(str(folder))
         visible_json(answer.to_json())
         print_summary(answer, screen.console)
         assert study_note(answer)
@@ -81,49 +79,38 @@ def looked_at(folder: Path) -> None:
         for form in ("json", "toml", "python"):
             survives(functools.partial(exported, answer, form))
 
-    survives(listed)
-    survives(shown_as_kept)
-    survives(shown)
+    for each in (listed, shown_as_kept, shown):
+        survives(each)
     assert printable(screen.text) == screen.text
 
 
-def damaged(studies: Path, work: Path, damage: Callable[[Path], None]) -> None:
-    """A copy of the folder is damaged, and looked at."""
-    shutil.rmtree(work, ignore_errors=True)
-    shutil.copytree(studies, work)
-    damage(work / "made")
-    looked_at(work)
-
-
-def test_values_in_the_database(studies: Path, tmp_path: Path) -> None:
-    def check(random: Random) -> None:
-        def damage(folder: Path) -> None:
-            with closing(sqlite3.connect(folder / "study.db")) as database, database:
-                for _ in range(random.randint(1, 3)):
-                    _damage_row(random, database, TABLES)
-
-        damaged(studies, tmp_path / "copy", damage)
-
-    fuzz(st.randoms(use_true_random=True), check, 25)
-
-
-def test_reports(studies: Path, tmp_path: Path) -> None:
+def reported(folder: Path) -> None:
     """With all figures, which take a second."""
-    work = tmp_path / "copy"
+    survives(lambda: write_study_report(find_study(str(folder))))
 
+
+def copied(made: Path, work: Path) -> Path:
+    shutil.rmtree(work, ignore_errors=True)
+    return Path(shutil.copytree(made, work / "made"))
+
+
+@pytest.mark.parametrize(("look", "number"), [(looked_at, 25), (reported, 6)])
+def test_values_in_the_database(
+    look: Callable[[Path], None], number: int, made: Path, tmp_path: Path
+) -> None:
     def check(random: Random) -> None:
-        shutil.rmtree(work, ignore_errors=True)
-        shutil.copytree(studies, work)
-        with closing(sqlite3.connect(work / "made" / "study.db")) as database, database:
-            _damage_row(random, database, TABLES)
-        survives(lambda: write_study_report(find_study(str(work / "made"))))
+        folder = copied(made, tmp_path / "copy")
+        with closing(sqlite3.connect(folder / "study.db")) as database, database:
+            for _ in range(random.randint(1, 3)):
+                _damage_row(random, database)
+        look(folder)
 
-    fuzz(st.randoms(use_true_random=True), check, 6)
+    fuzz(RANDOMS, check, number)
 
 
-def _damage_row(random: Random, database: sqlite3.Connection, tables: dict[str, str]) -> None:
-    table = random.choice([*tables, "study_user_attributes", "trial_system_attributes"])
-    column = tables[table]
+def _damage_row(random: Random, database: sqlite3.Connection) -> None:
+    table = random.choice([*TABLES, "study_user_attributes", "trial_system_attributes"])
+    column = TABLES[table]
     rows = database.execute(f"select rowid, {column} from {table}").fetchall()
     if not rows:
         return
@@ -131,53 +118,46 @@ def _damage_row(random: Random, database: sqlite3.Connection, tables: dict[str, 
     if random.random() < 0.1:
         database.execute(f"delete from {table} where rowid = ?", (row,))
         return
-    changed: Any = random.choice((None, "", "x", -1, 1e300, 2**62, "\x1b[2J", "[]", "null"))
+    new: Any = random.choice((None, "", "x", -1, 1e300, 2**62, "\x1b[2J", "[]", "null"))
     if column == "value_json" and random.random() < 0.85:
         # One that was changed before may be no JSON.
         with suppress(TypeError, ValueError):
             value = json.loads(value)
-        changed = json.dumps(_mutated(random, value))
-    try:
-        database.execute(f"update {table} set {column} = ? where rowid = ?", (changed, row))
-    except sqlite3.IntegrityError:
-        return
+        new = json.dumps(changed(random, value))
+    with suppress(sqlite3.IntegrityError):
+        database.execute(f"update {table} set {column} = ? where rowid = ?", (new, row))
 
 
-def test_bytes_of_the_database(studies: Path, tmp_path: Path) -> None:
-    content = (studies / "made" / "study.db").read_bytes()
+@pytest.mark.parametrize(
+    ("name", "tokens", "number"),
+    [("study.db", (b"\0" * 100, b"\xff" * 8), 25), ("answer.json", (b"null", b"1", b"[]"), 12)],
+)
+def test_bytes_of_a_file(
+    name: str, tokens: tuple[bytes, ...], number: int, made: Path, tmp_path: Path
+) -> None:
+    content = (made / name).read_bytes()
+    texts = mangled([content], tokens)
+    if name.endswith(".json"):
+        texts |= st.builds(as_json, mutated([json.loads(content)]))
 
-    def check(changed: bytes) -> None:
-        damaged(studies, tmp_path / "copy", lambda f: _write(f / "study.db", changed))
+    def check(text: bytes) -> None:
+        folder = copied(made, tmp_path / "copy")
+        (folder / name).write_bytes(text)
+        looked_at(folder)
 
-    fuzz(mangled([content], (b"\0" * 100, b"\xff" * 8)), check, 25)
-
-
-def _write(path: Path, content: bytes) -> None:
-    path.write_bytes(content)
-
-
-def test_kept_answers(studies: Path, tmp_path: Path) -> None:
-    kept = (studies / "made" / "answer.json").read_bytes()
-    document = json.loads(kept)
-
-    def check(changed: bytes) -> None:
-        damaged(studies, tmp_path / "copy", lambda f: _write(f / "answer.json", changed))
-
-    texts = st.builds(as_json, mutated([document])) | mangled([kept], (b"null", b"1", b"[]"))
-    fuzz(texts, check, 12)
+    fuzz(texts, check, number)
 
 
-def test_manifests_and_locks(studies: Path, tmp_path: Path) -> None:
-    folder = StudyFolder(tmp_path / "made")
-    shutil.copytree(studies / "made", folder.root)
+def test_manifests_and_locks(made: Path, tmp_path: Path) -> None:
+    folder = StudyFolder(copied(made, tmp_path))
     texts = [folder.manifest.path.read_bytes(), b"12 host 2026-01-01T00:00:00+00:00\n"]
 
-    def check(changed: bytes) -> None:
-        folder.manifest.path.write_bytes(changed)
+    def check(text: bytes) -> None:
+        folder.manifest.path.write_bytes(text)
         survives(folder.manifest.study)
         listed = survives(folder.manifest.files) or []
         assert all(path.resolve().is_relative_to(folder.root.resolve()) for path in listed)
-        folder.lock.write_bytes(changed)
+        folder.lock.write_bytes(text)
         assert holder_of(folder.lock) is None
 
     fuzz(mangled(texts, (b"../", b"/etc/passwd\n", b"\0", b"a/../../b\n", b"\n")), check, 100)

@@ -1,4 +1,4 @@
-"""Plans, spaces, quantities and options: read, or refused with every mistake named."""
+"""Plans and options: read, or refused with every mistake named."""
 
 import json
 from pathlib import Path
@@ -8,17 +8,12 @@ import tomli_w
 from hypothesis import strategies as st
 
 from tests.fake_program import OWN, RANKS
-from tests.fuzz.fuzzing import fuzz, survives
-from tests.fuzz.mutations import TEXTS, mangled, mutated
+from tests.fuzz.fuzzing import TEXTS, fuzz, mangled, mutated, survives
 from tests.plan.specs import workload_spec
 from tuner.errors import UsageError
 from tuner.json_text import json_of, visible_json
-from tuner.plan.config import read_config
 from tuner.plan.draft import draft_plan, read_plan_file, shipped_plan_path
-from tuner.plan.objectives import Limit
 from tuner.plan.program_spec import ProgramSpec
-from tuner.plan.quantities import parse_duration_s, parse_fraction
-from tuner.plan.space import Space
 from tuner.plan.study_plan import StudyPlan
 from workloads.options import options_of, read_options
 from workloads.registry import SHIPPED
@@ -101,32 +96,6 @@ def test_toml_files(tmp_path: Path) -> None:
 
     tokens = (b"= inf", b"nan", b"1e300", b"1979-05-27", b"[[a]]", b"{}", b"[", b'"""', b"\\u0000")
     fuzz(st.binary() | mangled(texts, tokens), check, 150)
-
-
-def test_spaces_and_configurations() -> None:
-    def check(pairs: list[tuple[str, str]]) -> None:
-        space, problems = Space.parse(pairs)
-        assert all(isinstance(each, str) for each in problems)
-        if not problems:
-            assert len(space.grid()) == space.size
-            json_of(space.to_json())
-        survives(lambda: read_config(pairs))
-
-    knobs = st.sampled_from(["num_worker_threads", "agent.transports", "channels", "rpc_timeout",
-                             "devices", "device_maps"])  # fmt: skip
-    fuzz(st.lists(st.tuples(knobs | WORDS, WORDS), max_size=4), check, 300)
-
-
-def test_quantities_and_limits() -> None:
-    def check(text: str) -> None:
-        for read in (parse_duration_s, parse_fraction, Limit.read):
-            try:
-                found = read(text)
-            except ValueError:
-                continue
-            assert isinstance(found, Limit) or 0 < found < 1e9
-
-    fuzz(WORDS, check, 300)
 
 
 def test_options_of_workloads() -> None:

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from tests.fuzz.fuzzing import fuzz, survives
-from tests.fuzz.mutations import as_json, mangled, mutated
+from tests.fuzz.fuzzing import as_json, fuzz, mangled, mutated, survives
 from tests.plan.specs import threads
 from tests.recommended.documents import document, recommendation
 from tuner.recommended.model import Recommendation, as_toml, read_recommendation

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.fuzz.fuzzing import fuzz, survives
-from tests.fuzz.mutations import as_json, mangled, mutated
+from tests.fuzz.fuzzing import as_json, fuzz, mangled, mutated, survives
 from tests.fuzz.test_traces import analysed
 from tests.world.command.reported import NAMES, PIDS, events_of, journal_of, write_reports
 from tuner.plan.config import Config

@@ -8,9 +8,9 @@ from unittest.mock import patch
 
 import pytest
 from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
 
-from tests.fuzz.fuzzing import fuzz, survives
-from tests.fuzz.mutations import as_json, mangled, mutated
+from tests.fuzz.fuzzing import as_json, fuzz, mangled, mutated, survives
 from tests.present.screen import Screen
 from tests.trace.golden_files import KINETO, KINETO_1_9, LEGACY, NATIVE
 from tuner.json_text import visible_json
@@ -48,7 +48,7 @@ def seeds(paths: tuple[Path, ...]) -> list[Any]:
     return [json.loads(path.read_text()) for path in paths]
 
 
-def check_file(path: Path, content: bytes) -> tuple[Trace | None, Trace | None]:
+def read(path: Path, content: bytes) -> tuple[Trace | None, Trace | None]:
     """The trace as it is read at once, and in parts."""
     path.write_bytes(content)
     trace = survives(lambda: read_traces([path]))
@@ -58,33 +58,30 @@ def check_file(path: Path, content: bytes) -> tuple[Trace | None, Trace | None]:
         return trace, survives(lambda: read_traces([path]))
 
 
-def check_document(path: Path, content: bytes) -> None:
-    """The same, and in parts it is the same trace."""
-    trace, in_parts = check_file(path, content)
-    assert (in_parts is None) == (trace is None)
-    if trace is not None and in_parts is not None:
-        assert trace.losses == in_parts.losses
-        assert trace.calls.equals(in_parts.calls)
-        assert trace.operators.equals(in_parts.operators)
-
-
 @pytest.mark.parametrize("paths", FORMATS.values(), ids=FORMATS)
 def test_documents_of_each_format(paths: tuple[Path, ...], tmp_path: Path) -> None:
-    file = tmp_path / "trace.json"
-    fuzz(st.builds(as_json, mutated(seeds(paths))), lambda text: check_document(file, text), 40)
+    def check(content: bytes) -> None:
+        trace, in_parts = read(tmp_path / "trace.json", content)
+        assert (in_parts is None) == (trace is None)
+        if trace is not None and in_parts is not None:
+            assert trace.losses == in_parts.losses
+            assert trace.calls.equals(in_parts.calls)
+            assert trace.operators.equals(in_parts.operators)
+
+    fuzz(st.builds(as_json, mutated(seeds(paths))), check, 40)
 
 
-@pytest.mark.parametrize("paths", FORMATS.values(), ids=FORMATS)
-def test_bytes_of_each_format(paths: tuple[Path, ...], tmp_path: Path) -> None:
-    file = tmp_path / "trace.json"
-    texts = [path.read_bytes() for path in paths]
-    fuzz(mangled(texts, TOKENS), lambda text: check_file(file, text), 40)
+PACKED = [gzip.compress(path.read_bytes()) for path in (NATIVE, LEGACY)]
+TEXTS = {name: [path.read_bytes() for path in paths] for name, paths in FORMATS.items()}
 
 
-def test_any_bytes(tmp_path: Path) -> None:
-    file = tmp_path / "trace.json"
-    packed = [gzip.compress(path.read_bytes()) for path in (NATIVE, LEGACY)]
-    fuzz(st.binary() | mangled(packed), lambda text: check_file(file, text), 60)
+@pytest.mark.parametrize(
+    "texts",
+    [*(mangled(each, TOKENS) for each in TEXTS.values()), st.binary() | mangled(PACKED)],
+    ids=[*TEXTS, "any"],
+)
+def test_bytes(texts: SearchStrategy[bytes], tmp_path: Path) -> None:
+    fuzz(texts, lambda text: read(tmp_path / "trace.json", text), 40)
 
 
 def test_files_that_are_joined(tmp_path: Path) -> None:

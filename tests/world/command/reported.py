@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.fuzz.mutations import as_json
+from tests.fuzz.fuzzing import as_json
 from tuner.trace.model.spans import CALLS_PER_RANK
 from tuner.trace.record.journal import NOTHING, STATUSES, Journal
 from tuner.world.command.reports import ProgramReport, read_reports
