@@ -8,7 +8,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping
 
-from tests.golden.media import RENDERED, scenarios, shown, stored
+from tests.golden.media import PLANTED, RENDERED, scenarios, shown, stored
 from tests.golden.searched import search_again
 
 
@@ -17,10 +17,10 @@ def main(arguments: list[str]) -> int:
     if arguments[:1] == ["search"]:
         for name in arguments[1:]:
             search_again(name)
-    changed = 0
-    for gone in {path.name for path in RENDERED.glob("*")} - {*scenarios()}:
+    changed, every = 0, [*scenarios(), PLANTED]
+    for gone in {path.name for path in RENDERED.glob("*")} - {*every}:
         shutil.rmtree(RENDERED / gone)
-    for scenario in scenarios():
+    for scenario in every:
         before, now = stored(scenario), shown(scenario)
         difference = list(_difference(scenario, before, now))
         print("\n".join(difference), end="\n" * bool(difference))
@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> int:
                 (RENDERED / scenario / file).write_text(now[file], encoding="utf-8")
             else:
                 (RENDERED / scenario / file).unlink()
-    print(f"{changed} of {len(scenarios())} scenarios have changed.", file=sys.stderr)
+    print(f"{changed} of {len(every)} scenarios have changed.", file=sys.stderr)
     return int(changed > 0)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from tests.golden.stored_study import load
 from tests.present.screen import Screen
+from tests.trace.analyze.diagnoses import all_rendered
 from tuner.json_text import json_of
 from tuner.present.analysis import Analysis, print_analysis
 from tuner.present.how_to_use import exported
@@ -27,6 +28,8 @@ STORED_STUDIES = HERE / "studies"
 STORED_TRACES = HERE / "traces"
 RENDERED = HERE / "rendered"
 WIDTHS = (80, 120)
+PLANTED = "planted"
+"""The planted traces of `tests/trace/analyze`, which are asked there what is said of them."""
 
 _STYLE = re.compile(r"<(style|script)\b.*?</\1>", re.DOTALL)
 # CPUs differ in the last digits of what they sum.
@@ -43,6 +46,8 @@ def scenarios() -> list[str]:
 
 def shown(scenario: str) -> dict[str, str]:
     """What each medium shows of a scenario, by the name of a file for it."""
+    if scenario == PLANTED:
+        return {"diagnoses.txt": all_rendered()}
     kind, _, name = scenario.partition("-")
     media = _study_media(name) if kind == "study" else _trace_media(name)
     return {file: _LONG_NUMBER.sub(_rounded, text) for file, text in media.items()}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.golden.media import RENDERED, scenarios, shown, stored
+from tests.golden.media import PLANTED, RENDERED, scenarios, shown, stored
 from tests.golden.searched import SEARCHED
 
 
@@ -15,7 +15,7 @@ def test_every_medium_shows_what_it_showed(scenario: str) -> None:
 
 
 def test_nothing_is_kept_of_what_is_not_stored() -> None:
-    assert sorted(path.name for path in RENDERED.iterdir()) == sorted(scenarios())
+    assert sorted(path.name for path in RENDERED.iterdir()) == sorted([*scenarios(), PLANTED])
 
 
 def test_each_stored_study_can_be_searched_again() -> None:

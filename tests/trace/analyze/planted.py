@@ -3,11 +3,13 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tests.trace.synthetic import call, operator, ranks, trace
+from tests.trace.synthetic import Part, call, operator, ranks, trace
 from tuner.trace.analyze.critical_path import critical_path
 from tuner.trace.model.trace import Trace
 
 STEP_MS = 10.0
+COMPUTE = [Part("cpu", 5)]
+SLEEP = [Part("sleep", 5)]
 Rows = list[dict[str, Any]]
 
 
@@ -126,3 +128,40 @@ def the_callers_operator(at: float) -> Rows:
         operator("aten::mm", at + 1, at + 6, rank=0, thread=1),
         operator("aten::mul", at + 2, at + 3, rank=0, thread=1),
     ]
+
+
+def of_four_quarters(at: float, number: int) -> Rows:
+    """A step that waits for 2.5 ms each for itself, the way, a computation, and a sleep."""
+    return [
+        call(number, at + 2.5, at + 6.25, served_ms=(at + 3.75, at + 6.25), cpu_ms=2.5,
+             run_queue_ms=0),
+        call(number + 1, at + 6.25, at + 10, served_ms=(at + 7.5, at + 10), server_rank=2,
+             function="sleep", cpu_ms=0, run_queue_ms=0),
+    ]  # fmt: skip
+
+
+def two_functions(at: float, number: int) -> Rows:
+    """Each on a server of its own."""
+    return [
+        call(number + i, begun, begun + 5, served_ms=(begun, begun + 5), server_rank=1 + i,
+             function=f"f{i}")
+        for i, begun in enumerate((at, at + 5))
+    ]  # fmt: skip
+
+
+def callers_operators(at: float) -> Rows:
+    outer = operator("aten::linear", at + 2, at + 8, rank=0, thread=1)
+    inner = operator("aten::addmm", at + 2.1, at + 7.9, rank=0, thread=1)
+    return [outer, inner, operator("aten::mul", at + 1, at + 2, rank=0, thread=1)]
+
+
+def waits_for_a_cpu(
+    share: float, *, off: float = 0.0, cpu_s: float | None = None, size: int = 2
+) -> Trace:
+    """A second of calls, one by one, that wait for a CPU, and are off it, for these shares."""
+    calls = [
+        call(i, 10 * i, 10 * i + 10, served_ms=(10 * i, 10 * i + 10),
+             cpu_ms=10 * (1 - share - off), run_queue_ms=10 * share)
+        for i in range(100)
+    ]  # fmt: skip
+    return trace(calls, processes=ranks(size, threads=1, cpu_count=2, cpu_s=cpu_s))

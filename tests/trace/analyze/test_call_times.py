@@ -1,6 +1,6 @@
+import math
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tests.trace.synthetic import Part, call, ns, simulate, trace
@@ -8,11 +8,9 @@ from tuner.trace.analyze.call_times import (
     breakdown,
     call_times,
     latency,
-    outermost,
     rpc_cpu_total_ms,
     rpc_p99_ms,
 )
-from tuner.trace.model.trace import Trace
 
 UDF = "rpc_async#udf(worker0 -> worker1)"
 
@@ -122,28 +120,23 @@ class TestBreakdown:
         assert table["on_cpu_us"].isna().tolist() == [False, True]
 
 
-class TestRpcCpuTotal:
-    def of(self, **facts: Any) -> Trace:
-        rows = [
-            call(1, 0, 10),
-            call(2, 5, 9, parent_call=1),
-            call(3, 20, 26),
-            call(4, 27, None),
-            call(5, 40, 44),
-        ]
-        return trace(rows, **facts)
+OUTERMOST = [call(1, 0, 10), call(2, 5, 9, parent_call=1), call(3, 20, 26), call(4, 27, None),
+             call(5, 40, 44)]  # fmt: skip
 
-    def test_it_is_of_the_outermost_calls_that_ended_per_step(self) -> None:
-        taken = self.of(steps=4)
-        assert outermost(taken.calls)["call_id"].tolist() == [1, 3, 4, 5]
-        assert rpc_cpu_total_ms(taken) == 5.0
-        assert rpc_p99_ms(taken) == pytest.approx(9.92)
 
-    def test_it_leaves_out_calls_that_began_outside_of_the_window(self) -> None:
-        taken = self.of(steps=2, window_ms=(0, 30))
-        assert rpc_cpu_total_ms(taken) == 8.0
-
-    def test_without_calls_the_sum_is_zero_and_the_percentile_unknown(self) -> None:
-        assert rpc_cpu_total_ms(trace(steps=3)) == 0.0
-        assert np.isnan(rpc_p99_ms(trace(steps=3)))
-        assert np.isnan(rpc_cpu_total_ms(self.of()))
+@pytest.mark.parametrize(
+    ("calls", "facts", "total_ms", "p99_ms"),
+    [
+        (OUTERMOST, {"steps": 4}, 5.0, 9.92),
+        # Calls that began outside of the window are left out.
+        (OUTERMOST, {"steps": 2, "window_ms": (0, 30)}, 8.0, 9.96),
+        (OUTERMOST, {}, math.nan, 9.92),
+        ([], {"steps": 3}, 0.0, math.nan),
+    ],
+)
+def test_the_rpc_cpu_total_is_of_the_outermost_calls_per_step(
+    calls: list[dict[str, Any]], facts: dict[str, Any], total_ms: float, p99_ms: float
+) -> None:
+    taken = trace(calls, **facts)
+    assert rpc_cpu_total_ms(taken) == pytest.approx(total_ms, nan_ok=True)
+    assert rpc_p99_ms(taken) == pytest.approx(p99_ms, nan_ok=True)

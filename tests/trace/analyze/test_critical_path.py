@@ -9,7 +9,7 @@ from scipy import stats
 
 from tests.trace.analyze import planted
 from tests.trace.analyze.planted import repeated, shares
-from tests.trace.synthetic import Part, call, ns, operator, ranks, simulate, trace
+from tests.trace.synthetic import call, ns, operator, ranks, trace
 from tuner.trace.analyze.critical_path import PATH_COLUMNS, critical_path, share_of
 from tuner.trace.analyze.path_walk import DEEPEST, PARTS
 from tuner.trace.analyze.server_evidence import gather
@@ -105,17 +105,6 @@ def test_results_taken_one_by_one_waited_for_a_thread_all_the_same() -> None:
     assert one_by_one["queue", "worker1", "udf"] == pytest.approx(
         0.96 * 0.8 * sum(i / (i + 1) for i in range(16)) / 16, abs=0.01
     )
-
-
-@pytest.mark.parametrize(
-    ("threads", "gil", "part"), [(1, False, "queue"), (16, True, "dispatch"), (4, False, "on_cpu")]
-)
-def test_what_a_call_waits_for_on_its_server(threads: int, gil: bool, part: str) -> None:
-    taken = simulate([Part("cpu", 5)], threads=threads, at_once=4, gil_throughout=gil)
-    found = critical_path(taken)
-    assert found.loc[0, "part"] == part
-    expected = 5 / 5.203 if part == "on_cpu" else 15 / 20.203
-    assert found.loc[0, "share"] == pytest.approx(expected, rel=0.001)
 
 
 @pytest.mark.parametrize(

@@ -1,124 +1,15 @@
-"""The rules of the diagnosis: what each says of a planted trace, and both sides of its limits."""
+"""The rules of the diagnosis: both sides of their thresholds."""
 
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pytest
 
-from tests.trace.analyze.diagnosed import COMPUTE, SLEEP, in_pairs, said, waits_for_a_cpu
-from tests.trace.synthetic import Part, call, ranks, simulate, trace
+from tests.trace.analyze.planted import waits_for_a_cpu
+from tests.trace.synthetic import call, ranks, trace
 from tuner.trace.analyze.diagnosis import Rule, explain
 from tuner.trace.analyze.diagnosis_rules import gil_or_lock, taken_by_others
 from tuner.trace.analyze.server_evidence import Cpu, Evidence, Means, Use, gather
-from tuner.trace.model.trace import Trace
-
-PYTHON = [Part("gil", 0.1)] * 30
-"""Short turns with the GIL, as the interpreter gives them."""
-
-
-@pytest.mark.parametrize(
-    ("taken", "rule", "phrases"),
-    [
-        # Threads that are off the CPU.
-        (partial(simulate, SLEEP, threads=1, at_once=4), "blocked-threads",
-         ["one after another (parallelism 1 on 1 thread",
-          "waited 7.5 ms for a thread (59 % of its latency): more threads help.",
-          "off the CPU for 100 % of their time, asleep, or waiting for I/O or a call that is not "
-          "recorded."]),
-        (partial(simulate, [Part("sleep", 1000)], threads=4, at_once=8, steps=2), "blocked-threads",
-         ["ran its calls in parallel (parallelism 4 on 4 threads",
-          "each waited 500 ms for a thread",
-          "more threads help", "if they wait for a lock, more threads do not help."]),
-        (partial(simulate, SLEEP, threads=4, at_once=4), "blocked-threads",
-         ["hardly waited for a thread: the calls themselves are the limit"]),
-        (partial(simulate, [Part("cpu", 0.1), Part("call", 5)], threads=2, at_once=8),
-         "blocked-threads",
-         ["more threads help.", "off the CPU for 98 % of their time, waiting for calls of their"]),
-        (partial(in_pairs, on_cpu=0.15, threads=2), "blocked-threads", []),
-        (partial(in_pairs, on_cpu=0.25, threads=2), "calls", []),
-        # Full logical CPUs.
-        (partial(simulate, [Part("cpu", 0.1)] * 30, threads=8, at_once=8, cpus=2),
-         "cpus-full",
-         ["ran, with a parallelism of 7.9, used 2 of 2 logical CPUs and waited for a free one for "
-          "75", "more threads do not help"]),
-        (partial(simulate, COMPUTE, threads=2, at_once=8, cpus=2), "cpus-full",
-         ["2 of 2 logical CPUs"]),
-        (partial(waits_for_a_cpu, 0.12, cpu_s=0.8), "calls", []),
-        (partial(waits_for_a_cpu, 0.12, cpu_s=1.0), "cpus-full",
-         ["All processes of the trace used 2 of 2 logical CPUs",
-          "the shm transport polls on one in each process."]),
-        (partial(waits_for_a_cpu, 0.4, cpu_s=0.4), "cpus-full",
-         ["used 0.6 of 2 logical CPUs and waited for a free one for 40 % of their time",
-          "All processes of the trace used 0.8 of 2 logical CPUs: other programs, or a limit"]),
-        (partial(waits_for_a_cpu, 0.19), "calls", []),
-        (partial(waits_for_a_cpu, 0.25), "cpus-full", []),
-        (partial(waits_for_a_cpu, 0.25, off=0.4), "calls", []),
-        # The GIL, or a lock.
-        *((partial(simulate, PYTHON, threads=threads, at_once=6), "gil-or-lock",
-           ["Threads of worker1", "wait for the GIL or a lock", "used 1 logical CPU together",
-            "more threads do not help.", "operators"]) for threads in (4, 16)),
-        (partial(simulate, PYTHON, threads=4, at_once=4), "gil-or-lock",
-         ["seem to wait", "off the CPU for 75 % of its time"]),
-        (partial(simulate, [Part("gil", 0.1), Part("operator", 0.02)] * 20, threads=4, at_once=6),
-         "gil-or-lock", ["operators with one of 1, used"]),
-        (partial(simulate, COMPUTE, threads=16, at_once=4, gil_throughout=True), "gil-or-lock",
-         ["one after another (parallelism 1 on 16 threads",
-          "each waited 7.5 ms though threads were free", "the GIL, and more threads do not help"]),
-        (partial(simulate, [Part("lock", 5)], threads=4, at_once=8), "gil-or-lock",
-         ["wait for a lock", "used 0 logical CPUs together", "more threads do not help"]),
-        # Each call holds the GIL for half of its time: it is full with two CPUs used.
-        (partial(simulate, [Part("gil", 0.1), Part("cpu", 0.1)] * 20, threads=4, at_once=6),
-         "gil-or-lock", ["used 1.9"]),
-        # No operator ran, though they were recorded: all of it is Python.
-        (partial(simulate, [Part("cpu", 2)], threads=1, at_once=4, operators_recorded=True),
-         "gil-or-lock", ["more threads do not help"]),
-        (partial(simulate, [Part("gil", 0.08), Part("operator", 0.02)] * 20, threads=1, at_once=4),
-         "gil-or-lock",
-         ["ran its calls one after another",
-          "but more threads do not help: for 100 % of their time they are in Python or in short"]),
-        # They use one CPU together by chance: each of four, a quarter of its time.
-        (partial(simulate, [Part("cpu", 1), Part("sleep", 3)], threads=4, at_once=6), "queueing",
-         []),
-        (partial(simulate, [Part("cpu", 1), Part("call", 3)], threads=4, at_once=4),
-         "no-clear-limit", []),
-        (partial(in_pairs, on_cpu=0.3), "calls", []),
-        (partial(in_pairs, on_cpu=0.5), "gil-or-lock", []),
-        (partial(in_pairs, on_cpu=0.7), "calls", []),
-        # Too few threads.
-        (partial(simulate, COMPUTE, threads=1, at_once=4), "queueing",
-         ["worker1 ran its calls one after another (parallelism 1 on 1 thread, busy 99 % of the "
-          "time) while each waited 7.5 ms for a thread (59 % of its latency)",
-          "more threads help if the calls release the GIL, as operators do.",
-          "on the CPU for 100 % of their time"]),
-        (partial(simulate, COMPUTE, threads=2, at_once=8), "queueing",
-         ["ran its calls in parallel (parallelism 2 on 2 threads", "more threads help."]),
-        (partial(simulate, COMPUTE, threads=2, at_once=8, processes=ranks(threads=None)),
-         "queueing", ["ran its calls in parallel (parallelism 2 on 2 threads"]),
-        (partial(simulate, [Part("gil", 0.02), Part("operator", 0.08)] * 20, threads=1, at_once=4),
-         "queueing",
-         ["more threads help.",
-          "the parallelism cannot exceed 5, as the GIL is held for 20 % of their time"]),
-        (partial(simulate, COMPUTE, threads=2, at_once=8, cpus=4), "queueing",
-         ["the parallelism cannot exceed 4, as the machine has 4 logical CPUs"]),
-        (partial(simulate, COMPUTE, threads=2, at_once=8, steps=5,
-                 processes=ranks(threads=2, cpu_count=4, cpu_s=0.2)), "queueing",
-         ["more threads help if they get a CPU (3.96 of 4 logical CPUs are in use)."]),
-    ],
-)  # fmt: skip
-def test_what_a_rule_says(taken: Callable[[], Trace], rule: Rule, phrases: list[str]) -> None:
-    said(taken(), rule, *phrases)
-
-
-def test_calls_without_cpu_times() -> None:
-    waited = simulate(COMPUTE, threads=1, at_once=4).calls.assign(cpu_ns=None, run_queue_ns=None)
-    said(
-        replace(trace(), calls=waited, ranks=ranks(threads=1)),
-        "queueing",
-        "more threads help.",
-        "The trace does not tell whether they were on the CPU while they ran.",
-    )
 
 
 def test_what_the_trace_s_own_processes_may_have_used_is_not_put_down_to_others() -> None:

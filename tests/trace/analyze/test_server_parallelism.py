@@ -1,3 +1,4 @@
+import math
 from typing import Any
 
 import numpy as np
@@ -28,52 +29,49 @@ def one(table: pd.DataFrame) -> dict[str, Any]:
     return {str(column): value for column, value in row.items()}
 
 
-class TestParallelism:
-    def test_fractions_are_of_the_window(self) -> None:
-        calls = [
-            call(1, 0, 9, served_ms=(2, 6), thread=11),
-            call(2, 0, 9, served_ms=(4, 8), thread=12),
-        ]
-        row = one(parallelism(trace(calls, window_ms=(0, 16))))
-        assert row == {
-            "server": "worker1", "rank": 1, "threads": 4, "max": 2, "calls": 2,
-            "mean": pytest.approx(8 / 16), "busy_fraction": pytest.approx(6 / 16),
-            "mean_while_busy": pytest.approx(8 / 6), "efficiency": pytest.approx(8 / 6 / 4),
-        }  # fmt: skip
+def test_fractions_are_of_the_window() -> None:
+    calls = [
+        call(1, 0, 9, served_ms=(2, 6), thread=11),
+        call(2, 0, None, served_ms=(4, None), thread=12),
+    ]
+    # A call that never left its thread is at work to the end.
+    assert one(parallelism(trace(calls, window_ms=(0, 16)))) == {
+        "server": "worker1", "rank": 1, "threads": 4, "max": 2, "calls": 2,
+        "mean": pytest.approx(16 / 16), "busy_fraction": pytest.approx(14 / 16),
+        "mean_while_busy": pytest.approx(16 / 14), "efficiency": pytest.approx(16 / 14 / 4),
+    }  # fmt: skip
 
-    def test_unknown_threads_count_as_different_ones(self) -> None:
-        calls = [call(i, 0, 9, served_ms=(1, 5), thread=None) for i in range(3)]
-        assert one(parallelism(trace(calls)))["max"] == 3
 
-    def test_a_call_that_never_left_its_thread_is_at_work_to_the_end(self) -> None:
-        calls = [call(1, 0, None, served_ms=(2, None)), call(2, 0, 9, served_ms=(4, 6), thread=12)]
-        row = one(parallelism(trace(calls, window_ms=(0, 12))))
-        assert row["busy_fraction"] == pytest.approx(10 / 12)
-        assert row["mean"] == pytest.approx(12 / 12)
+def test_unknown_threads_count_as_different_ones() -> None:
+    calls = [call(i, 0, 9, served_ms=(1, 5), thread=None) for i in range(3)]
+    assert one(parallelism(trace(calls)))["max"] == 3
+    assert thread_use(trace(calls)).empty
 
-    def test_there_is_a_row_per_server(self) -> None:
-        calls = [
-            call(1, 0, 9, served_ms=(1, 5), server_rank=2),
-            call(2, 0, 9, served_ms=(2, 3), client_rank=2),
-        ]
-        table = parallelism(trace(calls, processes=ranks(2)))
-        # The trace has facts about no third process.
-        assert table["server"].tolist() == ["worker1", "rank 2"]
-        assert table["threads"].tolist() == [4, pd.NA]
-        assert table["efficiency"].isna().tolist() == [False, True]
 
-    @pytest.mark.parametrize(("server", "servers"), [(2, [2]), (UNKNOWN_RANK, [0, 1, 2])])
-    def test_where_no_operator_has_a_call_all_operators_of_servers_count(
-        self, server: int, servers: list[int]
-    ) -> None:
-        """As where a client annotated its calls: a server whose rank is unknown may be any."""
-        operators = [operator("aten::mm", 0, 4, rank=rank) for rank in range(3)]
-        table = parallelism(trace([call(1, 0, 9, server_rank=server)], operators), "operators")
-        assert table["rank"].tolist() == servers
+def test_there_is_a_row_per_server() -> None:
+    calls = [
+        call(1, 0, 9, served_ms=(1, 5), server_rank=2),
+        call(2, 0, 9, served_ms=(2, 3), client_rank=2),
+    ]
+    table = parallelism(trace(calls, processes=ranks(2)))
+    # The trace has facts about no third process.
+    assert table["server"].tolist() == ["worker1", "rank 2"]
+    assert table["threads"].tolist() == [4, pd.NA]
+    assert table["efficiency"].isna().tolist() == [False, True]
+    assert levels(trace(calls)).groupby("server")["share"].sum().tolist() == [1.0, 1.0]
 
-    def test_where_serving_is_known_other_operators_do_not_count(self) -> None:
-        served = call(1, 0, 9, served_ms=(1, 2))
-        assert parallelism(trace([served], [operator("aten::mm", 0, 4)]), "operators").empty
+
+@pytest.mark.parametrize(
+    ("server", "served_ms", "servers"),
+    [(2, None, [2]), (UNKNOWN_RANK, None, [0, 1, 2]), (1, (1, 2), [])],
+)
+def test_where_no_operator_has_a_call_all_operators_of_servers_count(
+    server: int, served_ms: tuple[float, float] | None, servers: list[int]
+) -> None:
+    """As where a client annotated its calls: a server whose rank is unknown may be any."""
+    operators = [operator("aten::mm", 0, 4, rank=rank) for rank in range(3)]
+    row = call(1, 0, 9, server_rank=server, served_ms=served_ms)
+    assert parallelism(trace([row], operators), "operators")["rank"].tolist() == servers
 
 
 served_spans = st.lists(
@@ -117,67 +115,44 @@ def test_every_number_agrees_with_counting_threads_at_every_moment(
         assert use[thread] == pytest.approx(sum(thread in threads for threads in at_work) / 40)
 
 
-def test_each_server_has_its_own_levels() -> None:
-    calls = [
-        call(1, 0, 10, served_ms=(0, 5)),
-        call(2, 0, 10, served_ms=(0, 10), server_rank=2),
-    ]
-    table = levels(trace(calls, processes=ranks(3)))
-    assert table.groupby("server")["share"].sum().tolist() == pytest.approx([1.0, 1.0])
-    assert table.groupby("server")["share"].first().tolist() == pytest.approx([0.5, 0.0])
+def test_an_idle_thread_that_the_trace_names_has_a_row() -> None:
+    named = ((5, "main"), (11, "RPC worker"), (12, "RPC worker"))
+    processes = (TraceRank(rank=1, name="worker1", threads=named),)
+    calls = [call(i, 0, 4, served_ms=(i, i + 1)) for i in (0, 2)]
+    table = thread_use(trace(calls, processes=processes))
+    assert table["thread"].tolist() == [11, 12]
+    assert table["busy_fraction"].tolist() == [0.5, 0.0]
+    assert table["calls"].tolist() == [2, 0]
 
 
-class TestThreadUse:
-    def test_of_each_thread_that_served(self) -> None:
-        calls = [
-            call(1, 0, 10, served_ms=(0, 5), thread=12),
-            call(2, 0, 10, served_ms=(6, 7), thread=12),
-            call(3, 0, 10, served_ms=(0, 1), thread=11),
-            call(4, 0, 10, served_ms=(0, 9), thread=None),
-        ]
-        table = thread_use(trace(calls))
-        assert table["thread"].tolist() == [11, 12]
-        assert table["busy_fraction"].tolist() == pytest.approx([0.1, 0.6])
-        assert table["calls"].tolist() == [1, 2]
-
-    def test_an_idle_thread_that_the_trace_names_has_a_row(self) -> None:
-        named = ((5, "main"), (11, "RPC worker"), (12, "RPC worker"))
-        processes = (TraceRank(rank=1, name="worker1", threads=named),)
-        table = thread_use(trace([call(1, 0, 4, served_ms=(1, 3))], processes=processes))
-        assert table["thread"].tolist() == [11, 12]
-        assert table["busy_fraction"].tolist() == [0.5, 0.0]
-        assert table["calls"].tolist() == [1, 0]
+BUILTIN = [call(i, 0, 10, function="add", body="builtin") for i in (1, 2)]
+RAN = [operator("aten::add", i, i + 2, of=row, thread=i) for i, row in enumerate(BUILTIN, 1)]
 
 
-class TestRemoteParallelism:
-    def test_servers_count_by_the_time_they_were_busy(self) -> None:
-        calls = [
-            call(1, 0, 10, served_ms=(0, 2), thread=11),
-            call(2, 0, 10, served_ms=(0, 2), thread=12),
-            call(3, 0, 10, served_ms=(0, 6), server_rank=2),
-        ]
-        assert remote_parallelism(trace(calls)) == (10 / 8, 2.0)
-
-    def test_operators_count_where_no_servers_side_is_known(self) -> None:
-        builtin = [call(i, 0, 10, function="add", body="builtin") for i in (1, 2)]
-        operators = [
-            operator("aten::add", 1, 3, of=builtin[0], thread=11),
-            operator("aten::add", 2, 4, of=builtin[1], thread=12),
-        ]
-        assert remote_parallelism(trace(builtin, operators)) == (4 / 3, 2.0)
-        served = call(3, 0, 10, served_ms=(5, 6))
-        assert remote_parallelism(trace([*builtin, served], operators)) == (1.0, 1.0)
-
-    def test_it_is_unknown_without_servers_sides_and_operators(self) -> None:
-        assert np.isnan(remote_parallelism(trace([call(1, 0, 10)]))).all()
+@pytest.mark.parametrize(
+    ("calls", "operators", "mean", "most"),
+    [
+        # Servers count by the time they were busy.
+        ([call(1, 0, 10, served_ms=(0, 2), thread=11), call(2, 0, 10, served_ms=(0, 2), thread=12),
+          call(3, 0, 10, served_ms=(0, 6), server_rank=2)], [], 10 / 8, 2.0),
+        # Operators count where no server's side is known.
+        (BUILTIN, RAN, 4 / 3, 2.0),
+        ([*BUILTIN, call(3, 0, 10, served_ms=(5, 6))], RAN, 1.0, 1.0),
+        ([call(1, 0, 10)], [], math.nan, math.nan),
+    ],
+)  # fmt: skip
+def test_remote_parallelism(
+    calls: list[dict[str, Any]], operators: list[dict[str, Any]], mean: float, most: float
+) -> None:
+    found = remote_parallelism(trace(calls, operators))
+    assert found == pytest.approx((mean, most), nan_ok=True)
 
 
-class TestWindow:
-    @pytest.mark.parametrize("given", [(0, 0), (2.5, 3)])
-    def test_it_is_no_smaller_than_the_events(self, given: tuple[float, float]) -> None:
-        served = call(1, 2, 6, served_ms=(3, 5), done_ns=ns(8))
-        events = [operator("aten::mm", 1, 4, of=served)]
-        assert window(trace([served], events, window_ms=given)) == (ns(1), ns(8))
+@pytest.mark.parametrize("given_ms", [(0, 0), (2.5, 3)])
+def test_the_window_is_no_smaller_than_the_events(given_ms: tuple[float, float]) -> None:
+    served = call(1, 2, 6, served_ms=(3, 5), done_ns=ns(8))
+    events = [operator("aten::mm", 1, 4, of=served)]
+    assert window(trace([served], events, window_ms=given_ms)) == (ns(1), ns(8))
 
 
 @pytest.mark.parametrize("source", ["calls", "operators"])

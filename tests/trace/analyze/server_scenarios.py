@@ -1,0 +1,204 @@
+"""Planted servers: one scenario and more for each rule, and for each knob that may help."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from tests.trace.analyze.planted import COMPUTE, SLEEP, Rows, waits_for_a_cpu
+from tests.trace.synthetic import Part, call, operator, ranks, simulate, trace
+from tuner.trace.model.trace import Trace
+
+LOCK = [Part("lock", 5)]
+PYTHON = [Part("gil", 0.1)] * 30
+"""Short turns with the GIL, as the interpreter gives them."""
+MAIN = 77
+"""Of rank 0, the thread id of the main thread."""
+
+
+def in_pairs(*, on_cpu: float, threads: int = 4) -> Trace:
+    """Always two calls in parallel that are on the CPU for this share of their time."""
+    calls = [
+        call(2 * i + who, 10 * i, 10 * i + 10, served_ms=(10 * i, 10 * i + 10), thread=11 + who,
+             cpu_ms=10 * on_cpu, run_queue_ms=0)
+        for i in range(100)
+        for who in (0, 1)
+    ]  # fmt: skip
+    return trace(calls, processes=ranks(threads=threads))
+
+
+def with_mains(taken: Trace, *computes: float, run_queue: float = 0.0) -> Trace:
+    """The main thread of each rank, the first ones first, is on the CPU for such a share."""
+    seconds = (taken.window_ns[1] - taken.window_ns[0]) / 1e9
+    processes = [
+        replace(rank, pid=MAIN + rank.rank, main_cpu_s=share * seconds,
+                main_run_queue_s=run_queue * seconds)
+        for rank, share in zip(taken.ranks, computes, strict=True)
+    ]  # fmt: skip
+    return replace(taken, ranks=tuple(processes))
+
+
+def one_by_one(
+    *, there: float, served: float = 0.1, numbers: Sequence[int] = range(40), **columns: Any
+) -> Rows:
+    """40 calls of 10 ms that take so many ms to begin, and so many to be served."""
+    return [
+        call(i, 10 * i, 10 * i + 10, served_ms=(10 * i + there, 10 * i + there + served),
+             cpu_ms=0.1, run_queue_ms=0, **columns)
+        for i in numbers
+    ]  # fmt: skip
+
+
+def beside_a_main(calls: Rows, computes: float = 0.9, operators_ms: float = 0.0) -> Trace:
+    """The server's main thread computes, part of it in an operator beside each call."""
+    ran = [operator("aten::mm", 10 * i, 10 * i + operators_ms, rank=1, thread=MAIN + 1)
+           for i in range(40)]  # fmt: skip
+    events = ran if operators_ms else []
+    return with_mains(trace(calls, events, processes=ranks(), window_ms=(0, 400)), 0, computes)
+
+
+def all_cpus_used(part: Part, threads: int) -> Trace:
+    """The main thread computes, all CPUs are in use, and neither is what the calls wait for."""
+    taken = simulate([part], threads=threads, at_once=8, cpus=2)
+    seconds = (taken.window_ns[1] - taken.window_ns[0]) / 1e9
+    processes = [replace(rank, cpu_s=seconds) for rank in taken.ranks]
+    return with_mains(replace(taken, ranks=tuple(processes)), 0, 0.9)
+
+
+def a_ready_driver(run_queue: float, cpu_s: float = 0.4) -> Trace:
+    """What it waits for lies on the way of its calls: to wake, a thread needs a CPU."""
+    calls = one_by_one(there=3, client_thread=MAIN)
+    taken = trace(calls, processes=ranks(cpu_count=2, cpu_s=cpu_s), window_ms=(0, 400))
+    return with_mains(taken, 0.2, 0, run_queue=run_queue)
+
+
+def computing_main_threads() -> Trace:
+    crowd = replace(waits_for_a_cpu(0.12, cpu_s=0.7, size=3), window_ns=(0, 1_000_000_000))
+    return with_mains(crowd, 0.6, 0, 0.6)
+
+
+SERVERS: dict[str, Callable[[], Trace]] = {
+    # Threads that are off the CPU.
+    "one thread that sleeps": partial(simulate, SLEEP, threads=1, at_once=4),
+    "four threads that sleep and begin together": partial(
+        simulate, [Part("sleep", 1000)], threads=4, at_once=8, steps=2
+    ),
+    "threads that sleep, and no call waits": partial(simulate, SLEEP, threads=4, at_once=4),
+    "threads that wait for calls of their own": partial(
+        simulate, [Part("cpu", 0.1), Part("call", 5)], threads=2, at_once=8
+    ),
+    "pairs on 2 threads, on the CPU for 15 %": partial(in_pairs, on_cpu=0.15, threads=2),
+    "pairs on 2 threads, on the CPU for 25 %": partial(in_pairs, on_cpu=0.25, threads=2),
+    # Full logical CPUs, and the knob cpu_binding.
+    "8 threads on 2 CPUs in turns": partial(
+        simulate, [Part("cpu", 0.1)] * 30, threads=8, at_once=8, cpus=2
+    ),
+    "2 threads on 2 CPUs": partial(simulate, COMPUTE, threads=2, at_once=8, cpus=2),
+    **{
+        f"waits for a CPU for {share}, used {cpu_s}, off {off}": partial(
+            waits_for_a_cpu, share, cpu_s=cpu_s, off=off
+        )
+        for share, cpu_s, off in (
+            (0.12, 0.8, 0.0),
+            (0.12, 1.0, 0.0),
+            (0.4, 0.4, 0.0),
+            (0.19, None, 0.0),
+            (0.25, None, 0.0),
+            (0.25, None, 0.4),
+        )
+    },
+    "three ranks on 2 CPUs that poll": partial(waits_for_a_cpu, 0.12, cpu_s=0.7, size=3),
+    "three ranks on 2 CPUs whose main threads compute": computing_main_threads,
+    # The GIL, or a lock.
+    "Python on 4 threads": partial(simulate, PYTHON, threads=4, at_once=6),
+    "Python on 16 threads": partial(simulate, PYTHON, threads=16, at_once=6),
+    "Python in 4 calls on 4 threads": partial(simulate, PYTHON, threads=4, at_once=4),
+    "Python with short operators": partial(
+        simulate, [Part("gil", 0.1), Part("operator", 0.02)] * 20, threads=4, at_once=6
+    ),
+    "the GIL held throughout": partial(
+        simulate, COMPUTE, threads=16, at_once=4, gil_throughout=True
+    ),
+    "a lock": partial(simulate, LOCK, threads=4, at_once=8),
+    "Python for half of the time": partial(
+        simulate, [Part("gil", 0.1), Part("cpu", 0.1)] * 20, threads=4, at_once=6
+    ),
+    "no operator though they are recorded": partial(
+        simulate, [Part("cpu", 2)], threads=1, at_once=4, operators_recorded=True
+    ),
+    "one thread in Python": partial(
+        simulate, [Part("gil", 0.08), Part("operator", 0.02)] * 20, threads=1, at_once=4
+    ),
+    "four threads that use one CPU by chance": partial(
+        simulate, [Part("cpu", 1), Part("sleep", 3)], threads=4, at_once=6
+    ),
+    "the same with calls of their own": partial(
+        simulate, [Part("cpu", 1), Part("call", 3)], threads=4, at_once=4
+    ),
+    **{f"pairs on the CPU for {each}": partial(in_pairs, on_cpu=each) for each in (0.3, 0.5, 0.7)},
+    # Too few threads.
+    "one thread that computes": partial(simulate, COMPUTE, threads=1, at_once=4),
+    "two threads that compute": partial(simulate, COMPUTE, threads=2, at_once=8),
+    "two threads, and the trace says nothing of them": partial(
+        simulate, COMPUTE, threads=2, at_once=8, processes=ranks(threads=None)
+    ),
+    "one thread in long operators": partial(
+        simulate, [Part("gil", 0.02), Part("operator", 0.08)] * 20, threads=1, at_once=4
+    ),
+    "two threads on 4 CPUs": partial(simulate, COMPUTE, threads=2, at_once=8, cpus=4),
+    "two threads on 4 CPUs that are full": partial(
+        simulate,
+        COMPUTE,
+        threads=2,
+        at_once=8,
+        steps=5,
+        processes=ranks(threads=2, cpu_count=4, cpu_s=0.2),
+    ),
+    "one thread whose CPU times are unknown": lambda: replace(
+        trace(),
+        ranks=ranks(threads=1),
+        calls=simulate(COMPUTE, threads=1, at_once=4).calls.assign(cpu_ns=None, run_queue_ns=None),
+    ),
+    # The knob switch_interval: the server's main thread computes.
+    "waits for the GIL": partial(beside_a_main, one_by_one(there=6)),
+    "waits for the GIL on its way and served": partial(
+        beside_a_main, one_by_one(there=4.5, served=4)
+    ),
+    "the main thread is idle": partial(beside_a_main, one_by_one(there=6), 0.1),
+    "calls sleep, and the main thread does not": partial(
+        beside_a_main, one_by_one(there=0.1, served=9.8)
+    ),
+    "the GIL is given up sooner": partial(beside_a_main, one_by_one(there=2)),
+    "much data": partial(beside_a_main, one_by_one(there=6, request_bytes=1_000_000)),
+    "few calls wait": partial(
+        beside_a_main,
+        one_by_one(there=6, numbers=range(7)) + one_by_one(there=0.1, numbers=range(7, 40)),
+    ),
+    "waits of any length": partial(
+        beside_a_main,
+        one_by_one(there=6, numbers=range(29)) + one_by_one(there=2, numbers=range(29, 40)),
+    ),
+    **{
+        f"the main thread is in operators for {ms} ms of 10": partial(
+            beside_a_main, one_by_one(there=6), operators_ms=ms
+        )
+        for ms in (8, 2, 0.02)
+    },
+    "the main thread may have computed before the first call": lambda: replace(
+        beside_a_main(one_by_one(there=6), 1.0), window_ns=(-400_000_000, 400_000_000)
+    ),
+    **{
+        f"the main thread computes, and calls {part.kind} on {threads} threads": partial(
+            all_cpus_used, part, threads
+        )
+        for part, threads in (
+            (Part("lock", 5), 4),
+            (Part("lock", 5), 16),
+            (Part("sleep", 10), 1),
+            (Part("cpu", 5), 8),
+        )
+    },
+    "a driver that waits for a CPU": partial(a_ready_driver, 0.2),
+    "a driver that hardly waits for a CPU": partial(a_ready_driver, 0.05),
+    "a driver that waits though CPUs are free": partial(a_ready_driver, 0.2, cpu_s=0.2),
+}
