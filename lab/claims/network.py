@@ -1,6 +1,6 @@
 """A search between two hosts of which the truth is known, and what its traces show of it.
 
-Run on the first host of a cluster it searches; `searched` starts the cluster and judges.
+Run on the first host of a cluster it searches; `network` starts the cluster and judges.
 """
 
 import json
@@ -21,8 +21,8 @@ _MARGIN_NS = 10_000_000
 """Shorter than a nap: what begins so long before a trace's first call may be of it."""
 
 
-def searched(number: int) -> str:
-    """What a search says, and whether its traces show as much parallelism as there was."""
+def network(number: int) -> str:
+    """Calls of 4 MB between two hosts: 4 threads are fewer than 8, and the traces show as much."""
     with tempfile.TemporaryDirectory() as name, fake_cluster(2) as cluster:
         folder = Path(name)
         (folder / "notes").mkdir()

@@ -45,13 +45,7 @@ from tuner.world.local.local_launcher import LocalLauncher
 IMAGES = ROOT / "docs" / "images"
 PAGE = ROOT / "docs" / "your-own-program.md"
 KNOBS_PAGE = ROOT / "docs" / "what-to-tune-first.md"
-KNOB_FIGURES = {
-    "tune-binding": "step_time",
-    "tune-switch": "step_time",
-    "tune-threads": "step_time",
-    "tune-transports": "step_time",
-}
-"""By study: the figure that shows it best."""
+KNOB_STUDIES = ("tune-binding", "tune-switch", "tune-threads", "tune-transports")
 STUDY = "udf-400"
 
 
@@ -68,8 +62,7 @@ def main() -> None:
         _draw_knobs(where)
         with sync_playwright() as playwright:
             browser = launched(playwright)
-            _photograph_report(browser, folder)
-            _photograph_dashboard(browser, folder)
+            _photograph(browser, folder)
             browser.close()
         run_all(README.read_text(), where)
 
@@ -101,12 +94,9 @@ def _printed(command: str, where: Path) -> str:
     terminal, inside = pty.openpty()
     termios.tcsetwinsize(inside, (50, WIDTH))
     running = subprocess.Popen(
-        [sys.executable, *arguments],
-        cwd=where,
-        env=environment(),
-        stdout=inside,
+        [sys.executable, *arguments], cwd=where, env=environment(), stdout=inside,
         stderr=None if "tuner.search" in arguments else inside,
-    )
+    )  # fmt: skip
     os.close(inside)
     output = b""
     # Linux ends the reading with an error once the other end is closed.
@@ -116,13 +106,13 @@ def _printed(command: str, where: Path) -> str:
     os.close(terminal)
     if running.wait() != 0:
         raise SystemExit(f"{command} ended with exit code {running.returncode}")
-    lines = [part for line in output.decode().splitlines() for part in _folded(line.rstrip())]
+    # A long line is broken as a terminal does, but between words; a short one keeps its spaces.
+    lines = [
+        part
+        for line in map(str.rstrip, output.decode().splitlines())
+        for part in (textwrap.wrap(line, WIDTH) if len(line) > WIDTH else [line])
+    ]
     return "\n".join(lines).strip("\n")
-
-
-def _folded(line: str) -> list[str]:
-    """A long line as a terminal shows it, but broken between words."""
-    return textwrap.wrap(line, WIDTH, drop_whitespace=True) if len(line) > WIDTH else [line]
 
 
 def _draw_timelines(where: Path) -> None:
@@ -142,23 +132,21 @@ def _draw_knobs(where: Path) -> None:
     """What each knob of docs/what-to-tune-first.md does: the figures of its searches."""
     page = KNOBS_PAGE.read_text()
     shutil.copy(PROGRAMS / "learner_computes.py", where)
-    for name, figure in KNOB_FIGURES.items():
+    for name in KNOB_STUDIES:
         found = re.search(
             rf"\$ (python -m tuner\.search [^$]*?--study {name}\b.*?)\n```", page, re.DOTALL
         )
         assert found, f"{KNOBS_PAGE} has no search of {name}"
         _printed(found[1], where)
         figures = StudyFolder(where / "studies" / name).figures
-        shutil.copy(figures / f"{figure}.png", IMAGES / f"{name}.png")
+        shutil.copy(figures / "step_time.png", IMAGES / f"{name}.png")
 
 
-def _photograph_report(browser: Browser, folder: StudyFolder) -> None:
+def _photograph(browser: Browser, folder: StudyFolder) -> None:
+    """The report of a study, and its best trial on the dashboard."""
     page = _new_page(browser, height=1500)
     page.goto(folder.report.as_uri())
     page.screenshot(path=IMAGES / "report.png")
-
-
-def _photograph_dashboard(browser: Browser, folder: StudyFolder) -> None:
     best = tuner.load_study(folder.root).best_trial
     with dashboard(str(folder.root)) as address:
         page = _new_page(browser, height=1000)

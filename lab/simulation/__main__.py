@@ -4,13 +4,18 @@ import argparse
 import multiprocessing
 import sys
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from lab.simulation.cells import CELLS, Cell, Outcome
-from lab.simulation.peers import PEERS
-from lab.simulation.sessions import run_resumed, run_session, run_until_clear
+from lab.simulation.peers import PEERS, Peer
+from lab.simulation.sessions import run_session
 from lab.simulation.tally import Tally, heading, tally
 
-OURS = {"tuner": run_session, "tuner auto": run_until_clear, "tuner resumed": run_resumed}
+OURS: dict[str, Peer] = {
+    "tuner": run_session,
+    "tuner auto": partial(run_session, until_clear=True),
+    "tuner resumed": partial(run_session, parts=(0.5, 1.0)),
+}
 METHODS = {**OURS, **PEERS}
 
 

@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -13,6 +15,7 @@ from tuner.decide.statistics import FloatArray
 MEASURED_S = 0.36
 """The seconds of steps in each of their worlds."""
 ALPHA = 0.05
+Peer = Callable[[Cell, int], Outcome]
 
 
 class _Bench:
@@ -43,24 +46,15 @@ def _argmin(bench: _Bench, values: Mapping[int, float]) -> Outcome:
     return Outcome(recommended=chosen, favourite=chosen, worlds=bench.worlds, verdict="argmin")
 
 
-def one_shot(cell: Cell, seed: int) -> Outcome:
-    """Each configuration once, and the fastest."""
-    bench = _Bench(cell, seed)
-    return _argmin(bench, {trial: bench.run(trial) for trial in range(bench.count)})
+def in_a_row(runs: int, typical: Callable[[list[float]], Any]) -> Peer:
+    """Each configuration so many times in a row, and the smallest typical time."""
 
+    def method(cell: Cell, seed: int) -> Outcome:
+        bench = _Bench(cell, seed)
+        logs = {trial: [bench.run(trial) for _ in range(runs)] for trial in range(bench.count)}
+        return _argmin(bench, {trial: float(typical(each)) for trial, each in logs.items()})
 
-def five_in_a_row(cell: Cell, seed: int) -> Outcome:
-    """Each configuration five times in a row, and the smallest median."""
-    bench = _Bench(cell, seed)
-    runs = {trial: [bench.run(trial) for _ in range(5)] for trial in range(bench.count)}
-    return _argmin(bench, {trial: float(np.median(logs)) for trial, logs in runs.items()})
-
-
-def three_run_means(cell: Cell, seed: int) -> Outcome:
-    """As AIPerf does: three runs of each, and the smallest mean."""
-    bench = _Bench(cell, seed)
-    runs = {trial: [bench.run(trial) for _ in range(3)] for trial in range(bench.count)}
-    return _argmin(bench, {trial: float(np.exp(logs).mean()) for trial, logs in runs.items()})
+    return method
 
 
 def friedman_race(cell: Cell, seed: int) -> Outcome:
@@ -148,21 +142,17 @@ def kim_nelson(cell: Cell, seed: int) -> Outcome:
             break
         rows.append(bench.block(left))
         sums = sums + np.nan_to_num(rows[-1])
-    chosen = min(left, key=lambda trial: float(sums[trial]))
-    certified = len(left) == 1
-    return Outcome(
-        recommended=chosen,
-        favourite=chosen,
-        worlds=bench.worlds,
-        verdict="certified" if certified else "argmin",
-        wrong=certified and cell.behind_best(chosen) > EPSILON + 1e-12,
-    )
+    found = _argmin(bench, {trial: float(sums[trial]) for trial in left})
+    if len(left) > 1:
+        return found
+    is_wrong = cell.behind_best(found.recommended) > EPSILON + 1e-12
+    return replace(found, verdict="certified", wrong=is_wrong)
 
 
-PEERS: Mapping[str, Callable[[Cell, int], Outcome]] = {
-    "one shot": one_shot,
-    "five in a row": five_in_a_row,
-    "three-run means": three_run_means,
+PEERS: Mapping[str, Peer] = {
+    "one shot": in_a_row(1, np.median),
+    "five in a row": in_a_row(5, np.median),
+    "three-run means": in_a_row(3, lambda logs: np.exp(logs).mean()),  # as AIPerf does
     "Friedman race": friedman_race,
     "WilcoxonPruner": wilcoxon_pruner,
     "KN": kim_nelson,

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -91,24 +92,20 @@ def number_of(config: Config) -> int:
 class SimulatedRunner(Runner):
     """Worlds of a simulated machine, in place of those of a launcher."""
 
-    @property
-    def machine(self) -> Machine:
-        assert isinstance(self.launcher, SimulatedLauncher)
-        return self.launcher.machine
-
     def trace(self, config: Config, *how: Any, **more: Any) -> Measurement | Failure:
         """A traced world takes its time, and tells nothing."""
         del how, more
+        assert isinstance(self.launcher, SimulatedLauncher)
+        self.launcher.machine.steps(number_of(config), None, TRACED_TIME_S)
         least_s = self.plan.measuring.min_time_s
-        self.machine.steps(number_of(config), None, TRACED_TIME_S)
         return Failure(failure="trace-failed", message="nothing", world_s=least_s)
 
 
+@dataclass
 class SimulatedLauncher:
     """A launcher whose worlds run on a simulated machine."""
 
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
+    machine: Machine
 
     def run(self, order: WorldOrder) -> Measurement | Failure:
         begun_s = self.machine()
@@ -117,20 +114,14 @@ class SimulatedLauncher:
             world_s = self.machine() - begun_s
             return Failure(failure="crashed", message="worker1 failed first", world_s=world_s)
         step_s = self.machine.steps(trial, order.steps, order.min_time_s)
-        wall_s = math.fsum(step_s)
         usage = RankUsage.model_construct(
             name="worker0", cpu_s=len(step_s) * 1e-2, peak_rss_mb=200.0, threads=20
         )
         return Measurement.model_construct(
-            kind="measurement",
-            step_s=tuple(step_s),
-            wall_s=wall_s,
-            world_s=self.machine() - begun_s,
-            ranks=(usage,),
-            tracing_overhead=None,
-            trace=None,
+            kind="measurement", step_s=tuple(step_s), wall_s=math.fsum(step_s),
+            world_s=self.machine() - begun_s, ranks=(usage,), tracing_overhead=None, trace=None,
             program=None,
-        )
+        )  # fmt: skip
 
 
 def plan_of(cell: Cell, **measuring: Any) -> StudyPlan:
@@ -148,35 +139,19 @@ def plan_of(cell: Cell, **measuring: Any) -> StudyPlan:
     )
 
 
-def run_session(cell: Cell, seed: int) -> Outcome:
-    """One study, and what its answer says."""
-    return _study(cell, seed, [cell.budget_s])
-
-
-def run_until_clear(cell: Cell, seed: int) -> Outcome:
-    """The same where the budget is a limit."""
-    return _study(cell, seed, [cell.budget_s], until_clear=True)
-
-
-def run_resumed(cell: Cell, seed: int) -> Outcome:
-    """The same where half of the budget is given first, and the rest after an answer."""
-    return _study(cell, seed, [cell.budget_s / 2, cell.budget_s])
-
-
-def _study(cell: Cell, seed: int, budgets_s: Sequence[float], **measuring: Any) -> Outcome:
+def run_session(
+    cell: Cell, seed: int, *, parts: Sequence[float] = (1.0,), **measuring: Any
+) -> Outcome:
+    """One study, and what its answer says; `parts` of the budget are given one after another."""
     machine = Machine(cell, seed)
     store = MemoryStore(plan_of(cell).candidates())
-    for budget_s in budgets_s:
+    for budget_s in (part * cell.budget_s for part in parts):
         plan = plan_of(cell._replace(budget_s=budget_s), seed=seed, **measuring)
         runner = SimulatedRunner(plan, SimulatedLauncher(machine), _NOWHERE)  # type: ignore[arg-type]
         budget = Budget(budget_s, machine.now_s, machine(), machine)
         session = Session(runner, store, Silent(), budget)
         session.run()
-    conclusion = conclude(session.log)
-    return _outcome(cell, session.log, conclusion, machine.now_s)
-
-
-def _outcome(cell: Cell, log: StudyLog, conclusion: Conclusion, spent_s: float) -> Outcome:
+    log, conclusion = session.log, conclude(session.log)
     best, challenger = conclusion.best_trial, conclusion.challenger_trial
     assert best is not None
     assert conclusion.verdict is not None
@@ -194,7 +169,7 @@ def _outcome(cell: Cell, log: StudyLog, conclusion: Conclusion, spent_s: float) 
         else found.low <= cell.gain(challenger) <= found.high,
         width=math.nan if found is None else (found.high - found.low) / 2,
         worlds=len(log.records),
-        spent_s=spent_s,
+        spent_s=machine.now_s,
     )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,10 +51,11 @@ class Tally:
             ("wrong claims of knobs", self.wrong_knobs, self.wrong_knobs, WRONG_CLAIMS),
             ("coverage of knobs", self.knob_coverage, 1 - self.knob_coverage, 1 - COVERAGE),
         )
-        return [f"{name} {told:.3f}" for name, told, wrong, bar in bars if wrong > self._most(bar)]
-
-    def _most(self, share: float) -> float:
-        return share + 3 * math.sqrt(share * (1 - share) / self.sessions)
+        return [
+            f"{name} {shown:.3f}"
+            for name, shown, wrong, bar in bars
+            if wrong > bar + 3 * math.sqrt(bar * (1 - bar) / self.sessions)
+        ]
 
 
 def heading() -> str:
@@ -63,7 +64,10 @@ def heading() -> str:
 
 
 def tally(cell: Cell, outcomes: Sequence[Outcome]) -> Tally:
-    count = len(outcomes)
+    def mean(values: Iterable[float]) -> float:
+        known = list(values)
+        return sum(known) / len(known) if known else math.nan
+
     covered = [each.covered for each in outcomes if each.covered is not None]
     knobs = [held for each in outcomes for held in each.knobs_covered]
     widths = [each.width for each in outcomes if not math.isnan(each.width)]
@@ -78,15 +82,15 @@ def tally(cell: Cell, outcomes: Sequence[Outcome]) -> Tally:
         for each in outcomes
     ]
     return Tally(
-        sessions=count,
-        recommended=sum(near(each.recommended) for each in outcomes) / count,
-        favourite=sum(near(each.favourite) for each in outcomes) / count,
-        wrong_better=sum(worse) / count,
-        wrong=sum(each.wrong for each in outcomes) / count,
-        coverage=sum(covered) / len(covered) if covered else math.nan,
-        wrong_knobs=sum(each.wrong_knobs for each in outcomes) / count,
-        knob_coverage=sum(knobs) / len(knobs) if knobs else math.nan,
+        sessions=len(outcomes),
+        recommended=mean(near(each.recommended) for each in outcomes),
+        favourite=mean(near(each.favourite) for each in outcomes),
+        wrong_better=mean(worse),
+        wrong=mean(each.wrong for each in outcomes),
+        coverage=mean(covered),
+        wrong_knobs=mean(each.wrong_knobs for each in outcomes),
+        knob_coverage=mean(knobs),
         width=float(np.median(widths)) if widths else math.nan,
-        worlds=sum(each.worlds for each in outcomes) / count,
+        worlds=mean(each.worlds for each in outcomes),
         verdicts=dict(Counter(each.verdict for each in outcomes)),
     )
