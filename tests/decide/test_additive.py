@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.decide.observed import observed
 from tuner.decide.additive import pooled, trial_levels, variance_shares
 from tuner.decide.statistics import FloatArray
 
@@ -16,10 +17,7 @@ LOGS = [math.log(value) for value in (8.0, 8.0, 4.0, 4.0)]
 
 
 def simulated(levels: FloatArray, sigma: float, seed: int, blocks: int = 10) -> FloatArray:
-    random = np.random.default_rng(seed)
-    drift = random.normal(0, 0.1, (blocks, 1))
-    noisy: FloatArray = levels + drift + random.normal(0, sigma, (blocks, len(levels)))
-    return noisy
+    return observed(np.exp(levels), blocks, sigma, 0.1, seed)
 
 
 def added_up(seed: int) -> FloatArray:

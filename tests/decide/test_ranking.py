@@ -19,14 +19,6 @@ NO_COST = np.zeros(5)
 EPSILON = math.log(1.03)
 
 
-def test_scores_tell_blocks_and_trials_apart() -> None:
-    matrix = observed([1.0, 2.0, 0.5], blocks=5)
-    matrix[3:, 2] = UNMEASURED
-    matrix[3:] += 9.0
-    assert best_measured(matrix, [0, 1, 2]) == 2
-    assert scores(matrix, [0, 1, 2])[0] < scores(matrix, [0, 1, 2])[1]
-
-
 def test_the_best_measured_is_none_where_no_block_measured_any() -> None:
     matrix = observed([1.0, 0.5, 0.8], blocks=3)
     matrix[:, 1] = UNMEASURED

@@ -84,33 +84,31 @@ def test_a_large_gain_is_told_by_few_blocks() -> None:
     assert alone.low < gain(matrix, (3, 0.04), rivals=5).low
 
 
+def assert_covered(found: list[Interval], low: float, high: float) -> None:
+    """No end misses 0 more often than by three standard errors of the runs above its level."""
+    missed = sum(each.low > 0 for each in found), sum(each.high < 0 for each in found)
+    for count, level in zip(missed, (low, high), strict=True):
+        assert count <= len(found) * level + 3 * np.sqrt(len(found) * level)
+
+
 @pytest.mark.parametrize("blocks", [2, 6])
 def test_few_blocks_cover_rivals_that_vary_unlike_each_other(blocks: int) -> None:
-    rng, missed, runs = np.random.default_rng(blocks), [0, 0], 2000
-    for _ in range(runs):
+    rng, found = np.random.default_rng(blocks), []
+    for _ in range(2000):
         spreads = 0.07 * np.exp(0.4 * rng.standard_normal(6))
         matrix = spreads * rng.standard_normal((blocks, 6))
-        found = gain(matrix, (blocks, 0.05), rivals=5)
-        missed[0] += found.low > 0
-        missed[1] += found.high < 0
-    # Three standard errors of the runs above what the look spends on each end.
-    for count, spent in zip(missed, (LOW_SHARE * 0.05 / 5, (1 - LOW_SHARE) * 0.05), strict=True):
-        assert count <= runs * spent + 3 * np.sqrt(runs * spent)
+        found.append(gain(matrix, (blocks, 0.05), rivals=5))
+    assert_covered(found, LOW_SHARE * 0.05 / 5, (1 - LOW_SHARE) * 0.05)
 
 
 @pytest.mark.parametrize("blocks", [4, 20])
 def test_a_rival_that_varies_five_times_as_much_has_an_interval_of_its_own(blocks: int) -> None:
-    rng, missed, runs = np.random.default_rng(blocks), [0, 0], 1000
-    for _ in range(runs):
+    rng, found = np.random.default_rng(blocks), []
+    for _ in range(1000):
         matrix = 0.03 * np.array([1.0] * 5 + [5.0]) * rng.standard_normal((blocks, 6))
-        test = AnalysedBlocks(without_spikes(matrix), 0.05)
-        found = gain_over([test], 0, 5, rivals=5)
-        assert found is not None
-        missed[0] += found.low > 0
-        missed[1] += found.high < 0
+        found.append(gain(without_spikes(matrix), (blocks, 0.05), rival=5, rivals=5))
     # Its lower end may use what the rivals share, since no other of them can be wrong by it.
-    for count, spent in zip(missed, (LOW_SHARE * 0.05, (1 - LOW_SHARE) * 0.05), strict=True):
-        assert count <= 1.5 * runs * spent + 3 * np.sqrt(runs * spent)
+    assert_covered(found, 1.5 * LOW_SHARE * 0.05, 1.5 * (1 - LOW_SHARE) * 0.05)
 
 
 @pytest.mark.parametrize("times", [[1.0] * 4, [1.0, *[1 / 1.0301] * 3]])

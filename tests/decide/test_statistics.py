@@ -17,7 +17,7 @@ from tuner.decide.statistics import (
 
 
 def test_typical_is_not_moved_by_spikes() -> None:
-    assert typical(np.array([1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 9.0, 99.0])) == 1.0
+    assert typical(np.array([1.0] * 8 + [9.0, 99.0])) == 1.0
 
 
 def test_interval_of_few_values_is_students() -> None:
@@ -80,11 +80,8 @@ def test_a_ratio_is_that_of_the_blocks_that_have_both() -> None:
 
 
 def test_a_ratio_of_one_block_may_be_any_and_without_a_block_there_is_none() -> None:
-    one, other = np.array([math.log(3.0), math.nan]), np.array([0.0, 1.0])
-    found = paired_ratio(one, other, 0.95)
-    assert found is not None
-    assert (found.low, found.high) == (0.0, math.inf)
-    assert found.estimate == pytest.approx(3.0)
+    one, other = np.array([0.0, math.nan]), np.array([0.0, 1.0])
+    assert paired_ratio(one, other, 0.95) == Interval(1.0, 0.0, math.inf)
     assert paired_ratio(one[1:], other[1:], 0.95) is None
 
 

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from tests.decide.observed import observed
 from tuner.decide.rules import Rules
-from tuner.decide.statistics import FloatArray, Interval
+from tuner.decide.statistics import Interval
 from tuner.decide.verdict import (
     Comparison,
     Standing,
@@ -27,31 +28,32 @@ def comparison(
     return compare(log_speedup, RULES, rival_cheaper=cheaper, others_excluded=others_excluded)
 
 
+CHEAPER, NOT_ALL = {"cheaper": True}, {"others_excluded": False}
+
+
 @pytest.mark.parametrize(
-    ("estimate", "reach", "kind"),
+    ("estimate", "reach", "how", "kind"),
     [
-        (1.5, 0.1, "better"),
-        (1.05, 0.1, "undecided"),
-        (1.02, 0.001, "keep-baseline"),
-        (1.025, 0.02, "undecided"),
-        (1.0, 0.02, "keep-baseline"),
-        (0.7, 0.1, "keep-baseline"),
-        (0.99, 0.2, "undecided"),
+        (1.5, 0.1, {}, "better"),
+        (1.05, 0.1, {}, "undecided"),
+        (1.02, 0.001, {}, "keep-baseline"),
+        (1.025, 0.02, {}, "undecided"),
+        (1.0, 0.02, {}, "keep-baseline"),
+        (0.7, 0.1, {}, "keep-baseline"),
+        (0.99, 0.2, {}, "undecided"),
+        # Equal is a tie only if the rival is cheaper.
+        (1.0, 0.02, CHEAPER, "tie"),
+        (0.7, 0.02, CHEAPER, "keep-baseline"),
+        # Keep and tie need evidence about every rival.
+        (1.0, 0.02, NOT_ALL, "undecided"),
+        (1.0, 0.02, CHEAPER | NOT_ALL, "undecided"),
+        (1.5, 0.02, NOT_ALL, "better"),
     ],
 )
-def test_the_kind_of_verdict(estimate: float, reach: float, kind: str) -> None:
-    assert comparison(estimate, reach).kind == kind
-
-
-def test_equal_is_a_tie_only_if_the_rival_is_cheaper() -> None:
-    assert comparison(1.0, 0.02, cheaper=True).kind == "tie"
-    assert comparison(0.7, 0.02, cheaper=True).kind == "keep-baseline"
-
-
-def test_keep_and_tie_need_evidence_about_every_rival() -> None:
-    assert comparison(1.0, 0.02, others_excluded=False).kind == "undecided"
-    assert comparison(1.0, 0.02, cheaper=True, others_excluded=False).kind == "undecided"
-    assert comparison(1.5, 0.02, others_excluded=False).kind == "better"
+def test_the_kind_of_verdict(
+    estimate: float, reach: float, how: dict[str, bool], kind: str
+) -> None:
+    assert comparison(estimate, reach, **how).kind == kind
 
 
 def test_a_cheaper_rival_that_is_near_may_still_tie() -> None:
@@ -97,21 +99,12 @@ def test_what_an_interval_shows(
         assert standing_of("better", None, keeps_baseline=keeps, rules=RULES) == "undecided"
 
 
-def noisy(values: list[float], blocks: int, sigma: float, seed: int) -> FloatArray:
-    """log(value) by block and trial, with a drift that all trials of a block share."""
-    random = np.random.default_rng(seed)
-    drift = random.normal(0, 0.3, (blocks, 1))
-    logs: FloatArray = np.log(values) + drift + random.normal(0, sigma, (blocks, len(values)))
-    return logs
-
-
-def front(first: list[float], second: list[float], **noise: float) -> list[int]:
-    how = {"blocks": 12, "sigma": 0.02, "seed": 0, **noise}
-    blocks, sigma, seed = int(how["blocks"]), how["sigma"], int(how["seed"])
-    return pareto_front(
-        noisy(first, blocks, sigma, seed), noisy(second, blocks, sigma, seed + 1),
-        range(len(first)), RULES,
-    )  # fmt: skip
+def front(
+    first: list[float], second: list[float], blocks: int = 12, sigma: float = 0.02, seed: int = 1
+) -> list[int]:
+    one = observed(first, blocks, sigma, 0.3, seed)
+    other = observed(second, blocks, sigma, 0.3, seed + 1)
+    return pareto_front(one, other, range(len(first)), RULES)
 
 
 def test_what_another_one_beats_in_both_is_off_the_front() -> None:

@@ -1,7 +1,6 @@
-"""The flags of the commands, and the variable of the hook."""
+"""The flags of the commands."""
 
 import re
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,15 +8,12 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from tests.fuzz.fuzzing import TEXTS, as_json, fuzz, mangled, mutated
+from tests.fuzz.fuzzing import fuzz
 from tests.fuzz.test_plans import PIECES, planned
 from tuner import analyze, export, report, run, search, show
 from tuner import list as listing
-from tuner.plan.config import Config
 from tuner.plan.draft import plan_mapping
 from tuner.plan.keys import PLAN_KEYS
-from tuner.world.command.hook import rpc_tuner_hook
-from tuner.world.command.order import HookOrder
 
 VALUE = st.lists(st.sampled_from(PIECES), max_size=5).map("".join) | st.text(st.characters())
 FLAGS = sorted(
@@ -78,19 +74,3 @@ def test_words_of_the_other_commands(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         assert command(words) in ENDS
 
     fuzz(st.tuples(st.sampled_from(commands), WORDS), check, 100)
-
-
-def test_orders_of_the_hook(tmp_path: Path) -> None:
-    whole = HookOrder(config=Config.of({}), reports=tmp_path).to_json()
-    document = rpc_tuner_hook._read(whole)
-
-    def check(text: str) -> None:
-        try:
-            order = rpc_tuner_hook._read(text)
-        except (ValueError, RecursionError):
-            return
-        assert sys.path != [order["package"]]
-        rpc_tuner_hook.Reports(order["reports"])
-
-    texts = st.builds(as_json, mutated([document])) | mangled([whole.encode()])
-    fuzz(texts.map(lambda raw: raw.decode(errors="replace")) | st.sampled_from(TEXTS), check, 150)

@@ -164,29 +164,21 @@ def test_a_piece_of_a_call_has_its_piece_of_the_cpu_time() -> None:
     assert found["run_queue", "worker1", "udf"] == pytest.approx(0.1, abs=0.01)
 
 
-def test_without_steps_the_time_from_the_first_call_to_the_last_one_s_end_counts() -> None:
+def test_a_driver_is_rank_0_or_the_process_that_waits_for_calls_the_longest() -> None:
     def step(at: float, number: int) -> planted.Rows:
-        """Two threads call in turn: the driver is both."""
-        columns: dict[str, Any] = {"client_thread": 1 + number // 100 % 2}
-        return [call(number, at + 2, at + 6, served_ms=(at + 3, at + 5), **columns)]
+        """Two threads of rank 0 call in turn: the driver is both."""
+        thread = 1 + number // 100 % 2
+        long: dict[str, Any] = {"client_rank": 1, "function": "long"}
+        return [
+            call(number, at + 2, at + 6, served_ms=(at + 3, at + 5), client_thread=thread),
+            call(number + 1, at, at + 9, served_ms=(at + 1, at + 8), server_rank=2, **long),
+        ]
 
     taken = repeated(step)
     assert shares(taken)["caller", "worker0", ""] == 0.6
-    found = critical_path(dataclasses.replace(taken, steps=None))
-    assert found.loc[0, "part"] == "caller"
-    assert found.loc[0, "share"] == pytest.approx(54 / 94)
-
-
-def test_a_driver_is_the_process_that_waits_for_calls_the_longest() -> None:
-    def step(at: float, number: int) -> planted.Rows:
-        short = call(number, at, at + 1, served_ms=(at, at + 1), server_rank=2)
-        long: dict[str, Any] = {"client_rank": 1, "server_rank": 2, "function": "long"}
-        return [short, call(number + 1, at, at + 9, served_ms=(at + 1, at + 8), **long)]
-
-    found = critical_path(repeated(step, steps=10))
-    assert "long" not in set(found["function"])  # a workload's driver is rank 0
-    taken = dataclasses.replace(repeated(step, steps=10), steps=None)
-    assert next(iter(shares(taken))) == ("served", "worker2", "long")
+    # Without steps, the time from its first call to the end of the last one counts.
+    found = shares(dataclasses.replace(taken, steps=None))
+    assert found["served", "worker2", "long"] == pytest.approx(70 / 99, abs=1e-6)
 
 
 def test_a_chain_that_is_too_deep_ends_unseen() -> None:

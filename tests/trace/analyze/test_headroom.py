@@ -31,9 +31,8 @@ def nested(call_id: int, parent: int, start_ms: float, end_ms: float | None, **c
 
 
 def server_of(seen: Trace) -> LeastThreads:
-    (found,) = [each for each in least_threads(seen, [("relay", "worker1")])
-                if each.role == "relay"]  # fmt: skip
-    return found
+    return next(each for each in least_threads(seen, [("relay", "worker1")])
+                if each.role == "relay")  # fmt: skip
 
 
 USUAL_MS = ALLOWED_OFF_US / 1e3
@@ -98,33 +97,41 @@ def test_how_many_threads_are_enough(calls: list[Row], least: int | None, says: 
     assert says in (None, found.text)
 
 
-def test_calls_that_were_all_off_the_cpu_let_each_other_go_on() -> None:
-    found = server_of(traced(*(served(i, 0, 9, off_ms=5) for i in range(3))))
-    assert (found.may_wait, found.under_way, found.at_least) == (3, 3, 3)
+STUCK = [call(i, 0, None, served_ms=(1, None), thread=10 + i) for i in (1, 2)]
+"""What it did before it waited is not known."""
 
 
-@pytest.mark.parametrize(("threads", "says"), [
-    (2, "that is a deadlock"), (3, "fewer than 3 threads may"), (16, "fewer than 3 threads may"),
-])  # fmt: skip
-def test_what_never_ends_holds_its_thread(threads: int, says: str) -> None:
-    found = traced(
-        call(1, 0, None, served_ms=(1, None), thread=11),
-        call(2, 0, None, served_ms=(1, None), thread=12),
-        nested(11, 1, 10, None),
-        nested(12, 2, 20, None),
-        threads=threads,
-    )
-    # What it did before it waited is not known.
-    assert server_of(found).least is None
-    assert says in server_of(found).text
+@pytest.mark.parametrize(
+    ("calls", "threads", "at_least", "says"),
+    [
+        # Calls that were all off the CPU let each other go on.
+        ([served(i, 0, 9, off_ms=5) for i in range(3)], 16, 3, "fewer than 3 threads may"),
+        # What never ends holds its thread.
+        *(([*STUCK, nested(11, 1, 10, None), nested(12, 2, 20, None)], threads, 3, says)
+          for threads, says in ((2, "that is a deadlock"), (3, "fewer than 3 threads may"),
+                                (16, "fewer than 3 threads may"))),
+        # With more calls under way, more threads might have waited.
+        ([served(1, 0, 50, off_ms=20), served(2, 50, 90, off_ms=0) | {"start_ns": 0},
+          nested(11, 1, 10, 30)], 2, 2, "with 2 threads: it may need more."),
+        # As many threads as there were did not deadlock.
+        ([served(i, 0, 9, off_ms=5) for i in range(4)], 4, 4, "fewer than 4 threads may"),
+        ([served(i, 10 * i, 10 * i + 9, off_ms=9) for i in range(4)], 1, 1, None),
+    ],
+)  # fmt: skip
+def test_where_the_least_is_not_known(
+    calls: list[Row], threads: int, at_least: int, says: str | None
+) -> None:
+    found = server_of(traced(*calls, threads=threads))
+    assert found.least is None
+    assert found.at_least == at_least
+    assert says in found.text if says else found.text == ""
 
 
 def of_two_servers(*calls: Row, threads: int) -> LeastThreads:
     """What is said of worker1 and worker2 together."""
     found = trace(calls, processes=ranks(4, threads=threads))
-    (server,) = [each for each in least_threads(found, [("server", "worker[12]")])
-                 if each.role == "server"]  # fmt: skip
-    return server
+    return next(each for each in least_threads(found, [("server", "worker[12]")])
+                if each.role == "server")  # fmt: skip
 
 
 def test_a_deadlock_of_one_process_is_said_though_as_many_calls_sleep_in_another() -> None:
@@ -152,24 +159,6 @@ def test_a_call_that_is_still_served_is_no_deadlock(server_rank: int) -> None:
     )
     assert not found.is_deadlock
     assert "that is a deadlock" not in found.text
-
-
-def test_with_more_calls_under_way_more_threads_might_have_waited() -> None:
-    found = traced(
-        served(1, 0, 50, off_ms=20),
-        served(2, 50, 90, off_ms=0) | {"start_ns": 0},
-        nested(11, 1, 10, 30),
-        threads=2,
-    )
-    assert server_of(found).least is None
-    assert server_of(found).text.endswith("with 2 threads: it may need more.")
-
-
-def test_as_many_threads_as_there_were_did_not_deadlock() -> None:
-    found = server_of(traced(*(served(i, 0, 9, off_ms=5) for i in range(4)), threads=4))
-    assert found.at_least == 4
-    sleeper = traced(*(served(i, 10 * i, 10 * i + 9, off_ms=9) for i in range(4)), threads=1)
-    assert server_of(sleeper).text == ""
 
 
 def test_of_a_role_that_served_nothing_nothing_is_said() -> None:
