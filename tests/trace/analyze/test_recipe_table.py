@@ -1,9 +1,6 @@
 from typing import Any
 
-import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.trace.synthetic import call, ns, operator, trace
 from tuner.trace.analyze.recipe_table import (
@@ -95,25 +92,6 @@ def test_what_counts_as_whose_own_time(
 ) -> None:
     table = recipe_table(trace(calls, operators)).set_index("Name")["Self CPU"] / 1e3
     assert table.to_dict() == own
-
-
-@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 30), st.integers(0, 9)), max_size=20))
-def test_operators_self_times_add_up_to_the_time_a_thread_is_inside_any(
-    drawn: list[tuple[int, int, int]],
-) -> None:
-    kept: list[tuple[int, int, int]] = []
-    for thread, start, length in drawn:
-        end = start + length
-        if not any(
-            own == thread and (first < start < last < end or start < first < end < last)
-            for own, first, last in kept
-        ):
-            kept.append((thread, start, end))
-    rows = [operator(f"aten::op{i % 3}", s, e, thread=t) for i, (t, s, e) in enumerate(kept)]
-    inside = {(thread, t) for thread, start, end in kept for t in range(start, end)}
-    table: pd.DataFrame = recipe_table(trace([], rows))
-    assert table["Self CPU"].sum() == pytest.approx(1e3 * len(inside))
-    assert (table["Self CPU"] <= table["CPU total"]).all()
 
 
 def test_the_text_has_pytorchs_layout() -> None:
