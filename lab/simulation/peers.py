@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from lab.simulation.cells import EPSILON, Cell, Outcome
-from lab.simulation.machine import FIXED_S, STEP_S, Machine
+from lab.simulation.cells import EPSILON, FIXED_S, STEP_S, Cell, Machine, Outcome
 from tuner.decide.statistics import FloatArray
 
 MEASURED_S = 0.36

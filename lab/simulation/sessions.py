@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab.simulation.cells import BINDINGS, EPSILON, THREADS, Cell, Outcome
-from lab.simulation.machine import Machine
+from lab.simulation.cells import BINDINGS, EPSILON, THREADS, Cell, Machine, Outcome
 from tests.fakes import UDF, threads_of
 from tests.present.results import ENVIRONMENT
 from tuner.plan.config import ALL_ROLES, Config, Dimension

@@ -1,18 +1,22 @@
-"""Plans and options: read, or refused with every mistake named."""
+"""Plans, flags and options: read, or refused with every mistake named."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 import tomli_w
 from hypothesis import strategies as st
 
 from tests.fake_program import OWN, RANKS
 from tests.fuzz.fuzzing import TEXTS, fuzz, mangled, mutated, survives
 from tests.plan.specs import workload_spec
+from tuner import search
 from tuner.errors import UsageError
 from tuner.json_text import json_of, visible_json
-from tuner.plan.draft import draft_plan, read_plan_file, shipped_plan_path
+from tuner.plan.draft import draft_plan, plan_mapping, read_plan_file, shipped_plan_path
+from tuner.plan.keys import PLAN_KEYS
 from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.study_plan import StudyPlan
 from workloads.options import options_of, read_options
@@ -111,3 +115,37 @@ def test_options_of_workloads() -> None:
 
     values = WORDS | st.integers() | st.floats() | st.none() | st.lists(st.integers(), max_size=2)
     fuzz(st.dictionaries(names, values, max_size=3), check, 200)
+
+
+FLAGS = {
+    *re.findall(r"--[a-z-]+", Path(search.__file__).read_text()),
+    *(key.flag for key in PLAN_KEYS.values()),
+    "--no-such-flag",
+} - {"--help"}
+TOKEN = st.sampled_from([*sorted(FLAGS), "--", "-", "-x", "--=", "udf"])
+
+
+def test_flags_of_a_search(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The search reads its plan and starts nothing."""
+    made: list[Any] = []
+
+    def plan(as_json: bool, **asked: Any) -> None:
+        del as_json
+        program, beside = asked.pop("program"), asked.pop("beside")
+        file, workload = asked.pop("plan"), asked.pop("workload")
+        for other in ("show", "resume", "overwrite", "quiet", "log"):
+            asked.pop(other, None)
+        programs = None if program is None else [program, *beside]
+        made.append(plan_mapping(file, workload, {"programs": programs, **asked}))
+        planned(made[-1])
+
+    def check(words: list[str]) -> None:
+        assert search.main(["--workload", "udf", *words]) in (0, 1, 2, 3, 4, 130)
+
+    monkeypatch.chdir(tmp_path)
+    for name in ("_answer", "_forecast"):
+        monkeypatch.setattr(search, name, plan)
+    for name in ("_list_workloads", "_check"):
+        monkeypatch.setattr(search, name, lambda *arguments: 0)
+    fuzz(st.lists(TOKEN | WORDS, max_size=8), check, 120)
+    assert made
