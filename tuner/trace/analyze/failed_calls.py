@@ -7,7 +7,6 @@ import pandas as pd
 
 from tuner.text import listed, percent, plural, three_digits
 from tuner.trace.analyze.diagnosis_rules import short_time
-from tuner.trace.analyze.time_spans import floats
 from tuner.trace.model.trace import Trace
 
 MOST_FAILURES = 3  # functions that fail, each with a sentence of its own
@@ -69,7 +68,8 @@ def _exception(error: str) -> str:
 
 def slowest_call(trace: Trace) -> SlowestCall | None:
     """The call that came nearest to its time limit; None if there is none, or no known limit."""
-    limit_s = _time_limits_s(trace).dropna()
+    limit_s = trace.calls["timeout_s"].astype(float)
+    limit_s = limit_s[limit_s > 0]
     if limit_s.empty:
         return None
     calls = trace.calls.loc[limit_s.index]
@@ -78,22 +78,6 @@ def slowest_call(trace: Trace) -> SlowestCall | None:
     name, status = (str(calls[column].iloc[slowest]) for column in ("name", "status"))
     took, limit = float(took_s.iloc[slowest]), float(limit_s.iloc[slowest])
     return SlowestCall(name=name, took_s=took, status=status, timeout_s=limit)
-
-
-def _time_limits_s(trace: Trace) -> "pd.Series[float]":
-    """After how many seconds each call fails; NaN for never, and where that is not known.
-
-    An older trace has the `rpc_timeout` of its processes only: a call that took longer had another
-    limit, and of one that timed out it is not known which.
-    """
-    calls = trace.calls
-    limit_s = calls["timeout_s"].astype(float)
-    if limit_s.isna().all():
-        of_rank = {rank.name: rank.rpc_timeout_s for rank in trace.ranks}
-        limit_s = calls["client"].astype(str).map(of_rank).astype(float)
-        took_s = (floats(calls, "end_ns") - calls["start_ns"]) / 1e9
-        limit_s = limit_s.where(~(took_s > limit_s) & (calls["status"] != "timed-out"))
-    return limit_s.where(limit_s > 0)
 
 
 def _seconds(seconds: float) -> str:
