@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from tests.trace.analyze import planted
-from tests.trace.analyze.planted import COMPUTE, SLEEP, Rows, repeated, waits_for_a_cpu
+from tests.trace.analyze.planted import COMPUTE, SLEEP, Rows, repeated, serves, waits_for_a_cpu
 from tests.trace.synthetic import Part, call, ranks, simulate, trace
 from tuner.trace.model.spans import TraceRank
 from tuner.trace.model.trace import Trace
@@ -193,8 +193,8 @@ def raises(call_id: int, error: str, **columns: Any) -> dict[str, Any]:
 DRIVERS: dict[str, Callable[[], Trace]] = {
     # Too little to judge by.
     "no calls": trace,
-    "9 calls": partial(simulate, SLEEP, threads=1, at_once=3, steps=3),
-    "10 calls": partial(simulate, SLEEP, threads=1, at_once=5, steps=2),
+    "9 calls": serves(SLEEP, 1, 3, steps=3),
+    "10 calls": serves(SLEEP, 1, 5, steps=2),
     "3 calls whose clients gave up": lambda: trace(
         [call(i, i, i + 1, served_ms=(i, i), status="timed-out") for i in range(3)]
     ),
@@ -219,13 +219,13 @@ DRIVERS: dict[str, Callable[[], Trace]] = {
     "unseen scripts with operators": partial(served_once, "script", operators_recorded=True),
     "unseen fetches": partial(served_once, "fetch"),
     # Limits alone, together, and none.
-    "the caller": partial(simulate, COMPUTE, threads=4, at_once=1, think_ms=30, steps=20),
-    "the wire": partial(simulate, [Part("cpu", 0.1)], threads=4, at_once=1, way_ms=2, steps=20),
-    "computing": partial(simulate, COMPUTE, threads=4, at_once=4),
-    "caller and computing": partial(simulate, COMPUTE, threads=4, at_once=1, think_ms=5, steps=20),
-    "caller and wire": partial(simulate, [], threads=4, at_once=1, think_ms=4, way_ms=2, steps=20),
-    "wire and sleep": partial(simulate, SLEEP, threads=4, at_once=1, way_ms=2.5, steps=20),
-    "queue and sleep": partial(simulate, SLEEP, threads=1, at_once=2, steps=20),
+    "the caller": serves(COMPUTE, 4, 1, think_ms=30, steps=20),
+    "the wire": serves([Part("cpu", 0.1)], 4, 1, way_ms=2, steps=20),
+    "computing": serves(COMPUTE, 4, 4),
+    "caller and computing": serves(COMPUTE, 4, 1, think_ms=5, steps=20),
+    "caller and wire": serves([], 4, 1, think_ms=4, way_ms=2, steps=20),
+    "wire and sleep": serves(SLEEP, 4, 1, way_ms=2.5, steps=20),
+    "queue and sleep": serves(SLEEP, 1, 2, steps=20),
     "computing and run queue": partial(waits_for_a_cpu, 0.5),
     "four quarters": partial(repeated, planted.of_four_quarters),
     "processes named alike are one limit": partial(of_two_servers, "env1", "env2"),
@@ -244,7 +244,7 @@ DRIVERS: dict[str, Callable[[], Trace]] = {
     "a program with calls throughout": partial(idle_before, steps=None, idle_ms=0),
     "calls of others beside the driver's": three_in_turn,
     # Spare threads.
-    "spare threads": partial(simulate, COMPUTE, threads=4, at_once=1, steps=20),
+    "spare threads": serves(COMPUTE, 4, 1, steps=20),
     "spare threads of a server seen throughout": seen_in_part,
     "spare threads of a server seen in part": partial(seen_in_part, call(9, 0, 1, client_rank=2)),
     "a queue that is not the driver's": a_queue_of_others,

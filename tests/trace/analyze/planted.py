@@ -1,9 +1,10 @@
 """Steps with a known critical path, repeated."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
-from tests.trace.synthetic import Part, call, operator, ranks, trace
+from tests.trace.synthetic import Part, call, operator, ranks, simulate, trace
 from tuner.trace.analyze.critical_path import critical_path
 from tuner.trace.model.trace import Trace
 
@@ -165,3 +166,10 @@ def waits_for_a_cpu(
         for i in range(100)
     ]  # fmt: skip
     return trace(calls, processes=ranks(size, threads=1, cpu_count=2, cpu_s=cpu_s))
+
+
+def serves(
+    service: Sequence[Part], threads: int, at_once: int, **facts: Any
+) -> Callable[[], Trace]:
+    """A simulated server with so many threads, and a caller that makes so many calls at once."""
+    return partial(simulate, service, threads=threads, at_once=at_once, **facts)

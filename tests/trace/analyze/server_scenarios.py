@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from tests.trace.analyze.planted import COMPUTE, SLEEP, Rows, waits_for_a_cpu
+from tests.trace.analyze.planted import COMPUTE, SLEEP, Rows, serves, waits_for_a_cpu
 from tests.trace.synthetic import Part, call, operator, ranks, simulate, trace
 from tuner.trace.model.trace import Trace
 
@@ -79,21 +79,15 @@ def computing_main_threads() -> Trace:
 
 SERVERS: dict[str, Callable[[], Trace]] = {
     # Threads that are off the CPU.
-    "one thread that sleeps": partial(simulate, SLEEP, threads=1, at_once=4),
-    "four threads that sleep and begin together": partial(
-        simulate, [Part("sleep", 1000)], threads=4, at_once=8, steps=2
-    ),
-    "threads that sleep, and no call waits": partial(simulate, SLEEP, threads=4, at_once=4),
-    "threads that wait for calls of their own": partial(
-        simulate, [Part("cpu", 0.1), Part("call", 5)], threads=2, at_once=8
-    ),
+    "one thread that sleeps": serves(SLEEP, 1, 4),
+    "four threads that sleep and begin together": serves([Part("sleep", 1000)], 4, 8, steps=2),
+    "threads that sleep, and no call waits": serves(SLEEP, 4, 4),
+    "threads that wait for calls of their own": serves([Part("cpu", 0.1), Part("call", 5)], 2, 8),
     "pairs on 2 threads, on the CPU for 15 %": partial(in_pairs, on_cpu=0.15, threads=2),
     "pairs on 2 threads, on the CPU for 25 %": partial(in_pairs, on_cpu=0.25, threads=2),
     # Full logical CPUs, and the knob cpu_binding.
-    "8 threads on 2 CPUs in turns": partial(
-        simulate, [Part("cpu", 0.1)] * 30, threads=8, at_once=8, cpus=2
-    ),
-    "2 threads on 2 CPUs": partial(simulate, COMPUTE, threads=2, at_once=8, cpus=2),
+    "8 threads on 2 CPUs in turns": serves([Part("cpu", 0.1)] * 30, 8, 8, cpus=2),
+    "2 threads on 2 CPUs": serves(COMPUTE, 2, 8, cpus=2),
     **{
         f"waits for a CPU for {share}, used {cpu_s}, off {off}": partial(
             waits_for_a_cpu, share, cpu_s=cpu_s, off=off
@@ -110,49 +104,28 @@ SERVERS: dict[str, Callable[[], Trace]] = {
     "three ranks on 2 CPUs that poll": partial(waits_for_a_cpu, 0.12, cpu_s=0.7, size=3),
     "three ranks on 2 CPUs whose main threads compute": computing_main_threads,
     # The GIL, or a lock.
-    "Python on 4 threads": partial(simulate, PYTHON, threads=4, at_once=6),
-    "Python on 16 threads": partial(simulate, PYTHON, threads=16, at_once=6),
-    "Python in 4 calls on 4 threads": partial(simulate, PYTHON, threads=4, at_once=4),
-    "Python with short operators": partial(
-        simulate, [Part("gil", 0.1), Part("operator", 0.02)] * 20, threads=4, at_once=6
-    ),
-    "the GIL held throughout": partial(
-        simulate, COMPUTE, threads=16, at_once=4, gil_throughout=True
-    ),
-    "a lock": partial(simulate, LOCK, threads=4, at_once=8),
-    "Python for half of the time": partial(
-        simulate, [Part("gil", 0.1), Part("cpu", 0.1)] * 20, threads=4, at_once=6
-    ),
-    "no operator though they are recorded": partial(
-        simulate, [Part("cpu", 2)], threads=1, at_once=4, operators_recorded=True
-    ),
-    "one thread in Python": partial(
-        simulate, [Part("gil", 0.08), Part("operator", 0.02)] * 20, threads=1, at_once=4
-    ),
-    "four threads that use one CPU by chance": partial(
-        simulate, [Part("cpu", 1), Part("sleep", 3)], threads=4, at_once=6
-    ),
-    "the same with calls of their own": partial(
-        simulate, [Part("cpu", 1), Part("call", 3)], threads=4, at_once=4
-    ),
+    "Python on 4 threads": serves(PYTHON, 4, 6),
+    "Python on 16 threads": serves(PYTHON, 16, 6),
+    "Python in 4 calls on 4 threads": serves(PYTHON, 4, 4),
+    "Python with short operators": serves([Part("gil", 0.1), Part("operator", 0.02)] * 20, 4, 6),
+    "the GIL held throughout": serves(COMPUTE, 16, 4, gil_throughout=True),
+    "a lock": serves(LOCK, 4, 8),
+    "Python for half of the time": serves([Part("gil", 0.1), Part("cpu", 0.1)] * 20, 4, 6),
+    "no operator though they are recorded": serves([Part("cpu", 2)], 1, 4, operators_recorded=True),
+    "one thread in Python": serves([Part("gil", 0.08), Part("operator", 0.02)] * 20, 1, 4),
+    "four threads that use one CPU by chance": serves([Part("cpu", 1), Part("sleep", 3)], 4, 6),
+    "the same with calls of their own": serves([Part("cpu", 1), Part("call", 3)], 4, 4),
     **{f"pairs on the CPU for {each}": partial(in_pairs, on_cpu=each) for each in (0.3, 0.5, 0.7)},
     # Too few threads.
-    "one thread that computes": partial(simulate, COMPUTE, threads=1, at_once=4),
-    "two threads that compute": partial(simulate, COMPUTE, threads=2, at_once=8),
-    "two threads, and the trace says nothing of them": partial(
-        simulate, COMPUTE, threads=2, at_once=8, processes=ranks(threads=None)
+    "one thread that computes": serves(COMPUTE, 1, 4),
+    "two threads that compute": serves(COMPUTE, 2, 8),
+    "two threads, and the trace says nothing of them": serves(
+        COMPUTE, 2, 8, processes=ranks(threads=None)
     ),
-    "one thread in long operators": partial(
-        simulate, [Part("gil", 0.02), Part("operator", 0.08)] * 20, threads=1, at_once=4
-    ),
-    "two threads on 4 CPUs": partial(simulate, COMPUTE, threads=2, at_once=8, cpus=4),
-    "two threads on 4 CPUs that are full": partial(
-        simulate,
-        COMPUTE,
-        threads=2,
-        at_once=8,
-        steps=5,
-        processes=ranks(threads=2, cpu_count=4, cpu_s=0.2),
+    "one thread in long operators": serves([Part("gil", 0.02), Part("operator", 0.08)] * 20, 1, 4),
+    "two threads on 4 CPUs": serves(COMPUTE, 2, 8, cpus=4),
+    "two threads on 4 CPUs that are full": serves(
+        COMPUTE, 2, 8, steps=5, processes=ranks(threads=2, cpu_count=4, cpu_s=0.2)
     ),
     "one thread whose CPU times are unknown": lambda: replace(
         trace(),
