@@ -157,7 +157,7 @@ def test_all_studies_are_shown_and_what_cannot_be_read_is_told(
     damaged, older = rest.splitlines()
     assert damaged.startswith("note: left out: cannot open the storage sqlite:///")
     assert older == (
-        "note: left out: the study one has format 1; this version reads formats 4 and 5: "
+        "note: left out: the study one has format 1; this version reads format 5: "
         "search again with --overwrite"
     )
 

@@ -225,7 +225,7 @@ def test_a_damaged_study_is_refused(tune: Tune, tmp_path: Path) -> None:
     storage = optuna.storages.get_storage(f"sqlite:///{tmp_path}/study/study.db")
     study_id = storage.get_study_id_from_name("udf")
     storage.set_study_user_attr(study_id, "format", 99)
-    with pytest.raises(UsageError, match="has format 99; this version reads formats 4 and 5"):
+    with pytest.raises(UsageError, match="has format 99; this version reads format 5"):
         tune(FakeLauncher(), resume=True)
 
 

@@ -22,12 +22,6 @@ _ANY_FORMAT = "rpc-tuner study, format "
 _TORN = "\0"
 """Ends a line that was written in part; no file has it in its name."""
 
-_OLD_NAMES = (
-    "study.db", "trials.csv", "recommended.json", "report.html", "search.lock",
-    "artifacts/????????-????-????-????-????????????", "traces/*=*.json", "traces/defaults.json",
-    "failures/*-block[0-9][0-9][0-9][0-9]/*", "failures/*-trace/*",
-)  # fmt: skip
-
 
 def studies_in(folder: Path) -> list[Path]:
     """The folders in `folder` that hold a study's database, by name."""
@@ -55,9 +49,8 @@ def names_in(database: Path) -> list[str] | None:
 
 @dataclass(frozen=True)
 class Manifest:
-    """The manifest of a folder, if it has one: its format, the study's name, and a file a line.
-
-    It only grows, so that a process that dies loses nothing.
+    """The manifest of a folder, if it has one: its format, the study's name, and a file a line; it
+    only grows, so that a process that dies loses nothing.
     """
 
     root: Path
@@ -75,7 +68,9 @@ class Manifest:
     def files(self) -> list[Path]:
         """Every file that the study wrote, below the root; some may be gone."""
         named = dict.fromkeys(self._lines()[2:])
-        return [self.root / line for line in named if _is_inside(line)]
+        paths = [PurePosixPath(line) for line in named]
+        inside = [each for each in paths if not each.is_absolute() and ".." not in each.parts]
+        return [self.root / each for each in inside if each.parts]
 
     def begin(self, study: str, files: Iterable[Path] = ()) -> None:
         """Mark the folder as the study's, with the files that it has so far."""
@@ -103,9 +98,9 @@ class Manifest:
     def remove_files(self, *, but: Iterable[Path] = ()) -> None:
         """Remove the files of the study, and folders that are empty. UsageError if one stays."""
         files = [path for path in self.files() if path not in set(but)]
-        folders = {folder for path in files for folder in path.relative_to(self.root).parents}
-        inner_first = sorted(folders - {Path()}, key=lambda folder: -len(folder.parts))
-        for path in (*files, *(self.root / folder for folder in inner_first)):
+        folders = {each for path in files for each in path.parents if self.root in each.parents}
+        inner_first = sorted(folders, key=lambda folder: -len(folder.parts))
+        for path in (*files, *inner_first):
             try:
                 if path.is_file() or path.is_symlink():
                     path.unlink(missing_ok=True)
@@ -137,11 +132,6 @@ class Manifest:
         return lines
 
 
-def _is_inside(line: str) -> bool:
-    path = PurePosixPath(line)
-    return bool(path.parts) and not path.is_absolute() and ".." not in path.parts
-
-
 class _Within:
     """A path in a study's folder."""
 
@@ -158,32 +148,21 @@ class StudyFolder:
 
     root: Path
 
-    database = _Within("study.db")
-    """The Optuna study, unless a storage URL puts it elsewhere."""
+    database = _Within("study.db")  # unless a storage URL puts the study elsewhere
     trials_csv = _Within("trials.csv")
-    """One row per configuration."""
     recommended = _Within("recommended.json")
-    """The answer, for `init_rpc`."""
     answer = _Within("answer.json")
     """The answer as it is shown and listed; a session removes it, and writes it at its end."""
     report = _Within("report.html")
-    """The page with everything, for a browser."""
-    figures = _Within("figures")
-    """The report's figures, each as SVG and as PNG."""
-    artifacts = _Within("artifacts")
-    """Optuna's artifact store of the study: what a dashboard shows with it."""
-    traces = _Within("traces")
-    """One trace per configuration; ui.perfetto.dev opens them."""
-    failures = _Within("failures")
-    """One folder per failed world."""
+    figures = _Within("figures")  # of the report, each as SVG and as PNG
+    artifacts = _Within("artifacts")  # Optuna's artifact store, for a dashboard
+    traces = _Within("traces")  # one per configuration
+    failures = _Within("failures")  # one folder per failed world
     first_run = _Within("failures/first-run")
     """What a program left that failed as it was run first, before its study began."""
-    lock = _Within("search.lock")
-    """The file that a search holds as long as it runs."""
-    unsaved = _Within("unsaved.jsonl")
-    """What was measured and is not in the storage yet."""
-    reserve = _Within("unsaved.reserve")
-    """Holds the place on the disk for it while a search runs."""
+    lock = _Within("search.lock")  # held by a search as long as it runs
+    unsaved = _Within("unsaved.jsonl")  # what was measured and is not in the storage yet
+    reserve = _Within("unsaved.reserve")  # holds the place on the disk for it
 
     def failure(self, config: Config, block: int, *, again: bool = False, attempt: int = 0) -> Path:
         """The folder of one failed world, by what its `Record` says: its output, and its stacks."""
@@ -195,14 +174,14 @@ class StudyFolder:
         """The trace of a configuration."""
         return self.traces / f"{config.slug}.json"
 
+    def trace_failure(self, config: Config) -> Path:
+        """The folder of a traced world that failed."""
+        return self.failures / f"{config.slug}-trace"
+
     def failure_text(self, kind: str, message: str) -> str:
         """What a person reads of a failure: its kind once, and where its evidence is."""
         text = message.replace("; see failures/", f"; see {shown(self.failures)}/")
         return text if kind in message else f"{kind}: {text}"
-
-    def trace_failure(self, config: Config) -> Path:
-        """The folder of a traced world that failed."""
-        return self.failures / f"{config.slug}-trace"
 
     @property
     def manifest(self) -> Manifest:
@@ -232,10 +211,6 @@ class StudyFolder:
                 for path in made:
                     if path.is_dir() and not any(path.iterdir()):
                         path.rmdir()
-
-    def written_by_older_versions(self) -> list[Path]:
-        """The files here that have a study's names: older versions wrote no manifest."""
-        return [path for name in _OLD_NAMES for path in self.root.glob(name) if path.is_file()]
 
     def check_writable(self) -> None:
         """UsageError unless files can be made here. Leaves nothing behind."""

@@ -185,5 +185,5 @@ def test_a_study_that_cannot_be_read_is_left_out_and_told(
     copies = copies_site([changeable, two])
     assert copies.names == ("two",)
     assert copies.problems == (
-        "the study one has format 99; this version reads formats 4 and 5: upgrade rpc-tuner",
+        "the study one has format 99; this version reads format 5: upgrade rpc-tuner",
     )

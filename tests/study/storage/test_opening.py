@@ -3,11 +3,10 @@
 import fcntl
 import re
 import shutil
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -126,26 +125,6 @@ def test_every_file_of_a_study_is_in_its_manifest(tmp_path: Path) -> None:
     listed = {path for path in folder.manifest.files() if path.suffix != ".lock"}
     assert while_it_runs <= listed
     assert ours == listed - while_it_runs | {folder.manifest.path}
-
-
-@pytest.mark.parametrize("version", ["with another database", "of today"])
-def test_a_study_of_an_older_version_is_replaced_by_its_names_and_only_if_asked(
-    study: Path, version: str
-) -> None:
-    (study / MANIFEST).unlink()
-    if version != "of today":
-        with closing(sqlite3.connect(study / "study.db")) as database, database:
-            database.execute("UPDATE study_user_attributes SET value_json=2 WHERE key='format'")
-    (study / "traces" / "mine.json").write_text("mine")
-    assert "--overwrite deletes it first" in refusal(study)
-    assert "holds the study udf; give two another --out" in refusal(
-        study, name="two", overwrite=True
-    )
-    search(study, overwrite=True, space={"num_worker_threads": [4]})
-    assert {path.name for path in (study / "traces").iterdir()} == {
-        "mine.json", "num_worker_threads=16.json", "num_worker_threads=4.json",
-    }  # fmt: skip
-    assert StudyFolder(study).manifest.study() == "udf"
 
 
 def test_a_study_without_a_manifest_gets_one_when_it_is_resumed(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """How a study finds its trials in the storage."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from optuna.storages import BaseStorage
@@ -9,8 +8,6 @@ from optuna.storages import BaseStorage
 import tuner
 from tests.cheap_studies import *  # noqa: F403 - fixtures, for every test of this file
 from tests.fakes import FakeLauncher
-from tuner.api import SearchInterrupted
-from tuner.study.answer import StudyAnswer
 from tuner.study.folder import StudyFolder
 from tuner.study.storage import store as store_module
 from tuner.study.storage.address import StudyAddress, StudyPlace
@@ -47,25 +44,3 @@ def test_trials_are_found_by_one_reading_of_the_study(tmp_path: Path, readings: 
     # Each of the four has ended once, and goes on.
     assert readings == [8]
     assert store.eliminated() == {number: f"trial {number}" for number in range(4)}
-
-
-def test_a_trial_that_an_earlier_version_ended_at_its_first_failure_goes_on(tmp_path: Path) -> None:
-    def tuned(**changes: Any) -> StudyAnswer:
-        launcher = FakeLauncher(interrupt_after=changes.pop("interrupt_after", None))
-        return tuner.tune(
-            "udf", launcher=launcher, clock=launcher.clock, out=tmp_path, max_blocks=2,
-            space={"num_worker_threads": [2, 4, 8]}, **changes,
-        )  # fmt: skip
-
-    with pytest.raises(SearchInterrupted):
-        tuned(interrupt_after=5)
-    address = StudyAddress(f"sqlite:///{tmp_path}/study.db", "udf", in_own_folder=True)
-    store = load_study(StudyPlace(address, StudyFolder(tmp_path)))
-    store.end(1, "FAIL", None, {"outcome": "crashed"})
-    store.note("format", 4)
-    answer = tuned(resume=True)
-    assert answer.by_trial[1].samples == 2
-    again = load_study(StudyPlace(address, StudyFolder(tmp_path)))
-    assert again.trials()[1].state.name == "COMPLETE"
-    # An earlier version would not understand the worlds that were repeated.
-    assert again.noted("format") == 5

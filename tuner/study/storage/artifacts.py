@@ -6,6 +6,7 @@ import json
 import mimetypes
 import uuid
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import BinaryIO
@@ -56,10 +57,8 @@ class SeveralFolders:
     def open_reader(self, artifact_id: str) -> BinaryIO:
         """The artifact, from whichever folder holds it."""
         for store in self._stores:
-            try:
+            with suppress(ArtifactNotFound):
                 return store.open_reader(artifact_id)
-            except ArtifactNotFound:
-                continue
         raise ArtifactNotFound(f"there is no artifact {artifact_id}")
 
     def write(self, artifact_id: str, content_body: BinaryIO | None = None) -> None:
@@ -83,28 +82,24 @@ class Attachments:
         folder: StudyFolder,
         notify: Callable[[str], None],
     ) -> None:
-        self._storage = storage
-        self._study = study
-        self._study_id = study_id
-        self._folder = folder
-        self._store = WholeFiles(folder)
+        self._storage, self._study, self._study_id = storage, study, study_id
+        self._folder, self._store = folder, WholeFiles(folder)
         self._notify = notify
         self._has_notified = False
 
     def attach_world(self, trial: Trial, config: Config, record: Record) -> None:
         """Attach to a trial what one of its worlds left: a trace, or output and stacks."""
-        folder, prefix = self._folder, ""
+        folder, known = self._folder, self._known(trial)
         if isinstance(record.outcome, Measurement):
             trace = folder.trace(config)
             files = {f"{trace.name}.gz": trace} if trace.is_file() else {}
+        elif record.phase == "trace":
+            files = {f"trace-{each.name}": each for each in folder.trace_failure(config).glob("*")}
         else:
             left = folder.failure(config, record.block, again=record.again, attempt=record.attempt)
-            if record.phase == "trace":
-                left, prefix = folder.trace_failure(config), "trace-"
-            files = {f"{prefix}{file.name}": file for file in sorted(left.glob("*"))}
-        known = self._known(trial)
-        for name, file in files.items():
-            if name not in known or not (self._folder.artifacts / known[name]).is_file():
+            files = {file.name: file for file in left.glob("*")}
+        for name, file in sorted(files.items()):
+            if name not in known or not (folder.artifacts / known[name]).is_file():
                 self._attach(trial, file, name, known.get(name))
 
     def attach_answer(self) -> None:
@@ -120,11 +115,11 @@ class Attachments:
     ) -> None:
         """Attach a file under a name, packed if that says so; one that cannot be written is not."""
         try:
-            if file.suffix != ".gz" and name.endswith(".gz"):
-                packed = gzip.compress(file.read_bytes(), compresslevel=1, mtime=0)
-                self._put(owner, io.BytesIO(packed), name, artifact_id)
-            else:
-                with file.open("rb") as content:
+            with file.open("rb") as content:
+                if file.suffix != ".gz" and name.endswith(".gz"):
+                    packed = gzip.compress(content.read(), compresslevel=1, mtime=0)
+                    self._put(owner, io.BytesIO(packed), name, artifact_id)
+                else:
                     self._put(owner, content, name, artifact_id)
         except OSError as error:
             if not self._has_notified:
@@ -143,15 +138,10 @@ class Attachments:
             return
         artifact_id = str(uuid.uuid4())
         self._store.write(artifact_id, content)
+        known = _MIMETYPES.get(Path(name).suffix) or mimetypes.guess_type(name)[0]
         # A packed file is not encoded by gzip: a browser would unpack it, but keep its name.
         encoding = "identity" if name.endswith(".gz") else None
-        known = _MIMETYPES.get(Path(name).suffix) or mimetypes.guess_type(name)[0]
-        meta = ArtifactMeta(
-            artifact_id=artifact_id,
-            filename=name,
-            mimetype=known or "application/octet-stream",
-            encoding=encoding,
-        )
+        meta = ArtifactMeta(artifact_id, name, known or "application/octet-stream", encoding)
         key, listed = f"{_KEY}{artifact_id}", json.dumps(asdict(meta))
         if isinstance(owner, Trial):
             self._storage.set_trial_system_attr(owner._trial_id, key, listed)

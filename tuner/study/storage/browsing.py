@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import optuna
 import optuna_dashboard
 from optuna.storages import BaseStorage, InMemoryStorage
-from optuna.trial import FrozenTrial, Trial
+from optuna.trial import Trial
 from optuna_dashboard import get_note
 
 from tuner.errors import UsageError
@@ -80,30 +80,26 @@ def _read_only(application: "WSGIApplication") -> "WSGIApplication":
 def copy_study(place: StudyPlace, into: BaseStorage, name: str) -> None:
     """Copy a study under a name, but for the measurements. UsageError if it cannot be read."""
     load_study(place)
-    address = place.address
-    storage = address.storage
+    address, storage = place.address, place.address.storage
     with address.explaining_errors():
         source = optuna.load_study(study_name=address.name, storage=storage)
         trials = source.get_trials(deepcopy=False)
-        study_id = storage.get_study_id_from_name(address.name)
-        study_attributes = storage.get_study_system_attrs(study_id)
+        attributes = storage.get_study_system_attrs(storage.get_study_id_from_name(address.name))
         notes = [get_note(Trial(source, trial._trial_id)) for trial in trials]
         study_note = get_note(source)
     made = optuna.create_study(storage=into, study_name=name, direction=source.direction)
-    for key, value in study_attributes.items():
+    made_id = into.get_study_id_from_name(name)
+    for key, value in attributes.items():
         if not key.startswith(_NOTE_KEYS):
-            into.set_study_system_attr(into.get_study_id_from_name(name), key, value)
+            into.set_study_system_attr(made_id, key, value)
     for key, value in source.user_attrs.items():
         made.set_user_attr(key, value)
-    made.add_trials([_without_records(trial) for trial in trials])
+    for trial in map(copy.copy, trials):
+        attributes = trial.system_attrs
+        trial.system_attrs = {
+            key: attributes[key] for key in attributes if not key.startswith(RECORD_KEY)
+        }
+        made.add_trial(trial)
     put_note(made, study_note)
     for trial, note in zip(made.get_trials(deepcopy=False), notes, strict=True):
         put_note(Trial(made, trial._trial_id), note)
-
-
-def _without_records(trial: FrozenTrial) -> FrozenTrial:
-    shown = copy.copy(trial)
-    shown.system_attrs = {
-        key: value for key, value in trial.system_attrs.items() if not key.startswith(RECORD_KEY)
-    }
-    return shown

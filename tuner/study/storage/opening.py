@@ -24,16 +24,11 @@ from tuner.text import first_of
 from tuner.world.environment import Environment
 
 FORMAT = 5
-# In format 4 one failure ended a trial, and no world of a block was repeated.
-_READ = (4, FORMAT)
 REFUSED = "refused"
-"""The note of a study whose budget was too short to begin: the budget that it needs, in seconds.
-
-It has its baseline alone.
+"""The note of a study of the baseline alone, whose budget was too short: what it needs, in seconds.
 """
 
-# The study is the product's own display; Optuna's log lines would only break into it, such as that
-# of a statement that fails.
+# Optuna's log lines, such as that of a statement that fails, would break into our own display.
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 
 _MOST_NAMED = 3
@@ -59,15 +54,14 @@ class Claim:
         address, folder = self.place
         address.delete()
         kept = _own_files(self.place)
-        _adopt(self.place)
         folder.manifest.remove_files(but=kept)
         folder.manifest.begin(address.name, kept)
 
     def mark_folder(self) -> None:
         """Mark the folder as this study's, if it is not yet."""
-        _adopt(self.place)
-        if self.place.folder.manifest.study() is None:
-            self.place.folder.manifest.begin(self.place.address.name, _own_files(self.place))
+        address, folder = self.place
+        if folder.manifest.study() is None:
+            folder.manifest.begin(address.name, _own_files(self.place))
 
     def keep_first_run(self) -> None:
         """Keep what a first run left that failed; a later search of the study removes it."""
@@ -82,8 +76,10 @@ def claimed(place: StudyPlace, *, resume: bool, overwrite: bool) -> Iterator[Cla
     """Claim a study for one search, whose caller then begins or continues it.
 
     Nothing of an earlier study is touched before that; if it never does, nothing new is left.
-    UsageError if another search has the study or its folder, if neither `resume` nor `overwrite`
-    says what to do with what is there, or if the folder is not for it.
+
+    Raises:
+        UsageError: another search has the study or its folder, neither `resume` nor `overwrite`
+            says what to do with what is there, or the folder is not for it.
     """
     place.folder.check_writable()
     with place.folder.locked(), study_lock(place.address) as hold:
@@ -104,8 +100,8 @@ def _adding_what_helps(place: StudyPlace) -> Iterator[None]:
             raise
         raise UsageError(f"{error}; --overwrite deletes it and begins anew") from error
     except OSError as error:
-        named = None if error.filename is None else Path(os.fsdecode(error.filename)).absolute()
-        is_ours = named is not None and root.absolute() in named.parents
+        named = Path(os.fsdecode(error.filename or "/")).absolute()
+        is_ours = root.absolute() in named.parents
         if error.errno not in _FULL and not (is_ours and error.errno in _SEALED):
             raise
         raise StorageLostError(
@@ -148,7 +144,8 @@ def _claim(place: StudyPlace, *, resume: bool, overwrite: bool) -> Claim:
         )
     if not owners and not (overwrite and folder.manifest.path.is_file()):
         _check_empty(place)
-    if owner and not exists and not overwrite and _has_files(place):
+    left = {*folder.manifest.files()}.difference(_own_files(place))
+    if owner and not exists and not overwrite and any(path.exists() for path in left):
         raise UsageError(
             f"the folder {folder.root} holds the files of a study {name} that is not in {where}: "
             "--overwrite deletes them, another --out keeps them"
@@ -180,12 +177,6 @@ def _check_empty(place: StudyPlace) -> None:
         )
 
 
-def _has_files(place: StudyPlace) -> bool:
-    """Whether the folder holds files of a study, besides those that a new one keeps."""
-    own = _own_files(place)
-    return any(path.exists() for path in place.folder.manifest.files() if path not in own)
-
-
 def _own_files(place: StudyPlace) -> list[Path]:
     """The files of the folder that a new study keeps: locks, database, and of its first run."""
     files = [*_locks(place), *place.folder.first_run.glob("*")]
@@ -197,13 +188,6 @@ def _locks(place: StudyPlace) -> list[Path]:
     folder, file = place.folder, lock_file(place.address)
     is_here = file is not None and file.parent == folder.root.resolve()
     return [folder.lock, folder.root / file.name] if file and is_here else [folder.lock]
-
-
-def _adopt(place: StudyPlace) -> None:
-    """Give the folder of a study that an older version made its manifest."""
-    address, folder = place
-    if folder.manifest.study() is None and address.in_own_folder and folder.database.exists():
-        folder.manifest.begin(address.name, folder.written_by_older_versions())
 
 
 def create_study(
@@ -218,9 +202,8 @@ def create_study(
 ) -> StudyStore:
     """A new study with one running trial per configuration, the baseline first.
 
-    `candidates` are the plan's, in the order in which they are to be measured. With `sampling`, and
-    if it is `refused`, it has the baseline alone: the others come later. UsageError if its storage
-    cannot be opened.
+    `candidates` are the plan's, in the order in which they are to be measured. With `sampling`, or
+    if it is `refused`, it has the baseline alone. UsageError if its storage cannot be opened.
     """
     address = place.address
     if address.in_own_folder:
@@ -278,10 +261,9 @@ def is_half_made(address: StudyAddress) -> bool:
     """Whether a search was killed while it made the study, which then holds no measurement."""
     study = optuna.load_study(study_name=address.name, storage=address.storage)
     known = study.user_attrs
-    if "format" in known:
-        return False
     # The plan is what a search writes first; another program's studies have none.
-    return "plan" in known or not (known or study.get_trials(deepcopy=False))
+    is_begun = "plan" in known or not (known or study.get_trials(deepcopy=False))
+    return is_begun and "format" not in known
 
 
 def resume_study(
@@ -298,8 +280,6 @@ def resume_study(
     _check_same(store, plan, environment)
     store.save_unsaved()
     if store.running() or _allows_more(store, plan.measuring):
-        # What comes now an older version cannot read.
-        store.note("format", FORMAT)
         store.reopen()
         store.note("plan", plan.to_json())
     return store
@@ -337,12 +317,12 @@ def _check_format(study: optuna.Study, address: StudyAddress) -> None:
             f"the study {address.name} in {address} was not created completely, or by another "
             "program; --overwrite deletes it"
         )
-    if found not in _READ:
+    if found != FORMAT:
         is_newer = isinstance(found, int) and found > FORMAT
         cure = "upgrade rpc-tuner" if is_newer else "search again with --overwrite"
         raise UsageError(
-            f"the study {address.name} has format {found!r}; this version reads formats "
-            f"{' and '.join(map(str, _READ))}: {cure}"
+            f"the study {address.name} has format {found!r}; this version reads format {FORMAT}: "
+            f"{cure}"
         )
 
 

@@ -19,10 +19,8 @@ from tuner.errors import StorageLostError, StudyTakenError
 from tuner.study.write_ahead_log import WriteAheadLog
 from tuner.text import duration
 
-MOST_S = 60.0
-"""A server that restarts, or a backup that holds a lock, takes less."""
-LEAST_S = 2.0
-"""Even where the budget is spent: the study is about to be closed."""
+MOST_S = 60.0  # a server that restarts, or a backup that holds a lock, takes less
+LEAST_S = 2.0  # even where the budget is spent: the study is about to be closed
 _PAUSE_S = 0.25
 _GUARDED_FOR_S = 1.0
 
@@ -32,12 +30,12 @@ _SQLITE_CODES = {
     sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_NOMEM,
 }  # fmt: skip
 
+# What an open storage raises when its database does not do what it is asked for.
 _FAILURES = (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.StorageInternalError)
-"""What an open storage raises when its database does not do what it is asked for."""
+# What Optuna raises besides where a database has been changed by others, or by a bad disk.
 _UNREADABLE = (json.JSONDecodeError, UnicodeError)
-"""What Optuna raises besides where a database has been changed by others, or by a bad disk."""
+# What it raises as it reads rows that it did not write.
 _DAMAGE = (AssertionError, AttributeError, LookupError, TypeError, ValueError)
-"""What it raises as it reads rows that it did not write."""
 
 _T = TypeVar("_T")
 Refusing = Callable[[Exception], Exception]
@@ -59,9 +57,8 @@ def is_away(error: BaseException) -> bool:
 
 def reason_of(error: BaseException) -> str:
     """What the database said, in a line."""
-    wrapped = [each for each in _chain(error) if isinstance(each, sqlalchemy.exc.DBAPIError)]
-    own = [each.orig for each in wrapped if each.orig is not None]
-    said = own[0] if own else error.__cause__ or error
+    wrapped = (each.orig for each in _chain(error) if isinstance(each, sqlalchemy.exc.DBAPIError))
+    said = next(filter(None, wrapped), error.__cause__ or error)
     return str(said).strip().split("\n")[0] or type(said).__name__
 
 
@@ -100,16 +97,10 @@ class Retry:
     def run(
         self, do: Callable[[], _T], again: Callable[[], _T] | None = None, *, writes: bool = False
     ) -> _T:
-        """What `do` returns, as soon as the storage answers.
+        """What `do` returns, as soon as the storage answers; `again` is asked once `do` has failed.
 
-        Args:
-            do: Asks the storage.
-            again: Instead of `do` once it has failed: it may have been carried out all the same.
-            writes: Whether it changes the study, which must be this search's then.
-
-        Raises:
-            StorageLostError: the storage does not come back in time, now or before.
-            StudyTakenError: another search has taken the study meanwhile.
+        What `writes` must find the study to be still this search's: StudyTakenError if it is not.
+        StorageLostError if the storage does not come back in time, now or before.
         """
         if self._end is not None:
             raise self._end
@@ -152,7 +143,7 @@ class Retry:
             else:
                 self._notify(f"the storage is back after {duration(time.monotonic() - began_s)}")
                 return found
-        waited = "" if self._is_at_end else f", and did not within {duration(waited_s)}"
+        waited = f", and did not within {duration(waited_s)}" if limit_s else ""
         self._end = StorageLostError(
             f"the search ends here: the storage {self._storage} does not answer "
             f"({reason_of(error)}){waited}; {self.write_ahead_log.kept}, and when the storage is "
@@ -178,11 +169,9 @@ class _Retried(BaseStorage):
     ) -> _T:
         try:
             return do() if self._retry is None else self._retry.run(do, again, writes=writes)
-        except (*_FAILURES, *_UNREADABLE) as error:
-            raise self._refusing(error) from error
         except KeyError:
             raise  # there is no such study
-        except LookupError as error:  # there is a state of no name
+        except (*_FAILURES, *_UNREADABLE, LookupError) as error:  # or there is a state of no name
             raise self._refusing(error) from error
 
 
@@ -250,11 +239,8 @@ def _passed_on(name: str) -> Callable[..., Any]:
 
 # Whatever a storage can do, now and in later versions of Optuna.
 _NAMES = {name for name in dir(BaseStorage) if not name.startswith("_")}
-_RetriedStorage: type[_Retried] = type(
-    "RetriedStorage",
-    (_Retried,),
-    {name: _passed_on(name) for name in _NAMES - {"check_trial_is_updatable"}},
-)
+_METHODS = {name: _passed_on(name) for name in _NAMES - {"check_trial_is_updatable"}}
+_RetriedStorage: type[_Retried] = type("RetriedStorage", (_Retried,), _METHODS)
 
 
 def retried(storage: BaseStorage, retry: Retry | None, refusing: Refusing) -> BaseStorage:

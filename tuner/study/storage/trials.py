@@ -1,7 +1,7 @@
 """The trials of a study in Optuna, one for each configuration: how they are made, and are read.
 
 Optuna reads a trial with all its worlds, which takes minutes for 100,000. So a database is asked
-for what is needed, in one query each. A storage that is no database is read by Optuna's methods.
+for what is needed, in one query each; a storage in memory is read by Optuna's methods.
 """
 
 import json
@@ -58,8 +58,7 @@ class StoredRecord(NamedTuple):
 
     trial_number: int
     key: str
-    document: Any
-    """Its JSON text, or what that stands for."""
+    document: Any  # its JSON text, or what that stands for
 
 
 def distributions_of(
@@ -69,13 +68,13 @@ def distributions_of(
     found: dict[Dimension, BaseDistribution] = {}
     for dimension in dict.fromkeys(each for config in candidates for each in config.values):
         values = [_parameter(dimension, config, subject) for config in candidates]
-        knob = KNOBS[dimension.knob]
-        if isinstance(knob, IntegerKnob):
-            found[dimension] = IntDistribution(min(values), max(values))
-        elif isinstance(knob, SecondsKnob):
-            found[dimension] = FloatDistribution(min(values), max(values))
-        else:
-            found[dimension] = CategoricalDistribution(tuple(dict.fromkeys(values)))
+        match KNOBS[dimension.knob]:
+            case IntegerKnob():
+                found[dimension] = IntDistribution(min(values), max(values))
+            case SecondsKnob():
+                found[dimension] = FloatDistribution(min(values), max(values))
+            case _:
+                found[dimension] = CategoricalDistribution([*dict.fromkeys(values)])
     return found
 
 
@@ -86,7 +85,7 @@ def running_trial(
     return create_trial(
         state=TrialState.RUNNING,
         params={str(each): _parameter(each, config, subject) for each in distributions},
-        distributions={str(each): chosen for each, chosen in distributions.items()},
+        distributions={str(each): known for each, known in distributions.items()},
         user_attrs={"label": str(config), "config": config.to_json()},
     )
 
