@@ -27,7 +27,7 @@ from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import REFUSED, Claim, claimed, load_study, resume_study
 from tuner.study.storage.retry import Retry
 from tuner.study.storage.store import Ending, StudyStore
-from tuner.study.stored import answer_of, concluded
+from tuner.study.stored import answer_of
 from tuner.study.write_ahead_log import WriteAheadLog
 from tuner.text import plural
 from tuner.world.launcher import Enough, Launcher, environment_with
@@ -102,7 +102,7 @@ class Session:
         best = conclusion.best_trial
         if best is not None and best != BASELINE:
             self._measurer.readmit(best)
-        answer = concluded(store, log, conclusion)
+        answer = answer_of(store, log, conclusion)
         values = comparable_values(answer.rows, log.plan.objective)
         if best is not None:
             store.note_answer(best)

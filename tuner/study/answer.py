@@ -37,11 +37,9 @@ from tuner.world.environment import DISTURBED_SHARE, Environment
 from tuner.world.measurement import Measurement, Quantiles
 
 JSON_FORMAT = 2
-
+BUSY_SHARE = 0.1  # of the worlds: the machine was busy if more were disturbed
 Contender = Literal["baseline", "best", "challenger"]
 """What a trial is in the verdict."""
-BUSY_SHARE = 0.1
-"""The machine was busy if more than this share of the worlds was disturbed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,17 +73,23 @@ class MachineUse:
         states = [state for state in known if state.others_cpus is not None]
         if not states:
             return None
+
+        def mean(name: str) -> float | None:
+            values = [getattr(state, name) for state in states]
+            numbers = [value for value in values if value is not None]
+            return round(statistics.fmean(numbers), 4) if numbers else None
+
         return cls(
             worlds=len(states),
             disturbed_worlds=sum(state.is_disturbed for state in states),
             cpus=states[-1].cpus,
-            others_cpus=_mean(state.others_cpus for state in states) or 0.0,
-            stolen_cpus=_mean(state.stolen_cpus for state in states) or 0.0,
+            others_cpus=mean("others_cpus") or 0.0,
+            stolen_cpus=mean("stolen_cpus") or 0.0,
             throttled_worlds=sum(bool(state.throttled_periods) for state in states),
             repeated_blocks=repeated_blocks,
-            pressure_some=_mean(state.pressure_some for state in states),
-            mhz=_mean(state.mhz for state in states),
-            load=_mean(state.load for state in states),
+            pressure_some=mean("pressure_some"),
+            mhz=mean("mhz"),
+            load=mean("load"),
         )
 
     @property
@@ -101,11 +105,6 @@ class MachineUse:
     def to_json(self) -> dict[str, Any]:
         """As in `--json`."""
         return {"busy": self.is_busy, **asdict(self)}
-
-
-def _mean(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return round(statistics.fmean(known), 4) if known else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,17 +207,16 @@ class StudyAnswer(Conclusion):
 
         Columns: `trial` (number; 0 is the baseline), `label`, `config` (Config), `outcome`,
         `failure` (message, or None), `samples` (worlds measured), `worlds_run` and `worlds_failed`
-        (first worlds included, traces not), `value`, `ci_low` and `ci_high`
-        (the objective, in its unit), `speedup`, `speedup_ci_low` and `speedup_ci_high` (how many
-        times as fast as the baseline, from the `paired_blocks` that measured both), `cpu_cores`
-        (CPU seconds per wall second, all ranks), `step_p99_ms`, `cpu_ms_per_step` and
-        `rpc_cpu_total_ms` (milliseconds), `peak_rss_mb` (MB), `parallelism_mean`,
-        `parallelism_max`, `tracing_overhead` (traced / untraced step time), `others_cpus` (CPU
-        seconds per second that other programs used meanwhile), `disturbed_worlds` (how many worlds
-        others disturbed), `diagnosis` (text, or None),
-        `tied_with_best`, `broken_limits` (text: which limits of the plan it breaks, and by how
-        much; or None), and `eliminated` (text: why it left the race, or was in no block; or None).
-        Numbers are NaN where they are not known.
+        (first worlds included, traces not), `value`, `ci_low` and `ci_high` (the objective, in its
+        unit), `speedup`, `speedup_ci_low` and `speedup_ci_high` (how many times as fast as the
+        baseline, from the `paired_blocks` that measured both), `cpu_cores` (CPU seconds per wall
+        second, all ranks), `step_p99_ms`, `cpu_ms_per_step` and `rpc_cpu_total_ms` (milliseconds),
+        `peak_rss_mb` (MB), `parallelism_mean`, `parallelism_max`, `tracing_overhead` (traced /
+        untraced step time), `others_cpus` (CPU seconds per second that other programs used
+        meanwhile), `disturbed_worlds` (how many worlds others disturbed), `diagnosis` (text, or
+        None), `tied_with_best`, `broken_limits` (text: which limits of the plan it breaks, and by
+        how much; or None), and `eliminated` (text: why it left the race, or was in no block; or
+        None). Numbers are NaN where they are not known.
         """
         frame = pd.DataFrame([row.columns() for row in self.rows])
         return frame.astype(dict.fromkeys(metric_columns({}), float))
@@ -227,7 +225,7 @@ class StudyAnswer(Conclusion):
     def contenders(self) -> dict[Contender, int]:
         """The baseline's trial, and that of the best, or else of the challenger."""
         found: dict[Contender, int] = {"baseline": BASELINE}
-        if self.best_trial is not None and self.best_trial != BASELINE:
+        if self.best_trial:
             found["best"] = self.best_trial
         elif self.challenger_trial is not None:
             found["challenger"] = self.challenger_trial
@@ -262,8 +260,8 @@ class StudyAnswer(Conclusion):
     @property
     def tied(self) -> list[Config]:
         """The configurations tied with the best, without the best itself."""
-        rows = [row for row in self.rows if row.tied_with_best]
-        return [row.config for row in rows if row.trial != self.best_trial]
+        best = self.best_trial
+        return [row.config for row in self.rows if row.tied_with_best and row.trial != best]
 
     def to_json(self) -> dict[str, Any]:
         """The document of `--json`."""
@@ -340,9 +338,7 @@ def study_answer(
 ) -> StudyAnswer:
     """The answer of a log, and of what it says; see `StudyAnswer` for the rest."""
     every = range(len(log.configs))
-    observations = tuple(
-        sorted(observations_of(log), key=lambda seen: (seen.block, seen.trial, seen.value))
-    )
+    observations = observations_of(log)
     paired = PairedTrials(log.plan.objective, log.rules.confidence, observations)
     rows = rows_of(log, conclusion.tied_trials, paired)
     return StudyAnswer(

@@ -4,6 +4,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from tuner.world.measurement import Failure, Measurement, Outcome
 Costs = Sequence[float]
 """log(objective) of a world, its negative if more is better; and that of a second objective."""
 _CPU = OBJECTIVES["cpu_s"]
+_within = lru_cache(maxsize=4096)(variance_within)
 
 
 class BlockRows:
@@ -31,12 +33,10 @@ class BlockRows:
         self._rows: dict[Phase, dict[int, dict[int, Costs]]] = defaultdict(dict)
         """What each block of a phase has measured, by column."""
         self._open: set[int] = set()
+        # How many worlds failed, by block and column; how many went well, and were disturbed.
         self._failed: Counter[tuple[int, int]] = Counter()
-        """How many worlds of a block and a column failed."""
         self._measured: Counter[int] = Counter()
-        """How many worlds of a block went well."""
         self._disturbed: Counter[int] = Counter()
-        """How many of them others disturbed."""
         self._matrices: dict[tuple[tuple[Phase, ...], int, int], FloatArray] = {}
 
     def add(self, record: Record, costs: Costs | None = None) -> None:
@@ -106,17 +106,11 @@ class BlockRows:
         key = phases, trials, objective
         if key not in self._matrices:
             end = min(self._open, default=math.inf)
-            rows = {
-                block: row
-                for phase in phases
-                for block, row in self._rows[phase].items()
-                if block < end
-            }
-            found = np.full((len(rows), trials + 1), np.nan)
-            for place, block in enumerate(sorted(rows)):
-                row = rows[block]
+            known = {block: row for phase in phases for block, row in self._rows[phase].items()}
+            rows = [known[block] for block in sorted(known) if block < end]
+            found = self._matrices[key] = np.full((len(rows), trials + 1), np.nan)
+            for place, row in enumerate(rows):
                 found[place, list(row)] = [costs[objective] for costs in row.values()]
-            self._matrices[key] = found
         return self._matrices[key]
 
 
@@ -136,18 +130,14 @@ class TrialWorlds:
     wrong_answer: Failure | None = None
     """The first of these that gave a wrong answer."""
     samples: list[Measurement] = field(default_factory=list)
+    # Of each sample: its block; log(objective), less is better; log(CPU seconds per step or run).
     blocks: list[int] = field(default_factory=list)
-    """The block of each sample."""
     costs: list[float] = field(default_factory=list)
-    """log(objective), turned so that less is better, of each sample."""
     cpu_costs: list[float] = field(default_factory=list)
-    """log(CPU seconds per step or run) of each sample."""
     samples_s: float = 0.0
     """How long the samples took together."""
     repeated_s: float = 0.0
     """How long the worlds of blocks took that failed."""
-    _within: dict[int, float | None] = field(default_factory=dict)
-    """`variance_within` of the samples that were asked for it, by their places."""
 
     def add(self, record: Record, costs: Costs | None = None) -> None:
         """Take in one world of the trial, with its costs if it counts."""
@@ -180,12 +170,9 @@ class TrialWorlds:
             self.samples_s -= self.samples[place].world_s
             for each in (self.blocks, self.samples, self.costs, self.cpu_costs):
                 del each[place]
-        self._within.clear()
 
     def world_s(self, min_time_s: float) -> float:
-        """Seconds that a world takes whose steps last so long, with those that fail before it; 0 if
-        none went well.
-        """
+        """Seconds that a world of such steps takes, and those that fail before it; 0: none ran."""
         if self.samples:
             return (self.samples_s + self.repeated_s) / len(self.samples)
         if not isinstance(self.calibration, Measurement):
@@ -197,9 +184,5 @@ class TrialWorlds:
 
     def recent_within(self, count: int) -> list[float]:
         """`variance_within` of those of the latest samples that have enough steps to tell."""
-        places = range(max(0, len(self.samples) - count), len(self.samples))
-        for place in places:
-            if place not in self._within:
-                self._within[place] = variance_within(self.samples[place].step_s)
-        known = [self._within[place] for place in places]
+        known = [_within(each.step_s) for each in self.samples[-count:]]
         return [within for within in known if within is not None]

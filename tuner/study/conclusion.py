@@ -13,9 +13,10 @@ from tuner.decide.verdict import WIDE, Comparison, compare
 from tuner.study.evidence import (
     evidence,
     gain_of,
+    leader,
+    may_gain,
     mean_gain,
     not_excluded,
-    not_told_apart,
     points_of,
     rivals_of,
     strongest_rival,
@@ -32,8 +33,8 @@ LEAST_WORLDS = 4
 _LESS_ALPHA = 1.8
 _SAME = Interval(1.0, 1.0, 1.0)
 
+# What a gain is told from: 0 or epsilon, or epsilon alone; or how well it is to be known.
 _Sides = Literal["either", "epsilon", "width"]
-"""What a gain is told from: 0 or epsilon, or epsilon alone; or how well it is to be known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,22 +75,20 @@ def conclude(log: StudyLog) -> Conclusion:
     """The conclusion; it has no verdict if no configuration at all could run."""
     if not log.alive or (log.failures and not log.runnable):
         return Conclusion()
-    challenger = strongest_rival(log)
-    comparison = None
+    challenger = None if BASELINE in log.failures else strongest_rival(log)
+    comparison = None if challenger is None else comparison_of(log)
     best: int | None
     kind: VerdictKind
     if BASELINE in log.failures:
-        best, challenger = _best_without_baseline(log), None
+        best = _best_without_baseline(log)
         rests = best is not None and len(log.samples(best)) >= LEAST_WORLDS
         kind = "better" if rests else "undecided"
     elif log.broken(BASELINE) or BASELINE in log.unreliable:
         # It cannot be kept, however fast it is; what it loses or gains is said all the same.
         best, kind = challenger, "undecided" if challenger is None else "better"
-        comparison = None if challenger is None else comparison_of(log)
-    elif challenger is None:
+    elif comparison is None:
         best, kind = BASELINE, "keep-baseline" if log.alive == [BASELINE] else "undecided"
     else:
-        comparison = comparison_of(log)
         kind = comparison.kind
         best = challenger if kind in ("better", "tie") else BASELINE
     speedup = None if comparison is None else comparison.speedup
@@ -111,15 +110,14 @@ def conclude(log: StudyLog) -> Conclusion:
         tied_trials=_tied(log, best),
         epsilon_achieved=_epsilon_achieved(log, best),
         not_excluded=tuple(not_excluded(log, best)),
-        not_told_apart=tuple(not_told_apart(log, best)),
+        not_told_apart=tuple(may_gain(log, best, 0.0)),
     )
 
 
 def _best_without_baseline(log: StudyLog) -> int | None:
     """The best of the candidates, or else of the eliminated, where the baseline cannot run."""
-    matrix, points = evidence(log), points_of(log)
-    found = best_measured(matrix, log.candidates, points)
-    return best_measured(matrix, log.alive, points) if found is None else found
+    found = leader(log)
+    return best_measured(evidence(log), log.alive, points_of(log)) if found is None else found
 
 
 def comparison_of(log: StudyLog) -> Comparison:
@@ -150,8 +148,7 @@ def seconds_to_clear(
         log: What was measured.
         errors: By how many standard errors the gains are farther from what they must be told from
             than they look: what luck would make of it.
-        by_intervals: Whether to go by the intervals too: after the last look of a budget they reach
-            as far as one of as many blocks does. After an early look they reach farther.
+        by_intervals: Whether to go by the intervals too, which reach farther after an early look.
     """
     between = variance_between(worlds_without_spikes(log))
     if strongest_rival(log) is None or between is None or BASELINE in log.failures:
@@ -208,18 +205,17 @@ def _to_tell(log: StudyLog) -> list[tuple[int, int, _Sides]]:
     """
     rival, comparison = strongest_rival(log), comparison_of(log)
     assert rival is not None
-    decided: list[tuple[int, int, _Sides]] = [(rival, BASELINE, "width")]
     if comparison.kind == "undecided":
         gain = mean_gain(log, rival)
         if gain is not None and gain >= log.rules.log_epsilon:
             return [(rival, BASELINE, "either")]
         others = [trial for trial in not_excluded(log, BASELINE) if trial != rival]
         return [(rival, BASELINE, "either"), *((trial, BASELINE, "epsilon") for trial in others)]
+    others = []
     if comparison.kind == "better":
         racing = {*rivals_of(log)}.difference(log.eliminated)
         others = [trial for trial in not_excluded(log, rival) if trial in racing]
-        return [*decided, *((trial, rival, "epsilon") for trial in others)]
-    return decided
+    return [(rival, BASELINE, "width"), *((trial, rival, "epsilon") for trial in others)]
 
 
 def _distance(gain: float, epsilon: float, sides: _Sides) -> float:
@@ -243,9 +239,9 @@ def _least_gain(comparison: Comparison | None) -> float | None:
 
 
 def _tied(log: StudyLog, best: int) -> frozenset[int]:
-    gains = {other: mean_gain(log, other, best) for other in log.alive}
+    gains = [(other, mean_gain(log, other, best)) for other in log.alive]
     epsilon = log.rules.log_epsilon
-    near = {trial for trial, gain in gains.items() if gain is not None and abs(gain) <= epsilon}
+    near = [trial for trial, gain in gains if gain is not None and abs(gain) <= epsilon]
     return frozenset({best, *near})
 
 
@@ -253,5 +249,4 @@ def _epsilon_achieved(log: StudyLog, best: int) -> float | None:
     """How much better another one may be, from the same intervals as the verdict."""
     gains = [tested_gain(log, trial, best) for trial in log.compared if trial != best]
     known = [gain.high for gain in gains if gain is not None]
-    all_known = bool(gains) and len(known) == len(gains)
-    return max(0.0, math.expm1(max(known))) if all_known else None
+    return max(0.0, math.expm1(max(known))) if known and len(known) == len(gains) else None

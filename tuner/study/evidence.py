@@ -22,9 +22,8 @@ from tuner.study.records import AGAIN
 from tuner.world.failure_evidence import failure_signature
 from tuner.world.measurement import Failure
 
+# A configuration whose first world took so many times as long as is usual is not measured again.
 DOMINATED_RATIO = 2.5
-"""A configuration whose first world took so many times as long as is usual is not measured again.
-"""
 _ERRORS = 2.0
 
 
@@ -75,15 +74,14 @@ def mean_gain(log: StudyLog, trial: int, reference: int = BASELINE) -> float | N
 def rivals_of(log: StudyLog) -> list[int]:
     """The trials that blocks compare with the baseline; who was out before the race is none."""
     raced = _raced(log)
-    rivals = [trial for trial in log.runnable if trial != BASELINE]
-    return [trial for trial in rivals if trial not in log.eliminated or trial in raced]
+    out = {BASELINE, *log.eliminated} - raced
+    return [trial for trial in log.runnable if trial not in out]
 
 
 def _raced(log: StudyLog) -> set[int]:
     """The trials without a failure that a block of the race has measured, but the baseline."""
     values = log.matrix("race")
-    rivals = [trial for trial in log.alive if trial != BASELINE]
-    return {trial for trial in rivals if not np.isnan(values[:, trial]).all()}
+    return {trial for trial in log.alive if not np.isnan(values[:, trial]).all()} - {BASELINE}
 
 
 def strongest_rival(log: StudyLog) -> int | None:
@@ -91,10 +89,8 @@ def strongest_rival(log: StudyLog) -> int | None:
     rivals = [trial for trial in rivals_of(log) if not log.broken(trial)]
     racing = [trial for trial in rivals if trial not in log.eliminated]
     matrix, cost, points = evidence(log), log.log_cost(), points_of(log)
-    found = strongest(matrix, racing, cost, log.rules.log_epsilon, points)
-    if found is None:
-        found = strongest(matrix, rivals, cost, log.rules.log_epsilon, points)
-    return found
+    found = (strongest(matrix, t, cost, log.rules.log_epsilon, points) for t in (racing, rivals))
+    return next((each for each in found if each is not None), None)
 
 
 def gain_of(
@@ -149,15 +145,11 @@ def tested_gain(log: StudyLog, trial: int, reference: int) -> Interval | None:
 
 def not_excluded(log: StudyLog, best: int) -> list[int]:
     """The trials, without the baseline, that may be more than epsilon better than `best`."""
-    return _may_gain(log, best, log.rules.log_epsilon)
+    return may_gain(log, best, log.rules.log_epsilon)
 
 
-def not_told_apart(log: StudyLog, best: int) -> list[int]:
-    """The trials, without the baseline, that may be as good as `best`, or better."""
-    return _may_gain(log, best, 0.0)
-
-
-def _may_gain(log: StudyLog, best: int, more_than: float) -> list[int]:
+def may_gain(log: StudyLog, best: int, more_than: float) -> list[int]:
+    """The trials, without the baseline, that may be better than `best` by more than this log."""
     rivals = [trial for trial in log.compared if trial not in (best, BASELINE)]
     return [trial for trial in rivals if not _gains_at_most(log, trial, best, more_than)]
 
@@ -222,8 +214,7 @@ def causes_of(log: StudyLog) -> tuple[Cause, ...]:
 def fails_more_often(log: StudyLog, trial: int) -> bool:
     """Whether a trial that has failed again is shown to fail more often than the others."""
     every = [each for each in range(len(log.configs)) if log.ran(each)]
-    out = {trial, *log.unreliable, *log.wrong}
-    others = [each for each in every if each not in out]
+    others = [each for each in every if each not in {trial, *log.unreliable, *log.wrong}]
     failed, ran = len(log.failed(trial)), log.ran(trial)
     if not (failed and ran and others):
         return False

@@ -46,13 +46,11 @@ class Holder:
 
 def holder_of(path: Path) -> Holder | None:
     """The process on this host that holds the lock on a file; None if none does, or it is gone."""
-    try:
+    with suppress(OSError):
         holder = Holder.parse(path.read_text(errors="replace"))
-    except OSError:
-        return None
-    if holder is None or holder.host != socket.gethostname():
-        return None
-    return holder if Path(f"/proc/{holder.pid}").exists() else None
+        if holder is not None and holder.host == socket.gethostname():
+            return holder if Path(f"/proc/{holder.pid}").exists() else None
+    return None
 
 
 def local_time(moment: datetime) -> str:
@@ -71,25 +69,21 @@ def busy(reason: str, holder: Holder | None) -> UsageError:
 
 @contextmanager
 def locked_file(path: Path, reason: str, *, keep: Callable[[], bool]) -> Iterator[None]:
-    """Hold the lock on a file, which is made with its folder.
+    """Hold the lock on a file, which is made with its folder, and stays if it is to `keep` then.
 
-    Others are refused meanwhile for the `reason`, a sentence; the file stays if it is to `keep` at
-    the end. UsageError if another process holds the lock, or the file cannot be made.
+    UsageError if the file cannot be made, or, for the `reason`, if another process holds the lock.
     """
-    file = _locked(path, reason)
-    try:
-        os.write(file, str(Holder.here()).encode())
-        yield
-    finally:
+    with os.fdopen(_locked(path, reason), "wb", buffering=0) as file:
         try:
+            file.write(str(Holder.here()).encode())
+            yield
+        finally:
             # A folder that can no longer be reached keeps the file, unlocked.
             with suppress(OSError):
-                os.ftruncate(file, 0)
+                file.truncate(0)
                 if not keep():
                     # Whoever has it open already sees that it is no longer at its path.
                     path.unlink(missing_ok=True)
-        finally:
-            os.close(file)
 
 
 def _locked(path: Path, reason: str) -> int:

@@ -1,7 +1,8 @@
 """The Pareto front of a study with two objectives, with intervals."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,7 @@ class Front:
 
     first: Objective
     second: Objective
-    points: tuple[FrontPoint, ...]
+    points: Sequence[FrontPoint]
     uncompared: int
     """How many ran, but share too few blocks with the others."""
 
@@ -100,33 +101,23 @@ def front_of(log: StudyLog) -> Front | None:
         )
         for trial in known
     ]
-    return Front(
-        first=first,
-        second=second,
-        points=tuple(sorted(points, key=lambda point: first.cost(point.first.value))),
-        uncompared=len(ran) - len(known),
-    )
+    points.sort(key=lambda point: first.cost(point.first.value))
+    return Front(first=first, second=second, points=points, uncompared=len(ran) - len(known))
 
 
 def _goal(log: StudyLog, objective: Objective, matrix: FloatArray, trial: int) -> Goal:
-    costs = matrix[~np.isnan(matrix[:, trial]), trial]
-    paired = differences(matrix[:, trial], matrix[:, BASELINE])
-    known = trial != BASELINE and len(paired) >= LEAST_FRONT_BLOCKS
-
-    def in_unit(cost: Interval | None) -> Interval | None:
-        """From costs to values: where more is better, a cost is the negative logarithm."""
-        return cost and (-cost if objective.maximize else cost).exp()
-
-    cost = typical(costs)
+    # From costs to values: where more is better, a cost is the negative logarithm.
+    values = -matrix if objective.maximize else matrix
+    own = values[~np.isnan(values[:, trial]), trial]
+    paired = differences(values[:, trial], values[:, BASELINE])
+    if trial == BASELINE or len(paired) < LEAST_FRONT_BLOCKS:
+        paired = paired[:0]
+    spread, ratio = (interval(logs, log.rules.confidence) for logs in (own, paired))
     return Goal(
-        value=math.exp(-cost if objective.maximize else cost),
-        spread=in_unit(interval(costs, log.rules.confidence)),
-        ratio=in_unit(interval(paired, log.rules.confidence)) if known else None,
+        value=math.exp(typical(own)), spread=spread and spread.exp(), ratio=ratio and ratio.exp()
     )
 
 
 def _ends(found: Interval | None, most: float) -> dict[str, float] | None:
     """None, too, where the interval spans more than this factor, and tells nothing."""
-    if found is None or found.spans_more_than(most):
-        return None
-    return {"estimate": found.estimate, "low": found.low, "high": found.high}
+    return asdict(found) if found and not found.spans_more_than(most) else None

@@ -56,16 +56,12 @@ class StudyLog:
         """The trials that are shown to fail more often than the others."""
         self.barred: dict[int, list[BrokenLimit]] = {}
         """The trials that are measured well enough to say that they break a limit."""
-        self._records: list[Record] = []
+        self.records: list[Record] = []
+        """Every world so far; `add` adds one."""
         self._worlds = [TrialWorlds() for _ in self.configs]
         self.rows = BlockRows()
         for record in records:
             self.add(record)
-
-    @property
-    def records(self) -> Sequence[Record]:
-        """Every world so far; `add` adds one."""
-        return self._records
 
     def extend(self, configs: Sequence[Config]) -> None:
         """Take in new configurations, as the next trials."""
@@ -77,12 +73,13 @@ class StudyLog:
         costs = None
         if record.phase in BLOCK_PHASES and isinstance(record.outcome, Measurement):
             costs = self._costs(record.outcome)
-        self._records.append(record)
+        self.records.append(record)
         self.rows.add(record, costs)
         worlds = self._worlds[record.trial]
         worlds.add(record, costs)
-        self.failures.pop(record.trial, None)
-        if worlds.failures and not worlds.ran:
+        if worlds.ran:
+            self.failures.pop(record.trial, None)
+        elif worlds.failures:
             self.failures[record.trial] = worlds.failures[0]
         self._judge(record.trial)
 
@@ -111,8 +108,8 @@ class StudyLog:
         self._leave_out(blocks)
 
     def _leave_out(self, blocks: Sequence[int]) -> None:
-        left = {each.trial for each in self._records if each.block in blocks}
-        self._records = [each for each in self._records if each.block not in blocks]
+        left = {each.trial for each in self.records if each.block in blocks}
+        self.records = [each for each in self.records if each.block not in blocks]
         self.rows.drop(blocks)
         for trial in left:
             for block in blocks:
@@ -146,12 +143,12 @@ class StudyLog:
     def compared(self) -> list[int]:
         """The alive trials that a claim is about: all, or those a sampler left."""
         went_on = self.sampling and self.sampling.went_on
-        return [trial for trial in self.alive if went_on is None or trial in went_on]
+        return self.alive if went_on is None else [each for each in self.alive if each in went_on]
 
     @property
     def runnable(self) -> list[int]:
         """The alive trials that have run: those that a block can measure."""
-        return [trial for trial in self.alive if self.calibration(trial) is not None]
+        return [trial for trial in self.alive if self.calibration(trial)]
 
     @property
     def candidates(self) -> list[int]:
@@ -226,8 +223,8 @@ class StudyLog:
 
     def broken(self, trial: int) -> list[BrokenLimit]:
         """The limits that a trial does not keep."""
-        found = self.limited(trial)
-        return [BrokenLimit(limit, value) for limit, value in found if limit.excess(value) > 0]
+        limited = self.limited(trial)
+        return [BrokenLimit(limit, value) for limit, value in limited if limit.excess(value) > 0]
 
     @property
     def traced_s(self) -> float:
@@ -268,11 +265,6 @@ class StudyLog:
     def matrix(self, *phases: Phase, objective: int = 0) -> FloatArray:
         """`worlds` as blocks x trials: the baseline's is the mean of its worlds in a block."""
         return merged(self.worlds(*phases, objective=objective))
-
-    def values(self, trial: int) -> list[float]:
-        """The objective in each world of a trial, in the objective's unit."""
-        objective = self.plan.objective
-        return [objective.value(measured) for measured in self.samples(trial)]
 
     def value(self, trial: int) -> float | None:
         """The typical objective of a trial, in its unit: a trimmed mean of logarithms."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from tuner.plan.objectives import CPUS_USED as CPUS
 from tuner.plan.objectives import OBJECTIVES, Objective
 from tuner.text import three_digits
-from tuner.world.measurement import Measurement, TraceNumbers
+from tuner.world.measurement import Measurement
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,13 +21,11 @@ class Metric:
     """A number that is known of a trial, apart from its objective."""
 
     name: str
-    """The column of `trials.csv`, the key in JSON, the attribute of the Optuna trial."""
     label: str
     """What people call it. Metrics of one label share a cell, separated by a `/`."""
     read: Callable[[Measurement], float | None]
     """The number of one world; None where the world cannot tell."""
-    combine: Callable[[Sequence[float]], float] = statistics.fmean
-    """The numbers of all worlds as one."""
+    combine: Callable[[Sequence[float]], float] = statistics.fmean  # of all worlds
     unit: str = ""
     format: Callable[[float], str] = three_digits
     traced: bool = False
@@ -39,12 +37,6 @@ class Metric:
     def heading(self) -> str:
         """The label with the unit: `peak memory (MB)`."""
         return f"{self.label} ({self.unit})" if self.unit else self.label
-
-
-def _of_trace(
-    read: Callable[[TraceNumbers], float | None],
-) -> Callable[[Measurement], float | None]:
-    return lambda world: None if world.trace is None else read(world.trace)
 
 
 def _others_cpus(world: Measurement) -> float | None:
@@ -80,7 +72,7 @@ PEAK_MEMORY = Metric(
 PARALLELISM_MEAN = Metric(
     name="parallelism_mean",
     label="parallelism, mean/max",
-    read=_of_trace(lambda trace: trace.parallelism_mean),
+    read=lambda world: None if world.trace is None else world.trace.parallelism_mean,
     format="{:.1f}".format,
     traced=True,
     table_heading="paral-\nlelism",
@@ -88,7 +80,7 @@ PARALLELISM_MEAN = Metric(
 PARALLELISM_MAX = Metric(
     name="parallelism_max",
     label=PARALLELISM_MEAN.label,
-    read=_of_trace(lambda trace: trace.parallelism_max),
+    read=lambda world: None if world.trace is None else world.trace.parallelism_max,
     format="{:.0f}".format,
     traced=True,
     table_heading=PARALLELISM_MEAN.table_heading,
@@ -124,8 +116,7 @@ def metrics_of(samples: Sequence[Measurement], traced: Measurement | None) -> di
     found: dict[str, float] = {}
     for metric in METRICS:
         worlds = samples if not metric.traced else [] if traced is None else [traced]
-        values = [value for world in worlds if (value := metric.read(world)) is not None]
-        if values:
+        if values := [value for value in map(metric.read, worlds) if value is not None]:
             found[metric.name] = metric.combine(values)
     return found
 
@@ -139,9 +130,7 @@ class MetricCell(NamedTuple):
     """Metrics of one label: a column of a table, or a line of a note."""
 
     heading: str
-    """In full, with the unit."""
     table_heading: str | None
-    """Folded for a terminal; None where the tables of trials leave the cell out."""
     traced: bool
     metrics: Sequence[Metric]
 
@@ -157,9 +146,5 @@ class MetricCell(NamedTuple):
 
 def metric_cells() -> list[MetricCell]:
     """The metrics by label, in the order of the table, in which those of a label are neighbours."""
-    found = []
-    for _, group in groupby(METRICS, lambda metric: metric.label):
-        first, *others = group
-        cell = MetricCell(first.heading, first.table_heading, first.traced, [first, *others])
-        found.append(cell)
-    return found
+    cells = [[*group] for _, group in groupby(METRICS, lambda metric: metric.label)]
+    return [MetricCell(c[0].heading, c[0].table_heading, c[0].traced, c) for c in cells]

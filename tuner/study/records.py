@@ -16,8 +16,7 @@ AGAIN = -1
 MOST_REPEATS = 3
 """A world that fails is run again so often at most: of a program that fails in one of five runs,
 one configuration in six hundred fails as often in a row."""
-HANGING = frozenset[FailureKind](("deadlocked", "timed-out"))
-"""What takes too long to be run again at once."""
+HANGING: tuple[FailureKind, ...] = ("deadlocked", "timed-out")  # too long to be run again at once
 
 
 class Record(BaseModel):

@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -42,9 +42,8 @@ class Paired(NamedTuple):
 
 def ratio_json(found: Interval | None) -> dict[str, float | None]:
     """A ratio as `estimate`, `ci_low`, `ci_high`; all null where it is too uncertain to say."""
-    if found is None or not found.is_told:
-        return {"estimate": None, "ci_low": None, "ci_high": None}
-    return {"estimate": found.estimate, "ci_low": found.low, "ci_high": found.high}
+    ends = (found.estimate, found.low, found.high) if found and found.is_told else (None,) * 3
+    return dict(zip(("estimate", "ci_low", "ci_high"), ends, strict=True))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +70,7 @@ class TrialRow:
     ci_low: float
     ci_high: float
     against_baseline: Paired | None = None
-    """How many times as fast as the baseline it is; None where no block measured both."""
+    """None where no block measured both."""
     metrics: Mapping[str, float] = field(default_factory=dict)
     """The metrics that are known, by name; `tuner.study.metrics` declares them."""
     diagnosis: str | None = None
@@ -121,13 +120,10 @@ class TrialRow:
 
     def to_json(self) -> dict[str, Any]:
         """The entry of the trial in `--json`; null where a number is not known."""
-        numbers = {
-            name: None if isinstance(value, float) and math.isnan(value) else value
-            for name, value in self._numbers().items()
-        }
         return {
             "config": self.config.to_json(),
-            **numbers,
+            # NaN is what does not equal itself.
+            **{name: None if each != each else each for name, each in self._numbers().items()},
             "unreliable": self.unreliable,
             "broken_limits": [each.to_json() for each in self.broken],
             "eliminated": self.eliminated,
@@ -182,8 +178,7 @@ class TrialDetail:
     """Where the time of such a call goes, on average; empty where no trace tells."""
 
 
-LEAST_BLOCKS = 3
-"""Fewer tell no interval: two that happen to agree would look like certainty."""
+LEAST_BLOCKS = 3  # fewer tell no interval: two that happen to agree would look like certainty
 
 
 class PairedTrials:
@@ -217,19 +212,18 @@ class PairedTrials:
         return Paired(ratio, len(blocks))
 
 
-def observations_of(log: StudyLog) -> Iterator[Observation]:
-    """The worlds of a log that count, in the order in which they were measured."""
-    objective = log.plan.objective
-    for record in log.records:
-        if record.phase in BLOCK_PHASES and isinstance(record.outcome, Measurement):
-            value = objective.value(record.outcome)
-            yield Observation(record.trial, record.block, record.phase, value)
+def observations_of(log: StudyLog) -> tuple[Observation, ...]:
+    """The worlds of a log that count, by block, trial and value."""
+    found = [
+        Observation(each.trial, each.block, each.phase, log.plan.objective.value(each.outcome))
+        for each in log.records
+        if each.phase in BLOCK_PHASES and isinstance(each.outcome, Measurement)
+    ]
+    return tuple(sorted(found, key=lambda seen: (seen.block, seen.trial, seen.value)))
 
 
 def rows_of(log: StudyLog, tied: Collection[int], trials: PairedTrials) -> tuple[TrialRow, ...]:
     """The rows: the fastest first, as compared with the baseline within blocks."""
-    paired = _against_baseline(log, trials)
-    rows = [_row(log, trial, paired[trial], trial in tied) for trial in range(len(log.configs))]
     cost = log.plan.objective.cost
 
     def rank(row: TrialRow) -> tuple[bool, bool, bool, float, int]:
@@ -240,24 +234,23 @@ def rows_of(log: StudyLog, tied: Collection[int], trials: PairedTrials) -> tuple
             behind = -math.log(row.against_baseline.ratio.estimate)
         return not row.is_measured, bool(row.broken), alone, behind, row.trial
 
+    every = range(len(log.configs))
+    rows = [_row(log, each, _against_baseline(log, trials, each), each in tied) for each in every]
     return tuple(sorted(rows, key=rank))
 
 
-def _against_baseline(log: StudyLog, trials: PairedTrials) -> list[Paired | None]:
-    """How each trial compares with the baseline: as it was tested, or else as far as measured."""
-    if BASELINE in log.failures:
-        return [None] * len(log.configs)
-    found = [trials.compare(trial, BASELINE) for trial in range(len(log.configs))]
-    for trial, each in enumerate(found):
-        if each is not None and trial != BASELINE and (tested := gain_of(log, trial)) is not None:
-            found[trial] = Paired(tested.exp(), each.blocks)
-    return found
+def _against_baseline(log: StudyLog, trials: PairedTrials, trial: int) -> Paired | None:
+    """How a trial compares with the baseline: as it was tested, or else as far as measured."""
+    found = None if BASELINE in log.failures else trials.compare(trial, BASELINE)
+    if found is None or trial == BASELINE or (tested := gain_of(log, trial)) is None:
+        return found
+    return Paired(tested.exp(), found.blocks)
 
 
 def _row(log: StudyLog, trial: int, paired: Paired | None, tied: bool) -> TrialRow:
-    failure, broken = log.why_out(trial), tuple(log.broken(trial))
-    traced, values = log.traced(trial), log.values(trial)
+    failure, broken, traced = log.why_out(trial), tuple(log.broken(trial)), log.traced(trial)
     trace = traced.trace if isinstance(traced, Measurement) else None
+    values = [*map(log.plan.objective.value, log.samples(trial))]
     log_spread = interval(np.log(values), log.rules.confidence) if values else None
     spread = log_spread.exp() if log_spread else _UNTOLD
     if spread.spans_more_than(MOST_TELLING):
@@ -299,14 +292,12 @@ def comparable_values(rows: Sequence[TrialRow], objective: Objective) -> dict[in
     It is what the trial would have taken in the baseline's blocks: a trial that left early may have
     seen good moments alone. Where no block has both it is the trial's own value.
     """
-    measured = {row.trial: row for row in rows if not math.isnan(row.value)}
-    found = {trial: row.value for trial, row in measured.items()}
-    if BASELINE in measured:
-        value = measured[BASELINE].value
-        for trial, row in measured.items():
-            if row.against_baseline is not None:
+    found = {row.trial: row.value for row in rows if not math.isnan(row.value)}
+    if (value := found.get(BASELINE)) is not None:
+        for row in rows:
+            if row.trial in found and row.against_baseline is not None:
                 ratio = row.against_baseline.ratio.estimate
-                found[trial] = value * ratio if objective.maximize else value / ratio
+                found[row.trial] = value * ratio if objective.maximize else value / ratio
     return found
 
 
@@ -333,7 +324,13 @@ def _ratio(row: TrialRow) -> float:
 def _passed_over(
     log: StudyLog, row: TrialRow, chosen: TrialRow, paired: PairedTrials
 ) -> PassedOver:
-    found = _compared(log, row, chosen, paired)
+    if chosen.trial == BASELINE:
+        found = row.against_baseline
+    else:
+        found = paired.compare(row.trial, chosen.trial)
+        tested = tested_gain(log, row.trial, chosen.trial)
+        if found is not None and tested is not None:
+            found = Paired(tested.exp(), found.blocks)
     reason: Reason = "not-shown"
     if row.broken:
         reason = "limit"
@@ -348,19 +345,6 @@ def _passed_over(
     is_open = reason in ("not-told-apart", "within-epsilon")
     preference = _preference(log, row.trial, chosen.trial) if is_open else None
     return PassedOver(row.trial, reason, found, preference)
-
-
-def _compared(
-    log: StudyLog, row: TrialRow, chosen: TrialRow, paired: PairedTrials
-) -> Paired | None:
-    """Beside the baseline as the table has it; else as it was tested, or as far as measured."""
-    if chosen.trial == BASELINE:
-        return row.against_baseline
-    found = paired.compare(row.trial, chosen.trial)
-    tested = tested_gain(log, row.trial, chosen.trial)
-    if found is None or tested is None:
-        return found
-    return Paired(tested.exp(), found.blocks)
 
 
 def _preference(log: StudyLog, other: int, best: int) -> Preference | None:

@@ -39,17 +39,13 @@ def stored_answer(place: StudyPlace) -> StudyAnswer:
         return answer_of(store, log)
 
 
-def answer_of(store: StudyStore, log: StudyLog) -> StudyAnswer:
-    """The answer of a study that is open; no conclusion while there is something to measure."""
-    interrupted = bool(store.running())
-    conclusion = Conclusion() if interrupted else conclude(log)
-    return concluded(store, log, conclusion, interrupted=interrupted)
-
-
-def concluded(
-    store: StudyStore, log: StudyLog, conclusion: Conclusion, *, interrupted: bool = False
+def answer_of(
+    store: StudyStore, log: StudyLog, conclusion: Conclusion | None = None
 ) -> StudyAnswer:
-    """The answer of a study that is open, with what its log says; see `study_answer`."""
+    """The answer of a study that is open; no conclusion while there is something to measure."""
+    interrupted = conclusion is None and bool(store.running())
+    if conclusion is None:
+        conclusion = Conclusion() if interrupted else conclude(log)
     return study_answer(
         log,
         conclusion,

@@ -34,6 +34,17 @@ class KnobGain(NamedTuple):
     interval: Interval | None
     """Its interval, by the blocks that measured both; None where these are too few."""
 
+    def to_json(self) -> dict[str, Any]:
+        """The entry in `--json`."""
+        return {
+            "knob": self.dimension.knob,
+            "role": self.dimension.role,
+            "value": KNOBS[self.dimension.knob].to_json(self.value),
+            "gain": self.gain,
+            "gain_low": self.interval and self.interval.low,
+            "gain_high": self.interval and self.interval.high,
+        }
+
 
 class BestThreads(NamedTuple):
     """Which number of threads is best beside given values of the other knobs."""
@@ -47,6 +58,17 @@ class BestThreads(NamedTuple):
     is_shown: bool
     """Whether the best is shown to be better than every value that is not near it."""
 
+    def to_json(self) -> dict[str, Any]:
+        """The entry in `--json`."""
+        return {
+            "role": self.dimension.role,
+            "beside": self.beside.to_json(),
+            "value": self.best,
+            "is_shown": self.is_shown,
+            "within_epsilon": [*self.near],
+            "tried": [*self.tried],
+        }
+
 
 class Interaction(NamedTuple):
     """Two numbers of threads that compare differently beside other values of the other knobs."""
@@ -57,9 +79,14 @@ class Interaction(NamedTuple):
     gains: tuple[tuple[Config, float], ...]
     """How many times as good the value is as the other one, beside what."""
 
+    def to_json(self) -> dict[str, Any]:
+        """The entry in `--json`."""
+        gains = [{"beside": beside.to_json(), "gain": gain} for beside, gain in self.gains]
+        known = {"value": self.value, "other": self.other, "gains": gains}
+        return {"role": self.dimension.role, **known}
 
-@dataclass(frozen=True)
-class Together:
+
+class Together(NamedTuple):
     """What the knobs do, each and together, as far as measured."""
 
     gains: tuple[KnobGain, ...] = ()
@@ -69,39 +96,9 @@ class Together:
     def to_json(self) -> dict[str, Any]:
         """The entries in `--json`."""
         return {
-            "knob_gains": [
-                {
-                    "knob": each.dimension.knob,
-                    "role": each.dimension.role,
-                    "value": KNOBS[each.dimension.knob].to_json(each.value),
-                    "gain": each.gain,
-                    "gain_low": each.interval and each.interval.low,
-                    "gain_high": each.interval and each.interval.high,
-                }
-                for each in self.gains
-            ],
-            "best_threads": [
-                {
-                    "role": each.dimension.role,
-                    "beside": each.beside.to_json(),
-                    "value": each.best,
-                    "is_shown": each.is_shown,
-                    "within_epsilon": [*each.near],
-                    "tried": [*each.tried],
-                }
-                for each in self.best_threads
-            ],
-            "interactions": [
-                {
-                    "role": each.dimension.role,
-                    "value": each.value,
-                    "other": each.other,
-                    "gains": [
-                        {"beside": beside.to_json(), "gain": gain} for beside, gain in each.gains
-                    ],
-                }
-                for each in self.interactions
-            ],
+            "knob_gains": [each.to_json() for each in self.gains],
+            "best_threads": [each.to_json() for each in self.best_threads],
+            "interactions": [each.to_json() for each in self.interactions],
         }
 
 
@@ -121,12 +118,9 @@ def together_of(log: StudyLog, chosen: int | None) -> Together | None:
         return Together()
     fitted = _Fitted(log, levels, points, values, chosen)
     best = [fitted.best_threads(each, at) for each in fitted.threads for at in fitted.places]
-    both = [fitted.interaction(each) for each in fitted.threads]
-    return Together(
-        tuple(fitted.gains()),
-        tuple(each for each in best if each is not None),
-        tuple(each for each in both if each is not None),
-    )
+    both = map(fitted.interaction, fitted.threads)
+    known = tuple(filter(None, best)), tuple(filter(None, both))
+    return Together(tuple(fitted.gains()), *known)
 
 
 @dataclass(frozen=True)
@@ -209,24 +203,20 @@ class _Fitted:
         here, there = (self._trials(dimension, place) for place in self.places)
         pairs = [*itertools.permutations(sorted(here.keys() & there.keys()), 2)]
         shared = len(pairs) * self._combinations(dimension)
-        shown: dict[tuple[int, int], float] = {}
+        shown = []
         for one, other in pairs:
             trials = (here[one], here[other]), (there[one], there[other])
             apart = difference_of_gains(self.log, *trials, shared=shared)
             if apart is not None and apart.high < 0:
-                shown[one, other] = apart.high
+                shown.append((apart.high, one, other))
         if not shown:
             return None
-        one, other = min(shown, key=shown.__getitem__)
-        levels = [
-            (self.levels[trials[one]], self.levels[trials[other]]) for trials in (here, there)
-        ]
-        gains = tuple(
-            (self._beside(place, dimension), math.exp(worse - better))
-            for place, (better, worse) in zip(self.places, levels, strict=True)
-        )
-        if all(abs(math.log(gain)) <= self.log.rules.log_epsilon for _, gain in gains):
+        _, one, other = min(shown)
+        apart_by = [self.levels[each[other]] - self.levels[each[one]] for each in (here, there)]
+        if max(map(abs, apart_by)) <= self.log.rules.log_epsilon:
             return None  # they differ, but at both places the two numbers are about as good
+        beside = [self._beside(place, dimension) for place in self.places]
+        gains = tuple(zip(beside, map(math.exp, apart_by), strict=True))
         values = self.values[dimension]
         return Interaction(dimension, values[one], values[other], gains)
 

@@ -3,11 +3,9 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from io import FileIO
 from pathlib import Path
 
 import msgspec
-from pydantic import ValidationError
 
 from tuner.errors import UsageError
 from tuner.files import written_atomically
@@ -19,8 +17,7 @@ _RESERVE_BYTES = 1 << 20
 
 
 class WriteAheadLog:
-    """The worlds that a study's storage has not taken yet: a file of JSON lines, on the disk after
-    `append`.
+    """The worlds that a study's storage has not taken yet: a file of JSON lines.
 
     It is written into a file that holds its place, so that a disk that fills up loses nothing. What
     follows the lines that the first one counts is left from earlier.
@@ -28,15 +25,12 @@ class WriteAheadLog:
 
     def __init__(self, folder: StudyFolder, study: str) -> None:
         self._folder = folder
-        self._study = study
+        self.path = folder.unsaved
+        """Where it is, while there is something in it."""
+        self._head = {"format": _FORMAT, "study": study}
         self._pending: tuple[Record, ...] = ()
         self._bytes = 0
         self._problem: str | None = None
-
-    @property
-    def path(self) -> Path:
-        """Where it is, while there is something in it."""
-        return self._folder.unsaved
 
     @property
     def kept(self) -> str:
@@ -46,9 +40,8 @@ class WriteAheadLog:
                 f"what was measured last cannot be kept in {self.path} either ({self._problem}), "
                 "everything before it is in the storage"
             )
-        if self._pending:
-            return f"everything measured is kept, the last of it in {self.path}"
-        return "everything measured is kept"
+        last = f", the last of it in {self.path}" if self._pending else ""
+        return f"everything measured is kept{last}"
 
     @contextmanager
     def reserved(self) -> Iterator[None]:
@@ -99,24 +92,21 @@ class WriteAheadLog:
         try:
             head = msgspec.json.decode(lines[0])
             worlds = head.pop("worlds")
-            if head != self._head():
+            if head != self._head:
                 raise ValueError("it is of another study or version")
             found = [Record.model_validate_json(line) for line in lines[1 : 1 + worlds]]
             if len(found) < worlds:
                 raise ValueError("it was cut off")
             return found
-        except (ValueError, KeyError, TypeError, AttributeError, ValidationError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             reason = str(error).split("\n")[0]
             raise UsageError(
                 f"cannot read the measurements in {self.path}: {reason}; remove the file to go on "
                 "without them"
             ) from None
 
-    def _head(self) -> dict[str, str]:
-        return {"format": _FORMAT, "study": self._study}
-
     def _save(self) -> None:
-        lines = [{**self._head(), "worlds": len(self._pending)}]
+        lines = [{**self._head, "worlds": len(self._pending)}]
         lines += [each.model_dump(mode="json") for each in self._pending]
         content = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
         self._bytes, self._problem = len(content), None
@@ -127,19 +117,18 @@ class WriteAheadLog:
 
     def _write(self, content: bytes) -> None:
         """Write all of it, onto the disk, in the place that is held for it."""
-        try:
-            file = self._folder.reserve.open("r+b", buffering=0)
-        except FileNotFoundError:
-            with written_atomically(self.path) as partial, partial.open("wb", buffering=0) as fresh:
-                _write_through(fresh, content)
+        reserve = self._folder.reserve
+        if not reserve.exists():
+            with written_atomically(self.path) as partial:
+                _write_through(partial, content)
             return
-        with file:
-            _write_through(file, content)
-        self._folder.reserve.replace(self.path)
+        _write_through(reserve, content)
+        reserve.replace(self.path)
 
 
-def _write_through(file: FileIO, content: bytes) -> None:
-    left = memoryview(content)
-    while left:
-        left = left[file.write(left) :]
-    os.fsync(file)
+def _write_through(path: Path, content: bytes) -> None:
+    """Write onto the disk, over what is in a file, whose blocks stay its own."""
+    with path.open("r+b") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file)

@@ -2,7 +2,6 @@
 
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -45,13 +44,10 @@ def test_several_searches_may_open_a_new_storage_at_once(tmp_path: Path) -> None
                                    "folder no/such"),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("ask", [StudyAddress.names, StudyAddress.exists])
-def test_what_cannot_be_opened_is_told(
-    url: str, message: str, ask: Callable[[StudyAddress], object]
-) -> None:
+def test_what_cannot_be_opened_is_told(url: str, message: str) -> None:
     address = StudyAddress(url, "udf", in_own_folder=False)
     with pytest.raises(UsageError) as caught:
-        ask(address)
+        address.names()
     assert str(caught.value).startswith(message)
     assert "secret" not in str(caught.value) + repr(address)
 

@@ -6,7 +6,7 @@ import sqlite3
 import time
 import weakref
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -31,13 +31,11 @@ _HIDDEN = "***"
 _SECRETS = re.compile(r"pass|secret|token|key", re.IGNORECASE)
 # A URL that cannot be parsed may hold a password all the same.
 _CREDENTIALS = re.compile(r"(?<=//)([^/@:]*):.*@")
-# A server that is gone is noticed in a minute, not after hours; one that is named here wins.
+# A server that is gone is noticed in a minute, not after hours; what a URL says itself wins.
 _LIBPQ = {
-    "connect_timeout": "10",
-    "keepalives_idle": "30",
-    "keepalives_interval": "10",
+    "connect_timeout": "10", "keepalives_idle": "30", "keepalives_interval": "10",
     "keepalives_count": "3",
-}
+}  # fmt: skip
 _ERRORS = (
     ImportError, OSError, RuntimeError, ValueError,
     sqlite3.Error, sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.OptunaError,
@@ -55,7 +53,7 @@ class StudyAddress:
     in_own_folder: bool
     """Whether it is the default database, whose folder the search makes."""
     retry: Retry | None = field(default=None, repr=False, compare=False)
-    """How long an open storage that does not answer is waited for; None: not at all."""
+    """How an open storage that does not answer is waited for; None: not at all."""
 
     @classmethod
     def in_file(cls, database: Path, name: str) -> "StudyAddress":
@@ -89,7 +87,7 @@ class StudyAddress:
 
     def __str__(self) -> str:
         """The URL as it may be shown: without a password."""
-        return _shown(self.url)
+        return _shown(self.url)[0]
 
     @property
     def engine_url(self) -> str:
@@ -99,10 +97,6 @@ class StudyAddress:
             return self.url
         known = {name: value for name, value in _LIBPQ.items() if name not in parsed.query}
         return parsed.update_query_dict(known).render_as_string(hide_password=False)
-
-    def exists(self) -> bool:
-        """Whether the study is there. UsageError if the storage cannot be opened."""
-        return self.name in self.names()
 
     def names(self) -> list[str]:
         """The studies in the storage, which is not made by asking. UsageError if it is away."""
@@ -122,14 +116,16 @@ class StudyAddress:
     def delete(self) -> None:
         """Remove the study from its storage; a damaged one with the database of its folder."""
         try:
-            if self.exists():
+            if self.name in self.names():
                 with self.explaining_errors():
                     self._check_sound()
                     optuna.delete_study(study_name=self.name, storage=self.storage)
         except DamagedStorageError:
             if not self.in_own_folder:
                 raise
-            self._discard()
+            self.__dict__.pop("storage", None)
+            for suffix in ("", "-journal", "-wal", "-shm"):
+                Path(f"{self.sqlite_file}{suffix}").unlink(missing_ok=True)
 
     def _check_sound(self) -> None:
         """ValueError if a SQLite database of its own folder has damage that may show only later."""
@@ -140,12 +136,6 @@ class StudyAddress:
             orphan = database.execute("PRAGMA foreign_key_check").fetchone()
         if found != "ok" or orphan is not None:
             raise ValueError(found if orphan is None else f"table {orphan[0]} has rows of no owner")
-
-    def _discard(self) -> None:
-        """Remove the database, whatever is in it, with what SQLite keeps beside it."""
-        self.__dict__.pop("storage", None)
-        for suffix in ("", "-journal", "-wal", "-shm"):
-            Path(f"{self.sqlite_file}{suffix}").unlink(missing_ok=True)
 
     @cached_property
     def storage(self) -> optuna.storages.BaseStorage:
@@ -179,17 +169,17 @@ class StudyAddress:
 
 def _opened(url: str) -> optuna.storages.BaseStorage:
     """The storage, whose tables are made if it is new."""
-    for _ in range(_ATTEMPTS):
+    for left in reversed(range(_ATTEMPTS)):
         try:
             return optuna.storages.get_storage(url)
         except (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.OptunaError) as error:
             errors = (error, error.__cause__)
             is_there = any(isinstance(each, sqlalchemy.exc.IntegrityError) for each in errors)
-            if not is_there and not any("already exists" in str(each) for each in errors):
+            if not left or not (is_there or any("already exists" in str(each) for each in errors)):
                 raise
             # Another search of this storage is making its tables right now.
             time.sleep(0.1)
-    return optuna.storages.get_storage(url)
+    raise AssertionError
 
 
 class StudyPlace(NamedTuple):
@@ -213,24 +203,23 @@ class StudyPlace(NamedTuple):
         return cls(StudyAddress(storage, name, in_own_folder=False), folder)
 
 
-def _shown(url: str) -> str:
-    """A storage URL without its password, wherever that stands."""
+def _shown(url: str) -> tuple[str, list[str]]:
+    """A storage URL without its passwords, wherever these stand, and they."""
     try:
         parsed = sqlalchemy.engine.make_url(url)
-        hidden = {name: _HIDDEN for name in parsed.query if _SECRETS.search(name)}
-        text = parsed.update_query_dict(hidden).render_as_string(hide_password=True)
-        return text.replace(quote(_HIDDEN, safe=""), _HIDDEN)
+        secrets = {name: str(each) for name, each in parsed.query.items() if _SECRETS.search(name)}
+        hidden = parsed.update_query_dict(dict.fromkeys(secrets, _HIDDEN))
+        shown = hidden.render_as_string(hide_password=True)
     except (sqlalchemy.exc.ArgumentError, ValueError):
-        return _CREDENTIALS.sub(rf"\1:{_HIDDEN}@", url)
+        return _CREDENTIALS.sub(rf"\1:{_HIDDEN}@", url), []
+    found = [str(parsed.password or ""), *secrets.values()]
+    return shown.replace(quote(_HIDDEN, safe=""), _HIDDEN), [*filter(None, found)]
 
 
 def without_secrets(text: str, url: str) -> str:
     """What a database said, without the password of the URL, as it is or as a URL quotes it."""
-    cleaned, secrets = text.replace(url, _shown(url)), []
-    with suppress(sqlalchemy.exc.ArgumentError, ValueError):
-        parsed = sqlalchemy.engine.make_url(url)
-        secrets = [str(parsed.password or "")]
-        secrets += [str(value) for name, value in parsed.query.items() if _SECRETS.search(name)]
-    for secret in filter(None, secrets):
+    shown, secrets = _shown(url)
+    cleaned = text.replace(url, shown)
+    for secret in secrets:
         cleaned = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", _HIDDEN, cleaned)
     return cleaned

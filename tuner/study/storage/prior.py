@@ -4,6 +4,7 @@ import hashlib
 import math
 import statistics
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
@@ -21,10 +22,8 @@ from tuner.study.storage.opening import load_study
 from tuner.study.storage.store import StudyStore
 from tuner.world.environment import Environment
 
-MOST_STUDIES = 10
-"""More would add nothing."""
-MOST_READ_S = 1.0
-"""Nor is it worth longer to look for them: they decide an order alone."""
+MOST_STUDIES = 10  # more would add nothing
+MOST_READ_S = 1.0  # nor is it worth longer to look for them: they decide an order alone
 IDENTITY = "identity"
 """The note of a study that says what it is of."""
 
@@ -33,13 +32,14 @@ def identity_of(subject: Subject) -> str:
     """What identifies a program or a workload: its name, and the content of the files in that; of a
     program and of a file also the current folder, as others have a `main.py`.
     """
+    commands: Sequence[Sequence[str]]
     if isinstance(subject, ProgramSpec):
-        commands = [*subject.commands]
+        commands = subject.commands
     else:
         name = subject.reference.rpartition(":")[0]
         commands = [(name,) if name.endswith(".py") else ("-m", name)]
     files = sorted({file for command in commands for file in _sources(command)})
-    is_of_folder = bool(files) or isinstance(subject, ProgramSpec)
+    is_of_folder = files or isinstance(subject, ProgramSpec)
     known = [subject.kind, subject.reference, *([str(Path.cwd())] if is_of_folder else [])]
     contents = [hashlib.sha256(head_of(file, MOST_BYTES)).hexdigest() for file in files]
     return hashlib.sha256("\0".join([*known, *contents]).encode()).hexdigest()
@@ -74,24 +74,20 @@ def prior_costs(
     Returns:
         log(value) relative to the mean of its study, less is better, infinite for a failure.
     """
-    known: dict[Config, list[float]] = {}
-    identity = identity_of(plan.subject)
+    known: dict[Config, list[float]] = defaultdict(list)
+    identity, objective = identity_of(plan.subject), plan.measuring.objective_name
     read, until_s = 0, time.monotonic() + MOST_READ_S
     for place in places:
         if read == MOST_STUDIES or time.monotonic() > until_s:
             break
-        try:
+        with suppress(UsageError):  # another version's, or a damaged one
             store = load_study(place)
             if store.noted(IDENTITY) != identity or store.environment.differences(environment):
                 continue
-            if store.plan().measuring.objective_name != plan.measuring.objective_name:
-                continue
-            costs = _costs(store, plan)
-        except UsageError:
-            continue  # an older version's, or a damaged one
-        read += 1
-        for config, cost in costs.items():
-            known.setdefault(config, []).append(cost)
+            if store.plan().measuring.objective_name == objective:
+                for config, cost in _costs(store, plan).items():
+                    known[config].append(cost)
+                read += 1
     return {config: statistics.fmean(costs) for config, costs in known.items()}
 
 

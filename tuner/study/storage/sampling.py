@@ -14,7 +14,7 @@ from typing import NamedTuple, Self
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
-from optuna.trial import TrialState, create_trial
+from optuna.trial import create_trial
 
 from tuner.study.records import OptunaSampler
 
@@ -48,12 +48,8 @@ def proposals(
     }
     study = optuna.create_study(sampler=_sampler(sampler, seed))
     for point, value in tried:
-        params = {str(number): at for number, at in enumerate(point)}
-        study.add_trial(
-            create_trial(
-                state=TrialState.COMPLETE, params=params, distributions=distributions, value=value
-            )
-        )
+        params = dict(zip(distributions, point, strict=True))
+        study.add_trial(create_trial(params=params, distributions=distributions, value=value))
     asked = [study.ask(distributions).params for _ in range(count)]
     return [tuple(int(params[name]) for name in distributions) for params in asked]
 
@@ -100,12 +96,9 @@ class SamplingProcess:
                 # The threads of OpenBLAS and of torch would wait for each other, many times longer.
                 env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
             )  # fmt: skip
-        stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None
-        assert stdout is not None
-        print(json.dumps([sampler, axes, tried, count, seed]), file=stdin, flush=True)
-        answer = stdout.readline()
-        if not answer:
+        assert self._process.stdin and self._process.stdout  # noqa: PT018 - they are pipes
+        print(json.dumps([sampler, axes, tried, count, seed]), file=self._process.stdin, flush=True)
+        if not (answer := self._process.stdout.readline()):
             raise RuntimeError(f"the {sampler} sampler ended with code {self._process.wait()}")
         return [tuple(point) for point in json.loads(answer)]
 

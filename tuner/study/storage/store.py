@@ -35,15 +35,13 @@ from tuner.study.storage.trials import (
 from tuner.study.write_ahead_log import WriteAheadLog
 from tuner.text import plural
 from tuner.world.environment import Environment
-from tuner.world.measurement import Failure
+from tuner.world.measurement import Failure, Measurement
 
 Ending = Literal["COMPLETE", "PRUNED", "FAIL"]
 """How a trial ends: it came through, it did not, or it is out for its failures."""
-# The number of the trial that a trial goes on with.
-CONTINUES = "continues"
-
+CONTINUES = "continues"  # the number of the trial that a trial goes on with
+# What it raises to use values that no version wrote.
 _DAMAGE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
-"""What it raises to use values that no version wrote."""
 
 
 class StudyStore:
@@ -58,10 +56,8 @@ class StudyStore:
         self.folder = place.folder
         self.storage_elsewhere = None if place.address.in_own_folder else str(place.address)
         """The URL of the storage, without a password; None where it is in the folder."""
-        retry = place.address.retry
-        self._write_ahead_log = (
-            retry.write_ahead_log if retry else WriteAheadLog(place.folder, study.study_name)
-        )
+        retry, log = place.address.retry, WriteAheadLog(place.folder, study.study_name)
+        self._write_ahead_log = retry.write_ahead_log if retry else log
         self._notify = notify
         self._study = study
         self._storage = place.address.storage
@@ -121,7 +117,7 @@ class StudyStore:
     def values(self) -> list[list[float]]:
         """The objective in the blocks that measured each of `trials`, in its unit."""
         known = values_of(self._storage, self._study_id)
-        return [list(known.get(trial.trial_id, {}).values()) for trial in self.trials()]
+        return [[*known.get(trial.trial_id, {}).values()] for trial in self.trials()]
 
     def records(self) -> list[Record]:
         """Every world measured so far, in the order of blocks."""
@@ -136,19 +132,17 @@ class StudyStore:
         return {number for number in numbers if number >= 0}
 
     def _record(self, stored: StoredRecord) -> Record:
-        document = stored.document
+        document, is_text = stored.document, isinstance(stored.document, str)
         try:
-            if isinstance(document, str):
-                return Record.model_validate_json(document)
-            return Record.model_validate(document)
+            return (Record.model_validate_json if is_text else Record.model_validate)(document)
         except ValidationError as error:
             what = f"trial {stored.trial_number}, {stored.key}"
             raise self._damaged(what, error.errors()[0]["msg"]) from None
 
     def eliminated(self) -> dict[int, str]:
         """The eliminated trials, each with the reason."""
-        reasons = {n: trial.user_attrs.get("eliminated") for n, trial in self._latest().items()}
-        return {number: reason for number, reason in reasons.items() if reason}
+        latest = self._latest().items()
+        return {n: reason for n, each in latest if (reason := each.user_attrs.get("eliminated"))}
 
     def add(self, record: Record, plan: StudyPlan) -> None:
         """Keep one world's outcome; on StorageLostError the write-ahead log has it."""
@@ -190,40 +184,34 @@ class StudyStore:
 
     def _show(self, record: Record, plan: StudyPlan) -> None:
         """Put an outcome where Optuna's own tools look for it."""
-        if record.phase == "trace" or isinstance(record.outcome, Failure):
-            self._show_ending(record)
-        elif record.phase != "calibration" and not record.again:
-            value = plan.objective.value(record.outcome)
-            # Not by the trial: it would be read with all of its worlds first.
-            self._storage.set_trial_intermediate_value(
-                self._trial_id(record.trial), record.block, value
-            )
-
-    def _show_ending(self, record: Record) -> None:
-        """The same of a trace, or a failure."""
-        trial, outcome = self._trial(record.trial), record.outcome
+        outcome, number, is_trace = record.outcome, record.trial, record.phase == "trace"
+        if isinstance(outcome, Measurement) and not is_trace:
+            if record.phase != "calibration" and not record.again:
+                value = plan.objective.value(outcome)
+                # Not by the trial: it would be read with all of its worlds first.
+                trial_id = self._trial_id(number)
+                self._storage.set_trial_intermediate_value(trial_id, record.block, value)
+            return
+        trial = self._trial(number)
         self._attachments.attach_world(trial, Config.from_json(trial.user_attrs["config"]), record)
         if isinstance(outcome, Failure):
             facts = {"failure": outcome.failure, "failure_reason": outcome.message}
-            is_trace = record.phase == "trace"
-            self._annotate(record.trial, {"trace_failure": outcome.message} if is_trace else facts)
+            self._annotate(number, {"trace_failure": outcome.message} if is_trace else facts)
         elif outcome.trace is not None:
-            self._annotate(record.trial, {"diagnosis": outcome.trace.diagnosis})
+            self._annotate(number, {"diagnosis": outcome.trace.diagnosis})
 
     def eliminate(self, number: int, reason: str | None) -> None:
-        """Note why a trial is out of the race, or that it is back in it. Closing prunes it."""
+        """Note why a trial is out of the race, or that it is back in it."""
         self._trial(number).set_user_attr("eliminated", reason)
 
     def end(
         self, number: int, state: Ending, value: float | None, facts: Mapping[str, float | str]
     ) -> None:
-        """End a trial, with its value, if any, and what is known of it.
-
-        Not by `tell`, which would take the objective of the last block of one that is pruned: no
-        other trial's last block compares with that.
-        """
+        """End a trial, with its value, if any, and what is known of it."""
         self._annotate(number, facts)
         values = None if value is None or state == "FAIL" else [value]
+        # Not by `tell`, which would take the objective of the last block of one that is pruned: no
+        # other trial's last block compares with that.
         self._storage.set_trial_state_values(self._trial_id(number), TrialState[state], values)
 
     def constrain(
@@ -247,15 +235,14 @@ class StudyStore:
                 continue
             ended = self._storage.get_trial(trial.trial_id)
             kept = {key: ended.user_attrs.get(key) for key in ("label", "config", "eliminated")}
-            self._study.add_trial(
-                create_trial(
-                    state=TrialState.RUNNING,
-                    params=ended.params,
-                    distributions=ended.distributions,
-                    user_attrs={**kept, CONTINUES: number},
-                    intermediate_values=ended.intermediate_values,
-                )
+            going_on = create_trial(
+                state=TrialState.RUNNING,
+                params=ended.params,
+                distributions=ended.distributions,
+                user_attrs={**kept, CONTINUES: number},
+                intermediate_values=ended.intermediate_values,
             )
+            self._study.add_trial(going_on)
         self._trials.clear()
         self._ids.clear()
 

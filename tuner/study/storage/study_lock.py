@@ -27,6 +27,11 @@ _SESSION = {
 }  # fmt: skip
 _ENDS_WITHIN_S = 5.0
 _NAME = text("SELECT set_config('application_name', :name, false)")
+_END = text(
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+    "WHERE pid = :session AND application_name = :application"
+)
+_IS_THERE = text("SELECT count(*) FROM pg_stat_activity WHERE pid = :session")
 _HOLDER = text(
     "SELECT activity.application_name, activity.backend_start FROM pg_locks AS held "
     "JOIN pg_stat_activity AS activity ON activity.pid = held.pid "
@@ -41,10 +46,9 @@ _HOLDER = text(
 def study_lock(address: StudyAddress) -> Iterator[Callable[[], None]]:
     """Keep every other search from the study. UsageError if one has it, or the storage is away.
 
-    Yields:
-        Makes sure that the lock is still held, and takes it again where it was lost with its
-        connection. StudyTakenError if another search has it by now; what SQLAlchemy raises if
-        the storage does not answer.
+    Yields what makes sure that the lock is still held, and takes it again where it was lost with
+    its connection: StudyTakenError if another search has it by now; what SQLAlchemy raises if the
+    storage does not answer.
     """
     reason = f"another search of the study {address.name} is running in the storage {address}"
     if address.is_in_postgresql:
@@ -68,18 +72,15 @@ def study_lock(address: StudyAddress) -> Iterator[Callable[[], None]]:
 def _is_there(address: StudyAddress) -> bool:
     """Whether the storage has the study, or cannot be asked."""
     try:
-        return address.exists()
+        return address.name in address.names()
     except TunerError:
         return True
 
 
 def lock_file(address: StudyAddress) -> Path | None:
     """The file that stands for the lock of a study in SQLite; None for other storages."""
-    database = address.sqlite_file
-    if database is None:
-        return None
-    database = database.resolve()
-    return database.with_name(f"{database.name}.{address.name}.lock")
+    database = address.sqlite_file and address.sqlite_file.resolve()
+    return database and database.with_name(f"{database.name}.{address.name}.lock")
 
 
 class _ServerLock:
@@ -91,8 +92,7 @@ class _ServerLock:
             address.engine_url, poolclass=sqlalchemy.NullPool, isolation_level="AUTOCOMMIT"
         )
         self._connection: Connection | None = None
-        self._session: int | None = None
-        """The server's number of the connection that has the lock, or had it."""
+        self._session: int | None = None  # the server's number of the latest one with the lock
 
     def take(self) -> tuple[bool, Holder | None]:
         """Whether the lock is ours now; if not, who has it, as far as this can be known."""
@@ -124,7 +124,7 @@ class _ServerLock:
         is_ours, holder = self.take()
         if not is_ours:
             self.close()
-            by = "" if holder is None else f" ({holder})"
+            by = f" ({holder})" if holder else ""
             raise StudyTakenError(
                 f"the search ends here: another one{by} took the study {self._address.name} while "
                 f"the storage {self._address} was away; everything measured is kept, and --resume "
@@ -153,21 +153,13 @@ def _holder(connection: Connection, key: int) -> Holder | None:
     if found is None:  # it has ended meanwhile
         return None
     holder = Holder.parse(str(found.application_name).removeprefix(_APPLICATION))
-    if holder is None or found.backend_start is None:
-        return holder
-    return replace(holder, since=local_time(found.backend_start))
+    since = found.backend_start and local_time(found.backend_start)
+    return holder and replace(holder, since=since)
 
 
 def _end(connection: Connection, session: int) -> None:
     """End a connection of this process, unless its number is another one's by now."""
-    connection.execute(
-        text(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-            "WHERE pid = :session AND application_name = :application"
-        ),
-        {"session": session, "application": _application()},
-    )
+    connection.execute(_END, {"session": session, "application": _application()})
     until_s = time.monotonic() + _ENDS_WITHIN_S
-    there = text("SELECT count(*) FROM pg_stat_activity WHERE pid = :session")
-    while connection.scalar(there, {"session": session}) and time.monotonic() < until_s:
+    while connection.scalar(_IS_THERE, {"session": session}) and time.monotonic() < until_s:
         time.sleep(0.02)
