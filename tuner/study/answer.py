@@ -38,33 +38,26 @@ from tuner.world.measurement import Measurement, Quantiles
 
 JSON_FORMAT = 2
 BUSY_SHARE = 0.1  # of the worlds: the machine was busy if more were disturbed
-Contender = Literal["baseline", "best", "challenger"]
-"""What a trial is in the verdict."""
+Contender = Literal["baseline", "best", "challenger"]  # what a trial is in the verdict
 
 
 @dataclass(frozen=True, kw_only=True)
 class MachineUse:
     """What other programs and the hypervisor took of the machine; means over worlds."""
 
-    worlds: int
-    """The worlds that count, and of which it is known."""
+    worlds: int  # the worlds that count, and of which it is known
     disturbed_worlds: int
     """Those of them in which others took more than this share of the logical CPUs:"""
     disturbed_from_share: float = DISTURBED_SHARE
     cpus: int
-    others_cpus: float
-    """CPU seconds per second that other programs used."""
-    stolen_cpus: float
-    """CPU seconds per second that the hypervisor gave to other virtual machines."""
-    throttled_worlds: int
-    """The worlds that a CPU quota stopped for a while."""
-    repeated_blocks: int
-    """The disturbed blocks that were measured again; their worlds do not count."""
+    others_cpus: float  # CPU seconds per second that other programs used
+    stolen_cpus: float  # CPU seconds per second that the hypervisor gave to other virtual machines
+    throttled_worlds: int  # the worlds that a CPU quota stopped for a while
+    repeated_blocks: int  # the disturbed blocks that were measured again; their worlds do not count
     pressure_some: float | None
     """Share of the time in which some thread waited for a CPU, those of the worlds included."""
     mhz: float | None
-    load: float | None
-    """Load average when a world began, those of the study included."""
+    load: float | None  # load average when a world began, those of the study included
 
     @classmethod
     def of(cls, worlds: Iterable[Measurement], repeated_blocks: int = 0) -> Self | None:

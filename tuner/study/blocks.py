@@ -118,26 +118,20 @@ class BlockRows:
 class TrialWorlds:
     """The worlds of one trial, by what they are for."""
 
-    calibration: Outcome | None = None
-    """The first one that went well, or else the first one."""
-    first_group: int | None = None
-    """The group that ran the calibration."""
+    calibration: Outcome | None = None  # the first one that went well, or else the first one
+    first_group: int | None = None  # the group that ran the calibration
     trace: Outcome | None = None
     ran: int = 0
     """The worlds that went well, but traces; those of blocks that count no more included."""
-    failures: list[Failure] = field(default_factory=list)
-    """Of the worlds that failed, but traces."""
-    wrong_answer: Failure | None = None
-    """The first of these that gave a wrong answer."""
+    failures: list[Failure] = field(default_factory=list)  # of the worlds that failed, but traces
+    wrong_answer: Failure | None = None  # the first of these that gave a wrong answer
     samples: list[Measurement] = field(default_factory=list)
     # Of each sample: its block; log(objective), less is better; log(CPU seconds per step or run).
     blocks: list[int] = field(default_factory=list)
     costs: list[float] = field(default_factory=list)
     cpu_costs: list[float] = field(default_factory=list)
-    samples_s: float = 0.0
-    """How long the samples took together."""
-    repeated_s: float = 0.0
-    """How long the worlds of blocks took that failed."""
+    samples_s: float = 0.0  # how long the samples took together
+    repeated_s: float = 0.0  # how long the worlds of blocks took that failed
 
     def add(self, record: Record, costs: Costs | None = None) -> None:
         """Take in one world of the trial, with its costs if it counts."""

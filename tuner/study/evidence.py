@@ -190,12 +190,9 @@ def _error(step_s: Sequence[float]) -> float:
 class Cause(NamedTuple):
     """What failures have in common that are alike, of configurations that have run as well."""
 
-    failure: str
-    """The kind of the first one."""
-    message: str
-    """Its root cause."""
-    worlds: Mapping[int, int]
-    """How many worlds of each configuration failed so."""
+    failure: str  # the kind of the first one
+    message: str  # its root cause
+    worlds: Mapping[int, int]  # how many worlds of each configuration failed so
 
 
 def causes_of(log: StudyLog) -> tuple[Cause, ...]:

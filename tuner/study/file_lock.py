@@ -25,8 +25,7 @@ class Holder:
 
     pid: int
     host: str
-    since: str | None = None
-    """Local date and time, to the second."""
+    since: str | None = None  # local date and time, to the second
 
     @classmethod
     def here(cls) -> Self:

@@ -30,9 +30,7 @@ def find_study(
 def place_of(reference: str, *, storage: str | None = None, out: Path | None = None) -> StudyPlace:
     """Where the study is that `find_study` finds. UsageError if it is not there."""
     if storage is None:
-        return (
-            _in_folder(_folder_of(reference), None) if out is None else _in_folder(out, reference)
-        )
+        return _in_folder(out or _folder_of(reference), None if out is None else reference)
     place = StudyPlace.named(reference, storage=storage, out=out)
     if reference not in (names := place.address.names()):
         tail = did_you_mean(reference, names) if names else "; it holds none"
@@ -42,11 +40,8 @@ def place_of(reference: str, *, storage: str | None = None, out: Path | None = N
 
 def places_in(folder: Path) -> list[StudyPlace]:
     """The studies of one folder's database, by name. UsageError if it cannot be opened."""
-    return [StudyPlace.named(name, out=folder) for name in sorted(_names_in(folder))]
-
-
-def _names_in(folder: Path) -> list[str]:
-    return StudyAddress.in_file(StudyFolder(folder).database, "").names()
+    names = StudyAddress.in_file(StudyFolder(folder).database, "").names()
+    return [StudyPlace.named(name, out=folder) for name in sorted(names)]
 
 
 def earlier_studies(place: StudyPlace) -> Iterator[StudyPlace]:
@@ -56,11 +51,9 @@ def earlier_studies(place: StudyPlace) -> Iterator[StudyPlace]:
         for name in reversed(address.names()):
             yield StudyPlace.named(name, storage=address.url)
         return
-    written_s = {
-        each: StudyFolder(each).database.stat().st_mtime
-        for each in studies_in(folder.root.absolute().parent)
-    }
-    for each in sorted(written_s, key=written_s.__getitem__, reverse=True):
+    found = studies_in(folder.root.absolute().parent)
+    written_s = {each: StudyFolder(each).database.stat().st_mtime for each in found}
+    for each in sorted(found, key=written_s.__getitem__, reverse=True):
         with suppress(UsageError):
             yield from places_in(each)
 
@@ -83,16 +76,15 @@ def _folder_of(reference: str) -> Path:
 
 def _in_folder(folder: Path, name: str | None) -> StudyPlace:
     """The study `name` of a folder's database; without a name, its only one."""
-    names = _names_in(folder)
-    if not names:
+    places = {place.address.name: place for place in places_in(folder)}
+    if not places:
         raise UsageError(f"there is no study in the folder {folder}")
-    if name is None and len(names) > 1:
+    if name is None and len(places) > 1:
         raise UsageError(
-            f"the folder {folder} holds the studies {', '.join(sorted(names))}: name one of them, "
+            f"the folder {folder} holds the studies {', '.join(places)}: name one of them, "
             f"with --out {folder}"
         )
-    chosen = names[0] if name is None else name
-    if chosen not in names:
-        tail = did_you_mean(chosen, names)
-        raise UsageError(f"there is no study {chosen!r} in the folder {folder}{tail}")
-    return StudyPlace.named(chosen, out=folder)
+    if name is not None and name not in places:
+        tail = did_you_mean(name, [*places])
+        raise UsageError(f"there is no study {name!r} in the folder {folder}{tail}")
+    return places[name or next(iter(places))]

@@ -13,14 +13,12 @@ from tuner.files import shown, written_atomically
 from tuner.plan.config import Config
 from tuner.study.file_lock import locked_file
 
-STUDIES = Path("studies")
-"""Where a search puts a study's folder unless it is given another folder."""
+STUDIES = Path("studies")  # where a search puts a study's folder unless it is given another folder
 MANIFEST = "study.manifest"
 
 _FORMAT = "rpc-tuner study, format 1"
 _ANY_FORMAT = "rpc-tuner study, format "
-_TORN = "\0"
-"""Ends a line that was written in part; no file has it in its name."""
+_TORN = "\0"  # ends a line that was written in part; no file has it in its name
 
 
 def studies_in(folder: Path) -> list[Path]:

@@ -19,10 +19,8 @@ from tuner.text import MOST_RATIO, MOST_TELLING
 class Goal:
     """What a trial has of one of the two objectives."""
 
-    value: float
-    """In the objective's unit."""
-    spread: Interval | None
-    """The value with its interval."""
+    value: float  # in the objective's unit
+    spread: Interval | None  # the value with its interval
     ratio: Interval | None
     """The value over that of the baseline, paired within blocks; None where too few blocks tell."""
 
@@ -43,8 +41,7 @@ class FrontPoint:
     config: Config
     first: Goal
     second: Goal
-    in_front: bool
-    """Whether no other configuration is shown to beat it."""
+    in_front: bool  # whether no other configuration is shown to beat it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,8 +51,7 @@ class Front:
     first: Objective
     second: Objective
     points: Sequence[FrontPoint]
-    uncompared: int
-    """How many ran, but share too few blocks with the others."""
+    uncompared: int  # how many ran, but share too few blocks with the others
 
     @property
     def trials(self) -> list[int]:

@@ -17,8 +17,7 @@ from tuner.study.metrics import metrics_of
 from tuner.study.records import AGAIN, Phase, Record, Sampling
 from tuner.world.measurement import Failure, Measurement
 
-BASELINE = 0
-"""The number of the baseline's trial."""
+BASELINE = 0  # the number of the baseline's trial
 BLOCK_PHASES: tuple[Phase, ...] = ("exploration", "race")  # Those whose worlds count.
 # One unlucky world in a row of few bars no configuration from the search.
 LEAST_TO_BAR = 3
@@ -56,8 +55,7 @@ class StudyLog:
         """The trials that are shown to fail more often than the others."""
         self.barred: dict[int, list[BrokenLimit]] = {}
         """The trials that are measured well enough to say that they break a limit."""
-        self.records: list[Record] = []
-        """Every world so far; `add` adds one."""
+        self.records: list[Record] = []  # every world so far; `add` adds one
         self._worlds = [TrialWorlds() for _ in self.configs]
         self.rows = BlockRows()
         for record in records:

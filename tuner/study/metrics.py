@@ -28,8 +28,7 @@ class Metric:
     combine: Callable[[Sequence[float]], float] = statistics.fmean  # of all worlds
     unit: str = ""
     format: Callable[[float], str] = three_digits
-    traced: bool = False
-    """Whether the traced world tells it; else the worlds that count tell it."""
+    traced: bool = False  # whether the traced world tells it; else the worlds that count tell it
     table_heading: str | None = None
     """The heading in the tables of trials, folded for a terminal; None: not in these tables."""
 

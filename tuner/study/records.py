@@ -11,8 +11,7 @@ OptunaSampler = Literal["tpe", "gp", "random"]
 
 CALIBRATION_BLOCK = -1
 TRACE_BLOCK = -2
-AGAIN = -1
-"""Stands for the baseline where a block measures it a second time."""
+AGAIN = -1  # stands for the baseline where a block measures it a second time
 MOST_REPEATS = 3
 """A world that fails is run again so often at most: of a program that fails in one of five runs,
 one configuration in six hundred fails as often in a row."""
@@ -25,16 +24,13 @@ class Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     trial: int
-    block: int
-    """From 0; calibrations and traces are no samples, and have the blocks -1 and -2."""
+    block: int  # from 0; calibrations and traces are no samples, and have the blocks -1 and -2
     phase: Phase
     outcome: Outcome
-    again: bool = False
-    """Whether it is the baseline's second world in its block."""
+    again: bool = False  # whether it is the baseline's second world in its block
     group: int | None = None
     """Which group of CPUs or hosts ran it, from 1; None where there are no groups."""
-    attempt: int = 0
-    """How many worlds in its place failed before it."""
+    attempt: int = 0  # how many worlds in its place failed before it
 
     @property
     def column(self) -> int:
@@ -64,12 +60,10 @@ class Sampling(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     sampler: OptunaSampler
-    configs: int
-    """The configurations of the grid, the baseline included."""
+    configs: int  # the configurations of the grid, the baseline included
     went_on: tuple[int, ...] | None = None
     """The trials that went on to the race, the baseline among them; None until that is known."""
-    lessons: tuple[str, ...] = ()
-    """What is known of those that were not tried, as sentences."""
+    lessons: tuple[str, ...] = ()  # what is known of those that were not tried, as sentences
 
     def to_json(self, tried: int) -> dict[str, Any]:
         """The entry in `--json`, of a study that has tried so many configurations."""

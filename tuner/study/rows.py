@@ -55,22 +55,18 @@ class TrialRow:
 
     trial: int
     config: Config
-    outcome: str
-    """`completed`, `eliminated`, `not-measured`, `infeasible`, or the kind of failure."""
+    outcome: str  # `completed`, `eliminated`, `not-measured`, `infeasible`, or the kind of failure
     failure: str | None
-    samples: int
-    """Worlds measured."""
+    samples: int  # worlds measured
     worlds_run: int = 0
     """All of its worlds but traces: first ones, those that failed, and of blocks that do not count.
     """
     worlds_failed: int = 0
-    unreliable: bool = False
-    """Whether it is shown to fail more often than the others."""
+    unreliable: bool = False  # whether it is shown to fail more often than the others
     value: float
     ci_low: float
     ci_high: float
-    against_baseline: Paired | None = None
-    """None where no block measured both."""
+    against_baseline: Paired | None = None  # None where no block measured both
     metrics: Mapping[str, float] = field(default_factory=dict)
     """The metrics that are known, by name; `tuner.study.metrics` declares them."""
     diagnosis: str | None = None
@@ -78,8 +74,7 @@ class TrialRow:
     enough_threads: tuple[str, ...] = ()
     """The ranks that more threads do not help, by the diagnosis."""
     tied_with_best: bool = False
-    broken: tuple[BrokenLimit, ...] = ()
-    """The limits that it does not keep."""
+    broken: tuple[BrokenLimit, ...] = ()  # the limits that it does not keep
     eliminated: str | None = None
     """Why it left the race, or was in no block; None where it stayed, or failed."""
 
@@ -168,12 +163,9 @@ class Observation(NamedTuple):
 class TrialDetail:
     """How the times of one trial are distributed; for figures and notes, not for the table."""
 
-    step_ms: Quantiles | None = None
-    """Of every timed step of every world that counts."""
-    calls: int | None = None
-    """How many RPC calls its trace holds; None where no trace tells."""
-    call_ms: Quantiles | None = None
-    """Of the outermost calls of its trace."""
+    step_ms: Quantiles | None = None  # of every timed step of every world that counts
+    calls: int | None = None  # how many RPC calls its trace holds; None where no trace tells
+    call_ms: Quantiles | None = None  # of the outermost calls of its trace
     call_parts_ms: Mapping[CallPart, float] = field(default_factory=dict)
     """Where the time of such a call goes, on average; empty where no trace tells."""
 

@@ -29,8 +29,7 @@ class KnobGain(NamedTuple):
 
     dimension: Dimension
     value: Value
-    gain: float
-    """How many times as good, by the fit of all knobs together."""
+    gain: float  # how many times as good, by the fit of all knobs together
     interval: Interval | None
     """Its interval, by the blocks that measured both; None where these are too few."""
 
@@ -55,8 +54,7 @@ class BestThreads(NamedTuple):
     near: tuple[Value, ...]
     """The values within epsilon of the best, that included, as far as measured."""
     tried: tuple[Value, ...]
-    is_shown: bool
-    """Whether the best is shown to be better than every value that is not near it."""
+    is_shown: bool  # whether the best is shown to be better than every value that is not near it
 
     def to_json(self) -> dict[str, Any]:
         """The entry in `--json`."""

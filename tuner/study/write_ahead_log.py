@@ -25,8 +25,7 @@ class WriteAheadLog:
 
     def __init__(self, folder: StudyFolder, study: str) -> None:
         self._folder = folder
-        self.path = folder.unsaved
-        """Where it is, while there is something in it."""
+        self.path = folder.unsaved  # where it is, while there is something in it
         self._head = {"format": _FORMAT, "study": study}
         self._pending: tuple[Record, ...] = ()
         self._bytes = 0

@@ -47,11 +47,9 @@ _LIBPQ_DRIVERS = {"postgresql", "postgresql+psycopg", "postgresql+psycopg2"}
 class StudyAddress:
     """Where a study is: a storage URL, and its name in there."""
 
-    url: str = field(repr=False)
-    """It may hold a password; `str` of the address hides it."""
+    url: str = field(repr=False)  # it may hold a password; `str` of the address hides it
     name: str
-    in_own_folder: bool
-    """Whether it is the default database, whose folder the search makes."""
+    in_own_folder: bool  # whether it is the default database, whose folder the search makes
     retry: Retry | None = field(default=None, repr=False, compare=False)
     """How an open storage that does not answer is waited for; None: not at all."""
 

@@ -44,10 +44,8 @@ class Claim:
     """A study that no other search measures as long as it is claimed."""
 
     place: StudyPlace
-    resumes: bool
-    """Whether the study exists, and is to be gone on with."""
-    replaces: bool
-    """Whether an earlier study is to be deleted for it."""
+    resumes: bool  # whether the study exists, and is to be gone on with
+    replaces: bool  # whether an earlier study is to be deleted for it
 
     def begin(self) -> None:
         """Remove what an earlier study of this name left, and mark the folder as this study's."""
@@ -115,7 +113,12 @@ def _claim(place: StudyPlace, *, resume: bool, overwrite: bool) -> Claim:
     """What is to be done with the study; UsageError if what exists is in the way."""
     address, folder = place
     name = address.name
-    names = _names(place, overwrite=overwrite)
+    try:
+        names = address.names()
+    except DamagedStorageError:
+        if not (overwrite and address.in_own_folder):
+            raise
+        names = []
     exists = name in names
     half_made = exists and not overwrite and is_half_made(address)
     where = folder.root if address.in_own_folder else address
@@ -155,16 +158,6 @@ def _claim(place: StudyPlace, *, resume: bool, overwrite: bool) -> Claim:
         resumes=exists and resume and not half_made,
         replaces=overwrite and (owner is not None or exists),
     )
-
-
-def _names(place: StudyPlace, *, overwrite: bool) -> list[str]:
-    """The studies of the storage; none of a damaged one that is to be replaced."""
-    try:
-        return place.address.names()
-    except DamagedStorageError:
-        if overwrite and place.address.in_own_folder:
-            return []
-        raise
 
 
 def _check_empty(place: StudyPlace) -> None:
@@ -289,10 +282,8 @@ def _allows_more(store: StudyStore, now: Measuring) -> bool:
     """Whether a finished study has time and blocks left to be gone on with."""
     then = store.plan().measuring
     most, most_then = now.max_blocks or math.inf, then.max_blocks or math.inf
-    not_counted = {*(store.noted("set_aside") or ()), *(store.noted("dropped") or ())}
-    measured = len(store.blocks() - not_counted)
-    is_more = now.budget_s > then.budget_s or (then.until_clear and not now.until_clear)
-    return measured < most and (is_more or most > most_then)
+    is_longer = now.budget_s > then.budget_s or (then.until_clear and not now.until_clear)
+    return (is_longer or most > most_then) and store.blocks() < most
 
 
 def _check_same(store: StudyStore, plan: StudyPlan, environment: Environment) -> None:

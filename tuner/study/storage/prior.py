@@ -24,8 +24,7 @@ from tuner.world.environment import Environment
 
 MOST_STUDIES = 10  # more would add nothing
 MOST_READ_S = 1.0  # nor is it worth longer to look for them: they decide an order alone
-IDENTITY = "identity"
-"""The note of a study that says what it is of."""
+IDENTITY = "identity"  # the note of a study that says what it is of
 
 
 def identity_of(subject: Subject) -> str:

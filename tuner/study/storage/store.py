@@ -124,12 +124,13 @@ class StudyStore:
         found = records_of(self._storage, self._study_id, self._record)
         return sorted(found, key=lambda record: record.key)
 
-    def blocks(self) -> set[int]:
-        """The numbers of the blocks that have a world."""
+    def blocks(self) -> int:
+        """The number of blocks that have a world, and count."""
         keys = records_of(self._storage, self._study_id, lambda stored: stored.key)
         with self.reading("records"):
             numbers = {int(key.removeprefix(RECORD_KEY).partition("_")[0]) for key in keys}
-        return {number for number in numbers if number >= 0}
+        left_out = {*(self.noted("set_aside") or ()), *(self.noted("dropped") or ())}
+        return sum(number >= 0 for number in numbers - left_out)
 
     def _record(self, stored: StoredRecord) -> Record:
         document, is_text = stored.document, isinstance(stored.document, str)
@@ -155,10 +156,9 @@ class StudyStore:
         """Write what an earlier session kept beside the storage, which was away; nothing twice."""
         if not (left := self._write_ahead_log.read()):
             return
-        known = {each.key for each in self.records()}
+        known, running = {each.key for each in self.records()}, {*self.running()}
         new = [each for each in left if each.key not in known]
-        trials = self._latest()
-        fitting = [r for r in new if r.trial in trials and not trials[r.trial].state.is_finished()]
+        fitting = [each for each in new if each.trial in running]
         for record in fitting:
             self._put(record)
         self._write_ahead_log.discard()
@@ -176,10 +176,10 @@ class StudyStore:
 
     def repair(self, records: Sequence[Record], plan: StudyPlan) -> None:
         """Finish what a session that died left between keeping an outcome and showing it."""
-        trials, values = self._latest(), values_of(self._storage, self._study_id)
+        running, values = {*self.running()}, values_of(self._storage, self._study_id)
         for record in records:
-            trial = trials[record.trial]
-            if not trial.state.is_finished() and record.block not in values.get(trial.trial_id, ()):
+            known = values.get(self._trial_id(record.trial), ())
+            if record.trial in running and record.block not in known:
                 self._show(record, plan)
 
     def _show(self, record: Record, plan: StudyPlan) -> None:
