@@ -1,1 +1,23 @@
+import shutil
+from pathlib import Path
+
+import pytest
+
 from tests.cheap_studies import *  # noqa: F403 - fixtures, for every test of this folder
+from tests.cheap_studies import cheaply
+from tests.study.made import search
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a finished study, to be read."""
+    folder = tmp_path_factory.mktemp("made")
+    with cheaply():
+        search(folder)
+    return folder
+
+
+@pytest.fixture
+def study(made: Path, tmp_path: Path) -> Path:
+    """A copy of it, to be changed."""
+    return Path(shutil.copytree(made, tmp_path / "study"))

@@ -7,19 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes import UDF, FakeLauncher
 from tests.plan.specs import threads
 from tests.present.results import ENVIRONMENT
-from tests.study.test_log import failed, log_of, took, world
-from tuner.api import load_study, tune
+from tests.study.made import calibrated, failed, log_of, plan_of, took, world
 from tuner.decide.interim_analysis import InterimAnalysis
 from tuner.decide.rules import VerdictKind
-from tuner.plan.draft import draft_plan
 from tuner.plan.objectives import Limit
-from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures.step_time import scaling_curve
 from tuner.present.notes import study_note
-from tuner.present.sentences import choice_sentence
 from tuner.present.tables import trials_of
 from tuner.recommended.building import recommendation_of
 from tuner.study.answer import MachineUse, StudyAnswer, study_answer
@@ -28,30 +23,32 @@ from tuner.study.evidence import gain_of
 from tuner.study.folder import StudyFolder
 from tuner.study.log import BASELINE, StudyLog
 from tuner.study.metrics import metrics_of
-from tuner.study.records import CALIBRATION_BLOCK, Phase
+from tuner.study.records import CALIBRATION_BLOCK, Record
 from tuner.world.environment import MachineState
 from tuner.world.measurement import Measurement
 
-THREADS = [1, 2, 4, 8]
+PLAN = plan_of(1, 2, 4, 8, baseline={"num_worker_threads": 1})
 
 
-CALIBRATED = [world("calibration", trial, CALIBRATION_BLOCK, took(1.0)) for trial in range(4)]
+def raced(
+    *blocks: tuple[Mapping[int, float], Sequence[float]], records: Sequence[Record] = ()
+) -> StudyLog:
+    """A log with a block for each number of each `blocks`, in which all steps take so many times as
+    long, after the calibrations."""
+    log = log_of(PLAN, *(records or calibrated(range(4))))
+    first = 0
+    for step_s, drift in blocks:
+        for place, slower in enumerate(drift):
+            for trial, took_s in step_s.items():
+                wobble = 1 + 0.01 * (-1) ** (place // (1 + trial))
+                log.add(world("race", trial, first + place, took(took_s * slower * wobble)))
+        first += len(drift)
+    return log
 
 
-@pytest.fixture
-def plan() -> StudyPlan:
-    keys = {"workload": "udf", "space": {"num_worker_threads": THREADS}}
-    return draft_plan({**keys, "baseline": {"num_worker_threads": 1}}).finish(UDF)
-
-
-def blocks(
-    log: StudyLog, phase: Phase, first: int, step_s: Mapping[int, float], drift: Sequence[float]
-) -> None:
-    """Adds a block for each number of `drift`, in which all steps take so many times as long."""
-    for place, slower in enumerate(drift):
-        for trial, took_s in step_s.items():
-            wobble = 1 + 0.01 * (-1) ** (place // (1 + trial))
-            log.add(world(phase, trial, first + place, took(took_s * slower * wobble)))
+def looked(log: StudyLog, blocks: int, alpha: float = 0.04) -> StudyLog:
+    log.looks = (InterimAnalysis(blocks, alpha, 60.0, 60.0),)
+    return log
 
 
 def answer_of(log: StudyLog, conclusion: Conclusion | None = None) -> StudyAnswer:
@@ -61,35 +58,25 @@ def answer_of(log: StudyLog, conclusion: Conclusion | None = None) -> StudyAnswe
     )  # fmt: skip
 
 
-@pytest.fixture
-def drifting(plan: StudyPlan) -> StudyAnswer:
-    """Trial 2 is twice as fast as the baseline, but most of its blocks were slow ones.
-
-    Trial 1 is as fast as the baseline, and was measured only while the machine was fast.
-    """
-    log = log_of(plan, *CALIBRATED)
-    blocks(log, "race", 0, {BASELINE: 1.0, 1: 1.0, 2: 0.5}, [1.0] * 4)
-    blocks(log, "race", 4, {BASELINE: 1.0, 2: 0.5}, [4.0] * 8)
-    blocks(log, "race", 12, {BASELINE: 1.0, 3: 0.9}, [1.0])
-    return answer_of(log)
-
-
-def test_ratios_and_the_order_of_the_table_come_from_common_blocks(drifting: StudyAnswer) -> None:
+def test_ratios_and_the_order_of_the_table_come_from_common_blocks() -> None:
+    # Trial 2 is twice as fast as the baseline, but most of its blocks were slow ones. Trial 1 is as
+    # fast as the baseline, and was measured only while the machine was fast.
+    drifting = answer_of(
+        raced(
+            ({BASELINE: 1.0, 1: 1.0, 2: 0.5}, [1.0] * 4),
+            ({BASELINE: 1.0, 2: 0.5}, [4.0] * 8),
+            ({BASELINE: 1.0, 3: 0.9}, [1.0]),
+        )
+    )
     medians = sorted(drifting.rows, key=lambda row: row.value)
     assert [row.trial for row in medians] == [3, 1, 2, 0]
     assert [row.trial for row in drifting.rows] == [2, 3, 0, 1]
-    paired = {row.trial: row.against_baseline for row in drifting.rows}
-    two, one = paired[2], paired[3]
+    two, one = (drifting.by_trial[trial].against_baseline for trial in (2, 3))
     assert two is not None
     assert one is not None
     assert two.blocks == 12
     assert two.ratio.low < 2.0 < two.ratio.high < 1.1 * two.ratio.low
     assert (one.blocks, one.ratio.low) == (1, 0.0)
-
-
-def test_any_two_trials_can_be_compared_and_without_a_common_block_none_is(
-    drifting: StudyAnswer,
-) -> None:
     found = drifting.paired.compare(1, 2)
     assert found is not None
     assert found.blocks == 4
@@ -97,23 +84,21 @@ def test_any_two_trials_can_be_compared_and_without_a_common_block_none_is(
     assert drifting.paired.compare(3, 2) is None
 
 
-def test_what_was_tested_has_the_ratio_that_was_tested(plan: StudyPlan) -> None:
-    log = log_of(plan, *CALIBRATED)
-    blocks(log, "race", 0, {BASELINE: 1.0, 1: 1.0, 2: 0.5}, [1.0] * 8)
+def test_what_was_tested_has_the_ratio_that_was_tested() -> None:
+    log = raced(({BASELINE: 1.0, 1: 1.0, 2: 0.5}, [1.0] * 8))
     alone = answer_of(log).by_trial[2].against_baseline
-    log.looks = (InterimAnalysis(8, 0.04, 60.0, 60.0),)
-    answer = answer_of(log)
-    tested, shown = answer.challenger_speedup, answer.by_trial[2].against_baseline
+    answer = answer_of(looked(log, 8))
+    shown = answer.by_trial[2].against_baseline
     assert shown is not None
     assert alone is not None
-    assert shown.ratio == tested
+    assert shown.ratio == answer.challenger_speedup
     assert shown.ratio.estimate == pytest.approx(2.0, rel=0.03)
     # It holds for all rivals at once, so it is wider.
     assert shown.ratio.low < alone.ratio.low
 
 
-def test_a_block_that_has_the_baseline_twice_counts_it_once(plan: StudyPlan) -> None:
-    log = log_of(plan, *CALIBRATED)
+def test_a_block_that_has_the_baseline_twice_counts_it_once() -> None:
+    log = raced()
     for block in range(6):
         log.add(world("race", BASELINE, block, took(0.8)))
         again = world("race", BASELINE, block, took(1.25))
@@ -125,21 +110,17 @@ def test_a_block_that_has_the_baseline_twice_counts_it_once(plan: StudyPlan) -> 
     assert found.ratio.estimate == pytest.approx(2.0)
 
 
-def test_a_baseline_that_never_ran_is_compared_with_nothing(plan: StudyPlan) -> None:
-    log = log_of(plan, *CALIBRATED[1:], world("calibration", 0, CALIBRATION_BLOCK, failed()))
-    blocks(log, "race", 0, {1: 2.0, 2: 0.5}, [1.0] * 4)
-    answer = answer_of(log)
+def test_a_baseline_that_never_ran_is_compared_with_nothing() -> None:
+    first = [*calibrated((1, 2, 3)), world("calibration", 0, CALIBRATION_BLOCK, failed())]
+    answer = answer_of(raced(({1: 2.0, 2: 0.5}, [1.0] * 4), records=first))
     assert answer.baseline_failed
     assert {row.against_baseline for row in answer.rows} == {None}
     assert [row.trial for row in answer.rows if row.is_measured] == [2, 1]
 
 
 @pytest.mark.parametrize("unreliable", [(), (BASELINE,)])
-def test_a_baseline_that_ran_is_compared_whatever_fails(
-    plan: StudyPlan, unreliable: tuple[int, ...]
-) -> None:
-    log = log_of(plan, *CALIBRATED)
-    blocks(log, "race", 0, {BASELINE: 1.0, 1: 2.0, 2: 1.1}, [1.0] * 4)
+def test_a_baseline_that_ran_is_compared_whatever_fails(unreliable: tuple[int, ...]) -> None:
+    log = raced(({BASELINE: 1.0, 1: 2.0, 2: 1.1}, [1.0] * 4))
     log.add(world("race", BASELINE, 4, failed()))
     log.unreliable = unreliable
     answer = answer_of(log)
@@ -153,19 +134,13 @@ def test_a_baseline_that_ran_is_compared_whatever_fails(
     assert [cause.worlds for cause in answer.causes] == [{BASELINE: 1}]
 
 
-def test_who_is_not_shown_to_be_worse_than_the_best_is_not_told_apart(plan: StudyPlan) -> None:
-    log = log_of(plan, *CALIBRATED)
+def test_who_is_not_shown_to_be_worse_than_the_best_is_not_told_apart() -> None:
     # Trial 1 is as good as trial 2, and trial 3 is 10 % behind.
-    blocks(log, "race", 0, {BASELINE: 1.0, 1: 0.501, 2: 0.5, 3: 0.55}, [1.0] * 16)
-    log.looks = (InterimAnalysis(16, 0.04, 60.0, 60.0),)
-    answer = answer_of(log)
+    step_s = {BASELINE: 1.0, 1: 0.501, 2: 0.5, 3: 0.55}
+    answer = answer_of(looked(raced((step_s, [1.0] * 16)), 16))
     assert (answer.best_trial, answer.verdict) == (2, "better")
     assert (answer.not_excluded, answer.not_told_apart) == ((), (1,))
-    assert answer.to_json()["not_told_apart"] == [threads(2).to_json()]
-    few = log_of(plan, *CALIBRATED)
-    blocks(few, "race", 0, {BASELINE: 1.0, 1: 0.501, 2: 0.5, 3: 0.55}, [1.0] * 4)
-    few.looks = (InterimAnalysis(4, 0.001, 6.0, 60.0),)
-    early = answer_of(few)
+    early = answer_of(looked(raced((step_s, [1.0] * 4)), 4, 0.001))
     # Who may be more than epsilon better may be as good, too.
     assert early.best_trial == 1
     assert (early.not_excluded, early.not_told_apart) == ((2,), (2,))
@@ -185,16 +160,16 @@ def recommended(log: StudyLog, best: int, kind: VerdictKind = "better") -> Study
     return answer_of(log, found)
 
 
-def test_what_stands_above_the_best_and_why_it_is_not_recommended(plan: StudyPlan) -> None:
-    log = log_of(plan, *CALIBRATED)
+def test_what_stands_above_the_best_and_why_it_is_not_recommended() -> None:
     # Trial 1 has 2 threads, trial 2 has 4, and trial 3 has 8.
-    blocks(log, "race", 0, {BASELINE: 1.0, 1: 0.502, 2: 0.498, 3: 0.6}, [1.0, 2.0] * 4)
-    blocks(log, "race", 8, {BASELINE: 1.0, 3: 0.2}, [1.0])
+    log = raced(
+        ({BASELINE: 1.0, 1: 0.502, 2: 0.498, 3: 0.6}, [1.0, 2.0] * 4),
+        ({BASELINE: 1.0, 3: 0.2}, [1.0]),
+    )
     assert reasons(recommended(log, 1)) == {2: ("not-told-apart", "fewer-threads")}
     assert reasons(recommended(log, 2)) == {}
     # Every place tells the same best, whatever the medians say.
-    log.looks = (InterimAnalysis(9, 0.04, 60.0, 60.0),)
-    answer = recommended(log, 1)
+    answer = recommended(looked(log, 9), 1)
     assert min(answer.rows, key=lambda row: row.value).trial != 1
     assert [line.row.trial for line in trials_of(answer).lines if line.is_best] == [1]
     assert scaling_curve(answer).answer.best_trial == 1
@@ -206,28 +181,17 @@ def test_what_stands_above_the_best_and_why_it_is_not_recommended(plan: StudyPla
     }  # fmt: skip
 
 
-def test_few_blocks_a_small_gain_and_a_limit_are_reasons(plan: StudyPlan) -> None:
-    require = (Limit.read("peak_rss_mb<=50"),)
-    log = log_of(plan, *CALIBRATED)
-    blocks(log, "race", 0, {BASELINE: 1.0, 1: 0.98}, [1.0] * 12)
-    blocks(log, "race", 12, {BASELINE: 1.0, 2: 0.5}, [1.0] * 2)
+def test_few_blocks_a_small_gain_and_a_limit_are_reasons() -> None:
+    log = raced(({BASELINE: 1.0, 1: 0.98}, [1.0] * 12), ({BASELINE: 1.0, 2: 0.5}, [1.0] * 2))
     assert reasons(recommended(log, BASELINE, "keep-baseline")) == {
         2: ("few-blocks", None), 1: ("within-epsilon", "baseline")
     }  # fmt: skip
-    measuring = plan.measuring.model_copy(update={"require": require})
-    assert choice_sentence(recommended(log, BASELINE, "keep-baseline")) == (
-        "num_worker_threads=4 stands above num_worker_threads=1 in the table, but was measured "
-        "beside it in 2 blocks only, too few to tell. num_worker_threads=2 stands above "
-        "num_worker_threads=1 in the table, but is less than 3 % faster (1.0042 to 1.04 times as "
-        "fast), and num_worker_threads=1 is the baseline."
-    )
-    limited = log_of(plan.model_copy(update={"measuring": measuring}), *log.records)
+    limits = {"require": (Limit.read("peak_rss_mb<=50"),)}
+    measuring = PLAN.measuring.model_copy(update=limits)
+    limited = log_of(PLAN.model_copy(update={"measuring": measuring}), *log.records)
     # All break it, the baseline too: those that are slower than it need no sentence.
     answer = recommended(limited, BASELINE, "undecided")
     assert reasons(answer) == {2: ("limit", None), 1: ("limit", None)}
-    assert answer.to_json()["passed_over"][0] == {
-        "config": {"*": {"num_worker_threads": 4}}, "reason": "limit", "preference": None
-    }  # fmt: skip
 
 
 def beside(others_cpus: float | None, **known: float) -> Measurement:
@@ -242,32 +206,14 @@ def use_of(*worlds: Measurement) -> MachineUse:
     return found
 
 
-def test_a_tenth_of_the_worlds_makes_a_busy_machine() -> None:
+def test_a_tenth_of_the_worlds_makes_a_busy_machine_and_what_is_not_known_does_not_count() -> None:
     quiet = [beside(0.0)] * 9
     assert not use_of(*quiet, beside(1.0)).is_busy
     assert use_of(*quiet, beside(1.0), beside(1.0)).is_busy
-
-
-def test_what_is_not_known_does_not_count() -> None:
     assert MachineUse.of([took(0.1), beside(None)]) is None
     use = use_of(took(0.1), beside(None), beside(1.0, mhz=2000.0), beside(0.5))
     assert (use.worlds, use.disturbed_worlds, use.others_cpus, use.mhz) == (2, 2, 0.75, 2000.0)
     assert (use.load, use.pressure_some) == (None, None)
-
-
-def test_the_metrics_of_a_trial_tell_it() -> None:
     found = metrics_of([beside(0.0), beside(1.0), beside(0.5)], None)
     assert (found["others_cpus"], found["disturbed_worlds"]) == (0.5, 2)
     assert "others_cpus" not in metrics_of([took(0.1), beside(None)], None)
-
-
-def test_it_survives_in_the_study(tmp_path: Path) -> None:
-    launcher = FakeLauncher(others_cpus=lambda number: 0.5 * (number % 2))
-    result = tune(
-        "udf", launcher=launcher, clock=launcher.clock, out=tmp_path, budget="30s",
-        space={"num_worker_threads": [1, 2]},
-    )  # fmt: skip
-    machine = result.machine
-    assert machine is not None
-    assert machine.is_busy
-    assert load_study(tmp_path).machine == machine

@@ -1,26 +1,15 @@
 import random
 
-from tests.fakes import UDF
-from tests.study.test_log import failed, log_of, took, world
+from tests.study.made import calibrated, failed, log_of, plan_of, took, world
 from tuner.decide.interim_analysis import InterimAnalysis
-from tuner.plan.draft import draft_plan
-from tuner.plan.study_plan import StudyPlan
 from tuner.study.evidence import causes_of, fails_more_often, gain_of, rivals_of
 from tuner.study.log import StudyLog
 from tuner.study.records import CALIBRATION_BLOCK
 from tuner.world.measurement import Failure
 
-
-def plan_of(*threads: int) -> StudyPlan:
-    return draft_plan({"workload": "udf", "space": {"num_worker_threads": [*threads]}}).finish(UDF)
-
-
 PLAN = plan_of(1, 2)
 WIDE = plan_of(1, 2, 4, 8, 32)
-EXPLORED = [
-    *(world("calibration", trial, CALIBRATION_BLOCK, took(1.0)) for trial in range(6)),
-    *(world("exploration", trial, 0, took(1.0)) for trial in range(6)),
-]
+EXPLORED = [*calibrated(range(6)), *(world("exploration", t, 0, took(1.0)) for t in range(6))]
 
 
 def test_an_exploration_is_no_part_of_a_claim() -> None:
@@ -43,7 +32,7 @@ def test_an_exploration_is_no_part_of_a_claim() -> None:
 
 def raced(often: int, blocks: int = 30) -> StudyLog:
     """Trial 1 fails in its first so many blocks, trial 2 in none, the baseline in one."""
-    log = log_of(PLAN, *(world("calibration", t, CALIBRATION_BLOCK, took(1.0)) for t in range(3)))
+    log = log_of(PLAN, *calibrated(range(3)))
     for block in range(blocks):
         for trial in range(3):
             fails = (trial == 1 and block < often) or (trial == 0 and block == 3)
@@ -55,6 +44,10 @@ def test_who_fails_much_more_often_than_the_others_is_found() -> None:
     log = raced(12)
     assert [fails_more_often(log, trial) for trial in range(3)] == [False, True, False]
     assert not fails_more_often(raced(2), 1)
+    alone = log_of(PLAN, *calibrated([0]))
+    for block in range(20):
+        alone.add(world("race", 0, block, failed()))
+    assert not fails_more_often(alone, 0)
 
 
 def test_who_is_out_for_it_is_no_measure_for_the_others() -> None:
@@ -65,13 +58,6 @@ def test_who_is_out_for_it_is_no_measure_for_the_others() -> None:
     assert not fails_more_often(log, 2)
     log.unreliable = (1,)
     assert fails_more_often(log, 2)
-
-
-def test_there_must_be_others_that_run() -> None:
-    log = log_of(PLAN, world("calibration", 0, CALIBRATION_BLOCK, took(1.0)))
-    for block in range(20):
-        log.add(world("race", 0, block, failed()))
-    assert not fails_more_often(log, 0)
 
 
 def test_causes_are_those_of_what_has_run_the_most_frequent_first() -> None:

@@ -31,21 +31,15 @@ def refusal(reference: str, *, storage: str | None = None, out: Path | None = No
 def test_by_its_name() -> None:
     made(Path("studies/udf"))
     found = find_study("udf")
-    assert found.study == "udf"
-    assert found.interrupted
-    assert found.files.root == Path("studies/udf")
-    assert len(found.rows) == 3
+    assert (found.study, found.files.root) == ("udf", Path("studies/udf"))
+    assert (found.interrupted, len(found.rows)) == (True, 3)
 
 
-@pytest.mark.parametrize("reference", ["some/where", "./some/where/", "some/where/study.db"])
-def test_by_its_folder(reference: str) -> None:
-    made(Path("some/where"), "other")
-    assert find_study(reference).study == "other"
-    assert find_study(str(Path(reference).absolute())).study == "other"
-
-
-def test_by_its_name_in_a_folder() -> None:
+def test_by_its_folder_and_by_its_name_in_a_folder() -> None:
     made(Path("some/where"), "one")
+    for reference in ("some/where", "./some/where/", "some/where/study.db"):
+        assert find_study(reference).study == "one"
+        assert find_study(str(Path(reference).absolute())).study == "one"
     assert find_study("one", out=Path("some/where")).study == "one"
     assert refusal("onne", out=Path("some/where")) == (
         "there is no study 'onne' in the folder some/where; did you mean one?"

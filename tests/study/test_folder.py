@@ -7,38 +7,28 @@ from pathlib import Path
 
 import pytest
 
-from tests.cheap_studies import cheaply
-from tests.fakes import FakeLauncher
 from tests.plan.specs import for_all, threads
-from tuner.api import tune
+from tests.study.made import search
 from tuner.errors import UsageError
 from tuner.study.folder import MANIFEST, Manifest, StudyFolder, names_in
 
 
-def test_a_failure_is_told_with_its_kind_once_and_with_a_path_that_can_be_opened() -> None:
+def test_each_failed_world_has_a_folder_of_its_own_and_is_told_where_that_is() -> None:
     folder = StudyFolder(Path("studies/udf"))
-    told = folder.failure_text("crashed", "server failed first; see failures/defaults-block0000")
-    assert told == "crashed: server failed first; see studies/udf/failures/defaults-block0000"
+    names = [
+        folder.failure(config, block, again=again, attempt=attempt).name
+        for config in (threads(8), for_all(num_worker_threads=8, transports="shm"))
+        for block, again in ((3, False), (4, False), (3, True), (-1, False))
+        for attempt in (0, 1)
+    ]
+    assert len({*names}) == 16
+    assert names[0] == "num_worker_threads=8-block0003"
+    assert names[5] == "num_worker_threads=8-block0003-again-2"
+    assert names[7] == "num_worker_threads=8-first-2"
+    told = folder.failure_text("crashed", f"server failed first; see failures/{names[0]}")
+    assert told == f"crashed: server failed first; see studies/udf/failures/{names[0]}"
     told = folder.failure_text("deadlocked", "server deadlocked: all 2 worker threads wait")
     assert told == "server deadlocked: all 2 worker threads wait"
-
-
-def test_each_failed_world_has_a_folder_of_its_own() -> None:
-    folder = StudyFolder(Path("udf"))
-    first = folder.failure(threads(8), block=3)
-    assert first == Path("udf/failures/num_worker_threads=8-block0003")
-    others = [
-        folder.failure(threads(8), block=4),
-        folder.failure(threads(8), block=-1),
-        folder.failure(threads(8), block=-1, attempt=1),
-        folder.failure(threads(8), block=3, attempt=1),
-        folder.failure(threads(8), block=3, again=True),
-        folder.failure(threads(8), block=3, again=True, attempt=1),
-        folder.failure(for_all(num_worker_threads=8, transports="shm"), block=3),
-    ]
-    assert len({first, *others}) == 8
-    assert others[5].name == "num_worker_threads=8-block0003-again-2"
-    assert others[2].name == "num_worker_threads=8-first-2"
 
 
 def test_a_folder_that_cannot_be_written_is_told_and_another_is_left_as_it_was(
@@ -56,29 +46,26 @@ def test_a_folder_that_cannot_be_written_is_told_and_another_is_left_as_it_was(
         assert str(caught.value) == f"cannot write the study folder {root}: {why}"
 
 
-def test_a_new_folder_and_all_in_it_are_for_their_owner(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", [None, 0o750])
+def test_a_new_folder_and_all_in_it_are_for_their_owner(tmp_path: Path, mode: int | None) -> None:
     """Whatever the umask; a folder that was there keeps its mode, and its files follow it."""
+    root = tmp_path / "study"
     before = os.umask(0)
     try:
-        for name, mode in (("new", None), ("shared", 0o750)):
-            root = tmp_path / name
-            if mode is not None:
-                root.mkdir()
-                root.chmod(mode)
-            launcher = FakeLauncher()
-            with cheaply():
-                tune(
-                    "udf", launcher=launcher, clock=launcher.clock, name=name, budget="10s",
-                    max_blocks=2, space={"num_worker_threads": [1, 4]}, out=root,
-                )  # fmt: skip
-            limit = mode or 0o700
-            assert root.stat().st_mode & 0o777 == limit
-            files = [each for each in root.rglob("*") if each.is_file()]
-            assert {"study.db", "recommended.json"} <= {each.name for each in files}
-            open_to = {str(each): oct(each.stat().st_mode & 0o077 & ~limit) for each in files}
-            assert not [path for path, extra in open_to.items() if extra != "0o0"]
+        if mode is not None:
+            root.mkdir()
+            root.chmod(mode)
+        search(root)
     finally:
         os.umask(before)
+    limit = mode or 0o700
+    assert root.stat().st_mode & 0o777 == limit
+    files = [each for each in root.rglob("*") if each.is_file()]
+    assert {"study.db", "recommended.json"} <= {each.name for each in files}
+    assert not [str(each) for each in files if each.stat().st_mode & 0o077 & ~limit]
+
+
+OUTSIDE = ("../mine", "/etc/mine", "..", "", ".", "a/../../mine")
 
 
 @pytest.fixture
@@ -123,22 +110,23 @@ def test_a_folder_without_one_is_no_study_and_gets_none(tmp_path: Path) -> None:
         assert (bare.study(), bare.files(), bare.path.exists()) == (None, [], False)
 
 
-@pytest.mark.parametrize("content", ["", "udf\n", "rpc-tuner study, format 1\n", "\0\0\n\n"])
-def test_what_is_no_manifest_names_no_study(tmp_path: Path, content: str) -> None:
-    (tmp_path / MANIFEST).write_text(content)
-    assert Manifest(tmp_path).study() is None
-    assert Manifest(tmp_path).files() == []
-
-
-def test_one_of_a_newer_version_is_refused(manifest: Manifest) -> None:
+def test_what_is_no_manifest_names_no_study_and_one_of_a_newer_version_is_refused(
+    manifest: Manifest,
+) -> None:
+    for content in ("", "udf\n", "rpc-tuner study, format 1\n", "\0\0\n\n"):
+        manifest.path.write_text(content)
+        assert (manifest.study(), manifest.files()) == (None, [])
     manifest.path.write_text("rpc-tuner study, format 2\nudf\n")
     with pytest.raises(UsageError, match=r"written by a newer rpc-tuner .*upgrade rpc-tuner"):
         manifest.study()
 
 
-def test_a_line_that_was_written_in_part_is_ignored_for_good(manifest: Manifest) -> None:
+def test_a_line_that_was_cut_off_or_leads_outside_is_ignored_for_good(
+    manifest: Manifest,
+) -> None:
     (mine,) = written(manifest, "fig")
     with manifest.path.open("a") as file:
+        file.writelines(f"{line}\n" for line in OUTSIDE)
         file.write("fig")  # of figures/step_time.png
     assert manifest.files() == [manifest.root / "search.lock"]
     manifest.add(manifest.root / "trials.csv")
@@ -160,13 +148,6 @@ def test_only_its_files_are_removed_and_the_folders_that_are_empty_then(
     assert manifest.study() == "udf"
 
 
-@pytest.mark.parametrize("line", ["../mine", "/etc/mine", "..", "", ".", "a/../../mine"])
-def test_nothing_outside_the_folder_is_ever_named(manifest: Manifest, line: str) -> None:
-    with manifest.path.open("a") as file:
-        file.write(f"{line}\n")
-    assert manifest.files() == [manifest.root / "search.lock"]
-
-
 def test_a_file_that_cannot_be_removed_is_told(
     manifest: Manifest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -181,23 +162,13 @@ def test_a_file_that_cannot_be_removed_is_told(
     assert str(caught.value) == f"cannot remove {lock}: Operation not permitted"
 
 
-@pytest.mark.parametrize("name", ["absent", "empty"])
-def test_a_new_or_an_empty_folder_is_marked(tmp_path: Path, name: str) -> None:
+def test_a_new_or_an_empty_folder_is_marked(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    Manifest(tmp_path / name).begin_if_empty("udf")
-    assert Manifest(tmp_path / name).study() == "udf"
+    for name in ("absent", "empty"):
+        Manifest(tmp_path / name).begin_if_empty("udf")
+        assert Manifest(tmp_path / name).study() == "udf"
     Manifest(tmp_path).begin_if_empty("udf")
     assert Manifest(tmp_path).study() is None
-
-
-def database(folder: Path, *values: str) -> Path:
-    """A file with these studies, as SQL writes their names."""
-    path = folder / "study.db"
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("CREATE TABLE studies (study_name)")
-        for value in values:
-            connection.execute(f"INSERT INTO studies VALUES ({value})")
-    return path
 
 
 @pytest.mark.parametrize(
@@ -207,7 +178,10 @@ def database(folder: Path, *values: str) -> Path:
 def test_names_are_read_in_order_and_one_that_is_no_text_is_for_optuna(
     value: str, found: list[str] | None, tmp_path: Path
 ) -> None:
-    path = database(tmp_path, "'a'", value)
+    path = tmp_path / "study.db"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE studies (study_name)")
+        connection.execute(f"INSERT INTO studies VALUES ('a'), ({value})")
     assert names_in(path) == found
     path.write_bytes(path.read_bytes().replace(b"CREATE TABLE", b"CREATE TABL\xff"))
     assert names_in(path) is None

@@ -8,32 +8,23 @@ from typing import Any
 import optuna
 import pytest
 
-from tests.cheap_studies import *  # noqa: F403 - fixtures, for the search of this file
-from tests.fakes import FakeLauncher
+from tests.cheap_studies import cheaply
 from tests.present.results import study_plan, study_result
-from tests.searching.tuning import tuning_in
+from tests.study.made import search
 from tuner.errors import UsageError
 from tuner.plan.draft import PlanDraft
 from tuner.study.answer import StudyAnswer
 from tuner.study.finding import find_study
-from tuner.study.resuming import (
-    asked_or_resumed_draft,
-    place_keys,
-    resume_command,
-)
+from tuner.study.resuming import asked_or_resumed_draft, place_keys, resume_command
 
 
 @pytest.fixture(scope="module")
 def studied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder `studies/udf`, in an empty folder, of a search with options of its own."""
     folder = tmp_path_factory.mktemp("here") / "studies" / "udf"
-    with cheaply():  # noqa: F405
-        search_in(folder, options={"size": 7}, isolation=False)
+    with cheaply():
+        search(folder, max_blocks=3, options={"size": 7}, isolation=False)
     return folder
-
-
-def search_in(folder: Path, **changes: Any) -> None:
-    tuning_in(folder)(FakeLauncher(sigma=0.3), max_blocks=3, **changes)
 
 
 @pytest.fixture(autouse=True)
@@ -48,32 +39,26 @@ def resumed(**changes: Any) -> PlanDraft:
 @pytest.mark.parametrize("named", [{"name": "udf"}, {"out": "studies/udf"}])
 def test_the_study_says_what_it_tunes(named: dict[str, str], studied: Path) -> None:
     draft = resumed(**named, budget="5m", maximize=False, storage=None, options={"calls": 9})
-    assert draft.problems == ()
-    assert (draft.name, draft.workload) == ("udf", "udf")
+    assert (draft.problems, draft.name, draft.workload) == ((), "udf", "udf")
     assert (draft.options["size"], draft.options["calls"]) == (7, 9)
-    assert draft.measuring.budget_s == 300
-    assert draft.measuring.max_blocks == 3
+    assert (draft.measuring.budget_s, draft.measuring.max_blocks) == (300, 3)
     assert not draft.launching.isolation
     assert draft.out is not None
     assert draft.out.absolute() == studied
 
 
 def test_a_study_may_be_known_by_the_name_of_its_folder(tmp_path: Path) -> None:
-    search_in(Path("studies/foo"), name="bar")
+    search(Path("studies/foo"), name="bar")
     draft = resumed(name="foo")
     assert (draft.name, draft.out) == ("bar", Path("studies/foo"))
 
 
 def test_a_study_in_a_storage_elsewhere_is_known_by_its_name_or_its_folder(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/all.db"
-    search_in(tmp_path / "its files", name="mine", storage=url)
-    for named in (
-        {"name": "mine", "out": str(tmp_path / "its files")},
-        {"out": str(tmp_path / "its files")},
-    ):
-        draft = resumed(**named, storage=url)
-        assert (draft.name, draft.storage) == ("mine", url)
-        assert draft.out == tmp_path / "its files"
+    search(tmp_path / "its files", name="mine", storage=url)
+    for named in ({"name": "mine"}, {}):
+        draft = resumed(**named, out=str(tmp_path / "its files"), storage=url)
+        assert (draft.name, draft.storage, draft.out) == ("mine", url, tmp_path / "its files")
     with pytest.raises(UsageError, match="name the study to resume"):
         resumed(out="nothing here", storage=url)
     answer = find_study("mine", storage=url, out=tmp_path / "its files")

@@ -7,29 +7,23 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.fakes import UDF
+from tests.study.made import calibrated, log_of, plan_of, took, world
 from tests.study.test_answer import answer_of
-from tests.study.test_log import log_of, took, world
 from tuner.decide.interim_analysis import InterimAnalysis
 from tuner.plan.config import Config, Dimension
-from tuner.plan.draft import draft_plan
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.conclusion import conclude
 from tuner.study.evidence import strongest_rival
 from tuner.study.log import StudyLog
-from tuner.study.records import CALIBRATION_BLOCK
 from tuner.study.together import Together, together_of
 
 THREADS = [16, 1, 4]
 Times = Callable[[int, str], float]
 
 
-def plan_of(**space: list[object]) -> StudyPlan:
-    keys = {"workload": "udf", "space": space, "baseline": {"num_worker_threads": 16}}
-    return draft_plan(keys).finish(UDF)
-
-
-BOTH = plan_of(num_worker_threads=[*THREADS], cpu_binding=["none", "equal"])
+BASELINE = {"num_worker_threads": 16}
+SPACE = {"num_worker_threads": THREADS, "cpu_binding": ["none", "equal"]}
+BOTH = plan_of(space=SPACE, baseline=BASELINE)
 
 
 def added_up(threads: int, binding: str) -> float:
@@ -51,14 +45,11 @@ def measured(times: Times, plan: StudyPlan = BOTH, blocks: int = 20) -> StudyLog
         binding = str(values.get("cpu_binding", "none"))
         return times(int(str(values["num_worker_threads"])), binding) * noise.gauss(1, 0.02)
 
-    first = [
-        world("calibration", each, CALIBRATION_BLOCK, took(1.0)) for each in range(len(configs))
-    ]
     race = [
         world("race", trial, block, took(step_s(trial)))
         for block, trial in itertools.product(range(blocks), range(len(configs)))
     ]
-    log = log_of(plan, *first, *race)
+    log = log_of(plan, *calibrated(range(len(configs))), *race)
     log.looks = (InterimAnalysis(blocks, 0.04, 1.0, 1.0),)
     return log
 
@@ -137,9 +128,7 @@ def test_what_is_best_of_one_role_is_said_beside_the_other() -> None:
         "server": {"num_worker_threads": [1, 4]},
         "*": {"cpu_binding": ["none", "equal"]},
     }
-    keys = {"workload": "udf", "space": by_role, "baseline": {"num_worker_threads": 16}}
-    log = measured(interacting, draft_plan(keys).finish(UDF))
-    found = together_of(log, 1)
+    found = together_of(measured(interacting, plan_of(space=by_role, baseline=BASELINE)), 1)
     assert found is not None
     assert {str(each.dimension): [*each.beside.values] for each in found.best_threads} == {
         "caller.num_worker_threads": [
@@ -152,7 +141,7 @@ def test_what_is_best_of_one_role_is_said_beside_the_other() -> None:
 
 
 def test_one_knob_has_no_such_entries_and_two_without_blocks_have_empty_ones() -> None:
-    one = measured(added_up, plan_of(num_worker_threads=[*THREADS]))
+    one = measured(added_up, plan_of(*THREADS, baseline=BASELINE))
     assert together_of(one, 1) is None
     assert "knob_gains" not in answer_of(one).to_json()
     nothing = log_of(BOTH)

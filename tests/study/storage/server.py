@@ -46,10 +46,10 @@ class Server:
         self._process: subprocess.Popen[bytes] | None = None
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
-        self.sqlalchemy_url = sqlalchemy.URL.create(
+        url = sqlalchemy.URL.create(
             "postgresql", USER, PASSWORD, "127.0.0.1", self.port, database="postgres"
         )
-        self.url = self.sqlalchemy_url.render_as_string(hide_password=False)
+        self.url = url.render_as_string(hide_password=False)
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
@@ -61,7 +61,16 @@ class Server:
                  "-c", "shared_buffers=16MB"],
                 stdin=subprocess.DEVNULL, stdout=file, stderr=file, cwd=self._folder, **self._who,
             )  # fmt: skip
-        _wait(self.sqlalchemy_url, self._process, log)
+        engine = sqlalchemy.create_engine(self.url, poolclass=sqlalchemy.NullPool)
+        until = time.monotonic() + STARTS_WITHIN_S
+        while True:
+            try:
+                engine.connect().close()
+                return
+            except sqlalchemy.exc.OperationalError:
+                assert self._process.poll() is None, log.read_text()
+                assert time.monotonic() < until, log.read_text()
+                time.sleep(0.02)
 
     def ensure(self) -> None:
         """Start it, unless it runs."""
@@ -107,23 +116,3 @@ def postgresql_server() -> Iterator[Server]:
             server.stop()
     finally:
         shutil.rmtree(folder)
-
-
-@contextmanager
-def postgresql() -> Iterator[sqlalchemy.URL]:
-    """The URL of such a server."""
-    with postgresql_server() as server:
-        yield server.sqlalchemy_url
-
-
-def _wait(url: sqlalchemy.URL, server: subprocess.Popen[bytes], log: Path) -> None:
-    engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool)
-    until = time.monotonic() + STARTS_WITHIN_S
-    while True:
-        try:
-            engine.connect().close()
-            return
-        except sqlalchemy.exc.OperationalError:
-            assert server.poll() is None, log.read_text()
-            assert time.monotonic() < until, log.read_text()
-            time.sleep(0.02)

@@ -6,7 +6,6 @@ import json
 import shutil
 import sqlite3
 from contextlib import closing
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any, NamedTuple
 from wsgiref.util import setup_testing_defaults
@@ -15,10 +14,10 @@ import optuna
 import pytest
 from optuna.storages import InMemoryStorage
 
-import tuner
 from tests.cheap_studies import cheaply
 from tests.fakes import FakeLauncher, threads_of
-from tuner.api import SearchInterrupted
+from tests.searching.tuning import failing
+from tests.study.made import search
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.browsing import Site, copies_site, copy_study, study_site
 
@@ -26,7 +25,7 @@ pytestmark = pytest.mark.publishes
 
 
 class Answer(NamedTuple):
-    status: HTTPStatus
+    status: int
     body: bytes
 
     def json(self) -> Any:
@@ -35,10 +34,11 @@ class Answer(NamedTuple):
 
 def ask(site: Site, path: str, method: str = "GET", body: bytes = b"") -> Answer:
     """One request, as a web server makes it."""
-    request: dict[str, Any] = {"PATH_INFO": path.partition("?")[0], "REQUEST_METHOD": method}
-    request |= {"QUERY_STRING": path.partition("?")[2], "HTTP_ACCEPT_ENCODING": "identity"}
-    request |= {"CONTENT_TYPE": "application/json", "CONTENT_LENGTH": str(len(body))}
-    request["wsgi.input"] = io.BytesIO(body)
+    request: dict[str, Any] = {
+        "PATH_INFO": path, "REQUEST_METHOD": method, "HTTP_ACCEPT_ENCODING": "identity",
+        "CONTENT_TYPE": "application/json", "CONTENT_LENGTH": str(len(body)),
+        "wsgi.input": io.BytesIO(body),
+    }  # fmt: skip
     setup_testing_defaults(request)
     told: list[str] = []
 
@@ -47,69 +47,53 @@ def ask(site: Site, path: str, method: str = "GET", body: bytes = b"") -> Answer
 
     content = site.application(request, start_response)
     try:
-        return Answer(HTTPStatus(int(told[0].split()[0])), b"".join(content))
+        return Answer(int(told[0].split()[0]), b"".join(content))
     finally:
         getattr(content, "close", lambda: None)()
 
 
-def search(out: Path, name: str = "udf", **changes: Any) -> StudyPlace:
-    interrupt_after = changes.pop("interrupt_after", None)
-    launcher = FakeLauncher(
-        step_ms=lambda s: 8.0 / threads_of(s),
-        fails=lambda s, world: "crashed" if threads_of(s) == 2 else None,
-        interrupt_after=interrupt_after,
-    )
-    keys = {"space": {"num_worker_threads": [2, 4]}, "max_blocks": 8, "name": name,
-            "out": str(out), **changes}  # fmt: skip
-    if interrupt_after is None:
-        tuner.tune("udf", launcher=launcher, clock=launcher.clock, **keys)
-    else:
-        with pytest.raises(SearchInterrupted):
-            tuner.tune("udf", launcher=launcher, clock=launcher.clock, **keys)
-    return place_of(out, name)
-
-
-def place_of(folder: Path, name: str) -> StudyPlace:
-    return StudyPlace.named(name, out=folder)
-
-
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the studies `one` and `two`, each in a folder of its name, to be read."""
-    folder = tmp_path_factory.mktemp("made")
+def places(tmp_path_factory: pytest.TempPathFactory) -> tuple[StudyPlace, StudyPlace]:
+    """The studies `one` and `two`, each in a folder of its name, to be read."""
+    folder = tmp_path_factory.mktemp("places")
     with cheaply(publishes=True):
-        search(folder / "one", "one")
-        search(folder / "two", "two")
-    return folder
+        for name in ("one", "two"):
+            launcher = FakeLauncher(
+                step_ms=lambda s: 8.0 / threads_of(s), fails=failing("crashed", 2)
+            )
+            space = {"num_worker_threads": [2, 4]}
+            search(folder / name, launcher, space=space, max_blocks=8, name=name)
+    one, two = (StudyPlace.named(name, out=folder / name) for name in ("one", "two"))
+    return one, two
 
 
 @pytest.fixture
-def one(made: Path) -> StudyPlace:
-    return place_of(made / "one", "one")
+def one(places: tuple[StudyPlace, StudyPlace]) -> StudyPlace:
+    return places[0]
 
 
 @pytest.fixture
-def two(made: Path) -> StudyPlace:
-    return place_of(made / "two", "two")
+def two(places: tuple[StudyPlace, StudyPlace]) -> StudyPlace:
+    return places[1]
 
 
 @pytest.fixture
-def changeable(made: Path, tmp_path: Path) -> StudyPlace:
+def changeable(one: StudyPlace, tmp_path: Path) -> StudyPlace:
     """A copy of `one`."""
-    return place_of(Path(shutil.copytree(made / "one", tmp_path / "copy")), "one")
+    return StudyPlace.named("one", out=shutil.copytree(one.folder.root, tmp_path / "copy"))
 
 
 def test_a_study_is_served_from_its_own_storage(changeable: StudyPlace) -> None:
     site = study_site(changeable)
     assert site.page == "/dashboard/studies/1"
     page = ask(site, site.page)
-    assert page.status == HTTPStatus.OK
+    assert page.status == 200
     detail = ask(site, "/api/studies/1").json()
     assert detail["note"]["body"].startswith("**")
     assert detail["objective_names"] == ["median step time (ms)"]
     # What is noted in the dashboard is noted in the study.
     note = json.dumps({"version": detail["note"]["version"] + 1, "body": "seen"}).encode()
-    assert ask(site, "/api/studies/1/note", "PUT", note).status == HTTPStatus.NO_CONTENT
+    assert ask(site, "/api/studies/1/note", "PUT", note).status == 204
     assert ask(study_site(changeable), "/api/studies/1").json()["note"]["body"] == "seen"
 
 
@@ -123,6 +107,14 @@ def test_a_copy_shows_what_the_study_shows(one: StudyPlace, two: StudyPlace) -> 
         assert comparable(shown) == comparable(original)
         assert len(shown["trials"]) == 3
         assert all(trial["note"]["body"] for trial in shown["trials"])
+        # The artifacts of copies are read from every folder.
+        trial = shown["trials"][0]
+        (artifact,) = trial["artifacts"]
+        path = f"/artifacts/{number}/{trial['trial_id']}/{artifact['artifact_id']}"
+        found = ask(copies.site, path)
+        assert found.status == 200
+        trace = place.folder.traces / artifact["filename"].removesuffix(".gz")
+        assert gzip.decompress(found.body) == trace.read_bytes()
 
 
 def comparable(shown: Any) -> Any:
@@ -146,44 +138,24 @@ def test_the_measurements_are_not_copied(one: StudyPlace) -> None:
     assert [trial.datetime_complete for trial in trials] == [t.datetime_complete for t in source]
 
 
-def test_the_artifacts_of_copies_are_read_from_every_folder(
-    one: StudyPlace, two: StudyPlace
+def test_nothing_can_be_changed_in_a_copy(one: StudyPlace) -> None:
+    site = copies_site([one]).site
+    asked = ("PUT", "/api/studies/0/note"), ("DELETE", "/api/studies/0"), ("POST", "/api/studies")
+    for method, path in asked:
+        refused = ask(site, path, method, b'{"version": 9, "body": ""}')
+        assert refused.status == 403
+        assert "this is a copy" in refused.json()["reason"]
+    assert len(ask(site, "/api/studies").json()["study_summaries"]) == 1
+
+
+def test_studies_of_the_same_name_are_told_apart_and_one_that_cannot_be_read_is_left_out(
+    one: StudyPlace, changeable: StudyPlace
 ) -> None:
-    copies = copies_site([one, two])
-    for study, place in enumerate((one, two)):
-        trial = ask(copies.site, f"/api/studies/{study}").json()["trials"][0]
-        (artifact,) = trial["artifacts"]
-        found = ask(
-            copies.site, f"/artifacts/{study}/{trial['trial_id']}/{artifact['artifact_id']}"
-        )
-        assert found.status == HTTPStatus.OK
-        trace = place.folder.traces / artifact["filename"].removesuffix(".gz")
-        assert gzip.decompress(found.body) == trace.read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [("PUT", "/api/studies/0/note"), ("DELETE", "/api/studies/0"), ("POST", "/api/studies")],
-)
-def test_nothing_can_be_changed_in_a_copy(one: StudyPlace, method: str, path: str) -> None:
-    copies = copies_site([one])
-    refused = ask(copies.site, path, method, b'{"version": 9, "body": ""}')
-    assert refused.status == HTTPStatus.FORBIDDEN
-    assert "this is a copy" in refused.json()["reason"]
-    assert len(ask(copies.site, "/api/studies").json()["study_summaries"]) == 1
-
-
-def test_studies_of_the_same_name_are_told_apart(one: StudyPlace, changeable: StudyPlace) -> None:
     assert copies_site([one, changeable]).names == ("one", "one (copy)")
-
-
-def test_a_study_that_cannot_be_read_is_left_out_and_told(
-    two: StudyPlace, changeable: StudyPlace
-) -> None:
     with closing(sqlite3.connect(changeable.folder.database)) as database, database:
         database.execute("UPDATE study_user_attributes SET value_json = 99 WHERE key = 'format'")
-    copies = copies_site([changeable, two])
-    assert copies.names == ("two",)
+    copies = copies_site([changeable, one])
+    assert copies.names == ("one",)
     assert copies.problems == (
         "the study one has format 99; this version reads format 5: upgrade rpc-tuner",
     )

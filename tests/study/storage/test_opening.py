@@ -2,25 +2,19 @@
 
 import fcntl
 import re
-import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import tuner
-from tests.cheap_studies import cheaply
 from tests.fakes import FakeLauncher, threads_of
-from tests.study.storage.test_publishing import Telling
+from tests.study.made import Telling, search
 from tuner.api import SearchInterrupted
 from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.present.study_files import write_study_report
-from tuner.present.study_result import StudyResult
 from tuner.study.folder import MANIFEST, StudyFolder
 
 pytestmark = pytest.mark.slow
@@ -29,30 +23,9 @@ FOREIGN = ("figures/holiday.png", "traces/mine.json", "artifacts/thesis.pdf", "r
            "trials.csv", "failures/notes/read.me")  # fmt: skip
 
 
-def search(out: Path | str, launcher: FakeLauncher | None = None, **changes: Any) -> StudyResult:
-    launcher = launcher or FakeLauncher()
-    keys = {"space": {"num_worker_threads": [2]}, "max_blocks": 2, "out": str(out), **changes}
-    return tuner.tune("udf", launcher=launcher, clock=launcher.clock, **keys)
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a finished study, to be copied."""
-    folder = tmp_path_factory.mktemp("made")
-    with cheaply():
-        search(folder)
-    return folder
-
-
-@pytest.fixture
-def study(made: Path, tmp_path: Path) -> Path:
-    """A copy of it."""
-    return Path(shutil.copytree(made, tmp_path / "study"))
-
-
-def refusal(out: Path | str, launcher: FakeLauncher | None = None, **changes: Any) -> str:
+def refusal(out: Path | str, **changes: Any) -> str:
     """Why a search is refused; it must run nothing."""
-    launcher = launcher or FakeLauncher()
+    launcher = FakeLauncher()
     with pytest.raises(UsageError) as caught:
         search(out, launcher, **changes)
     assert launcher.orders == []
@@ -61,20 +34,16 @@ def refusal(out: Path | str, launcher: FakeLauncher | None = None, **changes: An
 
 def contents(folder: Path) -> dict[Path, bytes]:
     """Every file below a folder but locks, which say who has them."""
-    return {
-        path: path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file() and path.suffix != ".lock"
-    }
+    files = (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock")
+    return {path: path.read_bytes() for path in files}
 
 
-@contextmanager
-def searching(folder: Path) -> Iterator[None]:
-    """A process of another person's, which holds the folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "search.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+def written(folder: Path, *names: str) -> list[Path]:
+    """Files of other origin."""
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("mine")
+    return [folder / name for name in names]
 
 
 @pytest.mark.parametrize("how", [{}, {"resume": True}, {"overwrite": True}])
@@ -82,30 +51,25 @@ def test_a_folder_that_is_being_searched_is_refused_before_anything_runs(
     study: Path, how: dict[str, Any]
 ) -> None:
     before = contents(study)
-    with searching(study):
+    with (study / "search.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         assert "another search is running in" in refusal(study, **how)
     assert contents(study) == before
 
 
 @pytest.mark.parametrize("how", [{}, {"overwrite": True}])
 def test_a_folder_of_other_files_is_refused(tmp_path: Path, how: dict[str, Any]) -> None:
-    for name in FOREIGN:
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("mine")
-    before = contents(tmp_path)
+    mine = written(tmp_path, *FOREIGN)
     assert refusal(tmp_path, **how) == (
         f"the folder {tmp_path} holds files that no study wrote (artifacts, failures, figures, 3 "
         "more): give --out a new or an empty folder"
     )
-    assert contents(tmp_path) == before
+    assert contents(tmp_path) == dict.fromkeys(mine, b"mine")
 
 
 @pytest.mark.parametrize("how", [{"overwrite": True}, {"resume": True}])
 def test_files_that_no_study_made_outlive_it(study: Path, how: dict[str, Any]) -> None:
-    mine = [study / name for name in FOREIGN if name not in ("report.html", "trials.csv")]
-    for path in mine:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("mine")
+    mine = written(study, *(each for each in FOREIGN if each not in ("report.html", "trials.csv")))
     search(study, **how)
     assert [path.read_text() for path in mine] == ["mine"] * len(mine)
 
@@ -127,13 +91,17 @@ def test_every_file_of_a_study_is_in_its_manifest(tmp_path: Path) -> None:
     assert ours == listed - while_it_runs | {folder.manifest.path}
 
 
-def test_a_study_without_a_manifest_gets_one_when_it_is_resumed(tmp_path: Path) -> None:
+def test_a_study_without_a_manifest_gets_one_when_it_is_resumed_of_what_comes_now(
+    tmp_path: Path,
+) -> None:
     with pytest.raises(SearchInterrupted):
         search(tmp_path, FakeLauncher(interrupt_after=5))
-    before = contents(tmp_path)
     (tmp_path / MANIFEST).unlink()
+    assert "--overwrite deletes it first" in refusal(tmp_path)
+    assert "holds the study udf; give two another" in refusal(tmp_path, name="two", overwrite=True)
     search(tmp_path, resume=True)
-    assert set(before) <= {*StudyFolder(tmp_path).manifest.files(), tmp_path / MANIFEST}
+    files = {path.name for path in StudyFolder(tmp_path).manifest.files()}
+    assert {"study.db", "recommended.json"} <= files
 
 
 def test_an_earlier_study_stays_until_the_new_one_has_begun(study: Path) -> None:
@@ -149,17 +117,13 @@ def test_a_search_that_measures_nothing_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         search(tmp_path / "a" / "b", FakeLauncher(interrupt_after=0))
     assert list(tmp_path.iterdir()) == []
-
-
-def test_an_empty_name_of_a_folder_is_refused() -> None:
     assert refusal("") == "out must name a folder, got ''"
 
 
 def test_files_of_a_study_that_is_elsewhere_are_not_removed_unasked(
     study: Path, tmp_path: Path
 ) -> None:
-    storage = f"sqlite:///{tmp_path}/shared.db"
-    before = contents(study)
+    storage, before = f"sqlite:///{tmp_path}/shared.db", contents(study)
     assert refusal(study, storage=storage) == (
         f"the folder {study} holds the files of a study udf that is not in {storage}: --overwrite "
         "deletes them, another --out keeps them"
@@ -187,7 +151,8 @@ import os, sys, time
 from pathlib import Path
 from tests.cheap_studies import cheaply, without_waiting_for_the_disk
 from tests.fakes import FakeLauncher
-import tuner, tuner.api
+from tests.study.made import search
+from tuner.errors import UsageError
 
 class Slow(FakeLauncher):
     def run(self, order):
@@ -198,11 +163,8 @@ def race(out, storage, begin):
     time.sleep(max(0, begin - time.monotonic()))
     launcher = Slow()
     try:
-        answer = tuner.tune(
-            "udf", launcher=launcher, clock=launcher.clock, space={"num_worker_threads": [2]},
-            max_blocks=6, out=out, storage=storage,
-        )
-    except tuner.errors.UsageError as error:
+        answer = search(out, launcher, max_blocks=6, storage=storage)
+    except UsageError as error:
         return f"refused {len(launcher.orders)} {os.getpid()} {error}"
     return f"searched {answer.blocks} {os.getpid()}"
 

@@ -14,10 +14,10 @@ import sqlalchemy
 from sqlalchemy.engine import make_url
 
 import tuner
-from tests.cheap_studies import cheaply
 from tests.commands.running import in_this_process
 from tests.fakes import FakeLauncher, threads_of
-from tests.study.storage.server import PASSWORD, USER, postgresql
+from tests.study import made
+from tests.study.storage.server import PASSWORD, USER, Server
 from tests.study.storage.test_browsing import ask
 from tuner import dashboard, export, report, show
 from tuner import list as list_command
@@ -45,28 +45,14 @@ with study_lock(StudyAddress(sys.stdin.readline().strip(), "held", in_own_folder
 """
 
 
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with postgresql() as server:
-        yield server.render_as_string(hide_password=False)
+@pytest.fixture
+def url(server: Server) -> str:
+    return server.url
 
 
-def search(url: str, out: Path, name: str = "udf", **changes: Any) -> StudyResult:
-    launcher = FakeLauncher(
-        step_ms=lambda s: 8.0 / threads_of(s), interrupt_after=changes.pop("interrupt_after", None)
-    )
-    keys = {"space": {"num_worker_threads": [2]}, "max_blocks": 4, "storage": url, "name": name,
-            "out": str(out), **changes}  # fmt: skip
-    return tuner.tune("udf", launcher=launcher, clock=launcher.clock, **keys)
-
-
-@pytest.fixture(scope="module")
-def searched(url: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the study `udf`."""
-    folder = tmp_path_factory.mktemp("searched") / "udf"
-    with cheaply():
-        search(url, folder)
-    return folder
+def search(url: str, out: Path, name: str, **changes: Any) -> StudyResult:
+    launcher = FakeLauncher(interrupt_after=changes.pop("interrupt_after", None))
+    return made.search(out, launcher, storage=url, name=name, **{"max_blocks": 4, **changes})
 
 
 def test_an_interrupted_study_is_resumed(url: str, tmp_path: Path) -> None:
@@ -80,24 +66,20 @@ def test_an_interrupted_study_is_resumed(url: str, tmp_path: Path) -> None:
 
 
 def test_the_commands_read_it(
-    url: str,
-    searched: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # No figure tells of a storage, and all of them take most of the time.
     monkeypatch.setattr("tuner.present.figures.study_figures", lambda answer, traces: [])
-    page = tmp_path / "page.html"
-    where = ["udf", "--storage", url, "--out", str(searched)]
+    out, page = tmp_path / "udf", tmp_path / "page.html"
+    search(url, out, "udf")
+    where = ["udf", "--storage", url, "--out", str(out)]
     assert report.main([*where, "--output", str(page)]) == 0
     assert export.main([*where, "--output", str(tmp_path / "udf.toml"), "--format", "toml"]) == 0
     assert 'study = "udf"' in (tmp_path / "udf.toml").read_text()
     shown = capsys.readouterr()
     for text in (page.read_text(), shown.out, shown.err):
         assert_no_password(text)
-    place = place_of("udf", storage=url, out=searched)
-    site = study_site(place)
+    site = study_site(place_of("udf", storage=url, out=out))
     assert ask(site, site.page).status == 200
     names = [each["study_name"] for each in ask(site, "/api/studies").json()["study_summaries"]]
     assert "udf" in names
@@ -112,11 +94,19 @@ def test_bad_urls_are_one_sentence_without_the_password(
         said = capsys.readouterr()
         assert said.err.startswith(f"rpc-tuner: there is no study 'absent' in {shown}")
         assert said.err.count("\n") == 1
-    elsewhere = make_url(url).set(database="nowhere").render_as_string(hide_password=False)
-    wrong = make_url(url).set(password=f"{PASSWORD}!").render_as_string(hide_password=False)
-    for bad in (elsewhere, wrong):
-        with pytest.raises(UsageError, match=r"^cannot open the storage postgresql://") as caught:
-            search(bad, tmp_path / "never")
+    right = make_url(url)
+    for bad, why in (
+        (right.set(database="nowhere"), "does not exist"),
+        (right.set(password=f"{PASSWORD}!"), "password authentication failed"),
+        (
+            right.set(password=None).update_query_dict({"password": f"{PASSWORD}!"}),
+            "password authentication failed",
+        ),
+    ):
+        with pytest.raises(
+            UsageError, match=f"^cannot open the storage postgresql://.*{why}"
+        ) as caught:
+            search(bad.render_as_string(hide_password=False), tmp_path / "never", "never")
         assert_no_password(str(caught.value))
         assert not (tmp_path / "never").exists()
 
@@ -151,18 +141,11 @@ def test_one_process_has_a_study_and_another_hears_which(url: str, tmp_path: Pat
         pass
     other.kill()
     other.communicate(timeout=10)
-    wait_until_nobody_holds(url)
-    assert search(url, tmp_path / "mine", "held").blocks == 4
-
-
-def wait_until_nobody_holds(url: str) -> None:
-    """The server notices a little later that a process is gone."""
+    # The server notices a little later that a process is gone.
     with sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool).connect() as connection:
         held = sqlalchemy.text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'")
-        for _ in range(1000):
-            if connection.scalar(held) == 0:
-                return
-    raise AssertionError("the lock outlives its process")
+        assert any(connection.scalar(held) == 0 for _ in range(1000)), "it outlives its process"
+    assert search(url, tmp_path / "mine", "held").blocks == 4
 
 
 def texts_in(folder: Path) -> Iterator[tuple[str, str]]:
@@ -209,24 +192,9 @@ def test_a_search_leaves_no_password(
 
 
 def test_a_recommendation_in_a_server_is_checked(url: str, tmp_path: Path) -> None:
-    launcher = FakeLauncher(step_ms=lambda config: 8.0 / threads_of(config))
-    again = FakeLauncher(step_ms=launcher.step_ms)
-    with cheaply():
-        tuner.tune(
-            "udf", launcher=launcher, clock=launcher.clock, space={"num_worker_threads": [2]},
-            baseline={"num_worker_threads": 1}, max_blocks=6, storage=url, name="checked",
-            out=str(tmp_path / "checked"),
-        )  # fmt: skip
-        found = tuner.check("checked", storage=url, launcher=again, clock=again.clock, max_blocks=6)
+    launcher, again = (FakeLauncher(step_ms=lambda s: 8.0 / threads_of(s)) for _ in range(2))
+    keys = {"baseline": {"num_worker_threads": 1}, "max_blocks": 6, "storage": url}
+    made.search(tmp_path / "checked", launcher, name="checked", **keys)
+    found = tuner.check("checked", storage=url, launcher=again, clock=again.clock, max_blocks=6)
     assert found.outcome == "holds"
     assert {threads_of(order.config) for order in again.orders} == {1, 2}
-
-
-def test_an_error_of_a_wrong_password_does_not_show_it(url: str) -> None:
-    parsed = sqlalchemy.engine.make_url(url).set(password="wrong-hush")
-    wrong = parsed.render_as_string(hide_password=False)
-    in_query = parsed.set(password=None).update_query_dict({"password": "wrong-hush"})
-    for url in (wrong, in_query.render_as_string(hide_password=False)):
-        with pytest.raises(UsageError, match="password authentication failed") as caught:
-            StudyAddress(url, "udf", in_own_folder=False).names()
-        assert "hush" not in str(caught.value)

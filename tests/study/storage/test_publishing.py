@@ -4,7 +4,7 @@ import errno
 import gzip
 import json
 import shutil
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,11 @@ from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, Trial, TrialState
 from optuna_dashboard import get_note
 
-import tuner
 from tests.cheap_studies import cheaply
 from tests.fakes import FakeLauncher, threads_of
 from tests.searching.tuning import Listening
+from tests.study import made
+from tests.study.made import Telling
 from tuner.api import SearchInterrupted
 from tuner.plan.config import Config
 from tuner.study.folder import StudyFolder
@@ -29,19 +30,6 @@ from tuner.world.measurement import Failure, FailureKind, Measurement
 pytestmark = [pytest.mark.publishes, pytest.mark.slow]
 
 PNG = b"\x89PNG a figure"
-
-
-@dataclass
-class Telling(FakeLauncher):
-    """A launcher whose failed worlds leave what their ranks printed."""
-
-    def run(self, order: WorldOrder) -> Measurement | Failure:
-        outcome = super().run(order)
-        if isinstance(outcome, Failure) and order.failure_folder is not None:
-            order.failure_folder.mkdir(parents=True, exist_ok=True)
-            (order.failure_folder / "worker1.stderr").write_text(f"in {order.failure_folder.name}")
-            (order.failure_folder / "failure.json").write_text("{}")
-        return outcome
 
 
 def eight_over_threads(config: Config) -> float:
@@ -56,12 +44,9 @@ def two_crash(config: Config, world: int) -> FailureKind | None:
 def search(out: Path, launcher: FakeLauncher, **changes: Any) -> "Left":
     """Search 1 (the baseline), 2, 4 and 8 threads; what is left even if it is interrupted."""
     keys = {"space": {"num_worker_threads": [2, 4, 8]}, "baseline": {"num_worker_threads": 1},
-            "budget": "40s", "max_blocks": 4, "out": str(out), **changes}  # fmt: skip
-    if launcher.interrupt_after is None and launcher.interrupt_tracing is None:
-        tuner.tune("udf", launcher=launcher, clock=launcher.clock, **keys)
-    else:
-        with pytest.raises(SearchInterrupted):
-            tuner.tune("udf", launcher=launcher, clock=launcher.clock, **keys)
+            "budget": "40s", "max_blocks": 4, **changes}  # fmt: skip
+    with suppress(SearchInterrupted):
+        made.search(out, launcher, **keys)
     return Left(out)
 
 
@@ -98,15 +83,6 @@ class Left:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a finished study, to be read or copied."""
-    folder = tmp_path_factory.mktemp("made") / "study"
-    with cheaply(publishes=True):
-        search(folder, Telling(step_ms=eight_over_threads))
-    return folder
-
-
-@pytest.fixture(scope="module")
 def made_in_part(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of an interrupted study, to be copied."""
     # Studies beside it would say what is measured first.
@@ -120,18 +96,6 @@ def made_in_part(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def stopped(made_in_part: Path, tmp_path: Path) -> Path:
     """A copy of the interrupted study."""
     return Path(shutil.copytree(made_in_part, tmp_path / "stopped"))
-
-
-def test_a_trial_has_its_trace_as_a_packed_artifact(made: Path) -> None:
-    left = Left(made)
-    for threads in (1, 4, 8):
-        name = f"num_worker_threads={threads}.json"
-        artifacts = left.artifacts(threads)
-        assert set(artifacts) == {f"{name}.gz"}
-        assert gzip.decompress(artifacts[f"{name}.gz"]) == (made / "traces" / name).read_bytes()
-    (meta,) = get_all_artifact_meta(left.trial(4), storage=left.storage)
-    # A browser must hand over the file as it is, not what it unpacks to.
-    assert (meta.mimetype, meta.encoding) == ("application/gzip", "identity")
 
 
 def test_trials_have_their_names_while_they_are_measured(tmp_path: Path) -> None:
@@ -149,19 +113,6 @@ def test_trials_have_their_names_while_they_are_measured(tmp_path: Path) -> None
     assert notes.pop(0).startswith("Being measured.")
     for threads, note in notes.items():
         assert note.startswith(f"## num_worker_threads={threads}\n\nBeing measured.")
-
-
-def test_a_failed_trial_has_its_reason_and_what_its_ranks_printed(tmp_path: Path) -> None:
-    left = search(tmp_path, Telling(step_ms=eight_over_threads, fails=two_crash))
-    failed = left.trial(2)
-    assert failed.state == TrialState.FAIL
-    assert failed.user_attrs["outcome"] == failed.user_attrs["failure"] == "crashed"
-    assert failed.user_attrs["failure_reason"] == "worker1 failed first"
-    assert left.artifacts(2) == {
-        "failure.json": b"{}", "worker1.stderr": b"in num_worker_threads=2-first",
-    }  # fmt: skip
-    assert "## num_worker_threads=2" in left.note(2)
-    assert "Failed, crashed: worker1 failed first" in left.note(2)
 
 
 def test_a_trace_that_failed_does_not_hide_a_later_failure(tmp_path: Path) -> None:
@@ -182,21 +133,38 @@ def test_a_trace_that_failed_does_not_hide_a_later_failure(tmp_path: Path) -> No
     assert again >= {"failure.json", "worker1.stderr"}
 
 
-def test_every_attribute_that_has_a_unit_names_it(tmp_path: Path) -> None:
-    left = search(
-        tmp_path, Telling(step_ms=eight_over_threads, sigma=0.02), budget="3m", max_blocks=12
-    )
+def test_trials_have_their_numbers_traces_and_failures(tmp_path: Path) -> None:
+    launcher = Telling(step_ms=eight_over_threads, sigma=0.02, fails=two_crash)
+    keys = {"space": {"num_worker_threads": [2, 3, 4, 8]}, "budget": "3m", "max_blocks": 12}
+    left = search(tmp_path, launcher, **keys)
     assert left.study.metric_names == ["median step time (ms)"]
-    for trial in left.study.trials:
+    for threads in (1, 3, 4, 8):
+        trial, name = left.trial(threads), f"num_worker_threads={threads}"
         numbers = {key for key, value in trial.user_attrs.items() if isinstance(value, float | int)}
         assert numbers == {
             "samples", "cpu_cores", "step_p99_ms", "cpu_ms_per_step", "peak_rss_mb",
             "rpc_cpu_total_ms", "parallelism_mean", "parallelism_max", "tracing_overhead",
         }  # fmt: skip
-        assert trial.user_attrs["label"] == f"num_worker_threads={trial.params.popitem()[1]}"
         pruned = trial.state == TrialState.PRUNED
+        assert trial.user_attrs["label"] == name
         assert trial.user_attrs["outcome"] == ("eliminated" if pruned else "completed")
-    assert left.trial(2).state == TrialState.PRUNED
+        artifacts = left.artifacts(threads)
+        assert set(artifacts) == {f"{name}.json.gz"}
+        trace = (tmp_path / "traces" / f"{name}.json").read_bytes()
+        assert gzip.decompress(artifacts[f"{name}.json.gz"]) == trace
+    assert left.trial(3).state == TrialState.PRUNED
+    (meta,) = get_all_artifact_meta(left.trial(4), storage=left.storage)
+    # A browser must hand over the file as it is, not what it unpacks to.
+    assert (meta.mimetype, meta.encoding) == ("application/gzip", "identity")
+    failed = left.trial(2)
+    assert failed.state == TrialState.FAIL
+    assert failed.user_attrs["outcome"] == failed.user_attrs["failure"] == "crashed"
+    assert failed.user_attrs["failure_reason"] == "worker1 failed first"
+    assert left.artifacts(2) == {
+        "failure.json": b"{}", "worker1.stderr": b"in num_worker_threads=2-first",
+    }  # fmt: skip
+    assert "## num_worker_threads=2" in left.note(2)
+    assert "Failed, crashed: worker1 failed first" in left.note(2)
 
 
 def test_the_study_has_the_verdict_and_the_files_of_the_answer(

@@ -12,6 +12,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,11 +23,10 @@ import sqlalchemy
 from optuna.storages import InMemoryStorage
 from optuna.trial import TrialState
 
-import tuner
-from tests.cheap_studies import *  # noqa: F403 - fixtures, for every test of this file
 from tests.fakes import FakeLauncher
 from tests.searching.tuning import Listening
-from tests.study.storage.server import PASSWORD, Server, postgresql_server
+from tests.study import made
+from tests.study.storage.server import PASSWORD, Server
 from tuner.errors import StorageLostError, StudyTakenError, UsageError
 from tuner.present.study_result import StudyResult
 from tuner.study.folder import StudyFolder
@@ -64,9 +64,8 @@ def search(
     out: Path, launcher: FakeLauncher, storage: str | None = None, **changes: Any
 ) -> StudyResult:
     """Search for four blocks; the study has the name of its folder."""
-    keys = {"space": {"num_worker_threads": [2]}, "max_blocks": 4, "storage": storage,
-            "out": str(out), "name": out.name, **changes}  # fmt: skip
-    return tuner.tune("udf", launcher=launcher, clock=launcher.clock, **keys)
+    keys = {"max_blocks": 4, "storage": storage, "name": out.name, **changes}
+    return made.search(out, launcher, **keys)
 
 
 def records_of(out: Path, storage: str | None = None) -> list[Record]:
@@ -77,13 +76,20 @@ def records_of(out: Path, storage: str | None = None) -> list[Record]:
     return records
 
 
+def goes_on(out: Path, stored: int, storage: str | None = None, *, is_kept: bool = True) -> None:
+    """Resumes a search whose storage is back, and has so many worlds; one more, if that is kept,
+    waits beside it. Nothing is lost, or counts twice."""
+    assert len(records_of(out, storage)) == stored
+    hearing, later = Listening(), Losing()
+    assert search(out, later, storage, resume=True, observer=hearing).blocks == 4
+    waited = f"what waited in {out}/unsaved.jsonl is in the storage now: 1 world"
+    assert (waited in hearing.told) == is_kept
+    assert len(records_of(out, storage)) == stored + is_kept + later.worlds
+    assert not list(out.glob("unsaved*"))
+
+
 def of_the_storage(hearing: Listening) -> list[str]:
     return [each for each in hearing.told if each.startswith("the storage ")]
-
-
-def nothing_unsaved(out: Path) -> bool:
-    """Whether nothing waits beside the storage."""
-    return not list(out.glob("unsaved*"))
 
 
 @pytest.fixture
@@ -107,17 +113,13 @@ def disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "--lazy", folder], check=True)
 
 
-def fill(disk: Path) -> Path:
-    """Fill a disk to the last byte; returns what fills it."""
-    filling = disk / "filling"
-    with filling.open("wb", buffering=0) as file:
+def fill(disk: Path) -> None:
+    """Fill a disk to the last byte."""
+    with (disk / "filling").open("wb", buffering=0) as file:
         for size in (1 << 16, 1 << 12, 1):
-            try:
+            with suppress(OSError):
                 while True:
                     file.write(b"\0" * size)
-            except OSError:
-                continue
-    return filling
 
 
 def lock(database: Path) -> sqlite3.Connection:
@@ -140,7 +142,6 @@ def test_a_locked_database_is_waited_for(tmp_path: Path) -> None:
     assert "does not answer (database is locked): waiting for it" in away
     assert back.startswith("the storage is back after ")
     assert len(records_of(tmp_path / "one", storage)) == launcher.worlds
-    assert nothing_unsaved(tmp_path / "one")
 
 
 @pytest.mark.usefixtures("short_waits")
@@ -152,10 +153,7 @@ def test_a_database_that_stays_locked_ends_the_search(tmp_path: Path) -> None:
         search(out, launcher, storage)
     assert f"the last of it in {out}/unsaved.jsonl" in str(caught.value)
     held[0].close()
-    later = Losing()
-    assert search(out, later, storage, resume=True).blocks == 4
-    assert len(records_of(out, storage)) == launcher.worlds + later.worlds
-    assert nothing_unsaved(out)
+    goes_on(out, launcher.worlds - 1, storage)
 
 
 @pytest.mark.usefixtures("short_waits")
@@ -167,10 +165,7 @@ def test_a_disk_that_stays_full_ends_the_search_and_loses_nothing(disk: Path) ->
         caught.value
     )
     (disk / "filling").unlink()
-    later = Losing()
-    assert search(out, later, resume=True).blocks == 4
-    assert len(records_of(out)) == launcher.worlds + later.worlds
-    assert nothing_unsaved(out)
+    goes_on(out, launcher.worlds - 1)
 
 
 @pytest.mark.usefixtures("short_waits")
@@ -178,21 +173,25 @@ def test_a_folder_that_cannot_be_written_takes_the_last_world_with_it_and_says_s
     tmp_path: Path,
 ) -> None:
     out = tmp_path / "one"
-    launcher = Losing(happens=lambda: seal(out))
+
+    def seal() -> None:
+        """Nobody may write there from now on, and root is nobody."""
+        out.chmod(0o555)
+        if os.getuid() == 0:
+            os.seteuid(pwd.getpwnam("nobody").pw_uid)
+
+    launcher = Losing(happens=seal)
     try:
         with pytest.raises(StorageLostError) as caught:
             search(out, launcher)
     finally:
-        unseal(out)
+        os.seteuid(os.getuid())
+        out.chmod(0o755)
     assert (
         f"what was measured last cannot be kept in {out}/unsaved.jsonl either (Permission denied), "
         "everything before it is in the storage" in str(caught.value)
     )
-    assert len(records_of(out)) == launcher.worlds - 1
-    later = Losing()
-    assert search(out, later, resume=True).blocks == 4
-    assert len(records_of(out)) == launcher.worlds - 1 + later.worlds
-    assert nothing_unsaved(out)
+    goes_on(out, launcher.worlds - 1, is_kept=False)
 
 
 def test_a_write_whose_answer_was_lost_is_done_once(tmp_path: Path) -> None:
@@ -224,31 +223,12 @@ def test_a_write_whose_answer_was_lost_is_done_once(tmp_path: Path) -> None:
     assert [(each.state.name, each.value) for each in study.trials] == [("COMPLETE", 1.0)]
 
 
-def seal(folder: Path) -> None:
-    """Nobody may write there from now on, and root is nobody."""
-    folder.chmod(0o555)
-    if os.getuid() == 0:
-        os.seteuid(pwd.getpwnam("nobody").pw_uid)
-
-
-def unseal(folder: Path) -> None:
-    if os.getuid() == 0:
-        os.seteuid(0)
-    folder.chmod(0o755)
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with postgresql_server() as started:
-        yield started
-
-
 @pytest.fixture
-def running(server: Server) -> Server:
-    """It runs before a test, whatever another one has done."""
+def running(server: Server) -> Iterator[Server]:
+    """It runs again after a test, whatever that has done."""
+    yield server
     server.stop()
     server.start()
-    return server
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT])
@@ -269,7 +249,7 @@ def test_a_restart_is_waited_for_and_told(
     assert away.endswith(f"everything measured is kept, the last of it in {out}/unsaved.jsonl")
     assert back.startswith("the storage is back after ")
     assert len(records_of(out, running.url)) == launcher.worlds
-    assert nothing_unsaved(out)
+    assert not list(out.glob("unsaved*"))
     with pytest.raises(UsageError, match="--resume continues it"):
         search(out, FakeLauncher(), running.url)
 
@@ -291,14 +271,8 @@ def test_what_a_lost_storage_did_not_take_is_written_by_resume(
     assert caught.value.exit_code == 130
     assert PASSWORD not in said
     assert "\n" not in said
-    measured = launcher.worlds
     running.start()
-    assert len(records_of(out, running.url)) == measured - 1
-    hearing, later = Listening(), Losing()
-    assert search(out, later, running.url, resume=True, observer=hearing).blocks == 4
-    assert f"what waited in {out}/unsaved.jsonl is in the storage now: 1 world" in hearing.told
-    assert len(records_of(out, running.url)) == measured + later.worlds
-    assert nothing_unsaved(out)
+    goes_on(out, launcher.worlds - 1, running.url)
 
 
 def test_whoever_took_the_study_meanwhile_keeps_it(running: Server, tmp_path: Path) -> None:
@@ -324,11 +298,7 @@ def test_whoever_took_the_study_meanwhile_keeps_it(running: Server, tmp_path: Pa
             search(out, launcher, running.url)
     finally:
         other.__exit__(None, None, None)
-    measured = launcher.worlds
-    assert len(records_of(out, running.url)) == measured - 1
-    later = Losing()
-    assert search(out, later, running.url, resume=True).blocks == 4
-    assert len(records_of(out, running.url)) == measured + later.worlds
+    goes_on(out, launcher.worlds - 1, running.url)
 
 
 def test_a_lock_whose_connection_ended_is_taken_again(running: Server) -> None:

@@ -1,44 +1,83 @@
-"""How a study finds its trials in the storage."""
+"""What a study in a database is asked for, and how often, is what Optuna finds in it."""
 
 from pathlib import Path
 
 import pytest
+import sqlalchemy
 from optuna.storages import BaseStorage
 
-import tuner
-from tests.cheap_studies import *  # noqa: F403 - fixtures, for every test of this file
 from tests.fakes import FakeLauncher
-from tuner.study.folder import StudyFolder
+from tests.searching.tuning import failing
+from tests.study.made import search
+from tuner.errors import UsageError
+from tuner.study.records import Record
 from tuner.study.storage import store as store_module
-from tuner.study.storage.address import StudyAddress, StudyPlace
+from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import load_study
-from tuner.study.storage.trials import TrialFacts, trials_of
+from tuner.study.storage.trials import RECORD_KEY, TrialFacts, records_of, trials_of, values_of
 
 
 @pytest.fixture
-def readings(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many trials each reading of all of them has found."""
-    found: list[int] = []
+def second(tmp_path: Path) -> StudyPlace:
+    """The second one of two studies in a database."""
+    url = f"sqlite:///{tmp_path}/all.db"
+    for name in ("first", "second"):
+        launcher = FakeLauncher(fails=failing("crashed", 8), sigma=0.1)
+        space = {"num_worker_threads": [2, 4, 8]}
+        search(tmp_path / name, launcher, name=name, storage=url, max_blocks=5, space=space)
+    return StudyPlace.named("second", storage=url, out=tmp_path / "second")
+
+
+def test_queries_find_what_optuna_finds(second: StudyPlace) -> None:
+    storage = second.address.storage
+    study_id = storage.get_study_id_from_name("second")
+    trials = storage.get_all_trials(study_id)
+    assert [tuple(each) for each in trials_of(storage, study_id)] == [
+        (each.number, each._trial_id, each.state, each.user_attrs) for each in trials
+    ]
+    values = {each._trial_id: each.intermediate_values for each in trials}
+    found = values_of(storage, study_id)
+    assert {key: found.get(key, {}) for key in values} == values
+    records = {
+        (trial.number, key): Record.model_validate(document)
+        for trial in trials
+        for key, document in trial.system_attrs.items()
+        if key.startswith(RECORD_KEY)
+    }
+    assert len(records) > 20
+    assert {
+        (each.trial_number, each.key): Record.model_validate_json(each.document)
+        for each in records_of(storage, study_id, lambda stored: stored)
+    } == records
+
+
+def test_a_damaged_world_is_named(second: StudyPlace) -> None:
+    engine = sqlalchemy.create_engine(second.address.url)
+    with engine.begin() as connection:
+        connection.execute(
+            sqlalchemy.text(
+                "insert into trial_system_attributes (trial_id, key, value_json) select trial_id, "
+                f"'{RECORD_KEY}000900', '{{broken' from trials where study_id = 2 and number = 1"
+            )
+        )
+    engine.dispose()
+    with pytest.raises(UsageError, match=f"study second is damaged: trial 1, {RECORD_KEY}000900: "):
+        load_study(second).records()
+
+
+def test_trials_are_found_by_one_reading_of_the_study(
+    second: StudyPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readings: list[int] = []
 
     def counted(storage: BaseStorage, study_id: int) -> list[TrialFacts]:
         trials = trials_of(storage, study_id)
-        found.append(len(trials))
+        readings.append(len(trials))
         return trials
 
-    monkeypatch.setattr(store_module, "trials_of", counted)
-    return found
-
-
-def test_trials_are_found_by_one_reading_of_the_study(tmp_path: Path, readings: list[int]) -> None:
-    launcher = FakeLauncher()
-    tuner.tune(
-        "udf", launcher=launcher, clock=launcher.clock, out=tmp_path, max_blocks=2,
-        space={"num_worker_threads": [2, 4, 8]},
-    )  # fmt: skip
-    address = StudyAddress(f"sqlite:///{tmp_path}/study.db", "udf", in_own_folder=True)
-    store = load_study(StudyPlace(address, StudyFolder(tmp_path)))
+    store = load_study(second)
     store.reopen()
-    readings.clear()
+    monkeypatch.setattr(store_module, "trials_of", counted)
     for number in range(4):
         store.eliminate(number, f"trial {number}")
     # Each of the four has ended once, and goes on.

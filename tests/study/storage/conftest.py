@@ -1,0 +1,11 @@
+from collections.abc import Iterator
+
+import pytest
+
+from tests.study.storage.server import Server, postgresql_server
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    with postgresql_server() as started:
+        yield started
