@@ -6,9 +6,9 @@ trial, and a line in its note.
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tuner.plan.objectives import CPUS_USED as CPUS
 from tuner.plan.objectives import OBJECTIVES, Objective
@@ -42,71 +42,40 @@ def _others_cpus(world: Measurement) -> float | None:
     return None if world.machine is None else world.machine.others_cpus
 
 
-def _of(
-    objective: Objective,
-    *,
-    in_tables: bool = False,
-    combine: Callable[[Sequence[float]], float] = statistics.fmean,
-) -> Metric:
+def _of(objective: Objective, **more: Any) -> Metric:
     """The number that an objective makes small, told of every trial."""
-    return Metric(
-        name=objective.name,
-        label=objective.label,
-        unit=objective.unit,
-        read=objective.read,
-        combine=combine,
-        traced=objective.traced,
-        table_heading=objective.table_heading if in_tables else None,
-    )
+    same = ("name", "label", "unit", "read", "traced")
+    return Metric(**{each: getattr(objective, each) for each in same}, **more)
 
 
-CPUS_USED = _of(CPUS, in_tables=True)
-PEAK_MEMORY = Metric(
-    name="peak_rss_mb",
-    label="peak memory",
-    unit="MB",
-    read=lambda world: world.peak_rss_mb,
-    combine=max,
-)
+CPUS_USED = _of(CPUS, table_heading=CPUS.table_heading)
+PEAK_MEMORY = Metric(name="peak_rss_mb", label="peak memory", unit="MB", combine=max,
+                     read=lambda world: world.peak_rss_mb)  # fmt: skip
 PARALLELISM_MEAN = Metric(
-    name="parallelism_mean",
-    label="parallelism, mean/max",
+    name="parallelism_mean", label="parallelism, mean/max", format="{:.1f}".format,
     read=lambda world: None if world.trace is None else world.trace.parallelism_mean,
-    format="{:.1f}".format,
-    traced=True,
-    table_heading="paral-\nlelism",
-)
-PARALLELISM_MAX = Metric(
-    name="parallelism_max",
-    label=PARALLELISM_MEAN.label,
+    traced=True, table_heading="paral-\nlelism",
+)  # fmt: skip
+PARALLELISM_MAX = replace(
+    PARALLELISM_MEAN, name="parallelism_max", format="{:.0f}".format,
     read=lambda world: None if world.trace is None else world.trace.parallelism_max,
-    format="{:.0f}".format,
-    traced=True,
-    table_heading=PARALLELISM_MEAN.table_heading,
-)
+)  # fmt: skip
+_RPC_CPU = OBJECTIVES["rpc_cpu_total_ms"]
 
 METRICS: tuple[Metric, ...] = (
     CPUS_USED,
     _of(OBJECTIVES["step_p99_ms"], combine=statistics.median),
     _of(OBJECTIVES["cpu_ms_per_step"]),
     PEAK_MEMORY,
-    _of(OBJECTIVES["rpc_cpu_total_ms"], in_tables=True),
+    _of(_RPC_CPU, table_heading=_RPC_CPU.table_heading),
     PARALLELISM_MEAN,
     PARALLELISM_MAX,
-    Metric(
-        name="tracing_overhead",
-        label="tracing overhead",
-        read=lambda world: world.tracing_overhead,
-        traced=True,
-    ),
+    Metric(name="tracing_overhead", label="tracing overhead", traced=True,
+           read=lambda world: world.tracing_overhead),
     Metric(name="others_cpus", label="CPUs used by other programs", read=_others_cpus),
-    Metric(
-        name="disturbed_worlds",
-        label="worlds disturbed by others",
-        read=lambda world: None if _others_cpus(world) is None else float(world.is_disturbed),
-        combine=sum,
-    ),
-)
+    Metric(name="disturbed_worlds", label="worlds disturbed by others", combine=sum,
+           read=lambda world: None if _others_cpus(world) is None else float(world.is_disturbed)),
+)  # fmt: skip
 """Every metric, in the order of the CSV's columns."""
 
 

@@ -119,55 +119,39 @@ def _claim(place: StudyPlace, *, resume: bool, overwrite: bool) -> Claim:
         if not (overwrite and address.in_own_folder):
             raise
         names = []
-    exists = name in names
+    exists, owner = name in names, folder.manifest.study()
     half_made = exists and not overwrite and is_half_made(address)
     where = folder.root if address.in_own_folder else address
     is_usual = folder == StudyPlace.named(name).folder
     elsewhere = "--study" if is_usual else "--study with another --out"
-    if resume and not exists:
-        raise UsageError(
-            f"there is no study {name} in {where} to resume: without --resume the same command "
-            "begins one"
-        )
-    if half_made and not resume:
-        raise UsageError(
-            f"the study {name} in {where} was not created completely and holds nothing: --resume "
-            "or --overwrite begins it anew"
-        )
-    if exists and not resume and not overwrite:
-        raise UsageError(
-            f"there is a study {name} in {where} already: --resume continues it, "
-            f"--overwrite deletes it first, another {elsewhere} keeps it"
-        )
-    owner = folder.manifest.study()
     owners = [owner] if owner else names if address.in_own_folder else []
-    if others := [each for each in owners if each != name]:
-        raise UsageError(
-            f"the folder {folder.root} holds the study {others[0]}; give {name} another --out"
-        )
-    if not owners and not (overwrite and folder.manifest.path.is_file()):
-        _check_empty(place)
-    left = {*folder.manifest.files()}.difference(_own_files(place))
-    if owner and not exists and not overwrite and any(path.exists() for path in left):
-        raise UsageError(
-            f"the folder {folder.root} holds the files of a study {name} that is not in {where}: "
-            "--overwrite deletes them, another --out keeps them"
-        )
+    others = [each for each in owners if each != name]
+    is_known = owners or (overwrite and folder.manifest.path.is_file())
+    locks, own = {*_locks(place)}, {*_own_files(place)}
+    unknown = [] if is_known else sorted(each.name for each in {*folder.root.iterdir()} - locks)
+    left = owner and not exists and any(each.exists() for each in {*folder.manifest.files()} - own)
+    refusals = (
+        (resume and not exists, f"there is no study {name} in {where} to resume: without --resume "
+            "the same command begins one"),
+        (half_made and not resume, f"the study {name} in {where} was not created completely and "
+            "holds nothing: --resume or --overwrite begins it anew"),
+        (exists and not resume and not overwrite, f"there is a study {name} in {where} already: "
+            f"--resume continues it, --overwrite deletes it first, another {elsewhere} keeps it"),
+        (others, f"the folder {folder.root} holds the study {', '.join(others[:1])}; give {name} "
+            "another --out"),
+        (unknown, f"the folder {folder.root} holds files that no study wrote "
+            f"({first_of(unknown, _MOST_NAMED)}): give --out a new or an empty folder"),
+        (left and not overwrite, f"the folder {folder.root} holds the files of a study {name} "
+            f"that is not in {where}: --overwrite deletes them, another --out keeps them"),
+    )  # fmt: skip
+    for applies, why in refusals:
+        if applies:
+            raise UsageError(why)
     return Claim(
         place,
         resumes=exists and resume and not half_made,
         replaces=overwrite and (owner is not None or exists),
     )
-
-
-def _check_empty(place: StudyPlace) -> None:
-    """UsageError if the folder holds files, none of which a study is known to have written."""
-    root = place.folder.root
-    if names := sorted(path.name for path in {*root.iterdir()}.difference(_locks(place))):
-        raise UsageError(
-            f"the folder {root} holds files that no study wrote ({first_of(names, _MOST_NAMED)}): "
-            "give --out a new or an empty folder"
-        )
 
 
 def _own_files(place: StudyPlace) -> list[Path]:
@@ -246,7 +230,19 @@ def load_study(place: StudyPlace, notify: Notify = lambda message: None) -> Stud
         )
     except KeyError:
         raise UsageError(f"there is no study {address.name} in {address}") from None
-    _check_format(study, address)
+    found = study.user_attrs.get("format")
+    if found is None:
+        raise UsageError(
+            f"the study {address.name} in {address} was not created completely, or by another "
+            "program; --overwrite deletes it"
+        )
+    if found != FORMAT:
+        is_newer = isinstance(found, int) and found > FORMAT
+        cure = "upgrade rpc-tuner" if is_newer else "search again with --overwrite"
+        raise UsageError(
+            f"the study {address.name} has format {found!r}; this version reads format {FORMAT}: "
+            f"{cure}"
+        )
     return StudyStore(place, study, notify)
 
 
@@ -297,23 +293,6 @@ def _check_same(store: StudyStore, plan: StudyPlan, environment: Environment) ->
     if problems:
         raise UsageError.about(
             f"the study {plan.name} cannot be resumed: it was measured differently", problems
-        )
-
-
-def _check_format(study: optuna.Study, address: StudyAddress) -> None:
-    """UsageError unless this version can read the study."""
-    found = study.user_attrs.get("format")
-    if found is None:
-        raise UsageError(
-            f"the study {address.name} in {address} was not created completely, or by another "
-            "program; --overwrite deletes it"
-        )
-    if found != FORMAT:
-        is_newer = isinstance(found, int) and found > FORMAT
-        cure = "upgrade rpc-tuner" if is_newer else "search again with --overwrite"
-        raise UsageError(
-            f"the study {address.name} has format {found!r}; this version reads format {FORMAT}: "
-            f"{cure}"
         )
 
 

@@ -21,7 +21,7 @@ from tuner.plan.objectives import BrokenLimit
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.records import Record
 from tuner.study.storage.address import StudyPlace
-from tuner.study.storage.artifacts import Attachments, announce, put_note
+from tuner.study.storage.artifacts import Attachments, put_note
 from tuner.study.storage.trials import (
     RECORD_KEY,
     StoredRecord,
@@ -39,6 +39,8 @@ from tuner.world.measurement import Failure, Measurement
 
 Ending = Literal["COMPLETE", "PRUNED", "FAIL"]
 """How a trial ends: it came through, it did not, or it is out for its failures."""
+# The page does not ask again for a trial that has ended.
+_LATER = "at the end of the search; reload this page then."
 CONTINUES = "continues"  # the number of the trial that a trial goes on with
 # What it raises to use values that no version wrote.
 _DAMAGE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
@@ -274,7 +276,10 @@ class StudyStore:
 
     def announce(self) -> None:
         """Say in the dashboard that the study is being measured."""
-        announce(self._study, map(self._trial, self.running()))
+        put_note(self._study, f"Being measured. The verdict will be here {_LATER}")
+        for trial in map(self._trial, self.running()):
+            label, numbers = trial.user_attrs["label"], f"The numbers will be here {_LATER}"
+            put_note(trial, f"## {label}\n\nBeing measured. {numbers}")
 
     def publish(self, note: str, trial_notes: Mapping[int, str]) -> None:
         """Leave, or replace, what optuna-dashboard shows: notes in Markdown, and the files."""
