@@ -1,14 +1,16 @@
 """What waits beside the storage is whole, is read back as it was, and fits on a full disk."""
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from tests.study import made
+from tests.study.made import took, world
 from tuner.errors import UsageError
 from tuner.study.folder import StudyFolder
 from tuner.study.records import Record
 from tuner.study.write_ahead_log import WriteAheadLog
-from tuner.world.measurement import Failure, Measurement, RankUsage
 
 
 @pytest.fixture
@@ -17,28 +19,22 @@ def folder(tmp_path: Path) -> StudyFolder:
 
 
 def record(block: int, steps: int = 3) -> Record:
-    usage = RankUsage(name="worker0", cpu_s=0.1, peak_rss_mb=100.0, threads=9)
-    outcome = Measurement(step_s=(0.25,) * steps, wall_s=1.0, world_s=2.0, ranks=(usage,))
-    return Record(trial=1, block=block, phase="race", outcome=outcome)
+    outcome = took(0.25).model_copy(update={"step_s": (0.25,) * steps})
+    return world("race", 1, block, outcome)
 
 
 def failed(block: int) -> Record:
-    outcome = Failure(failure="crashed", message="worker1 failed first", world_s=0.5)
-    return Record(trial=2, block=block, phase="race", outcome=outcome)
+    return world("race", 2, block, made.failed())
 
 
 @pytest.mark.parametrize("reserves", [True, False])
 def test_what_is_kept_is_left_for_the_next_search(folder: StudyFolder, reserves: bool) -> None:
     log = WriteAheadLog(folder, "udf")
-    if reserves:
-        with log.reserved():
-            assert folder.reserve.stat().st_size == 1 << 20
-            log.append(record(0))
-            log.append(failed(1))
-            assert not folder.reserve.exists()
-    else:
+    with log.reserved() if reserves else nullcontext():
+        assert not reserves or folder.reserve.stat().st_size == 1 << 20
         log.append(record(0))
         log.append(failed(1))
+        assert not folder.reserve.exists()
     assert log.kept == f"everything measured is kept, the last of it in {folder.unsaved}"
     assert folder.unsaved.stat().st_size < 1000
     assert WriteAheadLog(folder, "udf").read() == [record(0), failed(1)]
@@ -55,14 +51,11 @@ def test_a_shorter_one_is_not_mixed_with_a_longer_one_before(folder: StudyFolder
         assert WriteAheadLog(folder, "udf").read() == [failed(1)]
         log.clear()
         assert WriteAheadLog(folder, "udf").read() == []
-    assert list(folder.root.iterdir()) == []
-
-
-def test_one_that_is_larger_than_its_place_is_kept_too(folder: StudyFolder) -> None:
-    log = WriteAheadLog(folder, "udf")
-    with log.reserved():
+        # One that is larger than its place is kept, too.
         log.append(record(0, steps=300_000))
     assert WriteAheadLog(folder, "udf").read() == [record(0, steps=300_000)]
+    log.discard()
+    assert list(folder.root.iterdir()) == []
 
 
 def test_what_cannot_be_kept_is_told_and_tried_again(folder: StudyFolder) -> None:

@@ -3,7 +3,6 @@
 import errno
 import gzip
 import json
-import shutil
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,30 +14,19 @@ from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, Trial, TrialState
 from optuna_dashboard import get_note
 
-from tests.cheap_studies import cheaply
 from tests.fakes import FakeLauncher, threads_of
-from tests.searching.tuning import Listening
+from tests.searching.tuning import Listening, failing, scaling
 from tests.study import made
 from tests.study.made import Telling
 from tuner.api import SearchInterrupted
-from tuner.plan.config import Config
 from tuner.study.folder import StudyFolder
 from tuner.study.storage.artifacts import WholeFiles
 from tuner.world.launcher import WorldOrder
-from tuner.world.measurement import Failure, FailureKind, Measurement
+from tuner.world.measurement import Failure, Measurement
 
 pytestmark = [pytest.mark.publishes, pytest.mark.slow]
 
 PNG = b"\x89PNG a figure"
-
-
-def eight_over_threads(config: Config) -> float:
-    return 8.0 / min(4, threads_of(config))
-
-
-def two_crash(config: Config, world: int) -> FailureKind | None:
-    del world
-    return "crashed" if threads_of(config) == 2 else None
 
 
 def search(out: Path, launcher: FakeLauncher, **changes: Any) -> "Left":
@@ -82,46 +70,13 @@ class Left:
         return {path.name for path in self.folder.artifacts.iterdir()}
 
 
-@pytest.fixture(scope="module")
-def made_in_part(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of an interrupted study, to be copied."""
-    # Studies beside it would say what is measured first.
-    folder = tmp_path_factory.mktemp("stopped") / "study"
-    with cheaply(publishes=True):
-        search(folder, Telling(step_ms=eight_over_threads, interrupt_tracing=2))
-    return folder
-
-
-@pytest.fixture
-def stopped(made_in_part: Path, tmp_path: Path) -> Path:
-    """A copy of the interrupted study."""
-    return Path(shutil.copytree(made_in_part, tmp_path / "stopped"))
-
-
-def test_trials_have_their_names_while_they_are_measured(tmp_path: Path) -> None:
-    notes: dict[int, str] = {}
-
-    class Looking(Telling):
-        def run(self, order: WorldOrder) -> Measurement | Failure:
-            if len(self.orders) == 3:
-                left = Left(tmp_path)
-                notes.update({threads: left.note(threads) for threads in (1, 2, 4, 8)})
-                notes[0] = get_note(left.study)
-            return super().run(order)
-
-    search(tmp_path, Looking(step_ms=eight_over_threads))
-    assert notes.pop(0).startswith("Being measured.")
-    for threads, note in notes.items():
-        assert note.startswith(f"## num_worker_threads={threads}\n\nBeing measured.")
-
-
 def test_a_trace_that_failed_does_not_hide_a_later_failure(tmp_path: Path) -> None:
     launcher = Telling(
         step_ms=lambda s: 8.0 / threads_of(s),
         trace_fails=lambda s: "timed-out" if threads_of(s) == 8 else None,
-    )  # fmt: skip
+    )
     search(tmp_path, launcher, max_blocks=8)
-    launcher.fails = lambda s, world: "crashed" if threads_of(s) == 8 else None
+    launcher.fails = failing("crashed", 8)
     left = search(tmp_path, launcher, resume=True, budget="60s", max_blocks=12)
     # To Optuna a trial that goes on is another one.
     trials = [trial for trial in left.study.trials if trial.params["num_worker_threads"] == 8]
@@ -134,7 +89,7 @@ def test_a_trace_that_failed_does_not_hide_a_later_failure(tmp_path: Path) -> No
 
 
 def test_trials_have_their_numbers_traces_and_failures(tmp_path: Path) -> None:
-    launcher = Telling(step_ms=eight_over_threads, sigma=0.02, fails=two_crash)
+    launcher = Telling(step_ms=scaling, sigma=0.02, fails=failing("crashed", 2))
     keys = {"space": {"num_worker_threads": [2, 3, 4, 8]}, "budget": "3m", "max_blocks": 12}
     left = search(tmp_path, launcher, **keys)
     assert left.study.metric_names == ["median step time (ms)"]
@@ -167,9 +122,19 @@ def test_trials_have_their_numbers_traces_and_failures(tmp_path: Path) -> None:
     assert "Failed, crashed: worker1 failed first" in left.note(2)
 
 
-def test_the_study_has_the_verdict_and_the_files_of_the_answer(
+def test_the_study_has_names_then_the_verdict_and_the_files_of_the_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    notes: dict[int, str] = {}
+
+    class Looking(FakeLauncher):
+        def run(self, order: WorldOrder) -> Measurement | Failure:
+            if len(self.orders) == 3:
+                left = Left(tmp_path)
+                notes.update({threads: left.note(threads) for threads in (1, 2, 4, 8)})
+                notes[0] = get_note(left.study)
+            return super().run(order)
+
     def draw(answer: object) -> None:
         folder = StudyFolder(tmp_path)
         folder.figures.mkdir()
@@ -180,7 +145,10 @@ def test_the_study_has_the_verdict_and_the_files_of_the_answer(
         folder.report.write_text("<html>")
 
     monkeypatch.setattr("tuner.api.write_study_report", draw)
-    left = search(tmp_path, Telling(step_ms=eight_over_threads))
+    left = search(tmp_path, Looking(step_ms=scaling))
+    assert notes.pop(0).startswith("Being measured.")
+    for threads, note in notes.items():
+        assert note.startswith(f"## num_worker_threads={threads}\n\nBeing measured.")
     assert get_note(left.study).startswith("**Use num_worker_threads=")
     artifacts = left.artifacts()
     assert set(artifacts) == {"recommended.json", "trials.csv", "step_time.png", "report.html"}
@@ -190,47 +158,42 @@ def test_the_study_has_the_verdict_and_the_files_of_the_answer(
 
 
 def test_an_interrupted_search_tells_what_it_knows_and_a_resumed_one_the_rest(
-    stopped: Path,
+    tmp_path: Path,
 ) -> None:
-    before = Left(stopped)
+    # Studies beside it would say what is measured first.
+    out = tmp_path / "study"
+    before = search(out, Telling(step_ms=scaling, interrupt_tracing=2))
     assert "Not finished" in get_note(before.study)
     assert "measured so far" in before.note(4)
     assert set(before.artifacts()) == {"trials.csv"}
-    traces = {threads: before.artifacts(threads) for threads in (1, 4)}
-    stored = before.stored()
+    stored, of_four = before.stored(), before.artifacts(4)
+    # Killed between the two writes of an upload: the artifact is listed, but its file is not there.
+    (four,) = get_all_artifact_meta(before.trial(4), storage=before.storage)
+    (out / "artifacts" / four.artifact_id).unlink()
+    # Deleted by somebody in the dashboard, which leaves a null.
+    (one,) = get_all_artifact_meta(before.trial(1), storage=before.storage)
+    (out / "artifacts" / one.artifact_id).unlink()
+    key, trial_id = f"artifacts:{one.artifact_id}", before.trial(1)._trial_id
+    before.storage.set_trial_system_attr(trial_id, key, json.dumps(None))
 
-    after = search(stopped, Telling(step_ms=eight_over_threads), resume=True)
+    after = search(out, Telling(step_ms=scaling), resume=True)
     assert "Not finished" not in get_note(after.study)
     assert "measured so far" not in after.note(4)
-    assert after.artifacts()["trials.csv"] == (stopped / "trials.csv").read_bytes()
+    assert after.artifacts()["trials.csv"] == (out / "trials.csv").read_bytes()
     assert set(after.artifacts()) == {"trials.csv", "recommended.json"}
-    assert {threads: after.artifacts(threads) for threads in (1, 4)} == traces
-    # The files of the earlier session are the same ones: nothing is stored twice.
-    assert stored < after.stored()
-    # A recommendation, and the traces of those that are not contenders.
-    assert len(after.stored()) == len(stored) + 3
-
-    again = search(stopped, Telling(), resume=True)
-    assert again.stored() == after.stored()
-    assert get_note(again.study) == get_note(after.study)
-
-
-def test_a_resumed_search_attaches_what_a_killed_one_could_not(stopped: Path) -> None:
-    left = Left(stopped)
-    # Killed between the two writes of an upload: the artifact is listed, but its file is not there.
-    (of_four,) = get_all_artifact_meta(left.trial(4), storage=left.storage)
-    (left.folder.artifacts / of_four.artifact_id).unlink()
-    # Deleted by somebody in the dashboard, which leaves a null.
-    (of_one,) = get_all_artifact_meta(left.trial(1), storage=left.storage)
-    (left.folder.artifacts / of_one.artifact_id).unlink()
-    key = f"artifacts:{of_one.artifact_id}"
-    left.storage.set_trial_system_attr(left.trial(1)._trial_id, key, json.dumps(None))
-
-    search(stopped, Telling(step_ms=eight_over_threads), resume=True)
-    assert set(Left(stopped).artifacts(4)) == {"num_worker_threads=4.json.gz"}
-    attributes = left.storage.get_trial_system_attrs(left.trial(1)._trial_id)
+    assert after.artifacts(4) == of_four
+    attributes = after.storage.get_trial_system_attrs(trial_id)
     names = [json.loads(value) for key, value in attributes.items() if key.startswith("artifacts:")]
     assert {each and each["filename"] for each in names} == {None, "num_worker_threads=1.json.gz"}
+    # The files of the earlier session are the same ones: nothing is stored twice. There are new
+    # ones of a recommendation, of the traces of those that are not contenders, and of trial 1.
+    kept = stored - {one.artifact_id}
+    assert kept < after.stored()
+    assert len(after.stored()) == len(kept) + 4
+
+    again = search(out, Telling(), resume=True)
+    assert again.stored() == after.stored()
+    assert get_note(again.study) == get_note(after.study)
 
 
 def test_an_artifact_that_cannot_be_written_costs_the_artifact_only(
@@ -241,7 +204,7 @@ def test_an_artifact_that_cannot_be_written_costs_the_artifact_only(
 
     heard, whole = Listening(), WholeFiles.write
     monkeypatch.setattr(WholeFiles, "write", full)
-    launcher = Telling(step_ms=eight_over_threads, fails=two_crash, interrupt_after=11)
+    launcher = Telling(step_ms=scaling, fails=failing("crashed", 2), interrupt_after=11)
     left = search(tmp_path, launcher, observer=heard)
     assert [text for text in heard.told if "dashboard" in text] == [
         "the dashboard will lack files: failure.json cannot be written to "
@@ -252,7 +215,7 @@ def test_an_artifact_that_cannot_be_written_costs_the_artifact_only(
     assert "measured so far" in left.note(8)
 
     monkeypatch.setattr(WholeFiles, "write", whole)
-    launcher = Telling(step_ms=eight_over_threads, fails=two_crash)
+    launcher = Telling(step_ms=scaling, fails=failing("crashed", 2))
     after = search(tmp_path, launcher, observer=heard, resume=True)
     assert set(after.artifacts(4)) == {"num_worker_threads=4.json.gz"}
     assert set(after.artifacts()) == {"trials.csv", "recommended.json"}

@@ -68,6 +68,15 @@ def search(
     return made.search(out, launcher, **keys)
 
 
+def lost(out: Path, launcher: FakeLauncher, storage: str | None = None) -> str:
+    """What is said at the end of a search whose storage does not come back."""
+    with pytest.raises(StorageLostError) as caught:
+        search(out, launcher, storage)
+    assert caught.value.exit_code == 130
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
 def records_of(out: Path, storage: str | None = None) -> list[Record]:
     """Every world that the storage has, each once."""
     records = load_study(StudyPlace.named(out.name, storage=storage, out=out)).records()
@@ -149,9 +158,7 @@ def test_a_database_that_stays_locked_ends_the_search(tmp_path: Path) -> None:
     storage, out = f"sqlite:///{tmp_path}/shared.db?timeout=0.1", tmp_path / "one"
     held = []
     launcher = Losing(happens=lambda: held.append(lock(tmp_path / "shared.db")))
-    with pytest.raises(StorageLostError, match="database is locked") as caught:
-        search(out, launcher, storage)
-    assert f"the last of it in {out}/unsaved.jsonl" in str(caught.value)
+    assert "database is locked" in lost(out, launcher, storage)
     held[0].close()
     goes_on(out, launcher.worlds - 1, storage)
 
@@ -159,11 +166,9 @@ def test_a_database_that_stays_locked_ends_the_search(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("short_waits")
 def test_a_disk_that_stays_full_ends_the_search_and_loses_nothing(disk: Path) -> None:
     out, launcher = disk / "one", Losing(happens=lambda: fill(disk))
-    with pytest.raises(StorageLostError, match="disk is full") as caught:
-        search(out, launcher)
-    assert f"everything measured is kept, the last of it in {out}/unsaved.jsonl" in str(
-        caught.value
-    )
+    said = lost(out, launcher)
+    assert "disk is full" in said
+    assert f"everything measured is kept, the last of it in {out}/unsaved.jsonl" in said
     (disk / "filling").unlink()
     goes_on(out, launcher.worlds - 1)
 
@@ -182,14 +187,13 @@ def test_a_folder_that_cannot_be_written_takes_the_last_world_with_it_and_says_s
 
     launcher = Losing(happens=seal)
     try:
-        with pytest.raises(StorageLostError) as caught:
-            search(out, launcher)
+        said = lost(out, launcher)
     finally:
         os.seteuid(os.getuid())
         out.chmod(0o755)
     assert (
         f"what was measured last cannot be kept in {out}/unsaved.jsonl either (Permission denied), "
-        "everything before it is in the storage" in str(caught.value)
+        "everything before it is in the storage" in said
     )
     goes_on(out, launcher.worlds - 1, is_kept=False)
 
@@ -259,18 +263,14 @@ def test_what_a_lost_storage_did_not_take_is_written_by_resume(
     running: Server, tmp_path: Path
 ) -> None:
     out, launcher = tmp_path / "lost", Losing(happens=running.stop)
-    with pytest.raises(StorageLostError) as caught:
-        search(out, launcher, running.url)
-    said = str(caught.value)
+    said = lost(out, launcher, running.url)
     kept = r"and did not within (\d+ ?ms|\d+\.?\d* ?s); everything measured is kept"
     assert re.search(kept, said)
     assert said.endswith(
         f", the last of it in {out}/unsaved.jsonl, and when the storage is back the same command "
         "with --resume continues it"
     )
-    assert caught.value.exit_code == 130
     assert PASSWORD not in said
-    assert "\n" not in said
     running.start()
     goes_on(out, launcher.worlds - 1, running.url)
 
