@@ -35,10 +35,10 @@ def test_the_matrix_has_a_row_per_block_and_a_column_per_trial() -> None:
 def test_a_traces_failure_and_a_calibration_are_no_samples() -> None:
     log = log_of(PLAN, *RACED)
     assert set(log.failures) == {2}
-    counts = [(log.ran(trial), len(log.failed(trial))) for trial in range(3)]
+    counts = [(log.trials[trial].ran, len(log.trials[trial].failures)) for trial in range(3)]
     assert counts == [(4, 0), (2, 1), (0, 1)]
-    assert [len(log.samples(trial)) for trial in range(3)] == [3, 1, 0]
-    assert isinstance(log.traced(0), Failure)
+    assert [len(log.trials[trial].samples) for trial in range(3)] == [3, 1, 0]
+    assert isinstance(log.trials[0].trace, Failure)
     assert log.world_s(0) == pytest.approx(4.0)
 
 
@@ -98,7 +98,7 @@ def test_the_baselines_second_world_of_a_block_is_a_column_of_its_own() -> None:
     assert np.exp(log.worlds("race")) == pytest.approx(expected, nan_ok=True)
     assert np.exp(log.matrix("race")[:, 0]) == pytest.approx([2e3, 3e3])
     assert log.rows.measured("race") == {0: {AGAIN, 0, 1}, 1: {0}}
-    assert len(log.samples(0)) == 3
+    assert len(log.trials[0].samples) == 3
     assert log.block_s([0, AGAIN, 1]) == log.block_s([0, 1]) + log.block_s([0])
 
 
@@ -126,7 +126,7 @@ def test_a_log_without_a_block_is_that_of_the_other_worlds() -> None:
     assert (log.barred, len(fresh.records)) == (fresh.barred, 3 * 3)
     np.testing.assert_array_equal(log.worlds("race"), fresh.worlds("race"))
     for trial in range(3):
-        assert log.samples(trial) == fresh.samples(trial)
+        assert log.trials[trial].samples == fresh.trials[trial].samples
         assert log.value(trial) == fresh.value(trial)
         assert log.world_s(trial) == pytest.approx(fresh.world_s(trial))
     assert log.variance_within() == fresh.variance_within()

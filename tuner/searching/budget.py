@@ -91,7 +91,7 @@ class WorldTimes:
         within = log.variance_within()
         if between is None or within is None:
             return least_s
-        worlds = [world for trial in log.alive for world in log.samples(trial)[-3:]]
+        worlds = [world for trial in log.alive for world in log.trials[trial].samples[-3:]]
         fixed_s = statistics.median(world.world_s - world.wall_s for world in worlds)
         used_s = statistics.median(world.wall_s for world in worlds)
         best_s = best_measured_s(fixed_s, within, between, used_s)

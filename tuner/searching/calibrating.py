@@ -114,7 +114,9 @@ def _drop_dominated(measurer: Measurer) -> None:
 
 def traces_s(log: StudyLog, budget_s: float) -> float:
     """Seconds that blocks leave for traces: of two contenders, and for a while of the others."""
-    untraced = sorted(_trace_s(log, trial) for trial in log.runnable if log.traced(trial) is None)
+    untraced = sorted(
+        _trace_s(log, trial) for trial in log.runnable if log.trials[trial].trace is None
+    )
     contenders_s = sum(untraced[-2:])
     return min(
         MOST_TRACED * budget_s - log.traced_s,
@@ -154,7 +156,7 @@ def _trace(
     measurer.begin("trace")
     untraced = []
     for trial in trials:
-        if log.traced(trial) is not None:
+        if log.trials[trial].trace is not None:
             continue
         trace_s = _trace_s(log, trial)
         left_s = min(most_s - log.traced_s, budget.remaining_s)
@@ -183,7 +185,7 @@ def is_tried_again(log: StudyLog, trial: int, budget_s: float) -> bool:
 
 def _have_cost_much(log: StudyLog, budget_s: float) -> bool:
     """Whether configurations that never ran have taken much of the budget."""
-    lost_s = sum(each.world_s for trial in log.failures for each in log.failed(trial))
+    lost_s = sum(each.world_s for trial in log.failures for each in log.trials[trial].failures)
     return lost_s > AGAIN_SHARE * budget_s
 
 
@@ -194,11 +196,13 @@ def cannot_run(log: StudyLog, trial: int) -> bool:
     # What keeps another one from running, and has never stopped one that runs.
     never_run = [each for each in log.failures if _has_failed_enough(log, each)]
     known = _kinds(log, never_run) - _kinds(log, log.runnable)
-    return len(log.failed(trial)) >= LEAST_KNOWN and not known.isdisjoint(_kinds(log, [trial]))
+    return len(log.trials[trial].failures) >= LEAST_KNOWN and not known.isdisjoint(
+        _kinds(log, [trial])
+    )
 
 
 def _has_failed_enough(log: StudyLog, trial: int) -> bool:
-    failed = log.failed(trial)
+    failed = log.trials[trial].failures
     return (
         log.wrong_answer(trial) is not None
         or len(failed) > MOST_REPEATS
@@ -210,7 +214,7 @@ def _kinds(log: StudyLog, trials: Iterable[int]) -> set[Hashable]:
     return {
         failure_signature(each.failure, each.message)
         for trial in trials
-        for each in log.failed(trial)
+        for each in log.trials[trial].failures
     }
 
 
@@ -223,7 +227,7 @@ def why_broken(log: StudyLog) -> str:
     found = list(log.failures.values())
     if log.runnable or len(found) < min(LEAST_ALIKE, len(log.configs)):
         return ""
-    worlds = sum(len(log.failed(trial)) for trial in log.failures)
+    worlds = sum(len(log.trials[trial].failures) for trial in log.failures)
     if worlds < LEAST_WORLDS and not _have_cost_much(log, log.plan.measuring.budget_s):
         return ""
     if len({failure_signature(each.failure, each.message) for each in found}) > 1:

@@ -150,7 +150,7 @@ def _levels(log: StudyLog, matrix: FloatArray, objective: Objective) -> dict[int
 def _breaks_a_limit(log: StudyLog, trial: int) -> bool:
     """By the worlds that count, or by the calibration of what was not worth any."""
     calibration = log.calibration(trial)
-    if log.samples(trial) or calibration is None:
+    if log.trials[trial].samples or calibration is None:
         return bool(log.broken(trial))
     limits = log.plan.measuring.require
     values = [(limit, limit.number.read(calibration)) for limit in limits]

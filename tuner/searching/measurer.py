@@ -268,10 +268,10 @@ class Measurer:
                 continue
             log.unreliable = (*log.unreliable, trial)
             self.store.note("unreliable", log.unreliable)
-            failed = len(log.failed(trial))
+            failed = len(log.trials[trial].failures)
             self.observer.on_event(
                 f"{log.configs[trial]}: failed in {failed} of "
-                f"{plural(failed + log.ran(trial), 'world')}, more often than the others"
+                f"{plural(failed + log.trials[trial].ran, 'world')}, more often than the others"
             )
 
     def _run(self, world: BlockWorld, block: int) -> Outcome | None:

@@ -107,7 +107,7 @@ def _is_clear(log: StudyLog, comparison: Comparison) -> bool:
     """Whether more blocks would change nothing that matters."""
     if BASELINE in log.failures:
         best = leader(log)
-        measured = 0 if best is None else len(log.samples(best))
+        measured = 0 if best is None else len(log.trials[best].samples)
         return len(log.candidates) == 1 and measured >= LEAST_WORLDS
     if comparison.kind == "better":
         # Who is measured no more gets no clearer.

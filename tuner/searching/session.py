@@ -111,7 +111,7 @@ class Session:
             excess = {str(limit): limit.excess(value) for limit, value in log.limited(trial)}
             store.constrain(trial, excess, log.broken(trial))
             ending: Ending = "PRUNED"
-            if log.why_out(trial) is not None and (log.ran(trial) or cannot_run(log, trial)):
+            if log.why_out(trial) is not None and (log.trials[trial].ran or cannot_run(log, trial)):
                 ending = "FAIL"
             elif outcome in ("completed", "infeasible") and value is not None:
                 ending = "COMPLETE"

@@ -352,7 +352,7 @@ def study_answer(
         interrupted=interrupted,
         needed_s=needed_s,
         machine=MachineUse.of(
-            (world for trial in every for world in log.samples(trial)),
+            (world for trial in every for world in log.trials[trial].samples),
             repeated_blocks=len(log.set_aside),
         ),
         rows=rows,
@@ -365,8 +365,8 @@ def study_answer(
 
 
 def _detail(log: StudyLog, trial: int) -> TrialDetail:
-    steps_ms = [step_s * 1e3 for world in log.samples(trial) for step_s in world.step_s]
-    traced = log.traced(trial)
+    steps_ms = [step_s * 1e3 for world in log.trials[trial].samples for step_s in world.step_s]
+    traced = log.trials[trial].trace
     trace = traced.trace if isinstance(traced, Measurement) else None
     return TrialDetail(
         step_ms=Quantiles.of(steps_ms),

@@ -81,7 +81,7 @@ def conclude(log: StudyLog) -> Conclusion:
     kind: VerdictKind
     if BASELINE in log.failures:
         best = _best_without_baseline(log)
-        rests = best is not None and len(log.samples(best)) >= LEAST_WORLDS
+        rests = best is not None and len(log.trials[best].samples) >= LEAST_WORLDS
         kind = "better" if rests else "undecided"
     elif log.broken(BASELINE) or BASELINE in log.unreliable:
         # It cannot be kept, however fast it is; what it loses or gains is said all the same.

@@ -170,9 +170,9 @@ def behind_in_first_world(log: StudyLog, trial: int, reference: int) -> float | 
     measured the trial, others did not disturb its world, and one group of CPUs or hosts ran both.
     """
     first, other = log.calibration(trial), log.calibration(reference)
-    if first is None or other is None or log.samples(trial) or log.plan.objective.traced:
+    if first is None or other is None or log.trials[trial].samples or log.plan.objective.traced:
         return None
-    if first.is_disturbed or log.first_group(trial) != log.first_group(reference):
+    if first.is_disturbed or log.trials[trial].first_group != log.trials[reference].first_group:
         return None
     behind = log.first_cost(trial) - log.first_cost(reference)
     error = math.hypot(_error(first.step_s), _error(other.step_s))
@@ -199,8 +199,8 @@ def causes_of(log: StudyLog) -> tuple[Cause, ...]:
     """Of what worlds failed of trials that have run; what is most frequent comes first."""
     first: dict[Hashable, Failure] = {}
     counts: dict[Hashable, Counter[int]] = {}
-    for trial in filter(log.ran, range(len(log.configs))):
-        for each in log.failed(trial):
+    for trial, worlds in enumerate(log.trials):
+        for each in worlds.failures if worlds.ran else ():
             kind = failure_signature(each.failure, each.message)
             first.setdefault(kind, each)
             counts.setdefault(kind, Counter())[trial] += 1
@@ -210,13 +210,13 @@ def causes_of(log: StudyLog) -> tuple[Cause, ...]:
 
 def fails_more_often(log: StudyLog, trial: int) -> bool:
     """Whether a trial that has failed again is shown to fail more often than the others."""
-    every = [each for each in range(len(log.configs)) if log.ran(each)]
-    others = [each for each in every if each not in {trial, *log.unreliable, *log.wrong}]
-    failed, ran = len(log.failed(trial)), log.ran(trial)
-    if not (failed and ran and others):
+    ran = {each: worlds.ran for each, worlds in enumerate(log.trials) if worlds.ran}
+    others = ran.keys() - {trial, *log.unreliable, *log.wrong}
+    failed = len(log.trials[trial].failures)
+    if not (failed and trial in ran and others):
         return False
-    others_failed = sum(len(log.failed(each)) for each in others)
-    others_worlds = others_failed + sum(map(log.ran, others))
+    others_failed = sum(len(log.trials[each].failures) for each in others)
+    others_worlds = others_failed + sum(ran[each] for each in others)
     # Any of them may be shown to.
-    alpha = FAILING_SHARE * log.rules.alpha / len(every)
-    return fails_more(failed, failed + ran, others_failed, others_worlds, alpha)
+    alpha = FAILING_SHARE * log.rules.alpha / len(ran)
+    return fails_more(failed, failed + ran[trial], others_failed, others_worlds, alpha)

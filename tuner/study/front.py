@@ -82,7 +82,7 @@ def front_of(log: StudyLog) -> Front | None:
     if second is None:
         return None
     ran = [trial for trial in log.runnable if trial not in log.unreliable and not log.broken(trial)]
-    known = [trial for trial in ran if len(log.samples(trial)) >= LEAST_FRONT_BLOCKS]
+    known = [trial for trial in ran if len(log.trials[trial].samples) >= LEAST_FRONT_BLOCKS]
     if not known:
         return None
     matrices = log.matrix(*BLOCK_PHASES), log.matrix(*BLOCK_PHASES, objective=1)

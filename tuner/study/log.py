@@ -56,7 +56,8 @@ class StudyLog:
         self.barred: dict[int, list[BrokenLimit]] = {}
         """The trials that are measured well enough to say that they break a limit."""
         self.records: list[Record] = []  # every world so far; `add` adds one
-        self._worlds = [TrialWorlds() for _ in self.configs]
+        self.trials = [TrialWorlds() for _ in self.configs]
+        """What each trial has measured."""
         self.rows = BlockRows()
         for record in records:
             self.add(record)
@@ -64,7 +65,7 @@ class StudyLog:
     def extend(self, configs: Sequence[Config]) -> None:
         """Take in new configurations, as the next trials."""
         self.configs = (*self.configs, *configs)
-        self._worlds += [TrialWorlds() for _ in configs]
+        self.trials += [TrialWorlds() for _ in configs]
 
     def add(self, record: Record) -> None:
         """Take in the outcome of one world."""
@@ -73,7 +74,7 @@ class StudyLog:
             costs = self._costs(record.outcome)
         self.records.append(record)
         self.rows.add(record, costs)
-        worlds = self._worlds[record.trial]
+        worlds = self.trials[record.trial]
         worlds.add(record, costs)
         if worlds.ran:
             self.failures.pop(record.trial, None)
@@ -90,7 +91,7 @@ class StudyLog:
         return costs
 
     def _judge(self, trial: int) -> None:
-        if len(self.samples(trial)) >= LEAST_TO_BAR and (broken := self.broken(trial)):
+        if len(self.trials[trial].samples) >= LEAST_TO_BAR and (broken := self.broken(trial)):
             self.barred[trial] = broken
         else:
             self.barred.pop(trial, None)
@@ -111,7 +112,7 @@ class StudyLog:
         self.rows.drop(blocks)
         for trial in left:
             for block in blocks:
-                self._worlds[trial].drop(block)
+                self.trials[trial].drop(block)
             self._judge(trial)
 
     @property
@@ -121,7 +122,7 @@ class StudyLog:
 
     def wrong_answer(self, trial: int) -> Failure | None:
         """The wrong answer that bars a trial; None where the baseline has given one, too."""
-        return None if self._worlds[BASELINE].wrong_answer else self._worlds[trial].wrong_answer
+        return None if self.trials[BASELINE].wrong_answer else self.trials[trial].wrong_answer
 
     @property
     def wrong(self) -> set[int]:
@@ -166,39 +167,27 @@ class StudyLog:
             return failure.failure
         if self.broken(trial):
             return "infeasible"
-        seen = self.samples(trial) or self.calibration(trial)
+        seen = self.trials[trial].samples or self.calibration(trial)
         if seen and trial in self.eliminated and trial != BASELINE:
             return "eliminated"
-        return "completed" if self.samples(trial) else "not-measured"
+        return "completed" if self.trials[trial].samples else "not-measured"
 
     def why_out(self, trial: int) -> Failure | None:
         """Why a trial never ran, in no block at least, or is out; None for one that counts."""
-        worlds = self._worlds[trial]
+        worlds = self.trials[trial]
         never_ran = trial in self.failures or (worlds.repeated_s and not worlds.samples)
         is_out = never_ran or (trial in self.unreliable and trial != BASELINE)
         return self.wrong_answer(trial) or (worlds.failures[0] if is_out else None)
 
-    def failed(self, trial: int) -> Sequence[Failure]:
-        """The worlds of a trial that failed, but traces."""
-        return self._worlds[trial].failures
-
-    def ran(self, trial: int) -> int:
-        """The worlds of a trial that went well, but traces."""
-        return self._worlds[trial].ran
-
     def calibration(self, trial: int) -> Measurement | None:
         """The calibration of a trial, if it has one that worked."""
-        found = self._worlds[trial].calibration
+        found = self.trials[trial].calibration
         return found if isinstance(found, Measurement) else None
 
     @property
     def calibrated(self) -> int:
         """The number of trials that have had their first world, with or without success."""
-        return sum(each.calibration is not None for each in self._worlds)
-
-    def first_group(self, trial: int) -> int | None:
-        """The group that ran the calibration of a trial; None where there are none."""
-        return self._worlds[trial].first_group
+        return sum(each.calibration is not None for each in self.trials)
 
     def first_cost(self, trial: int, objective: Objective | None = None) -> float:
         """log(objective) of a trial's calibration, less is better; infinite where it has none."""
@@ -206,15 +195,11 @@ class StudyLog:
         value = None if first is None else objective.read(first)
         return math.inf if value is None else objective.cost(value)
 
-    def traced(self, trial: int) -> Measurement | Failure | None:
-        """What came of tracing a trial, if that has been tried."""
-        return self._worlds[trial].trace
-
     def limited(self, trial: int) -> list[tuple[Limit, float]]:
         """Each limit with what a trial has of it: the median over its worlds that count."""
         found = []
         for limit in self.plan.measuring.require:
-            values = map(limit.number.read, self.samples(trial))
+            values = map(limit.number.read, self.trials[trial].samples)
             if known := [value for value in values if value is not None]:
                 found.append((limit, statistics.median(known)))
         return found
@@ -227,11 +212,7 @@ class StudyLog:
     @property
     def traced_s(self) -> float:
         """Seconds that all traced worlds took."""
-        return sum(each.trace.world_s for each in self._worlds if each.trace is not None)
-
-    def samples(self, trial: int) -> list[Measurement]:
-        """The worlds that count as observations of a trial, in the order of their blocks."""
-        return self._worlds[trial].samples
+        return sum(each.trace.world_s for each in self.trials if each.trace is not None)
 
     def blocks(self, phase: Phase) -> int:
         """The number of blocks of a phase, an unfinished one included."""
@@ -244,7 +225,7 @@ class StudyLog:
 
     def step_s(self, trial: int) -> float | None:
         """The typical step time of a trial's worlds, in seconds; None for a program."""
-        worlds, calibration = self.samples(trial)[-_RECENT:], self.calibration(trial)
+        worlds, calibration = self.trials[trial].samples[-_RECENT:], self.calibration(trial)
         if calibration is not None and len(worlds) < _RECENT:
             worlds.append(calibration)
         known = [each.median_step_s for each in worlds if each.median_step_s is not None]
@@ -266,14 +247,14 @@ class StudyLog:
 
     def value(self, trial: int) -> float | None:
         """The typical objective of a trial, in its unit: a trimmed mean of logarithms."""
-        if not (costs := self._worlds[trial].costs):
+        if not (costs := self.trials[trial].costs):
             return None
         cost = typical(np.array(costs))
         return math.exp(-cost if self.plan.objective.maximize else cost)
 
     def log_cost(self) -> FloatArray:
         """log(CPU seconds per step or run) of each trial, the median; NaN without samples."""
-        costs = [np.median(each.cpu_costs) if each.cpu_costs else np.nan for each in self._worlds]
+        costs = [np.median(each.cpu_costs) if each.cpu_costs else np.nan for each in self.trials]
         return np.array(costs)
 
     def threads(self) -> list[int]:
@@ -283,12 +264,12 @@ class StudyLog:
 
     def variance_within(self) -> float | None:
         """`variance_within` of a typical world; None where none has enough steps to tell."""
-        found = [each for worlds in self._worlds for each in worlds.recent_within(_RECENT)]
+        found = [each for worlds in self.trials for each in worlds.recent_within(_RECENT)]
         return statistics.median(found) if found else None
 
     def world_s(self, trial: int) -> float:
         """Seconds that a world of this trial takes, from those it has had; 0 if it had none."""
-        return self._worlds[trial].world_s(self.plan.measuring.min_time_s)
+        return self.trials[trial].world_s(self.plan.measuring.min_time_s)
 
     def block_s(self, trials: Sequence[int]) -> float:
         """Seconds that one world of each of these trials takes; -1 is the baseline again."""
@@ -296,12 +277,16 @@ class StudyLog:
 
     def metrics(self, trial: int) -> dict[str, float]:
         """The metrics that are known of a trial, by name."""
-        traced = self.traced(trial)
-        return metrics_of(self.samples(trial), traced if isinstance(traced, Measurement) else None)
+        worlds = self.trials[trial]
+        traced = worlds.trace if isinstance(worlds.trace, Measurement) else None
+        return metrics_of(worlds.samples, traced)
 
     def numbers(self, trial: int) -> dict[str, float]:
         """A trial's metrics, how many worlds count, and how many failed: for its Optuna trial."""
-        counts = {"samples": len(self.samples(trial)), "worlds_failed": len(self.failed(trial))}
+        counts = {
+            "samples": len(self.trials[trial].samples),
+            "worlds_failed": len(self.trials[trial].failures),
+        }
         return {**{name: count for name, count in counts.items() if count}, **self.metrics(trial)}
 
 

@@ -240,9 +240,9 @@ def _against_baseline(log: StudyLog, trials: PairedTrials, trial: int) -> Paired
 
 
 def _row(log: StudyLog, trial: int, paired: Paired | None, tied: bool) -> TrialRow:
-    failure, broken, traced = log.why_out(trial), tuple(log.broken(trial)), log.traced(trial)
-    trace = traced.trace if isinstance(traced, Measurement) else None
-    values = [*map(log.plan.objective.value, log.samples(trial))]
+    failure, broken, worlds = log.why_out(trial), tuple(log.broken(trial)), log.trials[trial]
+    trace = worlds.trace.trace if isinstance(worlds.trace, Measurement) else None
+    values = [*map(log.plan.objective.value, worlds.samples)]
     log_spread = interval(np.log(values), log.rules.confidence) if values else None
     spread = log_spread.exp() if log_spread else _UNTOLD
     if spread.spans_more_than(MOST_TELLING):
@@ -253,15 +253,15 @@ def _row(log: StudyLog, trial: int, paired: Paired | None, tied: bool) -> TrialR
         outcome=log.outcome(trial),
         failure=failure.message if failure else None,
         samples=len(values),
-        worlds_run=log.ran(trial) + len(log.failed(trial)),
-        worlds_failed=len(log.failed(trial)),
+        worlds_run=worlds.ran + len(worlds.failures),
+        worlds_failed=len(worlds.failures),
         unreliable=trial in log.unreliable,
         value=log.value(trial) or math.nan,
         ci_low=spread.low,
         ci_high=spread.high,
         against_baseline=paired,
         metrics=log.metrics(trial),
-        diagnosis=_diagnosis(traced),
+        diagnosis=_diagnosis(worlds.trace),
         enough_threads=trace.enough_threads if trace else (),
         tied_with_best=tied and failure is None and not broken,
         broken=broken,
