@@ -49,12 +49,10 @@ def test_a_folder_that_cannot_be_written_is_told_and_another_is_left_as_it_was(
 @pytest.mark.parametrize("mode", [None, 0o750])
 def test_a_new_folder_and_all_in_it_are_for_their_owner(tmp_path: Path, mode: int | None) -> None:
     """Whatever the umask; a folder that was there keeps its mode, and its files follow it."""
-    root = tmp_path / "study"
-    before = os.umask(0)
+    root, before = tmp_path / "study", os.umask(0)
     try:
         if mode is not None:
-            root.mkdir()
-            root.chmod(mode)
+            root.mkdir(mode)
         search(root)
     finally:
         os.umask(before)
@@ -80,16 +78,8 @@ def written(manifest: Manifest, *names: str) -> list[Path]:
     paths = [manifest.root / name for name in names]
     for path in paths:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(path.name)
+        path.touch()
     return paths
-
-
-def left(manifest: Manifest) -> list[str]:
-    return sorted(
-        path.relative_to(manifest.root).as_posix()
-        for path in manifest.root.rglob("*")
-        if path.name != MANIFEST
-    )
 
 
 def test_it_holds_the_name_and_the_files(manifest: Manifest) -> None:
@@ -103,16 +93,13 @@ def test_it_holds_the_name_and_the_files(manifest: Manifest) -> None:
     assert lines == ["rpc-tuner study, format 1", "udf", *names]
 
 
-def test_a_folder_without_one_is_no_study_and_gets_none(tmp_path: Path) -> None:
+def test_what_is_no_manifest_names_no_study_and_one_of_a_newer_version_is_refused(
+    manifest: Manifest, tmp_path: Path
+) -> None:
     for root in (tmp_path, tmp_path / "absent"):
         bare = Manifest(root)
         bare.add(root / "trials.csv")
         assert (bare.study(), bare.files(), bare.path.exists()) == (None, [], False)
-
-
-def test_what_is_no_manifest_names_no_study_and_one_of_a_newer_version_is_refused(
-    manifest: Manifest,
-) -> None:
     for content in ("", "udf\n", "rpc-tuner study, format 1\n", "\0\0\n\n"):
         manifest.path.write_text(content)
         assert (manifest.study(), manifest.files()) == (None, [])
@@ -144,7 +131,8 @@ def test_only_its_files_are_removed_and_the_folders_that_are_empty_then(
     mine = ["artifacts/mine", "figures/mine.png", "notes.txt"]
     written(manifest, *mine)
     manifest.remove_files(but=[manifest.root / "search.lock"])
-    assert left(manifest) == sorted([*mine, "artifacts", "figures", "search.lock"])
+    left = {each.relative_to(manifest.root).as_posix() for each in manifest.root.rglob("*")}
+    assert left == {*mine, "artifacts", "figures", "search.lock", MANIFEST}
     assert manifest.study() == "udf"
 
 

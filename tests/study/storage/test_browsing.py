@@ -15,8 +15,8 @@ import pytest
 from optuna.storages import InMemoryStorage
 
 from tests.cheap_studies import cheaply
-from tests.fakes import FakeLauncher, threads_of
-from tests.searching.tuning import failing
+from tests.fakes import FakeLauncher
+from tests.searching.tuning import failing, scaling
 from tests.study.made import search
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.browsing import Site, copies_site, copy_study, study_site
@@ -53,41 +53,27 @@ def ask(site: Site, path: str, method: str = "GET", body: bytes = b"") -> Answer
 
 
 @pytest.fixture(scope="module")
-def places(tmp_path_factory: pytest.TempPathFactory) -> tuple[StudyPlace, StudyPlace]:
+def places(tmp_path_factory: pytest.TempPathFactory) -> list[StudyPlace]:
     """The studies `one` and `two`, each in a folder of its name, to be read."""
-    folder = tmp_path_factory.mktemp("places")
+    folder, names = tmp_path_factory.mktemp("places"), ("one", "two")
     with cheaply(publishes=True):
-        for name in ("one", "two"):
-            launcher = FakeLauncher(
-                step_ms=lambda s: 8.0 / threads_of(s), fails=failing("crashed", 2)
-            )
+        for name in names:
+            launcher = FakeLauncher(step_ms=scaling, fails=failing("crashed", 2))
             space = {"num_worker_threads": [2, 4]}
             search(folder / name, launcher, space=space, max_blocks=8, name=name)
-    one, two = (StudyPlace.named(name, out=folder / name) for name in ("one", "two"))
-    return one, two
+    return [StudyPlace.named(name, out=folder / name) for name in names]
 
 
 @pytest.fixture
-def one(places: tuple[StudyPlace, StudyPlace]) -> StudyPlace:
-    return places[0]
-
-
-@pytest.fixture
-def two(places: tuple[StudyPlace, StudyPlace]) -> StudyPlace:
-    return places[1]
-
-
-@pytest.fixture
-def changeable(one: StudyPlace, tmp_path: Path) -> StudyPlace:
+def changeable(places: list[StudyPlace], tmp_path: Path) -> StudyPlace:
     """A copy of `one`."""
-    return StudyPlace.named("one", out=shutil.copytree(one.folder.root, tmp_path / "copy"))
+    return StudyPlace.named("one", out=shutil.copytree(places[0].folder.root, tmp_path / "copy"))
 
 
 def test_a_study_is_served_from_its_own_storage(changeable: StudyPlace) -> None:
     site = study_site(changeable)
     assert site.page == "/dashboard/studies/1"
-    page = ask(site, site.page)
-    assert page.status == 200
+    assert ask(site, site.page).status == 200
     detail = ask(site, "/api/studies/1").json()
     assert detail["note"]["body"].startswith("**")
     assert detail["objective_names"] == ["median step time (ms)"]
@@ -97,11 +83,11 @@ def test_a_study_is_served_from_its_own_storage(changeable: StudyPlace) -> None:
     assert ask(study_site(changeable), "/api/studies/1").json()["note"]["body"] == "seen"
 
 
-def test_a_copy_shows_what_the_study_shows(one: StudyPlace, two: StudyPlace) -> None:
+def test_a_copy_shows_what_the_study_shows(places: list[StudyPlace]) -> None:
     # The trial ids of the copies differ from those in the second study's own storage.
-    copies = copies_site([one, two])
+    copies = copies_site(places)
     assert (copies.names, copies.problems) == (("one", "two"), ())
-    for number, place in enumerate((one, two)):
+    for number, place in enumerate(places):
         original = ask(study_site(place), "/api/studies/1").json()
         shown = ask(copies.site, f"/api/studies/{number}").json()
         assert comparable(shown) == comparable(original)
@@ -127,8 +113,8 @@ def comparable(shown: Any) -> Any:
     return shown
 
 
-def test_the_measurements_are_not_copied(one: StudyPlace) -> None:
-    storage = InMemoryStorage()
+def test_the_measurements_are_not_copied(places: list[StudyPlace]) -> None:
+    one, storage = places[0], InMemoryStorage()
     copy_study(one, storage, "copy")
     trials = optuna.load_study(study_name="copy", storage=storage).trials
     kept = {key.partition(":")[0] for trial in trials for key in trial.system_attrs}
@@ -138,8 +124,8 @@ def test_the_measurements_are_not_copied(one: StudyPlace) -> None:
     assert [trial.datetime_complete for trial in trials] == [t.datetime_complete for t in source]
 
 
-def test_nothing_can_be_changed_in_a_copy(one: StudyPlace) -> None:
-    site = copies_site([one]).site
+def test_nothing_can_be_changed_in_a_copy(places: list[StudyPlace]) -> None:
+    site = copies_site(places[:1]).site
     asked = ("PUT", "/api/studies/0/note"), ("DELETE", "/api/studies/0"), ("POST", "/api/studies")
     for method, path in asked:
         refused = ask(site, path, method, b'{"version": 9, "body": ""}')
@@ -149,8 +135,9 @@ def test_nothing_can_be_changed_in_a_copy(one: StudyPlace) -> None:
 
 
 def test_studies_of_the_same_name_are_told_apart_and_one_that_cannot_be_read_is_left_out(
-    one: StudyPlace, changeable: StudyPlace
+    places: list[StudyPlace], changeable: StudyPlace
 ) -> None:
+    one = places[0]
     assert copies_site([one, changeable]).names == ("one", "one (copy)")
     with closing(sqlite3.connect(changeable.folder.database)) as database, database:
         database.execute("UPDATE study_user_attributes SET value_json = 99 WHERE key = 'format'")

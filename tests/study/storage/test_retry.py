@@ -56,7 +56,6 @@ class Losing(FakeLauncher):
 
     @property
     def worlds(self) -> int:
-        """How many it has run."""
         return len(self.orders) + len(self.traced)
 
 
@@ -201,29 +200,24 @@ def test_a_folder_that_cannot_be_written_takes_the_last_world_with_it_and_says_s
 def test_a_write_whose_answer_was_lost_is_done_once(tmp_path: Path) -> None:
     lost: set[str] = set()
 
-    class Forgetful(InMemoryStorage):
-        def _answer(self, name: str, *given: Any) -> Any:
-            found = getattr(super(), name)(*given)
+    def forgetful(name: str) -> Callable[..., Any]:
+        def method(self: InMemoryStorage, *given: Any, **keys: Any) -> Any:
+            found = getattr(InMemoryStorage, name)(self, *given, **keys)
             if name not in lost:
                 lost.add(name)
                 raise sqlalchemy.exc.OperationalError(name, None, Exception("gone"))
             return found
 
-        def create_new_study(self, directions: Any, study_name: str | None = None) -> Any:
-            return self._answer("create_new_study", directions, study_name)
+        return method
 
-        def create_new_trial(self, study_id: int, template_trial: Any = None) -> Any:
-            return self._answer("create_new_trial", study_id, template_trial)
-
-        def set_trial_state_values(self, trial_id: int, state: Any, values: Any = None) -> Any:
-            return self._answer("set_trial_state_values", trial_id, state, values)
-
+    writes = {"create_new_study", "create_new_trial", "set_trial_state_values"}
+    forgetting = type("Forgetful", (InMemoryStorage,), {each: forgetful(each) for each in writes})
     waiting = retry.Retry("shared.db", WriteAheadLog(StudyFolder(tmp_path), "udf"), print)
-    again = retry.retried(Forgetful(), waiting, lambda error: error)
+    again = retry.retried(forgetting(), waiting, lambda error: error)
     study = optuna.create_study(storage=again, study_name="udf")
     study.add_trial(optuna.create_trial(state=TrialState.RUNNING))
     study.tell(0, 1.0)
-    assert lost == {"create_new_study", "create_new_trial", "set_trial_state_values"}
+    assert lost == writes
     assert [(each.state.name, each.value) for each in study.trials] == [("COMPLETE", 1.0)]
 
 
@@ -241,13 +235,11 @@ def test_a_restart_is_waited_for_and_told(
 ) -> None:
     def restart() -> None:
         running.stop(how)
-        timer = threading.Timer(1.0, running.start)
-        timer.start()
+        threading.Timer(1.0, running.start).start()
 
     hearing, out = Listening(), tmp_path / f"restart{how}"
     launcher = Losing(happens=restart)
-    found = search(out, launcher, running.url, observer=hearing)
-    assert found.blocks == 4
+    assert search(out, launcher, running.url, observer=hearing).blocks == 4
     away, back = of_the_storage(hearing)
     assert away.startswith(f"the storage postgresql://tester:***@127.0.0.1:{running.port}/postgres")
     assert away.endswith(f"everything measured is kept, the last of it in {out}/unsaved.jsonl")
@@ -283,11 +275,9 @@ def test_whoever_took_the_study_meanwhile_keeps_it(running: Server, tmp_path: Pa
 
     def take_over() -> None:
         engine = sqlalchemy.create_engine(running.url, poolclass=sqlalchemy.NullPool)
-        end = sqlalchemy.text(
-            "SELECT pg_terminate_backend(pid, 5000) FROM pg_locks WHERE locktype = 'advisory'"
-        )
+        end = "SELECT pg_terminate_backend(pid, 5000) FROM pg_locks WHERE locktype = 'advisory'"
         with engine.connect() as connection:
-            connection.execute(end)
+            connection.execute(sqlalchemy.text(end))
         other.__enter__()
         # A lock that was just made sure of is not asked for again.
         time.sleep(1.1)
