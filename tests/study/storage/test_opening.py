@@ -1,9 +1,10 @@
 """One search at a time has a study: nothing runs, and nothing is removed, before that is sure."""
 
 import fcntl
-import re
-import subprocess
-import sys
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.present.study_files import write_study_report
 from tuner.study.folder import MANIFEST, StudyFolder
+from tuner.world.launcher import WorldOrder
+from tuner.world.measurement import Failure, Measurement
 
 pytestmark = pytest.mark.slow
 
@@ -146,54 +149,36 @@ def test_a_search_gives_launchers_absolute_paths(
     assert (tmp_path / "here" / "traces").is_dir()
 
 
-RACE = """
-import os, sys, time
-from pathlib import Path
-from tests.cheap_studies import cheaply, without_waiting_for_the_disk
-from tests.fakes import FakeLauncher
-from tests.study.made import search
-from tuner.errors import UsageError
-
 class Slow(FakeLauncher):
-    def run(self, order):
+    def run(self, order: WorldOrder) -> Measurement | Failure:
         time.sleep(0.02)
         return super().run(order)
 
-def race(out, storage, begin):
-    time.sleep(max(0, begin - time.monotonic()))
-    launcher = Slow()
-    try:
-        answer = search(out, launcher, max_blocks=6, storage=storage)
-    except UsageError as error:
-        return f"refused {len(launcher.orders)} {os.getpid()} {error}"
-    return f"searched {answer.blocks} {os.getpid()}"
 
-folder = sys.argv[1]
-shared = f"sqlite:///{folder}/shared.db"
-with cheaply(), without_waiting_for_the_disk():
-    for first, second in [(("one", None), ("one", None)), (("two", shared), ("three", shared))]:
-        begin = time.monotonic() + 0.1
-        for out, storage in (first, second):
-            if os.fork() == 0:
-                print(race(f"{folder}/{out}", storage, begin), flush=True)
-                os._exit(0)
-        os.wait(), os.wait()
-"""
+@pytest.mark.parametrize("names", [("one", "one"), ("two", "three")])
+def test_of_two_searches_started_together_one_has_the_study(
+    tmp_path: Path, names: tuple[str, str]
+) -> None:
+    """Two in one folder; or two in folders of their own, on one storage."""
+    is_shared = names[0] != names[1]
+    storage = f"sqlite:///{tmp_path}/shared.db" if is_shared else None
+    together = threading.Barrier(2)
 
+    def race(name: str) -> tuple[int, str]:
+        launcher = Slow()
+        together.wait()
+        try:
+            search(tmp_path / name, launcher, max_blocks=6, storage=storage)
+        except UsageError as error:
+            return len(launcher.orders), str(error)
+        return len(launcher.orders), ""
 
-def test_of_two_commands_started_together_one_has_the_study(tmp_path: Path) -> None:
-    """Two in one folder; and two in folders of their own, on one storage."""
-    done = subprocess.run(
-        [sys.executable, "-c", RACE, str(tmp_path)],
-        capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3], timeout=60,
-    )  # fmt: skip
-    said = done.stdout.splitlines()
-    for refused, searched, where in (
-        (*sorted(said[:2]), f"another search is running in the folder {tmp_path}/one"),
-        (*sorted(said[2:]), "another search of the study udf is running in the storage sqlite:///"),
-    ):
-        outcome, blocks, winner = searched.split()
-        assert (outcome, blocks) == ("searched", "4")
-        assert re.match(rf"refused 0 \d+ {re.escape(where)}", refused)
-        assert f": process {winner} on " in refused
-        assert refused.endswith("another --study: both run then, and disturb each other's times")
+    with ThreadPoolExecutor(2) as pool:
+        (refused, why), (searched, _) = sorted(pool.map(race, names))
+    assert refused == 0 < searched
+    where = (
+        "of the study udf is running in the storage" if is_shared else "is running in the folder"
+    )
+    assert why.startswith(f"another search {where} ")
+    assert f": process {os.getpid()} on " in why
+    assert why.endswith("another --study: both run then, and disturb each other's times")
