@@ -8,7 +8,6 @@ import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, Protocol, Self
 
 from tuner.errors import UsageError
@@ -91,7 +90,7 @@ class Config:
     @property
     def values(self) -> Mapping[Dimension, Value]:
         """The values that this configuration names."""
-        return MappingProxyType(dict(self.items))
+        return dict(self.items)
 
     @property
     def binds(self) -> bool:
@@ -184,9 +183,8 @@ def values_of(
 ) -> tuple[Value, ...]:
     """The values of a dimension, each once: numbers in their order, others as they appear."""
     values = tuple(dict.fromkeys(one.value_of(dimension, subject) for one in configs))
-    if all(isinstance(value, int | float) for value in values):
-        return tuple(sorted(values, key=lambda value: float(str(value))))
-    return values
+    numbers = [value for value in values if isinstance(value, int | float)]
+    return values if len(numbers) < len(values) else tuple(sorted(numbers))
 
 
 def varying(configs: Sequence[Config], subject: Defaults) -> dict[Dimension, tuple[Value, ...]]:
@@ -207,12 +205,8 @@ def varying(configs: Sequence[Config], subject: Defaults) -> dict[Dimension, tup
 def knobs_meant(
     problems: Sequence[str], options: Iterable[str], roles: Sequence[str] = ()
 ) -> list[str]:
-    """Add to what is said of unknown options of a workload which knobs are meant by them.
-
-    Args:
-        problems: What a workload says of its options, a sentence each.
-        options: The names that were given.
-        roles: Those of the workload, as far as known.
+    """What a workload with these `roles` says of the options that it was given, and behind each
+    unknown one the knob that is meant by it.
     """
     found = list(problems)
     for name in options:

@@ -98,10 +98,10 @@ def _objective_mistakes(measuring: Measuring, subject: Subject) -> list[str]:
             )
         problems.append(_objective_mistake(second, subject))
     has_metric = isinstance(subject, ProgramSpec) and subject.metric is not None
-    problems += [
-        limit.mistake(subject.kind, first, has_metric=has_metric) for limit in measuring.require
-    ]
-    return [*filter(None, problems)]
+    limits = (
+        each.mistake(subject.kind, first, has_metric=has_metric) for each in measuring.require
+    )
+    return [*filter(None, (*problems, *limits))]
 
 
 def _objective_mistake(name: str, subject: Subject) -> str:
@@ -147,10 +147,7 @@ def asked_draft(
     plan: str | Path | None,
     changes: Mapping[str, Any],
 ) -> PlanDraft:
-    """The plan that the keywords of `tuner.tune` ask for.
-
-    UsageError if what is to be tuned is not named, or twice.
-    """
+    """What the keywords of `tuner.tune` ask for; UsageError if none or two things are tuned."""
     if workload is None and plan is None and program is None:
         raise UsageError(
             "name a workload, a plan or a program: --workload udf, --plan FILE, -- python main.py"
@@ -172,11 +169,7 @@ def given(changes: Mapping[str, Any]) -> dict[str, Any]:
 def plan_mapping(
     plan: str | Path | None, workload: str | None, changes: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The keys of a plan file, with `changes` on top of them, in which None is no change.
-
-    Without a plan file, the plan shipped for the workload is taken. `options` are merged; every
-    other change replaces what the file says, the search space as a whole.
-    """
+    """The keys of a plan file, or of the plan shipped for the workload, `changed`."""
     path = Path(plan) if plan is not None else workload and shipped_plan_path(workload)
     mapping = read_plan_file(path) if path else {}
     if workload is not None:
@@ -187,7 +180,10 @@ def plan_mapping(
 
 
 def changed(mapping: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """A plan's mapping with `changes` on top of it, as `plan_mapping` has them."""
+    """A plan's mapping with `changes` on top of it, in which None is no change.
+
+    `options` are merged; every other change replaces what was there, the search space as a whole.
+    """
     new = {key: value for key, value in changes.items() if value is not None}
     if "options" in new and isinstance(mapping.get("options", {}), Mapping):
         new["options"] = {**mapping.get("options", {}), **new["options"]}
@@ -196,11 +192,8 @@ def changed(mapping: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str,
 
 def draft_plan(mapping: Mapping[str, Any]) -> PlanDraft:
     """Read a plan's mapping, as a plan file holds it. Collects mistakes instead of raising."""
-    problems = [
-        f"unknown key {key!r}{did_you_mean(key, _KNOWN_KEYS)}"
-        for key in mapping
-        if key not in _KNOWN_KEYS
-    ]
+    unknown = [key for key in mapping if key not in _KNOWN_KEYS]
+    problems = [f"unknown key {key!r}{did_you_mean(key, _KNOWN_KEYS)}" for key in unknown]
     if (version := mapping.get("format", FORMAT)) != FORMAT:
         problems.append(f"format is {version!r}; this version reads format {FORMAT}")
     program, mistakes = read_program(mapping)
@@ -223,7 +216,8 @@ def draft_plan(mapping: Mapping[str, Any]) -> PlanDraft:
             f"options ({first_of([*map(str, options)], 3)}) are a workload's; a program has flags "
             "of its own, and knobs are given with space and baseline"
         )
-    name, storage, out = (_text_of(mapping, key) for key in ("name", "storage", "out"))
+    place = (mapping.get(key) for key in ("name", "storage", "out"))
+    name, storage, out = (None if each is None else str(each) for each in place)
     if name is not None and not _STUDY_NAME.fullmatch(name):
         problems.append(f"name (--study) must be letters, digits, '.', '_' and '-', got {name!r}")
     if out == "":
@@ -245,10 +239,6 @@ def draft_plan(mapping: Mapping[str, Any]) -> PlanDraft:
     )
 
 
-def _text_of(mapping: Mapping[str, Any], key: str) -> str | None:
-    return None if mapping.get(key) is None else str(mapping[key])
-
-
 def _read_workload(
     mapping: Mapping[str, Any], program: ProgramRequest | None, problems: Sequence[str]
 ) -> tuple[str, list[str]]:
@@ -263,9 +253,8 @@ def _read_workload(
 
 
 def _read_space(table: object) -> tuple[Space, list[str]]:
-    entries, wrong_table = flat_entries(table)
-    space, mistakes = Space.parse(entries)
-    mistakes += wrong_table
-    if not space.axes and not mistakes:
+    entries, mistakes = flat_entries(table)
+    space, problems = Space.parse(entries)
+    if not space.axes and not mistakes and not problems:
         mistakes = ["it is empty; give it a knob, such as num_worker_threads=1,2,4,8"]
-    return space, mistakes
+    return space, [*problems, *mistakes]

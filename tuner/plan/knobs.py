@@ -63,11 +63,14 @@ class Knob(ABC):
 
     def to_option(self, value: Value) -> object:
         """`value` as `TensorPipeRpcBackendOptions` takes it."""
-        return list(value) if isinstance(value, tuple) else value
+        return self.to_json(value)
 
     def format(self, value: Value) -> str:
         """`value` as a person would type it; `read` takes it back."""
-        return DEFAULT_WORD if value is None else str(value)
+        return DEFAULT_WORD if value is None else self._text(value)
+
+    def _text(self, value: Any) -> str:
+        return "+".join(value) if isinstance(value, tuple) else str(value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,13 +81,12 @@ class IntegerKnob(Knob):
 
     def _read(self, raw: object) -> int:
         try:
-            number = int(str(raw).strip() if not isinstance(raw, bool | float) else "")
+            number = int("" if isinstance(raw, bool | float) else str(raw).strip())
         except ValueError:
             raise ValueError(f"{self.name} must be a whole number, got {raw!r}") from None
-        if number < 1:
-            raise ValueError(f"{self.name} must be at least 1, got {number}")
-        if number > self.most:
-            raise ValueError(f"{self.name} must be at most {self.most}, got {number}")
+        if not 1 <= number <= self.most:
+            end = "at least 1" if number < 1 else f"at most {self.most}"
+            raise ValueError(f"{self.name} must be {end}, got {number}")
         return number
 
 
@@ -103,21 +105,18 @@ class SecondsKnob(Knob):
             raise ValueError(f"{self.name} must be at most {MOST_S:.0f} s, got {number:g}")
         return number
 
-    def format(self, value: Value) -> str:
-        """Seconds without a needless `.0`."""
+    def _text(self, value: Any) -> str:
         return repr(value).removesuffix(".0")
 
 
 @dataclass(frozen=True, kw_only=True)
 class DurationKnob(SecondsKnob):
-    """A short duration in seconds, written `5ms`, in whole microseconds.
-
-    It is from `least_s` to `most_s`, and `why` says what for.
-    """
+    """A short duration, written `5ms`, in whole microseconds."""
 
     least_s: float
     most_s: float
     why: str
+    """Why it may not be shorter, or longer."""
 
     def _read(self, raw: object) -> float:
         try:
@@ -131,9 +130,7 @@ class DurationKnob(SecondsKnob):
             )
         return round(seconds, 6)
 
-    def format(self, value: Value) -> str:
-        """`5ms`."""
-        assert isinstance(value, int | float)
+    def _text(self, value: Any) -> str:
         return exact_duration(value)
 
 
@@ -150,16 +147,8 @@ class ChoiceKnob(Knob):
         return str(word)
 
 
-class ListKnob(Knob):
-    """A list whose items are joined by `+`."""
-
-    def format(self, value: Value) -> str:
-        """`shm+uv`."""
-        return "+".join(value) if isinstance(value, tuple) else DEFAULT_WORD
-
-
 @dataclass(frozen=True, kw_only=True)
-class NamesKnob(ListKnob):
+class NamesKnob(Knob):
     """An ordered list of known names, joined by `+`; the order is the priority."""
 
     known: tuple[str, ...]
@@ -177,7 +166,7 @@ class NamesKnob(ListKnob):
         return names
 
 
-class DevicesKnob(ListKnob):
+class DevicesKnob(Knob):
     """CUDA devices of a process, joined by `+`: `0+1`, or `cuda:0+cuda:1`."""
 
     def _read(self, raw: object) -> tuple[str, ...]:
@@ -216,32 +205,27 @@ class DeviceMapsKnob(Knob):
                 raise ValueError(
                     f"{self.name} is written CALLEE:HERE-THERE (worker1:0-1), got {text!r}"
                 )
-            maps[callee] = {half[0]: half[1] for half in halves}
+            maps[callee] = dict(halves)
             if len(maps[callee]) < len(halves) or len(maps) <= position:
                 raise ValueError(f"{self.name} maps a device or a callee twice: {text!r}")
         return maps
 
-    def to_json(self, value: Value) -> object:
+    def to_json(self, value: Value) -> dict[str, dict[str, int]] | None:
         """`{"worker1": {"0": 1}}`."""
         if not isinstance(value, DeviceMaps):
             return None
         return {
-            callee: {str(here): there for here, there in pairs} for callee, pairs in value.by_callee
+            callee: {str(here): there for here, there in own} for callee, own in value.by_callee
         }
 
     def to_option(self, value: Value) -> object:
         """`{"worker1": {"cuda:0": "cuda:1"}}`."""
-        if not isinstance(value, DeviceMaps):
-            return None
         return {
-            callee: {f"cuda:{here}": f"cuda:{there}" for here, there in pairs}
-            for callee, pairs in value.by_callee
+            callee: {f"cuda:{here}": f"cuda:{there}" for here, there in devices.items()}
+            for callee, devices in (self.to_json(value) or {}).items()
         }
 
-    def format(self, value: Value) -> str:
-        """`worker1:0-1`, callees joined by `/`."""
-        if not isinstance(value, DeviceMaps):
-            return DEFAULT_WORD
+    def _text(self, value: Any) -> str:
         return "/".join(
             f"{callee}:" + "+".join(f"{here}-{there}" for here, there in pairs)
             for callee, pairs in value.by_callee
@@ -249,11 +233,9 @@ class DeviceMapsKnob(Knob):
 
 
 def _parts(raw: object) -> tuple[str, ...]:
-    if isinstance(raw, str):
-        return tuple(part.strip() for part in raw.split("+") if part.strip())
-    if isinstance(raw, Sequence):
-        return tuple(str(part) for part in raw)
-    return (str(raw),)
+    if isinstance(raw, Sequence) and not isinstance(raw, str):
+        return tuple(map(str, raw))
+    return tuple(filter(None, map(str.strip, str(raw).split("+"))))
 
 
 def _device(knob: str, raw: object) -> int:

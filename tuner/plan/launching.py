@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, StrictBool, ValidationError
+from pydantic import StrictBool, ValidationError
 
 from tuner.plan.config import ALL_ROLES
+from tuner.plan.frozen_model import FrozenModel
 from tuner.plan.keys import LAUNCHERS, LauncherName, keys_of
 from tuner.text import did_you_mean
 
@@ -14,10 +15,8 @@ _OF_RAY = ("ray_address", "interface", "place")
 _RESOURCES = ("cpus", "gpus")
 
 
-class RolePlace(BaseModel):
+class RolePlace(FrozenModel):
     """Where the ranks of some roles run; roles of different entries share no host."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     roles: tuple[str, ...]
     """These share their hosts."""
@@ -66,10 +65,8 @@ def _number(what: str, raw: object, least: int, alternative: str = "") -> int:
     return int(text)
 
 
-class Launching(BaseModel):
+class Launching(FrozenModel):
     """What launches the worlds of a plan, and where."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     launcher: LauncherName = "local"
     ray_address: str | None = None

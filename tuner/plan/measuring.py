@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -14,6 +13,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
+from tuner.plan.frozen_model import FrozenModel
 from tuner.plan.keys import SAMPLERS, SamplerName, keys_of
 from tuner.plan.objectives import OBJECTIVES, Limit
 from tuner.plan.quantities import parse_duration_s, parse_fraction
@@ -58,13 +58,13 @@ ReadLimit = Annotated[
 ]
 
 
-class Measuring(BaseModel):
+class Measuring(FrozenModel):
     """How a study measures and decides: everything but the workload and the space.
 
     The aliases are the keys of a plan file and, with dashes, the flags of the command.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_by_name=True)
+    model_config = ConfigDict(validate_by_name=True)
 
     objective_name: ObjectiveName = Field("step_ms", alias="objective")
     """For a program that names none, the plan chooses; see `tuner.plan.draft`."""

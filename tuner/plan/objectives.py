@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol, Self
+from typing import Any, Literal, Self
 
 from tuner.text import did_you_mean, plain_number, share, three_digits
 
@@ -16,45 +16,8 @@ _SHORT = 30
 Kind = Literal["workload", "program"]
 
 
-class _Traced(Protocol):
-    @property
-    def rpc_cpu_total_ms(self) -> float | None: ...
-    @property
-    def rpc_p99_ms(self) -> float | None: ...
-
-
-class _Program(Protocol):
-    @property
-    def calls(self) -> int: ...
-    @property
-    def rpc_active_s(self) -> float | None: ...
-    @property
-    def metric(self) -> float | None: ...
-
-
-class _World(Protocol):
-    """What an objective reads of a `tuner.world.measurement.Measurement`, which explains it."""
-
-    @property
-    def world_s(self) -> float: ...
-    @property
-    def median_step_s(self) -> float | None: ...
-    @property
-    def p99_step_s(self) -> float | None: ...
-    @property
-    def cpu_ms_per_step(self) -> float | None: ...
-    @property
-    def wall_s(self) -> float: ...
-    @property
-    def cpu_s(self) -> float: ...
-    @property
-    def cpu_cores(self) -> float: ...
-    @property
-    def peak_rss_mb(self) -> float: ...
-    @property
-    def program(self) -> _Program | None: ...
-    @property
-    def trace(self) -> _Traced | None: ...
+_World = Any
+"""A `tuner.world.measurement.Measurement`, of a higher layer."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +46,9 @@ class Objective:
     @property
     def short_heading(self) -> str:
         """The heading where there is little room: `median step time (ms)`, `RPC active (s)`."""
-        short = self.table_heading.replace("\n", " ")
-        return self.heading if len(self.heading) <= _SHORT else short
+        if len(self.heading) <= _SHORT:
+            return self.heading
+        return self.table_heading.replace("\n", " ")
 
     @property
     def better(self) -> str:
@@ -121,13 +85,13 @@ def _ms_per_call(world: _World) -> float | None:
 def _cpu_s(world: _World) -> float | None:
     """Of a program's run, or of a workload's step: worlds of one have different numbers of them."""
     if world.program is not None:
-        return world.cpu_s
+        return float(world.cpu_s)
     return None if world.cpu_ms_per_step is None else world.cpu_ms_per_step / 1e3
 
 
 _WORKLOADS: tuple[Kind, ...] = ("workload",)
 _PROGRAMS: tuple[Kind, ...] = ("program",)
-_BOTH = (*_WORKLOADS, *_PROGRAMS)
+_BOTH: tuple[Kind, ...] = ("workload", "program")
 
 ACTIVE_FROM_FIRST = "time from the first rank's init_rpc to the last shutdown"
 """The label of `rpc_active_s` where ranks have no world size: each joins when it likes."""

@@ -9,9 +9,10 @@ from itertools import pairwise
 from pathlib import PurePath
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
 from tuner.plan.config import ALL_ROLES, Config
+from tuner.plan.frozen_model import FrozenModel
 from tuner.plan.keys import keys_of
 from tuner.plan.knobs import INTRA_OP_THREADS, KNOBS, Value
 from tuner.plan.measuring import LEAST_START_S, sentence_of
@@ -43,10 +44,8 @@ def _pattern_with_a_group(text: str) -> str:
 Pattern = Annotated[str, AfterValidator(_pattern)]
 
 
-class OutputMetric(BaseModel):
+class OutputMetric(FrozenModel):
     """A number that a program prints."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     pattern: Annotated[str, AfterValidator(_pattern_with_a_group)]
@@ -64,10 +63,8 @@ class OutputMetric(BaseModel):
         return value if 0 < value < float("inf") else None
 
 
-class ProgramRequest(BaseModel):
+class ProgramRequest(FrozenModel):
     """A program as a person asks for it: how to run it, and what to read from it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     commands: tuple[Annotated[tuple[str, ...], Field(min_length=1)], ...] = Field(min_length=1)
     """The command; or several, which are run side by side and are one world."""

@@ -64,9 +64,7 @@ class Space:
 
     def values_of(self, knob: str) -> list[Value]:
         """The values of a knob, for whichever role."""
-        return [
-            value for dimension, values in self.axes if dimension.knob == knob for value in values
-        ]
+        return [each for axis, values in self.axes if axis.knob == knob for each in values]
 
     def grid(self) -> list[Config]:
         """Every configuration of the space, the last axis varying fastest."""
@@ -83,30 +81,30 @@ class Space:
 
 def check_against(axes: Iterable[tuple[Dimension, Sequence[Value]]], subject: Subject) -> list[str]:
     """The mistakes that only show once the roles and the machine are known."""
-    problems: dict[str, None] = {}
+    problems: list[str] = []
     by_dimension = dict(axes)
     for dimension, values in by_dimension.items():
         if dimension.role not in (ALL_ROLES, *subject.roles):
             tail = did_you_mean(dimension.role, subject.roles)
-            problems[f"unknown role {dimension.role!r}{tail}"] = None
+            problems.append(f"unknown role {dimension.role!r}{tail}")
         if not subject.cuda_devices and (mistake := _needs_cuda(dimension.knob, values)):
-            problems[f"{dimension}: {mistake} needs CUDA, which torch does not see here"] = None
+            problems.append(f"{dimension}: {mistake} needs CUDA, which torch does not see here")
         is_interval = dimension.knob == SWITCH_INTERVAL.name
         if is_interval and not subject.has_gil and {*values} != {SWITCH_INTERVAL.default}:
-            problems[f"{dimension}: it has no effect on an interpreter without a GIL"] = None
-    for knob in (knob for knob in KNOBS.values() if knob.same_for_all_roles):
+            problems.append(f"{dimension}: it has no effect on an interpreter without a GIL")
+    for knob in KNOBS.values():
         per_role = [d for d in by_dimension if d.knob == knob.name and d.role != ALL_ROLES]
-        if per_role and _differs(knob, by_dimension, subject):
+        if knob.same_for_all_roles and per_role and _differs(knob, by_dimension, subject):
             rest = "or init_rpc fails" if knob.is_init_rpc_option else _SHARED
-            problems[
+            problems.append(
                 f"{knob.name} must be the same for all roles, {rest}; "
                 f"give {knob.name}=... instead of {', '.join(map(str, per_role))}"
-            ] = None
-    return list(problems)
+            )
+    return list(dict.fromkeys(problems))
 
 
 def _needs_cuda(knob: str, values: Sequence[Value]) -> str | None:
-    if KNOBS[knob].needs_cuda and any(value is not None for value in values):
+    if KNOBS[knob].needs_cuda and {*values} - {None}:
         return "it"
     names = [name for value in values if isinstance(value, tuple) for name in value]
     return next((name for name in names if name.startswith("cuda_")), None)
@@ -141,7 +139,7 @@ def _expanded(item: object) -> Sequence[object]:
     match = _RANGE.fullmatch(item) if isinstance(item, str) else None
     if not match:
         return [item]
-    low, high, step = int(match[1]), int(match[2]), int(match[3] or 1)
+    low, high, step = (int(number or 1) for number in match.groups())
     if low < 1 or high < low or step < 1:
         raise ValueError(f"range {item} must rise from at least 1, by steps of at least 1")
     if match[3]:

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from tuner.plan.config import Config
+from tuner.plan.frozen_model import FrozenModel
 from tuner.plan.keys import PLAN_KEYS
 from tuner.plan.knobs import NUM_WORKER_THREADS
 from tuner.plan.launching import Launching
@@ -17,10 +18,10 @@ from tuner.plan.space import Space
 from tuner.plan.workload_spec import WorkloadSpec
 
 
-class StudyPlan(BaseModel):
+class StudyPlan(FrozenModel):
     """Everything that decides what a study measures; free of mistakes once it exists."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+    model_config = ConfigDict(arbitrary_types_allowed=True)
 
     name: str
     subject: Subject
@@ -103,8 +104,7 @@ class StudyPlan(BaseModel):
             space=space,
             baseline=Config.from_json(document["baseline"]),
             measuring=Measuring.model_validate(document["measuring"]),
-            # Earlier versions knew one launcher.
-            launching=Launching.model_validate(document.get("launching", {})),
+            launching=Launching.model_validate(document["launching"]),
         )
 
     def fingerprint(self) -> dict[str, Any]:

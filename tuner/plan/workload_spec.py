@@ -5,15 +5,12 @@ from collections.abc import Iterable
 from pathlib import PurePath
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
-
+from tuner.plan.frozen_model import FrozenModel
 from tuner.plan.knobs import INTRA_OP_THREADS, KNOBS, Value
 
 
-class RankSpec(BaseModel):
+class RankSpec(FrozenModel):
     """One process of a world: its RPC name and its role."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     role: str
@@ -24,10 +21,8 @@ def distinct_roles(ranks: Iterable[RankSpec]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(rank.role for rank in ranks))
 
 
-class OptionSpec(BaseModel):
+class OptionSpec(FrozenModel):
     """One option of a workload, as a person sets it with `--set name=value`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     kind: str
@@ -37,10 +32,8 @@ class OptionSpec(BaseModel):
     summary: str
 
 
-class CatalogueEntry(BaseModel):
+class CatalogueEntry(FrozenModel):
     """A shipped workload: what it is, and what can be set."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     """What `--workload` takes."""
@@ -65,10 +58,8 @@ def study_name_of(reference: str) -> str:
     return dotted.strip("._-") or "workload"
 
 
-class WorkloadSpec(BaseModel):
+class WorkloadSpec(FrozenModel):
     """A workload with its options filled in, as described by a process that imported it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     reference: str
     """What names it: `udf`, `package.module:Class` or `file.py:Class`."""

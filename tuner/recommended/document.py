@@ -68,15 +68,19 @@ def _process_values(document: Mapping[str, Any]) -> ProcessValues:
     ranks = document.get("ranks")
     if not isinstance(ranks, list) or not ranks:
         raise ValueError(f"ranks must be a list of processes, got {short(ranks)}")
-    roles: list[str] = []
     for place, rank in enumerate(ranks):
-        role = rank.get("role") if isinstance(rank, Mapping) else None
-        if not isinstance(role, str):
+        if not isinstance(rank, dict) or not isinstance(rank.get("role"), str):
             raise ValueError(f"ranks.{place} must name its role, got {short(rank)}")
-        if role not in roles:
-            roles.append(role)
+    roles = tuple(dict.fromkeys(rank["role"] for rank in ranks))
     threads = _object(environment, "intra_op_threads", "environment.")
     check_intra_op_threads(threads, roles)
+    for role in roles:
+        if type(threads[role]) is not int:
+            raise ValueError(
+                f"environment.intra_op_threads.{role} must be a whole number, "
+                f"got {short(threads[role])}"
+            )
+        INTRA_OP_THREADS.read(threads[role])  # it refuses what is out of range
     machine = {key: environment.get(key) for key in COMPARED_BOUND}
     if unknown := [key for key in COMPARED if machine[key] is None]:
         raise ValueError(f"environment.{unknown[0]} is missing")
@@ -84,29 +88,20 @@ def _process_values(document: Mapping[str, Any]) -> ProcessValues:
     return ProcessValues(
         config=_config_of(document.get("config"), "config", roles),
         own=None if own is None else _config_of(own, "environment.own", roles),
-        intra_op_threads={role: _threads(role, threads[role]) for role in roles},
-        roles=tuple(roles),
+        intra_op_threads=threads,
+        roles=roles,
         role_patterns=_role_patterns(environment.get("program")),
         machine=machine,
     )
 
 
-def _object(document: Mapping[str, Any], key: str, place: str = "") -> Mapping[str, Any]:
+def _object(document: Mapping[str, Any], key: str, within: str = "") -> Mapping[str, Any]:
     found = document.get(key)
     if found is None:
-        raise ValueError(f"{place}{key} is missing")
+        raise ValueError(f"{within}{key} is missing")
     if not isinstance(found, Mapping):
-        raise ValueError(f"{place}{key} must be an object, got {short(found)}")
+        raise ValueError(f"{within}{key} must be an object, got {short(found)}")
     return found
-
-
-def _threads(role: str, number: object) -> int:
-    if not isinstance(number, int) or isinstance(number, bool):
-        raise ValueError(
-            f"environment.intra_op_threads.{role} must be a whole number, got {short(number)}"
-        )
-    INTRA_OP_THREADS.read(number)  # it refuses what is out of range
-    return number
 
 
 def _role_patterns(program: object) -> tuple[tuple[str, str], ...]:

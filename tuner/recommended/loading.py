@@ -84,10 +84,10 @@ def load_rpc_options(
     measured = read_process_values(Path(path))
     roles = _roles_like(measured, role, path)
     place = _place(rank, world_size) if measured.config.binds else None
-    if message := _environment_problem(measured, path):
-        warnings.warn(message, EnvironmentWarning, stacklevel=2)
-    if message := _threads_problem(measured, roles, path):
-        warnings.warn(message, ThreadsWarning, stacklevel=2)
+    for message in _machine_problem(measured, path):
+        warnings.warn(f"{path} {message}", EnvironmentWarning, stacklevel=2)
+    for message in _threads_problem(measured, roles):
+        warnings.warn(f"{path} {message}", ThreadsWarning, stacklevel=2)
     for message in _setting_process_knobs(measured, roles, place):
         warnings.warn(f"{path} {message}", EnvironmentWarning, stacklevel=2)
     return tensorpipe_options(**agent_options(measured.of_role(roles[0])))
@@ -95,10 +95,8 @@ def load_rpc_options(
 
 def _place(rank: int | None, world_size: int | None) -> tuple[int, int] | None:
     """The place of this process on its host, and how many ranks that has; None: not known."""
-    if rank is None:
-        rank = number_in("RANK", -1)
-    if world_size is None:
-        world_size = number_in("WORLD_SIZE", -1)
+    rank = number_in("RANK", -1) if rank is None else rank
+    world_size = number_in("WORLD_SIZE", -1) if world_size is None else world_size
     if -1 in (rank, world_size):
         return None
     if not 0 <= rank < world_size:
@@ -147,37 +145,32 @@ def _roles_like(
         if role not in measured.roles:
             raise UsageError(f"{path} has no role {role!r}; its roles are {named}")
         return (role,)
-    options = [agent_options(measured.of_role(each)) for each in measured.roles]
-    if any(each != options[0] for each in options):
+    first, *others = (agent_options(measured.of_role(each)) for each in measured.roles)
+    if any(each != first for each in others):
         raise UsageError(f"the options in {path} differ by role: give role=, one of {named}")
     return measured.roles
 
 
-def _environment_problem(measured: ProcessValues, path: str | PathLike[str]) -> str | None:
+def _machine_problem(measured: ProcessValues, path: str | PathLike[str]) -> Iterator[str]:
     compared = COMPARED_BOUND if measured.config.binds else COMPARED
     if is_bound():
         # It sees its share alone.
         compared = {name: compared[name] for name in compared if name not in BINDING_COMPARED}
-    differences = machine_differences(measured.machine, this_machine(), compared)
-    if not differences:
-        return None
-    again = shlex.join(["python", "-m", "tuner.search", "--check", str(path)])
-    return (
-        f"{path} was measured elsewhere (there, here): {'; '.join(differences)}. Its configuration "
-        f"may not be the best here; to measure it again: {again}"
-    )
+    if differences := machine_differences(measured.machine, this_machine(), compared):
+        again = shlex.join(["python", "-m", "tuner.search", "--check", str(path)])
+        yield (
+            f"was measured elsewhere (there, here): {'; '.join(differences)}. Its configuration "
+            f"may not be the best here; to measure it again: {again}"
+        )
 
 
-def _threads_problem(
-    measured: ProcessValues, roles: tuple[str, ...], path: str | PathLike[str]
-) -> str | None:
+def _threads_problem(measured: ProcessValues, roles: tuple[str, ...]) -> Iterator[str]:
     there, *others = {measured.of_role(role)[INTRA_OP_THREADS.name] for role in roles}
     here = torch.get_num_threads()
     # Without a role, one of several numbers can be right for this process.
-    if others or here == there:
-        return None
-    assert isinstance(there, int)
-    return (
-        f"{path} was measured with {plural(there, 'intra-op thread')} in such a process, and this "
-        f"one has {here}: call torch.set_num_threads({there}) first"
-    )
+    if not others and here != there:
+        assert isinstance(there, int)
+        yield (
+            f"was measured with {plural(there, 'intra-op thread')} in such a process, and this "
+            f"one has {here}: call torch.set_num_threads({there}) first"
+        )

@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal, Self
 import msgspec
 from pydantic import (
     AwareDatetime,
-    BaseModel,
     ConfigDict,
     Field,
     FiniteFloat,
@@ -22,6 +21,7 @@ from typing_extensions import TypeAliasType
 from tuner.decide.rules import VerdictKind
 from tuner.errors import UsageError
 from tuner.plan.config import Config
+from tuner.plan.frozen_model import FrozenModel
 from tuner.plan.knobs import (
     DEFAULT_WORD,
     KNOBS,
@@ -101,8 +101,8 @@ ConfigJson = TypeAliasType(
 )
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+class _Part(FrozenModel):
+    model_config = ConfigDict(use_attribute_docstrings=True)
 
 
 class Speedup(_Part):

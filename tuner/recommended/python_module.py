@@ -10,11 +10,9 @@ from tuner.plan.knobs import INTRA_OP_THREADS, SWITCH_INTERVAL, Value, agent_opt
 from tuner.recommended.model import Recommendation
 from tuner.recommended.recheck import recheck_command
 from tuner.text import UNTOLD, is_told, percent, plural, three_digits
+from tuner.torch_private.private_names import PRIVATE_KEYWORDS
 
 WIDTH = 88
-
-# PyTorch has no public arguments for these two.
-_PRIVATE = {"transports": "_transports", "channels": "_channels"}
 
 ALONE = "cpu_binding is for ranks that have the machine to themselves."
 BINDING_IMPORTS = (
@@ -153,7 +151,7 @@ def by_role(values: Mapping[str, object]) -> str:
 def options_call(values: Mapping[str, Value]) -> Code:
     """The call that makes the options object from these values."""
     arguments = tuple(
-        literal(value).labelled(f"{_PRIVATE.get(name, name)}=")
+        literal(value).labelled(f"{PRIVATE_KEYWORDS.get(name, name)}=")
         for name, value in agent_options(values).items()
     )
     return Code("rpc.TensorPipeRpcBackendOptions(", arguments, ")")

@@ -3,10 +3,10 @@
 import functools
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from time import time_ns
 from types import FunctionType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch.distributed import autograd
@@ -59,32 +59,17 @@ class CallTarget(NamedTuple):
     server_rank: int
 
 
-class _Client(Protocol):
-    """What the hooks notify: a `tuner.trace.record.client.Client`."""
-
-    is_issuing: bool
-
-    def can_read(self, server: str) -> bool: ...
-    def call_python(
-        self, target: CallTarget, worker: Any, func: Any, args: Any, kwargs: Any, timeout_s: float
-    ) -> Any: ...
-    def opened(self, target: CallTarget, inner: AbstractContextManager[Any]) -> Any: ...
-    def issuing(self) -> Any: ...
-    def sending(self, call: Any, pickled: bytes | None) -> bytes | None: ...
-    def sent(self, call: Any, future: Any) -> None: ...
-    def not_sent(self, call: Any) -> None: ...
-    def noted(self, name: str, start_ns: int) -> None: ...
-    def fetching(self, target: CallTarget, timeout_s: float, fetch: Any) -> Any: ...
+_Client = Any
+"""What the hooks notify: a `tuner.trace.record.client.Client`, of a higher layer."""
 
 
 @contextmanager
 def hooked_client(client: _Client) -> Iterator[None]:
     """Make each call that Python issues go through `client`, however the caller imported the API.
 
-    The hooks replace the function that `rpc_sync` and `rpc_async` share, and for what does not run
-    as plain Python the profiling context of a call and the C++ functions that calls end in; the
-    fetch of an RRef's value, and `dist_autograd.backward`. PyTorch's own code runs between them, so
-    that a program sees the same objects, and the same tracebacks, as without them.
+    The hooks replace what `rpc_sync` and `rpc_async` share, and for what does not run as plain
+    Python the profiling context of a call and the C++ functions that calls end in. Between them
+    runs PyTorch's own code: a program sees the same objects and tracebacks as without hooks.
     """
     calls = {
         "_invoke_rpc": _hooked_invoke(client),

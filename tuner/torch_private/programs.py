@@ -48,14 +48,11 @@ class ProgramHooks:
 
     Args:
         rpc: The module `torch.distributed.rpc`.
-        order: What `tuner.world.command.order` writes: `options` and `process` by role, `ranks`,
-            `roles` as pairs of a role and a pattern, `say`.
-        report: Gets `init_rpc`, `ready` or `init-failed`, `shutdown`, `ended`, each once for every
-            agent, with facts that JSON can hold.
+        order: What `tuner.world.command.order` writes.
+        report: Gets the events of every agent, with facts that JSON can hold.
         new_recorder: Makes the `ProgramRecorder` of an agent, by its name and rank, before it
             starts: only by then is torch imported. None: nothing is recorded.
-        new_prober: Makes the `Prober` of this process, from a function that gives its state: how
-            many calls it has issued so far, with all of its agents, and what it has used.
+        new_prober: Makes the `Prober` of this process, from a function that gives its state.
     """
 
     def __init__(
@@ -113,9 +110,9 @@ class ProgramHooks:
         @unseen_in_tracebacks
         @functools.wraps(plain)
         def init(options: Any, *args: Any, **given: Any) -> None:
-            values = {**given, **fixed}
-            plain(options, *args, **values)
-            self._given[options] = {key: values.get(key) for key in PRIVATE_KEYWORDS.values()}
+            given |= fixed
+            plain(options, *args, **given)
+            self._given[options] = {key: given.get(key) for key in PRIVATE_KEYWORDS.values()}
 
         options_class.__init__ = init
 
