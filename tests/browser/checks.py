@@ -1,33 +1,46 @@
-"""Checks of any page: contrast, width, keyboard, figures.
+"""Checks of any page: contrast, width, keyboard, figures, and those of axe-core.
 
 They check the page in its present colours; `page.emulate_media(color_scheme="dark")` changes these.
 """
 
+import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from playwright.sync_api import Page
+from playwright.sync_api import Page, ViewportSize
 
-PHONE_WIDTH = 390
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+PHONE = ViewportSize(width=390, height=844)
 _SCRIPT = Path(__file__).with_name("checks.js").read_text()
+_AXE = Path(sys.prefix) / "node_modules" / "axe-core" / "axe.min.js"
+_VIOLATIONS = """async () => {
+  // Colours that are still fading are not those that people read.
+  document.getAnimations().forEach((each) => each.finish());
+  const found = await axe.run(document, { resultTypes: ["violations"] });
+  return found.violations
+    .filter((each) => ["serious", "critical"].includes(each.impact))
+    .map((each) => `${each.id}: ${each.help}: ${each.nodes.slice(0, 3).map((n) => n.html)}`);
+}"""
 
 
-def low_contrast_texts(page: Page) -> list[str]:
-    """The visible texts, of HTML and of inline SVG, whose contrast (of WCAG) is below 4.5.
-
-    The background of a text is what is painted at the middle of each of its lines.
-    """
-    return list(_ask(page, "lowContrastTexts"))
-
-
-def assert_no_horizontal_scroll(page: Page, width: int = PHONE_WIDTH) -> None:
-    """Fails if the page is wider than a screen of this width; a box that scrolls may be wider."""
+def assert_readable(page: Page) -> None:
+    """In both colour schemes, and on a phone, all is there, and axe-core finds nothing serious."""
+    if not _AXE.exists():
+        raise RuntimeError("needs axe-core: `make axe` installs it")
+    # Evaluated, not added as an element: a page may forbid scripts that are not its own.
+    page.evaluate(_AXE.read_text())
+    for scheme in SCHEMES:
+        page.emulate_media(color_scheme=scheme)
+        assert _ask(page, "lowContrastTexts") == []
+        # What axe-core calls serious or critical.
+        assert page.evaluate(_VIOLATIONS) == []
     before = page.viewport_size
-    page.set_viewport_size({"width": width, "height": 844})
-    too_wide = _ask(page, "tooWide")
+    page.set_viewport_size(PHONE)
+    assert _ask(page, "tooWide") == []
     if before is not None:
         page.set_viewport_size(before)
-    assert too_wide == [], "\n".join(too_wide)
+    # The content of a closed `details` is not checked.
+    assert _ask(page, "emptyFigures") == []
 
 
 def unreachable_links(page: Page) -> list[str]:
@@ -41,14 +54,6 @@ def unreachable_links(page: Page) -> list[str]:
         if rests > 2:
             break
     return list(_ask(page, "notReached"))
-
-
-def empty_figures(page: Page) -> list[str]:
-    """The figures and pictures that cannot be seen, have no size, or show nothing.
-
-    The content of a closed `details` is not checked.
-    """
-    return list(_ask(page, "emptyFigures"))
 
 
 def _ask(page: Page, check: str) -> Any:

@@ -1,12 +1,22 @@
-"""Pages of one headless Chromium, whose errors and requests are recorded."""
+"""Pages of one headless Chromium, on which nothing may go wrong."""
 
+import ipaddress
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import (
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Request,
+    Response,
+    WebSocket,
+    expect,
+    sync_playwright,
+)
 
 from tests.browser.chromium import launched
-from tests.browser.watching import PageWatch
 from tests.cheap_studies import no_waiting_for_the_disk
 
 __all__ = ["no_waiting_for_the_disk"]  # for the studies that the pages are of
@@ -30,15 +40,44 @@ def profile() -> Iterator[BrowserContext]:
 
 
 @pytest.fixture
-def page_watch(profile: BrowserContext) -> Iterator[PageWatch]:
-    """A new page, and what goes wrong on it."""
+def page(profile: BrowserContext) -> Iterator[Page]:
+    """A new page; errors, failed requests, and requests to other hosts fail the test."""
     page = profile.new_page()
-    yield PageWatch(page)
+    troubles: list[str] = []
+
+    def logged(message: ConsoleMessage) -> None:
+        if message.type == "error":
+            troubles.append(f"console error: {message.text} ({message.location.get('url')})")
+
+    def requested(what: Request | WebSocket) -> None:
+        if not stays_home(what.url):
+            troubles.append(f"request leaves this machine: {what.url}")
+
+    def failed(request: Request) -> None:
+        troubles.append(f"failed request: {request.url} ({request.failure})")
+
+    def answered(response: Response) -> None:
+        if response.status >= 400:
+            troubles.append(f"failed request: {response.url} ({response.status})")
+
+    page.on("console", logged)
+    page.on("pageerror", lambda error: troubles.append(f"uncaught error: {error.message}"))
+    page.on("request", requested)
+    page.on("websocket", requested)
+    page.on("requestfailed", failed)
+    page.on("response", answered)
+    yield page
+    found = list(troubles)
     page.close()
+    assert found == []
 
 
-@pytest.fixture
-def page(page_watch: PageWatch) -> Iterator[Page]:
-    """A new page; the test fails if anything goes wrong on it."""
-    yield page_watch.page
-    page_watch.assert_no_trouble()
+def stays_home(url: str) -> bool:
+    """Whether a URL leads to a file, to the page itself, or to this machine's loopback."""
+    parts = urlsplit(url)
+    if parts.scheme in ("file", "data", "blob", "about"):
+        return True
+    try:
+        return ipaddress.ip_address(parts.hostname or "").is_loopback
+    except ValueError:
+        return parts.hostname == "localhost"

@@ -11,12 +11,10 @@ from playwright.sync_api import Locator, Page, expect
 import tuner
 from tests.browser.serving import dashboard
 from tests.fakes import FakeLauncher, threads_of
-from tuner.plan.config import Config
 from tuner.present.wording import verdict_sentence
-from tuner.study.answer import StudyAnswer
 from tuner.text import three_digits
 from tuner.world.launcher import WorldOrder
-from tuner.world.measurement import Failure, FailureKind, Measurement
+from tuner.world.measurement import Failure, Measurement
 
 pytestmark = [pytest.mark.browser, pytest.mark.thorough]
 
@@ -34,19 +32,18 @@ class Crashing(FakeLauncher):
         return outcome
 
 
-def crashes(config: Config, world: int) -> FailureKind | None:
-    del world
-    return "crashed" if threads_of(config) == 2 else None
-
-
-def search(folder: Path, name: str) -> StudyAnswer:
+def search(folder: Path, name: str) -> None:
     """16 threads are the baseline, and trial 0; 1, 2, 4 and 8 are trials 1 to 4."""
-    launcher = Crashing(step_ms=lambda s: 16.0 / min(8, threads_of(s)), sigma=0.01, fails=crashes,
-                        cpu_cores=lambda s: 0.1 * threads_of(s))  # fmt: skip
-    return tuner.tune(
+    launcher = Crashing(
+        step_ms=lambda config: 16.0 / min(8, threads_of(config)),
+        sigma=0.01,
+        fails=lambda config, world: "crashed" if threads_of(config) == 2 else None,
+        cpu_cores=lambda config: 0.1 * threads_of(config),
+    )
+    tuner.tune(
         "udf", launcher=launcher, clock=launcher.clock, name=name, out=str(folder / name),
-        space={"num_worker_threads": [1, 2, 4, 8]},
-        baseline={"num_worker_threads": 16}, budget="60s",
+        space={"num_worker_threads": [1, 2, 4, 8]}, baseline={"num_worker_threads": 16},
+        budget="60s",
     )  # fmt: skip
 
 
@@ -121,15 +118,12 @@ def test_why_trials_failed_or_were_eliminated(page: Page, monday: str) -> None:
     expect(page.get_by_text("failure_reason worker1 failed first")).to_be_visible()
     assert downloaded(page, "worker1.stacks").decode() == STACKS
 
-    page.get_by_role("button", name="Trial 1 Pruned").click()
-    expect(page.get_by_role("heading", name="num_worker_threads=1")).to_be_visible()
     slow = "^eliminated .* behind num_worker_threads=16 in one world"
-    expect(page.get_by_text(re.compile(slow))).to_be_visible()
-
-    page.get_by_role("button", name="Trial 3 Pruned").click()
-    expect(page.get_by_role("heading", name="num_worker_threads=4")).to_be_visible()
-    shown = "^eliminated shown to be worse than the baseline after "
-    expect(page.get_by_text(re.compile(shown))).to_be_visible()
+    worse = "^eliminated shown to be worse than the baseline after "
+    for trial, threads, why in ((1, 1, slow), (3, 4, worse)):
+        page.get_by_role("button", name=f"Trial {trial} Pruned").click()
+        expect(page.get_by_role("heading", name=f"num_worker_threads={threads}")).to_be_visible()
+        expect(page.get_by_text(re.compile(why))).to_be_visible()
     # Blocks, and what was measured in each.
     expect(page.get_by_text(re.compile(r"^0 [34]\.\d+$"))).to_be_visible()
 
@@ -143,29 +137,19 @@ def test_the_other_pages_of_a_study_open(page: Page, monday: str) -> None:
         page.wait_for_load_state("networkidle")
 
 
-@pytest.fixture(scope="module")
-def together(studies: Path) -> Iterator[str]:
-    """The address of a dashboard over all studies of the folder."""
-    with dashboard("--studies", str(studies)) as address:
-        yield address
-
-
-def test_one_of_all_studies_of_a_folder(page: Page, studies: Path, together: str) -> None:
-    page.goto(together)
-    page.get_by_text("tuesday").click()
-    menu(page, "note").click()
-    result = tuner.load_study(studies / "tuesday")
-    expect(page.get_by_text(str(result))).to_be_visible()
-    # Monday's study says what is measured first, and so which trial it is.
-    (number,) = [row.trial for row in result.rows if row.label == "num_worker_threads=4"]
-    menu(page, "trials").click()
-    page.get_by_role("button", name=re.compile(f"^Trial {number}")).click()
-    expect(page.get_by_role("heading", name="num_worker_threads=4")).to_be_visible()
-    trace = studies / "tuesday" / "traces" / "num_worker_threads=4.json"
-    assert gzip.decompress(downloaded(page, f"{trace.name}.gz")) == trace.read_bytes()
-
-
-def test_all_studies_of_a_folder_compared(page: Page, together: str) -> None:
-    page.goto(f"{together}/compare-studies?ids=0,1")
-    expect(page.get_by_text("median step time (ms) of monday")).to_be_visible()
-    expect(page.get_by_text("median step time (ms) of tuesday")).to_be_visible()
+def test_all_studies_of_a_folder_one_by_one_and_compared(page: Page, studies: Path) -> None:
+    with dashboard("--studies", str(studies)) as together:
+        page.goto(together)
+        page.get_by_text("tuesday").click()
+        menu(page, "note").click()
+        result = tuner.load_study(studies / "tuesday")
+        expect(page.get_by_text(str(result))).to_be_visible()
+        # Monday's study says what is measured first, and so which trial it is.
+        (number,) = [row.trial for row in result.rows if row.label == "num_worker_threads=4"]
+        menu(page, "trials").click()
+        page.get_by_role("button", name=re.compile(f"^Trial {number}")).click()
+        trace = studies / "tuesday" / "traces" / "num_worker_threads=4.json"
+        assert gzip.decompress(downloaded(page, f"{trace.name}.gz")) == trace.read_bytes()
+        page.goto(f"{together}/compare-studies?ids=0,1")
+        expect(page.get_by_text("median step time (ms) of monday")).to_be_visible()
+        expect(page.get_by_text("median step time (ms) of tuesday")).to_be_visible()

@@ -4,7 +4,6 @@ import json
 import re
 import shlex
 from pathlib import Path
-from typing import Any
 
 import jsonschema
 import pytest
@@ -16,19 +15,6 @@ from tuner.plan.launching import read_launching
 from workloads.registry import SHIPPED
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-ROOT = DEPLOY.parent
-DOCKERFILE = (DEPLOY / "Dockerfile").read_text()
-
-
-def kubernetes() -> dict[str, dict[str, Any]]:
-    documents = yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text())
-    return {each["kind"]: each for each in documents}
-
-
-def search_command(text: str) -> list[str]:
-    found = re.search(r"rpc-tuner search [^'\n]*(?:\n\s+--[^'\n]*)*", text)
-    assert found is not None
-    return shlex.split(found.group())
 
 
 def test_the_cluster_is_as_rays_schema_has_it() -> None:
@@ -36,16 +22,14 @@ def test_the_cluster_is_as_rays_schema_has_it() -> None:
     schema = Path(ray.__file__).with_name("autoscaler") / "ray-schema.json"
     jsonschema.validate(cluster, json.loads(schema.read_text()))
     assert len(cluster["provider"]["worker_ips"]) == cluster["max_workers"]
-
-
-def test_rays_ports_are_not_those_where_ranks_meet() -> None:
-    commands = yaml.safe_load((DEPLOY / "ray-cluster.yaml").read_text())
+    # Ray's ports are not those where ranks meet.
     for key in ("head_start_ray_commands", "worker_start_ray_commands"):
-        assert "--max-worker-port 19999" in commands[key][-1]
+        assert "--max-worker-port 19999" in cluster[key][-1]
 
 
 def test_the_job_runs_a_search_on_workers_of_a_host_each() -> None:
-    found = kubernetes()
+    documents = yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text())
+    found = {each["kind"]: each for each in documents}
     assert set(found) == {"PersistentVolumeClaim", "RayJob", "NetworkPolicy"}
     job = found["RayJob"]
     assert job["apiVersion"] == "ray.io/v1"
@@ -64,7 +48,10 @@ def test_the_job_runs_a_search_on_workers_of_a_host_each() -> None:
 
 @pytest.mark.parametrize("name", ["ray-cluster.yaml", "kubernetes.yaml"])
 def test_the_search_is_one_that_the_command_takes(name: str) -> None:
-    words = search_command((DEPLOY / name).read_text())
+    command = r"rpc-tuner search [^'\n]*(?:\n\s+--[^'\n]*)*"
+    found = re.search(command, (DEPLOY / name).read_text())
+    assert found is not None
+    words = shlex.split(found.group())
     pairs = [words[at + 1] for at, word in enumerate(words) if word == "--place"]
     place = [tuple(pair.split("=", 1)) for pair in pairs]
     workload = words[words.index("--workload") + 1]
@@ -77,12 +64,12 @@ def test_the_search_is_one_that_the_command_takes(name: str) -> None:
 
 
 def test_the_image_copies_what_is_there_and_does_not_run_as_root() -> None:
-    for line in DOCKERFILE.splitlines():
-        if line.startswith("COPY "):
-            assert all((ROOT / name).exists() for name in line.split()[1:-1]), line
-    instructions = re.findall(r"^([A-Z]+) ", DOCKERFILE, re.MULTILINE)
-    assert instructions[0] == "FROM"
-    assert ":latest" not in DOCKERFILE.split("\n")[1]
-    users = re.findall(r"^USER (\S+)", DOCKERFILE, re.MULTILINE)
-    assert users
-    assert users[-1] != "root"
+    lines = (DEPLOY / "Dockerfile").read_text().splitlines()
+    instructions = [line.split() for line in lines if re.match("[A-Z]+ ", line)]
+    name, image, *_ = instructions[0]
+    assert name == "FROM"
+    assert not image.endswith(":latest")
+    copied = [each for name, *words in instructions if name == "COPY" for each in words[:-1]]
+    assert all((DEPLOY.parent / each).exists() for each in copied)
+    *_, user = (user for name, user, *_ in instructions if name == "USER")
+    assert user != "root"

@@ -1,8 +1,13 @@
-"""Links as they are in the site."""
+"""What the site makes of the pages of the repository, and of the code."""
+
+import inspect
+import re
 
 import pytest
 
+import tuner
 from docs_site.pages import linked_files, with_site_links, with_site_lists
+from docs_site.reference import GIVEN, registries_page
 
 
 @pytest.mark.parametrize(
@@ -47,3 +52,20 @@ def test_files_that_are_no_pages_are_linked_where_they_are() -> None:
 )
 def test_lists_are_what_github_makes_of_them(github: str, site: str) -> None:
     assert with_site_lists(github) == site
+
+
+def test_what_a_public_function_gives_is_on_the_page() -> None:
+    there = {path.rpartition(".")[2] for path in GIVEN}
+    functions = [getattr(tuner, name) for name in tuner.__all__ if name.islower()]
+    given = {
+        name
+        for function in functions
+        for name in re.findall(r"\b[A-Z]\w+", str(inspect.signature(function).return_annotation))
+    }
+    assert given <= there | {"DataFrame", "TensorPipeRpcBackendOptions"}
+
+
+def test_every_row_has_all_its_cells() -> None:
+    rows = [line for line in registries_page().splitlines() if line.startswith("| `")]
+    assert {line.count(" | ") for line in rows} == {3, 4}
+    assert not any("|  |" in line for line in rows)

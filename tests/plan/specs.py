@@ -1,5 +1,10 @@
 """Workloads and configurations that the tests of the plan and of its presentation share."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
 from tuner.plan.config import Config
 from tuner.plan.workload_spec import RankSpec, WorkloadSpec
 
@@ -29,3 +34,11 @@ def for_all(**knobs: object) -> Config:
 def threads(count: int) -> Config:
     """A configuration that only gives the number of worker threads."""
     return for_all(num_worker_threads=count)
+
+
+def assert_refused(read: Callable[[Any], object], raws: Sequence[object], told: str) -> None:
+    """Each of these is refused with the whole of what is told, in which `{raw}` stands for it."""
+    for raw in raws:
+        with pytest.raises(ValueError) as caught:  # noqa: PT011 - the whole message is checked
+            read(raw)
+        assert str(caught.value) == told.format(raw=raw)

@@ -9,21 +9,8 @@ from tuner.plan.keys import search_arguments
 from tuner.plan.launching import Launching, RolePlace, read_launching
 
 
-def problems(**keys: Any) -> list[str]:
-    return read_launching(keys)[1]
-
-
-def arguments(launching: Launching) -> list[str]:
-    return search_arguments(launching.keys(), {})
-
-
 def fingerprint(**keys: Any) -> dict[str, Any]:
     return draft_plan({"workload": "udf", **keys}).finish(UDF).fingerprint()
-
-
-def test_a_plan_without_a_launcher_runs_here() -> None:
-    assert read_launching({}) == (Launching(), [])
-    assert Launching().keys() == {}
 
 
 @pytest.mark.parametrize(
@@ -42,18 +29,30 @@ def test_a_place_is_read_and_written(value: object, place: RolePlace) -> None:
     assert RolePlace.read(roles, text) == place
 
 
-def test_a_launching_is_read_from_what_it_writes() -> None:
-    keys = {
-        "launcher": "ray",
-        "ray_address": "10.0.0.1:6379",
-        "interface": "eth1",
-        "place": {"server+agent": "1,cpus=2", "caller": "spread"},
-    }
+ON_HOSTS = {
+    "launcher": "ray",
+    "ray_address": "10.0.0.1:6379",
+    "interface": "eth1",
+    "place": {"server+agent": "1,cpus=2", "caller": "spread"},
+}
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({}, ""),
+        (ON_HOSTS, "--launcher ray --ray-address 10.0.0.1:6379 --interface eth1 "
+                   "--place server+agent=1,cpus=2 --place caller=spread"),
+        ({"isolation": False}, "--no-isolation"),
+        ({"groups": 4, "cpus_per_world": 16}, "--groups 4 --cpus-per-world 16"),
+    ],
+)  # fmt: skip
+def test_a_launching_is_written_as_it_is_read(keys: dict[str, Any], words: str) -> None:
     launching, mistakes = read_launching(keys)
-    assert mistakes == []
-    assert launching.keys() == keys
-    assert arguments(launching)[-2:] == ["--place", "caller=spread"]
+    assert (launching.keys(), mistakes) == (keys, [])
+    assert sorted(search_arguments(launching.keys())) == sorted(words.split())
     assert Launching.model_validate(launching.model_dump(mode="json")) == launching
+    assert launching.is_grouped == ("groups" in keys)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +76,8 @@ def test_a_launching_is_read_from_what_it_writes() -> None:
     ],
 )  # fmt: skip
 def test_mistakes_are_told(keys: dict[str, Any], told: str) -> None:
-    assert any(told in problem for problem in problems(**keys)), problems(**keys)
+    (mistake,) = read_launching(keys)[1]
+    assert told in mistake
 
 
 def test_a_role_that_is_not_there_is_refused() -> None:
@@ -91,21 +91,5 @@ def test_where_worlds_ran_is_part_of_what_a_study_has_in_common() -> None:
     assert fingerprint(launcher="ray") == fingerprint(launcher="ray", ray_address="h:1")
     assert fingerprint(launcher="ray") != fingerprint(launcher="ray", place={"server": 1})
     assert fingerprint(groups=2) != fingerprint(groups=4)
-
-
-def test_isolation_is_turned_off_for_worlds_on_this_machine() -> None:
-    launching, mistakes = read_launching({"isolation": False})
-    assert (launching, mistakes) == (Launching(isolation=False), [])
-    assert arguments(launching) == ["--no-isolation"]
-    assert read_launching(launching.keys()) == (launching, [])
     # Times do not depend on it: a study may be resumed with it or without it.
     assert fingerprint(isolation=False) == fingerprint()
-
-
-def test_groups_are_read_and_written() -> None:
-    found, mistakes = read_launching({"groups": "4", "cpus_per_world": 16})
-    assert (found.groups, found.cpus_per_world, mistakes) == (4, 16, [])
-    assert found.is_grouped
-    assert arguments(found) == ["--groups", "4", "--cpus-per-world", "16"]
-    assert read_launching(found.keys()) == (found, [])
-    assert not Launching().is_grouped

@@ -7,20 +7,16 @@ from tuner.plan.objectives import OBJECTIVES, BrokenLimit, Limit
 from tuner.plan.study_plan import StudyPlan
 from tuner.world.measurement import Measurement, RankUsage, TraceNumbers
 
-TRACE = TraceNumbers(
-    rpc_cpu_total_ms=8.0,
-    rpc_p99_ms=2.5,
-    parallelism_mean=3.5,
-    parallelism_max=4.0,
-    diagnosis="No clear limit.",
-)
 WORLD = Measurement(
     step_s=(0.001, 0.002, 0.004),
     wall_s=0.007,
     world_s=0.3,
     ranks=(RankUsage(name="worker0", cpu_s=0.006, peak_rss_mb=100.0, threads=20),),
-    trace=TRACE,
-)
+    trace=TraceNumbers(
+        rpc_cpu_total_ms=8.0, rpc_p99_ms=2.5, parallelism_mean=3.5, parallelism_max=4.0,
+        diagnosis="No clear limit.",
+    ),
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -29,12 +25,18 @@ WORLD = Measurement(
         ("step_ms", 2.0),
         ("step_p99_ms", 3.96),
         ("cpu_ms_per_step", 2.0),
+        ("cpu_s", 0.002),
+        ("peak_rss_mb", 100.0),
         ("rpc_cpu_total_ms", 8.0),
         ("rpc_p99_ms", 2.5),
     ],
 )
 def test_an_objective_is_read_from_a_world(name: str, value: float) -> None:
-    assert OBJECTIVES[name].value(WORLD) == pytest.approx(value)
+    objective = OBJECTIVES[name]
+    assert objective.value(WORLD) == pytest.approx(value)
+    if objective.traced:
+        with pytest.raises(ValueError, match=f"the world has no {name}"):
+            objective.value(WORLD.model_copy(update={"trace": None}))
 
 
 def test_where_there_is_little_room_a_long_heading_is_shortened() -> None:
@@ -43,34 +45,16 @@ def test_where_there_is_little_room_a_long_heading_is_shortened() -> None:
     assert max(len(each.short_heading) for each in OBJECTIVES.values()) <= 30
 
 
-@pytest.mark.parametrize("name", [name for name, each in OBJECTIVES.items() if each.traced])
-@pytest.mark.parametrize("trace", [None, TRACE.model_copy(update={"rpc_p99_ms": None})])
-def test_a_traced_objective_needs_a_trace_that_tells(name: str, trace: TraceNumbers | None) -> None:
-    world = WORLD.model_copy(update={"trace": trace})
-    if trace is not None and name != "rpc_p99_ms":
-        assert OBJECTIVES[name].value(world) == 8.0
-    else:
-        with pytest.raises(ValueError, match=f"the world has no {name}"):
-            OBJECTIVES[name].value(world)
-
-
-def test_every_objective_says_its_unit_and_what_it_is() -> None:
-    assert all(each.label and each.table_heading for each in OBJECTIVES.values())
-    assert [name for name, each in OBJECTIVES.items() if not each.unit] == ["metric"]
-
-
 def plan(*require: str, **keys: object) -> StudyPlan:
     return draft_plan({"workload": "udf", "require": [*require], **keys}).finish(workload_spec())
 
 
 def test_limits_are_read_from_text_and_written_as_text() -> None:
     given = plan("peak_rss_mb <= 2000", "cpu_cores>=1.50")
-    assert [str(limit) for limit in given.measuring.require] == [
-        "peak_rss_mb<=2000",
-        "cpu_cores>=1.5",
-    ]
-    assert given.to_json()["measuring"]["require"] == ["peak_rss_mb<=2000", "cpu_cores>=1.5"]
+    assert [*map(str, given.measuring.require)] == ["peak_rss_mb<=2000", "cpu_cores>=1.5"]
     assert StudyPlan.from_json(given.to_json()) == given
+    # What is read from traces can be limited where it is the objective.
+    assert plan("rpc_p99_ms<=3", objective="rpc_p99_ms").measuring.require
 
 
 @pytest.mark.parametrize(
@@ -89,10 +73,6 @@ def test_mistakes_are_told_with_what_would_be_right(raw: str, told: str) -> None
     with pytest.raises(UsageError) as error:
         plan(raw)
     assert told in str(error.value)
-
-
-def test_a_traced_number_can_be_limited_where_it_is_the_objective() -> None:
-    assert plan("rpc_p99_ms<=3", objective="rpc_p99_ms").measuring.require
 
 
 @pytest.mark.parametrize(

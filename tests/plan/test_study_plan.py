@@ -6,19 +6,13 @@ import pytest
 from tests.plan.specs import for_all, threads, workload_spec
 from tuner.errors import UsageError
 from tuner.plan.draft import draft_plan
-from tuner.plan.objectives import OBJECTIVES
+from tuner.plan.measuring import Measuring
 from tuner.plan.study_plan import StudyPlan
 from tuner.plan.workload_spec import WorkloadSpec
-
-NAME_MUST_BE = "name (--study) must be letters, digits, '.', '_' and '-', got"
 
 
 def finished(spec: WorkloadSpec | None = None, **keys: Any) -> StudyPlan:
     return draft_plan({"workload": "udf", **keys}).finish(spec or workload_spec())
-
-
-def problems(**keys: Any) -> tuple[str, ...]:
-    return draft_plan({"workload": "udf", **keys}).problems
 
 
 def test_a_workload_is_enough() -> None:
@@ -29,104 +23,67 @@ def test_a_workload_is_enough() -> None:
         "num_worker_threads": [1, 2, 4, 8, 16, 32],
         "cpu_binding": ["none", "equal"],
     }
-    assert plan.objective.name == "step_ms"
-    assert plan.measuring.budget_s == 60
-    assert plan.measuring.epsilon == 0.03
-    assert plan.measuring.confidence == 0.95
-    assert plan.measuring.max_blocks is None
+    assert plan.measuring == Measuring()
 
 
 def test_every_key_is_read() -> None:
     plan = finished(
-        format=1,
-        name="threads-2",
-        options={"calls": 8},
+        format=1, name="threads-2", options={"calls": 8},
         space={"num_worker_threads": [1, 2], "server": {"rpc_timeout": "1..2"}},
-        baseline={"num_worker_threads": 8},
-        objective="cpu_ms_per_step",
-        require=["peak_rss_mb<=2000"],
-        budget="2m",
-        max_blocks=7,
-        epsilon="5%",
-        confidence=0.9,
-        min_time="500ms",
-        deadline=10,
-        sampler="gp",
-        seed=3,
-    )
+        baseline={"num_worker_threads": 8}, objective="cpu_ms_per_step",
+        require=["peak_rss_mb<=2000"], budget="2m", max_blocks=7, epsilon="5%", confidence=0.9,
+        min_time="500ms", deadline=10, sampler="gp", seed=3,
+    )  # fmt: skip
     assert plan.name == "threads-2"
     assert plan.space.to_json() == {"num_worker_threads": [1, 2], "server.rpc_timeout": [1.0, 2.0]}
     assert str(plan.baseline) == "num_worker_threads=8 server.rpc_timeout=60"
     assert plan.measuring.model_dump() == {
-        "objective_name": "cpu_ms_per_step",
-        "second_objective_name": None,
-        "require": ("peak_rss_mb<=2000",),
-        "budget_s": 120.0,
-        "until_clear": False,
-        "max_blocks": 7,
-        "epsilon": 0.05,
-        "confidence": 0.9,
-        "min_time_s": 0.5,
-        "deadline_s": 10.0,
-        "sampler": "gp",
-        "seed": 3,
-    }
+        "objective_name": "cpu_ms_per_step", "second_objective_name": None,
+        "require": ("peak_rss_mb<=2000",), "budget_s": 120.0, "until_clear": False,
+        "max_blocks": 7, "epsilon": 0.05, "confidence": 0.9, "min_time_s": 0.5, "deadline_s": 10.0,
+        "sampler": "gp", "seed": 3,
+    }  # fmt: skip
+    assert StudyPlan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
 
 
-@pytest.mark.parametrize(
-    "space",
-    [
+def test_a_role_may_be_a_table_or_a_prefix() -> None:
+    for space in (
         {"server": {"num_worker_threads": [1, 2]}},
         {"server.num_worker_threads": [1, 2]},
         [("server.num_worker_threads", "1,2")],
-    ],
-)
-def test_a_role_may_be_a_table_or_a_prefix(space: object) -> None:
-    assert finished(space=space).space.to_json() == {"server.num_worker_threads": [1, 2]}
+    ):
+        assert finished(space=space).space.to_json() == {"server.num_worker_threads": [1, 2]}
 
 
 @pytest.mark.parametrize(
     ("keys", "problem"),
     [
-        ({"objectve": "step_ms"}, "unknown key 'objectve'; did you mean objective?"),
         ({"budget_s": 3}, "unknown key 'budget_s'; did you mean budget?"),
         ({"format": 2}, "format is 2; this version reads format 1"),
         ({"workload": ""}, "a workload or a program is missing"),
         ({"budget": "soon"}, "budget must be a duration such as 60s, 2m or 1m30s, got 'soon'"),
-        ({"budget": "0s"}, "budget must be longer than zero, got 0s"),
-        ({"deadline": -1}, "deadline must be longer than zero, got -1"),
-        ({"min_time": "x"}, "min_time must be a duration such as 60s, 2m or 1m30s, got 'x'"),
-        ({"epsilon": "3"}, "epsilon must lie between 0% and 100%, got 3 "
-                           "(3% is written 3% or 0.03)"),
+        ({"budget": "auto:0s"}, "budget must be longer than zero, got 0s"),
         ({"epsilon": "little"}, "epsilon must be a percentage such as 3%, got 'little'"),
-        ({"confidence": "100%"}, "confidence must lie between 0% and 100%, got 100% "
-                                 "(3% is written 3% or 0.03)"),
+        ({"confidence": "5%"},
+         "confidence must be at least 50%, got 5% (95% is written 95% or 0.95)"),
         ({"objective": "step"}, "unknown objective 'step'; did you mean step_ms?"),
-        ({"objective": "zzz"}, f"unknown objective 'zzz'; known: {', '.join(OBJECTIVES)}"),
         ({"objective": "step_ms,step_ms"}, "objective names step_ms twice"),
         ({"objective": ["step_ms", "cpu_s", "wall_s"]},
          "objective must be one name or two, got 3"),
         ({"max_blocks": 0},
          "max_blocks: input should be greater than or equal to 1, got 0"),
-        ({"max_blocks": 10**30},
-         f"max_blocks: input should be less than 2147483648, got {10**30}"),
         ({"seed": -1}, "seed: input should be greater than or equal to 0, got -1"),
         ({"options": 3}, "options must be a table, got 3"),
-        *(({"name": name}, f"{NAME_MUST_BE} {name!r}") for name in ("my study", "../up", "")),
+        ({"name": "../up"},
+         "name (--study) must be letters, digits, '.', '_' and '-', got '../up'"),
+        ({"out": ""}, "out must name a folder, got ''"),
         ({"space": {}}, "space: it is empty; give it a knob, such as num_worker_threads=1,2,4,8"),
         ({"space": {"num_worker_thread": "1"}},
          "space: unknown knob 'num_worker_thread'; did you mean num_worker_threads?"),
-        ({"space": {"num_worker_threads": []}},
-         "space: num_worker_threads: the list of values is empty"),
         ({"space": "1,2"},
          "space: it must be a table, such as num_worker_threads = [1, 2, 4], got '1,2'"),
-        ({"baseline": {"transports": "sm"}},
-         "baseline: unknown transport 'sm'; did you mean shm?"),
         ({"baseline": {"server": {"num_worker_threads": 0}}},
          "baseline: num_worker_threads must be at least 1, got 0"),
-        *(({"budget": f"auto:{raw}"}, f"budget {told}") for raw, told in (
-            ("", "must be a duration such as 60s, 2m or 1m30s, got ''"),
-            ("0s", "must be longer than zero, got 0s"))),
         ({"baseline": [("num_worker_threads", "8"), ("num_worker_threads", "16")]},
          "baseline: num_worker_threads is given twice"),
         ({"baseline": [1, 2]},
@@ -136,7 +93,7 @@ def test_a_role_may_be_a_table_or_a_prefix(space: object) -> None:
     ],
 )  # fmt: skip
 def test_a_mistake_is_told_with_what_would_be_right(keys: dict[str, Any], problem: str) -> None:
-    assert problems(**keys) == (problem,)
+    assert draft_plan({"workload": "udf", **keys}).problems == (problem,)
 
 
 @pytest.mark.parametrize(
@@ -151,16 +108,13 @@ def test_a_budget_of_auto_is_a_limit(given: str, seconds: float, shown: str) -> 
     assert finished(budget=given).fingerprint() == finished(budget="1m").fingerprint()
 
 
-@pytest.mark.parametrize(
-    ("objective", "told"),
-    [
+def test_objectives_that_do_not_fit_are_refused() -> None:
+    for objective, told in (
         ("step_ms,wall_s", "the objective wall_s is not one of a workload; known: step_ms, "),
         ("step_ms,rpc_p99_ms", "step_ms and rpc_p99_ms cannot be measured together"),
-    ],
-)
-def test_objectives_that_do_not_fit_are_refused(objective: str, told: str) -> None:
-    with pytest.raises(UsageError, match=told):
-        finished(objective=objective)
+    ):
+        with pytest.raises(UsageError, match=told):
+            finished(objective=objective)
 
 
 def test_all_mistakes_are_told_together() -> None:
@@ -171,22 +125,18 @@ def test_all_mistakes_are_told_together() -> None:
             "space": {"num_worker_threads": "0", "agent.rpc_timeout": "5"},
             "baseline": {"channels": "cuda_ipc"},
             "budget": "soon",
-            "epsilon": "3",
         }
     )
     with pytest.raises(UsageError) as caught:
         draft.finish(workload_spec())
-    assert str(caught.value) == "\n".join(
-        [
-            "the request has 6 problems",
-            "  - unknown key 'objectve'; did you mean objective?",
-            "  - space: num_worker_threads: must be at least 1, got 0",
-            "  - budget must be a duration such as 60s, 2m or 1m30s, got 'soon'",
-            "  - epsilon must lie between 0% and 100%, got 3 (3% is written 3% or 0.03)",
-            "  - unknown role 'agent'; known: caller, server",
-            "  - baseline: channels: cuda_ipc needs CUDA, which torch does not see here",
-        ]
-    )
+    assert str(caught.value).splitlines() == [
+        "the request has 5 problems",
+        "  - unknown key 'objectve'; did you mean objective?",
+        "  - space: num_worker_threads: must be at least 1, got 0",
+        "  - budget must be a duration such as 60s, 2m or 1m30s, got 'soon'",
+        "  - unknown role 'agent'; known: caller, server",
+        "  - baseline: channels: cuda_ipc needs CUDA, which torch does not see here",
+    ]
 
 
 def test_the_candidates_begin_with_the_baseline_and_act_differently() -> None:
@@ -203,9 +153,8 @@ def test_the_candidates_begin_with_the_baseline_and_act_differently() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "keys",
-    [
+def test_the_fingerprint_tells_studies_apart() -> None:
+    for keys in (
         {"space": {"num_worker_threads": [1, 2]}},
         {"baseline": {"num_worker_threads": 8}},
         {"objective": "step_p99_ms"},
@@ -213,33 +162,18 @@ def test_the_candidates_begin_with_the_baseline_and_act_differently() -> None:
         {"seed": 1},
         {"min_time": "1s"},
         {"deadline": "9s"},
-    ],
-)
-def test_the_fingerprint_tells_studies_apart(keys: dict[str, Any]) -> None:
-    assert finished(**keys).fingerprint() != finished().fingerprint()
-    changed = finished(**keys, budget="5m", max_blocks=3, out="x", name="y")
-    assert changed.fingerprint() == finished(**keys).fingerprint()
+    ):
+        apart = finished(**keys).fingerprint()
+        assert apart != finished().fingerprint()
+        assert finished(**keys, budget="5m", max_blocks=3, out="x", name="y").fingerprint() == apart
 
 
 def test_the_fingerprint_holds_the_workload() -> None:
-    ground = finished().fingerprint()
-    assert ground["ranks"] == ["worker0 (caller)", "worker1 (server)"]
-    assert finished(workload_spec("caller")).fingerprint() != ground
-    assert finished(workload_spec(reference="other:Udf")).fingerprint() != ground
     more = workload_spec().model_copy(update={"options": {"calls": 5, "size": 100}})
-    assert finished(more).fingerprint() != ground
-
-
-def test_a_plan_survives_json() -> None:
-    plan = finished(
-        space={"server.num_worker_threads": [1, 2], "transports": ["default", "shm+uv"]},
-        baseline={"rpc_timeout": 5},
-        epsilon="5%",
-        max_blocks=7,
-        budget="2m",
-    )
-    document = json.loads(json.dumps(plan.to_json()))
-    assert StudyPlan.from_json(document) == plan
+    specs = (workload_spec(), workload_spec("caller"), workload_spec(reference="other:Udf"), more)
+    found = [finished(spec).fingerprint() for spec in specs]
+    assert found[0]["ranks"] == ["worker0 (caller)", "worker1 (server)"]
+    assert len({*map(str, found)}) == len(specs)
 
 
 def test_a_damaged_plan_is_refused() -> None:

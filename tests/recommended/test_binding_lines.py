@@ -5,8 +5,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,66 +16,55 @@ from hypothesis import strategies as st
 from tests.marks import needs_two_cpus
 from tests.plan.specs import for_all, workload_spec
 from tuner import cpus as binding
-from tuner.cpus import named, share_of_rank
+from tuner.cpus import SYS, named, share_of_rank
 from tuner.present.how_to_use import init_rpc_lines
 from tuner.process_knobs import place_on_host
 from tuner.recommended.python_module import BIND_CPUS, BINDING_IMPORTS
 
-SYS = "/sys/devices/system"
 MARK = "RPC_TUNER_CPUS"
 TORCHRUN = ("WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE")
 
 
-class MadeUp(NamedTuple):
-    """A machine: the logical CPUs of each core of each node, and which may be used."""
+Cpus = list[int]
+LINES = "\n".join(["import os", *BINDING_IMPORTS, BIND_CPUS])
 
-    nodes: list[list[list[int]]]
-    usable: set[int]
-    has_nodes: bool
-    has_cores: bool
 
-    def write(self, sys: Path) -> None:
-        """Write what the kernel says of it."""
-        for number, node in enumerate(self.nodes):
-            cpus = [cpu for core in node for cpu in core]
-            if self.has_nodes:
-                self._write(sys / f"node/node{number}/cpulist", cpus)
-            for cpu in cpus:
-                at = sys / f"cpu/cpu{cpu}"
-                at.mkdir(parents=True)
-                if self.has_nodes:
-                    (at / f"node{number}").mkdir()
-            for core in node if self.has_cores else ():
+def write_machine(sys: Path, nodes: list[list[Cpus]], *, has_nodes: bool, has_cores: bool) -> None:
+    """Write what the kernel says of a machine: the logical CPUs of each core of each node."""
+    files = {}
+    for number, node in enumerate(nodes):
+        cpus = list(chain(*node))
+        if has_nodes:
+            files[sys / f"node/node{number}/cpulist"] = cpus
+        for cpu in cpus:
+            (sys / f"cpu/cpu{cpu}/{f'node{number}' * has_nodes}").mkdir(parents=True)
+        if has_cores:
+            for core in node:
                 for cpu in core:
-                    self._write(sys / f"cpu/cpu{cpu}/topology/thread_siblings_list", core)
-
-    @staticmethod
-    def _write(file: Path, cpus: list[int]) -> None:
+                    files[sys / f"cpu/cpu{cpu}/topology/thread_siblings_list"] = core
+    for file, cpus in files.items():
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"{named(cpus)}\n")
 
 
 @st.composite
-def machines(draw: st.DrawFn) -> MadeUp:
-    sizes = draw(st.lists(st.lists(st.integers(1, 2), min_size=1, max_size=5), min_size=1,
-                          max_size=4))  # fmt: skip
+def machines(draw: st.DrawFn) -> tuple[list[list[Cpus]], set[int]]:
+    """The CPUs of each core of each node, and those that may be used."""
+    cores = st.lists(st.integers(1, 2), min_size=1, max_size=5)
+    sizes = draw(st.lists(cores, min_size=1, max_size=4))
     cpus = draw(st.permutations(range(sum(map(sum, sizes)))))
     numbers = iter(cpus)
-    nodes = [[sorted(next(numbers) for _ in range(size)) for size in node] for node in sizes]
-    all_of_it = draw(st.booleans())
-    usable = set(cpus) if all_of_it else draw(st.sets(st.sampled_from(cpus), min_size=1))
-    return MadeUp(nodes, usable, draw(st.booleans()), draw(st.booleans()))
+    nodes = [[sorted(islice(numbers, size)) for size in node] for node in sizes]
+    return nodes, draw(st.just(set(cpus)) | st.sets(st.sampled_from(cpus), min_size=1))
 
 
 def bound_by_the_lines(
-    machine: MadeUp, sys: Path, places: list[tuple[int, int]], variables: Mapping[str, str]
+    usable: set[int], sys: Path, places: list[tuple[int, int]], variables: Mapping[str, str]
 ) -> Iterator[set[int]]:
     """What the lines bind each of these ranks to, each with the size of its world."""
-    lines = "\n".join(["import os", *BINDING_IMPORTS, BIND_CPUS]).replace(SYS, str(sys))
-    assert str(sys) in lines
     bound: list[set[int]] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "sched_getaffinity", lambda pid: machine.usable)
+        patch.setattr(os, "sched_getaffinity", lambda pid: usable)
         patch.setattr(os, "sched_setaffinity", lambda thread, cpus: bound.append({*cpus}))
         for name in (*TORCHRUN, MARK):
             patch.setenv(name, "")  # it is as before at the end, also if the lines set it
@@ -82,7 +72,7 @@ def bound_by_the_lines(
         for name, text in variables.items():
             patch.setenv(name, text)
         known: dict[str, Any] = {}
-        exec(compile(lines, "lines", "exec"), known)  # noqa: S102 - the lines to paste
+        exec(compile(LINES.replace(str(SYS), str(sys)), "lines", "exec"), known)  # noqa: S102 - the lines to paste
         for place in places:
             bound.clear()
             known["bind_cpus"](*place)
@@ -90,14 +80,17 @@ def bound_by_the_lines(
             yield set(share)
 
 
-@given(machines(), st.integers(1, 14))
-def test_the_lines_compute_the_shares_of_the_tool(machine: MadeUp, ranks: int) -> None:
+@given(machines(), st.integers(1, 14), st.booleans(), st.booleans())
+def test_the_lines_compute_the_shares_of_the_tool(
+    machine: tuple[list[list[Cpus]], set[int]], ranks: int, has_nodes: bool, has_cores: bool
+) -> None:
+    nodes, usable = machine
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        machine.write(Path(folder))
+        write_machine(Path(folder), nodes, has_nodes=has_nodes, has_cores=has_cores)
         places = [(rank, ranks) for rank in range(ranks)]
-        pasted = [*bound_by_the_lines(machine, Path(folder), places, {})]
-        patch.setattr(os, "sched_getaffinity", lambda pid: machine.usable)
-        patch.setattr(binding, "usable_cpus", lambda: len(machine.usable))
+        pasted = [*bound_by_the_lines(usable, Path(folder), places, {})]
+        patch.setattr(os, "sched_getaffinity", lambda pid: usable)
+        patch.setattr(binding, "usable_cpus", lambda: len(usable))
         assert pasted == [{*share_of_rank(rank, ranks, Path(folder))} for rank in range(ranks)]
 
 
@@ -117,9 +110,9 @@ def test_the_lines_compute_the_shares_of_the_tool(machine: MadeUp, ranks: int) -
 def test_the_lines_find_the_place_on_the_host_as_the_tool_does(
     rank: int, world_size: int, variables: dict[str, str], tmp_path: Path
 ) -> None:
-    machine = MadeUp([[[cpu] for cpu in range(24)]], set(range(24)), True, True)
-    machine.write(tmp_path)
-    (found,) = bound_by_the_lines(machine, tmp_path, [(rank, world_size)], variables)
+    usable = set(range(24))
+    write_machine(tmp_path, [[[cpu] for cpu in usable]], has_nodes=True, has_cores=True)
+    (found,) = bound_by_the_lines(usable, tmp_path, [(rank, world_size)], variables)
     index, ranks = place_on_host(rank, world_size, variables)
     each = 24 // ranks
     assert found == set(range(index * each, (index + 1) * each))
@@ -149,8 +142,7 @@ def test_the_lines_bind_every_thread_of_a_process_twice_alike() -> None:
 @pytest.mark.parametrize("tool", [0, 1])
 def test_a_rank_that_a_bound_rank_starts_has_a_share_of_its_own(tool: int) -> None:
     """Whichever of the two the tool binds, and the lines the other."""
-    lines = "\n".join(["import os", *BINDING_IMPORTS, BIND_CPUS])
-    binds = [f"{lines}\nbind_cpus({rank}, 2)\n" for rank in range(2)]
+    binds = [f"{LINES}\nbind_cpus({rank}, 2)\n" for rank in range(2)]
     binds[tool] = f"import os\nfrom tuner.cpus import bind_rank\nbind_rank({tool}, 2)\n"
     inner = f"{binds[1]}{AFFINITIES}\n"
     outer = f"{binds[0]}import subprocess, sys\nsubprocess.run([sys.executable, '-c', {inner!r}])"

@@ -2,41 +2,26 @@
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from tests.plan.specs import threads, workload_spec
-from tests.present.results import (
-    ROWS,
-    failed,
-    measured,
-    nothing_ran,
-    study_plan,
-    study_result,
-)
+from tests.present.results import ROWS, failed, measured, nothing_ran, study_plan, study_result
 from tuner.decide.statistics import Interval
 from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.how_to_use import exported
-from tuner.recommended.building import (
-    recommendation_of,
-)
-from tuner.study.answer import StudyAnswer
-
-
-def document_of(answer: StudyAnswer) -> dict[str, Any]:
-    return recommendation_of(answer).model_dump(mode="json")
+from tuner.recommended.building import recommendation_of
+from tuner.recommended.model import Measured, Speedup
 
 
 def test_the_environment_says_the_intra_op_threads_that_were_tuned() -> None:
     plan = study_plan(workload_spec(intra_op_threads=2))
     best = Config.from_json({"server": {"intra_op_threads": 4}})
     rows = (measured(0, threads(16), 3.0), measured(1, best, 2.0))
-    answer = study_result(plan, best=best, rows=rows)
-    environment = document_of(answer)["environment"]
-    assert environment["intra_op_threads"] == {"caller": 2, "server": 4}
+    found = recommendation_of(study_result(plan, best=best, rows=rows))
+    assert found.environment.intra_op_threads == {"caller": 2, "server": 4}
 
 
 @pytest.mark.parametrize(
@@ -45,7 +30,7 @@ def test_the_environment_says_the_intra_op_threads_that_were_tuned() -> None:
 def test_what_is_not_known_of_a_speedup_is_null(plan: StudyPlan, speedup: Interval | None) -> None:
     unknown = {"estimate": None, "ci_low": None, "ci_high": None}
     answer = study_result(plan, speedup=speedup, challenger_speedup=speedup, noise_floor=speedup)
-    document = document_of(answer)
+    document = recommendation_of(answer).model_dump()
     assert document["speedup"] == document["challenger"]["speedup"] == unknown
     told = answer.to_json()
     assert told["speedup"] == told["challenger"]["speedup"] == told["noise_floor"] == unknown
@@ -58,12 +43,9 @@ def test_a_best_without_a_counting_world_is_still_recommended(plan: StudyPlan) -
     assert "# measured: no world that counts\n" in exported(answer, "python")
 
 
-def test_a_study_in_which_nothing_ran_has_nothing_to_export(plan: StudyPlan) -> None:
+def test_without_a_verdict_there_are_only_trials_to_export(plan: StudyPlan) -> None:
     with pytest.raises(UsageError, match="recommends nothing: no configuration of its search"):
         recommendation_of(nothing_ran(plan))
-
-
-def test_an_interrupted_study_has_only_trials_to_export(plan: StudyPlan) -> None:
     answer = study_result(plan, best=None, verdict=None, speedup=None, challenger=None,
                           challenger_speedup=None, interrupted=True)  # fmt: skip
     with pytest.raises(UsageError, match=r"with --resume, or choose a configuration by --trial N"):
@@ -75,13 +57,9 @@ def test_an_interrupted_study_has_only_trials_to_export(plan: StudyPlan) -> None
 
 def test_configs_chosen_by_hand_have_no_verdict(plan: StudyPlan) -> None:
     found = recommendation_of(study_result(plan), 3)
-    assert found.config == threads(1)
-    assert found.trial == 3
-    assert found.verdict is None
-    assert found.speedup.model_dump() == {"estimate": None, "ci_low": None, "ci_high": None}
-    assert found.measured.model_dump() == {
-        "value": 6.0, "ci_low": 5.5, "ci_high": 6.5, "unit": "ms", "worlds": 5,
-    }  # fmt: skip
+    assert (found.config, found.trial, found.verdict) == (threads(1), 3, None)
+    assert found.speedup == Speedup()
+    assert found.measured == Measured(value=6.0, ci_low=5.5, ci_high=6.5, unit="ms", worlds=5)
 
 
 @pytest.mark.parametrize(

@@ -29,78 +29,47 @@ EACH = [
                    challenger_speedup=None),
 ]  # fmt: skip
 
-SCHEMA = Path(tuner.recommended.__file__).with_name("recommended.schema.json")
+SCHEMA = jsonschema.Draft202012Validator(
+    json_schema(), format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER
+)
 
 
 def test_the_schema_in_the_package_is_that_of_the_model() -> None:
+    SCHEMA.check_schema(json_schema())
     written = json.dumps(json_schema(), indent=2) + "\n"
-    assert SCHEMA.read_text() == written, "write json_schema() to it again, and change FORMAT?"
-
-
-def test_the_schema_is_a_schema() -> None:
-    jsonschema.Draft202012Validator.check_schema(json_schema())
+    path = Path(tuner.recommended.__file__).with_name("recommended.schema.json")
+    assert path.read_text() == written, "write json_schema() to it again, and change FORMAT?"
 
 
 @pytest.mark.parametrize("each", EACH)
 def test_what_is_written_follows_the_schema_and_is_read_back(
     each: Recommendation, tmp_path: Path
 ) -> None:
-    jsonschema.validate(json.loads(as_json(each)), json_schema())
+    SCHEMA.validate(json.loads(as_json(each)))
     for write, name in ((as_json, "recommended.json"), (as_toml, "recommended.toml")):
         path = tmp_path / name
         path.write_text(write(each))
         assert read_recommendation(path) == each
 
 
-def test_a_file_without_the_topology_is_read() -> None:
-    older = document()
-    for key in ("numa_nodes", "threads_per_core"):
-        del older["environment"][key]
-    found = Recommendation.model_validate_json(json.dumps(older), strict=True)
-    assert (found.environment.numa_nodes, found.environment.threads_per_core) == (None, None)
-
-
-def test_every_role_gets_what_the_configs_say() -> None:
-    found = recommendation(BY_ROLE, AGENT)
-    assert found.roles == ("agent", "observer")
-    assert found.values_of("agent") == {
-        "num_worker_threads": 2, "transports": ("uv", "shm"), "channels": ("basic", "cma"),
-        "rpc_timeout": 9.5, "devices": None, "intra_op_threads": 1,
-    }  # fmt: skip
-    assert found.values_of("observer")["num_worker_threads"] == 8
-    assert found.values_of("observer")["intra_op_threads"] == 2
-
-
 WRONG: list[tuple[tuple[str | int, ...], Any]] = [
     (("config",), None),
-    (("config", "*"), 8),
-    (("config", "*", "num_worker_threads"), 0),
     (("config", "*", "num_worker_threads"), "8"),
     (("config", "*", "num_worker_thread"), 8),
-    (("config", "*", "transports"), "shm"),
     (("config", "*", "transports"), ["uv", "uv"]),
     (("config", "*", "rpc_timeout"), 0),
     (("config", "*", "devices"), ["0"]),
-    (("config", "*", "device_maps"), {}),
     (("config", "*", "device_maps"), {"worker1": {"0": "1"}}),
     (("config", "*", "cpu_binding"), "equals"),
     (("config", "*", "switch_interval"), 0),
-    (("baseline", "*", "num_worker_threads"), -1),
     (("format",), "2"),
-    (("trial",), "1"),
-    (("verdict",), "best"),
-    (("speedup", "estimate"), "1.5"),
     (("speedup", "median"), 1.5),
     (("measured", "worlds"), 2.5),
-    (("objective",), "step_s"),
     (("confidence",), 95),
     (("ranks",), []),
     (("ranks", 0, "host"), "here"),
-    (("environment", "cpu_count"), "2"),
     (("environment", "options", "calls"), [4]),
     (("environment", "intra_op_threads", "agent"), 0),
-    (("environment", "date"), "yesterday"),
-    (("colour",), "blue"),
 ]
 
 
@@ -113,22 +82,18 @@ def test_what_the_schema_refuses_the_model_refuses(
     for key in place[:-1]:
         holder = holder[key]
     holder[place[-1]] = value
-    validator = jsonschema.Draft202012Validator(
-        json_schema(), format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER
-    )
-    if place != ("environment", "date"):  # jsonschema alone knows no dates
-        assert not validator.is_valid(damaged)
+    assert not SCHEMA.is_valid(damaged)
     with pytest.raises(ValueError, match="Recommendation"):
         Recommendation.model_validate_json(json.dumps(damaged), strict=True)
 
 
-@pytest.mark.parametrize("key", sorted(set(document()) - {"verdict", "speedup", "challenger"}))
-def test_a_missing_key_is_refused(key: str) -> None:
-    damaged = document()
-    del damaged[key]
-    assert not jsonschema.Draft202012Validator(json_schema()).is_valid(damaged)
-    with pytest.raises(ValueError, match="Field required"):
-        Recommendation.model_validate_json(json.dumps(damaged), strict=True)
+def test_a_key_that_is_missing_is_refused() -> None:
+    for key in document().keys() - {"verdict", "speedup", "challenger"}:
+        damaged = document()
+        del damaged[key]
+        assert not SCHEMA.is_valid(damaged)
+        with pytest.raises(ValueError, match="Field required"):
+            Recommendation.model_validate_json(json.dumps(damaged), strict=True)
 
 
 def test_pytorchs_own_choice_for_a_role_has_a_word_in_toml() -> None:
@@ -137,8 +102,9 @@ def test_pytorchs_own_choice_for_a_role_has_a_word_in_toml() -> None:
     assert found["config"] == {"*": {"devices": ["cuda:0"]}, "observer": {"devices": "default"}}
 
 
-def refusal(path: Path, content: str | bytes) -> str:
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+def refusal(path: Path, content: str | bytes | dict[str, Any]) -> str:
+    text = json.dumps(content) if isinstance(content, dict) else content
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(UsageError) as caught:
         read_recommendation(path)
     assert "pydantic" not in str(caught.value)
@@ -150,14 +116,11 @@ def refusal(path: Path, content: str | bytes) -> str:
     ("name", "content", "reason"),
     [
         ("r.json", "", "not valid JSON: "),
-        ("r.json", as_json(EACH[0])[:200], "not valid JSON: "),
         ("r.json", b"\xff\xfe{}", "not valid JSON: "),
         ("r.json", "[" * 100_000, "not valid JSON: "),
         ("r.json", "[1, 2]", "it must hold an object, got [1, 2]"),
         ("r.json", "{}", "format is missing"),
-        ("r.json", '{"format": "2"}', "format must be 3, got '2'"),
         ("r.json", '{"format": true}', "format must be 3, got True"),
-        ("r.toml", "format = ", "not valid TOML: "),
         ("r.toml", b"\xff", "not valid TOML: "),
         ("r.toml", "format = 2.0", "format must be 3, got 2.0"),
         ("r.toml", f"format = {'[' * 20_000}", "not valid TOML: "),
@@ -179,8 +142,6 @@ def test_what_is_no_recommendation_is_damaged(
         ("trial", -3, "trial must be greater than or equal to 0, got -3"),
         ("colour", "blue", "unknown key colour"),
         ("speedup", {"estimate": "fast"}, "speedup.estimate must be a valid number, got 'fast'"),
-        ("config", {"*": {"num_worker_threads": 0}},
-         "config: num_worker_threads must be at least 1, got 0"),
         ("config", {"*": {"num_worker_threads": "8"}},
          "config: *.num_worker_threads must be 8, got '8'"),
         ("config", {"*": {"num_worker_thread": 8}},
@@ -188,56 +149,41 @@ def test_what_is_no_recommendation_is_damaged(
         ("config", {"agnet": {"num_worker_threads": 8}},
          "config: unknown role 'agnet'; did you mean agent?"),
         ("config", 8, "config must be an object by role, got 8"),
+        ("baseline", {"nobody": {}, "agnet": {"rpc_timeout": 8}},
+         "baseline: unknown role 'agnet'; did you mean agent?"),
+        ("challenger", {"config": {"server": {"rpc_timeout": 4}}},
+         "challenger.config: unknown role 'server'; did you mean observer?"),
+        ("ranks", [{"name": "a", "role": "agent"}, *({"name": "b", "role": "observer"},) * 2],
+         "ranks: 'b' is named twice"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_reported_in_a_sentence(
     tmp_path: Path, key: str, value: Any, reason: str
 ) -> None:
     path = tmp_path / "recommended.json"
-    message = refusal(path, json.dumps({**document(), key: value}))
-    assert message == f"{path} is damaged: {reason}"
+    assert refusal(path, {**document(), key: value}) == f"{path} is damaged: {reason}"
 
 
 def test_all_mistakes_are_reported_together(tmp_path: Path) -> None:
     spoilt = {**document(), "trial": "1", "objective": "x" * 200}
     del spoilt["baseline"]
-    message = refusal(tmp_path / "recommended.json", json.dumps(spoilt))
+    message = refusal(tmp_path / "recommended.json", spoilt)
     assert "is damaged: 3 problems" in message
     assert "trial must be a valid integer, got '1'" in message
     assert "baseline is missing" in message
     assert max(map(len, message.splitlines())) < 250
 
 
-def test_a_role_that_is_not_there_and_a_rank_that_is_there_twice_are_refused() -> None:
-    good = recommendation(threads(4)).model_dump(mode="json")
-    wrong = {"nobody": {"num_worker_threads": 4}}
-    for changes, message in (
-        ({"config": wrong}, "config: unknown role 'nobody'"),
-        ({"baseline": wrong}, "baseline: unknown role 'nobody'"),
-        ({"challenger": {"config": wrong}}, "challenger.config: unknown role 'nobody'"),
-        ({"ranks": [good["ranks"][0], *good["ranks"]]}, "'worker0' is named twice"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            Recommendation.model_validate({**good, **changes})
-
-
 def test_a_file_of_another_version_is_refused_with_what_helps(tmp_path: Path) -> None:
-    newer = refusal(tmp_path / "r.json", json.dumps({**document(), "format": 4, "more": 1}))
-    assert "was written by a newer rpc-tuner (format 4; this version reads format 3)" in newer
-    assert newer.endswith("upgrade rpc-tuner")
-    bare = refusal(tmp_path / "r.json", json.dumps({"format": 1, "study": 3}))
-    assert bare.endswith("(format 1; this version reads format 3): search again")
-    older = {
-        "format": 2,
-        "study": "my study",
-        "settings": {"*": {"num_worker_threads": 4}},
-        "environment": {"workload": "udf"},
-    }
-    message = refusal(tmp_path / "r.json", json.dumps(older))
-    assert "was written by an older rpc-tuner (format 2; this version reads format 3)" in message
-    assert message.endswith(
-        "): search again: python -m tuner.search --workload udf --study 'my study' --overwrite"
-    )
+    path, study = tmp_path / "r.json", {"study": "my study", "environment": {"workload": "udf"}}
+    for version, age, cure in (
+        ({"format": 4}, "a newer", "upgrade rpc-tuner"),
+        ({"format": 1, "study": 3}, "an older", "search again"),
+        ({"format": 2, **study}, "an older", "search again: python -m tuner.search --workload udf "
+         "--study 'my study' --overwrite"),
+    ):  # fmt: skip
+        reads = f"(format {version['format']}; this version reads format 3)"
+        assert refusal(path, version) == f"{path} was written by {age} rpc-tuner {reads}: {cure}"
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
@@ -247,14 +193,8 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
         read_recommendation(tmp_path)
 
 
-def test_a_number_beyond_64_bits_is_damage(tmp_path: Path) -> None:
-    path = tmp_path / "recommended.json"
-    path.write_text(json.dumps({**document(), "trial": 10**30}))
-    with pytest.raises(UsageError, match=r"is damaged: integer exceeds 64-bit range$"):
-        read_recommendation(path)
-
-
-def test_a_damaged_number_is_refused_and_not_written() -> None:
-    damaged = EACH[0].model_copy(update={"trial": 10**30})
+def test_a_number_beyond_64_bits_is_neither_read_nor_written(tmp_path: Path) -> None:
+    beyond = refusal(tmp_path / "recommended.json", {**document(), "trial": 10**30})
+    assert beyond.endswith("is damaged: integer exceeds 64-bit range")
     with pytest.raises(UsageError, match="cannot be written: integer exceeds 64-bit"):
-        as_json(damaged)
+        as_json(EACH[0].model_copy(update={"trial": 10**30}))

@@ -7,24 +7,18 @@ from typing import Any
 import pytest
 
 from tests.fake_program import COMMAND, FakeProgramLauncher
-from tests.plan.specs import for_all, threads, workload_spec
+from tests.plan.specs import threads, workload_spec
 from tests.present.results import FASTER, study_result
 from tests.recommended.documents import AGENT, BY_ROLE, OF_EVERY_KNOB, recommendation
 from tuner import search
 from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft, draft_plan, plan_mapping
-from tuner.plan.program_spec import Subject
 from tuner.plan.study_plan import StudyPlan
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.recommended.building import recommendation_of
 from tuner.recommended.model import Recommendation
 from tuner.recommended.recheck import recheck_command, search_command
 from tuner.world.local.local_launcher import LocalLauncher
-
-
-def drafted(each: Recommendation, monkeypatch: pytest.MonkeyPatch) -> PlanDraft:
-    """The plan that the command asks for."""
-    return asked_for(recheck_command(each), monkeypatch)
 
 
 def asked_for(command: str, monkeypatch: pytest.MonkeyPatch) -> PlanDraft:
@@ -41,11 +35,10 @@ def asked_for(command: str, monkeypatch: pytest.MonkeyPatch) -> PlanDraft:
     return draft_plan(plan_mapping(None, given.pop("workload", None), given))
 
 
-def planned(each: Recommendation, spec: Subject, monkeypatch: pytest.MonkeyPatch) -> StudyPlan:
-    draft = drafted(each, monkeypatch)
-    assert isinstance(spec, WorkloadSpec)
-    asked_for = {name: str(value) for name, value in spec.options.items()}
-    assert {**draft.options, **asked_for} == draft.options
+def planned(each: Recommendation, spec: WorkloadSpec, monkeypatch: pytest.MonkeyPatch) -> StudyPlan:
+    draft = asked_for(recheck_command(each), monkeypatch)
+    given = {name: str(value) for name, value in spec.options.items()}
+    assert {**draft.options, **given} == draft.options
     return draft.finish(spec)
 
 
@@ -61,29 +54,24 @@ def planned(each: Recommendation, spec: Subject, monkeypatch: pytest.MonkeyPatch
 def test_the_command_measures_the_config_and_the_baseline(
     config: Config, spec: WorkloadSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    each = recommendation(config, spec)
-    plan = planned(each, spec, monkeypatch)
-    assert plan.space.grid() == [config]
+    plan = planned(recommendation(config, spec), spec, monkeypatch)
     first, second = plan.candidates()
     assert first.for_role("server")["num_worker_threads"] == 16
     assert second == config
-    assert plan.name == "udf-check"
-    assert plan.subject.reference == "udf"
-    assert plan.objective.name == "step_ms"
+    assert (plan.name, plan.subject.reference, plan.objective.name) == (
+        "udf-check", "udf", "step_ms",
+    )  # fmt: skip
 
 
 def test_a_recommended_baseline_meets_its_strongest_rival(monkeypatch: pytest.MonkeyPatch) -> None:
     each = recommendation(
         threads(16), verdict="keep-baseline", challenger=threads(8), challenger_speedup=FASTER
     )
-    assert planned(each, workload_spec(), monkeypatch).candidates() == [threads(16), threads(8)]
-
-
-def test_without_a_rival_the_shipped_plan_says_what_to_try(monkeypatch: pytest.MonkeyPatch) -> None:
-    each = recommendation(threads(16), verdict="keep-baseline", challenger=None)
     plan = planned(each, workload_spec(), monkeypatch)
-    assert plan.baseline == for_all(num_worker_threads=16, cpu_binding="none")
-    assert len(plan.candidates()) > 2
+    assert plan.candidates() == [threads(16), threads(8)]
+    # Without a rival the shipped plan says what to try.
+    alone = recommendation(threads(16), verdict="keep-baseline", challenger=None)
+    assert len(planned(alone, workload_spec(), monkeypatch).candidates()) > 2
 
 
 def test_options_and_names_are_quoted_for_a_shell(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,7 +87,8 @@ def test_options_and_names_are_quoted_for_a_shell(monkeypatch: pytest.MonkeyPatc
 def test_a_workload_reads_its_options_back(monkeypatch: pytest.MonkeyPatch) -> None:
     with LocalLauncher() as launcher:
         spec = launcher.describe("udf", {"size": 50, "rounds": "3"})
-        draft = drafted(recommendation(threads(4), spec), monkeypatch)
+        command = recheck_command(recommendation(threads(4), spec))
+        draft = asked_for(command, monkeypatch)
         assert launcher.describe(draft.workload, draft.options) == spec
 
 
@@ -107,19 +96,15 @@ def test_a_workload_reads_its_options_back(monkeypatch: pytest.MonkeyPatch) -> N
     "keys",
     [
         {"workload": "udf", "baseline": {"num_worker_threads": 1}, "budget": "90s"},
+        {"workload": "udf", "space": {"caller.num_worker_threads": 4, "transports": "uv,shm+uv"}},
         {
             "workload": "udf",
-            "space": {"caller.num_worker_threads": "1,2", "transports": "uv,shm+uv"},
-        },
-        {"workload": "udf", "objective": "step_p99_ms", "epsilon": "1%", "seed": 7, "name": "mine"},
-        {
-            "workload": "udf",
-            "max_blocks": 4,
-            "min_time": "1s",
-            "deadline": "77s",
+            "objective": "step_p99_ms",
             "epsilon": "1%",
             "confidence": "90%",
+            "seed": 7,
         },
+        {"workload": "udf", "max_blocks": 4, "min_time": "1s", "deadline": "77s"},
         {"workload": "udf", "objective": "step_ms,cpu_ms_per_step", "sampler": "gp"},
         {"workload": "udf", "require": ["peak_rss_mb<=2000", "step_p99_ms<=50"]},
         {"program": COMMAND, "expect": "total: 8", "roles": {"observer": "observer.*"}},
@@ -127,7 +112,7 @@ def test_a_workload_reads_its_options_back(monkeypatch: pytest.MonkeyPatch) -> N
         {"program": COMMAND, "metric": "loss=loss: ([0-9.]+)", "maximize": True, "cold": True},
         {"program": COMMAND, "window": "10s", "space": {"agent.num_worker_threads": "2,4"}},
     ],
-)
+)  # fmt: skip
 def test_the_command_of_a_search_asks_for_the_same(
     keys: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

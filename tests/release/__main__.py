@@ -4,14 +4,16 @@
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from tests.release.metadata import ROOT, faults_of_tag
+import tuner
 
+ROOT = Path(__file__).parents[2]
 DIST = ROOT / "dist"
 SEARCH = ("--workload", "udf", "--budget", "20s", "--space", "num_worker_threads=1,4")
 
@@ -32,6 +34,17 @@ def main(tags: list[str]) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         _search_with(wheel, Path(scratch))
     print("\n".join(made))
+
+
+def faults_of_tag(tag: str, changelog: str) -> list[str]:
+    """Why this tag is no release of what is here; empty where it is one."""
+    version, faults = tuner.__version__, []
+    if tag != f"v{version}":
+        faults.append(f"the tag is {tag}, and tuner.__version__ is {version}")
+    dated = rf"^## {re.escape(version)} \(\d{{4}}-\d\d-\d\d\)$"
+    if not re.search(dated, changelog, re.MULTILINE):
+        faults.append(f"CHANGELOG.md has no heading ## {version} (YYYY-MM-DD)")
+    return faults
 
 
 def _search_with(wheel: str, scratch: Path) -> None:
