@@ -78,18 +78,13 @@ class PlanKey:
 
 
 def search_arguments(keys: Mapping[str, Any], usual: Mapping[str, Any] = {}) -> list[str]:
-    """The arguments of a search that ask for what a plan's keys say.
+    """The arguments of a search that ask for what a plan's keys say, but for what is `usual`.
 
-    Args:
-        keys: By name, in the order of the arguments; but a program, which is the last key, stands
-            behind everything else.
-        usual: The values that hold without a flag.
+    They are in the order of the keys; but a program stands behind everything else.
     """
-    words: dict[bool, list[str]] = {False: [], True: []}
-    for name, value in keys.items():
-        if value != usual.get(name):
-            words[PLAN_KEYS[name].part == "program"] += PLAN_KEYS[name].arguments(value)
-    return [*words[False], *words[True]]
+    in_order = sorted(keys.items(), key=lambda item: PLAN_KEYS[item[0]].part == "program")
+    given = [(PLAN_KEYS[name], value) for name, value in in_order if value != usual.get(name)]
+    return [word for key, value in given for word in key.arguments(value)]
 
 
 def _objectives_of(kind: str) -> str:

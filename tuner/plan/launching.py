@@ -38,12 +38,9 @@ class RolePlace(FrozenModel):
         names = tuple(name.strip() for name in roles.split("+"))
         if not all(names):
             raise ValueError(f"a role has no name in {roles!r}")
-        if isinstance(raw, Mapping):
-            table = dict(raw)
-        else:
-            hosts, *others = (part.strip() for part in str(raw).split(","))
-            pairs = [part.partition("=") for part in others]
-            table = {"hosts": hosts, **{key.strip(): value.strip() for key, _, value in pairs}}
+        pairs = (part.partition("=") for part in f"hosts={raw}".split(","))
+        of_text = {key.strip(): value.strip() for key, _, value in pairs}
+        table = dict(raw) if isinstance(raw, Mapping) else of_text
         known = ("hosts", *_RESOURCES)
         if unknown := [key for key in table if key not in known]:
             hint = did_you_mean(str(unknown[0]), known)

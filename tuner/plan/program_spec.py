@@ -201,16 +201,13 @@ def read_program(mapping: Mapping[str, Any]) -> tuple[ProgramRequest | None, lis
     problems: list[str] = []
     if {"program", "programs"} <= given.keys():
         problems.append("a plan has one program, or several programs that are one world")
-    single, several = given.pop("program", None), given.pop("programs", None)
-    if several is None:
-        commands = [_words("program", single, problems)]
-    else:
+    key, listed = "program", [given.pop("program", None)]
+    if (several := given.pop("programs", None)) is not None:
         is_list = isinstance(several, Sequence) and not isinstance(several, str)
-        commands = [
-            _words("programs", each, problems) for each in (several if is_list else [several])
-        ]
-        if not commands:
-            problems.append("programs must name at least one command")
+        key, listed = "programs", list(several) if is_list else [several]
+    commands = [_words(key, each, problems) for each in listed]
+    if not commands:
+        problems.append("programs must name at least one command")
     roles = given.pop("roles", ())
     given["role_patterns"] = list(roles.items()) if isinstance(roles, Mapping) else roles
     given |= {"commands": commands, **_metric(given, problems), **_window(given, problems)}

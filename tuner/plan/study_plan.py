@@ -42,12 +42,13 @@ class StudyPlan(FrozenModel):
         return None if name is None else self._objective(name)
 
     def _objective(self, name: str) -> Objective:
-        program = self.subject if isinstance(self.subject, ProgramSpec) else None
-        if program is not None and name == "rpc_active_s" and not program.has_world_size:
-            return replace(OBJECTIVES[name], label=ACTIVE_FROM_FIRST)
-        metric = None if program is None else program.metric
-        if name != METRIC.name or metric is None:
-            return OBJECTIVES[name]
+        objective, subject = OBJECTIVES[name], self.subject
+        if not isinstance(subject, ProgramSpec):
+            return objective
+        if name == "rpc_active_s" and not subject.has_world_size:
+            return replace(objective, label=ACTIVE_FROM_FIRST)
+        if (metric := subject.metric) is None or name != METRIC.name:
+            return objective
         return replace(
             METRIC, label=metric.name, table_heading=metric.name, maximize=metric.maximize
         )
