@@ -22,7 +22,7 @@ from tuner.process_knobs import place_on_host
 from tuner.recommended.python_module import BIND_CPUS, BINDING_IMPORTS
 
 MARK = "RPC_TUNER_CPUS"
-TORCHRUN = ("WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE")
+TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE")
 
 
 Cpus = list[int]
@@ -95,23 +95,22 @@ def test_the_lines_compute_the_shares_of_the_tool(
 
 
 @pytest.mark.parametrize(
-    ("rank", "world_size", "variables"),
+    ("rank", "world_size", "torchrun"),
     [
-        (2, 3, {}),
-        (5, 8, {"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4", "GROUP_WORLD_SIZE": "2",
-                "RANK": "5", "WORLD_SIZE": "8"}),
+        (2, 3, ("", "", "", "", "")),
+        (5, 8, ("5", "8", "1", "4", "2")),
         # torchrun has started one process, which starts the ranks.
-        (1, 2, {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "GROUP_WORLD_SIZE": "1",
-                "RANK": "0", "WORLD_SIZE": "1"}),
+        (1, 2, ("0", "1", "0", "1", "1")),
         # Each process of torchrun starts a world of its own.
-        (1, 2, {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2", "RANK": "0", "WORLD_SIZE": "2"}),
+        (1, 2, ("0", "2", "0", "2", "")),
     ],
-)  # fmt: skip
+)
 def test_the_lines_find_the_place_on_the_host_as_the_tool_does(
-    rank: int, world_size: int, variables: dict[str, str], tmp_path: Path
+    rank: int, world_size: int, torchrun: tuple[str, ...], tmp_path: Path
 ) -> None:
     usable = set(range(24))
     write_machine(tmp_path, [[[cpu] for cpu in usable]], has_nodes=True, has_cores=True)
+    variables = {name: text for name, text in zip(TORCHRUN, torchrun, strict=True) if text}
     (found,) = bound_by_the_lines(usable, tmp_path, [(rank, world_size)], variables)
     index, ranks = place_on_host(rank, world_size, variables)
     each = 24 // ranks

@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -204,32 +206,28 @@ def test_a_program_that_loads_twice_is_bound_to_the_same_share(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("place", "value", "reason"),
     [
-        (["config"], None, "config is missing"),
-        (["config"], {"*": {"num_worker_threads": "8"}},
-         "config: *.num_worker_threads must be 8, got '8'"),
-        (["config"], {"agnet": {"num_worker_threads": 8}}, "config: unknown role 'agnet'"),
-        (["environment", "own"], {"*": {"threads": 8}}, "environment.own: unknown knob 'threads'"),
-        (["environment"], 7, "environment must be an object, got 7"),
-        (["environment", "cpu_count"], None, "environment.cpu_count is missing"),
-        (["environment", "intra_op_threads"], {"caller": 1},
+        ("config", None, "config is missing"),
+        ("config", {"agnet": {"num_worker_threads": 8}}, "config: unknown role 'agnet'"),
+        ("environment.own", {"*": {"threads": 8}}, "environment.own: unknown knob 'threads'"),
+        ("environment", 7, "environment must be an object, got 7"),
+        ("environment.cpu_count", None, "environment.cpu_count is missing"),
+        ("environment.intra_op_threads", {"caller": 1},
          "environment.intra_op_threads lacks 'server'"),
-        (["environment", "intra_op_threads"], {"caller": 1, "server": 0},
+        ("environment.intra_op_threads", {"caller": 1, "server": 0},
          "intra_op_threads must be at least 1, got 0"),
-        (["environment", "intra_op_threads"], {"caller": True, "server": 1},
+        ("environment.intra_op_threads", {"caller": True, "server": 1},
          "environment.intra_op_threads.caller must be a whole number, got True"),
-        (["environment", "program"], {"role_patterns": [["a"]]},
+        ("environment.program", {"role_patterns": [["a"]]},
          "environment.program.role_patterns must hold pairs, got ['a']"),
-        (["ranks"], [], "ranks must be a list of processes, got []"),
-        (["ranks"], [{"name": "worker0"}], "ranks.0 must name its role"),
+        ("ranks", [], "ranks must be a list of processes, got []"),
+        ("ranks", [{"name": "worker0"}], "ranks.0 must name its role"),
     ],
 )  # fmt: skip
-def test_a_damaged_file_is_refused(
-    tmp_path: Path, place: list[str], value: object, reason: str
-) -> None:
+def test_a_damaged_file_is_refused(tmp_path: Path, place: str, value: object, reason: str) -> None:
     path = written(tmp_path, threads(4))
     document = json.loads(path.read_text())
-    *outer, key = place
-    (document[outer[0]] if outer else document)[key] = value
+    *outer, key = place.split(".")
+    reduce(getitem, outer, document)[key] = value
     path.write_text(json.dumps(document))
     with pytest.raises(UsageError) as caught:
         tuner.load_rpc_options(path, role="caller")

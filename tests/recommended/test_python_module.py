@@ -37,24 +37,17 @@ EACH = [
 ]  # fmt: skip
 
 
-def made(each: Recommendation) -> dict[str, Any]:
-    """What the module defines, imported as another module would."""
-    module: dict[str, Any] = {"__name__": "rpc_config"}
-    exec(compile(as_python(each, "A sentence."), "rpc_config.py", "exec"), module)  # noqa: S102 - the export under test
-    return module
-
-
 @pytest.mark.parametrize("each", EACH)
 def test_the_module_has_the_options_of_every_role(each: Recommendation) -> None:
-    module = made(each)
+    # What it defines where another module imports it.
+    module: dict[str, Any] = {"__name__": "rpc_config"}
+    exec(compile(as_python(each, "A sentence."), "rpc_config.py", "exec"), module)  # noqa: S102 - the export under test
     assert set(module["OPTIONS"]) == set(each.roles)
     for role, options in module["OPTIONS"].items():
         values = each.values_of(role)
         assert options.num_worker_threads == values.get("num_worker_threads", 16)
         assert options.rpc_timeout == values.get("rpc_timeout", 60.0)
-        devices = values.get("devices") or ()
-        assert isinstance(devices, tuple)
-        assert [f"{device}" for device in options.devices] == list(devices)
+        assert (*map(str, options.devices),) == (values.get("devices") or ())
         assert module["INTRA_OP_THREADS"][role] == values["intra_op_threads"]
     assert module["RANKS"] == [(rank.name, rank.role) for rank in each.ranks]
 
