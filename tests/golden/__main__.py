@@ -38,14 +38,8 @@ def main(arguments: list[str]) -> int:
 def _difference(scenario: str, before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
     for file in sorted(before.keys() | now.keys()):
         name = f"{scenario}/{file}"
-        yield from difflib.unified_diff(
-            before.get(file, "").splitlines(),
-            now.get(file, "").splitlines(),
-            name,
-            name,
-            lineterm="",
-            n=1,
-        )
+        old, new = (each.get(file, "").splitlines() for each in (before, now))
+        yield from difflib.unified_diff(old, new, name, name, lineterm="", n=1)
 
 
 if __name__ == "__main__":

@@ -17,8 +17,8 @@ from tuner.api import SearchInterrupted
 from tuner.plan.config import Config
 from tuner.plan.workload_spec import RankSpec, WorkloadSpec
 from tuner.study.folder import STUDIES, StudyFolder
+from tuner.world.measurement import FailureKind
 
-_Search = Callable[[], object]
 UNICODE = WorkloadSpec(
     reference="udf",
     summary="Ränge mit Namen, die nicht ASCII sind.",
@@ -39,12 +39,11 @@ def search_again(name: str) -> None:
     (STORED_STUDIES / f"{name}.json").write_text(text, encoding="utf-8")
 
 
-def _udf(launcher: FakeLauncher, **changes: Any) -> object:
-    keys = {
-        "space": {"num_worker_threads": [1, 2, 4, 8]}, "budget": "30s", "min_time": "5ms",
-        **changes,
-    }  # fmt: skip
-    return tuner.tune("udf", launcher=launcher, clock=launcher.clock, **keys)
+def _udf(*, keys: Mapping[str, Any] = {}, **of_launcher: Any) -> object:
+    """Search for the UDF with some keys, on a fake launcher of this speed and noise."""
+    launcher = FakeLauncher(**{"step_ms": scaling, "sigma": 0.02, **of_launcher})
+    usual = {"space": {"num_worker_threads": [1, 2, 4, 8]}, "budget": "30s", "min_time": "5ms"}
+    return tuner.tune("udf", launcher=launcher, clock=launcher.clock, **{**usual, **keys})
 
 
 def _bound(config: Config) -> float:
@@ -59,57 +58,12 @@ def _cpus(config: Config) -> float:
     return float(threads_of(config))
 
 
-def _better() -> object:
-    return _udf(
-        FakeLauncher(step_ms=_bound, sigma=0.02),
-        space={"num_worker_threads": [1, 8, 16], "cpu_binding": ["none", "equal"]},
-        budget="60s",
-    )
+def _alike(config: Config) -> float:
+    return 2.0
 
 
-def _per_role() -> object:
-    by_role = {"caller": {"num_worker_threads": [1, 16]}, "server": {"num_worker_threads": [2, 8]}}
-    return _udf(FakeLauncher(step_ms=scaling, sigma=0.02), space=by_role, budget="60s")
-
-
-def _interrupted() -> object:
-    return _udf(FakeLauncher(step_ms=scaling, sigma=0.05, interrupt_after=14))
-
-
-def _failed_baseline() -> object:
-    return _udf(FakeLauncher(step_ms=scaling, sigma=0.02, fails=failing("deadlocked", 16)))
-
-
-def _infeasible() -> object:
-    launcher = FakeLauncher(step_ms=scaling, cpu_cores=_cpus, sigma=0.02)
-    return _udf(launcher, baseline={"num_worker_threads": 1}, require="cpu_cores<=5")
-
-
-def _nothing_feasible() -> object:
-    return _udf(FakeLauncher(step_ms=scaling), require="peak_rss_mb<=100")
-
-
-def _fails_sometimes() -> object:
-    def fails(config: Config, world: int) -> Any:
-        return "crashed" if threads_of(config) == 4 and world % 3 == 1 else None
-
-    return _udf(FakeLauncher(step_ms=scaling, sigma=0.02, fails=fails), budget="60s")
-
-
-def _front() -> object:
-    launcher = FakeLauncher(step_ms=scaling, cpu_cores=_cpus, sigma=0.02)
-    return _udf(launcher, objective="step_ms,cpu_ms_per_step", budget="90s")
-
-
-def _sampled() -> object:
-    space = {
-        "num_worker_threads": [1, 2, 4, 8, 16],
-        "intra_op_threads": [1, 2, 4],
-        "cpu_binding": ["none", "equal"],
-        "transports": ["default", "uv"],
-    }
-    launcher = FakeLauncher(step_ms=_bound, sigma=0.02)
-    return _udf(launcher, space=space, sampler="tpe", budget="60s", seed=3)
+def _sometimes(config: Config, world: int) -> FailureKind | None:
+    return "crashed" if threads_of(config) == 4 and world % 3 == 1 else None
 
 
 def _program() -> object:
@@ -118,13 +72,10 @@ def _program() -> object:
 
     launcher = FakeProgramLauncher(active_s)
     return tuner.tune(
-        program=COMMAND,
-        launcher=launcher,
-        clock=launcher.clock,
+        program=COMMAND, launcher=launcher, clock=launcher.clock, max_blocks=8,
         space={"observer": {"num_worker_threads": [2, 8]}},
         baseline={"observer": {"num_worker_threads": 1}},
-        max_blocks=8,
-    )
+    )  # fmt: skip
 
 
 def _groups() -> object:
@@ -134,37 +85,44 @@ def _groups() -> object:
     )  # fmt: skip
 
 
-def _traced() -> object:
-    return _udf(FakeLauncher(step_ms=scaling, sigma=0.02), objective="rpc_p99_ms")
-
-
-def _unicode() -> object:
-    launcher = FakeLauncher(step_ms=scaling, sigma=0.02, spec=UNICODE)
-    return _udf(launcher, space={"серв": {"num_worker_threads": [1, 4]}})
-
-
-def _busy() -> object:
-    return _udf(FakeLauncher(step_ms=scaling, sigma=0.1, others_cpus=lambda number: 1.0))
-
-
-SEARCHED: Mapping[str, _Search] = {
-    "better": _better,
-    "per-role": _per_role,
-    "tie": lambda: _udf(FakeLauncher(step_ms=lambda config: 2.0, cpu_cores=_cpus, sigma=0.005)),
-    "keep": lambda: _udf(FakeLauncher(step_ms=lambda config: 4.0 - 0.1 * threads_of(config))),
-    "undecided": lambda: _udf(FakeLauncher(sigma=0.3)),
-    "interrupted": _interrupted,
-    "failed-baseline": _failed_baseline,
-    "nothing-ran": lambda: _udf(FakeLauncher(fails=lambda config, world: "init-failed")),
-    "infeasible": _infeasible,
-    "nothing-feasible": _nothing_feasible,
-    "fails-sometimes": _fails_sometimes,
-    "front": _front,
-    "sampled": _sampled,
+BETTER = {
+    "space": {"num_worker_threads": [1, 8, 16], "cpu_binding": ["none", "equal"]},
+    "budget": "60s",
+}
+PER_ROLE = {
+    "space": {"caller": {"num_worker_threads": [1, 16]}, "server": {"num_worker_threads": [2, 8]}},
+    "budget": "60s",
+}
+SAMPLED = {
+    "space": {
+        "num_worker_threads": [1, 2, 4, 8, 16], "intra_op_threads": [1, 2, 4],
+        "cpu_binding": ["none", "equal"], "transports": ["default", "uv"],
+    },
+    "sampler": "tpe", "budget": "60s", "seed": 3,
+}  # fmt: skip
+INFEASIBLE = {"baseline": {"num_worker_threads": 1}, "require": "cpu_cores<=5"}
+FRONT = {"objective": "step_ms,cpu_ms_per_step", "budget": "90s"}
+WITH_SIGNS = {"space": {"серв": {"num_worker_threads": [1, 4]}}}
+SEARCHED: Mapping[str, Callable[[], object]] = {
+    "better": lambda: _udf(step_ms=_bound, keys=BETTER),
+    "per-role": lambda: _udf(keys=PER_ROLE),
+    "tie": lambda: _udf(step_ms=_alike, cpu_cores=_cpus, sigma=0.005),
+    "keep": lambda: _udf(step_ms=lambda config: 4.0 - 0.1 * threads_of(config), sigma=0.0),
+    "undecided": lambda: _udf(step_ms=_alike, sigma=0.3),
+    "interrupted": lambda: _udf(sigma=0.05, interrupt_after=14),
+    "failed-baseline": lambda: _udf(fails=failing("deadlocked", 16)),
+    "nothing-ran": lambda: _udf(
+        step_ms=_alike, sigma=0.0, fails=lambda config, world: "init-failed"
+    ),
+    "infeasible": lambda: _udf(cpu_cores=_cpus, keys=INFEASIBLE),
+    "nothing-feasible": lambda: _udf(sigma=0.0, keys={"require": "peak_rss_mb<=100"}),
+    "fails-sometimes": lambda: _udf(fails=_sometimes, keys={"budget": "60s"}),
+    "front": lambda: _udf(cpu_cores=_cpus, keys=FRONT),
+    "sampled": lambda: _udf(step_ms=_bound, keys=SAMPLED),
     "program": _program,
     "groups": _groups,
-    "traced-only": _traced,
-    "unicode": _unicode,
-    "busy": _busy,
+    "traced-only": lambda: _udf(keys={"objective": "rpc_p99_ms"}),
+    "unicode": lambda: _udf(spec=UNICODE, keys=WITH_SIGNS),
+    "busy": lambda: _udf(sigma=0.1, others_cpus=lambda number: 1.0),
 }
 """Each stored study by its name."""
