@@ -141,10 +141,3 @@ def test_links_lead_to_the_sections(page: Page, pages: Pages) -> None:
     page.get_by_role("link", name="Failures").click()
     expect(page.locator("#failures h2")).to_be_in_viewport()
     expect(page.get_by_text("deadlocked: worker1 failed first")).to_be_visible()
-
-
-@pytest.mark.thorough
-def test_an_interrupted_search_begins_with_that_fact(page: Page, pages: Pages) -> None:
-    page.goto(pages("an interrupted search"))
-    expect(page.locator(".verdict")).to_contain_text("there is no verdict yet")
-    assert page.locator("#lines-to-paste").count() == 0

@@ -61,14 +61,6 @@ def test_a_space_has_no_more_than_so_many_configs() -> None:
     assert problems == [f"10000 configurations are more than {MAX_CONFIGS}"]
 
 
-def test_a_knob_is_taken_out_for_every_role() -> None:
-    space = parsed(("cpu_binding", "none,equal"), ("server.num_worker_threads", "1,2"),
-                   ("caller.num_worker_threads", 4))  # fmt: skip
-    assert space.values_of("num_worker_threads") == [1, 2, 4]
-    assert space.without("num_worker_threads") == parsed(("cpu_binding", "none,equal"))
-    assert space.without("transports") == space
-
-
 def test_all_mistakes_are_reported_together() -> None:
     _, problems = Space.parse(
         [

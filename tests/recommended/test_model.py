@@ -1,7 +1,6 @@
 """The model of recommended.json and its schema say the same."""
 
 import json
-import tomllib
 from functools import reduce
 from operator import getitem
 from pathlib import Path
@@ -14,7 +13,6 @@ import tuner.recommended
 from tests.plan.specs import threads, workload_spec
 from tests.recommended.documents import AGENT, BY_ROLE, OF_EVERY_KNOB, document, recommendation
 from tuner.errors import UsageError
-from tuner.plan.config import Config
 from tuner.recommended.model import (
     Recommendation,
     as_json,
@@ -89,12 +87,6 @@ def test_a_key_that_is_missing_is_refused() -> None:
         assert not SCHEMA.is_valid(damaged)
         with pytest.raises(ValueError, match="Field required"):
             Recommendation.model_validate_json(json.dumps(damaged), strict=True)
-
-
-def test_pytorchs_own_choice_for_a_role_has_a_word_in_toml() -> None:
-    config = Config.from_json({"*": {"devices": ["cuda:0"]}, "observer": {"devices": None}})
-    found = tomllib.loads(as_toml(recommendation(config, AGENT)))
-    assert found["config"] == {"*": {"devices": ["cuda:0"]}, "observer": {"devices": "default"}}
 
 
 def refusal(path: Path, content: str | bytes | dict[str, Any]) -> str:

@@ -18,7 +18,6 @@ from tuner.plan.workload_spec import WorkloadSpec
 from tuner.recommended.building import recommendation_of
 from tuner.recommended.model import Recommendation
 from tuner.recommended.recheck import recheck_command, search_command
-from tuner.world.local.local_launcher import LocalLauncher
 
 
 def asked_for(command: str, monkeypatch: pytest.MonkeyPatch) -> PlanDraft:
@@ -80,16 +79,6 @@ def test_options_and_names_are_quoted_for_a_shell(monkeypatch: pytest.MonkeyPatc
     )
     plan = planned(recommendation(threads(4), spec), spec, monkeypatch)
     assert plan.candidates() == [threads(16), threads(4)]
-
-
-@pytest.mark.world
-@pytest.mark.thorough
-def test_a_workload_reads_its_options_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    with LocalLauncher() as launcher:
-        spec = launcher.describe("udf", {"size": 50, "rounds": "3"})
-        command = recheck_command(recommendation(threads(4), spec))
-        draft = asked_for(command, monkeypatch)
-        assert launcher.describe(draft.workload, draft.options) == spec
 
 
 @pytest.mark.parametrize(
