@@ -6,16 +6,6 @@ import shutil
 from playwright.sync_api import Browser, Playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-# No sandbox, because tests run as root in containers; no requests of the browser's own.
-FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 
 
 def chromium() -> str:
@@ -28,4 +18,5 @@ def chromium() -> str:
 
 def launched(playwright: Playwright) -> Browser:
     """A new browser, which the caller closes."""
-    return playwright.chromium.launch(executable_path=chromium(), args=list(FLAGS))
+    # Playwright adds that there is no sandbox, for tests run as root, and no request of its own.
+    return playwright.chromium.launch(executable_path=chromium(), args=["--disable-gpu"])

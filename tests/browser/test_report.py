@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.checks import PHONE, assert_readable, unreachable_links
+from tests.browser.checks import PHONE, assert_readable, empty_figures, unreachable_links
 from tests.fakes import FakeLauncher, threads_of
 from tests.plan.specs import threads
 from tests.present.grids import big_study, two_knobs
@@ -73,6 +73,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Pages:
 def test_nothing_is_wrong_with_a_page(page: Page, pages: Pages, kind: str) -> None:
     page.goto(pages(kind))
     assert_readable(page)
+    assert empty_figures(page) == []
     assert unreachable_links(page) == []
 
 

@@ -50,12 +50,3 @@ def test_a_search_finds_the_section(page: Page, site: str) -> None:
     expect(found).to_be_visible()
     found.click()
     expect(page).to_have_url(re.compile("/troubleshooting/"))
-
-
-def test_the_colours_follow_the_system_until_a_person_chooses(page: Page, site: str) -> None:
-    page.emulate_media(color_scheme="dark")
-    page.goto(f"{site}/concepts/", wait_until="networkidle")
-    body = page.locator("body")
-    expect(body).to_have_attribute("data-md-color-scheme", "slate")
-    page.get_by_title("Switch to light colours").click()
-    expect(body).to_have_attribute("data-md-color-scheme", "default")

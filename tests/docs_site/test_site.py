@@ -8,8 +8,6 @@ import pytest
 import tuner
 from docs_site.reference import GIVEN, PUBLIC
 from tests.docs_site.building import build
-from tuner.plan.knobs import KNOBS
-from tuner.plan.objectives import OBJECTIVES
 
 pytestmark = pytest.mark.thorough
 
@@ -34,12 +32,6 @@ def test_arguments_results_and_errors_are_told(site: Path) -> None:
     section = page.partition('id="tuner.tune"')[2].partition("<h3")[0]
     assert all(f">{title}:<" in section for title in ("Parameters", "Returns", "Raises"))
     assert ">workload<" in section
-
-
-def test_knobs_and_objectives_are_those_of_the_registries(site: Path) -> None:
-    page = (site / "knobs-and-objectives" / "index.html").read_text()
-    for name in (*KNOBS, *OBJECTIVES):
-        assert f"<td><code>{name}</code></td>" in page
 
 
 def test_links_out_of_the_folder_of_the_docs_lead_into_the_site(site: Path) -> None:
