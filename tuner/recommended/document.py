@@ -157,9 +157,19 @@ def check_roles(config: Config, place: str, roles: Sequence[str]) -> None:
 def read_document(path: Path) -> Mapping[str, Any]:
     """The file's content, of which its format alone is checked; UsageError if it cannot be read."""
     document = _parsed(path)
-    if problem := _problem_of_format(document):
-        raise UsageError(f"{path} {problem}")
-    return document
+    found = document.get("format")
+    if not isinstance(found, int) or isinstance(found, bool):
+        wrong = "is missing" if found is None else f"must be {FORMAT}, got {short(found)}"
+        raise UsageError(f"{path} is damaged: format {wrong}")
+    if found == FORMAT:
+        return document
+    age, cure = "a newer", "upgrade rpc-tuner"
+    if found < FORMAT:
+        age, cure = "an older", f"search again{_search_command(document)}"
+    raise UsageError(
+        f"{path} was written by {age} rpc-tuner (format {found}; this version reads format "
+        f"{FORMAT}): {cure}"
+    )
 
 
 def _parsed(path: Path) -> Mapping[str, Any]:
@@ -192,22 +202,6 @@ def _parsed(path: Path) -> Mapping[str, Any]:
 
 def _no_number(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number of JSON")
-
-
-def _problem_of_format(document: Mapping[str, Any]) -> str | None:
-    found = document.get("format")
-    if not isinstance(found, int) or isinstance(found, bool):
-        wrong = "is missing" if found is None else f"must be {FORMAT}, got {short(found)}"
-        return f"is damaged: format {wrong}"
-    if found == FORMAT:
-        return None
-    age, cure = "a newer", "upgrade rpc-tuner"
-    if found < FORMAT:
-        age, cure = "an older", f"search again{_search_command(document)}"
-    return (
-        f"was written by {age} rpc-tuner (format {found}; this version reads format {FORMAT}): "
-        f"{cure}"
-    )
 
 
 def _search_command(document: Mapping[str, Any]) -> str:

@@ -212,11 +212,10 @@ class Recommendation(_Part):
     @model_validator(mode="after")
     def _roles_are_known(self) -> Self:
         check_intra_op_threads(self.environment.intra_op_threads, self.roles)
-        configs = {"config": self.config, "baseline": self.baseline}
+        check_roles(self.config, "config", self.roles)
+        check_roles(self.baseline, "baseline", self.roles)
         if self.challenger.config is not None:
-            configs["challenger.config"] = self.challenger.config
-        for place, config in configs.items():
-            check_roles(config, place, self.roles)
+            check_roles(self.challenger.config, "challenger.config", self.roles)
         names = [rank.name for rank in self.ranks]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"ranks: {', '.join(map(repr, twice))} is named twice")
