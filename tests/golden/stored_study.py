@@ -64,20 +64,15 @@ def _trial(trial: FrozenTrial) -> dict[str, Any]:
 
 
 def _read_trial(kept: dict[str, Any]) -> FrozenTrial:
-    return create_trial(
-        state=TrialState[kept["state"]],
-        values=kept["values"],
-        params=kept["params"],
-        user_attrs=kept["user_attrs"],
-        system_attrs=kept["system_attrs"],
-        distributions={
-            name: json_to_distribution(json.dumps(each))
-            for name, each in kept["distributions"].items()
+    distributions, steps = kept["distributions"].items(), kept["intermediate_values"].items()
+    read = {
+        "state": TrialState[kept["state"]],
+        "distributions": {
+            name: json_to_distribution(json.dumps(each)) for name, each in distributions
         },
-        intermediate_values={
-            int(step): value for step, value in kept["intermediate_values"].items()
-        },
-    )
+        "intermediate_values": {int(step): value for step, value in steps},
+    }
+    return create_trial(**{**kept, **read})
 
 
 def _kept(attributes: dict[str, Any]) -> dict[str, Any]:

@@ -9,10 +9,6 @@ from tuner.plan.keys import search_arguments
 from tuner.plan.launching import Launching, RolePlace, read_launching
 
 
-def fingerprint(**keys: Any) -> dict[str, Any]:
-    return draft_plan({"workload": "udf", **keys}).finish(UDF).fingerprint()
-
-
 @pytest.mark.parametrize(
     ("value", "place"),
     [
@@ -84,12 +80,3 @@ def test_a_role_that_is_not_there_is_refused() -> None:
     draft = draft_plan({"workload": "udf", "launcher": "ray", "place": {"servr": 1}})
     with pytest.raises(UsageError, match="place: there is no role 'servr'; did you mean"):
         draft.finish(UDF)
-
-
-def test_where_worlds_ran_is_part_of_what_a_study_has_in_common() -> None:
-    assert fingerprint() != fingerprint(launcher="ray")
-    assert fingerprint(launcher="ray") == fingerprint(launcher="ray", ray_address="h:1")
-    assert fingerprint(launcher="ray") != fingerprint(launcher="ray", place={"server": 1})
-    assert fingerprint(groups=2) != fingerprint(groups=4)
-    # Times do not depend on it: a study may be resumed with it or without it.
-    assert fingerprint(isolation=False) == fingerprint()

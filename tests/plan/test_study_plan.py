@@ -34,7 +34,7 @@ def test_every_key_is_read() -> None:
         require=["peak_rss_mb<=2000"], budget="2m", max_blocks=7, epsilon="5%", confidence=0.9,
         min_time="500ms", deadline=10, sampler="gp", seed=3,
     )  # fmt: skip
-    assert plan.name == "threads-2"
+    assert (plan.name, plan.objective.name) == ("threads-2", "cpu_ms_per_step")
     assert plan.space.to_json() == {"num_worker_threads": [1, 2], "server.rpc_timeout": [1.0, 2.0]}
     assert str(plan.baseline) == "num_worker_threads=8 server.rpc_timeout=60"
     assert plan.measuring.model_dump() == {
@@ -72,7 +72,6 @@ def test_a_role_may_be_a_table_or_a_prefix() -> None:
          "objective must be one name or two, got 3"),
         ({"max_blocks": 0},
          "max_blocks: input should be greater than or equal to 1, got 0"),
-        ({"seed": -1}, "seed: input should be greater than or equal to 0, got -1"),
         ({"options": 3}, "options must be a table, got 3"),
         ({"name": "../up"},
          "name (--study) must be letters, digits, '.', '_' and '-', got '../up'"),
@@ -86,10 +85,6 @@ def test_a_role_may_be_a_table_or_a_prefix() -> None:
          "baseline: num_worker_threads must be at least 1, got 0"),
         ({"baseline": [("num_worker_threads", "8"), ("num_worker_threads", "16")]},
          "baseline: num_worker_threads is given twice"),
-        ({"baseline": [1, 2]},
-         "baseline: it must be a table, such as num_worker_threads = [1, 2, 4], got [1, 2]"),
-        ({"baseline": {"worker_threads": 1}},
-         "baseline: unknown knob 'worker_threads'; did you mean num_worker_threads?"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_told_with_what_would_be_right(keys: dict[str, Any], problem: str) -> None:
@@ -162,10 +157,17 @@ def test_the_fingerprint_tells_studies_apart() -> None:
         {"seed": 1},
         {"min_time": "1s"},
         {"deadline": "9s"},
+        {"launcher": "ray"},
+        {"launcher": "ray", "place": {"server": 1}},
+        {"groups": 2},
     ):
         apart = finished(**keys).fingerprint()
         assert apart != finished().fingerprint()
         assert finished(**keys, budget="5m", max_blocks=3, out="x", name="y").fingerprint() == apart
+    # Times do not depend on these: a study may be resumed with them or without.
+    assert finished(isolation=False).fingerprint() == finished().fingerprint()
+    on_ray = finished(launcher="ray", ray_address="h:1")
+    assert on_ray.fingerprint() == finished(launcher="ray").fingerprint()
 
 
 def test_the_fingerprint_holds_the_workload() -> None:
