@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.command_line import Command, print_json, run, stdout_console
+from tuner.command_line import new_app, print_json, stdout_console
 from tuner.errors import UsageError
 from tuner.flags import say
 
@@ -31,8 +31,7 @@ JsonOption = Annotated[
     bool, typer.Option("--json", help="One JSON document on stdout, with every row.")
 ]
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
-
+app, main = new_app("analyze")
 EPILOG = (
     "Reads the traces of rpc-tuner, of torch.profiler (Kineto) and of the legacy profiler, "
     "compressed with gzip or not. Exit codes: 0 answered, 1 internal error, 2 bad usage or bad "
@@ -40,7 +39,7 @@ EPILOG = (
 )
 
 
-@app.command(cls=Command, epilog=EPILOG)
+@app.command(epilog=EPILOG)
 def analyze(
     traces: TracesArgument,
     timeline: TimelineOption = None,
@@ -121,11 +120,6 @@ def show(
         if must_draw:
             raise problem
         say(f"note: {problem}", file=sys.stderr)
-
-
-def main(arguments: list[str] | None = None, program: str = "python -m tuner.analyze") -> int:
-    """Run the command; returns the exit code and prints errors to stderr."""
-    return run(app, arguments, program)
 
 
 if __name__ == "__main__":

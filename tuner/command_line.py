@@ -21,7 +21,6 @@ from tuner.flags import (
     forgotten_dashes,
     let_go_of_pipes,
     misplaced_flags,
-    program_of,
     say,
     split_at_dashes,
 )
@@ -78,7 +77,7 @@ FolderOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
 
-class Command(TyperCommand):
+class _Command(TyperCommand):
     """A command that names the nearest flag for one that is mistyped, and that one alone."""
 
     def parse_args(self, ctx: "Context", args: list[str]) -> list[str]:
@@ -94,7 +93,7 @@ class Command(TyperCommand):
 
 class _App(typer.Typer):
     def command(self, *arguments: Any, **how: Any) -> Callable[[Any], Any]:
-        return super().command(*arguments, **{"cls": Command, **how})
+        return super().command(*arguments, **{"cls": _Command, **how})
 
 
 def new_app(name: str, *, takes_program: bool = False) -> tuple[typer.Typer, Callable[..., int]]:
@@ -112,7 +111,7 @@ def run(
 ) -> int:
     """Run a command, which `--help` calls `program`; returns the exit code, says errors on stderr.
 
-    Where it `takes_program`, what stands behind `--` is for `program_after_dashes`.
+    Where it `takes_program`, what stands behind `--` is for `told_program`.
     """
     given = sys.argv[1:] if arguments is None else arguments
     if isinstance(sys.stdout, TextIOWrapper):
@@ -143,11 +142,6 @@ def run(
         say(f"rpc-tuner: cannot read {where}: {error.strerror}", file=sys.stderr)
         return UsageError.exit_code
     return 0
-
-
-def program_after_dashes(context: typer.Context) -> list[str]:
-    """The program that a person names behind `--`. UsageError if there is none."""
-    return program_of(told_program(context))
 
 
 def told_program(context: typer.Context) -> list[str]:

@@ -18,16 +18,15 @@ from tuner.analyze import (
     show,
     timeline_name,
 )
-from tuner.command_line import Command, program_after_dashes, run
+from tuner.command_line import new_app, told_program
 from tuner.errors import UsageError
-from tuner.flags import commands_of, roles_of, say
+from tuner.flags import commands_of, program_of, roles_of, say
 from tuner.plan_flags import BesideOption, RoleOption
 
 if TYPE_CHECKING:
     from tuner.world.command.order import RecordingOrder
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
-
+app, main = new_app("record", takes_program=True)
 EPILOG = (
     "The exit code is the program's, or 2 if that is 0 and nothing was recorded. A program in "
     "which a rank has failed and all others wait in vain is ended, with exit code 1. Ctrl-C goes "
@@ -35,7 +34,7 @@ EPILOG = (
 )
 
 
-@app.command(cls=Command, epilog=EPILOG, options_metavar="[OPTIONS] -- COMMAND...")
+@app.command(epilog=EPILOG, options_metavar="[OPTIONS] -- COMMAND...")
 def record(
     context: typer.Context,
     out: Annotated[
@@ -73,7 +72,7 @@ def record(
 
     The program is started as it is: python -m tuner.record -- python main.py
     """
-    commands = [program_after_dashes(context), *commands_of(beside)]
+    commands = [program_of(told_program(context)), *commands_of(beside)]
     check_timeline(timeline, no_timeline)
     if out.is_dir():
         raise UsageError(f"--out takes a file, and {out} is a folder")
@@ -188,11 +187,6 @@ def _show(
     more = {"searches": searches, **ended}
     show(analysis, title=out.name, as_json=as_json, searches=searches, more=more, **shown)
     say(f"Trace: {out}, for ui.perfetto.dev", file=_all_but_json(as_json))
-
-
-def main(arguments: list[str] | None = None, program: str = "python -m tuner.record") -> int:
-    """Run the command; returns the exit code and prints errors to stderr."""
-    return run(app, arguments, program, takes_program=True)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """`python -m tuner.search`: find the best RPC configuration for a workload or a program."""
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +159,8 @@ def _check(context: typer.Context, study: str, show: Callable[[bytes], None] | N
     """Measure what a study recommends, and print whether it holds; returns the exit code."""
     _refuse_others(context)
     # Late: --help and a mistyped flag must not wait for Optuna and pandas.
+    from rich.text import Text
+
     from tuner.api import check
     from tuner.present.check_result import check_lines
     from tuner.present.progress_display import progress_of_command
@@ -174,17 +176,11 @@ def _check(context: typer.Context, study: str, show: Callable[[bytes], None] | N
         raise InterruptedSearchError("the check was interrupted") from None
     if flags["as_json"]:
         print_json(result.to_json())
-    else:
-        _print_check(check_lines(result))
-    return result.exit_code
-
-
-def _print_check(lines: Sequence[str]) -> None:
-    from rich.text import Text
-
+        return result.exit_code
     console = stdout_console()
-    for number, line in enumerate(lines):
+    for number, line in enumerate(check_lines(result)):
         console.print(Text(line, style="" if number else "bold"), soft_wrap=True)
+    return result.exit_code
 
 
 def _refuse_others(context: typer.Context) -> None:
