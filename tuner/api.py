@@ -31,13 +31,7 @@ from tuner.searching.forecasting import Forecast
 from tuner.searching.forecasting import forecast as forecast_of
 from tuner.searching.progress_reports import Observer, Silent
 from tuner.searching.searched_space import draft_here
-from tuner.searching.session import (
-    Presenter,
-    SearchStopped,
-    plan_of,
-    search,
-)
-from tuner.study.answer import StudyAnswer
+from tuner.searching.session import Presenter, SearchStopped, plan_of, search
 from tuner.study.finding import find_study
 from tuner.study.folder import StudyFolder
 from tuner.study.resuming import asked_or_resumed_draft
@@ -188,13 +182,14 @@ def tune(
     draft = asked_or_resumed_draft(workload, program, beside, plan, keys, resume=resume)
     if resume and overwrite:
         raise UsageError("--resume and --overwrite exclude each other")
-    how = {"resume": resume, "overwrite": overwrite}
     try:
-        return StudyResult.of(
-            _searched(draft, _AnswerFiles(), observer, show, launcher, clock, **how)
-        )
+        with _running(draft, launcher, observer, show) as (running, hearing):
+            answer = search(
+                draft, running, hearing, _files(), clock, resume=resume, overwrite=overwrite
+            )
     except SearchStopped as ending:
         raise SearchInterrupted(str(ending), StudyResult.of(ending.answer)) from None
+    return StudyResult.of(answer)
 
 
 def check(
@@ -249,10 +244,13 @@ def check(
     plan = {**recheck_plan(earlier), **{k: v for k, v in keys.items() if v is not None}}
     with tempfile.TemporaryDirectory(prefix=own_prefix()) as scratch:
         folder = Path(scratch) / "check" if out is None else Path(out)
-        draft, how = draft_plan({**plan, "out": str(folder)}), {"overwrite": True}
-        presenter = _NoFiles() if out is None else _AnswerFiles()
-        with _errors_of_check(earlier):
-            answer = _searched(draft, presenter, observer, show, launcher, clock, **how)
+        draft = draft_plan({**plan, "out": str(folder)})
+        presenter = Presenter() if out is None else _files()
+        with (
+            _errors_of_check(earlier),
+            _running(draft, launcher, observer, show) as (running, hearing),
+        ):
+            answer = search(draft, running, hearing, presenter, clock, overwrite=True)
     return CheckResult(earlier, answer)
 
 
@@ -307,7 +305,7 @@ def forecast(
     keys |= _plan_keys({"launcher": launcher})
     asked = asked_draft(workload, program, beside, plan, keys)
     draft = draft_here(asked, None, Silent().on_event)
-    with _launcher(launcher, draft, Silent(), show) as running:
+    with _running(draft, launcher, Silent(), show) as (running, _):
         whole = plan_of(draft, running)
         return forecast_of(whole, running, clock), whole
 
@@ -346,55 +344,23 @@ def _plan_keys(given: Mapping[str, Any], but: Container[str] = ()) -> dict[str, 
     }
 
 
-def _searched(
+def _files() -> Presenter:
+    """Presents an answer by the files and notes of `tuner.present`."""
+    return Presenter(
+        write_answer, write_study_report, lambda answer: (study_note(answer), trial_notes(answer))
+    )
+
+
+@contextmanager
+def _running(
     draft: PlanDraft,
-    presenter: Presenter,
+    given: Launcher | LauncherName | None,
     observer: Observer | None,
     show: Callable[[bytes], None] | None,
-    launcher: Launcher | LauncherName | None,
-    clock: Callable[[], float],
-    **how: bool,
-) -> StudyAnswer:
-    """Search by a draft, with the keywords of `tune`. SearchStopped at a KeyboardInterrupt."""
+) -> Iterator[tuple[Launcher, Observer]]:
+    """A person's own launcher, or that of the plan, entered; and who is notified."""
     with ExitStack() as stack:
         hearing = observer or stack.enter_context(shown_in_notebook())
-        running = stack.enter_context(_launcher(launcher, draft, hearing, show))
-        return search(draft, running, hearing, presenter, clock, **how)
-
-
-def _launcher(
-    given: Launcher | LauncherName | None,
-    draft: PlanDraft,
-    observer: Observer,
-    show: Callable[[bytes], None] | None,
-) -> Launcher:
-    """A person's own launcher, or that of the plan."""
-    if given is None or isinstance(given, str):
-        return launcher_for(draft, notify=observer.on_event, show=show)
-    return given
-
-
-class _AnswerFiles:
-    """Presents an answer by the files and notes of `tuner.present`."""
-
-    def write_answer(self, answer: StudyAnswer) -> None:
-        write_answer(answer)
-
-    def write_report(self, answer: StudyAnswer) -> None:
-        write_study_report(answer)
-
-    def notes(self, answer: StudyAnswer) -> tuple[str, Mapping[int, str]]:
-        return study_note(answer), trial_notes(answer)
-
-
-class _NoFiles:
-    """Presents nothing: a check has its answer in its result."""
-
-    def write_answer(self, answer: StudyAnswer) -> None:
-        pass
-
-    def write_report(self, answer: StudyAnswer) -> None:
-        pass
-
-    def notes(self, answer: StudyAnswer) -> tuple[str, Mapping[int, str]]:
-        return "", {}
+        if given is None or isinstance(given, str):
+            given = launcher_for(draft, notify=hearing.on_event, show=show)
+        yield stack.enter_context(given), hearing

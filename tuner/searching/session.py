@@ -1,8 +1,8 @@
 """A search from its request to its answer: the one place that wires the stages together."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from tuner.errors import BudgetTooShortError, InterruptedSearchError, LauncherError, UsageError
 from tuner.plan.draft import PlanDraft
@@ -119,17 +119,16 @@ class Session:
         return answer
 
 
-class Presenter(Protocol):
-    """Writes an answer for people and programs, in files and in notes."""
+@dataclass(frozen=True)
+class Presenter:
+    """Writes an answer for people and programs, in files and in notes; what is left out, not."""
 
-    def write_answer(self, answer: StudyAnswer) -> None:
-        """Write the files that carry the answer; without them the search has failed."""
-
-    def write_report(self, answer: StudyAnswer) -> None:
-        """Write the page and its figures; the search goes on without what cannot be written."""
-
-    def notes(self, answer: StudyAnswer) -> tuple[str, Mapping[int, str]]:
-        """What the dashboard is to show of the study, and by trial number, in Markdown."""
+    write_answer: Callable[[StudyAnswer], object] = lambda _: None
+    """Writes the files that carry the answer; without them the search has failed."""
+    write_report: Callable[[StudyAnswer], object] = lambda _: None
+    """Writes the page and its figures; the search goes on without what cannot be written."""
+    notes: Callable[[StudyAnswer], tuple[str, Mapping[int, str]]] = lambda _: ("", {})
+    """What the dashboard is to show of the study, and by trial number, in Markdown."""
 
 
 _KEPT = "everything measured is kept, and"
