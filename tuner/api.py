@@ -49,7 +49,6 @@ class SearchInterrupted(InterruptedSearchError):  # noqa: N818 - an ending, not 
     def __init__(self, message: str, result: StudyResult) -> None:
         super().__init__(message)
         self.result = result
-        """The answer so far."""
 
 
 def tune(
@@ -109,11 +108,9 @@ def tune(
         roles: A regular expression of the RPC names of each role. Default: the name of a rank
             without its digits is its role.
         expect: A regular expression that the program's output must match, or its answer is wrong.
-        metric: What to measure instead of time: `"NAME=REGEX"`, whose only group is a number in the
-            output.
+        metric: What to measure instead of time: `"NAME=REGEX"`, whose group is a number it prints.
         maximize: Whether more of `metric` is better.
-        window: How long to count the calls of a program that does not end by itself; then it is
-            ended.
+        window: How long to count the calls of a program that does not end; then it is ended.
         warm_up: From the last rank's `init_rpc` to the window. Default: 5 s.
         cold: Start the program's interpreters for each run, even where they could be forked.
         plan: A plan file (TOML).
@@ -135,11 +132,9 @@ def tune(
         confidence: How sure every claim must be, a fraction. Default: 95 %.
         min_time: How long the timed steps of a world last at least; longer where the noise shows
             that it pays. Default: 0.1 s.
-        deadline: A world that takes longer is ended, as a failure. Default: 30 s; for a
-            program 10 min.
-        sampler: Who proposes what to measure where the grid is larger than the budget can measure:
-            `tpe`, `gp` or `random`; `grid` measures all of it. Default: `auto`, which is `grid`
-            where there is time for it, and else `tpe`.
+        deadline: A longer world is ended, as a failure. Default: 30 s; for a program 10 min.
+        sampler: Who proposes what to measure: `tpe`, `gp` or `random`; `grid` measures all.
+            Default: `auto`, which is `grid` where the budget is enough for it, and else `tpe`.
         seed: Seeds the inputs, and the order of the configurations in blocks. Default: 0.
         launcher: What runs the worlds: `local`, processes on this machine; `ray`, processes on the
             hosts of a Ray cluster; or a launcher of your own. Default: `local`.
@@ -224,8 +219,7 @@ def check(
         max_blocks: The most pairs to measure. Default: as many as the budget allows.
         epsilon: The smallest difference that matters, a fraction. Default: the study's.
         confidence: How sure every claim must be, a fraction. Default: the study's.
-        out: A folder for the files of the measurement; an earlier check in it is deleted. Default:
-            they are not kept.
+        out: A folder for its files; an earlier check there is deleted. Default: none are kept.
         ray_address: Default: the study's, as for `interface` and `isolation`; what else it says of
             where its worlds ran cannot change.
 

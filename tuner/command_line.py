@@ -81,7 +81,6 @@ class _Command(TyperCommand):
     """A command that names the nearest flag for one that is mistyped, and that one alone."""
 
     def parse_args(self, ctx: "Context", args: list[str]) -> list[str]:
-        """See `typer.core.TyperCommand`."""
         try:
             return super().parse_args(ctx, args)
         except Exception as error:

@@ -31,14 +31,12 @@ _ELSEWHERE = {"check": "rpc-tuner search --check STUDY"}
 
 
 class _Commands(TyperGroup):
-    """Imports one command, and none to list them all."""
+    """Imports one command, and none to list them all; see `typer.core.TyperGroup`."""
 
     def list_commands(self, ctx: "Context") -> list[str]:
-        """The names of the commands."""
         return list(SUMMARIES)
 
     def get_command(self, ctx: "Context", cmd_name: str) -> "Command | None":
-        """The command of that name; None if there is none."""
         if cmd_name not in SUMMARIES:
             return None
         if cmd_name == "run":
@@ -48,15 +46,14 @@ class _Commands(TyperGroup):
     def resolve_command(
         self, ctx: "Context", args: list[str]
     ) -> "tuple[str | None, Command | None, list[str]]":
-        """The command that the arguments name first; a usage error if there is none."""
-        if args[0] not in SUMMARIES and not args[0].startswith("-"):
-            elsewhere = _ELSEWHERE.get(args[0])
-            hint = f"; it is {elsewhere}" if elsewhere else did_you_mean(args[0], list(SUMMARIES))
-            ctx.fail(f"No such command {args[0]!r}{hint}")
+        name = args[0]
+        if name not in SUMMARIES and not name.startswith("-"):
+            elsewhere = _ELSEWHERE.get(name)
+            hint = f"; it is {elsewhere}" if elsewhere else did_you_mean(name, list(SUMMARIES))
+            ctx.fail(f"No such command {name!r}{hint}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: "Context", formatter: "HelpFormatter") -> None:
-        """The list of commands in the help."""
         with formatter.section("Commands"):
             formatter.write_dl(list(SUMMARIES.items()))
 

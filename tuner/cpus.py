@@ -14,10 +14,8 @@ from pathlib import Path, PurePosixPath
 
 _PROC = Path("/proc/self")
 SYS = Path("/sys/devices/system")
-"""The folder of the kernel's devices."""
 _BEFORE_BINDING = "RPC_TUNER_CPUS"
 """The environment variable that tells what starts in a bound process what that could use before."""
-
 CpuSet = tuple[int, ...]
 """Numbers of logical CPUs, in order."""
 
@@ -81,12 +79,8 @@ def share_of_rank(index: int, ranks: int, sys: Path = SYS) -> CpuSet:
     Ranks are dealt to NUMA nodes in their order, or nodes to ranks where there are fewer ranks; the
     threads of a core stay together where there are enough cores. The shares are disjoint and
     equal, so some logical CPUs may be left, but not more than half of them: nodes and cores are
-    parted rather than that. More ranks than logical CPUs take turns.
-
-    Args:
-        index: The place of the rank among those of its host, from 0.
-        ranks: How many ranks the host has.
-        sys: The folder of the kernel's devices.
+    parted rather than that. More ranks than logical CPUs take turns. The rank has place `index`,
+    from 0, among the `ranks` of its host.
     """
     nodes = _usable_nodes(sys)
     cores = [[[*core] for _, core in groupby(node, partial(_core, sys))] for node in nodes]
@@ -120,10 +114,7 @@ def _usable_nodes(sys: Path) -> list[list[int]]:
 
 
 def bind_rank(index: int, ranks: int) -> CpuSet:
-    """Keep all threads of this process, and what it starts, to its `share_of_rank`; returns that.
-
-    OSError where this is not permitted.
-    """
+    """Keep this process, and what it starts, to its `share_of_rank`; returns that; see `bind`."""
     # A bound rank may have started this process, or it is bound once more.
     unbind_rank()
     before = sorted(os.sched_getaffinity(0))
@@ -194,7 +185,6 @@ def _core(sys: Path, cpu: int) -> int:
 
 
 def _read_list(file: Path) -> list[int]:
-    """The CPUs of a file; none if it cannot be read."""
     with suppress(OSError):
         return _read_list_of(file.read_text())
     return []

@@ -44,7 +44,7 @@ def start_daemon(
 
 
 def running_daemons() -> list[threading.Thread]:
-    """Those of these threads that run."""
+    """The threads of `start_daemon` that run."""
     return list(_running)
 
 

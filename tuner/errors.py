@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 from tuner.text import first_of, printable, shortened
 
+# What a message has at most.
 MOST_PROBLEMS = 15
-"""The most problems that a message lists."""
 _MOST_CHARACTERS = 20_000
 _REQUIREMENT = re.compile(r"([\w.-]+)(?:.*extra == ['\"]([\w-]+)['\"])?")
 _NOT_FOR_USERS = ("dev", "docs")

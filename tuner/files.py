@@ -18,8 +18,8 @@ def shown(path: Path) -> str:
         return str(path)
 
 
+# Far beyond a plan, a recommendation or an answer, and nothing to the memory.
 MOST_BYTES = 32 << 20
-"""Far beyond a plan, a recommendation or an answer, and nothing to the memory."""
 
 
 def read_bounded(path: Path) -> bytes:
@@ -36,10 +36,7 @@ OWNERS = 0o700
 
 
 def make_folder(folder: Path, mode: int = 0o777) -> None:
-    """Make a folder, and those above it, unless it is there; each as its parent limits it.
-
-    `mode` limits the folder itself further.
-    """
+    """Make a folder, limited to `mode`, and those above it; each as its parent limits it."""
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     for each in reversed(missing):
         with suppress(FileExistsError):
@@ -65,21 +62,15 @@ def head_of(file: Path, most_bytes: int) -> bytes:
 
 @contextmanager
 def written_atomically(path: Path) -> Iterator[Path]:
-    """Yield a scratch path beside `path`; rename it onto `path` only if the block succeeds.
-
-    The scratch name keeps the suffix of `path`, since writers such as matplotlib choose the
-    format by it.
-    """
+    """Yield a scratch path beside `path`; rename it onto `path` only if the block succeeds."""
     make_folder(path.parent)
-    handle, scratch_name = tempfile.mkstemp(
-        dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix
-    )
+    # With the suffix of `path`, by which writers such as matplotlib choose the format.
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
     os.close(handle)
-    scratch = Path(scratch_name)
+    scratch = Path(name)
     try:
         yield scratch
-        # mkstemp makes files private; a result is as readable as any file of this person that is
-        # in this folder.
+        # mkstemp makes files private; a result is as readable as any other file of this folder.
         umask = os.umask(0)
         os.umask(umask)
         scratch.chmod(0o666 & ~umask & path.parent.stat().st_mode)
@@ -90,7 +81,7 @@ def written_atomically(path: Path) -> Iterator[Path]:
 
 _SCRATCH = re.compile(r"rpc-tuner-(\d+)\.(\d+)\.(\d+)-")
 _BESIDE = "beside"
-"""The file in a folder for temporary files that names others which go with it, a line for each."""
+"""The file in such a folder that names others which go with it, a line for each."""
 
 
 def own_prefix() -> str:

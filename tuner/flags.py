@@ -16,12 +16,10 @@ from tuner.files import head_of
 from tuner.roles import pattern_problem
 from tuner.text import listed, printable
 
+# As of other commands, where what reads the output has ended, as `head` does.
 NOBODY_READS = 128 + signal.SIGPIPE
-"""The exit code where what reads the output has ended, as `head` does: that of other commands."""
-_MOST_FILES = 100
-"""So many files of a program's folder are looked at, and of its packages."""
-_MOST_BYTES = 1 << 20
-"""So much of each of them."""
+# What is looked at of a program: so many files of its folder and of its packages, so far each.
+_MOST_FILES, _MOST_BYTES = 100, 1 << 20
 
 
 def say(message: object, *, file: TextIO | None = None) -> None:
@@ -127,9 +125,10 @@ def commands_of(entries: list[str] | None) -> list[list[str]]:
     commands = []
     for entry in entries or []:
         try:
-            commands.append(shlex.split(entry))
+            command = shlex.split(entry)
         except ValueError as error:
             raise UsageError(f"--beside {entry!r}: {error}") from None
-        if not commands[-1]:
+        if not command:
             raise UsageError(f"--beside takes a command, got {entry!r}")
+        commands.append(command)
     return commands

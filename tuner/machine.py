@@ -12,9 +12,8 @@ from tuner.cpus import topology, usable_cpus
 COMPARED = {"torch": "torch", "cpu_model": "CPU model", "cpu_count": "logical CPUs"}
 """What makes measurements incomparable where it differs, and what people call it."""
 TOPOLOGY = {"numa_nodes": "NUMA nodes", "threads_per_core": "threads per core"}
-"""The same, beside these, of measurements with bound ranks."""
 COMPARED_BOUND = {**COMPARED, **TOPOLOGY}
-"""Both: what matters to measurements with bound ranks."""
+"""The same of measurements with bound ranks."""
 BINDING_COMPARED = {"cpu_count": COMPARED["cpu_count"], **TOPOLOGY}
 """What the shares of bound ranks depend on."""
 

@@ -18,10 +18,9 @@ UNBOUND, EQUAL = "none", "equal"
 
 
 class ProcessKnobs:
-    """Those of this process; none is set before `apply`."""
+    """Those of this process; none is set before `apply`, and `who` may override them."""
 
     def __init__(self, who: str = "the program") -> None:
-        """`who` may override them."""
         self._who = who
         self.cpus: CpuSet | None = None
         """What the process is kept to; None: it is not bound."""
@@ -35,14 +34,8 @@ class ProcessKnobs:
 
         What was set before and is not named any more is set back. `none` that is named undoes a
         binding of the program's own, if `tuner.load_rpc_options` or the lines to paste made it.
-
-        Args:
-            values: Those of other knobs are not looked at.
-            index: The place of this rank among those of its host, from 0.
-            ranks: How many ranks the host has; None: that is not known.
-
-        Raises:
-            OSError: CPU affinity cannot be set here. `overridden` says so from now on, too.
+        The rank has place `index`, from 0, among the `ranks` of its host; None: not known. OSError
+        if CPU affinity cannot be set here; `overridden` says so from now on, too.
         """
         interval_s = values.get(SWITCH_INTERVAL)
         if isinstance(interval_s, int | float):

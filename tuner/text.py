@@ -9,21 +9,16 @@ from decimal import Decimal
 
 MOST_TELLING = 100
 """An interval that spans more than this factor, of two worlds say, tells nothing."""
-
 MOST_RATIO = 4
 """A ratio whose interval spans more than this factor is not said as a number."""
 UNTOLD = "too uncertain to say"
-
-_SMALL_UNITS = (("s", Decimal(1)), ("ms", Decimal("1e-3")), ("us", Decimal("1e-6")))
-
-_ACTING = ("Cc", "Cf", "Cs", "Zl", "Zp")
-"""Control, format, surrogate, and the separators of lines and paragraphs."""
-
-_NAME = re.compile(r"(?<![\w.=])[A-Za-z_][\w.]*(?:_\w+(?:\.\w+)*|(?=\(\)))(?:\(\))?(?![\w=])")
-
-
 MOST_CHARACTERS = 1000
 """The most characters of a problem that a message tells in full."""
+
+_SMALL_UNITS = (("s", Decimal(1)), ("ms", Decimal("1e-3")), ("us", Decimal("1e-6")))
+_ACTING = ("Cc", "Cf", "Cs", "Zl", "Zp")
+"""Control, format, surrogate, and the separators of lines and paragraphs."""
+_NAME = re.compile(r"(?<![\w.=])[A-Za-z_][\w.]*(?:_\w+(?:\.\w+)*|(?=\(\)))(?:\(\))?(?![\w=])")
 
 
 def printable(text: str) -> str:
@@ -50,10 +45,9 @@ def one_line(text: str) -> str:
 
 def shortened(text: str, most: int = MOST_CHARACTERS) -> str:
     """The text, of a long one its head and its tail, and how much is left out between them."""
-    if len(text) <= most:
+    if (left_out := len(text) - most) <= 0:
         return text
     tail = most // 4
-    left_out = len(text) - most
     return f"{text[: most - tail]} [... {left_out:,} characters ...] {text[len(text) - tail :]}"
 
 
@@ -95,11 +89,11 @@ def ratio_cell(estimate: float, low: float, high: float) -> str:
         return three_digits(estimate)
     if not is_told(low, high):
         return "?"
-    least, *others = (
+    ratio, *ends = (
         f"{value:.2f}" if 0.1 <= value < 9.995 else three_digits(value)
         for value in (estimate, low, high)
     )
-    return f"{least} ({' to '.join(others)})"
+    return f"{ratio} ({' to '.join(ends)})"
 
 
 def times_cell(estimate: float, low: float, high: float) -> str:
