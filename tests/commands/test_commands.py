@@ -1,17 +1,19 @@
 """All commands: what they import, list, complete and refuse, without a study or a world."""
 
 import os
+import shlex
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import tuner.__main__
 from tests.commands.running import ROOT, environment
 from tests.present.results import nothing_ran, study_plan, study_result
-from tuner import search
+from tuner import export, record, run, search
 from tuner.commands import SUMMARIES
 from tuner.decide.rules import VerdictKind
 from tuner.plan.keys import DEFAULT_SPACE
@@ -19,6 +21,7 @@ from tuner.plan.knobs import KNOBS
 from tuner.plan.objectives import OBJECTIVES
 from tuner.present.study_result import StudyResult
 from tuner.study.folder import StudyFolder
+from tuner.world.command.order import ORDER_VARIABLE
 
 SLOW = {"torch", "optuna", "optuna_dashboard", "matplotlib", "pandas", "scipy", "numpy"}
 
@@ -145,6 +148,26 @@ search --workload udf --resume --overwrite: --resume and --overwrite exclude eac
 search --dry-run --resume: --dry-run tells of a new search: leave out --resume
 search --buget=60s: Error: No such option: --buget; did you mean --budget?
 search --frobnicate: Error: No such option: --frobnicate
+record: name a program behind --, such as: -- python
+record -- /no/such: the program: '/no/such' is no file, and no command on the PATH
+record --beside "'x" -- true: --beside "'x": No closing quotation
+record --beside " " -- true: --beside takes a command, got ' '
+record --out . -- x: --out takes a file, and . is a folder
+record --for soon -- x: --for: must be a duration such as 60s
+record --start-after -1s -- x: --start-after: must be
+record --role ps=( -- x: --role ps: '(' is not a regular expression
+record --timeline x.gif -- x: --timeline takes a file that ends in .png or .svg
+run --config num_worker_threads=2: name a program behind --, such as: -- python
+run -- python: name a recommended.json, or give --config KNOB=VALUE
+run r.json --config num_worker_threads=2 -- x: name a recommended.json, or give
+run --config threads=2 -- x: unknown knob 'threads'
+run --config num_worker_threads -- x: --config takes NAME=VALUE
+run --config num_worker_threads=2 --role ps=( -- x: --role ps: '(' is not a regular expression
+run --config num_worker_threads=2 -- /no/such: the program: '/no/such' is no file, and no command
+run gone.json -- x: cannot read gone.json
+analyze absent.json: absent.json: there is no such file
+analyze x.json --timeline x.pdf: --timeline takes a file that ends in .png or .svg, got x.pdf
+analyze x.json --timeline x.svg --no-timeline: --timeline and --no-timeline exclude each other
 export: Error: Missing argument 'STUDY'.
 export udf: there is no study 'udf'; the folder studies holds none (give the name of a study
 export udf --trial -1: Error: Invalid value for '--trial': Input should be greater than or equal
@@ -173,13 +196,83 @@ def test_bad_usage_is_one_sentence_and_exit_code_2(
 ) -> None:
     (here / "bad.toml").write_text('workload = "udf"\nbudget = \n')
     words, message = line.split(": ", 1)
-    assert tuner.__main__.main(words.split()) == 2
+    assert tuner.__main__.main(shlex.split(words)) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
     told = printed.err.splitlines()[-1]
-    assert told.removeprefix("rpc-tuner: ").startswith(message)
+    assert message in told
     assert told.startswith("rpc-tuner: ") == (len(printed.err.splitlines()) == 1)
     assert [path.name for path in here.iterdir()] == ["bad.toml"]
+
+
+@pytest.mark.parametrize(
+    ("command", "flags"),
+    [
+        (run, ["--config", "num_worker_threads=2", "--", "true"]),
+        (record, ["--", "true"]),
+        (search, ["--space", "num_worker_threads=2,4", "--", "true"]),
+        (search, ["--dry-run", "--", "true"]),
+        # A workload's ranks would obey the order, too, in place of each configuration.
+        (search, ["--workload", "udf"]),
+    ],
+)
+def test_what_another_command_of_ours_has_started_is_refused(
+    command: ModuleType, flags: list[str], here: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setenv(ORDER_VARIABLE, "{}")
+    assert command.main(flags) == 2
+    assert "start each of them with the program itself" in capsys.readouterr().err
+    assert not [*here.iterdir()]
+
+
+def test_a_script_that_is_not_executable_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("ps.py").touch()
+    message = "rpc-tuner: the program: 'ps.py' is not executable; did you mean python ps.py?\n"
+    for command, flags in ((record, []), (run, ["--config", "num_worker_threads=2"])):
+        assert command.main([*flags, "--", "ps.py"]) == 2
+        assert capsys.readouterr().err == message
+
+
+@pytest.mark.parametrize(
+    ("command", "flags", "program"),
+    [
+        (search, ["--budget", "60s"], ["python", "ps.py"]),
+        (search, ["--study", "test"], ["python", "ps.py", "--world-size", "3"]),
+        (record, ["--operators"], ["python3", "ps.py"]),
+        (record, [], ["ps.py"]),
+        (run, ["recommended.json"], ["python", "ps.py", "a b"]),
+        (run, ["--config", "num_worker_threads=2"], ["python", "ps.py"]),
+    ],
+)
+def test_forgotten_dashes_are_told(
+    command: ModuleType, flags: list[str], program: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("ps.py").touch()
+    assert command.main([*flags, *program]) == 2
+    hint = f"rpc-tuner: put -- before the command: -- {shlex.join(program)}\n"
+    assert capsys.readouterr().err.endswith(hint)
+
+
+def test_other_mistakes_have_nothing_to_do_with_dashes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert search.main(["--bugdet", "60s", "--study", "test"]) == 2
+    assert record.main(["--bugdet", "60s", "--", "python", "ps.py"]) == 2
+    assert export.main(["first", "--", "python"]) == 2
+    told = capsys.readouterr().err
+    assert "put --" not in told
+    assert "unexpected extra argument" in told
+
+
+def test_the_usage_shows_where_the_command_stands(capsys: pytest.CaptureFixture[str]) -> None:
+    for command, usage in (
+        (search, "[OPTIONS] [-- COMMAND...]"),
+        (record, "[OPTIONS] -- COMMAND..."),
+        (run, "[OPTIONS] [RECOMMENDED] -- COMMAND..."),
+    ):
+        assert command.main(["--help"]) == command.main(["-h"]) == 0
+        told = capsys.readouterr().out
+        assert told.splitlines()[0].endswith(f" {usage}")
+        assert told == 2 * told[: len(told) // 2]
 
 
 @pytest.mark.parametrize(

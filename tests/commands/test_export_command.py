@@ -1,13 +1,17 @@
-"""The export command, from its flags to its exit code; without a study."""
+"""The export command, from its flags to programs that start RPC with what it wrote."""
 
 import json
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
+from tests.commands.running import Done, environment
 from tests.plan.specs import threads
 from tests.present.results import nothing_ran, study_plan, study_result
+from tests.programs.running import free_port
 from tuner import export
 from tuner.recommended.model import read_recommendation
 from tuner.study.answer import StudyAnswer
@@ -37,11 +41,7 @@ def test_it_prints_the_recommended_or_another_trial_in_each_format(
     document = tomllib.loads(capsys.readouterr().out)
     assert document["config"] == {"*": {"num_worker_threads": 8}}
     assert "verdict" not in document
-    assert export.main(["udf", "--format", "python"]) == 0
-    printed = capsys.readouterr()
-    compile(printed.out, "rpc_config.py", "exec")
-    assert printed.err == ""
-    assert asked[:2] == [("udf", None, None), ("udf", "sqlite:///x.db", Path("here"))]
+    assert asked == [("udf", None, None), ("udf", "sqlite:///x.db", Path("here"))]
 
 
 @pytest.mark.usefixtures("asked")
@@ -70,7 +70,68 @@ def test_what_cannot_be_exported_is_one_sentence_and_exit_code_2(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert export.main(arguments) == 2
-    printed = capsys.readouterr()
-    assert printed.err.startswith(f"rpc-tuner: {message}")
-    assert printed.err.count("\n") == 1
-    assert printed.out == ""
+    out, err = capsys.readouterr()
+    assert err.startswith(f"rpc-tuner: {message}")
+    assert (out, err.count("\n")) == ("", 1)
+
+
+# What a person writes with the exports to JSON and TOML.
+LOADING = """
+import os, sys, warnings
+import torch
+import torch.distributed.rpc as rpc
+import tuner
+
+name, role, rank, *exports = sys.argv[1:]
+warnings.simplefilter("error", tuner.EnvironmentWarning)
+torch.set_num_threads(1)
+for path, os.environ["MASTER_PORT"] in zip(exports[::2], exports[1::2]):
+    options = tuner.load_rpc_options(path, role=role)
+    rpc.init_rpc(name, rank=int(rank), world_size=2, rpc_backend_options=options)
+    threads = rpc.api._get_current_rpc_agent().get_debug_info()["agent.thread_pool_size"]
+    print(f"{name}: num_worker_threads={threads}")
+    rpc.shutdown()
+"""
+# Exports to Python are programs by themselves.
+RUNNING = """
+import os, runpy, sys
+
+path, os.environ["MASTER_PORT"] = sys.argv[4:]
+sys.argv = [path]
+runpy.run_path(path, run_name="__main__")
+assert not {name.partition(".")[0] for name in sys.modules} & {"tuner", "workloads"}
+"""
+
+
+@pytest.mark.world
+@pytest.mark.thorough
+def test_agents_have_as_many_threads_as_every_export_says(
+    real_search: tuple[Done, Path], tmp_path: Path
+) -> None:
+    recommended = (real_search[1] / "recommended.json").read_text()
+    best = json.loads(recommended)["config"]["*"]["num_worker_threads"]
+    # The trials 1 and 2 have as many threads as their number says.
+    other = 1 if best != 1 else 2
+    exported = {"rpc.json": best, "rpc.toml": other, "rpc.py": other}
+    for name, count in exported.items():
+        form = {"rpc.json": "json", "rpc.toml": "toml", "rpc.py": "python"}[name]
+        trial = [] if count == best else ["--trial", str(other)]
+        flags = ["--format", form, *trial, "--output", str(tmp_path / name)]
+        assert export.main([str(real_search[1]), *flags]) == 0
+    assert (tmp_path / "rpc.json").read_text() == recommended
+    for program, names in ((LOADING, ["rpc.json", "rpc.toml"]), (RUNNING, ["rpc.py"])):
+        loaded = [word for name in names for word in (str(tmp_path / name), free_port())]
+        running = [
+            subprocess.Popen(
+                [sys.executable, "-c", program, f"worker{rank}", role, str(rank), *loaded],
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                env=environment(MASTER_ADDR="127.0.0.1", RANK=str(rank)),
+            )
+            for rank, role in enumerate(("caller", "server"))
+        ]  # fmt: skip
+        for rank, process in enumerate(running):
+            out, err = process.communicate(timeout=300)
+            assert process.returncode == 0, err
+            assert out.splitlines() == [
+                f"worker{rank}: num_worker_threads={exported[name]}" for name in names
+            ]

@@ -18,27 +18,6 @@ from tuner.trace.files.reader import read_trace
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "name a program behind --, such as: -- python"),
-        (["--", "/no/such/program"], "the program: '/no/such/program' is no file, and no command"),
-        (["--beside", "'x", "--", "true"], '--beside "\'x": No closing quotation'),
-        (["--beside", " ", "--", "true"], "--beside takes a command, got ' '"),
-        (["--out", ".", "--", "x"], "--out takes a file, and . is a folder"),
-        (["--for", "soon", "--", "x"], "--for: must be a duration such as 60s"),
-        (["--start-after", "-1s", "--", "x"], "--start-after: must be"),
-        (["--role", "ps=(", "--", "x"], "--role ps: '(' is not a regular expression"),
-        (["--timeline", "x.gif", "--", "x"], "--timeline takes a file that ends in .png or .svg"),
-    ],
-)
-def test_what_cannot_be_recorded_is_refused(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert record.main(arguments) == 2
-    assert message in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
     ("command", "code", "reason"),
     [
         ([sys.executable, "-c", "import sys; sys.exit(7)"], 7, "with exit code 7 and never called"),
