@@ -16,18 +16,15 @@ from tuner import list as listing
 from tuner import show
 from tuner.api import SearchInterrupted, tune
 from tuner.cpus import usable_cpus
-from tuner.present.study_files import KeptAnswer, kept_answer
-from tuner.present.study_list import (
-    StudyLine,
-    print_studies,
-    studies_of_folder,
-    studies_table,
-)
+from tuner.present.study_files import kept_answer
+from tuner.present.study_list import StudyLine, print_studies, studies_of_folder, studies_table
 from tuner.present.study_result import StudyResult
 from tuner.present.summary import print_summary
 from tuner.study.file_lock import Holder, holder_of, locked_file
-from tuner.study.folder import StudyFolder
+from tuner.study.folder import STUDIES, StudyFolder
 from tuner.text import plural
+
+FASTER = StudyFolder(STUDIES / "faster")
 
 
 @pytest.fixture(autouse=True)
@@ -37,11 +34,11 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def searched(name: str, launcher: FakeLauncher, storage: str | None = None) -> StudyResult:
-    return tune(
-        "udf", launcher=launcher, clock=launcher.clock, name=name, budget="30s", max_blocks=12,
-        space={"num_worker_threads": [1, 4]}, baseline={"num_worker_threads": 1}, storage=storage,
-    )  # fmt: skip
+def searched(name: str, launcher: FakeLauncher | None = None, **changes: object) -> StudyResult:
+    launcher = launcher or FakeLauncher(step_ms=scaling)
+    keys = {"budget": "30s", "max_blocks": 12, "space": {"num_worker_threads": [1, 4]},
+            "baseline": {"num_worker_threads": 1}, **changes}  # fmt: skip
+    return tune("udf", launcher=launcher, clock=launcher.clock, name=name, **keys)  # type: ignore[arg-type]
 
 
 def interrupted(name: str) -> None:
@@ -50,22 +47,21 @@ def interrupted(name: str) -> None:
 
 
 def test_every_study_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    searched("faster", FakeLauncher(step_ms=scaling))
+    searched("faster")
     searched("broken", FakeLauncher(fails=failing("crashed", 1, 4)))
     interrupted("stopped")
     assert listing.main([]) == 0
     lines = capsys.readouterr().out.splitlines()
     words = {line.split()[0]: " ".join(line.split()) for line in lines if line.strip()}
-    assert "udf better: num_worker_threads=4 4x 20" in words["faster"]
-    assert f"On {plural(usable_cpus(), 'logical CPU')}, " in words["On"]
-    assert "finished, " in words["faster"]
-    assert " of 30s" in words["faster"]
-    assert "udf nothing could run" in words["broken"]
-    assert "udf none yet" in words["stopped"]
-    assert "interrupted, " in words["stopped"]
+    for study, said in (
+        ("faster", "udf better: num_worker_threads=4 4x 20"), ("faster", "finished, "),
+        ("faster", " of 30s"), ("broken", "udf nothing could run"), ("stopped", "udf none yet"),
+        ("stopped", "interrupted, "), ("On", f"On {plural(usable_cpus(), 'logical CPU')}, "),
+    ):  # fmt: skip
+        assert said in words[study]
     assert listing.main([str(Path().absolute())]) == 0
     assert capsys.readouterr().out == "no studies\n"
-    (here,) = studies_of_folder(Path("studies/faster")).studies
+    (here,) = studies_of_folder(FASTER.root).studies
     environment = {**here["environment"], "cpu_count": 64}
     there = {**here, "study": "there", "environment": environment}
     screen = Screen(width=200)
@@ -82,10 +78,9 @@ def test_every_study_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_where_the_baseline_is_kept_its_strongest_rival_is_told() -> None:
     searched("slower", FakeLauncher(step_ms=lambda config: 10.0 / scaling(config)))
-    (slower,) = studies_of_folder(Path("studies")).studies
-    line = StudyLine.of(slower)
+    (slower,) = studies_of_folder(STUDIES).studies
+    line, rival = StudyLine.of(slower), slower["challenger"]
     assert line.verdict == "keep-baseline: num_worker_threads=1"
-    rival = slower["challenger"]
     assert rival["config"] == {"*": {"num_worker_threads": 4}}
     assert line.speedup == "strongest rival 0.25x"
     unknown = {"estimate": None, "ci_low": None, "ci_high": None}
@@ -93,16 +88,16 @@ def test_where_the_baseline_is_kept_its_strongest_rival_is_told() -> None:
     assert unsure.speedup == "strongest rival too uncertain to say"
 
 
-def test_a_document_for_programs(capsysbinary: pytest.CaptureFixture[bytes], here: Path) -> None:
-    result = searched("faster", FakeLauncher(step_ms=scaling))
-    (here / "studies" / "damaged").mkdir()
-    (here / "studies" / "damaged" / "study.db").write_text("no database")
+def test_a_document_for_programs(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    result = searched("faster")
+    (STUDIES / "damaged").mkdir()
+    (STUDIES / "damaged" / "study.db").write_text("no database")
     assert listing.main(["studies", "--json"]) == 0
     document = json.loads(capsysbinary.readouterr().out)
     (study,) = document["studies"]
-    assert (study["study"], study["workload"], study["state"]) == ("faster", "udf", "finished")
-    assert (study["verdict"], study["budget_s"], study["configurations"]) == ("better", 30.0, 2)
-    assert study["folder"] == "studies/faster"
+    expected = {"study": "faster", "workload": "udf", "state": "finished", "verdict": "better",
+                "budget_s": 30.0, "configurations": 2, "folder": "studies/faster"}  # fmt: skip
+    assert study.items() >= expected.items()
     assert study["speedup"]["estimate"] == result.speedup.estimate  # type: ignore[union-attr]
     assert "trials" not in study
     assert len(document["problems"]) == 1
@@ -111,9 +106,9 @@ def test_a_document_for_programs(capsysbinary: pytest.CaptureFixture[bytes], her
 
 
 def test_a_search_that_failed_before_its_first_world_is_told(
-    capsys: pytest.CaptureFixture[str], here: Path
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    folder = StudyFolder(here / "studies" / "main")
+    folder = StudyFolder(STUDIES / "main")
     folder.first_run.mkdir(parents=True)
     folder.manifest.begin("main")
     assert listing.main([]) == 0
@@ -126,10 +121,10 @@ def test_a_search_that_failed_before_its_first_world_is_told(
 
 
 def test_a_search_that_is_running_is_told_from_one_that_was_interrupted(
-    capsysbinary: pytest.CaptureFixture[bytes], here: Path
+    capsysbinary: pytest.CaptureFixture[bytes],
 ) -> None:
     interrupted("stopped")
-    lock = here / "studies" / "stopped" / "search.lock"
+    lock = STUDIES / "stopped" / "search.lock"
     with locked_file(lock, "busy", keep=lambda: True):
         assert listing.main(["--json"]) == 0
         assert holder_of(lock) is not None
@@ -137,28 +132,17 @@ def test_a_search_that_is_running_is_told_from_one_that_was_interrupted(
     assert study["state"] == "running"
     # A search that was killed leaves its name in the file.
     lock.write_text(str(Holder(2**22 + 1, Holder.here().host)))
-    assert holder_of(lock) is None
-    assert holder_of(here / "absent.lock") is None
-
-
-def test_show_says_how_far_a_study_is(capsys: pytest.CaptureFixture[str]) -> None:
-    interrupted("stopped")
+    assert holder_of(lock) is holder_of(lock.with_name("absent.lock")) is None
     assert show.main(["stopped"]) == 0
-    assert "Not finished, after " in capsys.readouterr().out
+    assert b"Not finished, after " in capsysbinary.readouterr().out
     assert show.main(["stopt"]) == 2
-    assert "there is no study 'stopt'; did you mean stopped?" in capsys.readouterr().err
-
-
-def kept(folder: Path) -> KeptAnswer:
-    found = kept_answer(StudyFolder(folder))
-    assert found is not None
-    return found
+    assert b"there is no study 'stopt'; did you mean stopped?" in capsysbinary.readouterr().err
 
 
 @pytest.mark.parametrize("command", [["tuner.show", "faster"], ["tuner.list"]])
-def test_a_kept_answer_is_told_without_the_storage(command: list[str], here: Path) -> None:
-    searched("faster", FakeLauncher(step_ms=scaling))
-    (here / "studies" / "faster" / "search.lock").unlink(missing_ok=True)
+def test_a_kept_answer_is_told_without_the_storage(command: list[str]) -> None:
+    searched("faster")
+    FASTER.lock.unlink(missing_ok=True)
     script = (
         "import importlib, sys\n"
         "module, *arguments = sys.argv[1:]\n"
@@ -174,9 +158,9 @@ def test_a_kept_answer_is_told_without_the_storage(command: list[str], here: Pat
 
 
 def test_a_kept_answer_says_what_the_storage_says(
-    capsysbinary: pytest.CaptureFixture[bytes], here: Path
+    capsysbinary: pytest.CaptureFixture[bytes],
 ) -> None:
-    result = searched("faster", FakeLauncher(step_ms=scaling))
+    result = searched("faster")
 
     def said() -> list[bytes]:
         found = []
@@ -185,32 +169,34 @@ def test_a_kept_answer_says_what_the_storage_says(
             found.append(capsysbinary.readouterr().out)
         return found
 
-    told, file = said(), kept(here / "studies" / "faster").folder.answer
-    screen = Screen(width=140)
+    assert kept_answer(FASTER) is not None
+    told, screen = said(), Screen(width=140)
     print_summary(result, screen.console)
     assert told[0].decode() == screen.text
     assert json.loads(told[1]) == result.to_json()
     for content in ("", "[]", '{"format": 99}', '{"format": 1}', "{" * 10_000):
-        file.write_text(content)
+        FASTER.answer.write_text(content)
         assert said() == told
 
 
-def test_a_session_removes_what_was_kept(monkeypatch: pytest.MonkeyPatch, here: Path) -> None:
-    searched("faster", FakeLauncher(step_ms=scaling))
-    assert kept(here / "studies" / "faster").listed["state"] == "finished"
+def test_a_session_removes_what_was_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched("faster")
+    kept = kept_answer(FASTER)
+    assert kept is not None
+    assert kept.listed["state"] == "finished"
     monkeypatch.setattr("tuner.api.write_answer", lambda answer: None)  # as if it were killed
-    tune("udf", launcher=(fake := FakeLauncher(step_ms=scaling)), clock=fake.clock, name="faster",
-         budget="60s", resume=True, space={"num_worker_threads": [1, 4]}, max_blocks=12,
-         baseline={"num_worker_threads": 1})  # fmt: skip
-    assert kept_answer(StudyFolder(here / "studies" / "faster")) is None
+    searched("faster", budget="60s", resume=True)
+    assert kept_answer(FASTER) is None
 
 
 def test_a_folder_that_was_moved_is_told_with_its_own_paths(
-    capsys: pytest.CaptureFixture[str], here: Path
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    searched("faster", FakeLauncher(step_ms=scaling))
-    (here / "studies").rename(here / "elsewhere")
-    assert not kept(here / "elsewhere" / "faster").is_seen_from_here
+    searched("faster")
+    STUDIES.rename("elsewhere")
+    kept = kept_answer(StudyFolder(Path("elsewhere/faster")))
+    assert kept is not None
+    assert not kept.is_seen_from_here
     assert show.main(["elsewhere/faster"]) == 0
     assert "In elsewhere/faster: " in capsys.readouterr().out
 
@@ -218,10 +204,10 @@ def test_a_folder_that_was_moved_is_told_with_its_own_paths(
 def test_of_several_studies_in_one_database_the_file_knows_one(
     capsysbinary: pytest.CaptureFixture[bytes], here: Path
 ) -> None:
-    searched("faster", FakeLauncher(step_ms=scaling))
-    url = f"sqlite:///{here}/studies/faster/study.db"
-    searched("second", FakeLauncher(step_ms=scaling), storage=url)
-    assert kept_answer(StudyFolder(here / "studies" / "faster")) is None
+    searched("faster")
+    url = f"sqlite:///{here}/{FASTER.database}"
+    searched("second", storage=url)
+    assert kept_answer(FASTER) is None
     for arguments in ([], ["studies/faster"], ["--storage", url]):
         assert listing.main([*arguments, "--json"]) == 0
         studies = json.loads(capsysbinary.readouterr().out)["studies"]

@@ -1,4 +1,4 @@
-"""`python -m tuner.record`: what it refuses, what it prints, and programs that do not end well."""
+"""`python -m tuner.record`: what it prints and writes, and programs that do not end well."""
 
 import json
 import os
@@ -7,14 +7,21 @@ import shlex
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.commands.running import environment
-from tests.programs.running import PROGRAMS, PYTHON, free_port
+from tests.programs.running import PYTHON, free_port
+from tests.world.command.recorded import python
 from tuner import record
 from tuner.trace.files.reader import read_trace
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "calls.json"
 
 
 @pytest.mark.parametrize(
@@ -25,9 +32,8 @@ from tuner.trace.files.reader import read_trace
     ],
 )
 def test_why_nothing_was_recorded_is_told(
-    command: list[str], code: int, reason: str, capfd: pytest.CaptureFixture[str], tmp_path: Path
+    command: list[str], code: int, reason: str, out: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    out = tmp_path / "trace.json"
     assert record.main(["--out", str(out), "--", *command]) == code
     err = capfd.readouterr().err
     assert re.search(r"nothing was recorded: the program ended after \d+\.\d s with exit code", err)
@@ -51,38 +57,23 @@ rpc.shutdown()
 
 @pytest.mark.world
 @pytest.mark.thorough
-def test_another_agent_is_told(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    program = OTHER_AGENT.format(port=free_port())
-    assert record.main(["--out", str(tmp_path / "t.json"), "--", *PYTHON, "-c", program]) == 2
+def test_another_agent_is_told(out: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    program = [*PYTHON, "-c", OTHER_AGENT.format(port=free_port())]
+    assert record.main(["--out", str(out), "--", *program]) == 2
     assert "alone uses the agent THEIRS: only TensorPipe's calls" in capfd.readouterr().err
-
-
-def started(folder: Path, *flags: str) -> subprocess.Popen[str]:
-    """Recording what never ends, in a session of its own, so that Ctrl-C reaches all of it."""
-    program = [*PYTHON, str(PROGRAMS / "never_ends.py")]
-    return subprocess.Popen(
-        [sys.executable, "-m", "tuner.record", "--no-timeline", *flags, "--", *program],
-        cwd=folder,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,
-    )
 
 
 @pytest.mark.world
 @pytest.mark.thorough
 def test_the_command_that_tries_a_suggested_knob(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    out: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Calls to a learner that computes in Python wait for the GIL."""
-    program = [*PYTHON, str(PROGRAMS / "learner_computes.py"), "2", free_port()]
-    flags = ["-o", str(tmp_path / "calls.json"), "--role", "actor=actor.*"]
-    assert record.main([*flags, "--", *program]) == 0
+    program = python("learner_computes.py", "2", free_port())
+    assert record.main(["-o", str(out), "--role", "actor=actor.*", "--", *program]) == 0
     printed = capfd.readouterr().out
     (counted,) = re.findall(r"calls: (\d+)", printed)
-    assert len(read_trace(tmp_path / "calls.json").calls) == int(counted)
+    assert len(read_trace(out).calls) == int(counted)
     assert "Calls wait for the GIL of learner:" in printed
     (command,) = re.findall("To try it: (.*)", printed)
     search = ["python", "-m", "tuner.search", "--space", "switch_interval=5ms,1ms,0.2ms"]
@@ -90,19 +81,17 @@ def test_the_command_that_tries_a_suggested_knob(
 
 
 @pytest.mark.world
-def test_a_program_is_shown_and_kept(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    out = tmp_path / "calls.json"
+def test_a_program_is_shown_and_kept(out: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    program = python("nested.py", free_port(), "4", "3")
     flags = ["--json", "--role", "cache=store", "-o", str(out)]
-    program = [*PYTHON, str(PROGRAMS / "nested.py"), free_port(), "4", "3"]
     assert record.main([*flags, "--", *program]) == 0
     printed = capfd.readouterr()
     document = json.loads(printed.out)
     assert "calls: 6" in printed.err
     assert document["call_count"] == len(read_trace(out).calls) == 6
-    assert document["program"] == program
-    assert document["exit_code"] == 0
-    assert document["timeline"] == str(tmp_path / "calls.timeline.png")
-    assert (tmp_path / "calls.timeline.png").stat().st_size > 1000
+    assert (document["program"], document["exit_code"]) == (program, 0)
+    assert document["timeline"] == str(out.with_name("calls.timeline.png"))
+    assert out.with_name("calls.timeline.png").stat().st_size > 1000
     driver, relay, cache = document["least_threads"]
     assert (driver["role"], driver["least"]) == ("driver", None)
     # The relay sleeps before it calls, and the trace does not tell that from a wait for others.
@@ -116,38 +105,45 @@ def test_a_program_is_shown_and_kept(tmp_path: Path, capfd: pytest.CaptureFixtur
 @pytest.mark.world
 @pytest.mark.thorough
 def test_several_commands_are_recorded_as_one_world(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    out: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    out, port = tmp_path / "trace.json", free_port()
-    rank0, rank1 = (
-        [*PYTHON, str(PROGRAMS / "by_rank.py"), "--rank", rank, "--master-port", port]
-        for rank in "01"
-    )
-    flags = ["--out", str(out), "--no-timeline", "--json", "--beside", shlex.join(rank1)]
-    assert record.main([*flags, "--", *rank0]) == 0
+    port = free_port()
+    ranks = [python("by_rank.py", "--rank", rank, "--master-port", port) for rank in "01"]
+    flags = ["--out", str(out), "--no-timeline", "--json", "--beside", shlex.join(ranks[1])]
+    assert record.main([*flags, "--", *ranks[0]]) == 0
     printed = capfd.readouterr()
     document = json.loads(printed.out)
-    assert (document["program"], document["beside"]) == (rank0, [rank1])
+    assert [document["program"], *document["beside"]] == ranks
     assert "rpc-tuner: " not in printed.err
     trace = read_trace(out)
     assert [rank.name for rank in trace.ranks] == ["ps", "trainer1"]
     assert (len(trace.calls), trace.losses) == (20, ())
 
 
-@pytest.mark.world
-@pytest.mark.thorough
-def test_a_program_that_never_ends_is_recorded_until_it_is_interrupted(tmp_path: Path) -> None:
-    with started(tmp_path) as process:
+def printed_until_ctrl_c(out: Path, *flags: str, until: Callable[[str], bool]) -> tuple[int, str]:
+    """Record what never ends, until a line is printed; the exit code, and what came after it."""
+    command = [sys.executable, "-m", "tuner.record", "--no-timeline", "--out", str(out), *flags]
+    with subprocess.Popen(
+        [*command, "--", *python("never_ends.py")], env=environment(), text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        start_new_session=True,  # so that Ctrl-C reaches all of it
+    ) as process:  # fmt: skip
         assert process.stdout is not None
-        while "calls: 200" not in process.stdout.readline():
+        while not until(process.stdout.readline()):
             assert process.poll() is None
         os.killpg(process.pid, signal.SIGINT)
         printed = process.stdout.read()
-    assert process.returncode == 128 + signal.SIGINT
+    return process.returncode, printed
+
+
+@pytest.mark.world
+@pytest.mark.thorough
+def test_a_program_that_never_ends_is_recorded_until_it_is_interrupted(out: Path) -> None:
+    code, printed = printed_until_ctrl_c(out, until=lambda line: "calls: 200" in line)
+    assert code == 128 + signal.SIGINT
     counted = [200, *map(int, re.findall(r"^calls: (\d+)$", printed, re.MULTILINE))][-1]
-    trace = read_trace(tmp_path / "trace.json")
     # It tells of every hundredth call.
-    assert counted <= len(trace.calls) <= counted + 100
+    assert counted <= len(read_trace(out).calls) <= counted + 100
     assert re.search(
         r"The call nearest to its time limit took .* of 60 s \(.*: rpc_sync#tick", printed
     )
@@ -155,16 +151,15 @@ def test_a_program_that_never_ends_is_recorded_until_it_is_interrupted(tmp_path:
 
 @pytest.mark.world
 @pytest.mark.thorough
-def test_a_window_is_shown_while_the_program_goes_on(tmp_path: Path) -> None:
-    with started(tmp_path, "--start-after", "0.3s", "--for", "0.4s") as process:
-        assert process.stdout is not None
-        while not (line := process.stdout.readline()).startswith("Trace: trace.json"):
-            assert process.poll() is None, line
-        while not process.stdout.readline().startswith("calls: "):
-            assert process.poll() is None
-        os.killpg(process.pid, signal.SIGINT)
-        process.stdout.read()
-    trace = read_trace(tmp_path / "trace.json")
+def test_a_window_is_shown_while_the_program_goes_on(out: Path) -> None:
+    seen: list[str] = []
+
+    def goes_on(line: str) -> bool:
+        seen.append(line)
+        return line.startswith("calls: ") and any(each.startswith("Trace: ") for each in seen)
+
+    printed_until_ctrl_c(out, "--start-after", "0.3s", "--for", "0.4s", until=goes_on)
+    trace = read_trace(out)
     start_ns, end_ns = trace.window_ns
     assert 0.4e9 <= end_ns - start_ns < 5e9
     # The first calls connect, which takes most of the window on a busy machine.
@@ -198,18 +193,15 @@ if __name__ == "__main__":
 @pytest.mark.world
 @pytest.mark.thorough
 def test_what_a_killed_rank_recorded_is_joined(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    out: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "killed.py").write_text(KILLED)
-    out = tmp_path / "trace.json"
-    program = [*PYTHON, str(tmp_path / "killed.py"), free_port()]
+    out.with_name("killed.py").write_text(KILLED)
+    program = [*PYTHON, str(out.with_name("killed.py")), free_port()]
     assert record.main(["--out", str(out), "--no-timeline", "--", *program]) == 1
-    trace = read_trace(out)
-    assert len(trace.calls) == 51
-    assert (trace.calls["link"] == "exact").all()
-    is_answered = trace.calls["status"] == "ok"
-    assert is_answered.sum() == 50
-    assert trace.calls["server_end_ns"][is_answered].notna().all()
+    calls = read_trace(out).calls
+    assert (len(calls), set(calls["link"])) == (51, {"exact"})
+    answered = calls[calls["status"] == "ok"]
+    assert len(answered) == answered["server_end_ns"].notna().sum() == 50
     printed, told = capfd.readouterr()
     assert "rpc-tuner: the program ended with exit code 1\n" in told
     assert "node1 ended from one moment to the next, by a signal or os._exit" in printed
