@@ -3,7 +3,7 @@
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.launching import Launching
 from tuner.present.check_result import CheckResult, check_lines
+from tuner.present.study_result import StudyResult
 from tuner.world.measurement import FailureKind
 
 
@@ -32,25 +33,17 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     assert not list(tmp_path.glob("*-check"))
 
 
-def searched(
-    step_ms: Callable[[Config], float] = scaling,
-    baseline: int = 1,
-    sigma: float = 0.01,
-    **changes: Any,
-) -> Path:
+def searched(launcher: FakeLauncher | None = None, **changes: Any) -> Path:
     """A study in `studies/udf` of 1 to 4 threads, quick enough to be repeated by each test."""
-    launcher = FakeLauncher(step_ms=step_ms, sigma=sigma)
-    result = tune(
-        "udf", launcher=launcher, clock=launcher.clock, budget="30s", max_blocks=30,
-        space={"num_worker_threads": [1, 2, 4]}, baseline={"num_worker_threads": baseline},
-        **changes,
-    )  # fmt: skip
-    return result.folder
+    launcher = launcher or FakeLauncher(step_ms=scaling, sigma=0.01)
+    keys = {"space": {"num_worker_threads": [1, 2, 4]}, "max_blocks": 30, "budget": "30s",
+            "baseline": {"num_worker_threads": 1}, **changes}  # fmt: skip
+    return tune("udf", launcher=launcher, clock=launcher.clock, **keys).folder
 
 
-def today(study: str | Path = "udf", **world: Any) -> CheckResult:
+def today(study: str | Path = "udf", how: Mapping[str, Any] = {}, **world: Any) -> CheckResult:
     launcher = FakeLauncher(**{"sigma": 0.01, "step_ms": scaling, **world})
-    return check(study, launcher=launcher, clock=launcher.clock, max_blocks=40)
+    return check(study, launcher=launcher, clock=launcher.clock, **{"max_blocks": 40, **how})
 
 
 def equal(config: Config) -> float:
@@ -114,18 +107,14 @@ CASES: tuple[tuple[dict[str, Any], dict[str, Any], str, int, str], ...] = (
 def test_it_says_whether_a_recommendation_holds(
     study: dict[str, Any], world: dict[str, Any], outcome: str, code: int, said: str
 ) -> None:
-    searched(**study)
+    then = {"step_ms": scaling, "sigma": 0.01, **study}
+    require = then.pop("require", None)
+    searched(FakeLauncher(**then), require=require)
     result = today(**world)
     assert (result.outcome, result.exit_code) == (outcome, code)
     assert re.match(said, str(result))
     assert result.to_json()["holds"] == {"holds": True, "undecided": None}.get(outcome, False)
     assert result.keeps_baseline == (study.get("step_ms") in (slower_with_threads, equal))
-
-
-def test_a_failure_of_others_is_told() -> None:
-    searched()
-    lines = check_lines(today(fails=once("crashed")))
-    assert any("The workload fails in 2 of " in line for line in lines)
 
 
 @pytest.mark.parametrize(
@@ -148,9 +137,8 @@ def test_what_fails_more_often_than_the_other_is_not_kept(
 def test_it_leaves_the_study_alone_and_keeps_its_files_where_asked(tmp_path: Path) -> None:
     folder = searched()
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    launcher = FakeLauncher(step_ms=scaling)
     for _ in range(2):
-        check("udf", launcher=launcher, clock=launcher.clock, max_blocks=8, out=tmp_path / "ci")
+        today(how={"max_blocks": 8, "out": tmp_path / "ci"})
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
     assert (tmp_path / "ci" / "trials.csv").exists()
 
@@ -168,25 +156,26 @@ def test_a_folder_without_its_database_is_known_by_its_recommendation() -> None:
 
 
 def test_a_study_without_a_rival_cannot_be_checked() -> None:
-    searched(baseline=16)
-    launcher = FakeLauncher(fails=failing("crashed", 1, 2, 4))
-    tune(
-        "udf", launcher=launcher, clock=launcher.clock, budget="30s", max_blocks=10,
-        space={"num_worker_threads": [1, 2]}, overwrite=True,
-    )  # fmt: skip
+    searched(FakeLauncher(fails=failing("crashed", 1, 2, 4)), baseline={"num_worker_threads": 16})
     with pytest.raises(UsageError, match="there is nothing to compare with the baseline"):
         today()
 
 
-def test_another_machine_and_a_busy_one_are_told() -> None:
-    folder = searched()
-    file = folder / "recommended.json"
-    document = json.loads(file.read_text())
-    document["environment"]["cpu_model"] = "Abacus 9000"
-    file.write_text(json.dumps(document))
-    lines = check_lines(today(file, others_cpus=lambda number: 1.0))
-    assert any("CPU model: Abacus 9000, " in line for line in lines)
-    assert any(line.startswith("The machine was busy: ") for line in lines)
+def from_elsewhere(folder: Path, **environment: object) -> Path:
+    """The recommendation of that folder, as if it came from another machine."""
+    document = json.loads((folder / "recommended.json").read_text())
+    document["environment"].update(environment)
+    path = folder.parent / "elsewhere.json"
+    path.write_text(json.dumps(document))
+    return path
+
+
+def test_another_machine_a_busy_one_and_failures_of_others_are_told() -> None:
+    file = from_elsewhere(searched(), cpu_model="Abacus 9000")
+    result = today(file, others_cpus=lambda number: 1.0, fails=once("crashed"))
+    lines = "\n".join(check_lines(result))
+    for told in ("CPU model: Abacus 9000, ", "\nThe machine was busy: ", "fails in 2 of "):
+        assert told in lines
 
 
 def test_the_command_prints_a_sentence_or_a_document(
@@ -216,50 +205,30 @@ def test_the_command_prints_a_sentence_or_a_document(
     assert document["recommended"]["speedup"]["estimate"] > 3
 
 
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        (["--workload", "udf"], "--workload"),
-        (["--space", "num_worker_threads=1", "--resume"], "--space and --resume"),
-        (["--place", "server=1", "--groups", "2"], "--place and --groups"),
-        (["--", "python", "main.py"], "a program behind --"),
-    ],
-)
-def test_what_the_study_says_is_not_said_again(
-    arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert search.main(["--check", "udf", *arguments]) == 2
-    message = f"rpc-tuner: --check takes what it measures from the study: leave out {named}\n"
-    assert capsys.readouterr().err == message
-
-
 @pytest.mark.parametrize("isolated", [True, False])
 def test_worlds_are_isolated_as_in_the_study_or_as_a_person_says(isolated: bool) -> None:
     folder = searched(isolation=isolated)
-    assert today(folder).answer.plan.launching == Launching(isolation=isolated)
-    launcher = FakeLauncher(step_ms=scaling)
-    again = check(
-        folder, isolation=not isolated, launcher=launcher, clock=launcher.clock, max_blocks=8
-    )
-    assert again.answer.plan.launching == Launching(isolation=not isolated)
-
-
-def test_where_only_ray_runs_worlds_is_not_said_of_a_study_without_it() -> None:
-    searched()
+    for how, expected in (({}, isolated), ({"isolation": not isolated}, not isolated)):
+        again = today(folder, {"max_blocks": 8, **how})
+        assert again.answer.plan.launching == Launching(isolation=expected)
     with pytest.raises(UsageError, match="interface is for the launcher ray"):
-        check("udf", interface="eth1", launcher=FakeLauncher())
+        today(how={"interface": "eth1"})
 
 
 def by_threads(config: Config) -> float:
     return 4.0 if config.for_role("observer").get("num_worker_threads") == 8 else 8.0
 
 
-def test_a_program_is_run_as_the_study_ran_it() -> None:
-    first = FakeProgramLauncher(active_s=by_threads)
-    result = tune(
-        program=COMMAND, roles={"observer": "observer[0-9]+"}, expect="done", launcher=first,
-        clock=first.clock, space={"observer": {"num_worker_threads": [1, 8]}}, max_blocks=12,
+def program_searched(program: list[str], **keys: Any) -> StudyResult:
+    launcher = FakeProgramLauncher(active_s=by_threads)
+    return tune(
+        program=program, launcher=launcher, clock=launcher.clock, max_blocks=12,
+        space={"observer": {"num_worker_threads": [1, 8]}}, **keys,
     )  # fmt: skip
+
+
+def test_a_program_is_run_as_the_study_ran_it() -> None:
+    result = program_searched(COMMAND, roles={"observer": "observer[0-9]+"}, expect="done")
     launcher = FakeProgramLauncher(active_s=by_threads)
     again = check(
         result.folder / "recommended.json", launcher=launcher, clock=launcher.clock, max_blocks=12
@@ -277,11 +246,7 @@ def test_a_program_is_run_as_the_study_ran_it() -> None:
 def test_a_program_that_fails_as_it_is_cannot_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    first = FakeProgramLauncher(active_s=by_threads)
-    folder = tune(
-        program=[sys.executable, "main.py"], launcher=first, clock=first.clock,
-        space={"observer": {"num_worker_threads": [1, 8]}}, max_blocks=12,
-    ).folder  # fmt: skip
+    folder = program_searched([sys.executable, "main.py"]).folder
     (tmp_path / "main.py").write_text("raise ValueError('no data')")
     capsys.readouterr()
     assert search.main(["--check", str(folder)]) == 3
@@ -292,14 +257,9 @@ def test_a_program_that_fails_as_it_is_cannot_run(
 
 def test_a_baseline_that_breaks_a_limit_is_no_rival() -> None:
     launcher = FakeLauncher(step_ms=slower_with_threads, cpu_cores=cpus, sigma=0.01)
-    result = tune(
-        "udf", launcher=launcher, clock=launcher.clock, budget="30s", max_blocks=30,
-        space={"num_worker_threads": [1, 2]}, baseline={"num_worker_threads": 1},
-        require="cpu_cores>=2",
-    )  # fmt: skip
-    assert str(result.best) == "num_worker_threads=2"
+    searched(launcher, space={"num_worker_threads": [1, 2]}, require="cpu_cores>=2")
     again = today(step_ms=slower_with_threads, cpu_cores=cpus)
-    assert again.outcome == "holds"
+    assert (again.outcome, str(again.config)) == ("holds", "num_worker_threads=2")
     assert "num_worker_threads=1 breaks a limit here (cpu_cores 1 < 2" in str(again)
 
 
@@ -307,20 +267,10 @@ def faster_bound(config: Config) -> float:
     return 1.0 if config.for_role("caller")["cpu_binding"] == "equal" else 2.0
 
 
-def with_other_nodes(folder: Path) -> Path:
-    """A recommendation of that folder, as if it came from a machine with more NUMA nodes."""
-    document = json.loads((folder / "recommended.json").read_text())
-    document["environment"]["numa_nodes"] += 6
-    path = folder.parent / "elsewhere.json"
-    path.write_text(json.dumps(document))
-    return path
-
-
 def test_another_topology_is_told_where_ranks_are_bound() -> None:
-    launcher = FakeLauncher(step_ms=faster_bound, sigma=0.01)
-    space = {"cpu_binding": ["none", "equal"]}
-    bound = tune("udf", launcher=launcher, clock=launcher.clock, max_blocks=30, space=space,
-                 baseline={"cpu_binding": "none"}, name="bound")  # fmt: skip
-    found = today(with_other_nodes(bound.folder), step_ms=faster_bound)
+    bound = searched(FakeLauncher(step_ms=faster_bound, sigma=0.01), name="bound",
+                     space={"cpu_binding": ["none", "equal"]},
+                     baseline={"cpu_binding": "none"})  # fmt: skip
+    found = today(from_elsewhere(bound, numa_nodes=99), step_ms=faster_bound)
     assert [each.partition(":")[0] for each in found.differences] == ["NUMA nodes"]
-    assert today(with_other_nodes(searched())).differences == []
+    assert today(from_elsewhere(searched(), numa_nodes=99)).differences == []

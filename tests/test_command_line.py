@@ -18,16 +18,11 @@ from tuner.flags import NOBODY_READS
 class SignalsWhenItGoes:
     """Has a signal arrive while Python runs a destructor, which can raise nothing."""
 
-    def __init__(self, number: int) -> None:
-        self.number = number
-
     def __del__(self) -> None:
-        signal.raise_signal(self.number)
+        signal.raise_signal(signal.SIGINT)
 
 
 class FailsWhenItGoes:
-    """Has a destructor that fails."""
-
     def __del__(self) -> None:
         raise ZeroDivisionError
 
@@ -38,7 +33,7 @@ def test_a_signal_that_python_drops_interrupts_at_the_next_check(
     told: list[type[BaseException]] = []
     monkeypatch.setattr(sys, "unraisablehook", lambda dropped: told.append(dropped.exc_type))
     interruption = Interruption()
-    SignalsWhenItGoes(signal.SIGINT)  # nothing is raised here, though a signal came
+    SignalsWhenItGoes()  # nothing is raised here, though a signal came
     FailsWhenItGoes()
     assert told == [ZeroDivisionError]
     with pytest.raises(KeyboardInterrupt):
@@ -76,8 +71,8 @@ def test_a_path_that_cannot_be_read_is_told(
 
     monkeypatch.setattr(Path, "is_file", refuse)
     assert show.main(["theirs"]) == 2
-    message = capsys.readouterr().err
-    assert message == "rpc-tuner: cannot read studies/theirs/study.db: Permission denied\n"
+    told = "rpc-tuner: cannot read studies/theirs/study.db: Permission denied\n"
+    assert capsys.readouterr().err == told
 
 
 def test_a_burst_of_signals_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,17 +82,16 @@ def test_a_burst_of_signals_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
         signal.signal(number, signal.SIG_DFL)
     interruption = Interruption()
     interruption.check()
-    for number in numbers:
-        assert signal.getsignal(number) == interruption._ask
     with pytest.raises(KeyboardInterrupt):
         os.kill(os.getpid(), signal.SIGTERM)
     with pytest.raises(KeyboardInterrupt):
         interruption.check()
-    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+    for number in numbers:
         os.kill(os.getpid(), number)
     monkeypatch.setattr(command_line, "BURST_S", 0.0)
-    with pytest.raises(KeyboardInterrupt):
-        os.kill(os.getpid(), signal.SIGQUIT)
+    for number in numbers:
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), number)
 
 
 def test_nohup_is_respected() -> None:
@@ -108,17 +102,15 @@ def test_nohup_is_respected() -> None:
 
 def test_a_closed_pipe_ends_a_search_as_an_interruption_does() -> None:
     class Closed:
-        def on_event(self, message: str) -> None:
+        def on_event(self, told: object) -> None:
             raise BrokenPipeError
 
-        def on_snapshot(self, snapshot: object) -> None:
-            raise BrokenPipeError
+        on_snapshot = on_event
 
     observer = Interruptible(Closed(), Interruption())
-    with pytest.raises(KeyboardInterrupt):
-        observer.on_event("anything")
-    with pytest.raises(KeyboardInterrupt):
-        observer.on_snapshot(cast(Any, None))
+    for notify in (observer.on_event, observer.on_snapshot):
+        with pytest.raises(KeyboardInterrupt):
+            notify(cast(Any, None))
 
 
 PRINTING = """
@@ -143,12 +135,9 @@ sys.exit(main(["--help"]))
 @pytest.mark.parametrize("code", [PRINTING.format(1), PRINTING.format(100_000), HELP_OF_RUN])
 def test_a_reader_that_ends_first_makes_no_noise(code: str) -> None:
     with subprocess.Popen(
-        [sys.executable, "-c", code],
-        text=True,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    ) as process:
+        [sys.executable, "-c", code], text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as process:  # fmt: skip
         assert process.stdout is not None
         process.stdout.close()
         process.stdout = None

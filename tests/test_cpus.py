@@ -70,9 +70,6 @@ def test_the_tightest_quota_counts_and_else_the_affinity(
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(f"{text}\n")
     assert usable_cpus(tmp_path) == cpus
-
-
-def test_no_proc_at_all_leaves_the_affinity(tmp_path: Path) -> None:
     assert usable_cpus(tmp_path / "nothing") == 8
 
 

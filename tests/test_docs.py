@@ -41,52 +41,40 @@ MOST_WORDS = 27_000
 TROUBLESHOOTING = (ROOT / "docs" / "troubleshooting.md").read_text()
 
 
-def flags() -> list[tuple[str, str]]:
-    found = []
+def test_every_flag_is_in_the_docs() -> None:
     for name in tuner.commands.SUMMARIES:
+        section = COMMANDS.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
         command = COMMAND_LINE.get_command(typer.Context(COMMAND_LINE), name)
         assert command is not None
-        options = [option for each in command.params for option in each.opts]
-        found += [(name, option) for option in options if option.startswith("--")]
-    return [(name, option) for name, option in found if option != "--help"]
+        options = {option for each in command.params for option in each.opts} - {"--help"}
+        flags = [option for option in options if option.startswith("--")]
+        assert [flag for flag in flags if f"`{flag}" not in section] == []
 
 
-@pytest.mark.parametrize(("command", "flag"), flags())
-def test_every_flag_is_in_the_docs(command: str, flag: str) -> None:
-    section = COMMANDS.partition(f"\n## {command}\n")[2].partition("\n## ")[0]
-    assert f"`{flag}" in section
+SAID = {
+    COMMANDS: [f"`{name}`" for name in KNOBS],
+    README: [
+        *(f"`{name}`" for name in (*SHIPPED, *get_args(VerdictKind))),
+        *(f"{start}{name}" for name in tuner.commands.SUMMARIES
+          for start in ("python -m tuner.", "rpc-tuner ")),
+        *(f"tuner.{name}(" for name in tuner.__all__ if name.islower()),
+    ],
+    TROUBLESHOOTING: [
+        f"\n**`{name}`.** " for name in tuner.__all__ if name.endswith("Warning")
+    ],
+}  # fmt: skip
+"""What each page has to say."""
 
 
-@pytest.mark.parametrize("name", KNOBS)
-def test_every_knob_is_in_the_docs(name: str) -> None:
-    assert f"`{name}`" in COMMANDS
+@pytest.mark.parametrize("page", SAID, ids=lambda page: page.split("\n")[0])
+def test_every_knob_workload_verdict_command_function_and_warning_is_in_the_docs(page: str) -> None:
+    assert [text for text in SAID[page] if text not in page] == []
 
 
-@pytest.mark.parametrize("name", [*SHIPPED, *get_args(VerdictKind)])
-def test_every_workload_and_verdict_is_in_the_readme(name: str) -> None:
-    assert f"`{name}`" in README
-
-
-@pytest.mark.parametrize("name", tuner.commands.SUMMARIES)
-def test_every_command_is_in_the_readme(name: str) -> None:
-    assert f"python -m tuner.{name}" in README
-    assert f"rpc-tuner {name}" in README
-
-
-@pytest.mark.parametrize("name", [name for name in tuner.__all__ if name.islower()])
-def test_every_function_is_in_the_readme(name: str) -> None:
-    assert f"tuner.{name}(" in README
-
-
-@pytest.mark.parametrize("name", [name for name in tuner.__all__ if name.endswith("Warning")])
-def test_every_warning_is_explained(name: str) -> None:
-    assert f"\n**`{name}`.** " in TROUBLESHOOTING
-
-
-@pytest.mark.parametrize("kind", get_args(FailureKind))
-def test_every_kind_of_failure_has_its_section(kind: str) -> None:
-    section = TROUBLESHOOTING.partition(f"\n### `{kind}`\n")[2].partition("\n### ")[0]
-    assert len(section.split()) > 25
+def test_every_kind_of_failure_has_its_section() -> None:
+    for kind in get_args(FailureKind):
+        section = TROUBLESHOOTING.partition(f"\n### `{kind}`\n")[2].partition("\n### ")[0]
+        assert len(section.split()) > 25, kind
 
 
 def test_every_file_of_a_study_is_in_the_readme() -> None:
@@ -149,24 +137,18 @@ def longest_part(page: Path) -> int:
     return max(len([line for line in part.splitlines() if line.strip()]) for part in parts)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_no_part_of_a_page_is_longer_than_two_screens(page: Path) -> None:
-    assert longest_part(page) <= TWO_SCREENS
-
-
 def test_the_pages_are_not_too_long_to_read() -> None:
+    assert [page for page in PAGES if longest_part(page) > TWO_SCREENS] == []
     pages = [page for page in PAGES if page.parent.name != "adr"]
     assert sum(len(page.read_text().split()) for page in pages) <= MOST_WORDS
     assert len(README.split()) <= 1800
 
 
-@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.name)
-def test_every_page_is_in_the_navigation_of_the_site(page: Path) -> None:
+def test_every_page_is_in_the_navigation_of_the_site() -> None:
     """Another page is a line below `nav:` in mkdocs.yml."""
     navigation = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2].partition("\n\n")[0]
-    assert re.search(
-        rf" {re.escape(page.relative_to(ROOT / 'docs').as_posix())}$", navigation, re.MULTILINE
-    )
+    pages = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    assert pages <= {line.rpartition(" ")[2] for line in navigation.splitlines()}
 
 
 def named_paths(page: str) -> set[str]:
@@ -174,16 +156,12 @@ def named_paths(page: str) -> set[str]:
     return set(re.findall(r"`([\w/]+(?:/|\.py))`", page))
 
 
-def test_the_architecture_names_every_folder() -> None:
+def test_the_architecture_names_every_folder_and_what_is_there() -> None:
     modules = [path for top in ("tuner", "workloads") for path in (ROOT / top).rglob("*.py")]
     folders = {path.parent for path in modules if path.name != "__init__.py"}
-    named = named_paths(ARCHITECTURE)
-    assert folders <= {top / name for name in named for top in (ROOT, ROOT / "tuner")}
-
-
-@pytest.mark.parametrize("name", sorted(named_paths(ARCHITECTURE)))
-def test_what_the_architecture_names_is_there(name: str) -> None:
-    assert (ROOT / "tuner" / name).exists() or (ROOT / name).exists()
+    named = {name: (ROOT / name, ROOT / "tuner" / name) for name in named_paths(ARCHITECTURE)}
+    assert folders <= {path for paths in named.values() for path in paths}
+    assert [name for name, paths in named.items() if not any(map(Path.exists, paths))] == []
 
 
 def test_the_first_search_shows_what_a_search_prints() -> None:

@@ -47,36 +47,26 @@ def test_a_file_is_whole_or_not_there_with_the_folders_on_the_way(tmp_path: Path
     assert (path.read_text(), list(path.parent.iterdir())) == ("new", [path])
 
 
-def test_the_file_is_as_readable_as_the_umask_allows(tmp_path: Path) -> None:
-    tmp_path.chmod(0o755)
-    before = os.umask(0o027)
-    try:
-        write(tmp_path / "result.json", "new")
-    finally:
-        os.umask(before)
-    assert mode(tmp_path / "result.json") == 0o640
-
-
-@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o027, 0o077])
 def test_a_private_folder_has_private_files_whatever_the_umask(umask: int, tmp_path: Path) -> None:
-    path = tmp_path / "studies" / "mine" / "traces" / "one.json"
+    tmp_path.chmod(0o755)
+    path, shared = tmp_path / "studies" / "mine" / "traces" / "one.json", tmp_path / "ours"
     before = os.umask(umask)
     try:
         make_folder(path.parents[1], OWNERS)
-        write(path, "new")
+        shared.mkdir()
+        shared.chmod(0o750)
+        make_folder(shared, OWNERS)
+        for each in (path, shared / "traces" / "one.json", tmp_path / "result.json"):
+            write(each, "new")
     finally:
         os.umask(before)
     assert [mode(each) for each in (path.parents[1], path.parent, path)] == [0o700, 0o700, 0o600]
-    assert mode(tmp_path / "studies") == 0o777 & ~umask & tmp_path.stat().st_mode
-
-
-def test_a_folder_for_a_group_has_files_for_the_group(tmp_path: Path) -> None:
-    folder, path = tmp_path / "ours", tmp_path / "ours" / "traces" / "one.json"
-    folder.mkdir()
-    folder.chmod(0o750)
-    make_folder(folder, OWNERS)
-    write(path, "new")
-    assert [mode(each) for each in (folder, path.parent, path)] == [0o750, 0o750, 0o640]
+    assert mode(tmp_path / "studies") == 0o755 & ~umask
+    assert mode(tmp_path / "result.json") == 0o644 & ~umask
+    # A folder that is there keeps its rights, and what is in it has them.
+    found = [mode(each) for each in (shared, *sorted(shared.rglob("*")))]
+    assert found == [0o750, 0o750 & ~umask, 0o640 & ~umask]
 
 
 @pytest.fixture

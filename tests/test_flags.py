@@ -27,12 +27,9 @@ def test_flags_of_ours_that_a_program_gets_are_told() -> None:
     )
     assert told("--for=3s", "--budget", "60s").startswith("--for and --budget go to main.py, as ")
     assert told("-o", "x", "--help", "--", "--budget") == ""
-
-
-def test_nothing_is_said_of_what_is_no_script() -> None:
-    assert misplaced_flags(["torchrun", "--out", "x", "main.py"], OURS) == ""
-    assert misplaced_flags(["./main", "--out", "x"], OURS) == ""
-    assert misplaced_flags([], OURS) == ""
+    # Nothing of what is no script.
+    for program in (["torchrun", "--out", "x", "main.py"], ["./main", "--out", "x"], []):
+        assert misplaced_flags(program, OURS) == ""
 
 
 @pytest.mark.parametrize(
@@ -60,9 +57,9 @@ def test_code_that_cannot_be_read_names_nothing(here: Path) -> None:
 
 
 def test_each_command_tells_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
-    assert search.main(["--budget", "x", "--", "python", "main.py", "--budget", "60s"]) == 2
-    assert "rpc-tuner: --budget goes to main.py" in capsys.readouterr().err
-    assert record.main(["--for", "x", "--", "python", "main.py", "--start-after", "1s"]) == 2
-    assert "rpc-tuner: --start-after goes to main.py" in capsys.readouterr().err
-    assert run.main(["no.json", "--", "python", "main.py", "--config", "x=1"]) == 2
-    assert "rpc-tuner: --config goes to main.py" in capsys.readouterr().err
+    for command, own, flag in (
+        (search, ["--budget", "x"], "--budget"), (record, ["--for", "x"], "--start-after"),
+        (run, ["no.json"], "--config"),
+    ):  # fmt: skip
+        assert command.main([*own, "--", "python", "main.py", flag, "x=1"]) == 2
+        assert f"rpc-tuner: {flag} goes to main.py" in capsys.readouterr().err

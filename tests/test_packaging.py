@@ -39,24 +39,19 @@ def test_every_package_that_is_imported_is_declared() -> None:
     required = project["dependencies"] + [
         each for extra in ("cartpole", "notebooks", "postgresql", "ray") for each in extras[extra]
     ]
-    declared = {_normalised(re.split(r"[^\w.-]", each, maxsplit=1)[0]) for each in required}
+    declared = {normalised(re.split(r"[^\w.-]", each, maxsplit=1)[0]) for each in required}
     distributions = packages_distributions()
     imported = {
         module
         for top in ("tuner", "workloads")
         for path in (ROOT / top).rglob("*.py")
-        for module in _top_level_imports(path)
-        if module not in (*sys.stdlib_module_names, "tuner", "workloads", "_typeshed")
-    }
-    undeclared = {
-        module
-        for module in imported
-        if not declared.intersection(map(_normalised, distributions.get(module, [module])))
-    }
-    assert undeclared == set()
+        for module in top_level_imports(path)
+    } - {*sys.stdlib_module_names, "tuner", "workloads", "_typeshed"}
+    names = {each: {*map(normalised, distributions.get(each, [each]))} for each in imported}
+    assert [module for module, found in names.items() if not declared & found] == []
 
 
-def _top_level_imports(path: Path) -> Iterator[str]:
+def top_level_imports(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
@@ -64,5 +59,5 @@ def _top_level_imports(path: Path) -> Iterator[str]:
             yield str(node.module).partition(".")[0]
 
 
-def _normalised(name: str) -> str:
+def normalised(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()

@@ -148,24 +148,20 @@ def test_process_knobs_of_several_cpus(code: str, printed: list[str]) -> None:
 
 
 @needs_two_cpus
-@pytest.mark.parametrize(
-    ("first", "rank", "cpus"),
-    [("", 1, CPUS[HALF:][:HALF]), (f"os.sched_setaffinity(0, [{CPUS[-1]}]); ", 0, [CPUS[-1]])],
-)
-def test_a_process_that_a_bound_rank_starts_has_a_share_of_its_own_or_stays_where_it_is(
-    first: str, rank: int, cpus: list[int]
-) -> None:
-    inner = (
-        f"import os; {first}from tuner.process_knobs import ProcessKnobs; {BIND % rank}; "
-        "print(sorted(os.sched_getaffinity(0)))"
-    )
-    run = f"{BIND % 0}\nsubprocess.run([sys.executable, '-c', {inner!r}])"
-    assert printed_by(run) == [str(cpus)]
+def test_a_process_that_a_bound_rank_starts_has_a_share_of_its_own_or_stays_where_it_is() -> None:
+    for first, rank, cpus in (
+        ("", 1, CPUS[HALF:][:HALF]), (f"os.sched_setaffinity(0, [{CPUS[-1]}]); ", 0, [CPUS[-1]]),
+    ):  # fmt: skip
+        inner = (
+            f"import os; {first}from tuner.process_knobs import ProcessKnobs; {BIND % rank}; "
+            "print(sorted(os.sched_getaffinity(0)))"
+        )
+        run = f"{BIND % 0}\nsubprocess.run([sys.executable, '-c', {inner!r}])"
+        assert printed_by(run) == [str(cpus)]
 
 
-@pytest.mark.parametrize(
-    ("rank", "world_size", "variables", "place"),
-    [
+def test_where_a_rank_is_on_its_host() -> None:
+    cases: tuple[tuple[int, int, dict[str, str], tuple[int, int]], ...] = (
         (2, 3, {}, (2, 3)),
         (5, 8, {"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4", "GROUP_WORLD_SIZE": "2"}, (1, 4)),
         (1, 2, {"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}, (1, 2)),
@@ -174,9 +170,6 @@ def test_a_process_that_a_bound_rank_starts_has_a_share_of_its_own_or_stays_wher
         # The command of a host starts several ranks, with what it was told itself.
         (3, 4, {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "GROUP_WORLD_SIZE": "2"}, (1, 2)),
         (0, 3, {"LOCAL_WORLD_SIZE": "x"}, (0, 3)),
-    ],
-)
-def test_where_a_rank_is_on_its_host(
-    rank: int, world_size: int, variables: dict[str, str], place: tuple[int, int]
-) -> None:
-    assert place_on_host(rank, world_size, variables) == place
+    )
+    for rank, world_size, variables, place in cases:
+        assert place_on_host(rank, world_size, variables) == place

@@ -2,6 +2,11 @@
 
 import json
 import re
+import shutil
+import subprocess
+import sys
+import venv
+from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
@@ -10,16 +15,14 @@ import tuner
 from tests.plan.specs import threads
 from tests.programs.running import PROGRAMS, free_port
 from tests.recommended.documents import recommendation
-from tests.torch_alone import run_in, torch_alone
 from tests.world.command.recorded import recorded
 from tuner.recommended.model import as_json
 
 pytestmark = [pytest.mark.world, pytest.mark.thorough]
 
-FOREIGN = """
-import importlib.util, sys
-print([name for name in {names!r} if importlib.util.find_spec(name)])
-"""
+ROOT = Path(__file__).parents[1]
+SITE = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
+OTHERS = ["pandas", "pydantic", "msgspec", "psutil", "typer", "optuna"]
 
 PROFILED = """
 import os, sys
@@ -49,36 +52,73 @@ if __name__ == "__main__":
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return torch_alone(tmp_path_factory.mktemp("alone"))
+    """The interpreter of an environment with torch and this package: pip's `--no-deps`."""
+    folder = tmp_path_factory.mktemp("alone")
+    venv.create(folder, with_pip=False, symlinks=True)
+    site = folder / SITE
+    # torch does not require NumPy, but its `init_rpc` does.
+    for name in required_by("torch") | {"numpy"}:
+        found = distribution(name)
+        parts = {Path(file).parts[0] for file in found.files or [] if ".." not in Path(file).parts}
+        for top in {Path(str(found.locate_file(part))) for part in parts - {"__pycache__"}}:
+            if top.exists() and not (site / top.name).exists():
+                (site / top.name).symlink_to(top)
+    install(site, folder / "source")
+    script = f"import importlib.util as u; print([n for n in {OTHERS} if u.find_spec(n)])"
+    done = run_in(folder / "bin" / "python", "-c", script)
+    assert done.stdout == "[]\n", done.stderr
+    return folder / "bin" / "python"
 
 
-@pytest.fixture
-def recommended(tmp_path: Path) -> Path:
+def required_by(name: str, seen: frozenset[str] = frozenset()) -> frozenset[str]:
+    """The distribution and all that it requires, extras and other systems' needs left out."""
+    if name in seen:
+        return seen
+    seen |= {name}
+    for requirement in distribution(name).requires or []:
+        wanted, _, condition = requirement.partition(";")
+        if not re.search("extra|platform_|python_version", condition):
+            seen = required_by(re.split(r"[^\w.-]", wanted.strip(), maxsplit=1)[0], seen)
+    return seen
+
+
+def install(site: Path, source: Path) -> None:
+    source.mkdir()  # A copy: a build leaves files beside what it builds.
+    (source / "studies").mkdir()
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    for package in ("tuner", "workloads"):
+        shutil.copytree(ROOT / package, source / package)
+    # Its folders are what searches have left here.
+    for path in (ROOT / "studies").iterdir():
+        if path.is_file():
+            shutil.copy(path, source / "studies")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-build-isolation"]
+    subprocess.run([*pip, "--no-deps", "--target", str(site), str(source)], check=True, timeout=120)
+
+
+def run_in(python: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Run the environment's interpreter, with nothing of this process's paths."""
+    names = {"TP_SOCKET_IFNAME": "lo", "GLOO_SOCKET_IFNAME": "lo", "MASTER_ADDR": "localhost"}
+    return subprocess.run(
+        [str(python), "-W", "ignore", *arguments], capture_output=True, text=True,
+        env={"PATH": "/usr/bin:/bin", **names}, timeout=200,
+    )  # fmt: skip
+
+
+def test_options_are_loaded_and_a_program_is_run_with_a_configuration(
+    python: Path, tmp_path: Path
+) -> None:
     path = tmp_path / "recommended.json"
     path.write_text(as_json(recommendation(threads(3))))
-    return path
-
-
-def test_the_environment_has_nothing_else(python: Path) -> None:
-    names = ["pandas", "pydantic", "msgspec", "psutil", "typer", "optuna"]
-    done = run_in(python, "-c", FOREIGN.format(names=names))
-    assert done.stdout == "[]\n", done.stderr
-
-
-def test_options_are_loaded(python: Path, recommended: Path) -> None:
     script = "import sys, tuner; print(tuner.load_rpc_options(sys.argv[1]).num_worker_threads)"
-    done = run_in(python, "-c", script, str(recommended))
+    done = run_in(python, "-c", script, str(path))
     assert done.stdout == "3\n", done.stderr
-
-
-def test_a_program_is_run_with_a_configuration(python: Path, recommended: Path) -> None:
     program = ["--", str(python), "-W", "ignore", str(PROGRAMS / "own_options.py"), free_port()]
-    done = run_in(python, "-m", "tuner", "run", str(recommended), *program)
+    done = run_in(python, "-m", "tuner", "run", str(path), *program)
     assert done.returncode == 0, done.stderr
     found = re.findall(r"rpc-tuner: (\S+) has (.*)$", done.stderr, re.MULTILINE)
-    assert dict(found) == {
-        "trainer0": "num_worker_threads=3", "trainer1": "num_worker_threads=3"
-    }  # fmt: skip
+    assert dict(found) == {f"trainer{rank}": "num_worker_threads=3" for rank in (0, 1)}
 
 
 def test_its_calls_are_recorded(python: Path) -> None:
@@ -99,20 +139,14 @@ def test_a_profile_is_exported_and_read_elsewhere(python: Path, tmp_path: Path) 
         "where it is (a rank of a program needs torch alone)\n"
     )
     assert json.loads(path.read_text())["rpc_tuner"]["format"] == 2
-    assert (
-        list(tuner.read_trace(path).calls["name"].astype(str))
-        == ["rpc_sync#aten::add(worker0 -> worker1)"] * 5
-    )
+    names = tuner.read_trace(path).calls["name"].astype(str)
+    assert list(names) == ["rpc_sync#aten::add(worker0 -> worker1)"] * 5
 
 
-@pytest.mark.parametrize("command", [["-m", "tuner"], ["-m", "tuner", "search"]])
-def test_a_command_that_needs_more_says_what(python: Path, command: list[str]) -> None:
-    done = run_in(python, *command)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("rpc-tuner: typer is not installed here: install it with ")
-    assert done.stderr.count("\n") == 1
-
-
-def test_a_function_that_needs_more_says_what(python: Path) -> None:
+def test_what_needs_more_says_so(python: Path) -> None:
+    for command in (["-m", "tuner"], ["-m", "tuner", "search"]):
+        done = run_in(python, *command)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+        assert done.stderr.startswith("rpc-tuner: typer is not installed here: install it with ")
     done = run_in(python, "-c", "import tuner; tuner.tune")
     assert "is not installed here: install it with python -m pip install" in done.stderr

@@ -146,6 +146,10 @@ search --plan absent.toml: cannot read the plan absent.toml: No such file or dir
 search --plan bad.toml: the plan bad.toml is not valid TOML: Invalid value (at line 2, column 10)
 search --workload udf --resume --overwrite: --resume and --overwrite exclude each other
 search --dry-run --resume: --dry-run tells of a new search: leave out --resume
+search --check udf --workload udf: study: leave out --workload
+search --check udf --space num_worker_threads=1 --resume: study: leave out --space and --resume
+search --check udf --place server=1 --groups 2: study: leave out --place and --groups
+search --check udf -- python main.py: study: leave out a program behind --
 search --buget=60s: Error: No such option: --buget; did you mean --budget?
 search --frobnicate: Error: No such option: --frobnicate
 record: name a program behind --, such as: -- python
