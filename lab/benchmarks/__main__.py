@@ -5,14 +5,12 @@ import time
 
 from lab.benchmarks import (
     allocators,
-    cpu_binding,
     groups,
     large_studies,
-    recording_overhead,
+    program_runs,
     trace_analysis,
     tracing_overhead,
     tuned,
-    warm_start,
     world_cost,
 )
 from lab.benchmarks.report import print_comparisons
@@ -22,12 +20,12 @@ PARTS = {
     "world_cost": world_cost.run,
     "isolation": world_cost.isolation,
     "ray_world_cost": world_cost.on_ray,
-    "warm_start": warm_start.run,
+    "warm_start": program_runs.warm_start,
     "tracing_overhead": tracing_overhead.run,
-    "recording_overhead": recording_overhead.run,
+    "recording_overhead": program_runs.recording_overhead,
     "trace_analysis": trace_analysis.run,
     "report_page": large_studies.report_page,
-    "cpu_binding": cpu_binding.run,
+    "cpu_binding": tuned.cpu_binding,
     "switch_interval": tuned.switch_interval,
 }
 BY_NAME = {

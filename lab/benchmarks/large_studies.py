@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -113,58 +113,50 @@ def _world(trial: int, noise: random.Random, steps: int) -> Measurement:
 def _records(configs: int, blocks: int, steps: int, *, twice: bool = True) -> Iterator[Record]:
     """As a search leaves them before its end; `twice`: the baseline is measured again."""
     noise = random.Random(0)
+
+    def record(trial: int, **of: Any) -> Record:
+        return Record(trial=trial, outcome=_world(trial, noise, steps), **of)
+
     for trial in range(configs):
-        world = _world(trial, noise, steps)
-        yield Record(trial=trial, block=CALIBRATION_BLOCK, phase="calibration", outcome=world)
+        yield record(trial, block=CALIBRATION_BLOCK, phase="calibration")
     for block in range(blocks):
         if twice:
-            world = _world(0, noise, steps)
-            yield Record(trial=0, block=block, phase="race", outcome=world, again=True)
+            yield record(0, block=block, phase="race", again=True)
         for trial in range(configs):
-            world = _world(trial, noise, steps)
-            yield Record(trial=trial, block=block, phase="race", outcome=world)
+            yield record(trial, block=block, phase="race")
 
 
 def _fill_at_once(folder: Path, plan: StudyPlan, blocks: int) -> None:
     create_study(StudyPlace.named(plan.name, out=folder), plan, Environment.here())
     engine = sqlalchemy.create_engine(f"sqlite:///{StudyFolder(folder).database}")
+    tables = sqlalchemy.MetaData()
+    tables.reflect(engine)
     with engine.begin() as connection:
-
-        def insert(table: str, columns: str, rows: Iterable[Mapping[str, object]]) -> None:
-            values = ", ".join(f":{name}" for name in columns.split(", "))
-            text = f"insert into {table} ({columns}) values ({values})"
-            connection.execute(sqlalchemy.text(text), list(rows))
-
-        ids = [row[0] for row in connection.execute(sqlalchemy.text("select trial_id from trials"))]
+        ids = list(connection.scalars(sqlalchemy.select(tables.tables["trials"].c.trial_id)))
         records = list(_records(CONFIGS, blocks, steps=60))
-        insert("trial_system_attributes", "trial_id, key, value_json", (
+        connection.execute(tables.tables["trial_system_attributes"].insert(), [
             {
                 "trial_id": ids[each.trial],
                 "key": f"{RECORD_KEY}{each.block:06d}{'_again' if each.again else ''}",
                 "value_json": each.model_dump_json(),
             }
             for each in records
-        ))  # fmt: skip
-        insert(
-            "trial_intermediate_values",
-            "trial_id, step, intermediate_value, intermediate_value_type",
-            (
-                {
-                    "trial_id": ids[each.trial],
-                    "step": each.block,
-                    "intermediate_value": plan.objective.value(each.outcome),
-                    "intermediate_value_type": "FINITE",
-                }
-                for each in records
-                if isinstance(each.outcome, Measurement) and each.block >= 0 and not each.again
-            ),
-        )
+        ])  # fmt: skip
+        connection.execute(tables.tables["trial_intermediate_values"].insert(), [
+            {
+                "trial_id": ids[each.trial],
+                "step": each.block,
+                "intermediate_value": plan.objective.value(each.outcome),
+                "intermediate_value_type": "FINITE",
+            }
+            for each in records
+            if isinstance(each.outcome, Measurement) and each.block >= 0 and not each.again
+        ])  # fmt: skip
     engine.dispose()
 
 
 def _fill_one_by_one(folder: StudyFolder, plan: StudyPlan) -> None:
-    place = StudyPlace.named(plan.name, out=folder.root)
-    store = create_study(place, plan, Environment.here())
+    store = create_study(StudyPlace.named(plan.name, out=folder.root), plan, Environment.here())
     configs = store.configs()
     assert len(configs) == REPORT_CONFIGS
     for trial, config in enumerate(configs):

@@ -122,16 +122,14 @@ class Spawn:
 
 
 def main(kind: str, port: str, numbers: Sequence[int]) -> None:
-    if kind == "echo":
-        world(2, port, Echo(numbers))
-    elif kind == "udf":
-        world(2, port, Udf(numbers[0]))
-    else:
-        with tempfile.TemporaryDirectory() as folder:
-            answer = Path(folder) / "timed"
-            started_s = time.perf_counter()
-            world(numbers[0], port, Spawn(numbers[0], answer))
-            print(time.perf_counter() - started_s - float(answer.read_text()))
+    if kind in ("echo", "udf"):
+        world(2, port, Echo(numbers) if kind == "echo" else Udf(numbers[0]))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        answer = Path(folder) / "timed"
+        started_s = time.perf_counter()
+        world(numbers[0], port, Spawn(numbers[0], answer))
+        print(time.perf_counter() - started_s - float(answer.read_text()))
 
 
 if __name__ == "__main__":

@@ -21,14 +21,10 @@ class Bar:
     """The interval of the ratio must reach 1."""
 
     def wanted(self, unit: str) -> str:
-        parts = []
-        if self.least_ratio is not None:
-            parts.append(f"at least {self.least_ratio:g}x")
-        if self.most is not None:
-            parts.append(f"at most {self.most:g} {unit}")
-        if self.not_worse:
-            parts.append("not slower beyond the noise")
-        return ", ".join(parts)
+        least = "" if self.least_ratio is None else f"at least {self.least_ratio:g}x"
+        most = "" if self.most is None else f"at most {self.most:g} {unit}"
+        not_worse = "not slower beyond the noise" if self.not_worse else ""
+        return ", ".join(filter(None, (least, most, not_worse)))
 
 
 @dataclass(frozen=True)

@@ -56,9 +56,8 @@ def run() -> list[Comparison]:
         costs = measure(interpreters, trace)
     ours, parsing = costs["ours"], costs.get("hta", NOT_MEASURED)
     theirs = "HolisticTraceAnalysis parsing" if hta else "HolisticTraceAnalysis: NOT MEASURED"
-    name = "a Kineto trace of 1,000,000 operators"
+    name, what = "a Kineto trace of 1,000,000 operators", "read and analyse"
     took, room = f"{name}: time", f"{name}: peak memory"
-    what = "read and analyse"
     return [
         Comparison(took, what, "msgspec.json.decode", ours.wall_s, costs["parse"].wall_s,
                    bar=Bar(least_ratio=0.5)),

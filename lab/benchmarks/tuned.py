@@ -6,20 +6,22 @@
 import math
 import os
 import tempfile
-from collections.abc import Mapping
+import time
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from lab.benchmarks.own_venv import installed_python
 from lab.benchmarks.report import Bar, Comparison, log_ratio
 from tests.programs.running import PROGRAMS, PYTHON, free_port
 from tuner.api import tune
+from tuner.decide.statistics import Interval
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.present.study_result import StudyResult
 from tuner.searching.sweeping import sweep
 from tuner.text import ratio_cell
 
-TORCHRL = Path(__file__).with_name("torchrl_collector.py")
 FRAMES = {"metric": "frames per second=fps: ([0-9.]+)", "maximize": True}
 THREADS_ALONE = {"num_worker_threads": "1..32"}
 EXAMPLES = os.environ.get("PYTORCH_EXAMPLES")
@@ -31,11 +33,24 @@ WORKLOADS: dict[str, dict[str, object]] = {
 }
 # Rounds after the search: what it measured itself has helped to choose.
 ROUNDS = 15
+BOUND_CONFIGS = {
+    f"{threads} {binding}": {"*": {"num_worker_threads": threads, "cpu_binding": binding}}
+    for threads in (1, 16)
+    for binding in ("none", "equal")
+}
+BOUND_S = 80.0
+"""For the worlds of these, half of them bound."""
 
 
 def _searched(**request: Any) -> StudyResult:
     with tempfile.TemporaryDirectory() as folder:
         return tune(out=Path(folder) / "one", **request)
+
+
+def _ratio(rounds: pd.DataFrame, slow: str, fast: str) -> Interval:
+    """log(time of one / time of the other), paired within rounds."""
+    pairs = rounds[[slow, fast]].dropna()
+    return log_ratio(pairs[slow].to_numpy(), pairs[fast].to_numpy())
 
 
 def workloads() -> list[Comparison]:
@@ -53,21 +68,54 @@ def workloads() -> list[Comparison]:
             rounds=ROUNDS,
             seed=1,
         )
-        rounds = worlds.pivot(index="round", columns="config", values=["step_ms", "cpu_cores"])
         for column, unit, bar in (
             ("step_ms", "ms", Bar(not_worse=True)),
             ("cpu_cores", "cores", Bar()),
         ):
-            pairs = rounds[column].dropna()
-            gain = log_ratio(pairs["baseline"].to_numpy(), pairs["recommended"].to_numpy()).exp()
+            pairs = worlds.pivot(index="round", columns="config", values=column).dropna()
             ours, theirs = (float(pairs[each].median()) for each in ("recommended", "baseline"))
             found.append(
                 Comparison(
                     f"{name}: {column}, {result.verdict}", str(result.best),
-                    f"baseline {result.baseline}", ours, theirs, unit, bar, gain,
+                    f"baseline {result.baseline}", ours, theirs, unit, bar,
+                    _ratio(pairs, "baseline", "recommended").exp(),
                 )
             )  # fmt: skip
     return found
+
+
+def cpu_binding() -> list[Comparison]:
+    """What binding each rank to CPUs of its own gains, and what noise it takes away.
+
+    The width of the interval of 1 against 16 threads, and what binding gains with 16, of worlds
+    bound and unbound, in random order.
+    """
+    _bound_rounds(1, seed=0)  # the first worlds pay for the forkserver
+    began_s = time.monotonic()
+    first = _bound_rounds(2, seed=1)
+    rounds = round(2 * BOUND_S / (time.monotonic() - began_s))
+    steps = pd.concat([first, _bound_rounds(rounds, seed=3)])
+    unbound, bound = (_ratio(steps, f"16 {each}", f"1 {each}") for each in ("none", "equal"))
+    bound_ms, unbound_ms = (float(steps[f"16 {each}"].median()) for each in ("equal", "none"))
+    return [
+        Comparison(
+            "95 % interval of udf, 1 against 16 threads, each 40 s of worlds",
+            f"bound, {bound.exp().estimate:.2f} times",
+            f"unbound, {unbound.exp().estimate:.2f} times",
+            bound.high - bound.low, unbound.high - unbound.low, "wide (log)", Bar(least_ratio=2.0),
+        ),
+        Comparison(
+            "step of udf, 16 threads", "cpu_binding=equal", "cpu_binding=none",
+            bound_ms, unbound_ms, "ms", Bar(least_ratio=1.1),
+            _ratio(steps, "16 none", "16 equal").exp(),
+        ),
+    ]  # fmt: skip
+
+
+def _bound_rounds(rounds: int, seed: int) -> pd.DataFrame:
+    """Median step times in ms: a row per round, a column per configuration."""
+    worlds = sweep("udf", {}, BOUND_CONFIGS, rounds=rounds, seed=seed, min_time="0.1s")
+    return worlds.pivot(index="round", columns="config", values="step_ms")
 
 
 def switch_interval() -> list[Comparison]:
@@ -88,40 +136,52 @@ def switch_interval() -> list[Comparison]:
     ]  # fmt: skip
 
 
+def _collector(batches: int) -> list[str] | None:
+    """The command of TorchRL's RPC collector; None if it is not there."""
+    python = installed_python("torchrl", beside_ours=True)
+    script = str(Path(__file__).with_name("torchrl_collector.py"))
+    return None if python is None else [str(python), "-W", "ignore", script, "2", str(batches)]
+
+
 def torchrl() -> list[Comparison]:
     """Frames per second of TorchRL's RPC collector, whose users cannot set its RPC options."""
-    python = installed_python("torchrl", beside_ours=True)
-    if python is None:
+    program = _collector(40)
+    if program is None:
         what, none = ("TorchRL's RPC collector", "NOT MEASURED", "not installed"), math.nan
         return [Comparison(*what, none, none, "frames/s", Bar(least_ratio=1.0))]
     space = {"num_worker_threads": [1, 2, 4, 8, 16], "transports": ["uv", "shm+uv"]}
-    result = _searched(
-        program=[str(python), "-W", "ignore", str(TORCHRL), "2", "40"],
-        space=space, budget="10m", deadline="5m", **FRAMES,
-    )  # fmt: skip
-    print(result)
-    answer = result
+    found = _searched(program=program, space=space, budget="10m", deadline="5m", **FRAMES)
+    print(found)
     # Where what is pinned is kept, its strongest rival stands beside it.
-    is_kept = answer.best == answer.baseline and answer.challenger is not None
-    config, speedup = (
-        (answer.challenger, answer.challenger_speedup) if is_kept else (answer.best, answer.speedup)
+    is_kept = found.best == found.baseline and found.challenger is not None
+    config, speedup, role, bar = (
+        (found.challenger, found.challenger_speedup, "rival", Bar())
+        if is_kept
+        else (found.best, found.speedup, "recommended", Bar(not_worse=True))
     )
     assert config is not None
-    values = {row.config: row.value for row in result.rows}
+    values = {row.config: row.value for row in found.rows}
     return [
         Comparison(
-            f"TorchRL's RPC collector, {result.verdict}",
-            f"{'rival' if is_kept else 'recommended'}: {config}", f"pinned: {answer.baseline}",
-            values[config], values[answer.baseline], "frames/s",
-            Bar() if is_kept else Bar(not_worse=True), speedup,
+            f"TorchRL's RPC collector, {found.verdict}", f"{role}: {config}",
+            f"pinned: {found.baseline}", values[config], values[found.baseline], "frames/s", bar,
+            speedup,
         )
     ]  # fmt: skip
 
 
 def default_space() -> list[Comparison]:
     """What the default space finds that threads alone do not, each with the same budget."""
+    rnn = EXAMPLES and [*PYTHON, str(Path(EXAMPLES) / "distributed/rpc/rnn/main.py")]
+    collector = _collector(20)
+    subjects: dict[str, dict[str, Any] | None] = {
+        "batch CartPole": {"workload": "cartpole", "options": {"observers": 2}},
+        "parameter server": {"workload": "parameter_server"},
+        "TorchRL's collector": {"program": collector, **FRAMES} if collector else None,
+        "rnn of pytorch/examples": {"program": rnn} if rnn else None,
+    }
     found = []
-    for name, request in _subjects().items():
+    for name, request in subjects.items():
         values, said = [math.nan, math.nan], ["NOT MEASURED", "not installed"]
         if request is not None:
             budget_s = 120 if "program" in request else 60
@@ -137,24 +197,10 @@ def default_space() -> list[Comparison]:
     return found
 
 
-def _subjects() -> dict[str, Mapping[str, Any] | None]:
-    """What is searched, by name; None where it is not there."""
-    python = installed_python("torchrl", beside_ours=True)
-    collector = None if python is None else [str(python), "-W", "ignore", str(TORCHRL), "2", "20"]
-    rnn = EXAMPLES and [*PYTHON, str(Path(EXAMPLES) / "distributed/rpc/rnn/main.py")]
-    return {
-        "batch CartPole": {"workload": "cartpole", "options": {"observers": 2}},
-        "parameter server": {"workload": "parameter_server"},
-        "TorchRL's collector": {"program": collector, **FRAMES} if collector else None,
-        "rnn of pytorch/examples": {"program": rnn} if rnn else None,
-    }
-
-
 def _said(result: StudyResult) -> str:
-    answer = result
-    speedup = answer.challenger_speedup
+    speedup = result.challenger_speedup
     cell = "?" if speedup is None else ratio_cell(speedup.estimate, speedup.low, speedup.high)
-    return f"{answer.verdict}: {answer.challenger}, {cell}"
+    return f"{result.verdict}: {result.challenger}, {cell}"
 
 
 def _gain(result: StudyResult) -> float:

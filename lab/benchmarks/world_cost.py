@@ -2,13 +2,12 @@
 
 import statistics
 import subprocess
-import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from lab.benchmarks.programs import STEPS
 from lab.benchmarks.report import Bar, Comparison
-from tests.programs.running import free_port
+from tests.programs.running import PYTHON, free_port
 from tuner.plan.config import Config
 from tuner.world.launcher import TraceOrder, WorkloadLauncher, WorldOrder
 from tuner.world.local.local_launcher import LocalLauncher
@@ -55,9 +54,9 @@ def run() -> list[Comparison]:
         for ranks, rounds in SPAWN_ROUNDS.items():
             local, spawn = _medians(rounds, _cost_of(launcher, ranks), _spawn_cost_of(ranks))
             bar = Bar(least_ratio=8.0, most=0.3) if ranks == 2 else Bar()
+            sides = "local launcher", "mp.spawn, as in the recipe"
             name = f"cost of a world of {ranks} ranks"
-            others = "mp.spawn, as in the recipe"
-            found.append(Comparison(name, "local launcher", others, local, spawn, bar=bar))
+            found.append(Comparison(name, *sides, local, spawn, bar=bar))
     return found
 
 
@@ -82,15 +81,14 @@ def on_ray() -> list[Comparison]:
     """A warm host of a Ray cluster beside the local launcher, for 2 and 5 ranks."""
     from tuner.world.ray.ray_launcher import RayLauncher
 
-    def compared() -> Iterator[Comparison]:
-        with LocalLauncher() as local, RayLauncher() as ray:
-            for ranks in (2, 5):
-                on_ray, here = _medians(ROUNDS, _cost_of(ray, ranks), _cost_of(local, ranks))
-                name, bar = f"cost of a world of {ranks} ranks on Ray", Bar(least_ratio=1 / 1.5)
-                ours = "a warm host of a Ray cluster"
-                yield Comparison(name, ours, "local launcher", on_ray, here, bar=bar)
-
-    return list(compared())
+    found = []
+    with LocalLauncher() as local, RayLauncher() as ray:
+        for ranks in (2, 5):
+            on_ray, here = _medians(ROUNDS, _cost_of(ray, ranks), _cost_of(local, ranks))
+            name, bar = f"cost of a world of {ranks} ranks on Ray", Bar(least_ratio=1 / 1.5)
+            sides = "a warm host of a Ray cluster", "local launcher"
+            found.append(Comparison(name, *sides, on_ray, here, bar=bar))
+    return found
 
 
 def _world(launcher: WorkloadLauncher, ranks: int) -> Measurement:
@@ -112,14 +110,9 @@ def _spawn_cost_of(ranks: int) -> Callable[[], float]:
     """The same for one launched as in the recipe."""
 
     def cost_s() -> float:
-        command = [sys.executable, "-W", "ignore", "-m", "lab.benchmarks.programs", "spawn"]
-        done = subprocess.run(
-            [*command, free_port(), str(ranks)],
-            capture_output=True,
-            text=True,
-            check=True,
-            cwd=Path(__file__).parents[2],
-        )
+        command = [*PYTHON, "-m", "lab.benchmarks.programs", "spawn", free_port(), str(ranks)]
+        root = Path(__file__).parents[2]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=root)
         return float(done.stdout)
 
     return cost_s

@@ -1,0 +1,93 @@
+"""What a run of a person's program costs: warm beside cold, and recorded beside not, in turns."""
+
+import os
+import statistics
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from lab.benchmarks import programs
+from lab.benchmarks.report import Bar, Comparison, log_ratio
+from tests.programs.running import PROGRAMS, PYTHON, free_port
+from tuner.plan.config import Config
+from tuner.world.command.order import HookOrder, RecordingOrder
+from tuner.world.command.program_commands import ColdStarter, Starter
+from tuner.world.command.reports import read_reports
+from tuner.world.command.warm.warm_starting import Learnt, WarmStarter, learn
+
+ROUNDS, RECORDED_RUNS = 5, 41
+TURNS = 32
+ROOT = Path(__file__).parents[2]
+# The programs import this package's workloads.
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+DEFAULT = Config(())
+
+
+@dataclass(frozen=True)
+class Run:
+    took_s: float
+    rpc_s: float | None
+    printed: str
+    learnt: Learnt
+
+
+def run_once(
+    starter: Starter, *, recording: RecordingOrder | None = None, learns: bool = False
+) -> Run:
+    with tempfile.TemporaryDirectory() as name, tempfile.TemporaryFile("w+") as output:
+        folder = Path(name)
+        order = HookOrder(config=DEFAULT, reports=folder, recording=recording, learn=learns)
+        started_s = time.perf_counter()
+        code = starter.start(order.environment(ENVIRONMENT), output.fileno(), 2).wait()
+        took_s = time.perf_counter() - started_s
+        output.seek(0)
+        printed = output.read()
+        assert code == 0, printed
+        return Run(took_s, read_reports(folder).rpc_active_s, printed, learn(folder))
+
+
+def started_warm(command: list[str], folder: Path, learnt: Learnt) -> WarmStarter:
+    hooked = HookOrder(config=DEFAULT, reports=folder).environment(ENVIRONMENT)
+    return WarmStarter(command, hooked, folder, learnt)
+
+
+def warm_start() -> list[Comparison]:
+    """The run, and RPC in it, which a warm start may not change."""
+    command = [*PYTHON, "spawn_env.py", "3", "20"]
+    cold = ColdStarter(command, PROGRAMS)
+    with started_warm(command, PROGRAMS, run_once(cold, learns=True).learnt) as warm:
+        rounds = [(run_once(warm), run_once(cold)) for _ in range(ROUNDS)]
+    took_s = [statistics.median(run.took_s for run in side) for side in zip(*rounds, strict=True)]
+    rpc_s = [
+        statistics.median(run.rpc_s for run in side if run.rpc_s is not None)
+        for side in zip(*rounds, strict=True)
+    ]
+    what, sides = "a world of an mp.spawn program of 3 ranks", ("warm start", "cold start")
+    return [
+        Comparison(what, *sides, took_s[0], took_s[1], bar=Bar(least_ratio=5.0)),
+        Comparison("RPC in it", *sides, rpc_s[0], rpc_s[1]),
+    ]
+
+
+def recording_overhead() -> list[Comparison]:
+    """The median overhead of several runs, each of which starts again.
+
+    Each prints its median step time while it is recorded, over that while not.
+    """
+    command = [sys.executable, "-W", "ignore", programs.__file__, "udf", free_port(), str(TURNS)]
+    recording = RecordingOrder()
+    learnt = run_once(ColdStarter(command, ROOT), recording=recording, learns=True).learnt
+    with started_warm(command, ROOT, learnt) as warm:
+        runs = [run_once(warm, recording=recording) for _ in range(RECORDED_RUNS)]
+    overheads = np.array([float(run.printed) for run in runs])
+    return [
+        Comparison(
+            "recorded over unrecorded step of a program, udf", "spans of tuner.record",
+            "not recorded", float(np.median(overheads)), 1.0, "x", Bar(most=1.05),
+            log_ratio(np.ones(len(runs)), overheads).exp(),
+        )
+    ]  # fmt: skip
