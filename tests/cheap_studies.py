@@ -52,6 +52,37 @@ def cheap_study(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
+Storage = str | optuna.storages.BaseStorage | None
+
+
+def sqlite_file(storage: Storage) -> Path | None:
+    """The file of an SQLite URL; None for any other storage."""
+    url = sqlalchemy.engine.make_url(storage) if isinstance(storage, str) else None
+    if url is None or url.get_backend_name() != "sqlite" or url.database is None:
+        return None
+    return Path(url.database)
+
+
+class MemoryStorages:
+    """Stands for `optuna.storages.get_storage`, and keeps in memory what goes to SQLite files.
+
+    A file is created empty, so that it is there to be found; without its file a study is gone. What
+    another test has left in a folder beside is empty.
+    """
+
+    def __init__(self) -> None:
+        self._open = optuna.storages.get_storage
+        self._by_file: dict[Path, optuna.storages.InMemoryStorage] = {}
+
+    def __call__(self, storage: Storage) -> optuna.storages.BaseStorage:
+        if (file := sqlite_file(storage)) is None:
+            return self._open(storage)
+        if file not in self._by_file or not file.exists():
+            file.touch()
+            self._by_file[file] = optuna.storages.InMemoryStorage()
+        return self._by_file[file]
+
+
 class CopiedDatabases:
     """Stands for `optuna.storages.get_storage`: a new SQLite file is a copy of an empty one.
 
@@ -63,21 +94,15 @@ class CopiedDatabases:
         self._empty = folder / "empty.db"
         self._open(f"sqlite:///{self._empty}")
 
-    def __call__(
-        self, storage: str | optuna.storages.BaseStorage | None
-    ) -> optuna.storages.BaseStorage:
-        url = sqlalchemy.engine.make_url(storage) if isinstance(storage, str) else None
-        if url is None or url.get_backend_name() != "sqlite" or url.database is None:
-            return self._open(storage)
-        file = Path(url.database)
-        if file.exists():
+    def __call__(self, storage: Storage) -> optuna.storages.BaseStorage:
+        file = sqlite_file(storage)
+        if file is None or file.exists():
             return self._open(storage)
         shutil.copyfile(self._empty, file)
-        return self._open(
-            optuna.storages.RDBStorage(
-                str(storage), skip_compatibility_check=True, skip_table_creation=True
-            )
+        made = optuna.storages.RDBStorage(
+            str(storage), skip_compatibility_check=True, skip_table_creation=True
         )
+        return self._open(made)
 
 
 @pytest.fixture(autouse=True, scope="session")

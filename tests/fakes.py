@@ -7,9 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-import optuna
-import sqlalchemy
-
 from tuner.errors import UsageError
 from tuner.files import written_atomically
 from tuner.plan.config import Config, knobs_meant
@@ -17,15 +14,7 @@ from tuner.plan.draft import PlanDraft
 from tuner.plan.knobs import NUM_WORKER_THREADS
 from tuner.plan.workload_spec import RankSpec, WorkloadSpec
 from tuner.trace.files.native_writer import trace_document
-from tuner.trace.model.spans import (
-    ClientSpan,
-    Facts,
-    MergedCall,
-    MergedTrace,
-    ServerSpan,
-    TraceRank,
-    call_name,
-)
+from tuner.trace.model import spans
 from tuner.world.environment import MachineState
 from tuner.world.launcher import Enough, WorldOrder
 from tuner.world.measurement import Failure, FailureKind, Measurement, RankUsage
@@ -57,30 +46,6 @@ class FakeClock:
 
     def advance(self, seconds: float) -> None:
         self.now_s += seconds
-
-
-class MemoryStorages:
-    """Stands for `optuna.storages.get_storage`, and keeps in memory what goes to SQLite files.
-
-    A file is created empty, so that it is there to be found; without its file a study is gone. What
-    another test has left in a folder beside is empty.
-    """
-
-    def __init__(self) -> None:
-        self._open = optuna.storages.get_storage
-        self._by_file: dict[Path, optuna.storages.InMemoryStorage] = {}
-
-    def __call__(
-        self, storage: str | optuna.storages.BaseStorage | None
-    ) -> optuna.storages.BaseStorage:
-        url = sqlalchemy.engine.make_url(storage) if isinstance(storage, str) else None
-        if url is None or url.get_backend_name() != "sqlite" or url.database is None:
-            return self._open(storage)
-        file = Path(url.database)
-        if file not in self._by_file or not file.exists():
-            file.touch()
-            self._by_file[file] = optuna.storages.InMemoryStorage()
-        return self._by_file[file]
 
 
 class NothingToClose:
@@ -167,17 +132,15 @@ class FakeLauncher(NothingToClose):
         if self.others_cpus is not None:
             others_cpus = self.others_cpus(len(self.orders) - 1)
             machine = MachineState(seconds=world_s, cpus=2, others_cpus=others_cpus)
+        ranks = [
+            RankUsage(name=rank.name, cpu_s=cpu_s, peak_rss_mb=200.0, threads=20)
+            for rank in order.subject.ranks
+        ]
         return Measurement(
-            machine=machine,
-            step_s=(step_s,) * steps,
-            wall_s=wall_s,
-            world_s=world_s,
+            machine=machine, step_s=(step_s,) * steps, wall_s=wall_s, world_s=world_s,
             tracing_overhead=None if order.trace is None else self.tracing_overhead,
-            ranks=tuple(
-                RankUsage(name=rank.name, cpu_s=cpu_s, peak_rss_mb=200.0, threads=20)
-                for rank in order.subject.ranks
-            ),
-        )
+            ranks=tuple(ranks),
+        )  # fmt: skip
 
     def _failure(self, order: WorldOrder) -> FailureKind | None:
         """Note a world, and say how it fails, if it does."""
@@ -194,31 +157,26 @@ def fake_trace(config: Config, step_s: float, steps: int) -> bytes:
 
     Every call is served for the whole of its step, so the parallelism is their number.
     """
-    threads = min(4, threads_of(config))
+    threads, known = min(4, threads_of(config)), threads_of(config)
     step_ns = round(step_s * 1e9)
-    calls = [
-        _fake_call(number=step * threads + lane, lane=lane, start_ns=step * step_ns, ns=step_ns)
-        for step in range(steps)
-        for lane in range(threads)
+    ranks = [
+        spans.TraceRank(rank=rank, name=f"worker{rank}", num_worker_threads=known)
+        for rank in (0, 1)
     ]
-    facts = Facts(
-        base_time_ns=10**18,
-        window_ns=(0, steps * step_ns),
-        ranks=(
-            TraceRank(rank=0, name="worker0", num_worker_threads=threads_of(config)),
-            TraceRank(rank=1, name="worker1", num_worker_threads=threads_of(config)),
-        ),
-        steps=steps,
+    facts = spans.Facts(
+        base_time_ns=10**18, window_ns=(0, steps * step_ns), ranks=tuple(ranks), steps=steps,
         tracing_overhead=1.25,
-    )
-    return trace_document(MergedTrace(facts, calls, []))
-
-
-def _fake_call(*, number: int, lane: int, start_ns: int, ns: int) -> MergedCall:
-    span = ClientSpan(number, "rpc_async", "python", "udf", "worker1", 1, 100, None,
-                      start_ns, start_ns, start_ns + ns, "ok", "")  # fmt: skip
-    served = ServerSpan(number, 200 + lane, start_ns, start_ns + ns, ns, 0)
-    return MergedCall(call_name(span, "worker0"), "worker0", 0, span, served, None, "exact")
+    )  # fmt: skip
+    calls = []
+    for number in range(steps * threads):
+        start_ns, lane = number // threads * step_ns, number % threads
+        end_ns = start_ns + step_ns
+        sent = spans.ClientSpan(number, "rpc_async", "python", "udf", "worker1", 1, 100, None,
+                                start_ns, start_ns, end_ns, "ok", "")  # fmt: skip
+        served = spans.ServerSpan(number, 200 + lane, start_ns, end_ns, step_ns, 0)
+        name = spans.call_name(sent, "worker0")
+        calls.append(spans.MergedCall(name, "worker0", 0, sent, served, None, "exact"))
+    return trace_document(spans.MergedTrace(facts, calls, []))
 
 
 def order(
@@ -232,11 +190,6 @@ def order(
 ) -> WorldOrder:
     """An order of one world with these knobs for all roles."""
     return WorldOrder(
-        subject=spec,
-        config=Config.from_json({"*": {"num_worker_threads": threads, **knobs}}),
-        seed=7,
-        steps=steps,
-        min_time_s=0.05,
-        deadline_s=deadline_s,
-        failure_folder=failure_folder,
-    )
+        subject=spec, config=Config.from_json({"*": {"num_worker_threads": threads, **knobs}}),
+        seed=7, steps=steps, min_time_s=0.05, deadline_s=deadline_s, failure_folder=failure_folder,
+    )  # fmt: skip

@@ -12,7 +12,7 @@ import pytest
 
 from tests.cheap_studies import *  # noqa: F403 - fixtures, for every test of this file
 from tests.fake_program import COMMAND, FakeProgramLauncher
-from tests.fakes import FakeLauncher, MemoryStorages, threads_of
+from tests.fakes import FakeLauncher, threads_of
 from tests.searching.tuning import failing, scaling
 from tuner import search
 from tuner.api import check, tune
@@ -28,7 +28,7 @@ from tuner.world.measurement import FailureKind
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
     # SQLite takes most of such a study's time.
-    monkeypatch.setattr(optuna.storages, "get_storage", MemoryStorages())
+    monkeypatch.setattr(optuna.storages, "get_storage", MemoryStorages())  # noqa: F405
     yield
     assert not list(tmp_path.glob("*-check"))
 

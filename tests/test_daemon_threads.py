@@ -40,7 +40,7 @@ atexit.register(daemon_threads.leave)
 def test_they_leave_at_the_end_of_a_program(code: str, printed: list[str]) -> None:
     code = f"import atexit, time\nfrom tuner import daemon_threads\n{code}"
     command = [sys.executable, "-c", code]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert (ended.returncode, ended.stdout.splitlines()) == (0, printed), ended.stderr
 
 

@@ -9,7 +9,6 @@ from lab.benchmarks import (
     large_studies,
     program_runs,
     trace_analysis,
-    tracing_overhead,
     tuned,
     world_cost,
 )
@@ -21,7 +20,7 @@ PARTS = {
     "isolation": world_cost.isolation,
     "ray_world_cost": world_cost.on_ray,
     "warm_start": program_runs.warm_start,
-    "tracing_overhead": tracing_overhead.run,
+    "tracing_overhead": world_cost.tracing_overhead,
     "recording_overhead": program_runs.recording_overhead,
     "trace_analysis": trace_analysis.run,
     "report_page": large_studies.report_page,

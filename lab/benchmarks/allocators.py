@@ -33,16 +33,16 @@ def run() -> list[Comparison]:
     for turn in range(ROUNDS):
         for name in map(str, random.permutation([*TUNABLES])):
             ms[name][turn] = _echoes_ms(TUNABLES[name])
-    usual, found = ms.pop(DEFAULT), []
-    for at, size in enumerate(SIZES_KB):
-        for name, ours in ms.items():
-            medians = [float(np.median(each[:, at])) for each in (ours, usual)]
-            gain = log_ratio(usual[:, at], ours[:, at]).exp()
-            what = f"echo of {size} KB"
-            found.append(
-                Comparison(what, name, DEFAULT, medians[0], medians[1], "ms", interval=gain)
-            )
-    return found
+    usual = ms.pop(DEFAULT)
+    return [
+        Comparison(
+            f"echo of {size} KB", name, DEFAULT, float(np.median(ours[:, at])),
+            float(np.median(usual[:, at])), "ms",
+            interval=log_ratio(usual[:, at], ours[:, at]).exp(),
+        )
+        for at, size in enumerate(SIZES_KB)
+        for name, ours in ms.items()
+    ]  # fmt: skip
 
 
 def _echoes_ms(tunables: str) -> list[float]:

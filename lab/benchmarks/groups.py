@@ -26,8 +26,8 @@ class _Timing:
     """When each world of the race was done."""
 
     def __init__(self) -> None:
+        # By the number of worlds then; a look tells the same number again.
         self.race_s: dict[int, float] = {}
-        """By the number of worlds then; a look tells the same number again."""
 
     def on_snapshot(self, snapshot: Snapshot) -> None:
         if snapshot.phase == "race":

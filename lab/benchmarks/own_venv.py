@@ -13,26 +13,18 @@ VENVS = HERE.parents[1] / ".bench-venv"
 def installed_python(name: str, *, beside_ours: bool = False) -> Path | None:
     """An interpreter with what `NAME-constraints.txt` pins, installed if necessary.
 
-    Args:
-        name: The environment's.
-        beside_ours: Whether it also has what is installed here, such as PyTorch.
-
-    Returns:
-        None if it could not be installed, which is told.
+    `beside_ours` gives it what is installed here too, such as PyTorch. None if it could not be
+    installed, which is told.
     """
-    pins = HERE / f"{name}-constraints.txt"
-    folder = VENVS / name
-    python = folder / "bin" / "python"
-    installed = folder / "installed.txt"
+    pins, folder = HERE / f"{name}-constraints.txt", VENVS / name
+    python, installed = folder / "bin" / "python", folder / "installed.txt"
     if installed.is_file() and installed.read_text() == pins.read_text():
         return python
     try:
         venv.create(folder, clear=True, with_pip=True)
         (VENVS / ".gitignore").write_text("*\n")
-        subprocess.run(
-            [python, "-m", "pip", "install", "--quiet", "--no-deps", "--requirement", pins],
-            check=True,
-        )
+        pip = [str(python), "-m", "pip", "install", "--quiet", "--no-deps", "--requirement"]
+        subprocess.run([*pip, str(pins)], check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         print(f"{name} could not be installed: {error}", file=sys.stderr)
         return None

@@ -112,11 +112,9 @@ class Spawn:
         from tuner.world.rank.timing import StepTimer
 
         timer = StepTimer(
-            lambda: call_all(self._servers),
-            min_time_s=0.3,
-            cpu_clocks=list,
+            lambda: call_all(self._servers), min_time_s=0.3, cpu_clocks=list,
             on_step=lambda done: None,
-        )
+        )  # fmt: skip
         timer.warm_up()
         self._answer.write_text(str(timer.time(STEPS).wall_s))
 

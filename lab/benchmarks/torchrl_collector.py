@@ -37,13 +37,10 @@ class Screen(EnvBase):
 
     def _step(self, tensordict: TensorDictBase) -> TensorDict:
         self._steps += 1
-        return TensorDict(
-            {
-                "pixels": self._frames[self._steps % len(self._frames)],
-                "reward": tensordict["action"].float().reshape(1),
-                "done": torch.zeros(1, dtype=torch.bool),
-            }
-        )
+        pixels = self._frames[self._steps % len(self._frames)]
+        reward = tensordict["action"].float().reshape(1)
+        done = torch.zeros(1, dtype=torch.bool)
+        return TensorDict({"pixels": pixels, "reward": reward, "done": done})
 
     def _set_seed(self, seed: int | None) -> None:
         torch.manual_seed(seed or 0)

@@ -1,7 +1,8 @@
-"""What a world costs beyond its measured time, by how it is launched, and by its network."""
+"""What a world costs beyond its measured time, by launcher and network, and what tracing adds."""
 
 import statistics
 import subprocess
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -13,10 +14,13 @@ from tuner.world.launcher import TraceOrder, WorkloadLauncher, WorldOrder
 from tuner.world.local.local_launcher import LocalLauncher
 from tuner.world.measurement import Measurement
 
-FAN_OUT = "lab.benchmarks.subjects:FanOut"
+SUBJECTS = "lab.benchmarks.subjects"
 ROUNDS = 15
 SPAWN_ROUNDS = {2: 5, 5: 3}
 """By the number of ranks: as the recipe does it, a world of 5 takes eight seconds."""
+# The overhead varies by 0.06 between worlds; the median of so many worlds varies by 0.01.
+TRACED_WORLDS, FEW_WORLDS = 41, 11
+TRACED_STEPS, LEGACY_STEPS, LEGACY_CALLS = 150, 20, 60
 DEFAULT = Config.of({})
 """PyTorch's own values."""
 
@@ -32,17 +36,12 @@ def measured_world(
     operators: bool = True,
 ) -> Measurement:
     """What a world of so many steps yields; `trace` says where its trace is written, if at all."""
-    outcome = launcher.run(
-        WorldOrder(
-            subject=launcher.describe(workload, options or {}),
-            config=config,
-            seed=0,
-            steps=steps,
-            min_time_s=0.3,
-            deadline_s=120.0,
-            trace=None if trace is None else TraceOrder(path=trace, operators=operators),
-        )
-    )
+    order = WorldOrder(
+        subject=launcher.describe(workload, options or {}), config=config, seed=0, steps=steps,
+        min_time_s=0.3, deadline_s=120.0,
+        trace=None if trace is None else TraceOrder(path=trace, operators=operators),
+    )  # fmt: skip
+    outcome = launcher.run(order)
     assert isinstance(outcome, Measurement), outcome
     return outcome
 
@@ -91,8 +90,54 @@ def on_ray() -> list[Comparison]:
     return found
 
 
+def tracing_overhead() -> list[Comparison]:
+    """That of the recipe's step, beside the legacy profiler's, and whether it grows with calls."""
+    found: dict[str, list[float]] = {
+        key: [] for key in ("spans", "operators", "legacy", "our growth", "legacy growth")
+    }
+    with tempfile.TemporaryDirectory() as folder, LocalLauncher() as launcher:
+        path = Path(folder) / "trace.json"
+        measured_world(launcher, "udf", 10)  # the first world pays the forkserver's import of torch
+        for _ in range(TRACED_WORLDS):
+            spans = measured_world(launcher, "udf", TRACED_STEPS, trace=path, operators=False)
+            found["spans"].append(_overhead(spans))
+        for _ in range(FEW_WORLDS):
+            operators = measured_world(launcher, "udf", TRACED_STEPS, trace=path)
+            found["operators"].append(_overhead(operators))
+            plain = statistics.median(measured_world(launcher, "udf", TRACED_STEPS).step_s)
+            legacy = measured_world(launcher, f"{SUBJECTS}:LegacyUdf", LEGACY_STEPS)
+            found["legacy"].append(statistics.median(legacy.step_s) / plain)
+            ours = measured_world(launcher, f"{SUBJECTS}:OneCall", 1010, trace=path)
+            found["our growth"].append(_around(ours, 1000) / _around(ours, 10))
+        for _ in range(3):
+            legacy = measured_world(launcher, f"{SUBJECTS}:LegacyOneCall", LEGACY_CALLS)
+            found["legacy growth"].append(_around(legacy, 50) / _around(legacy, 10))
+    medians = {name: statistics.median(values) for name, values in found.items()}
+    return [
+        Comparison(name, ours, theirs, medians[key], medians[other], "x", Bar(most=most))
+        for name, ours, theirs, key, other, most in (
+            ("traced over untraced step, udf: spans alone", "spans", "legacy profiler",
+             "spans", "legacy", 1.05),
+            ("traced over untraced step, udf: with operators", "spans and operators",
+             "legacy profiler", "operators", "legacy", 1.8),
+            ("a late traced call over the 10th", "1000th, spans and operators",
+             "50th, legacy profiler", "our growth", "legacy growth", 1.1),
+        )
+    ]  # fmt: skip
+
+
+def _overhead(world: Measurement) -> float:
+    assert world.tracing_overhead is not None
+    return world.tracing_overhead
+
+
+def _around(world: Measurement, number: int) -> float:
+    """The median of the ten steps around this one, in seconds; steps count from 1."""
+    return statistics.median(world.step_s[number - 5 : number + 5])
+
+
 def _world(launcher: WorkloadLauncher, ranks: int) -> Measurement:
-    return measured_world(launcher, FAN_OUT, STEPS, options={"servers": ranks - 1})
+    return measured_world(launcher, f"{SUBJECTS}:FanOut", STEPS, options={"servers": ranks - 1})
 
 
 def _cost_of(launcher: WorkloadLauncher, ranks: int) -> Callable[[], float]:

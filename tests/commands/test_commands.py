@@ -1,6 +1,5 @@
 """All commands: what they import, list, complete and refuse, without a study or a world."""
 
-import os
 import shlex
 import subprocess
 import sys
@@ -11,7 +10,7 @@ from types import ModuleType
 import pytest
 
 import tuner.__main__
-from tests.commands.running import ROOT, environment
+from tests.commands.running import environment
 from tests.present.results import nothing_ran, study_plan, study_result
 from tuner import export, record, run, search
 from tuner.commands import SUMMARIES
@@ -58,13 +57,14 @@ def test_the_search_itself_never_imports_torch() -> None:
 
 MISTYPED = [
     (["--workload", "udff"], "workload udff: unknown workload 'udff'; did you mean udf?"),
-    (["--workload", "udf", "--set", "sizze=2"], "unknown option 'sizze'; did you mean size?"),
+    (["--workload", "udf", "--set", "sizze=2", "--set", "calls=many"], "workload udf: 2 problems\n"
+     "  - option calls must be int, got 'many'\n  - unknown option 'sizze'; did you mean size?"),
     (["--set", "n=2", "--", "python", "x.py"], "options (n) are a workload's; a program has"),
     (["--workload", "udf", "--space", "threads=1,2"], "space: unknown knob 'threads'"),
     (["--workload", "udf", "--objective", "stp_ms"], "did you mean step_ms?"),
     (["--workload", "udff", "--budget", "soon"], "the request has 2 problems"),
     (["--dry-run", "--workload", "udff"], "did you mean udf?"),
-]
+]  # fmt: skip
 
 
 def test_what_is_mistyped_is_told_before_anything_large_is_imported() -> None:
@@ -103,23 +103,21 @@ def test_rpc_tuner_lists_its_commands_and_passes_arguments_on(
     assert capsys.readouterr().out == f"rpc-tuner {tuner.__version__}\n"
 
 
-@pytest.mark.parametrize(
-    ("words", "found"),
-    [
-        ("sho", ["show"]),
-        ("run --conf", ["--config"]),
-        ("search --workload ud", ["udf", "udf_sleep"]),
-        ("search --sampler t", ["tpe"]),
-        ("search --check th", ["threads"]),
-        ("search --resume --study th", ["threads"]),
-        ("show ", ["threads", "udf"]),
-        ("export udf --format p", ["python"]),
-        ("init pr", ["program"]),
-    ],
-)
-def test_the_shell_completes_commands_flags_and_names(
-    words: str, found: list[str], here: Path
-) -> None:
+COMPLETED = {
+    "sho": ["show"],
+    "run --conf": ["--config"],
+    "search --workload ud": ["udf", "udf_sleep"],
+    "search --sampler t": ["tpe"],
+    "search --check th": ["threads"],
+    "search --resume --study th": ["threads"],
+    "show ": ["threads", "udf"],
+    "export udf --format p": ["python"],
+    "init pr": ["program"],
+}
+
+
+@pytest.mark.parametrize("words", COMPLETED)
+def test_the_shell_completes_commands_flags_and_names(words: str, here: Path) -> None:
     for name in ("udf", "threads"):
         folder = StudyFolder(here / "studies" / name)
         folder.root.mkdir(parents=True)
@@ -129,11 +127,9 @@ def test_the_shell_completes_commands_flags_and_names(
         "COMP_WORDS": f"rpc-tuner {words}",
         "COMP_CWORD": str(words.count(" ") + 1),
     }
-    done = subprocess.run(
-        [sys.executable, "-m", "tuner"], capture_output=True, text=True,
-        env={**os.environ, **asked, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
-    assert done.stdout.split() == found, done.stderr
+    command = [sys.executable, "-m", "tuner"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(**asked))
+    assert done.stdout.split() == COMPLETED[words], done.stderr
 
 
 REFUSED = """
@@ -279,26 +275,21 @@ def test_the_usage_shows_where_the_command_stands(capsys: pytest.CaptureFixture[
         assert told == 2 * told[: len(told) // 2]
 
 
-@pytest.mark.parametrize(
-    ("verdict", "exit_code"),
-    [
-        (None, 3),  # nothing could run
-        ("undecided", 0),  # the baseline failed, and the budget ended before a block
-    ],
-)
-def test_a_search_that_recommends_nothing(
-    verdict: VerdictKind | None, exit_code: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    result = StudyResult.of(replace(nothing_ran(study_plan()), verdict=verdict))
-    monkeypatch.setattr("tuner.api.tune", lambda *_, **__: result)
-    assert search.main(["--workload", "udf", "--json"]) == exit_code
+def test_a_search_that_recommends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes: dict[VerdictKind | None, int] = {
+        None: 3,  # nothing could run
+        "undecided": 0,  # the baseline failed, and the budget ended before a block
+    }
+    for verdict, code in codes.items():
+        result = StudyResult.of(replace(nothing_ran(study_plan()), verdict=verdict))
+        monkeypatch.setattr("tuner.api.tune", lambda *_, found=result, **__: found)
+        assert search.main(["--workload", "udf", "--json"]) == code
 
 
 def test_quiet_prints_the_verdict_alone(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(
-        "tuner.api.tune", lambda *_, **__: StudyResult.of(study_result(study_plan()))
-    )
+    result = StudyResult.of(study_result(study_plan()))
+    monkeypatch.setattr("tuner.api.tune", lambda *_, **__: result)
     assert search.main(["--workload", "udf", "--quiet"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1

@@ -141,28 +141,25 @@ def test_all_studies_are_shown_and_what_cannot_be_read_is_told(
     assert running.get("/api/studies").count(b'"study_name"') == 1
     code, rest = running.stop(signal.SIGINT)
     assert code == 0
-    damaged, older = rest.splitlines()
-    assert damaged.startswith("note: left out: cannot open the storage sqlite:///")
-    assert older == (
+    first, second = rest.splitlines()
+    assert first.startswith("note: left out: cannot open the storage sqlite:///")
+    assert second == (
         "note: left out: the study one has format 1; this version reads format 5: "
         "search again with --overwrite"
     )
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_a_study_that_is_not_there_is_told_and_nothing_is_written(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(folder.rglob("*"))
+    for arguments, message in (
         (["oen"], "there is no study 'oen'; did you mean one?"),
         (["one", "--out", "nowhere"], "there is no study in the folder nowhere"),
         (["one", "--storage", "sqlite:///no/such/x.db"], "cannot open the storage"),
-    ],
-)
-def test_bad_usage_is_one_sentence_and_exit_code_2(
-    folder: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    before = sorted(folder.rglob("*"))
-    assert dashboard.main([*arguments, "--port", "0"]) == 2
-    out, err = capsys.readouterr()
-    assert err.startswith(f"rpc-tuner: {message}")
-    assert out == ""
+    ):
+        assert dashboard.main([*arguments, "--port", "0"]) == 2
+        out, err = capsys.readouterr()
+        assert err.startswith(f"rpc-tuner: {message}")
+        assert out == ""
     assert sorted(folder.rglob("*")) == before

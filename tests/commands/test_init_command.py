@@ -2,7 +2,6 @@
 
 import math
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -12,49 +11,44 @@ import tuner
 from tests.cheap_studies import cheaply
 from tests.commands.running import environment
 from tests.fakes import FakeLauncher
-from tests.programs.running import free_port
+from tests.programs.running import PYTHON, free_port
 from tests.searching.tuning import scaling
 from tuner import init
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 @pytest.mark.world
 @pytest.mark.thorough
-def test_the_workload_runs(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_workload_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert init.main(["workload", "own.py"]) == 0
     reference = "own.py:MyWorkload"
-    assert capsys.readouterr().out == (
-        f"Wrote own.py. It runs as it is: rpc-tuner search --workload {reference}\n"
-    )
-    result = tuner.tune(
+    said = f"Wrote own.py. It runs as it is: rpc-tuner search --workload {reference}\n"
+    assert capsys.readouterr().out == said
+    trials = tuner.tune(
         reference, space={"num_worker_threads": [2]}, max_blocks=1, min_time="0.05s", budget="60s",
         options={"calls": 2, "size": 10},
-    )  # fmt: skip
-    assert set(result.trials["outcome"]) <= {"completed", "eliminated", "not-measured"}
-    assert result.trials["failure"].isna().all()
+    ).trials  # fmt: skip
+    assert set(trials["outcome"]) <= {"completed", "eliminated", "not-measured"}
+    assert trials["failure"].isna().all()
 
 
 @pytest.mark.world
 @pytest.mark.thorough
-def test_the_program_runs(here: Path) -> None:
+def test_the_program_runs() -> None:
     assert init.main(["program"]) == 0
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "my_program.py"],
-        capture_output=True,
-        text=True,
+        [*PYTHON, "my_program.py"], capture_output=True, text=True, timeout=120,
         env=environment(MASTER_PORT=free_port()),
-        timeout=120,
-    )
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("results: 160\ntook ")
 
 
-def test_the_plan_is_searched(here: Path) -> None:
+def test_the_plan_is_searched() -> None:
     assert init.main(["plan"]) == 0
     keys = tomllib.loads(Path("my_plan.toml").read_text())
     launcher = FakeLauncher(step_ms=scaling)

@@ -109,12 +109,11 @@ def test_a_search_leaves_a_whole_trace_of_every_configuration(
         assert trace.tracing_overhead == trial["tracing_overhead"]
         assert trace.ranks[1].num_worker_threads == number
         assert len(trace.calls) == 4 * (trace.steps or 0)
-        if not trace.operators_recorded:
-            assert number != 5
-            continue
-        # The recipe's function: 1 + 10 * 4 operators called, and what these call.
-        counts = trace.operators["name"][trace.operators["call_id"].notna()].value_counts()
-        assert counts["aten::mul"] == counts["aten::sigmoid"] == 10 * len(trace.calls)
+        assert trace.operators_recorded or number != 5
+        if trace.operators_recorded:
+            # The recipe's function: 1 + 10 * 4 operators called, and what these call.
+            counts = trace.operators["name"][trace.operators["call_id"].notna()].value_counts()
+            assert counts["aten::mul"] == counts["aten::sigmoid"] == 10 * len(trace.calls)
 
 
 def test_the_shipped_workloads_are_listed(tmp_path: Path) -> None:
@@ -122,25 +121,22 @@ def test_the_shipped_workloads_are_listed(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     entries = {entry["name"]: entry for entry in json.loads(done.stdout)["workloads"]}
     assert list(entries) == list(SHIPPED)
-    for entry in entries.values():
-        assert entry["problems"] == []
-        assert entry["roles"]
-        summaries = [each["summary"] for each in (entry, *entry["options"])]
-        assert all(each.endswith(".") for each in summaries)
+    assert all(each["roles"] and not each["problems"] for each in entries.values())
     printed = in_this_process("--list-workloads", cwd=tmp_path)
     assert printed.stdout.startswith(next(iter(entries)))
 
 
 def test_a_search_tells_a_person_what_to_do(real_search: tuple[Done, Path]) -> None:
     done, _ = real_search
-    assert "rpc.TensorPipeRpcBackendOptions(num_worker_threads=" in done.stdout
-    assert "rpc.init_rpc(name, rank=rank" in done.stdout
-    assert "num_worker_threads=5" in done.stdout
-    assert "Report: here/report.html\nIn here: recommended.json, trials.csv, figures" in done.stdout
-    assert "calibrating" in done.stderr
-    assert "racing · block 1 · 3 of 3 configurations left" in done.stderr
-    assert "Warning" not in done.stderr
-    assert "[W" not in done.stderr  # torch's own log lines stay with the ranks
+    for said in (
+        "rpc.TensorPipeRpcBackendOptions(num_worker_threads=", "rpc.init_rpc(name, rank=rank",
+        "Report: here/report.html\nIn here: recommended.json, trials.csv, figures",
+    ):  # fmt: skip
+        assert said in done.stdout
+    for said in ("calibrating", "racing · block 1 · 3 of 3 configurations left"):
+        assert said in done.stderr
+    # torch's own log lines stay with the ranks
+    assert not re.search(r"Warning|\[W", done.stderr)
 
 
 def test_ctrl_c_keeps_what_was_measured_and_resume_goes_on(tmp_path: Path) -> None:
@@ -188,23 +184,9 @@ def test_a_dry_run_says_what_the_budget_can_show_and_leaves_nothing(tmp_path: Pa
     assert not list(tmp_path.iterdir())
 
 
-def test_mistakes_of_a_workloads_request_are_told_together(tmp_path: Path) -> None:
-    wrong = ("--set", "sise=3", "--set", "calls=many", "--space", "num_worker_thread=1")
-    done = in_this_process("--workload", "udf", *wrong, cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    for message in (
-        "unknown option 'sise'; did you mean size?",
-        "option calls must be int, got 'many'",
-        "unknown knob 'num_worker_thread'; did you mean num_worker_threads?",
-    ):
-        assert message in done.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.thorough
 def test_a_recommendation_is_measured_again(real_search: tuple[Done, Path], tmp_path: Path) -> None:
-    _, folder = real_search
-    file = folder / "recommended.json"
+    file = real_search[1] / "recommended.json"
     done = in_new_process(
         "--check", str(file), "--max-blocks", "4", "--budget", "5m", "--json", cwd=tmp_path
     )

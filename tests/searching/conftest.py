@@ -7,7 +7,7 @@ import optuna
 import pytest
 
 from tests.cheap_studies import *  # noqa: F403 - fixtures, for every test of this folder
-from tests.fakes import MemoryStorages
+from tests.cheap_studies import MemoryStorages
 from tests.searching.tuning import Tune, tuning_in
 from tuner.decide import ranking
 
