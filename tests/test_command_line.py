@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
@@ -49,10 +50,7 @@ def test_tables_are_as_wide_as_columns_says_else_as_the_terminal(
     monkeypatch.delenv("COLUMNS")
     monkeypatch.setattr(os, "get_terminal_size", lambda descriptor: os.terminal_size((97, 20)))
     assert stdout_console().width == 97
-
-    def nowhere(descriptor: int) -> os.terminal_size:
-        raise OSError(errno.ENOTTY, "no terminal")
-
+    nowhere = Mock(side_effect=OSError(errno.ENOTTY, "no terminal"))
     monkeypatch.setattr(os, "get_terminal_size", nowhere)
     assert stdout_console().width == 80
 
@@ -66,13 +64,11 @@ def test_a_path_that_cannot_be_read_is_told(
     assert message.endswith(": File name too long\n")
     assert len(message) < 350
 
-    def refuse(path: Path) -> bool:
-        raise PermissionError(errno.EACCES, "Permission denied", str(path))
-
-    monkeypatch.setattr(Path, "is_file", refuse)
+    path = "studies/theirs/study.db"
+    refused = PermissionError(errno.EACCES, "Permission denied", path)
+    monkeypatch.setattr(Path, "is_file", Mock(side_effect=refused))
     assert show.main(["theirs"]) == 2
-    told = "rpc-tuner: cannot read studies/theirs/study.db: Permission denied\n"
-    assert capsys.readouterr().err == told
+    assert capsys.readouterr().err == f"rpc-tuner: cannot read {path}: Permission denied\n"
 
 
 def test_a_burst_of_signals_is_one(monkeypatch: pytest.MonkeyPatch) -> None:

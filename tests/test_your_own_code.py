@@ -33,10 +33,11 @@ def blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)
 
 
-def commands(page: str, module: str, count: int) -> list[list[str]]:
-    """The arguments of each command of a page that runs this module, of so many commands."""
+def commands(page: str, module: str) -> list[list[str]]:
+    """The arguments of each command of a page that runs this module."""
     lines = [shlex.split(line) for text in blocks(page, "console") for line in text.splitlines()]
-    assert len(lines) == count
+    # Of other commands nothing is known here.
+    assert len(lines) == {OF_PROGRAM: 5, OF_WORKLOAD: 4}[page]
     return [line[3:] for line in lines if line[:3] == ["python", "-m", module]]
 
 
@@ -55,14 +56,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def searches_of_program() -> list[list[str]]:
     """Those that search, made quick."""
-    quick = [["--max-blocks", "1", *each] for each in commands(OF_PROGRAM, "tuner.search", 5)]
-    return [[word.replace("1,2,4,8,16", "2,16") for word in arguments] for arguments in quick]
+    return [
+        ["--max-blocks", "1", *(word.replace("1,2,4,8,16", "2,16") for word in arguments)]
+        for arguments in commands(OF_PROGRAM, "tuner.search")
+    ]
 
 
 @pytest.mark.world
 @pytest.mark.thorough
 def test_the_program_is_recorded(capfd: pytest.CaptureFixture[str]) -> None:
-    (arguments,) = commands(OF_PROGRAM, "tuner.record", 5)
+    (arguments,) = commands(OF_PROGRAM, "tuner.record")
     assert record.main(arguments) == 0
     shown = capfd.readouterr().out
     assert "2 ranks (client, server1)" in shown
@@ -79,7 +82,7 @@ def test_the_program_is_searched_and_run(folder: Path, capfd: pytest.CaptureFixt
     (first,) = re.findall(r"^each run starts warm: .*\ncomparing the .*$", OF_PROGRAM, re.MULTILINE)
     assert done.stderr.startswith(f"setting up\n{first}\n")
     assert re.search(r"^ +2 .* baseline *$", done.stdout, re.MULTILINE)
-    (arguments,) = commands(OF_PROGRAM, "tuner.run", 5)
+    (arguments,) = commands(OF_PROGRAM, "tuner.run")
     capfd.readouterr()
     assert run.main(arguments) == 0
     printed = capfd.readouterr()
@@ -147,7 +150,7 @@ def test_the_program_of_the_shipped_plan_runs_as_its_plan_says(
 
 def answer_of_workload(number: int) -> None:
     """Run a search of the page, made quick, in this process."""
-    arguments = commands(OF_WORKLOAD, "tuner.search", 4)[number]
+    arguments = commands(OF_WORKLOAD, "tuner.search")[number]
     assert arguments[-2] == "--budget"
     quick = [*arguments[:-2], "--max-blocks", "1", "--min-time", "0.02s"]
     done = in_this_process(*quick, cwd=Path())
