@@ -45,20 +45,19 @@ _NAMES = {
     "tuner.searching.sweeping": ("sweep",),
     "tuner.trace.files.reader": ("read_trace",),
     "tuner.trace.record.profile": ("profile",),
+    "workloads": ("Rank", "Workload", "WorkloadError", "World"),
 }
-_OF_WORKLOADS = ("Rank", "Workload", "WorkloadError", "World")
 
 
 def __getattr__(name: str) -> Any:
-    # Late: neither a command's --help nor a rank's first traced call waits for all of it.
-    if name in _OF_WORKLOADS:
-        from tuner.workloads_package import own_workloads
-
-        return getattr(own_workloads(), name)
     module = next((module for module, names in _NAMES.items() if name in names), None)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # Late: neither a command's --help nor a rank's first traced call waits for all of it.
     from tuner.errors import telling_what_is_missing
+    from tuner.workloads_package import own_workloads
 
+    if module == "workloads":
+        return getattr(own_workloads(), name)
     with telling_what_is_missing():
         return getattr(importlib.import_module(module), name)

@@ -17,13 +17,7 @@ from typer.core import TyperCommand
 
 from tuner.errors import TunerError, UsageError, telling_what_is_missing
 from tuner.files import written_atomically
-from tuner.flags import (
-    forgotten_dashes,
-    let_go_of_pipes,
-    misplaced_flags,
-    say,
-    split_at_dashes,
-)
+from tuner.flags import forgotten_dashes, let_go_of_pipes, misplaced_flags, say, split_at_dashes
 from tuner.text import shortened
 
 if TYPE_CHECKING:
@@ -213,6 +207,14 @@ class Interruption:
             self._tell_of_others(dropped)
 
 
+@contextmanager
+def _ended_by_nobody_reading() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise KeyboardInterrupt from None
+
+
 class Interruptible:
     """An observer that passes everything on, and ends the search once it was interrupted."""
 
@@ -220,28 +222,20 @@ class Interruptible:
         self._observer = observer
         self._interruption = interruption
 
+    @_ended_by_nobody_reading()
     def on_snapshot(self, snapshot: "Snapshot") -> None:
         """Pass it on; KeyboardInterrupt if a signal has come, or nobody reads what is told."""
         self._interruption.check()
-        with _ended_by_nobody_reading():
-            self._observer.on_snapshot(snapshot)
+        self._observer.on_snapshot(snapshot)
 
+    @_ended_by_nobody_reading()
     def on_event(self, message: str) -> None:
         """See `on_snapshot`."""
-        with _ended_by_nobody_reading():
-            self._observer.on_event(message)
+        self._observer.on_event(message)
 
+    @_ended_by_nobody_reading()
     def on_stage(self, stage: "Stage") -> None:
         """See `on_snapshot`."""
         from tuner.searching.progress_reports import report_stage
 
-        with _ended_by_nobody_reading():
-            report_stage(self._observer, stage)
-
-
-@contextmanager
-def _ended_by_nobody_reading() -> Iterator[None]:
-    try:
-        yield
-    except BrokenPipeError:
-        raise KeyboardInterrupt from None
+        report_stage(self._observer, stage)

@@ -6,14 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tuner.command_line import (
-    STUDY,
-    FolderOption,
-    StorageOption,
-    new_app,
-    one_of,
-    write_text,
-)
+from tuner.command_line import STUDY, FolderOption, StorageOption, new_app, one_of, write_text
 from tuner.errors import UsageError
 
 _BY_SUFFIX = {".json": "json", ".toml": "toml", ".py": "python"}

@@ -6,13 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tuner.command_line import (
-    JsonOption,
-    StorageOption,
-    new_app,
-    print_json,
-    stdout_console,
-)
+from tuner.command_line import JsonOption, StorageOption, new_app, print_json, stdout_console
 from tuner.errors import UsageError
 from tuner.flags import say
 

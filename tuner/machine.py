@@ -51,9 +51,7 @@ def this_machine() -> Machine:
 
 
 def machine_differences(
-    ours: Mapping[str, object],
-    theirs: Mapping[str, object],
-    compared: Mapping[str, str] = COMPARED,
+    ours: Mapping[str, object], theirs: Mapping[str, object], compared: Mapping[str, str] = COMPARED
 ) -> list[str]:
     """The differences between the facts of two machines, each as `label: ours, theirs`.
 

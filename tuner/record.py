@@ -41,8 +41,7 @@ def record(
         Path, typer.Option("--out", "-o", metavar="FILE", help="The trace, for ui.perfetto.dev.")
     ] = Path("trace.json"),
     start_after: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="Record only after this time since init_rpc."),
+        str | None, typer.Option(metavar="TIME", help="Record only after this time since init_rpc.")
     ] = None,
     record_for: Annotated[
         str | None,

@@ -102,11 +102,9 @@ class _Parser(ArgumentParser):
 
     def refuse(self, words: list[str]) -> NoReturn:
         """Say what was given beyond what there is."""
-        wrong = next((word for word in words if word.startswith("-")), None)
-        if wrong is None:
-            self.error(f"Got unexpected extra argument ({' '.join(words)})")
-        name = wrong.partition("=")[0]
-        self.error(f"No such option: {name}{did_you_mean(name, self.flags)}")
+        if flags := [word.partition("=")[0] for word in words if word.startswith("-")]:
+            self.error(f"No such option: {flags[0]}{did_you_mean(flags[0], self.flags)}")
+        self.error(f"Got unexpected extra argument ({' '.join(words)})")
 
 
 def main(arguments: list[str] | None = None, program: str = "python -m tuner.run") -> int:
