@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 import venv
@@ -52,18 +51,19 @@ if __name__ == "__main__":
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The interpreter of an environment with torch and this package: pip's `--no-deps`."""
+    """The interpreter of an environment with torch, what torch needs, and this package."""
     folder = tmp_path_factory.mktemp("alone")
     venv.create(folder, with_pip=False, symlinks=True)
     site = folder / SITE
     # torch does not require NumPy, but its `init_rpc` does.
     for name in required_by("torch") | {"numpy"}:
-        found = distribution(name)
-        parts = {Path(file).parts[0] for file in found.files or [] if ".." not in Path(file).parts}
-        for top in {Path(str(found.locate_file(part))) for part in parts - {"__pycache__"}}:
+        for top in tops_of(name):
             if top.exists() and not (site / top.name).exists():
                 (site / top.name).symlink_to(top)
-    install(site, folder / "source")
+    # What pip knows of this package, which may be installed from another folder.
+    (known,) = (top for top in tops_of("rpc-tuner") if top.suffix == ".dist-info")
+    (site / known.name).symlink_to(known)
+    (site / "ours.pth").write_text(f"{ROOT}\n")
     script = f"import importlib.util as u; print([n for n in {OTHERS} if u.find_spec(n)])"
     done = run_in(folder / "bin" / "python", "-c", script)
     assert done.stdout == "[]\n", done.stderr
@@ -82,19 +82,11 @@ def required_by(name: str, seen: frozenset[str] = frozenset()) -> frozenset[str]
     return seen
 
 
-def install(site: Path, source: Path) -> None:
-    source.mkdir()  # A copy: a build leaves files beside what it builds.
-    (source / "studies").mkdir()
-    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
-    for package in ("tuner", "workloads"):
-        shutil.copytree(ROOT / package, source / package)
-    # Its folders are what searches have left here.
-    for path in (ROOT / "studies").iterdir():
-        if path.is_file():
-            shutil.copy(path, source / "studies")
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-build-isolation"]
-    subprocess.run([*pip, "--no-deps", "--target", str(site), str(source)], check=True, timeout=120)
+def tops_of(name: str) -> set[Path]:
+    """What a distribution has in `site-packages`."""
+    found = distribution(name)
+    parts = {Path(file).parts[0] for file in found.files or [] if ".." not in Path(file).parts}
+    return {Path(str(found.locate_file(part))) for part in parts - {"__pycache__"}}
 
 
 def run_in(python: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":

@@ -26,21 +26,17 @@ def environment(**more: str) -> dict[str, str]:
 def started(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
     """A search in a new process, whose output is piped line by line."""
     return subprocess.Popen(
-        [sys.executable, "-m", "tuner.search", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=cwd,
-        env=environment(PYTHONUNBUFFERED="1"),
-    )
+        [sys.executable, "-m", "tuner.search", *arguments], text=True, cwd=cwd,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(PYTHONUNBUFFERED="1"),
+    )  # fmt: skip
 
 
 def in_new_process(*arguments: str, cwd: Path) -> Done:
-    running = started(*arguments, cwd=cwd)
-    try:
-        out, err = running.communicate(timeout=400)
-    finally:
-        running.kill()
+    with started(*arguments, cwd=cwd) as running:
+        try:
+            out, err = running.communicate(timeout=400)
+        finally:
+            running.kill()
     return Done(arguments, running.returncode, out, err)
 
 

@@ -75,63 +75,39 @@ def test_what_cannot_be_exported_is_one_sentence_and_exit_code_2(
     assert (out, err.count("\n")) == ("", 1)
 
 
-# What a person writes with the exports to JSON and TOML.
-LOADING = """
-import os, sys, warnings
-import torch
-import torch.distributed.rpc as rpc
-import tuner
+# Runs an export to Python, which is a program by itself.
+RUN = """
+import runpy, sys
 
-name, role, rank, *exports = sys.argv[1:]
-warnings.simplefilter("error", tuner.EnvironmentWarning)
-torch.set_num_threads(1)
-for path, os.environ["MASTER_PORT"] in zip(exports[::2], exports[1::2]):
-    options = tuner.load_rpc_options(path, role=role)
-    rpc.init_rpc(name, rank=int(rank), world_size=2, rpc_backend_options=options)
-    threads = rpc.api._get_current_rpc_agent().get_debug_info()["agent.thread_pool_size"]
-    print(f"{name}: num_worker_threads={threads}")
-    rpc.shutdown()
-"""
-# Exports to Python are programs by themselves.
-RUNNING = """
-import os, runpy, sys
-
-path, os.environ["MASTER_PORT"] = sys.argv[4:]
-sys.argv = [path]
-runpy.run_path(path, run_name="__main__")
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
 assert not {name.partition(".")[0] for name in sys.modules} & {"tuner", "workloads"}
 """
 
 
 @pytest.mark.world
 @pytest.mark.thorough
-def test_agents_have_as_many_threads_as_every_export_says(
+def test_a_real_search_is_exported_and_agents_have_as_many_threads_as_the_module_says(
     real_search: tuple[Done, Path], tmp_path: Path
 ) -> None:
     recommended = (real_search[1] / "recommended.json").read_text()
     best = json.loads(recommended)["config"]["*"]["num_worker_threads"]
     # The trials 1 and 2 have as many threads as their number says.
     other = 1 if best != 1 else 2
-    exported = {"rpc.json": best, "rpc.toml": other, "rpc.py": other}
-    for name, count in exported.items():
-        form = {"rpc.json": "json", "rpc.toml": "toml", "rpc.py": "python"}[name]
-        trial = [] if count == best else ["--trial", str(other)]
-        flags = ["--format", form, *trial, "--output", str(tmp_path / name)]
-        assert export.main([str(real_search[1]), *flags]) == 0
-    assert (tmp_path / "rpc.json").read_text() == recommended
-    for program, names in ((LOADING, ["rpc.json", "rpc.toml"]), (RUNNING, ["rpc.py"])):
-        loaded = [word for name in names for word in (str(tmp_path / name), free_port())]
-        running = [
-            subprocess.Popen(
-                [sys.executable, "-c", program, f"worker{rank}", role, str(rank), *loaded],
-                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                env=environment(MASTER_ADDR="127.0.0.1", RANK=str(rank)),
-            )
-            for rank, role in enumerate(("caller", "server"))
-        ]  # fmt: skip
-        for rank, process in enumerate(running):
-            out, err = process.communicate(timeout=300)
-            assert process.returncode == 0, err
-            assert out.splitlines() == [
-                f"worker{rank}: num_worker_threads={exported[name]}" for name in names
-            ]
+    same, module = tmp_path / "rpc.json", tmp_path / "rpc.py"
+    assert export.main([str(real_search[1]), "--output", str(same)]) == 0
+    assert same.read_text() == recommended
+    flags = ["--format", "python", "--trial", str(other), "--output", str(module)]
+    assert export.main([str(real_search[1]), *flags]) == 0
+    address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", RUN, str(module)], text=True, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, env=environment(**address, RANK=str(rank)),
+        )
+        for rank in (0, 1)
+    ]  # fmt: skip
+    for rank, process in enumerate(running):
+        out, err = process.communicate(timeout=300)
+        assert process.returncode == 0, err
+        assert out == f"worker{rank}: num_worker_threads={other}\n"
