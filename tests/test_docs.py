@@ -22,23 +22,18 @@ from tuner.world.measurement import FailureKind
 from workloads.registry import SHIPPED
 
 ROOT = Path(__file__).parents[1]
-PAGES = [
-    ROOT / "README.md",
-    ROOT / "CHANGELOG.md",
-    ROOT / "CONTRIBUTING.md",
-    ROOT / "SECURITY.md",
-    *sorted((ROOT / "docs").rglob("*.md")),
-]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 README = (ROOT / "README.md").read_text()
-ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
-COMMANDS = (ROOT / "docs" / "commands.md").read_text()
+ARCHITECTURE, COMMANDS, TROUBLESHOOTING = (
+    (ROOT / "docs" / f"{name}.md").read_text()
+    for name in ("architecture", "commands", "troubleshooting")
+)
 COMMAND_LINE = typer.main.get_group(tuner.commands.app)
 RETIRED = re.compile(r"\bcores\b|\bat\s+once\b")
 TWO_SCREENS = 60
 """Lines of text."""
 MOST_WORDS = 27_000
 """What a person can read: all pages but the decisions, together."""
-TROUBLESHOOTING = (ROOT / "docs" / "troubleshooting.md").read_text()
 
 
 def test_every_flag_is_in_the_docs() -> None:
@@ -78,11 +73,10 @@ def test_every_kind_of_failure_has_its_section() -> None:
 
 
 def test_every_file_of_a_study_is_in_the_readme() -> None:
-    folder = StudyFolder(Path())
+    it = StudyFolder(Path())
     for path in (
-        folder.database, folder.trials_csv, folder.recommended, folder.answer, folder.report,
-        folder.figures, folder.artifacts, folder.traces, folder.failures, folder.lock,
-        folder.manifest.path,
+        it.database, it.trials_csv, it.recommended, it.answer, it.report, it.figures, it.artifacts,
+        it.traces, it.failures, it.lock, it.manifest.path,
     ):  # fmt: skip
         assert re.search(rf"^\| `{re.escape(path.name)}/?` \|", README, re.MULTILINE), path
 
