@@ -108,7 +108,7 @@ def tune(
         roles: A regular expression of the RPC names of each role. Default: the name of a rank
             without its digits is its role.
         expect: A regular expression that the program's output must match, or its answer is wrong.
-        metric: What to measure instead of time: `"NAME=REGEX"`, whose group is a number it prints.
+        metric: Instead of time: `"NAME=REGEX"`, whose only group is a number in the output.
         maximize: Whether more of `metric` is better.
         window: How long to count the calls of a program that does not end; then it is ended.
         warm_up: From the last rank's `init_rpc` to the window. Default: 5 s.
@@ -133,8 +133,8 @@ def tune(
         min_time: How long the timed steps of a world last at least; longer where the noise shows
             that it pays. Default: 0.1 s.
         deadline: A longer world is ended, as a failure. Default: 30 s; for a program 10 min.
-        sampler: Who proposes what to measure: `tpe`, `gp` or `random`; `grid` measures all.
-            Default: `auto`, which is `grid` where the budget is enough for it, and else `tpe`.
+        sampler: Who proposes where the budget is not enough for the grid: `tpe`, `gp` or `random`;
+            `grid` measures all of it. Default: `auto`: `grid` where it is enough, and else `tpe`.
         seed: Seeds the inputs, and the order of the configurations in blocks. Default: 0.
         launcher: What runs the worlds: `local`, processes on this machine; `ray`, processes on the
             hosts of a Ray cluster; or a launcher of your own. Default: `local`.
