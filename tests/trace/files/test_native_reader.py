@@ -49,7 +49,7 @@ def test_facts_are_kept() -> None:
         (document(format=FORMAT + 1), f"a newer rpc-tuner wrote it, in format {FORMAT + 1}; this "
          f"one reads format {FORMAT}: upgrade rpc-tuner"),
         (document(format=1), f"an older rpc-tuner wrote it, in format 1; this one reads format "
-         f"{FORMAT}: record anew"),
+         f"{FORMAT}: record it again"),
         (document(format=0), "damaged: there is no format 0"),
         # Nothing else of it can be read.
         (b'{"rpc_tuner": {"format": 99, "ranks": "all"}, "traceEvents": {}}', "a newer rpc-tuner "

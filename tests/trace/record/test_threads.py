@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from tuner.trace.record import threads
 from tuner.trace.record.threads import Usage, waited_ns
 
 
@@ -36,3 +37,10 @@ def test_the_main_threads_counter_rises_with_its_work() -> None:
     assert cpu_s >= 0.05
     assert main is not None
     assert main[0] >= 0.03  # the kernel updates it with each tick
+
+
+def test_where_the_kernel_does_not_measure_it_nothing_is_said_of_the_main_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(threads, "_main_schedule", lambda: b"")
+    assert Usage().read()[1] is None

@@ -158,7 +158,7 @@ def _other_format(text: TraceText, version: int) -> UsageError:
         return text.refused(f"damaged: there is no format {version}")
     age, cure = "a newer", "upgrade rpc-tuner"
     if version < FORMAT:
-        age, cure = "an older", "record anew"
+        age, cure = "an older", "record it again"
     return text.refused(
         f"{age} rpc-tuner wrote it, in format {version}; this one reads format {FORMAT}: {cure}"
     )
