@@ -27,12 +27,12 @@ def with_evidence(failure: Failure, order: WorldOrder, captured: Sequence[Path])
     The message of what is returned says where to look, or why nothing could be kept."""
     if (folder := order.failure_folder) is None:
         return failure
-    where = str(folder) if order.is_first else f"{folder.parent.name}/{folder.name}"
+    where = order.folder_called or f"{folder.parent.name}/{folder.name}"
     kept = failure.model_copy(update={"message": f"{failure.message}; see {where}"})
     facts = kept.model_dump(exclude={"kind"})
     document = {"format": FORMAT, "config": order.config.to_json(), **facts}
     try:
-        if order.is_first:
+        if order.folder_called:
             shutil.rmtree(folder, ignore_errors=True)
         for file in captured:
             if file.stat().st_size:

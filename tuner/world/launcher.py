@@ -45,8 +45,9 @@ class WorldOrder:
     """The trace to take of the steps, if any; `steps` must be given then."""
     failure_folder: Path | None = None
     """Where to keep what the ranks printed, and their stacks, if the world fails; absolute."""
-    is_first: bool = False
-    """Whether it is a run before there is a study: its evidence replaces that of an earlier one."""
+    folder_called: str = ""
+    """How messages name that folder, of a run before there is a study: there the evidence of a
+    failure replaces that of an earlier one."""
     objective: Objective | None = None
     """What a run of a program must yield, or it has failed. None: it may yield anything."""
 

@@ -98,7 +98,7 @@ class ProgramLauncher:
                 config=Config.of({}),
                 deadline_s=min(until_s - time.monotonic(), draft.measuring.deadline_s),
                 failure_folder=failure_folder,
-                is_first=True,
+                folder_called=str(failure_folder or ""),
             )
             return self._run(order, learns=learns)
 
