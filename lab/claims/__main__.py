@@ -52,7 +52,7 @@ def _sleeping(seed: int) -> StudyResult:
 
 def one_lock(number: int) -> str:
     """Calls that sleep under one lock: no number of threads is better."""
-    workload = f"{Path(__file__).with_name('one_lock.py')}:OneLock"
+    workload = f"{Path(__file__).with_name('servers.py')}:OneLock"
     space = {"server": {"num_worker_threads": THREADS}}
     return str(_search(workload=workload, space=space, budget="60s", seed=number).verdict)
 

@@ -16,7 +16,7 @@ from tuner.trace.analyze.server_parallelism import parallelism
 from tuner.trace.files.reader import read_trace
 
 MOST_OFF = 0.03
-_MEGABYTES = f"{Path(__file__).with_name('megabytes.py')}:Megabytes"
+_MEGABYTES = f"{Path(__file__).with_name('servers.py')}:Megabytes"
 _MARGIN_NS = 10_000_000
 """Shorter than a nap: what begins so long before a trace's first call may be of it."""
 

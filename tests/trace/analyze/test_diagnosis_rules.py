@@ -117,7 +117,7 @@ def test_the_words_depend_on_the_evidence(changes: Changes, phrase: str) -> None
 def evidence(changes: Changes) -> Evidence:
     """A server with one thread, too few, that runs operators on 8 CPUs; with these changes."""
     found = Evidence(
-        server="worker1", rank=1, threads=1, threads_seen=1, calls=100, served_calls=100,
+        server="worker1", rank=1, threads=1, pool=1, calls=100, served_calls=100,
         means=Means(
             calls=100, latency_us=1000, transport_us=100, queue_us=400, served_us=500, pending_us=0
         ),

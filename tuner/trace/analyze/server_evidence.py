@@ -77,7 +77,7 @@ class Evidence:
     server: str
     rank: int
     threads: int | None  # its num_worker_threads
-    threads_seen: int  # how many of its threads were seen at work
+    pool: int  # the same; if the trace does not say, as many threads as were seen at work
     calls: int  # calls to it that run something there, which a fetch of a value does not
     served_calls: int  # those of them whose start and end on the server are known
     means: Means
@@ -88,11 +88,6 @@ class Evidence:
     host_cpus_used: float | None  # by the processes of the trace on its machine
     cpu_count: int | None
 
-    @property
-    def pool(self) -> int:
-        """Its number of threads; if the trace does not say, as many as were seen at work."""
-        return self.threads or self.threads_seen
-
 
 def gather(trace: Trace, rank: int) -> Evidence:
     """The evidence on the server of this rank, of which at least one call is known as served."""
@@ -101,18 +96,19 @@ def gather(trace: Trace, rank: int) -> Evidence:
     served = sent[sent["server_start_ns"].notna() & sent["server_end_ns"].notna()]
     times = call_times(sent).loc[served.index]
     at_work = threads_at_work(trace)[rank]
-    threads_seen = max(1, served["server_thread"].nunique(), len(at_work.time_at_level()) - 1)
+    seen = max(1, served["server_thread"].nunique(), len(at_work.time_at_level()) - 1)
+    pool = process.num_worker_threads or seen
     operators = server_parallelism.parallelism(trace, "operators").set_index("rank")
     in_operators = operators["mean_while_busy"].get(rank)
     return Evidence(
         server=process.name,
         rank=rank,
         threads=process.num_worker_threads,
-        threads_seen=threads_seen,
+        pool=pool,
         calls=int((sent["body"] != "fetch").sum()),
         served_calls=len(served),
         means=_means(times),
-        use=_use(trace, rank, sent, times, at_work, process.num_worker_threads or threads_seen),
+        use=_use(trace, rank, sent, times, at_work, pool),
         cpu=_cpu(trace, served, times, at_work),
         nested_share=_nested_share(trace, served),
         operator_parallelism=None if pd.isna(in_operators) else float(in_operators),

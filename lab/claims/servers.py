@@ -1,7 +1,8 @@
-"""Calls that bring 4 MB and sleep, and a server that notes itself when each of them ran."""
+"""Servers of which the truth is known: each gets calls that sleep, all in flight at once."""
 
 import json
 import os
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,9 +13,34 @@ import torch.distributed.rpc as rpc
 from workloads.contract import Rank, Workload, World
 
 CALLS = 8
-NAP_S = 0.05
+LOCKED_NAP_S, NAP_S = 0.002, 0.05
 ELEMENTS = 1_000_000  # float32
+_lock = threading.Lock()
 _naps: list[tuple[int, int]] = []
+
+
+class _OneServer(Workload):
+    """worker0 calls worker1."""
+
+    def ranks(self) -> Sequence[Rank]:
+        return [Rank(name="worker0", role="caller"), Rank(name="worker1", role="server")]
+
+
+def nap_locked() -> None:
+    with _lock:
+        time.sleep(LOCKED_NAP_S)
+
+
+class OneLock(_OneServer):
+    """Its calls wait for each other: no number of threads makes it faster."""
+
+    def step(self, world: World) -> None:
+        (server,) = world.names("server")
+        begun_s = time.monotonic()
+        for future in [rpc.rpc_async(server, nap_locked) for _ in range(CALLS)]:
+            future.wait()
+        if time.monotonic() - begun_s < CALLS * LOCKED_NAP_S:
+            raise AssertionError("the calls did not wait for each other")
 
 
 def nap(tensor: torch.Tensor) -> float:
@@ -30,14 +56,11 @@ def noted() -> tuple[str, list[tuple[int, int]]]:
     return os.readlink("/proc/self/ns/net"), _naps  # noqa: PTH115
 
 
-class Megabytes(Workload):
-    """worker0 calls worker1, all calls in flight at once."""
+class Megabytes(_OneServer):
+    """Its calls bring 4 MB each, and it notes itself when each of them ran."""
 
     notes: str = "."
     """The folder where each world leaves what its ranks have noted."""
-
-    def ranks(self) -> Sequence[Rank]:
-        return [Rank(name="worker0", role="caller"), Rank(name="worker1", role="server")]
 
     def setup(self, world: World) -> None:
         self._tensor = torch.ones(ELEMENTS)
