@@ -24,19 +24,6 @@ def with_calls(taken: Trace, *more: dict[str, Any]) -> Trace:
     return replace(taken, calls=calls)
 
 
-def a_queue_of(queued_ms: float) -> Trace:
-    """Of two calls in turn, the second one waits so long, twice, for a thread."""
-    calls = []
-    for i in range(20):
-        start = 16 * i
-        calls += [
-            call(2 * i, start, start + 8, served_ms=(start, start + 8), cpu_ms=8, run_queue_ms=0),
-            call(2 * i + 1, start + 8 - 2 * queued_ms, start + 16, cpu_ms=8, run_queue_ms=0,
-                 served_ms=(start + 8, start + 16)),
-        ]  # fmt: skip
-    return trace(calls, processes=ranks(threads=1))
-
-
 def a_queue_of_others() -> Trace:
     """Calls of worker2 wait for a thread; those of the driver do not, and wait all the same."""
 
@@ -248,7 +235,6 @@ DRIVERS: dict[str, Callable[[], Trace]] = {
     "spare threads of a server seen throughout": seen_in_part,
     "spare threads of a server seen in part": partial(seen_in_part, call(9, 0, 1, client_rank=2)),
     "a queue that is not the driver's": a_queue_of_others,
-    **{f"a queue of {ms} ms in 8": partial(a_queue_of, ms) for ms in (0.1, 1.2, 1.6)},
     # The caller.
     "a caller that computes": partial(a_caller, 0.08, 0.001),
     "a caller that waits for a CPU": partial(a_caller, 0.01, 0.06),

@@ -35,6 +35,17 @@ def one_call(at: float, number: int, **columns: Any) -> dict[str, Any]:
     return call(number, at, at + 10, served_ms=(at + 3, at + 8), issued_ns=issued_ns, **columns)
 
 
+def one_answered_call(after_ms: float, at: float, number: int) -> Rows:
+    """Its thread pickles the answer for so long after it has served it."""
+    return [one_call(at, number, answered_ns=round((at + 8 + after_ms) * 1e6))]
+
+
+def half_a_call(at: float, number: int) -> Rows:
+    """A call of 10 ms, and another one that is issued when half of it is over."""
+    first = call(number, at, at + 10, served_ms=(at, at + 10), cpu_ms=4, run_queue_ms=2)
+    return [first, call(number + 1, at + 5, at + 5.5, served_ms=(at + 5, at + 5.5))]
+
+
 def one_measured_call(at: float, number: int) -> Rows:
     """Of the 5 ms that it is served, it is on the CPU for 2 and waits for one for 1."""
     return [one_call(at, number, cpu_ms=2, run_queue_ms=1)]

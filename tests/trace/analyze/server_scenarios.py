@@ -16,17 +16,6 @@ MAIN = 77
 """Of rank 0, the thread id of the main thread."""
 
 
-def in_pairs(*, on_cpu: float, threads: int = 4) -> Trace:
-    """Always two calls in parallel that are on the CPU for this share of their time."""
-    calls = [
-        call(2 * i + who, 10 * i, 10 * i + 10, served_ms=(10 * i, 10 * i + 10), thread=11 + who,
-             cpu_ms=10 * on_cpu, run_queue_ms=0)
-        for i in range(100)
-        for who in (0, 1)
-    ]  # fmt: skip
-    return trace(calls, processes=ranks(threads=threads))
-
-
 def with_mains(taken: Trace, *computes: float, run_queue: float = 0.0) -> Trace:
     """The main thread of each rank, the first ones first, is on the CPU for such a share."""
     seconds = (taken.window_ns[1] - taken.window_ns[0]) / 1e9
@@ -83,24 +72,12 @@ SERVERS: dict[str, Callable[[], Trace]] = {
     "four threads that sleep and begin together": serves([Part("sleep", 1000)], 4, 8, steps=2),
     "threads that sleep, and no call waits": serves(SLEEP, 4, 4),
     "threads that wait for calls of their own": serves([Part("cpu", 0.1), Part("call", 5)], 2, 8),
-    "pairs on 2 threads, on the CPU for 15 %": partial(in_pairs, on_cpu=0.15, threads=2),
-    "pairs on 2 threads, on the CPU for 25 %": partial(in_pairs, on_cpu=0.25, threads=2),
     # Full logical CPUs, and the knob cpu_binding.
     "8 threads on 2 CPUs in turns": serves([Part("cpu", 0.1)] * 30, 8, 8, cpus=2),
     "2 threads on 2 CPUs": serves(COMPUTE, 2, 8, cpus=2),
-    **{
-        f"waits for a CPU for {share}, used {cpu_s}, off {off}": partial(
-            waits_for_a_cpu, share, cpu_s=cpu_s, off=off
-        )
-        for share, cpu_s, off in (
-            (0.12, 0.8, 0.0),
-            (0.12, 1.0, 0.0),
-            (0.4, 0.4, 0.0),
-            (0.19, None, 0.0),
-            (0.25, None, 0.0),
-            (0.25, None, 0.4),
-        )
-    },
+    "ranks that hold all CPUs": partial(waits_for_a_cpu, 0.12, cpu_s=1.0),
+    "others that hold the CPUs": partial(waits_for_a_cpu, 0.4, cpu_s=0.4),
+    "sleeps for longer than it waits for a CPU": partial(waits_for_a_cpu, 0.25, off=0.4),
     "three ranks on 2 CPUs that poll": partial(waits_for_a_cpu, 0.12, cpu_s=0.7, size=3),
     "three ranks on 2 CPUs whose main threads compute": computing_main_threads,
     # The GIL, or a lock.
@@ -115,7 +92,6 @@ SERVERS: dict[str, Callable[[], Trace]] = {
     "one thread in Python": serves([Part("gil", 0.08), Part("operator", 0.02)] * 20, 1, 4),
     "four threads that use one CPU by chance": serves([Part("cpu", 1), Part("sleep", 3)], 4, 6),
     "the same with calls of their own": serves([Part("cpu", 1), Part("call", 3)], 4, 4),
-    **{f"pairs on the CPU for {each}": partial(in_pairs, on_cpu=each) for each in (0.3, 0.5, 0.7)},
     # Too few threads.
     "one thread that computes": serves(COMPUTE, 1, 4),
     "two threads that compute": serves(COMPUTE, 2, 8),
