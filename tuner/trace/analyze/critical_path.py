@@ -162,8 +162,8 @@ def critical_path(trace: Trace) -> pd.DataFrame:
     path = find_critical_path(trace)
     if path is None:
         return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in PATH_COLUMNS.items()})
-    shares = np.array([path.share(column) for column in path.time_ns.T])
-    table = path.rows.assign(**dict(zip(["share", "ci_low", "ci_high"], shares.T, strict=True)))
+    table = path.rows.copy()
+    table[["share", "ci_low", "ci_high"]] = [path.share(column) for column in path.time_ns.T]
     is_unseen = table["part"] == "unseen"
     table.loc[is_unseen, ["ci_low", "ci_high"]] = np.nan
     order = np.lexsort((-table["share"], is_unseen))

@@ -244,9 +244,8 @@ def _caller_meanwhile(trace: Trace, path: CriticalPath, own_share: float) -> str
 def _busiest_operator(trace: Trace, driver: Driver) -> str:
     """The operator, of those that no other one ran, with the most time; empty if it has little."""
     operators, whole_ns = trace.operators, window_length_ns(trace)
-    mine = operators[
-        (operators["rank"] == driver.rank) & (operators["thread"] == driver.thread)
-    ].reset_index(drop=True)
+    is_mine = (operators["rank"] == driver.rank) & (operators["thread"] == driver.thread)
+    mine = operators[is_mine]
     if mine.empty or whole_ns <= 0:
         return ""
     outer = mine[parents(Spans.of(mine)) < 0]

@@ -125,12 +125,11 @@ def _held_by_ranks(trace: Trace, found: Evidence) -> Suggestion | None:
     if len(ranks) > 1 and wanted <= rules.ONE_CPU[1] * (cpus // len(ranks)):
         why = f"{held}, and {found.server} does not get its share of them."
         return Suggestion(knob=CPU_BINDING, values=f"none,{EQUAL}", why=why)
-    served_ns = trace.calls.groupby("server_rank")["cpu_ns"].sum().astype(float)
-    polled_s = [
-        (rank.cpu_s or 0.0) - (rank.main_cpu_s or 0.0) - served_ns.get(rank.rank, 0.0) / 1e9
+    served_s = trace.calls.groupby("server_rank")["cpu_ns"].sum().astype(float) / 1e9
+    polled = sum(
+        max((rank.cpu_s or 0.0) - (rank.main_cpu_s or 0.0) - served_s.get(rank.rank, 0.0), 0.0)
         for rank in ranks
-    ]
-    polled = sum(max(each, 0.0) for each in polled_s) / _window_s(trace)
+    ) / _window_s(trace)  # fmt: skip
     if polled < 1:
         return None
     why = (
