@@ -5,8 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import tuner
 from tests.fakes import UDF, FakeLauncher
+from tuner.errors import UsageError
 from tuner.plan.draft import draft_plan
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.study_result import StudyResult
@@ -48,6 +51,15 @@ def search(out: Path | str, launcher: FakeLauncher | None = None, **changes: Any
     launcher = launcher or FakeLauncher()
     keys = {"space": {"num_worker_threads": [2]}, "max_blocks": 2, "out": str(out), **changes}
     return tuner.tune("udf", launcher=launcher, clock=launcher.clock, **keys)
+
+
+def refusal(out: Path | str, **changes: Any) -> str:
+    """Why a search is refused; it must run nothing."""
+    launcher = FakeLauncher()
+    with pytest.raises(UsageError) as caught:
+        search(out, launcher, **changes)
+    assert launcher.orders == []
+    return str(caught.value)
 
 
 @dataclass

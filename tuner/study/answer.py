@@ -13,6 +13,7 @@ import pandas as pd
 from tuner.plan.config import Config
 from tuner.plan.objectives import Objective
 from tuner.plan.study_plan import StudyPlan
+from tuner.study.blocks import TrialWorlds
 from tuner.study.conclusion import Conclusion, resume_budget_s
 from tuner.study.evidence import Cause, causes_of
 from tuner.study.folder import StudyFolder
@@ -330,7 +331,6 @@ def study_answer(
     needed_s: int | None = None,
 ) -> StudyAnswer:
     """The answer of a log, and of what it says; see `StudyAnswer` for the rest."""
-    every = range(len(log.configs))
     observations = observations_of(log)
     paired = PairedTrials(log.plan.objective, log.rules.confidence, observations)
     rows = rows_of(log, conclusion.tied_trials, paired)
@@ -352,7 +352,7 @@ def study_answer(
         interrupted=interrupted,
         needed_s=needed_s,
         machine=MachineUse.of(
-            (world for trial in every for world in log.trials[trial].samples),
+            (world for worlds in log.trials for world in worlds.samples),
             repeated_blocks=len(log.set_aside),
         ),
         rows=rows,
@@ -360,14 +360,13 @@ def study_answer(
         passed_over=passed_over(log, rows, conclusion.best_trial, paired),
         together=together_of(log, conclusion.leader_trial),
         observations=observations,
-        details={trial: _detail(log, trial) for trial in every},
+        details={trial: _detail(worlds) for trial, worlds in enumerate(log.trials)},
     )
 
 
-def _detail(log: StudyLog, trial: int) -> TrialDetail:
-    steps_ms = [step_s * 1e3 for world in log.trials[trial].samples for step_s in world.step_s]
-    traced = log.trials[trial].trace
-    trace = traced.trace if isinstance(traced, Measurement) else None
+def _detail(worlds: TrialWorlds) -> TrialDetail:
+    steps_ms = [step_s * 1e3 for world in worlds.samples for step_s in world.step_s]
+    trace = worlds.trace.trace if isinstance(worlds.trace, Measurement) else None
     return TrialDetail(
         step_ms=Quantiles.of(steps_ms),
         calls=trace.calls if trace else None,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.fakes import FakeLauncher, threads_of
-from tests.study.made import Telling, search
+from tests.study.made import Telling, refusal, search
 from tuner.api import SearchInterrupted
 from tuner.errors import UsageError
 from tuner.plan.config import Config
@@ -24,15 +24,6 @@ pytestmark = pytest.mark.slow
 
 FOREIGN = ("figures/holiday.png", "traces/mine.json", "artifacts/thesis.pdf", "report.html",
            "trials.csv", "failures/notes/read.me")  # fmt: skip
-
-
-def refusal(out: Path | str, **changes: Any) -> str:
-    """Why a search is refused; it must run nothing."""
-    launcher = FakeLauncher()
-    with pytest.raises(UsageError) as caught:
-        search(out, launcher, **changes)
-    assert launcher.orders == []
-    return str(caught.value)
 
 
 def contents(folder: Path) -> dict[Path, bytes]:

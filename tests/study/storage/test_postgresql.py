@@ -20,7 +20,6 @@ from tests.study.storage.server import PASSWORD, USER, Server
 from tests.study.storage.test_browsing import ask
 from tuner import dashboard, export, report, show
 from tuner import list as list_command
-from tuner.errors import UsageError
 from tuner.present.study_result import StudyResult
 from tuner.study.finding import place_of
 from tuner.study.storage.address import StudyAddress
@@ -80,9 +79,10 @@ def test_bad_urls_are_one_sentence_without_the_password(
         (right.set(password=wrong), "password authentication failed"),
         (right.set(password=None).update_query_dict({"password": wrong}), "authentication failed"),
     ):
-        with pytest.raises(UsageError, match=f"cannot open the storage .*{why}") as caught:
-            search(bad.render_as_string(hide_password=False), tmp_path / "never", "never")
-        assert_no_password(str(caught.value))
+        storage = bad.render_as_string(hide_password=False)
+        told = made.refusal(tmp_path / "never", storage=storage)
+        assert re.match(f"cannot open the storage .*{why}", told)
+        assert_no_password(told)
         assert not (tmp_path / "never").exists()
 
 
@@ -90,14 +90,13 @@ def test_one_search_has_a_study_and_another_hears_which(url: str, tmp_path: Path
     hows: list[dict[str, Any]] = [{}, {"resume": True}, {"overwrite": True}]
     with study_lock(StudyAddress(url, "held", in_own_folder=False)):
         for how in hows:
-            with pytest.raises(UsageError) as caught:
-                search(url, tmp_path / "mine", "held", **how)
+            said = made.refusal(tmp_path / "mine", storage=url, name="held", **how)
             assert re.fullmatch(
                 r"another search of the study held is running in the storage postgresql://\S+: "
                 rf"process {os.getpid()} on \S+, since \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d; .*",
-                str(caught.value),
+                said,
             )
-            assert_no_password(str(caught.value))
+            assert_no_password(said)
         assert not (tmp_path / "mine").exists()
         # Another study of the storage is nobody's concern.
         assert search(url, tmp_path / "other", "other").blocks == 2

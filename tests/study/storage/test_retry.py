@@ -246,8 +246,7 @@ def test_a_restart_is_waited_for_and_told(
     assert back.startswith("the storage is back after ")
     assert len(records_of(out, running.url)) == launcher.worlds
     assert not list(out.glob("unsaved*"))
-    with pytest.raises(UsageError, match="--resume continues it"):
-        search(out, FakeLauncher(), running.url)
+    assert "--resume continues it" in made.refusal(out, storage=running.url, name=out.name)
 
 
 @pytest.mark.usefixtures("short_waits")

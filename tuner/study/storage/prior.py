@@ -98,8 +98,8 @@ def in_prior_order(candidates: Sequence[Config], prior: Mapping[Config, float]) 
 
 def _costs(store: StudyStore, plan: StudyPlan) -> dict[Config, float]:
     found: dict[Config, float] = {}
-    for config, trial, values in zip(store.configs(), store.trials(), store.values(), strict=True):
-        if trial.state == TrialState.FAIL:
+    for config, state, values in store.outcomes():
+        if state == TrialState.FAIL:
             found[config] = math.inf
         elif values:
             found[config] = statistics.fmean(map(plan.objective.cost, values))

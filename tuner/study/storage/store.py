@@ -112,14 +112,14 @@ class StudyStore:
         for config in configs:
             self._study.add_trial(running_trial(config, self._distributions, plan.subject))
 
-    def trials(self) -> list[TrialFacts]:
-        """The Optuna trials, by number; of one that was continued, the one that goes on."""
-        return [trial for _, trial in sorted(self._latest().items())]
-
-    def values(self) -> list[list[float]]:
-        """The objective in the blocks that measured each of `trials`, in its unit."""
-        known = values_of(self._storage, self._study_id)
-        return [[*known.get(trial.trial_id, {}).values()] for trial in self.trials()]
+    def outcomes(self) -> list[tuple[Config, TrialState, list[float]]]:
+        """Each configuration: how its trial ended, and the objective in its blocks, in its unit."""
+        known, latest = values_of(self._storage, self._study_id), self._latest()
+        with self.reading("trials"):
+            return [
+                (config, latest[number].state, [*known.get(latest[number].trial_id, {}).values()])
+                for number, config in enumerate(self.configs())
+            ]
 
     def records(self) -> list[Record]:
         """Every world measured so far, in the order of blocks."""
