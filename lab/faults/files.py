@@ -2,17 +2,13 @@
 
 import gzip
 import random
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-import tuner
 from lab.faults.kit.commands import Ended, Running
 from lab.faults.kit.rows import Outcome, Row
-from lab.faults.kit.searches import MOST_COMMAND_MB
-from tests.cheap_studies import cheaply
-from tests.fakes import FakeLauncher
+from lab.faults.kit.searches import MOST_COMMAND_MB, fake_search
 from tests.trace.golden_files import NATIVE
 from tests.trace.kineto_trace import write_trace
 
@@ -56,25 +52,34 @@ def _damages(good: bytes) -> Mapping[str, Callable[[Path], object]]:
     return {**written, "of 4 GB": _huge, "a gzip bomb": _bomb}
 
 
-def _study(folder: Path) -> Path:
-    out = folder / "good"
-    launcher = FakeLauncher()
-    with cheaply():
-        tuner.tune("udf", launcher=launcher, clock=launcher.clock, out=str(out), max_blocks=2,
-                   name="good", space={"num_worker_threads": [2]})  # fmt: skip
-    return out
-
-
-def _given(
-    name: str, arguments: tuple[str, ...], good: Callable[[Path], bytes], folder: Path
+def _damaged(
+    name: str,
+    command: Sequence[str],
+    make: Callable[[Path], object],
+    is_expected: Callable[[Ended], bool],
+    folder: Path,
 ) -> Outcome:
-    """Each damage in a file of that name, given to a command: exit code 2 and one line."""
-    return _all(folder, name, arguments, good(folder), _is_refused)
+    """Each damage in the place of a file of that name, given to a command in its folder.
 
-
-def _trace(name: str, content: bytes, folder: Path) -> Outcome:
-    """The same for a trace, which may be large; one that a killed process has cut off is read."""
-    return _all(folder, name, ("tuner.analyze", name), content, _is_refused_or_told)
+    `make` makes the good one in a folder.
+    """
+    here = folder / "here"
+    here.mkdir()
+    make(here)
+    path = here / name
+    bad, peak_mb, longest_s, left = [], 0.0, 0.0, 0
+    damages = _damages(path.read_bytes())
+    for what, damage in damages.items():
+        path.unlink(missing_ok=True)
+        damage(path)
+        ended = Running(*command, cwd=here).ended(5 * MOST_S)
+        peak_mb, longest_s = max(peak_mb, ended.peak_rss_mb), max(longest_s, ended.seconds)
+        left += ended.left
+        if ended.has_traceback or not is_expected(ended):
+            bad.append(f"{what}: exit code {ended.code}, {ended.stderr.strip()[-300:]}")
+    told = f"{len(damages)} files, the longest in {longest_s:.1f} s, {peak_mb:.0f} MB at most"
+    survived = not bad and peak_mb <= MOST_COMMAND_MB and longest_s <= MOST_S
+    return Outcome(told="; ".join([told, *bad]), survived=survived, left=left)
 
 
 def _large_trace(folder: Path) -> Outcome:
@@ -91,31 +96,6 @@ def _large_trace(folder: Path) -> Outcome:
     return Outcome(told=told, survived=survived, left=ended.left)
 
 
-def _all(
-    folder: Path,
-    name: str,
-    arguments: tuple[str, ...],
-    good: bytes,
-    is_expected: Callable[[Ended], bool],
-) -> Outcome:
-    here = folder / "here"
-    path = here / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    bad, peak_mb, longest_s, left = [], 0.0, 0.0, 0
-    damages = _damages(good)
-    for what, damage in damages.items():
-        path.unlink(missing_ok=True)
-        damage(path)
-        ended = Running(*arguments, cwd=here).ended(5 * MOST_S)
-        peak_mb, longest_s = max(peak_mb, ended.peak_rss_mb), max(longest_s, ended.seconds)
-        left += ended.left
-        if ended.has_traceback or not is_expected(ended):
-            bad.append(f"{what}: exit code {ended.code}, {ended.stderr.strip()[-300:]}")
-    told = f"{len(damages)} files, the longest in {longest_s:.1f} s, {peak_mb:.0f} MB at most"
-    survived = not bad and peak_mb <= MOST_COMMAND_MB and longest_s <= MOST_S
-    return Outcome(told="; ".join([told, *bad]), survived=survived, left=left)
-
-
 def _is_refused(ended: Ended) -> bool:
     return ended.code == 2 and len(ended.stderr.strip().splitlines()) == 1
 
@@ -124,46 +104,43 @@ def _is_refused_or_told(ended: Ended) -> bool:
     return _is_refused(ended) or (ended.code == 0 and " breaks off at byte " in ended.stdout)
 
 
-def _recommended(folder: Path) -> bytes:
-    return (_study(folder) / "recommended.json").read_bytes()
-
-
-def _of_study(
-    name: str, command: str, is_expected: Callable[[Ended], bool], folder: Path
-) -> Outcome:
-    """The same for a file in the folder of a study."""
-    good = _study(folder)
-    content = (good / name).read_bytes()
-    shutil.move(good, folder / "here" / "good")
-    return _all(folder, f"good/{name}", (command, "good"), content, is_expected)
-
-
 def _is_shown(ended: Ended) -> bool:
     return ended.code == 0 and "Against the baseline" in ended.stdout
 
 
-_REFUSED = "exit code 2 and one line for each of nine kinds of damage"
-_CHECK = ("tuner.search", "--check", "recommended.json")
+def _study(here: Path) -> None:
+    fake_search(here / "good", name="good")
 
-_FAULTS: Sequence[tuple[str, str, Callable[[Path], Outcome]]] = (
-    ("a damaged plan, given to search", _REFUSED,
-     partial(_given, "plan.toml", ("tuner.search", "--plan", "plan.toml"), lambda _: _PLAN)),
-    ("a damaged recommended.json, given to search", _REFUSED,
-     partial(_given, "recommended.json", _CHECK, _recommended)),
+
+def _written(name: str, content: bytes) -> Callable[[Path], object]:
+    return lambda here: (here / name).write_bytes(content)
+
+
+_REFUSED = "exit code 2 and one line for each of nine kinds of damage"
+_IN_STUDY = "good/recommended.json"
+
+ROWS = (
     *(
-        (f"a damaged {name}, given to analyze", f"{_REFUSED}, or what is whole",
-         partial(_trace, name, content))
-        for name, content in (
-            ("trace.json", NATIVE.read_bytes()),
-            ("trace.json.gz", gzip.compress(NATIVE.read_bytes())),
+        Row(f"a damaged {what}, given to {command[0].removeprefix('tuner.')}", expected,
+            partial(_damaged, name, command, make, is_expected), starts_worlds=False)
+        for what, name, command, make, is_expected, expected in (
+            ("plan", "plan.toml", ("tuner.search", "--plan", "plan.toml"),
+             _written("plan.toml", _PLAN), _is_refused, _REFUSED),
+            ("recommended.json", _IN_STUDY, ("tuner.search", "--check", _IN_STUDY), _study,
+             _is_refused, _REFUSED),
+            *(
+                (name, name, ("tuner.analyze", name), _written(name, content),
+                 _is_refused_or_told, f"{_REFUSED}, or what is whole")
+                for name, content in (
+                    ("trace.json", NATIVE.read_bytes()),
+                    ("trace.json.gz", gzip.compress(NATIVE.read_bytes())),
+                )
+            ),
+            ("study.db", "good/study.db", ("tuner.report", "good"), _study, _is_refused, _REFUSED),
+            ("answer.json", "good/answer.json", ("tuner.show", "good"), _study, _is_shown,
+             "the answer is taken from the storage for each of nine kinds of damage"),
         )
     ),
-    ("a trace.json of 265 MB, given to analyze", "it is analysed, in less than 500 MB",
-     _large_trace),
-    ("a damaged study.db, given to report", _REFUSED,
-     partial(_of_study, "study.db", "tuner.report", _is_refused)),
-    ("a damaged answer.json, given to show",
-     "the answer is taken from the storage for each of nine kinds of damage",
-     partial(_of_study, "answer.json", "tuner.show", _is_shown)),
+    Row("a trace.json of 265 MB, given to analyze", "it is analysed, in less than 500 MB",
+        _large_trace, starts_worlds=False),
 )  # fmt: skip
-ROWS = tuple(Row(*fault, starts_worlds=False) for fault in _FAULTS)

@@ -6,20 +6,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import tuner
 from lab.faults.kit.rows import Outcome, Row
-from tests.cheap_studies import cheaply
-from tests.fakes import FakeLauncher
+from lab.faults.kit.searches import fake_search
 from tuner.errors import UsageError
 
 _FILES = ("notes.txt", "report.html", "traces/mine.json", "artifacts/thesis.pdf")
-
-
-def _search(out: Path, **changes: Any) -> None:
-    launcher = FakeLauncher()
-    keys = {"space": {"num_worker_threads": [2]}, "max_blocks": 2, **changes}
-    with cheaply():
-        tuner.tune("udf", launcher=launcher, clock=launcher.clock, out=str(out), **keys)
 
 
 def _write(folder: Path) -> None:
@@ -47,7 +38,7 @@ def _refused(prepare: Callable[[Path], object], folder: Path, **changes: Any) ->
     prepare(out)
     before = _content(folder)
     try:
-        _search(out, **changes)
+        fake_search(out, **changes)
     except UsageError as error:
         changed = _changed(before, _content(folder))
         told = str(error).replace(str(folder), "")
@@ -58,10 +49,10 @@ def _refused(prepare: Callable[[Path], object], folder: Path, **changes: Any) ->
 def _foreign_among_ours(folder: Path) -> Outcome:
     """What a person has put into a study's folder stays when the study is made anew."""
     out = folder / "study"
-    _search(out)
+    fake_search(out)
     _write(out / "mine")
     before = _content(out / "mine")
-    _search(out, overwrite=True)
+    fake_search(out, overwrite=True)
     lost = len(_changed(before, _content(out / "mine")))
     return Outcome(told=f"{len(before)} foreign files, all kept", survived=not lost, lost=lost)
 
@@ -75,7 +66,7 @@ ROWS = tuple(
         ("--out names a folder of foreign files, with --overwrite", _UNCHANGED,
          partial(_refused, _write, overwrite=True)),
         ("--out names the folder of another study", _UNCHANGED,
-         partial(_refused, lambda out: _search(out, name="another"))),
+         partial(_refused, lambda out: fake_search(out, name="another"))),
         ("--out names a file", _UNCHANGED,
          partial(_refused, lambda out: out.write_text("mine"))),
         ("--overwrite of a study with foreign files in its folder",

@@ -3,7 +3,7 @@
 import random
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -12,109 +12,48 @@ import psutil
 
 from lab.faults.kit.commands import Ended, Running
 from lab.faults.kit.rows import Outcome, Row
-from lab.faults.kit.searches import Key, kept, lost
+from lab.faults.kit.searches import PATIENCE_S, Sessions
 from tests.world.ray.namespaces import FakeCluster, FakeHost, fake_cluster
-from tuner.study.records import Record
 
 _SEARCH = (
-    "tuner.search", "--workload", "udf", "--set", "size=50", "--space", "num_worker_threads=2,4",
+    "--workload", "udf", "--set", "size=50", "--space", "num_worker_threads=2,4",
     "--min-time", "0.05s", "--epsilon", "0.1%", "--budget", "60m", "--launcher", "ray",
-    "--out", "study",
 )  # fmt: skip
 _SPREAD = ("--place", "caller=1", "--place", "server=1")
 _GROUPS = ("--groups", "2")
 _LONG = 300
 """Blocks of a search that does not end by itself."""
-# Of a machine that does something else meanwhile.
-_PATIENCE_S = 240.0
 _GONE_S = 10.0
 _POLL_S = 0.05
 
 
-class _Searches:
-    """Searches of one study, one after the other, from the first of two hosts.
-
-    Args:
-        cluster: The hosts.
-        folder: Where the study and what belongs to it goes.
-        flags: How the hosts are used.
-    """
+class _Searches(Sessions):
+    """Searches of one study from the first of two hosts, which `flags` says how to use."""
 
     def __init__(self, cluster: FakeCluster, folder: Path, flags: Sequence[str]) -> None:
-        self._cluster = cluster
-        self._folder = folder / "here"
-        self._flags = flags
-        self._known: Mapping[Key, Record] = {}
-        self._missing = 0
-        self._left: list[str] = []
-        self._told: list[str] = []
-        self._survived = True
+        super().__init__(
+            folder, (*_SEARCH, *flags, "--ray-address", cluster.address),
+            inside=cluster.hosts[0].inside([]),
+            environment={k: v for k, v in cluster.environment.items() if k[:4] == "RAY_"},
+        )  # fmt: skip
+        self.cluster = cluster
 
     @property
     def host(self) -> FakeHost:
         """The one that the command is not on."""
-        return self._cluster.hosts[1]
+        return self.cluster.hosts[1]
 
-    def begin(self, blocks: int = _LONG, more: int = 3) -> Running:
+    def begun(self, blocks: int = _LONG, more: int = 3) -> Running:
         """Search, or go on, until so many more worlds are in the study."""
-        running = Running(
-            *_SEARCH, *self._flags, "--ray-address", self._cluster.address,
-            "--max-blocks", str(blocks), *(["--resume"] if self._known else []),
-            cwd=self._folder, inside=self._cluster.hosts[0].inside([]),
-            environment={k: v for k, v in self._cluster.environment.items() if k[:4] == "RAY_"},
-        )  # fmt: skip
-
-        def are_there() -> bool:
-            try:
-                return len(self._kept()) >= len(self._known) + more
-            except Exception:
-                return False  # it is being created just now
-
-        running.awaits(are_there, _PATIENCE_S)
+        running = self.begin("--max-blocks", str(blocks))
+        self.measuring(running, more)
         return running
 
-    @property
-    def measured(self) -> int:
-        return len(self._kept())
-
     def ended(self, running: Running, *, is_killed: bool = False) -> Ended:
-        """Wait for the end of a search, and count what it has lost and left."""
-        ended = running.ended(_PATIENCE_S)
-        found = self._kept()
-        self._missing += lost(self._known, found)
-        self._known = found
-        self._left += ended.left_processes
-        self._left += _left_on(self._cluster.hosts)
-        # What a command leaves that is killed goes with the next one.
-        if not is_killed:
-            self._left += ended.left_files
-        if ended.has_traceback:
-            self.judge(f"a traceback: {ended.stderr[-1500:]}", False)
+        """Also what is left on the hosts."""
+        ended = super().ended(running, is_killed=is_killed)
+        self.left += _left_on(self.cluster.hosts)
         return ended
-
-    def judge(self, told: str, survived: bool) -> None:
-        self._told.append(told)
-        self._survived &= survived
-
-    def outcome(self, blocks: int) -> Outcome:
-        """Go on to the end, with so many blocks, and tell everything."""
-        ended = self.ended(self.begin(blocks, more=10_000))
-        told = f"the last --resume ended with {ended.code}, with {len(self._known)} observations"
-        self.judge(told, ended.code == 0)
-        self._left += [path.name for path in self._cluster.folder.glob("h*/rpc-tuner-*")]
-        if self._left:
-            self.judge(f"left {self._left[:3]}", False)
-        return Outcome(
-            told="; ".join(self._told),
-            survived=self._survived,
-            lost=self._missing,
-            left=len(self._left),
-        )
-
-    def _kept(self) -> Mapping[Key, Record]:
-        study = self._folder / "study"
-        # Who opens a storage that is not there makes one, which the search would refuse.
-        return kept(study, "udf") if (study / "study.db").exists() else {}
 
 
 def _processes(host: FakeHost) -> list[tuple[psutil.Process, str]]:
@@ -163,111 +102,103 @@ def _kill_one(running: Running, find: Callable[[], Sequence[psutil.Process]]) ->
                 return True
         return False
 
-    running.awaits(is_killed, _PATIENCE_S)
+    running.awaits(is_killed, PATIENCE_S)
 
 
-def _host_lost(folder: Path) -> Outcome:
+def _on_two_hosts(
+    act: Callable[[_Searches], None], flags: Sequence[str], blocks: int, folder: Path
+) -> Outcome:
+    """Do it in searches on a new cluster, then go on to the end, with so many blocks."""
     with fake_cluster(2) as cluster:
-        searches = _Searches(cluster, folder, _SPREAD)
-        running = searches.begin()
-        cluster.kill_raylet(1)
-        ended = searches.ended(running)
-        last = ended.stderr.strip().splitlines()[-1]
-        is_told = searches.host.address in last and last.endswith("--resume continues it")
-        searches.judge(f"exit code {ended.code}, {last}", ended.code == 1 and is_told)
-        cluster.restart(1)
-        return searches.outcome(4)
+        searches = _Searches(cluster, folder, flags)
+        act(searches)
+        last = searches.ended(searches.begun(blocks, more=10_000))
+        searches.left += [path.name for path in cluster.folder.glob("h*/rpc-tuner-*")]
+        return searches.outcome(last)
 
 
-def _cluster_lost(flags: Sequence[str], folder: Path) -> Outcome:
+def _judge_lost(searches: _Searches, ended: Ended, host: FakeHost, after: str = "") -> None:
+    last = (ended.stderr.strip().splitlines() or [""])[-1]
+    is_told = host.address in last and last.endswith("--resume continues it")
+    searches.judge(f"exit code {ended.code}{after}, {last}", ended.code == 1 and is_told)
+
+
+def _lose_host(searches: _Searches) -> None:
+    running = searches.begun()
+    searches.cluster.kill_raylet(1)
+    _judge_lost(searches, searches.ended(running), searches.host)
+    searches.cluster.restart(1)
+
+
+def _lose_cluster(searches: _Searches) -> None:
     """Ray ends every process that has joined a cluster whose first host is gone for a minute."""
-    with fake_cluster(2) as cluster:
-        searches = _Searches(cluster, folder, flags)
-        running = searches.begin()
-        cluster.kill_raylet(0)
-        killed_s = time.monotonic()
-        running.awaits(lambda: False, _PATIENCE_S)
-        seconds = time.monotonic() - killed_s
-        cluster.end()
-        ended = searches.ended(running)
-        last = (ended.stderr.strip().splitlines() or [""])[-1]
-        is_told = cluster.hosts[0].address in last and last.endswith("--resume continues it")
-        told = f"exit code {ended.code} after {seconds:.0f} s, {last}"
-        searches.judge(told, ended.code == 1 and is_told)
-        for number in range(2):
-            cluster.start(number)
-        return searches.outcome(4)
+    running, cluster = searches.begun(), searches.cluster
+    cluster.kill_raylet(0)
+    killed_s = time.monotonic()
+    running.awaits(lambda: False, PATIENCE_S)
+    seconds = time.monotonic() - killed_s
+    cluster.end()
+    ended = searches.ended(running)
+    _judge_lost(searches, ended, cluster.hosts[0], f" after {seconds:.0f} s")
+    for number in range(2):
+        cluster.start(number)
 
 
-def _group_lost(folder: Path) -> Outcome:
-    with fake_cluster(2) as cluster:
-        searches = _Searches(cluster, folder, _GROUPS)
-        running = searches.begin(20)
-        cluster.kill_raylet(1)
-        ended = searches.ended(running)
-        lines = [line for line in ended.stderr.splitlines() if "is lost: " in line]
-        is_told = len(lines) == 1 and searches.host.address in lines[0]
-        searches.judge(f"exit code {ended.code}, {lines}", ended.code == 0 and is_told)
-        cluster.restart(1)
-        return searches.outcome(24)
+def _lose_group(searches: _Searches) -> None:
+    running = searches.begun(20)
+    searches.cluster.kill_raylet(1)
+    ended = searches.ended(running)
+    lines = [line for line in ended.stderr.splitlines() if "is lost: " in line]
+    is_told = len(lines) == 1 and searches.host.address in lines[0]
+    searches.judge(f"exit code {ended.code}, {lines}", ended.code == 0 and is_told)
+    searches.cluster.restart(1)
 
 
-def _command_killed(flags: Sequence[str], folder: Path) -> Outcome:
-    with fake_cluster(2) as cluster:
-        searches = _Searches(cluster, folder, flags)
-        running = searches.begin()
-        running.process.kill()
-        searches.ended(running, is_killed=True)
-        return searches.outcome(4)
+def _kill_command(searches: _Searches) -> None:
+    running = searches.begun()
+    running.process.kill()
+    searches.ended(running, is_killed=True)
 
 
-def _ranks_killed(times: int, folder: Path) -> Outcome:
+def _kill_ranks(searches: _Searches, times: int = 10) -> None:
     """Each in another world: one that is killed is run once more."""
-    with fake_cluster(2) as cluster:
-        searches = _Searches(cluster, folder, _SPREAD)
-        running, killed = searches.begin(), 0
-        measured = searches.measured
+    running, killed = searches.begun(), 0
+    measured = len(searches.kept())
 
-        def has_gone_on() -> bool:
-            # The first may have been done before.
-            return searches.measured >= measured + 2
+    def has_gone_on() -> bool:
+        # The first may have been done before.
+        return len(searches.kept()) >= measured + 2
 
-        while killed < times and running.process.poll() is None:
-            _kill_one(running, lambda: _ranks(searches.host))
-            killed += running.awaits(has_gone_on, _PATIENCE_S)
-            measured = searches.measured
-        running.process.send_signal(signal.SIGINT)
-        ended = searches.ended(running)
-        failed = [line for line in ended.stderr.splitlines() if "failed" in line]
-        survived = ended.code == 130 and killed == times and not failed
-        searches.judge(
-            "; ".join([f"{killed} kills, exit code {ended.code}", *failed[:1]]), survived
-        )
-        return searches.outcome(4)
+    while killed < times and running.process.poll() is None:
+        _kill_one(running, lambda: _ranks(searches.host))
+        killed += running.awaits(has_gone_on, PATIENCE_S)
+        measured = len(searches.kept())
+    running.process.send_signal(signal.SIGINT)
+    ended = searches.ended(running)
+    failed = [line for line in ended.stderr.splitlines() if "failed" in line]
+    told = "; ".join([f"{killed} kills, exit code {ended.code}", *failed[:1]])
+    searches.judge(told, ended.code == 130 and killed == times and not failed)
 
 
-def _again_and_again(times: int, folder: Path) -> Outcome:
+def _kill_again_and_again(searches: _Searches, times: int = 20) -> None:
     """SIGKILL of the command, of a raylet or of our process on a host, then `--resume`."""
-    chosen = random.Random(times)
-    with fake_cluster(2) as cluster:
-        searches = _Searches(cluster, folder, _SPREAD)
-        for _ in range(times):
-            running = searches.begin(more=1)
-            running.awaits(lambda: False, 3.0 * chosen.random())
-            victim = chosen.choice(["command", "raylet", "worker"])
-            if victim == "command":
-                running.process.kill()
-            elif victim == "raylet":
-                cluster.kill_raylet(1)
-            else:
-                _kill_one(running, lambda: _actors(chosen.choice(cluster.hosts)))
-            ended = searches.ended(running, is_killed=victim == "command")
-            if ended.code != (-9 if victim == "command" else 1):
-                searches.judge(f"{victim}: exit code {ended.code}, {ended.stderr[-500:]}", False)
-            if victim == "raylet":
-                cluster.restart(1)
-        searches.judge(f"{times} kills", True)
-        return searches.outcome(4)
+    chosen, cluster = random.Random(times), searches.cluster
+    for _ in range(times):
+        running = searches.begun(more=1)
+        running.awaits(lambda: False, 3.0 * chosen.random())
+        victim = chosen.choice(["command", "raylet", "worker"])
+        if victim == "command":
+            running.process.kill()
+        elif victim == "raylet":
+            cluster.kill_raylet(1)
+        else:
+            _kill_one(running, lambda: _actors(chosen.choice(cluster.hosts)))
+        ended = searches.ended(running, is_killed=victim == "command")
+        if ended.code != (-9 if victim == "command" else 1):
+            searches.judge(f"{victim}: exit code {ended.code}, {ended.stderr[-500:]}", False)
+        if victim == "raylet":
+            cluster.restart(1)
+    searches.judge(f"{times} kills", True)
 
 
 _ON_TWO = "in a search on two hosts of a Ray cluster"
@@ -275,25 +206,26 @@ _IN_GROUPS = "in a search with a group on each of two hosts"
 _TOLD = "exit code 1, the host and --resume are told"
 
 ROWS = tuple(
-    Row(f"SIGKILL of {victim}", expected, inject)
-    for victim, expected, inject in (
+    Row(f"SIGKILL of {victim}", expected, partial(_on_two_hosts, act, flags, blocks))
+    for victim, expected, act, flags, blocks in (
         (f"the raylet of another host {_ON_TWO}", f"{_TOLD}; with the host back --resume answers",
-         _host_lost),
+         _lose_host, _SPREAD, 4),
         (f"the raylet of the first host {_ON_TWO}", f"{_TOLD}; with the cluster back it answers",
-         partial(_cluster_lost, _SPREAD)),
+         _lose_cluster, _SPREAD, 4),
         (f"the raylet of the first host {_IN_GROUPS}", f"{_TOLD}; with the cluster back it answers",
-         partial(_cluster_lost, _GROUPS)),
+         _lose_cluster, _GROUPS, 4),
         (f"the raylet of another host {_IN_GROUPS}",
-         "the other group goes on and answers; with the host back --resume goes on", _group_lost),
+         "the other group goes on and answers; with the host back --resume goes on",
+         _lose_group, _GROUPS, 24),
         (f"the command {_ON_TWO}", "nothing is left on any host, --resume answers",
-         partial(_command_killed, _SPREAD)),
+         _kill_command, _SPREAD, 4),
         (f"the command {_IN_GROUPS}", "nothing is left on any host, --resume answers",
-         partial(_command_killed, _GROUPS)),
+         _kill_command, _GROUPS, 4),
         ("a rank on another host of a Ray cluster, 10 times",
          "the search goes on, nothing is lost, no configuration is barred",
-         partial(_ranks_killed, 10)),
+         _kill_ranks, _SPREAD, 4),
         ("the command, of a raylet or of a worker of Ray, 20 times at random",
          "each --resume goes on, nothing is lost, nothing is there twice, the last answers",
-         partial(_again_and_again, 20)),
+         _kill_again_and_again, _SPREAD, 4),
     )
 )  # fmt: skip

@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -16,15 +16,11 @@ from typing import Any
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
-import tuner
-from lab.faults.kit.commands import Ended, Running
 from lab.faults.kit.rows import Outcome, Row
-from lab.faults.kit.searches import Key, kept, lost
-from tests.cheap_studies import cheaply, without_waiting_for_the_disk
+from lab.faults.kit.searches import Sessions, fake_search, kept, lost
 from tests.fakes import FakeLauncher
 from tests.study.storage.server import PASSWORD, Server, postgresql_server
 from tuner.errors import UsageError
-from tuner.study.records import Record
 from tuner.world.launcher import WorldOrder
 from tuner.world.measurement import Failure, Measurement
 
@@ -56,10 +52,9 @@ def _search(folder: Path, storage: str | None, *, sleep_s: float = 0.0, **change
     """Search on a fake launcher; returns the blocks."""
     # So noisy that no answer is clear before the last block.
     launcher = _Counting(file=folder / "worlds", sleep_s=sleep_s, sigma=0.3)
-    keys = {"space": {"num_worker_threads": [2, 4]}, "max_blocks": 4, "name": folder.name,
-            "storage": storage, "out": str(folder / "study"), **changes}  # fmt: skip
-    with cheaply(), without_waiting_for_the_disk():
-        return tuner.tune("udf", launcher=launcher, clock=launcher.clock, **keys).blocks
+    keys = {"space": {"num_worker_threads": [2, 4]}, "max_blocks": 4, **changes}
+    return fake_search(folder / "study", launcher=launcher, name=folder.name, storage=storage,
+                       **keys)  # fmt: skip
 
 
 def _dying(at: int, search: Callable[[], object]) -> int | None:
@@ -152,65 +147,31 @@ def _server_restarts(blocks: int, folder: Path) -> Outcome:
                    lost=abs(ran - len(known)))  # fmt: skip
 
 
-class _Commands:
-    """Real searches of one study in one server, each killed by what is done to it."""
-
-    def __init__(self, folder: Path, server: Server) -> None:
-        self._folder = folder
-        self._server = server
-        self._known: Mapping[Key, Record] = {}
-        self.missing = 0
-        self.left = 0
-        self.told: list[str] = []
-
-    def run(self, fault: Callable[[Running], object], *, budget_s: int) -> Ended:
-        """Search, or resume, and cause the fault once worlds run."""
-        # Its password is in no argument, which others can see.
-        running = Running(
-            "tuner.search", "--workload", "udf", "--set", "size=50", "--set", "rounds=2",
-            "--space", "num_worker_threads=2", "--budget", f"{budget_s}s", "--study", "real",
-            "--storage", self._server.url.replace(_QUOTED, ""), "--out", "study",
-            *(["--resume"] if self._known else []),
-            cwd=self._folder / "here", environment={"PGPASSWORD": PASSWORD},
-        )  # fmt: skip
-        running.awaits(lambda: "block" in running.stderr or "calibrating" in running.stderr)
-        fault(running)
-        ended = running.ended()
-        self._server.ensure()
-        known = kept(self._folder / "here" / "study", "real", self._server.url)
-        self.missing += lost(self._known, known)
-        self.left += len(ended.left_processes)
-        self._known = known
-        if ended.has_traceback:
-            self.told.append(f"a traceback with exit code {ended.code}")
-        return ended
-
-
 def _real_kills(times: int, folder: Path) -> Outcome:
     chosen = random.Random(times)
     with postgresql_server() as server:
-
-        def crash(running: Running, kills_command: bool) -> None:
-            time.sleep(chosen.uniform(0.0, 4.0))
-            if kills_command:
-                running.process.kill()
-            else:
-                server.stop(signal.SIGQUIT)
-
-        commands = _Commands(folder, server)
-        for number in range(times):
+        # Its password is in no argument, which others can see.
+        arguments = (
+            "--workload", "udf", "--set", "size=50", "--set", "rounds=2",
+            "--space", "num_worker_threads=2", "--storage", server.url.replace(_QUOTED, ""),
+        )  # fmt: skip
+        sessions = Sessions(folder, arguments, server.url, environment={"PGPASSWORD": PASSWORD})
+        for number in range(times + 1):
             # Its budget, which counts all sessions, is what a lost storage is waited for.
-            fault = partial(crash, kills_command=number % 2 == 0)
-            commands.run(fault, budget_s=12 + 8 * number)
-        last = commands.run(lambda running: None, budget_s=20 + 8 * times)
-        observations = len(kept(folder / "here" / "study", "real", server.url))
-    told = f"{times} kills, then exit code {last.code} with {observations} observations"
-    return Outcome(
-        told="; ".join([told, *commands.told]),
-        survived=last.code == 0 and not commands.told,
-        lost=commands.missing,
-        left=commands.left,
-    )
+            running = sessions.begin("--budget", f"{12 + 8 * number}s")
+            running.awaits(lambda: "block" in running.stderr or "calibrating" in running.stderr)  # noqa: B023
+            kills_command = number < times and number % 2 == 0
+            if number < times:
+                time.sleep(chosen.uniform(0.0, 4.0))
+                if kills_command:
+                    running.process.kill()
+                else:
+                    server.stop(signal.SIGQUIT)
+            running.process.wait(600.0)
+            server.ensure()
+            last = sessions.ended(running, is_killed=number < times)
+        sessions.judge(f"{times} kills", True)
+        return sessions.outcome(last)
 
 
 ROWS = (

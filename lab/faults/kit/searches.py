@@ -1,12 +1,16 @@
 """Searches that faults are done to: how they are asked for, and what they must leave."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import optuna
 
+import tuner
 from lab.faults.kit.commands import Ended, Running, folder_mb
 from lab.faults.kit.rows import Outcome
+from tests.cheap_studies import cheaply, without_waiting_for_the_disk
+from tests.fakes import FakeLauncher
 from tuner.errors import UsageError
 from tuner.study.records import Record
 from tuner.study.storage.address import StudyPlace
@@ -81,3 +85,86 @@ def outcome_of(ended: Ended, folder: Path, told: str, survived: bool, lost: int 
 def measuring(running: Running, folder: Path, least: int = 2) -> bool:
     """Wait until some worlds are in the study."""
     return running.awaits(lambda: len(observations(folder)) >= least, PATIENCE_S)
+
+
+class Sessions:
+    """Searches of one study, one after the other: what they lose and leave is added up.
+
+    Args:
+        folder: Where the study and what belongs to it goes.
+        arguments: Of each search, but for `--study`, `--out` and `--resume`.
+        storage: Where the study is, if it is not in its folder.
+        how: What `Running` takes beside these.
+    """
+
+    def __init__(
+        self, folder: Path, arguments: Sequence[str], storage: str | None = None, **how: Any
+    ) -> None:
+        self._here = folder / "here"
+        self._arguments = arguments
+        self._storage = storage
+        self._how = how
+        self._known: Mapping[Key, Record] = {}
+        self._missing = 0
+        self._told: list[str] = []
+        self._survived = True
+        self.left: list[str] = []
+
+    def begin(self, *arguments: str) -> Running:
+        """Search, or go on."""
+        resume = ["--resume"] if self._known else []
+        return Running("tuner.search", *self._arguments, "--study", "udf", "--out", "study",
+                       *arguments, *resume, cwd=self._here, **self._how)  # fmt: skip
+
+    def kept(self) -> Mapping[Key, Record]:
+        """What is in the study now."""
+        study = self._here / "study"
+        # Who opens a storage that is not there makes one, which the search would refuse.
+        is_there = self._storage is not None or (study / "study.db").exists()
+        return kept(study, "udf", self._storage) if is_there else {}
+
+    def measuring(self, running: Running, more: int) -> None:
+        """Wait until there are so many worlds more than at its start."""
+
+        def are_there() -> bool:
+            try:
+                return len(self.kept()) >= len(self._known) + more
+            except Exception:
+                return False  # it is being created just now
+
+        running.awaits(are_there, PATIENCE_S)
+
+    def ended(self, running: Running, *, is_killed: bool = False) -> Ended:
+        """Wait for the end of a search, and count what it has lost and left."""
+        ended = running.ended(PATIENCE_S)
+        found = self.kept()
+        self._missing += lost(self._known, found)
+        self._known = found
+        # The files that a command leaves that is killed go with the next one.
+        self.left += [*ended.left_processes, *(() if is_killed else ended.left_files)]
+        if ended.has_traceback:
+            self.judge(f"a traceback: {ended.stderr[-1500:]}", False)
+        return ended
+
+    def judge(self, told: str, survived: bool) -> None:
+        """Add what was seen, and whether it was expected."""
+        self._told.append(told)
+        self._survived &= survived
+
+    def outcome(self, last: Ended) -> Outcome:
+        """All that was told, with the end of the last search."""
+        told = f"the last --resume ended with {last.code}, with {len(self._known)} observations"
+        self.judge(told, last.code == 0)
+        if self.left:
+            self.judge(f"left {self.left[:3]}", False)
+        return Outcome(told="; ".join(self._told), survived=self._survived, lost=self._missing,
+                       left=len(self.left))  # fmt: skip
+
+
+def fake_search(out: Path, **changes: Any) -> int:
+    """Search on a fake launcher; returns the blocks."""
+    launcher = changes.pop("launcher", None) or FakeLauncher()
+    keys = {"space": {"num_worker_threads": [2]}, "max_blocks": 2, **changes}
+    with cheaply(), without_waiting_for_the_disk():
+        return tuner.tune("udf", launcher=launcher, clock=launcher.clock, out=str(out),
+                          **keys).blocks  # fmt: skip
