@@ -2,6 +2,7 @@
 
 import re
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tests.programs.running import PROGRAMS, PYTHON
@@ -13,11 +14,12 @@ from tuner.world.command.recording import RecordedEnd, record_program
 
 @dataclass(frozen=True)
 class Recorded:
-    """A program that was recorded: its trace, its end, and what it printed."""
+    """A program that was recorded: its trace, its end, and what was printed and told."""
 
     trace: Trace
     end: RecordedEnd
     printed: str
+    told: Sequence[str]
 
     @property
     def counted(self) -> int:
@@ -28,18 +30,19 @@ class Recorded:
 
 
 def recorded(*command: str, order: RecordingOrder | None = None) -> Recorded:
-    documents: list[bytes] = []
+    documents, told = list[bytes](), list[str]()
     with tempfile.TemporaryFile("w+") as output:
         end = record_program(
             command,
             order or RecordingOrder(),
             lambda document, code: documents.append(document),
             stdout=output,
+            notify=told.append,
         )
         output.seek(0)
         printed = output.read()
     assert end.why_not == ""
-    return Recorded(trace_of(documents[0], "the trace"), end, printed)
+    return Recorded(trace_of(documents[0], "the trace"), end, printed, told)
 
 
 def python(program: str, *arguments: str) -> list[str]:

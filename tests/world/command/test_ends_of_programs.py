@@ -11,12 +11,10 @@ import pytest
 
 from tests.programs.running import PROGRAMS, PYTHON, free_port
 from tests.world.command.launching import Launched, launched
+from tests.world.command.recorded import recorded
 from tests.world.command.reported import BEGAN_NS, PIDS, report_of, until
 from tuner import record
-from tuner.trace.files.native_reader import trace_of
-from tuner.trace.model.trace import Trace
-from tuner.world.command.order import RecordingOrder
-from tuner.world.command.recording import LOOK_S, _Ranks, record_program
+from tuner.world.command.recording import LOOK_S, _Ranks
 from tuner.world.measurement import Failure
 
 pytestmark = [pytest.mark.world, pytest.mark.thorough]
@@ -124,17 +122,6 @@ def test_a_process_may_end_and_a_call_may_raise_where_the_program_goes_on(
     assert run.calls <= 121
 
 
-def recorded(*command: str) -> tuple[int, list[str], Trace]:
-    told: list[str] = []
-    documents: list[bytes] = []
-    end = record_program(
-        command, RecordingOrder(), lambda document, code: documents.append(document),
-        notify=told.append,
-    )  # fmt: skip
-    assert end.why_not == ""
-    return end.exit_code, told, trace_of(documents[0], "the trace")
-
-
 @pytest.mark.parametrize(
     ("end", "first"),
     [
@@ -147,11 +134,11 @@ def test_a_recorded_program_that_waits_in_vain_is_ended(
     monkeypatch: pytest.MonkeyPatch, end: str, first: str
 ) -> None:
     monkeypatch.setenv("ONE_END", end)
-    code, told, trace = recorded(*one_ends("spawn"))
-    assert told == [first, "no rank does anything any more, so the program is ended"]
-    assert code == 1
-    assert {"server0", "trainer1"} <= {rank.name for rank in trace.ranks}
-    assert len(trace.calls) > 20
+    run = recorded(*one_ends("spawn"))
+    assert run.told == [first, "no rank does anything any more, so the program is ended"]
+    assert run.end.exit_code == 1
+    assert {"server0", "trainer1"} <= {rank.name for rank in run.trace.ranks}
+    assert len(run.trace.calls) > 20
 
 
 def test_a_program_that_was_ended_has_failed_whatever_its_exit_code(

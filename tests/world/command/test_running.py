@@ -129,23 +129,6 @@ def test_process_knobs_are_set_and_said_in_the_line_of_each_rank(
         assert f"worker{index}: [{share}] 0.001\n" in out
 
 
-def test_a_program_that_never_shuts_down_is_configured() -> None:
-    command = [sys.executable, "-m", "tuner.run", "--config", "num_worker_threads=2", "--",
-               *PYTHON, str(PROGRAMS / "never_ends.py")]  # fmt: skip
-    process = subprocess.Popen(
-        command, env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True, start_new_session=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
-    assert process.stdout is not None
-    while process.stdout.readline() != "calls: 100\n":
-        assert process.poll() is None
-    os.killpg(process.pid, signal.SIGINT)
-    _, err = process.communicate(timeout=120)
-    assert process.returncode == 128 + signal.SIGINT
-    ranks = dict(re.findall(r"rpc-tuner: (\S+) has (.*)$", err, re.MULTILINE))
-    assert ranks == {"node0": "num_worker_threads=2", "node1": "num_worker_threads=2"}
-
-
 def test_a_recommendation_is_applied(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     from tests.recommended.documents import document
 
