@@ -5,7 +5,6 @@ import random
 import signal
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from lab.faults.kit.searches import (
     PATIENCE_S,
     SEARCH,
     SHORT,
+    Sessions,
     measuring,
     observations,
     outcome_of,
@@ -72,29 +72,17 @@ def _closed_pipe(folder: Path) -> Outcome:
 
 def _killed_again_and_again(folder: Path) -> Outcome:
     """SIGKILL at random moments, then --resume: nothing is lost, and nothing is there twice."""
-    here, dice = folder / "here", random.Random(1)
-    study = here / "study"
-    lost = twice = left = killed = 0
-    known: set[tuple[int, int]] = set()
+    sessions, dice, killed = Sessions(folder, LONG[1:]), random.Random(1), 0
     for number in range(KILLS):
-        again = ["--resume"] if observations(study) else ["--overwrite"] if number else []
-        running = Running(*LONG, *again, cwd=here)
+        running = sessions.begin()
         if number % 3:
-            measuring(running, study, len(known) + 1)
+            sessions.measuring(running, 1)
         running.awaits(lambda: False, 3.0 * dice.random())
-        if running.process.poll() is None:
-            killed += 1
-            running.process.kill()
-        ended = running.ended(PATIENCE_S)
-        left += len(ended.left_processes)
-        found = observations(study)
-        twice += len(found) - len(set(found))
-        lost += len(known - set(found))
-        known = set(found)
-    ended = Running(*SHORT, "--resume", cwd=here).ended(PATIENCE_S)
-    told = f"{killed} kills, {len(known)} observations, the last --resume ended with {ended.code}"
-    outcome = outcome_of(ended, study, told, ended.code == 0, lost + twice)
-    return replace(outcome, left=left + outcome.left)
+        killed += running.process.poll() is None
+        running.process.kill()
+        sessions.ended(running, is_killed=True)
+    sessions.judge(f"{killed} kills", True)
+    return sessions.outcome(sessions.ended(sessions.begin("--max-blocks", "2")))
 
 
 def _ten(folder: Path) -> Outcome:

@@ -64,23 +64,25 @@ def _signal(number: signal.Signals, pid: Callable[[], int] = os.getpid) -> Calla
     return lambda: os.kill(pid(), number)
 
 
-def _raise(error: BaseException) -> NoReturn:
-    raise error
-
-
 def _nothing() -> None:
     pass
+
+
+def _and_wait(action: Callable[[], object]) -> Callable[[], None]:
+    def act() -> None:
+        action()
+        time.sleep(LONG_S)
+
+    return act
+
+
+def _raise(error: BaseException) -> NoReturn:
+    raise error
 
 
 def _patch_clock() -> None:
     for name in ("time", "time_ns", "monotonic", "perf_counter", "perf_counter_ns", "sleep"):
         setattr(time, name, lambda *given: 0)
-
-
-def _reuse_descriptor() -> None:
-    """A file gets the number of the line."""
-    number = _line()
-    os.dup2(os.open("/dev/null", os.O_WRONLY), number)
 
 
 def _leave_daemons() -> None:
@@ -130,16 +132,6 @@ class _Unspeakable(Exception):  # noqa: N818
         raise RuntimeError("no")
 
 
-def _kill_peer() -> None:
-    os.kill(rpc.rpc_sync("worker1", os.getpid), signal.SIGKILL)
-    time.sleep(LONG_S)
-
-
-def _kill_forkserver() -> None:
-    os.kill(os.getppid(), signal.SIGKILL)
-    time.sleep(LONG_S)
-
-
 def _recurse() -> None:
     _recurse()
 
@@ -155,11 +147,6 @@ def _remove_temporary_files() -> None:
     shutil.rmtree(Path(f"/proc/{os.getpid()}/fd/1").resolve().parent, ignore_errors=True)
 
 
-def _set_alarm() -> None:
-    signal.alarm(1)
-    time.sleep(LONG_S)
-
-
 def _ignore_signals() -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
         signal.signal(number, signal.SIG_IGN)
@@ -171,7 +158,8 @@ ATTACKS: dict[str, tuple[Callable[[], object], str, bool]] = {
     "a step changes the working folder": (lambda: os.chdir("/"), MEASURED, True),
     "a step replaces the clocks of the module time": (_patch_clock, MEASURED, True),
     "a step closes all descriptors": (lambda: os.closerange(3, 4096), CRASHED, True),
-    "a step puts a file in the place of the line": (_reuse_descriptor, CRASHED, True),
+    "a step puts a file in the place of the line":
+        (lambda: os.dup2(os.open("/dev/null", os.O_WRONLY), _line()), CRASHED, True),
     "a step closes stdin, stdout and stderr": (lambda: os.closerange(0, 3), MEASURED, False),
     "a step leaves five daemons": (_leave_daemons, MEASURED, True),
     "a step leaves processes in sessions, without environment": (_leave_sessions, MEASURED, True),
@@ -194,15 +182,18 @@ ATTACKS: dict[str, tuple[Callable[[], object], str, bool]] = {
     "a step raises KeyboardInterrupt": (lambda: _raise(KeyboardInterrupt()), CRASHED, False),
     "a rank kills itself": (_signal(signal.SIGKILL), CRASHED, False),
     "a rank kills its process group": (lambda: os.killpg(0, signal.SIGKILL), CRASHED, False),
-    "a rank kills its peer": (_kill_peer, CRASHED, False),
-    "a rank kills the forkserver": (_kill_forkserver, CRASHED, True),
+    "a rank kills its peer":
+        (_and_wait(_signal(signal.SIGKILL, lambda: rpc.rpc_sync("worker1", os.getpid))),
+         CRASHED, False),
+    "a rank kills the forkserver": (_and_wait(_signal(signal.SIGKILL, os.getppid)), CRASHED, True),
     "a rank stops the forkserver": (_signal(signal.SIGSTOP, os.getppid), MEASURED, False),
     "a step accesses memory that is not there": (lambda: ctypes.string_at(0), CRASHED, False),
     "a step recurses without end": (_recurse, CRASHED, False),
     "a step uses up its descriptors": (_use_up_descriptors, CRASHED, False),
     "a step clears the environment": (os.environ.clear, MEASURED, False),
     "a step removes the temporary files of its world": (_remove_temporary_files, TIMED_OUT, False),
-    "a signal that nobody handles ends a rank": (_set_alarm, CRASHED, False),
+    "a signal that nobody handles ends a rank":
+        (_and_wait(lambda: signal.alarm(1)), CRASHED, False),
     "setup never ends": (_nothing, TIMED_OUT, False),
     "teardown never ends": (_nothing, TIMED_OUT, False),
     "a step ignores signals and never ends": (_ignore_signals, TIMED_OUT, False),

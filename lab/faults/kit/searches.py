@@ -92,7 +92,7 @@ class Sessions:
 
     Args:
         folder: Where the study and what belongs to it goes.
-        arguments: Of each search, but for `--study`, `--out` and `--resume`.
+        arguments: Of each search, but for `--study`, `--out`, and whether it goes on.
         storage: Where the study is, if it is not in its folder.
         how: What `Running` takes beside these.
     """
@@ -111,10 +111,11 @@ class Sessions:
         self.left: list[str] = []
 
     def begin(self, *arguments: str) -> Running:
-        """Search, or go on."""
-        resume = ["--resume"] if self._known else []
+        """Search, or go on; anew, where one was killed before it had measured anything."""
+        is_begun = (self._here / "study").exists()
+        again = ["--resume"] if self._known else ["--overwrite"] if is_begun else []
         return Running("tuner.search", *self._arguments, "--study", "udf", "--out", "study",
-                       *arguments, *resume, cwd=self._here, **self._how)  # fmt: skip
+                       *arguments, *again, cwd=self._here, **self._how)  # fmt: skip
 
     def kept(self) -> Mapping[Key, Record]:
         """What is in the study now."""
@@ -154,6 +155,8 @@ class Sessions:
     def outcome(self, last: Ended) -> Outcome:
         """All that was told, with the end of the last search."""
         told = f"the last --resume ended with {last.code}, with {len(self._known)} observations"
+        if last.code != 0:
+            told += f": {last.stderr.strip()[-300:]}"
         self.judge(told, last.code == 0)
         if self.left:
             self.judge(f"left {self.left[:3]}", False)
