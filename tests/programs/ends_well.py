@@ -1,6 +1,6 @@
 """Goes well, though processes of it end without `shutdown`, or a call of it raises.
 
-python ends_well.py PORT: how stands in the environment, as HOW, which names a function in `HOWS`.
+python ends_well.py PORT: how stands in the environment, as HOW, which names a function.
 """
 
 import multiprocessing
@@ -185,17 +185,6 @@ def starts_again(port: int) -> None:
     join([*started(call_both, port + 1, (0,)), *started(serve, port + 1)])
 
 
-HOWS = [
-    terminated,
-    leaves_early,
-    exits,
-    retries,
-    waits_after_error,
-    serves_in_shutdown,
-    ends_shutdown,
-    starts_again,
-]
-
 if __name__ == "__main__":
-    {how.__name__: how for how in HOWS}[os.environ["HOW"]](int(sys.argv[1]))
+    globals()[os.environ["HOW"]](int(sys.argv[1]))
     print(f"calls: {2 * CALLS}", flush=True)

@@ -4,7 +4,6 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -181,16 +180,14 @@ def test_a_tcp_address_under_torchrun_is_recognised() -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    ("code", "keys", "told"),
+    ("code", "told"),
     [
-        ("print('hello')", {}, "it ended after .* with exit code 0 and never called init_rpc"),
-        ("raise ValueError('no data')", {}, "exit code 1 after .*: ValueError: no data"),
-        ("import os; os.kill(os.getpid(), 11)", {}, "signal 11, SIGSEGV after"),
+        ("print('hello')", "it ended after .* with exit code 0 and never called init_rpc"),
+        ("import os; os.kill(os.getpid(), 11)", "signal 11, SIGSEGV after"),
     ],
 )
-def test_a_program_that_cannot_be_tuned(code: str, keys: dict[str, Any], told: str) -> None:
-    message = refused([PYTHON, "-c", code], **keys)
-    assert re.match(f"the program cannot be tuned: {told}", message)
+def test_a_program_that_cannot_be_tuned(code: str, told: str) -> None:
+    assert re.match(f"the program cannot be tuned: {told}", refused([PYTHON, "-c", code]))
 
 
 def test_a_command_that_is_not_there() -> None:
@@ -204,15 +201,11 @@ def test_a_command_that_is_not_there() -> None:
 
 
 @pytest.mark.thorough
-def test_what_the_output_must_hold_and_a_rank_that_is_not_reached() -> None:
+def test_a_rank_that_is_not_reached() -> None:
     program = str(PROGRAMS / "by_rank.py")
     whole, hidden = [PYTHON, program, "--rank", "0"], [PYTHON, "-E", program, "--rank", "1"]
     assert "the hook did not reach rank 1: it reaches every Python but one that is" in refused(
         whole, hidden, cold=True
-    )
-    seen = [PYTHON, program, "--rank", "1"]
-    assert "its output does not match 'accuracy: 9[0-9]'" in refused(
-        whole, seen, cold=True, expect="accuracy: 9[0-9]"
     )
 
 

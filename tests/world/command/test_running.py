@@ -129,18 +129,6 @@ def test_process_knobs_are_set_and_said_in_the_line_of_each_rank(
         assert f"worker{index}: [{share}] 0.001\n" in out
 
 
-def test_a_recommendation_is_applied(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    from tests.recommended.documents import document
-
-    alone = [*PYTHON, str(PROGRAMS / "by_rank.py"), "--rank", "0", "--world-size", "1"]
-    config = {"*": {"num_worker_threads": 6, "switch_interval": 0.001}}
-    path = tmp_path / "recommended.json"
-    path.write_text(json.dumps({**document(), "config": config}))
-    assert run.main([str(path), "--", *alone, "--master-port", free_port()]) == 0
-    told = "rpc-tuner: ps has num_worker_threads=6 switch_interval=1ms\n"
-    assert told in capfd.readouterr().err
-
-
 @pytest.mark.parametrize("knobs", [{"cpu_binding": "equal"}, {"num_worker_threads": 6}])
 def test_a_recommendation_that_binds_warns_on_another_machine(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], knobs: dict[str, object]

@@ -18,9 +18,8 @@ from .preloading import preload
 def main(descriptor: int) -> None:
     """Serve the socket until the other side closes it; then end all that was started.
 
-    Args:
-        descriptor: The socket. Its first message says what to import (`modules`, `one_by_one`),
-            and is answered with what came of it; each later one is a run.
+    Its first message says what to import (`modules`, `one_by_one`), and is answered with what came
+    of it; each later one is a run.
     """
     hook = importlib.import_module("rpc_tuner_hook")
     del sys.path[:2]

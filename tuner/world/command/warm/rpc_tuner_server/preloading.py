@@ -27,11 +27,8 @@ def preload(
 ) -> dict[str, object]:
     """Import modules in this order; those that are not there are passed over.
 
-    `one_by_one` each is tried in a process of its own first, which takes twice the time.
-
-    Returns:
-        `unfit`: why this process cannot be forked now, or None; `left_out`: why each module that
-        was tried is not imported.
+    `one_by_one` each is tried in a process of its own first, which takes twice the time. Returns
+    `unfit`, why this process cannot be forked now, and `left_out`, why modules are not imported.
     """
     why_unfit = partial(_why_unfit, is_installed, {*sys.modules}, _descriptors().keys())
     left_out: dict[str, str] = {}

@@ -24,9 +24,8 @@ ORDER_VARIABLE = "RPC_TUNER_ORDER"
 def become(inherited: Mapping[str, Any], descriptors: Mapping[int, int]) -> None:
     """Take over what a new process inherits: folder, environment, signals, open files.
 
-    Args:
-        inherited: `cwd`, `environment`, `blocked` and `ignored` signals.
-        descriptors: What is to be open, by its number, and the descriptor that it is now.
+    `inherited` has `cwd`, `environment`, `blocked` and `ignored` signals; `descriptors` says for
+    each number which one that is open now is to have it.
     """
     _place(descriptors)
     os.chdir(inherited["cwd"])
@@ -46,10 +45,9 @@ def become(inherited: Mapping[str, Any], descriptors: Mapping[int, int]) -> None
 def run(task: Mapping[str, Any]) -> None:
     """Run a script, a module or code as `__main__`; raises what it raises.
 
-    Args:
-        task: `kind` (`script`, `module` or `code`), `name` (the path, the module or the code),
-            `argv` (all that comes after it), `orig_argv`; and `path_of_hook`, the `sys.path` that
-            it will have, where that is another one than now.
+    The task has `kind` (`script`, `module` or `code`), `name` (the path, the module or the code),
+    `argv` (all that comes after it), `orig_argv`; and `path_of_hook`, the `sys.path` that it will
+    have, where that is another one than now.
     """
     kind, name = task["kind"], task["name"]
     sys.orig_argv[:] = task["orig_argv"]
