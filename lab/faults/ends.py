@@ -72,9 +72,9 @@ def _closed_pipe(folder: Path) -> Outcome:
 
 def _killed_again_and_again(folder: Path) -> Outcome:
     """SIGKILL at random moments, then --resume: nothing is lost, and nothing is there twice."""
-    sessions, dice, killed = Sessions(folder, LONG[1:]), random.Random(1), 0
+    sessions, dice, killed = Sessions(folder, (*SEARCH[1:], "--budget", "10m")), random.Random(1), 0
     for number in range(KILLS):
-        running = sessions.begin()
+        running = sessions.begin("--max-blocks", "300")
         if number % 3:
             sessions.measuring(running, 1)
         running.awaits(lambda: False, 3.0 * dice.random())

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import psutil
 
-from lab.faults.kit.commands import Running
 from lab.faults.kit.rows import Outcome, Row
-from lab.faults.kit.searches import PATIENCE_S, SEARCH, observations, outcome_of
+from lab.faults.kit.searches import SEARCH, Sessions
 
 KILLS, LEAST_KILLS = 30, 10
 BUDGET = ("--budget", "150s", "--max-blocks", "300", "--epsilon", "0.1%")
@@ -24,9 +23,6 @@ for _ in range(100):
     rpc.rpc_sync("worker0", torch.add, args=(torch.ones(1), 1))
 rpc.shutdown()
 """
-SEARCH_OF_PROGRAM = (
-    "tuner.search", "--study", "udf", "--space", "num_worker_threads=2,4", "--out", "study",
-)  # fmt: skip
 
 Victims = Callable[[psutil.Process], Sequence[psutil.Process]]
 """From the process of a search to those that may be killed."""
@@ -54,38 +50,27 @@ def _of(processes: Sequence[psutil.Process], text: str) -> list[psutil.Process]:
 
 def _killed(victims: Victims, arguments: Sequence[str], folder: Path) -> Outcome:
     """A search one of whose processes is killed each time that two more worlds are measured."""
-    here, dice = folder / "here", random.Random(1)
-    here.mkdir()
-    (here / "main.py").write_text(PROGRAM)
-    running = Running(*arguments, cwd=here)
+    sessions, dice, killed = Sessions(folder, arguments), random.Random(1), 0
+    (folder / "here").mkdir()
+    (folder / "here" / "main.py").write_text(PROGRAM)
+    running = sessions.begin(*BUDGET)
     search = psutil.Process(running.process.pid)
-    killed, known, lost = 0, list[tuple[int, int]](), 0
-
-    def two_more() -> bool:
-        return len(observations(here / "study")) >= len(known) + 2
-
-    while killed < KILLS and running.awaits(two_more, PATIENCE_S):
+    while killed < KILLS and sessions.measuring(running, 2):
         running.awaits(lambda: False, dice.random())
         with suppress(psutil.Error):
             if those := victims(search):
                 dice.choice(those).kill()
                 killed += 1
         # Not before: the same world must not be killed twice.
-        found = observations(here / "study")
-        lost += len(set(known) - set(found)) + len(found) - len(set(found))
-        known = found
-    ended = running.ended(2 * PATIENCE_S)
-    found = observations(here / "study")
-    lost += len(set(known) - set(found))
+        sessions.note()
+    ended = sessions.ended(running)
     failed = [line for line in ended.stderr.splitlines() if "crashed" in line or "failed" in line]
-    told = f"{killed} kills, exit code {ended.code}, {len(found)} observations"
-    if failed:
-        told += f"; it says {failed[0][:200]}"
-    survived = ended.code == 0 and killed >= LEAST_KILLS and not failed
-    return outcome_of(ended, here / "study", told, survived, lost)
+    told = "".join(f"; it says {line[:200]}" for line in failed[:1])
+    sessions.judge(f"{killed} kills{told}", killed >= LEAST_KILLS and not failed)
+    return sessions.outcome(ended)
 
 
-_COMMAND = ("--", sys.executable, "main.py")
+_OF_PROGRAM = ("--space", "num_worker_threads=2,4", "--", sys.executable, "main.py")
 
 ROWS = tuple(
     Row(
@@ -94,8 +79,8 @@ ROWS = tuple(
         partial(_killed, victims, arguments),
     )
     for what, victims, arguments in (
-        ("a rank", _ranks, (*SEARCH, *BUDGET)),
-        ("the forkserver", _forkservers, (*SEARCH, *BUDGET)),
-        ("a rank of a program", _program_ranks, (*SEARCH_OF_PROGRAM, *BUDGET, *_COMMAND)),
+        ("a rank", _ranks, SEARCH[1:]),
+        ("the forkserver", _forkservers, SEARCH[1:]),
+        ("a rank of a program", _program_ranks, _OF_PROGRAM),
     )
 )

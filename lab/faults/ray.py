@@ -163,16 +163,11 @@ def _kill_command(searches: _Searches) -> None:
 def _kill_ranks(searches: _Searches, times: int = 10) -> None:
     """Each in another world: one that is killed is run once more."""
     running, killed = searches.begun(), 0
-    measured = len(searches.kept())
-
-    def has_gone_on() -> bool:
-        # The first may have been done before.
-        return len(searches.kept()) >= measured + 2
-
     while killed < times and running.process.poll() is None:
+        searches.note()
         _kill_one(running, lambda: _ranks(searches.host))
-        killed += running.awaits(has_gone_on, PATIENCE_S)
-        measured = len(searches.kept())
+        # The first may have been done before.
+        killed += searches.measuring(running, 2)
     running.process.send_signal(signal.SIGINT)
     ended = searches.ended(running)
     failed = [line for line in ended.stderr.splitlines() if "failed" in line]

@@ -158,7 +158,7 @@ def _real_kills(times: int, folder: Path) -> Outcome:
         sessions = Sessions(folder, arguments, server.url, environment={"PGPASSWORD": PASSWORD})
         for number in range(times + 1):
             # Its budget, which counts all sessions, is what a lost storage is waited for.
-            budget_s = (12 if number < times else 20) + 8 * number
+            budget_s = (12 if number < times else 60) + 8 * number
             running = sessions.begin("--budget", f"{budget_s}s")
             running.awaits(lambda: "block" in running.stderr or "calibrating" in running.stderr)  # noqa: B023
             kills_command = number < times and number % 2 == 0

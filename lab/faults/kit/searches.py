@@ -114,8 +114,8 @@ class Sessions:
         """Search, or go on; anew, where one was killed before it had measured anything."""
         is_begun = (self._here / "study").exists()
         again = ["--resume"] if self._known else ["--overwrite"] if is_begun else []
-        return Running("tuner.search", *self._arguments, "--study", "udf", "--out", "study",
-                       *arguments, *again, cwd=self._here, **self._how)  # fmt: skip
+        return Running("tuner.search", "--study", "udf", "--out", "study", *again, *arguments,
+                       *self._arguments, cwd=self._here, **self._how)  # fmt: skip
 
     def kept(self) -> Mapping[Key, Record]:
         """What is in the study now."""
@@ -124,8 +124,8 @@ class Sessions:
         is_there = self._storage is not None or (study / "study.db").exists()
         return kept(study, "udf", self._storage) if is_there else {}
 
-    def measuring(self, running: Running, more: int) -> None:
-        """Wait until there are so many worlds more than at its start."""
+    def measuring(self, running: Running, more: int) -> bool:
+        """Wait until there are so many worlds more than are known."""
 
         def are_there() -> bool:
             try:
@@ -133,14 +133,18 @@ class Sessions:
             except Exception:
                 return False  # it is being created just now
 
-        running.awaits(are_there, PATIENCE_S)
+        return running.awaits(are_there, PATIENCE_S)
+
+    def note(self) -> None:
+        """Know what is there now, and count what is lost of what was known."""
+        found = self.kept()
+        self._missing += lost(self._known, found)
+        self._known = found
 
     def ended(self, running: Running, *, is_killed: bool = False) -> Ended:
         """Wait for the end of a search, and count what it has lost and left."""
         ended = running.ended(PATIENCE_S)
-        found = self.kept()
-        self._missing += lost(self._known, found)
-        self._known = found
+        self.note()
         # The files that a command leaves that is killed go with the next one.
         self.left += [*ended.left_processes, *(() if is_killed else ended.left_files)]
         if ended.has_traceback:
@@ -153,8 +157,8 @@ class Sessions:
         self._survived &= survived
 
     def outcome(self, last: Ended) -> Outcome:
-        """All that was told, with the end of the last search."""
-        told = f"the last --resume ended with {last.code}, with {len(self._known)} observations"
+        """All that was told, and the end of the last search."""
+        told = f"the last search ended with {last.code}, with {len(self._known)} observations"
         if last.code != 0:
             told += f": {last.stderr.strip()[-300:]}"
         self.judge(told, last.code == 0)
