@@ -10,8 +10,8 @@ from tests.fakes import FakeClock
 from tests.searching.grouping import GroupFake, grouped, stored, tuning_groups_in
 from tests.searching.tuning import Listening, Tune
 from tuner.errors import UsageError
-from tuner.searching.parallel import ParallelBlocks
 from tuner.searching.progress_reports import Snapshot
+from tuner.study.blocks import BlockRows
 from tuner.study.records import AGAIN
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import load_study
@@ -116,7 +116,7 @@ def test_a_session_that_is_killed_while_it_goes_on_forgets_no_block(
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr(ParallelBlocks, "_start", killed)
+        patched.setattr(BlockRows, "open", killed)
         with pytest.raises(Killed):
             tune(grouped(3, sigma=0.4), max_blocks=10, resume=True)
     answer = tune(grouped(3, sigma=0.4), max_blocks=10, resume=True)

@@ -17,7 +17,7 @@ from tuner.plan.study_plan import StudyPlan
 from tuner.searching.budget import LEAST_FIRST_S, first_world_s
 from tuner.searching.calibrating import is_tried_again
 from tuner.searching.exploring import BATCH, LEAST_ROUNDS, rounds_s, sampling_for
-from tuner.searching.parallel import BlockWorld
+from tuner.searching.measurer import BlockWorld
 from tuner.searching.runner import Runner
 from tuner.study.finding import earlier_studies
 from tuner.study.folder import StudyFolder

@@ -218,4 +218,4 @@ def measure_both_goals(measurer: Measurer) -> None:
         if few or measurer.budget.spent_s + log.block_s(trials) > end_s:
             break
         measurer.measure_blocks(trials)
-    measurer.parallel.finish()
+    measurer.finish_blocks()

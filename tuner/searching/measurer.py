@@ -3,13 +3,13 @@
 import itertools
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from tuner.plan.config import Config
 from tuner.searching.budget import Budget, WorldTimes
-from tuner.searching.parallel import BlockWorld, ParallelBlocks
-from tuner.searching.progress_reports import Observer, ProgressReporter
+from tuner.searching.progress_reports import GroupState, Observer, ProgressReporter
 from tuner.searching.runner import Runner, steps_in
 from tuner.study.evidence import fails_more_often
 from tuner.study.log import BASELINE, BLOCK_PHASES
@@ -35,6 +35,48 @@ MOST_REPEATED = 0.25
 LEAST_LEFT = 4
 
 
+class BlockWorld(NamedTuple):
+    """One world of a block that is to be run; `again` and `attempt` are its record's."""
+
+    trial: int
+    again: bool
+    config: Config
+    steps: int | None
+    deadline_s: float
+    attempt: int = 0
+
+    def run_by(self, runner: Runner, block: int, deadline_s: float) -> Outcome:
+        """Run it."""
+        return runner.run(
+            self.config, block, self.steps, deadline_s, again=self.again, attempt=self.attempt
+        )
+
+    def record(self, block: int, phase: Phase, outcome: Outcome, group: int | None) -> Record:
+        """What is kept of it, once it has run."""
+        return Record(
+            trial=self.trial,
+            block=block,
+            phase=phase,
+            outcome=outcome,
+            again=self.again,
+            group=group,
+            attempt=self.attempt,
+        )
+
+
+def run_in_turn(worlds: Iterable[BlockWorld], run: Callable[[BlockWorld], Outcome | None]) -> None:
+    """Run the worlds of a block, and in the place of one that failed another, but for a hang.
+
+    So a block stays complete, and its worlds paired, where a program fails now and then. `run`
+    returns None for a world that it has passed over.
+    """
+    left = [*worlds]
+    for world in left:
+        outcome = run(world)
+        if outcome is not None and is_repeated(outcome, world.attempt):
+            left.append(world._replace(attempt=world.attempt + 1))
+
+
 class Measurer:
     """What the stages of a search share: the log, the budget, and how a world is measured."""
 
@@ -45,13 +87,13 @@ class Measurer:
         self.plan, self.measuring = runner.plan, runner.plan.measuring
         self.log = stored_log(store, runner.plan)
         self.times = WorldTimes(self.log, runner.plan, budget)
-        self.parallel = ParallelBlocks(runner, self.log, store, observer, self)
         self.reserved_s = 0.0
         """Seconds of the budget that blocks must leave."""
+        self._runner = runner
         self._phase: Phase = "calibration"
         store.repair(self.log.records, runner.plan)
         self.reporter = ProgressReporter(
-            observer, self.log, runner.folder, budget, groups=self.parallel.states
+            observer, self.log, runner.folder, budget, groups=self.group_states
         )
 
     def begin(self, phase: Phase) -> None:
@@ -94,7 +136,7 @@ class Measurer:
         # A program that fails now and then is traced, too.
         for attempt in itertools.count():
             left_s = self.times.left_s()
-            outcome, group = self.parallel.on_one(traced)
+            outcome, group = self._on_one(traced)
             # An incomplete trace has been taken again already.
             is_lost = isinstance(outcome, Failure) and outcome.failure == "trace-failed"
             is_over = is_lost or not is_repeated(outcome, attempt)
@@ -106,43 +148,39 @@ class Measurer:
             )
 
     def measure_block(self, trials: Sequence[int]) -> None:
-        """Measure each of these calibrated trials once, in a random order; -1 is the baseline
-        again."""
+        """Measure these calibrated trials in a random order; -1 is the baseline again."""
         self._measure(trials, self.log.next_block)
         self.note_elapsed()
 
     def measure_blocks(self, trials: Sequence[int]) -> None:
-        """Have every free group begin such a block, and wait until any group has finished one.
+        """Measure such blocks: one, or one by every free group, until any group has finished."""
+        self.measure_block(trials)
 
-        With one group it is `measure_block`.
-        """
-        if len(self.parallel) == 1:
-            self.measure_block(trials)
-            return
-        for group in self.parallel.free:
-            if self.blocks_left(trials) >= 1:
-                self._begin(group, self.log.next_block, trials)
-        self.parallel.receive()
-        self.note_elapsed()
-
-    def finish_open_block(self, trials: Sequence[int]) -> None:
-        """Measure what an interrupted session left out of its last blocks, and nothing twice.
-
-        A block is finished by the group that began it.
-        """
+    def finish_open_blocks(self, trials: Sequence[int]) -> None:
+        """Measure what an interrupted session left out of its last blocks, and nothing twice."""
         alive = {*self.log.alive, *([AGAIN] if BASELINE in self.log.alive else [])}
-        columns = [trial for trial in trials if trial in alive]
-        for block, left in self.parallel.left_open(self._phase, columns):
-            if len(self.parallel) == 1:
-                self._measure(left, block)
-            elif (group := self.parallel.group_of(block)) in self.parallel.free:
-                self._begin(group, block, left)
-            else:
-                self.parallel.drop(block)
+        measured = self.log.rows.measured(self._phase)
+        left = {
+            block: [trial for trial in trials if trial in alive - measured[block]]
+            for block in self._may_be_open([*measured])
+        }
+        self._finish({block: columns for block, columns in left.items() if columns})
+
+    def finish_blocks(self) -> None:
+        """Wait until every group has finished its block."""
+
+    def drop_blocks(self) -> None:
+        """Have the blocks that are being measured count no more, and end their worlds."""
+
+    def close(self) -> None:
+        """End what runs, and keep what was measured."""
+
+    def group_states(self) -> tuple[GroupState, ...]:
+        """Where each of several groups is; empty where there is one."""
+        return ()
 
     def blocks_left(self, trials: Sequence[int]) -> float:
-        """How many more blocks of these trials the plan allows, by its time and its number of
-        blocks."""
+        """How many more blocks of these trials there is time for, and the plan allows."""
         blocks = self.free_s / max(1e-9, self.log.block_s(trials))
         if self.measuring.max_blocks is not None:
             measured = sum(map(self.log.blocks, BLOCK_PHASES))
@@ -204,17 +242,21 @@ class Measurer:
         self.store.note(key, value)
         return value
 
-    def _measure(self, trials: Sequence[int], block: int) -> None:
-        left = self._worlds_of(trials, block)
-        while left:
-            world = left.pop(0)
-            if not self.skips(world.trial) and (outcome := self._run(world, block)) is not None:
-                left += world.repeats(outcome)
-        self.end_block(block, trials)
+    def _may_be_open(self, blocks: Sequence[int]) -> Sequence[int]:
+        """Which of the blocks of this phase an earlier session may have left: the last one."""
+        return blocks[-1:]
 
-    def _begin(self, group: int, block: int, trials: Sequence[int]) -> None:
-        worlds = self._worlds_of(trials, block)
-        self.parallel.begin(group, self._phase, block, trials, worlds)
+    def _finish(self, left: Mapping[int, Sequence[int]]) -> None:
+        """Go on with blocks of which these columns are left."""
+        for block, columns in left.items():
+            self._measure(columns, block)
+
+    def _measure(self, trials: Sequence[int], block: int) -> None:
+        run_in_turn(
+            self._worlds_of(trials, block),
+            lambda world: None if self._skips(world.trial) else self._run(world, block),
+        )
+        self._end_block(block, trials)
 
     def _worlds_of(self, trials: Sequence[int], block: int) -> list[BlockWorld]:
         """The worlds of a block, in its order."""
@@ -232,12 +274,12 @@ class Measurer:
 
         return [world_of(column) for column in order]
 
-    def skips(self, trial: int) -> bool:
+    def _skips(self, trial: int) -> bool:
         """Whether a trial needs no further world: it is out, or the budget is spent."""
         # Worlds that fail late may have spent it: a later session goes on.
         return trial not in self.log.alive or self.budget.is_spent
 
-    def end_block(self, block: int, trials: Sequence[int]) -> None:
+    def _end_block(self, block: int, trials: Sequence[int]) -> None:
         """Judge what failed in a block of these trials; have it measured again if disturbed."""
         self._judge_failures(block, trials)
         # An exploration goes on to other configurations, and claims nothing of these.
@@ -278,8 +320,12 @@ class Measurer:
         """Run a world, and keep what came of it; None if it was cut short, which says nothing."""
         left_s = self.times.left_s()
         least_s = min(world.deadline_s, left_s)
-        outcome, group = self.parallel.on_one(lambda runner: world.run_by(runner, block, least_s))
+        outcome, group = self._on_one(lambda runner: world.run_by(runner, block, least_s))
         if self.times.is_cut_short(outcome, world.deadline_s, left_s):
             return None
         self.add(world.record(block, self._phase, outcome, group))
         return outcome
+
+    def _on_one(self, do: Callable[[Runner], Outcome]) -> tuple[Outcome, int | None]:
+        """What one group yields, and which of several that is, from 1."""
+        return do(self._runner), None

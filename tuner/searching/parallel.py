@@ -4,22 +4,20 @@ A group has a thread, which only runs worlds. What these yield goes to the study
 which alone touches the log and the storage.
 """
 
-import math
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from threading import Event, Thread
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from tuner.errors import LauncherError, StorageLostError
-from tuner.plan.config import Config
-from tuner.searching.budget import WorldTimes
+from tuner.searching.budget import Budget
+from tuner.searching.measurer import BlockWorld, Measurer, run_in_turn
 from tuner.searching.progress_reports import GroupState, Observer
 from tuner.searching.runner import Runner
-from tuner.study.log import StudyLog
-from tuner.study.records import Phase, Record, is_repeated
+from tuner.study.records import Record
 from tuner.study.storage.store import StudyStore
 from tuner.text import plural
 from tuner.world.launcher import Stoppable, members_of
@@ -28,65 +26,6 @@ from tuner.world.measurement import Failure, Outcome
 OPEN = "open_blocks"
 # A world is asked to stop again and again: the first time it may not have begun.
 _ASK_S = 0.1
-
-
-class BlockWorld(NamedTuple):
-    """One world of a block that is to be run."""
-
-    trial: int
-    again: bool
-    """Whether it is the baseline's second world in its block."""
-    config: Config
-    steps: int | None
-    deadline_s: float
-    attempt: int = 0
-    """How many worlds in its place failed before it."""
-
-    def run_by(self, runner: Runner, block: int, deadline_s: float) -> Outcome:
-        """Run it."""
-        return runner.run(
-            self.config, block, self.steps, deadline_s, again=self.again, attempt=self.attempt
-        )
-
-    def record(self, block: int, phase: Phase, outcome: Outcome, group: int | None) -> Record:
-        """What is kept of it, once it has run."""
-        return Record(
-            trial=self.trial,
-            block=block,
-            phase=phase,
-            outcome=outcome,
-            again=self.again,
-            group=group,
-            attempt=self.attempt,
-        )
-
-    def repeats(self, outcome: Outcome) -> "list[BlockWorld]":
-        """The world that takes its place, if it failed and did not hang, nor has failed enough.
-
-        So a block stays complete, and its worlds paired, where a program fails now and then.
-        """
-        again = is_repeated(outcome, self.attempt)
-        return [self._replace(attempt=self.attempt + 1)] if again else []
-
-
-class Keeper(Protocol):
-    """Takes in what groups measure. Threads ask it what may have changed, before each world."""
-
-    @property
-    def times(self) -> WorldTimes:
-        """How long worlds may take."""
-
-    def skips(self, trial: int) -> bool:
-        """Whether a trial needs no further world."""
-
-    def keep(self, record: Record) -> None:
-        """Keep an outcome, without notifying the observer."""
-
-    def add(self, record: Record) -> None:
-        """Keep an outcome, and notify the observer."""
-
-    def end_block(self, block: int, trials: Sequence[int]) -> None:
-        """A block of these trials is finished."""
 
 
 @dataclass
@@ -114,109 +53,59 @@ class _Group:
 
 
 class _Message(NamedTuple):
-    """The outcome of a world, or the end of its block."""
+    """What a world has yielded, or the end of its block."""
 
     group: int
     job: _Job
-    world: BlockWorld | None = None
-    outcome: Outcome | None = None
-    left_s: float = math.inf
-    """What was left of the budget for the world."""
+    record: Record | None = None
     error: BaseException | None = None
-    """What ended the thread; a LauncherError: this group can run no more worlds."""
+    """What ended the block; a LauncherError: this group can run no more worlds."""
 
 
-class ParallelBlocks:
+class ParallelMeasurer(Measurer):
     """Has free groups begin blocks, and takes in what they measure."""
 
     def __init__(
-        self, runner: Runner, log: StudyLog, store: StudyStore, observer: Observer, keeper: Keeper
+        self, runner: Runner, store: StudyStore, observer: Observer, budget: Budget
     ) -> None:
+        super().__init__(runner, store, observer, budget)
         members = members_of(runner.launcher)
         self._groups = [_Group(replace(runner, launcher=each)) for each in members]
         self._messages: SimpleQueue[_Message] = SimpleQueue()
-        self._log, self._store, self._observer, self._keeper = log, store, observer, keeper
-        self._phase: Phase = "race"
         self._left: set[int] = set()
         """The blocks that an earlier session left open, until they are gone on with."""
-
-    def __len__(self) -> int:
-        return len(self._groups)
-
-    @property
-    def free(self) -> list[int]:
-        """The groups that can begin a block, from 0."""
-        return [number for number in self._living if self._groups[number].job is None]
 
     @property
     def _living(self) -> list[int]:
         return [number for number, each in enumerate(self._groups) if not each.is_lost]
 
     @property
+    def _free(self) -> list[int]:
+        """The groups that can begin a block, from 0."""
+        return [number for number in self._living if self._groups[number].job is None]
+
+    @property
     def _running(self) -> list[tuple[_Group, _Job]]:
         return [(each, each.job) for each in self._groups if each.job is not None]
 
-    def begin(
-        self, group: int, phase: Phase, block: int, columns: Sequence[int], worlds: list[BlockWorld]
-    ) -> None:
-        """Have a free group measure these columns of a block, which is new, or goes on."""
-        self._phase = phase
-        self._left.discard(block)
-        self._note_open(block)
-        self._log.rows.open(phase, block)
-        self._start(group, _Job(block, columns, worlds))
+    def measure_blocks(self, trials: Sequence[int]) -> None:
+        """Have every free group begin a block, and wait until any group has finished one."""
+        for group in self._free:
+            if self.blocks_left(trials) >= 1:
+                self._begin(group, self.log.next_block, trials)
+        self._receive()
+        self.note_elapsed()
 
-    def _start(self, number: int, job: _Job) -> None:
-        group = self._groups[number]
-        if group.thread is None:
-            # One thread for all of its blocks: what a thread starts may end with it (PDEATHSIG).
-            # A daemon: a world that cannot be asked to stop must not keep the command.
-            group.thread = Thread(target=self._work, args=(number,), daemon=True)
-            group.thread.start()
-        group.job = job
-        group.jobs.put(job)
-
-    def receive(self) -> None:
-        """Keep what the groups measure, until one of them comes to the end of its block.
-
-        An unexpected exception of a group's thread is raised here.
-        """
-        while self._running:
-            message = self._messages.get()
-            job, error = message.job, message.error
-            if message.world is not None:
-                record = self._record(message)
-                job.done += not record.is_repeated
-                if self._is_wanted(message):
-                    self._keeper.add(record)
-                continue
-            self._groups[message.group].job = None
-            if isinstance(error, LauncherError):
-                self.drop(job.block)
-                self._note_open()
-                self._lose(message.group, error)
-            elif error is not None:
-                raise error
-            else:
-                self._log.rows.close(job.block)
-                self._note_open()
-                self._keeper.end_block(job.block, job.columns)
-            return
-
-    def finish(self) -> None:
+    def finish_blocks(self) -> None:
         """Wait until every group has finished its block."""
         while self._running:
-            self.receive()
+            self._receive()
 
-    def drop_running(self) -> None:
-        """Have the blocks that are being measured count no more, and end their worlds.
-
-        Who asks for it knows nothing of their times.
-        """
+    def drop_blocks(self) -> None:
+        """Have the blocks that are being measured count no more, whatever their times."""
         if blocks := sorted(job.block for _, job in self._running):
             self._cancel()
-            self.drop(*blocks)
-            self._note_open()
+            self._drop(*blocks)
 
     def close(self) -> None:
         """End what runs, and keep what was measured. A resumed session finishes these blocks."""
@@ -226,16 +115,76 @@ class ParallelBlocks:
                 each.jobs.put(None)
                 each.thread.join()
                 each.thread = None
-        for message in filter(self._is_wanted, unreceived):
+        for message in unreceived:
             # If the storage is away, the write-ahead log has it, and who closes knows already.
             with suppress(StorageLostError):
-                self._keeper.keep(self._record(message))
+                if message.record is not None:
+                    self.keep(message.record)
+
+    def group_states(self) -> tuple[GroupState, ...]:
+        """Where each group is."""
+        return tuple(
+            GroupState(number, job.block, job.done, len(job.columns), each.is_lost)
+            if (job := each.job)
+            else GroupState(number, None, 0, 0, each.is_lost)
+            for number, each in enumerate(self._groups, 1)
+        )
+
+    def _may_be_open(self, blocks: Sequence[int]) -> Sequence[int]:
+        # A slow group's may have begun before many that others have finished.
+        noted = self.store.noted(OPEN) or ()
+        return [block for block in blocks if block in noted]
+
+    def _finish(self, left: Mapping[int, Sequence[int]]) -> None:
+        """Have blocks finished by the groups that began them."""
+        self._left = {*left}
+        for block, columns in left.items():
+            known = (each.group for each in self.log.records if each.block == block)
+            group = (next(known, None) or 0) - 1
+            if group in self._free:
+                self._begin(group, block, columns)
+            else:
+                self._drop(block)
+
+    def _begin(self, number: int, block: int, columns: Sequence[int]) -> None:
+        """Have a free group measure these columns of a block, which is new, or goes on."""
+        job = _Job(block, columns, self._worlds_of(columns, block))
+        self._left.discard(block)
+        self._note_open(block)
+        self.log.rows.open(self._phase, block)
+        group = self._groups[number]
+        if group.thread is None:
+            # One thread for all of its blocks: what a thread starts may end with it (PDEATHSIG).
+            # A daemon: a world that cannot be asked to stop must not keep the command.
+            group.thread = Thread(target=self._work, args=(number,), daemon=True)
+            group.thread.start()
+        group.job = job
+        group.jobs.put(job)
+
+    def _receive(self) -> None:
+        """Keep what the groups measure, until one of them comes to the end of its block."""
+        while self._running:
+            number, job, record, error = self._messages.get()
+            if record is not None:
+                job.done += not record.is_repeated
+                self.add(record)
+                continue
+            self._groups[number].job = None
+            if isinstance(error, LauncherError):
+                self._drop(job.block)
+                self._lose(number, error)
+            elif error is not None:
+                raise error
+            else:
+                self.log.rows.close(job.block)
+                self._note_open()
+                self._end_block(job.block, job.columns)
+            return
 
     def _cancel(self) -> list[_Message]:
-        """End the blocks that are being measured, and wait until nothing of them runs.
+        """End the blocks that are being measured; returns what was not received of them.
 
-        What their worlds have yielded and was not received is returned; a world that was ended
-        yields nothing.
+        Nothing of them runs any more, and a world that was ended yields nothing.
         """
         running = self._running
         for _, job in running:
@@ -245,91 +194,41 @@ class ParallelBlocks:
                 if isinstance(group.runner.launcher, Stoppable):
                     group.runner.launcher.stop()
             group.job = None
-        unreceived: list[_Message] = []
-        with suppress(Empty):
-            while True:
-                unreceived.append(self._messages.get_nowait())
+        unreceived = []
+        while not self._messages.empty():
+            unreceived.append(self._messages.get())
         return unreceived
 
-    def drop(self, *blocks: int) -> None:
+    def _drop(self, *blocks: int) -> None:
         """Have blocks that no group finishes count no more, now and in later sessions."""
         self._left.difference_update(blocks)
-        self._log.drop(*blocks)
-        self._store.note("dropped", self._log.dropped)
+        self.log.drop(*blocks)
+        self.store.note("dropped", self.log.dropped)
+        self._note_open()
 
-    def left_open(self, phase: Phase, columns: Sequence[int]) -> list[tuple[int, list[int]]]:
-        """The blocks that an earlier session began, each with those of its columns that it left.
-
-        With one group that is known of the last block alone.
-        """
-        measured = [*self._log.rows.measured(phase).items()]
-        if len(self) == 1:
-            measured = measured[-1:]
-        else:
-            # A slow group's may have begun before many that others have finished.
-            noted = self._store.noted(OPEN) or ()
-            measured = [each for each in measured if each[0] in noted]
-        left = [(block, [c for c in columns if c not in done]) for block, done in measured]
-        found = [each for each in left if each[1]]
-        self._left = {block for block, _ in found}
-        return found
-
-    def group_of(self, block: int) -> int:
-        """Which group began a block, from 0; -1 if that is not known."""
-        known = (each.group for each in self._log.records if each.block == block)
-        return (next(known, None) or 0) - 1
-
-    def on_one(self, do: Callable[[Runner], Outcome]) -> tuple[Outcome, int | None]:
-        """What the first group yields that is not lost; and which that is, from 1, of several."""
+    def _on_one(self, do: Callable[[Runner], Outcome]) -> tuple[Outcome, int | None]:
         while True:
             group = self._living[0]
             try:
-                outcome = do(self._groups[group].runner)
+                return do(self._groups[group].runner), group + 1
             except LauncherError as error:
-                if len(self) == 1:
-                    raise
                 self._lose(group, error)
-            else:
-                return outcome, group + 1 if len(self) > 1 else None
-
-    def states(self) -> tuple[GroupState, ...]:
-        """Where each of several groups is."""
-        if len(self) == 1:
-            return ()
-        found = []
-        for number, group in enumerate(self._groups, 1):
-            job = group.job
-            block, done, worlds = (job.block, job.done, len(job.columns)) if job else (None, 0, 0)
-            found.append(GroupState(number, block, done, worlds, group.is_lost))
-        return tuple(found)
-
-    def _is_wanted(self, message: _Message) -> bool:
-        """Whether it is a world that says something."""
-        world, outcome = message.world, message.outcome
-        if world is None or outcome is None:
-            return False
-        return not self._keeper.times.is_cut_short(outcome, world.deadline_s, message.left_s)
-
-    def _record(self, message: _Message) -> Record:
-        assert message.world is not None
-        assert message.outcome is not None
-        group = message.group + 1
-        return message.world.record(message.job.block, self._phase, message.outcome, group)
 
     def _note_open(self, *beginning: int) -> None:
         """Note which blocks a later session has to finish."""
         running = (job.block for _, job in self._running)
-        self._store.note(OPEN, sorted({*running, *beginning, *self._left}))
+        self.store.note(OPEN, sorted({*running, *beginning, *self._left}))
 
     def _lose(self, number: int, why: LauncherError) -> None:
         """Give a group no more blocks."""
         self._groups[number].is_lost = True
         self._groups[number].job = None
+        groups = plural(len(self._groups), "group")
         if not self._living:
-            raise LauncherError(f"the last of {plural(len(self), 'group')} is lost: {why}") from why
-        self._observer.on_event(
+            raise LauncherError(f"the last of {groups} is lost: {why}") from why
+        self.observer.on_event(
             f"group {number + 1} is lost: {why}; its block does not count, and "
-            f"{len(self._living)} of {plural(len(self), 'group')} go on"
+            f"{len(self._living)} of {groups} go on"
         )
 
     def _work(self, number: int) -> None:
@@ -337,27 +236,32 @@ class ParallelBlocks:
         while (job := self._groups[number].jobs.get()) is not None:
             error: BaseException | None = None
             try:
-                self._run(number, job)
+                self._run_job(number, job)
             except BaseException as problem:
                 error = problem
             if not job.is_cancelled:
                 self._messages.put(_Message(number, job, error=error))
             job.is_over.set()
 
-    def _run(self, number: int, job: _Job) -> None:
-        runner, left = self._groups[number].runner, [*job.worlds]
-        while left and not job.is_cancelled:
-            world = left.pop(0)
-            if self._keeper.skips(world.trial):
-                continue
-            left_s = self._keeper.times.left_s()
+    def _run_job(self, number: int, job: _Job) -> None:
+        runner = self._groups[number].runner
+
+        def run(world: BlockWorld) -> Outcome | None:
+            if job.is_cancelled or self._skips(world.trial):
+                return None
+            left_s = self.times.left_s()
             outcome = world.run_by(runner, job.block, min(world.deadline_s, left_s))
             if not job.is_cancelled:
-                left += world.repeats(outcome)
-                self._messages.put(_Message(number, job, world, outcome, left_s))
-            elif isinstance(outcome, Failure):
+                if not self.times.is_cut_short(outcome, world.deadline_s, left_s):
+                    record = world.record(job.block, self._phase, outcome, number + 1)
+                    self._messages.put(_Message(number, job, record))
+                return outcome
+            if isinstance(outcome, Failure):
                 # It failed because it was ended, which is no evidence of anything.
                 left_by_it = runner.folder.failure(
                     world.config, job.block, again=world.again, attempt=world.attempt
                 )
                 shutil.rmtree(left_by_it, ignore_errors=True)
+            return None
+
+        run_in_turn(job.worlds, run)

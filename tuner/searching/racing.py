@@ -48,12 +48,12 @@ def race(measurer: Measurer) -> None:
             measurer.readmit(trial)
         _drop(measurer, comparison_of(log), budget.spent_s / budget.total_s)
     twice = not _is_known(comparison_of(log))
-    measurer.finish_open_block(_block(log, twice=twice))
+    measurer.finish_open_blocks(_block(log, twice=twice))
     while _has_rivals(measurer):
         over = measurer.blocks_left(_block(log, twice=twice)) < 1 or _is_spent(measurer)
         if over:
             # A look takes the blocks in their order, and this one is to take all.
-            measurer.parallel.finish()
+            measurer.finish_blocks()
         fraction = (budget.spent_s - start_s) / max(1e-9, budget.total_s - start_s)
         if over or is_due(len(log.worlds("race")), log.looks):
             _analyse(measurer, over=over)
@@ -71,7 +71,7 @@ def race(measurer: Measurer) -> None:
         if len(log.unreliable) + len(log.wrong) > out:
             # Who was dropped for the sake of one that fails is needed again.
             _drop(measurer, comparison_of(log), fraction)
-    measurer.parallel.drop_running()
+    measurer.drop_blocks()
 
 
 def _report_rest(measurer: Measurer, block: Sequence[int]) -> None:

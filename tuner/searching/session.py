@@ -13,6 +13,7 @@ from tuner.searching.budget import Budget
 from tuner.searching.calibrating import calibrate, cannot_run, trace
 from tuner.searching.exploring import explore, measure_both_goals
 from tuner.searching.measurer import Measurer
+from tuner.searching.parallel import ParallelMeasurer
 from tuner.searching.progress_reports import Observer, report_stage
 from tuner.searching.racing import race
 from tuner.searching.runner import Runner
@@ -30,7 +31,7 @@ from tuner.study.storage.store import Ending, StudyStore
 from tuner.study.stored import answer_of
 from tuner.study.write_ahead_log import WriteAheadLog
 from tuner.text import plural
-from tuner.world.launcher import Enough, Launcher, environment_with
+from tuner.world.launcher import Enough, Launcher, environment_with, members_of
 
 
 class Session:
@@ -47,13 +48,11 @@ class Session:
         self, runner: Runner, store: StudyStore, observer: Observer, budget: Budget
     ) -> None:
         self.store = store
-        self._measurer = Measurer(runner, store, observer, budget)
-        self._answer: StudyAnswer | None = None
-
-    @property
-    def log(self) -> StudyLog:
+        measurer = ParallelMeasurer if len(members_of(runner.launcher)) > 1 else Measurer
+        self._measurer = measurer(runner, store, observer, budget)
+        self.log = self._measurer.log
         """What has been measured so far."""
-        return self._measurer.log
+        self._answer: StudyAnswer | None = None
 
     def run(self, first: Sequence[Record] = (), *, measures: bool = True) -> None:
         """Measure what is still to be measured, and close the study; or note the time alone.
@@ -78,7 +77,7 @@ class Session:
             trace(measurer)
             measurer.reporter.alike()
         finally:
-            measurer.parallel.close()
+            measurer.close()
             measurer.note_elapsed()
         self._answer = self._close()
 
@@ -179,7 +178,11 @@ def search(
         SearchStopped: a KeyboardInterrupt came; everything measured so far is kept.
     """
     started_s = clock()
-    _check(draft, launcher)
+    if draft.problems:
+        if draft.workload and draft.program is None:
+            # It is asked for the mistakes in its options, too.
+            plan_of(draft, launcher)
+        raise UsageError.of_request(draft.problems)
     notify, name = observer.on_event, draft.study_name
     place = StudyPlace.named(name, storage=draft.storage, out=draft.out)
     retry = Retry(str(place.address), WriteAheadLog(place.folder, name), notify)
@@ -206,14 +209,6 @@ def search(
         retry.left_s = lambda: budget.remaining_s
         session = Session(Runner(plan, launcher, place.folder), store, observer, budget)
         return _measure(session, first, beginner.problem, retry, observer, presenter)
-
-
-def _check(draft: PlanDraft, launcher: Launcher) -> None:
-    """UsageError if there are mistakes in a draft; a workload is asked for its own, too."""
-    if draft.problems:
-        if draft.workload and draft.program is None:
-            plan_of(draft, launcher)
-        raise UsageError.of_request(draft.problems)
 
 
 def _measure(
