@@ -7,7 +7,7 @@ import pytest
 from tests.fakes import UDF, FakeLauncher
 from tuner.plan.config import Config
 from tuner.plan.draft import draft_plan
-from tuner.searching.runner import TRACE_ATTEMPTS, Runner
+from tuner.searching.runner import TRACE_ATTEMPTS, Runner, TimedWorld
 from tuner.study.folder import StudyFolder
 from tuner.world.launcher import WorldOrder
 from tuner.world.measurement import Failure, Measurement
@@ -22,7 +22,7 @@ def runner_of(launcher: FakeLauncher, folder: Path) -> Runner:
 
 def test_a_world_that_used_more_cpus_than_there_are_is_no_wrong_answer(tmp_path: Path) -> None:
     launcher = FakeLauncher(cpu_cores=lambda config: 1e6, others_cpus=lambda world: 0.0)
-    outcome = runner_of(launcher, tmp_path).run(Config.of({}), 0, 5)
+    outcome = runner_of(launcher, tmp_path).run(TimedWorld(0, 0, Config.of({}), 5))
     assert isinstance(outcome, Failure)
     # A wrong answer would bar the configuration for good.
     assert outcome.failure == "crashed"

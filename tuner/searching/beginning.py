@@ -17,8 +17,7 @@ from tuner.plan.study_plan import StudyPlan
 from tuner.searching.budget import LEAST_FIRST_S, first_world_s
 from tuner.searching.calibrating import is_tried_again
 from tuner.searching.exploring import BATCH, LEAST_ROUNDS, rounds_s, sampling_for
-from tuner.searching.measurer import BlockWorld
-from tuner.searching.runner import Runner
+from tuner.searching.runner import Runner, TimedWorld
 from tuner.study.finding import earlier_studies
 from tuner.study.folder import StudyFolder
 from tuner.study.log import BASELINE, StudyLog
@@ -159,9 +158,8 @@ class Beginner:
                 )
             if longest_s < LEAST_FIRST_S:
                 break
-            world = BlockWorld(BASELINE, False, plan.baseline, None, longest_s, len(log.records))
-            outcome = world.run_by(runner, CALIBRATION_BLOCK, longest_s)
-            first.append(world.record(CALIBRATION_BLOCK, "calibration", outcome, group))
+            world = TimedWorld(BASELINE, CALIBRATION_BLOCK, plan.baseline, attempt=len(log.records))
+            first.append(world.record("calibration", runner.run(world, longest_s), group))
             log.add(first[-1])
         return first
 
@@ -231,7 +229,7 @@ def _run_as_record(plan: StudyPlan, run: Measurement) -> list[Record]:
     is_own = plan.baseline.resolved(plan.subject) == Config.of({}).resolved(plan.subject)
     if not is_own or plan.objective.read(run) is None:
         return []
-    return [Record(trial=BASELINE, block=CALIBRATION_BLOCK, phase="calibration", outcome=run)]
+    return [TimedWorld(BASELINE, CALIBRATION_BLOCK, plan.baseline).record("calibration", run)]
 
 
 def _keep_evidence(scratch: StudyFolder, folder: StudyFolder) -> None:

@@ -19,8 +19,9 @@ from tuner.plan.study_plan import StudyPlan
 from tuner.searching.calibrating import KEPT_FOR_TRACES
 from tuner.searching.exploring import EXPLORATION_SHARE, FRONT_SHARE, KEPT, sampling_for
 from tuner.searching.measurer import STEPS_MARGIN
-from tuner.searching.runner import Runner, steps_in
+from tuner.searching.runner import Runner, TimedWorld, steps_in
 from tuner.study.folder import StudyFolder
+from tuner.study.log import BASELINE
 from tuner.study.records import Sampling, is_repeated
 from tuner.world.failure_evidence import without_evidence
 from tuner.world.launcher import Launcher
@@ -116,7 +117,7 @@ def _left_for_blocks(
 def _measured(runner: Runner, plan: StudyPlan, block: int, steps: int | None) -> Measurement:
     """A world of the baseline; one that fails is run again, as in a search."""
     for attempt in itertools.count():
-        outcome = runner.run(plan.baseline, block, steps)
+        outcome = runner.run(TimedWorld(BASELINE, block, plan.baseline, steps, attempt=attempt))
         if not is_repeated(outcome, attempt):
             break
     if isinstance(outcome, Failure):

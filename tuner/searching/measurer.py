@@ -5,12 +5,11 @@ import math
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
 
 from tuner.plan.config import Config
 from tuner.searching.budget import Budget, WorldTimes
 from tuner.searching.progress_reports import GroupState, Observer, ProgressReporter
-from tuner.searching.runner import Runner, steps_in
+from tuner.searching.runner import Runner, TimedWorld, steps_in
 from tuner.study.evidence import fails_more_often
 from tuner.study.log import BASELINE, BLOCK_PHASES
 from tuner.study.records import (
@@ -35,36 +34,7 @@ MOST_REPEATED = 0.25
 LEAST_LEFT = 4
 
 
-class BlockWorld(NamedTuple):
-    """One world of a block that is to be run; `again` and `attempt` are its record's."""
-
-    trial: int
-    again: bool
-    config: Config
-    steps: int | None
-    deadline_s: float
-    attempt: int = 0
-
-    def run_by(self, runner: Runner, block: int, deadline_s: float) -> Outcome:
-        """Run it."""
-        return runner.run(
-            self.config, block, self.steps, deadline_s, again=self.again, attempt=self.attempt
-        )
-
-    def record(self, block: int, phase: Phase, outcome: Outcome, group: int | None) -> Record:
-        """What is kept of it, once it has run."""
-        return Record(
-            trial=self.trial,
-            block=block,
-            phase=phase,
-            outcome=outcome,
-            again=self.again,
-            group=group,
-            attempt=self.attempt,
-        )
-
-
-def run_in_turn(worlds: Iterable[BlockWorld], run: Callable[[BlockWorld], Outcome | None]) -> None:
+def run_in_turn(worlds: Iterable[TimedWorld], run: Callable[[TimedWorld], Outcome | None]) -> None:
     """Run the worlds of a block, and in the place of one that failed another, but for a hang.
 
     So a block stays complete, and its worlds paired, where a program fails now and then. `run`
@@ -119,10 +89,15 @@ class Measurer:
 
     def calibrate(self, trial: int) -> bool:
         """Run a trial's first world, which shows how long a step takes; False if cut short."""
-        config, deadline_s = self.log.configs[trial], self.times.deadline_s(trial)
         attempt = self.log.rows.failed(CALIBRATION_BLOCK, trial)
-        world = BlockWorld(trial, False, config, None, deadline_s, attempt)
-        return self._run(world, CALIBRATION_BLOCK) is not None
+        world = TimedWorld(
+            trial,
+            CALIBRATION_BLOCK,
+            self.log.configs[trial],
+            deadline_s=self.times.deadline_s(trial),
+            attempt=attempt,
+        )
+        return self._run(world) is not None
 
     def trace(self, trial: int, *, operators: bool) -> None:
         """Run a world of a calibrated trial that is traced and not timed."""
@@ -143,9 +118,7 @@ class Measurer:
             if is_over or self.budget.remaining_s < outcome.world_s:
                 break
         if not self.times.is_cut_short(outcome, deadline_s, left_s):
-            self.add(
-                Record(trial=trial, block=TRACE_BLOCK, phase="trace", outcome=outcome, group=group)
-            )
+            self.add(TimedWorld(trial, TRACE_BLOCK, config).record("trace", outcome, group))
 
     def measure_block(self, trials: Sequence[int]) -> None:
         """Measure these calibrated trials in a random order; -1 is the baseline again."""
@@ -254,23 +227,23 @@ class Measurer:
     def _measure(self, trials: Sequence[int], block: int) -> None:
         run_in_turn(
             self._worlds_of(trials, block),
-            lambda world: None if self._skips(world.trial) else self._run(world, block),
+            lambda world: None if self._skips(world.trial) else self._run(world),
         )
         self._end_block(block, trials)
 
-    def _worlds_of(self, trials: Sequence[int], block: int) -> list[BlockWorld]:
+    def _worlds_of(self, trials: Sequence[int], block: int) -> list[TimedWorld]:
         """The worlds of a block, in its order."""
         order = list(trials)
         random.Random(f"{self.measuring.seed}/{block}").shuffle(order)
         wanted_s = self.times.measured_s() * STEPS_MARGIN
 
-        def world_of(column: int) -> BlockWorld:
+        def world_of(column: int) -> TimedWorld:
             trial = BASELINE if column == AGAIN else column
             config, step_s = self.log.configs[trial], self.log.step_s(trial)
             steps = None if step_s is None else steps_in(wanted_s, step_s)
             deadline_s = self.times.deadline_s(trial, (steps or 0) * (step_s or 0.0))
             attempt = self.log.rows.failed(block, column)
-            return BlockWorld(trial, column == AGAIN, config, steps, deadline_s, attempt)
+            return TimedWorld(trial, block, config, steps, deadline_s, column == AGAIN, attempt)
 
         return [world_of(column) for column in order]
 
@@ -316,14 +289,13 @@ class Measurer:
                 f"{plural(failed + log.trials[trial].ran, 'world')}, more often than the others"
             )
 
-    def _run(self, world: BlockWorld, block: int) -> Outcome | None:
+    def _run(self, world: TimedWorld) -> Outcome | None:
         """Run a world, and keep what came of it; None if it was cut short, which says nothing."""
         left_s = self.times.left_s()
-        least_s = min(world.deadline_s, left_s)
-        outcome, group = self._on_one(lambda runner: world.run_by(runner, block, least_s))
+        outcome, group = self._on_one(lambda runner: runner.run(world, left_s))
         if self.times.is_cut_short(outcome, world.deadline_s, left_s):
             return None
-        self.add(world.record(block, self._phase, outcome, group))
+        self.add(world.record(self._phase, outcome, group))
         return outcome
 
     def _on_one(self, do: Callable[[Runner], Outcome]) -> tuple[Outcome, int | None]:

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from tuner.errors import LauncherError, StorageLostError
 from tuner.searching.budget import Budget
-from tuner.searching.measurer import BlockWorld, Measurer, run_in_turn
+from tuner.searching.measurer import Measurer, run_in_turn
 from tuner.searching.progress_reports import GroupState, Observer
-from tuner.searching.runner import Runner
+from tuner.searching.runner import Runner, TimedWorld
 from tuner.study.records import Record
 from tuner.study.storage.store import StudyStore
 from tuner.text import plural
@@ -34,7 +34,7 @@ class _Job:
 
     block: int
     columns: Sequence[int]
-    worlds: Sequence[BlockWorld]
+    worlds: Sequence[TimedWorld]
     done: int = 0
     """How many worlds it has had."""
     is_cancelled: bool = False
@@ -246,22 +246,19 @@ class ParallelMeasurer(Measurer):
     def _run_job(self, number: int, job: _Job) -> None:
         runner = self._groups[number].runner
 
-        def run(world: BlockWorld) -> Outcome | None:
+        def run(world: TimedWorld) -> Outcome | None:
             if job.is_cancelled or self._skips(world.trial):
                 return None
             left_s = self.times.left_s()
-            outcome = world.run_by(runner, job.block, min(world.deadline_s, left_s))
+            outcome = runner.run(world, left_s)
             if not job.is_cancelled:
                 if not self.times.is_cut_short(outcome, world.deadline_s, left_s):
-                    record = world.record(job.block, self._phase, outcome, number + 1)
+                    record = world.record(self._phase, outcome, number + 1)
                     self._messages.put(_Message(number, job, record))
                 return outcome
             if isinstance(outcome, Failure):
                 # It failed because it was ended, which is no evidence of anything.
-                left_by_it = runner.folder.failure(
-                    world.config, job.block, again=world.again, attempt=world.attempt
-                )
-                shutil.rmtree(left_by_it, ignore_errors=True)
+                shutil.rmtree(runner.failure_folder(world), ignore_errors=True)
             return None
 
         run_in_turn(job.worlds, run)

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from tuner.errors import UsageError
 from tuner.files import own_prefix
@@ -15,6 +16,7 @@ from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.study_plan import StudyPlan
 from tuner.plan.workload_spec import RankSpec
 from tuner.study.folder import StudyFolder
+from tuner.study.records import Phase, Record
 from tuner.trace.analyze.call_times import (
     breakdown,
     outermost,
@@ -27,7 +29,14 @@ from tuner.trace.analyze.server_parallelism import remote_parallelism
 from tuner.trace.files.reader import read_trace
 from tuner.trace.model.trace import Trace
 from tuner.world.launcher import Launcher, TraceOrder, WorldOrder
-from tuner.world.measurement import CallPart, Failure, Measurement, Quantiles, TraceNumbers
+from tuner.world.measurement import (
+    CallPart,
+    Failure,
+    Measurement,
+    Outcome,
+    Quantiles,
+    TraceNumbers,
+)
 
 # The steps of a world that calibrates last so long; if one step takes longer, it is one.
 CALIBRATION_S = 0.05
@@ -40,6 +49,32 @@ TRACE_ATTEMPTS = 3
 LEAST_STEP_S = 0.5e-6
 
 
+class TimedWorld(NamedTuple):
+    """A world that is to be timed; its fields are its record's, but for these two."""
+
+    trial: int
+    block: int
+    config: Config
+    steps: int | None = None
+    """None for a calibration, and for a program."""
+    deadline_s: float = math.inf
+    """It can only shorten the plan's."""
+    again: bool = False
+    attempt: int = 0
+
+    def record(self, phase: Phase, outcome: Outcome, group: int | None = None) -> Record:
+        """What is kept of it, once it has run."""
+        return Record(
+            trial=self.trial,
+            block=self.block,
+            phase=phase,
+            outcome=outcome,
+            again=self.again,
+            group=group,
+            attempt=self.attempt,
+        )
+
+
 @dataclass(frozen=True)
 class Runner:
     """Runs worlds of a plan, whose files go to a folder."""
@@ -48,38 +83,43 @@ class Runner:
     launcher: Launcher
     folder: StudyFolder
 
-    def run(
-        self,
-        config: Config,
-        block: int,
-        steps: int | None,
-        deadline_s: float = math.inf,
-        *,
-        again: bool = False,
-        attempt: int = 0,
-    ) -> Measurement | Failure:
-        """Run one world to time it; `steps` is None for a calibration, and for a program.
+    def run(self, world: TimedWorld, left_s: float = math.inf) -> Outcome:
+        """Run a world to time it, in what is left of the budget.
 
-        `deadline_s` can only shorten the plan's; `again` and `attempt` are the record's. Where the
-        objective is a traced one, every world but a calibration is traced, without operators:
-        these would cost more than they show.
+        Where the objective is a traced one, it is traced unless it calibrates, but without
+        operators: these would cost more than they show.
         """
         # All configurations of a block get the same inputs, and no other block gets these.
-        seed = self.plan.measuring.seed + max(0, block)
-        failure_folder = self.folder.failure(config, block, again=again, attempt=attempt)
-        order = self._order(config, seed, steps, failure_folder, deadline_s)
-        if not self.plan.objective.traced:
-            return self._with_objective(self._outcome(order))
-        if steps is None:
+        seed = self.plan.measuring.seed + max(0, world.block)
+        deadline_s = min(world.deadline_s, left_s)
+        failures = self.failure_folder(world)
+        order = self._order(world.config, seed, world.steps, failures, deadline_s)
+        objective, subject = self.plan.objective, self.plan.subject
+        if not objective.traced:
+            outcome = self._outcome(order)
+        elif world.steps is None:
             return self._outcome(order)
-        with tempfile.TemporaryDirectory(prefix=own_prefix()) as scratch:
-            trace = TraceOrder(path=Path(scratch) / "trace.json", operators=False)
-            return self._with_objective(self._outcome(replace(order, trace=trace)))
+        else:
+            with tempfile.TemporaryDirectory(prefix=own_prefix()) as scratch:
+                trace = TraceOrder(path=Path(scratch) / "trace.json", operators=False)
+                outcome = self._outcome(replace(order, trace=trace))
+        if isinstance(outcome, Measurement) and objective.read(outcome) is None:
+            raise UsageError(
+                f"the objective {objective.name} is read from RPC calls, and the {subject.kind} "
+                f"{subject.reference} makes none that Python can see"
+            )
+        return outcome
+
+    def failure_folder(self, world: TimedWorld) -> Path:
+        """Where a world leaves what shows why it failed."""
+        return self.folder.failure(
+            world.config, world.block, again=world.again, attempt=world.attempt
+        )
 
     def trace(
         self, config: Config, step_s: float | None, deadline_s: float, *, operators: bool = True
-    ) -> Measurement | Failure:
-        """Run one world to trace it, and perhaps its operators; the trace is kept in the folder.
+    ) -> Outcome:
+        """Run a world to trace it, and perhaps its operators; the trace is kept in the folder.
 
         `step_s` is about what a step takes, None for a program; `deadline_s` can only shorten the
         plan's.
@@ -87,9 +127,9 @@ class Runner:
         steps = None
         if step_s is not None:
             steps = min(MOST_TRACED_STEPS, math.ceil(TRACED_TIME_S / step_s))
-        path, failure_folder = self.folder.trace(config), self.folder.trace_failure(config)
+        path, failures = self.folder.trace(config), self.folder.trace_failure(config)
         self.folder.manifest.add(path)
-        order = self._order(config, self.plan.measuring.seed, steps, failure_folder, deadline_s)
+        order = self._order(config, self.plan.measuring.seed, steps, failures, deadline_s)
         trace = TraceOrder(path=path, operators=operators)
         return self._outcome(replace(order, trace=trace, objective=None))
 
@@ -109,11 +149,11 @@ class Runner:
             objective=self.plan.objective if isinstance(self.plan.subject, ProgramSpec) else None,
         )
 
-    def _outcome(self, order: WorldOrder) -> Measurement | Failure:
-        """What a world yields, with what its trace shows.
+    def _outcome(self, order: WorldOrder) -> Outcome:
+        """What a world yields.
 
-        In what is left of its time, an incomplete trace is taken again, and a world that was
-        killed from outside is run once more.
+        In what is left of its time an incomplete trace is taken again, and a world that was killed
+        from outside is run once more.
         """
         outcome, left_s, was_killed = self._launched(order), order.deadline_s, False
         for _ in range(1, TRACE_ATTEMPTS):
@@ -126,8 +166,8 @@ class Runner:
             outcome = self._launched(replace(order, deadline_s=left_s))
         return outcome
 
-    def _launched(self, order: WorldOrder) -> Measurement | Failure:
-        """One world, with the numbers of its trace if it was traced."""
+    def _launched(self, order: WorldOrder) -> Outcome:
+        """What one world yields, with the numbers of its trace."""
         outcome = self.launcher.run(order)
         if isinstance(outcome, Failure):
             if order.failure_folder is not None:
@@ -150,17 +190,6 @@ class Runner:
             return Failure(failure="trace-failed", message=message, world_s=outcome.world_s)
         return outcome.model_copy(update={"trace": numbers})
 
-    def _with_objective(self, outcome: Measurement | Failure) -> Measurement | Failure:
-        """The outcome, if the objective can be read from it."""
-        objective = self.plan.objective
-        if isinstance(outcome, Measurement) and objective.read(outcome) is None:
-            subject = self.plan.subject
-            raise UsageError(
-                f"the objective {objective.name} is read from RPC calls, and the {subject.kind} "
-                f"{subject.reference} makes none that Python can see"
-            )
-        return outcome
-
 
 def steps_in(seconds: float, step_s: float) -> int:
     """How many steps last so long, one at least; to time a step takes LEAST_STEP_S."""
@@ -168,9 +197,9 @@ def steps_in(seconds: float, step_s: float) -> int:
 
 
 def numbers_of(path: Path, ranks: Sequence[RankSpec]) -> TraceNumbers:
-    """The numbers of a trace file. UsageError if it is no trace.
+    """The numbers of a trace file, with a diagnosis by the roles of these ranks.
 
-    `ranks` have the roles that the diagnosis speaks of; what is none of them has that of its name.
+    UsageError if it is no trace.
     """
     trace = read_trace(path)
     mean, most = remote_parallelism(trace)

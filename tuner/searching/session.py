@@ -20,7 +20,7 @@ from tuner.searching.runner import Runner
 from tuner.searching.searched_space import draft_here, widened
 from tuner.study.answer import StudyAnswer
 from tuner.study.conclusion import conclude, resume_budget_s
-from tuner.study.log import BASELINE, StudyLog
+from tuner.study.log import BASELINE
 from tuner.study.records import Record
 from tuner.study.resuming import resume_command
 from tuner.study.rows import comparable_values
