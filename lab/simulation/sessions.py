@@ -16,7 +16,7 @@ from tuner.plan.study_plan import StudyPlan
 from tuner.searching.budget import Budget
 from tuner.searching.progress_reports import Silent
 from tuner.searching.runner import TRACED_TIME_S, Runner
-from tuner.searching.session import Session
+from tuner.searching.session import measure_study, measurer_for
 from tuner.study.conclusion import Conclusion, conclude
 from tuner.study.evidence import gain_of
 from tuner.study.folder import StudyFolder
@@ -148,9 +148,9 @@ def run_session(
         plan = plan_of(cell._replace(budget_s=budget_s), seed=seed, **measuring)
         runner = SimulatedRunner(plan, SimulatedLauncher(machine), _NOWHERE)  # type: ignore[arg-type]
         budget = Budget(budget_s, machine.now_s, machine(), machine)
-        session = Session(runner, store, Silent(), budget)
-        session.run()
-    log, conclusion = session.log, conclude(session.log)
+        measurer = measurer_for(runner, store, Silent(), budget)
+        measure_study(measurer)
+    log, conclusion = measurer.log, conclude(measurer.log)
     best, challenger = conclusion.best_trial, conclusion.challenger_trial
     assert best is not None
     assert conclusion.verdict is not None

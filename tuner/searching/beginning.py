@@ -40,8 +40,8 @@ class Beginner:
     """Begins a study, or goes on with one that its budget was too short for.
 
     A launcher that runs a program to find out about it calls this after each run that went well:
-    the budget is judged by the first runs, as soon as there is one. `earlier_s` are the seconds of
-    earlier sessions, and `since_start` are those of this one.
+    its first run tells as soon as there is one whether the budget is enough. `earlier_s` are the
+    seconds of earlier sessions, and `since_start` are those of this one.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Beginner:
         self._sampling = _sampling_by(plan, self._last or world, spent_s, self._least_s)
 
     def _find_problem(self, plan: StudyPlan, world: Outcome) -> None:
-        self.problem = None
+        self.problem = self._sampling = None
         try:
             self.judge(plan, world)
         except BudgetTooShortError as problem:
@@ -88,11 +88,14 @@ class Beginner:
     ) -> tuple[StudyStore, Sequence[Record]]:
         """Begin a new study; returns it, and its first worlds, which it does not have yet.
 
-        These are of its baseline, and say whether the budget is enough. A study that it is not
-        enough for has them alone, and can be gone on with. An earlier study of this name stays
-        until another one replaces it for good.
+        These are of its baseline. A study that the budget is not enough for has them alone, and can
+        be gone on with; it replaces no earlier one. What did well in the studies beside is first.
         """
-        candidates, known = _in_prior_order(claim, plan, here)
+        candidates, known = plan.candidates(), 0
+        if len(candidates) > 2:
+            prior = prior_costs(earlier_studies(claim.place), plan, here)
+            known = sum(config in prior for config in candidates[1:])
+            candidates = in_prior_order(candidates, prior)
         with tempfile.TemporaryDirectory(prefix=own_prefix()) as scratch:
             elsewhere = StudyFolder(Path(scratch))
             if self._last is not None and self.problem is not None:
@@ -100,12 +103,11 @@ class Beginner:
             else:
                 first = self._first_worlds(plan, elsewhere)
             if self._last is None:
-                self._sampling = None
                 self._find_problem(plan, first[-1].outcome)
             if self.problem is not None and claim.replaces:
                 raise self.problem
             claim.begin()
-            _keep_evidence(elsewhere, claim.place.folder)
+            _move_failures(elsewhere, claim.place.folder)
         if self.problem is not None:
             candidates = candidates[:1]
         elif known and self._sampling is None:
@@ -129,7 +131,6 @@ class Beginner:
             kept = [each for each in store.records() if each.trial == BASELINE]
             if not any(isinstance(each.outcome, Measurement) for each in kept):
                 first = self._first_worlds(plan, store.folder, kept)
-            self._sampling = None
             self._find_problem(plan, [*kept, *first][-1].outcome)
         if self.problem is None:
             if self._sampling is None:
@@ -151,13 +152,13 @@ class Beginner:
             longest_s = first_world_s(budget_s, self._since_start())
             if isinstance(plan.subject, ProgramSpec):
                 longest_s = min(longest_s, plan.subject.longest_run_s)
-            if longest_s < LEAST_FIRST_S and not log.records:
+            if longest_s < LEAST_FIRST_S:
+                if log.records:
+                    break
                 raise UsageError(
                     f"a budget of {duration(budget_s)} is too short: setting up alone took "
                     f"{duration(self._since_start())}; give a larger --budget"
                 )
-            if longest_s < LEAST_FIRST_S:
-                break
             world = TimedWorld(BASELINE, CALIBRATION_BLOCK, plan.baseline, attempt=len(log.records))
             first.append(world.record("calibration", runner.run(world, longest_s), group))
             log.add(first[-1])
@@ -169,9 +170,8 @@ def _sampling_by(
 ) -> Sampling | None:
     """Who proposes what to measure, by the baseline's first world; None: all of it is measured.
 
-    `first` is a guess of how long a world takes; `least_s` is how long one takes at least, where
-    that is known better. BudgetTooShortError if the budget is not even enough for one block, or for
-    a few rounds of a sampler.
+    `least_s` is how long a world takes at least, where that is known better. BudgetTooShortError if
+    the budget is not even enough for one block, or for a few rounds of a sampler.
     """
     world_s = first.world_s if least_s is None else least_s
     sampling = sampling_for(plan, first, spent_s, world_s)
@@ -188,8 +188,9 @@ def _sampling_by(
         more_s = first.world_s * (worlds + (LEAST_BLOCKS - 1) * (count + 1))
         each = f"{plural(worlds + 1, 'world')} of {duration(first.world_s)} or more each"
         what = f"one block of {plural(count, 'configuration')}, with {each}"
-        fitting = _what_fits(budget_s, first.world_s, spent_s)
-        fits = f"{fitting}; --dry-run says what a budget can show"
+        fitting = _fitting(budget_s, first.world_s, spent_s)
+        fewer = f", or fewer values: {fitting} configurations fit, the baseline among them"
+        fits = f"{fewer if fitting > 1 else ''}; --dry-run says what a budget can show"
     if spent_s + shortest_s <= budget_s:
         return sampling
     # The session that has it runs a program as it is once more.
@@ -203,25 +204,10 @@ def _sampling_by(
     )
 
 
-def _what_fits(budget_s: float, world_s: float, spent_s: float) -> str:
-    """How many configurations the budget is enough for, as a clause; empty if not for two."""
+def _fitting(budget_s: float, world_s: float, spent_s: float) -> int:
+    """How many configurations the budget is enough for."""
     worlds = (budget_s / _TO_SPARE - spent_s) / world_s
-    fitting = math.floor((worlds - (LEAST_BLOCKS - 1)) / (LEAST_BLOCKS + 1))
-    if fitting < 2:
-        return ""
-    return f", or fewer values: {fitting} configurations fit, the baseline among them"
-
-
-def _in_prior_order(claim: Claim, plan: StudyPlan, here: Environment) -> tuple[list[Config], int]:
-    """The plan's candidates, those first that did well in the studies beside: never evidence.
-
-    The number is how many of these the other studies have measured.
-    """
-    candidates = plan.candidates()
-    if len(candidates) < 3:
-        return candidates, 0
-    prior = prior_costs(earlier_studies(claim.place), plan, here)
-    return in_prior_order(candidates, prior), sum(config in prior for config in candidates[1:])
+    return math.floor((worlds - (LEAST_BLOCKS - 1)) / (LEAST_BLOCKS + 1))
 
 
 def _run_as_record(plan: StudyPlan, run: Measurement) -> list[Record]:
@@ -232,8 +218,7 @@ def _run_as_record(plan: StudyPlan, run: Measurement) -> list[Record]:
     return [TimedWorld(BASELINE, CALIBRATION_BLOCK, plan.baseline).record("calibration", run)]
 
 
-def _keep_evidence(scratch: StudyFolder, folder: StudyFolder) -> None:
-    """Move what a failed world left into the study's folder."""
+def _move_failures(scratch: StudyFolder, folder: StudyFolder) -> None:
     for left in scratch.failures.glob("*"):
         kept = folder.failures / left.name
         shutil.copytree(left, kept, dirs_exist_ok=True)

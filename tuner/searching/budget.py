@@ -10,7 +10,7 @@ from tuner.plan.measuring import LEAST_START_S
 from tuner.plan.program_spec import STUCK_RUN, ProgramSpec
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.log import BASELINE, StudyLog
-from tuner.world.measurement import Failure, Measurement
+from tuner.world.measurement import Failure, Outcome
 
 # A world that is ended takes so long to end.
 END_S = 2.0
@@ -68,21 +68,15 @@ class Budget:
         """Whether no further world may begin."""
         return self.remaining_s <= 0
 
-    def deadline_s(self, usual_s: float) -> float:
-        """How long a world may take that begins now: what is left, and a usual world beyond it."""
-        return max(0.0, self.remaining_s) + usual_s + END_S
-
 
 class WorldTimes:
     """What the log and the budget say of the next worlds."""
 
     def __init__(self, log: StudyLog, plan: StudyPlan, budget: Budget) -> None:
-        self._log = log
-        self._measuring = plan.measuring
+        self._log, self._budget, self._measuring = log, budget, plan.measuring
         self._longest_run_s = math.inf
         if isinstance(plan.subject, ProgramSpec):
             self._longest_run_s = plan.subject.longest_run_s
-        self._budget = budget
 
     def measured_s(self) -> float:
         """How long the steps of the next block's worlds last at least, from the noise so far."""
@@ -99,13 +93,8 @@ class WorldTimes:
         return max(least_s, min(best_s, longest_s))
 
     def deadline_s(self, trial: int, steps_s: float = 0.0) -> float:
-        """How long a world of a trial may take, whatever is left of the budget.
-
-        `steps_s` is how long its steps are to last: longer ones than the first worlds' are no
-        reason to give it up.
-        """
-        usual_s = self._usual_s()
-        longest_s = longest_world_s(self._budget.total_s)
+        """How long a world of a trial may take, by how long its steps are to last."""
+        usual_s, longest_s = self._usual_s(), longest_world_s(self._budget.total_s)
         if math.isfinite(self._longest_run_s):
             stuck_s = max(self._longest_run_s, STUCK_RUN * (usual_s or 0.0))
             return min(stuck_s, max(longest_s, STUCK * (usual_s or 0.0)))
@@ -116,15 +105,13 @@ class WorldTimes:
         return max(LEAST_DEADLINE_S, DOMINATED_WORLD * usual_s) + STUCK * steps_s
 
     def left_s(self) -> float:
-        """How long the budget lets a world take that begins now.
+        """How long the budget lets a world take that begins now: the rest, and a usual world.
 
-        While none has ended by itself, what one takes is unknown, and none goes beyond it.
+        While none has ended by itself, what one takes is unknown, and none goes beyond the budget.
         """
-        return self._budget.deadline_s(self._usual_s() or 0.0)
+        return max(0.0, self._budget.remaining_s) + (self._usual_s() or 0.0) + END_S
 
-    def is_cut_short(
-        self, outcome: Measurement | Failure, deadline_s: float, left_s: float
-    ) -> bool:
+    def is_cut_short(self, outcome: Outcome, deadline_s: float, left_s: float) -> bool:
         """Whether the end of the budget ended a world, which says nothing of its configuration."""
         is_late = isinstance(outcome, Failure) and outcome.failure == "timed-out"
         return is_late and left_s < min(deadline_s, self._measuring.deadline_s)

@@ -36,10 +36,10 @@ LEAST_DEADLOCKS = 2
 
 
 def calibrate(measurer: Measurer) -> None:
-    """Run each configuration once, the baseline first, as far as the budget goes.
+    """Run each configuration once, the baseline first, and again at the end if it failed.
 
-    What fails is tried again after the others, and out if it never runs. What there is no time for
-    is eliminated: the fewest blocks that compare those that ran before must remain possible.
+    What there is no time for is eliminated: the fewest blocks that compare those that ran before
+    must remain possible.
     """
     log = measurer.log
     measurer.begin("calibration")
@@ -55,9 +55,9 @@ def calibrate(measurer: Measurer) -> None:
 
 
 def calibrate_each(measurer: Measurer, trials: Sequence[int]) -> None:
-    """Run the first world of each of these trials that may run, as far as the budget goes.
+    """Run the first world of each of these trials that may run; the others are eliminated.
 
-    What is left out is eliminated, and reported in one line for each reason.
+    These are reported in one line for each reason.
     """
     log, left, skipped = measurer.log, list(trials), dict[str, list[int]]()
     while left:
@@ -96,8 +96,8 @@ def _drop_dominated(measurer: Measurer) -> None:
     """Take out what one world has shown to be far behind; never the fastest of the rivals."""
     log = measurer.log
     cost = {trial: log.first_cost(trial) for trial in log.runnable}
-    rivals = sorted((trial for trial in cost if trial != BASELINE), key=cost.__getitem__)
     ordered = sorted(cost, key=cost.__getitem__)
+    rivals = [trial for trial in ordered if trial != BASELINE]
     if len(rivals) < 2:
         return
     # One lucky world must not drop the others: what is usual is the median, or the baseline.
@@ -117,11 +117,8 @@ def traces_s(log: StudyLog, budget_s: float) -> float:
     untraced = sorted(
         _trace_s(log, trial) for trial in log.runnable if log.trials[trial].trace is None
     )
-    contenders_s = sum(untraced[-2:])
-    return min(
-        MOST_TRACED * budget_s - log.traced_s,
-        contenders_s + min(KEPT_FOR_TRACES * budget_s, sum(untraced[:-2])),
-    )
+    others_s = min(KEPT_FOR_TRACES * budget_s, sum(untraced[:-2]))
+    return min(MOST_TRACED * budget_s - log.traced_s, sum(untraced[-2:]) + others_s)
 
 
 def trace(measurer: Measurer) -> None:
@@ -131,8 +128,9 @@ def trace(measurer: Measurer) -> None:
     """
     log = measurer.log
     measurer.reserved_s = 0.0
-    rival = strongest_rival(log)
-    contenders = [t for t in (BASELINE, rival) if t is not None and t in log.runnable]
+    contenders = [
+        t for t in (BASELINE, strongest_rival(log)) if t is not None and t in log.runnable
+    ]
     total_s = measurer.budget.total_s
     _trace(measurer, contenders, MOST_TRACED * total_s, operators=True)
     if measurer.measuring.until_clear:
@@ -142,8 +140,7 @@ def trace(measurer: Measurer) -> None:
     costs = {t: math.inf if v is None else log.plan.objective.cost(v) for t, v in values.items()}
     ranked = sorted(costs, key=costs.__getitem__)
     # Who had no time as a contender has none now.
-    untraced = _trace(measurer, ranked, MOST_TRACED * total_s, operators=False)
-    if untraced:
+    if untraced := _trace(measurer, ranked, MOST_TRACED * total_s, operators=False):
         some = first_of([str(log.configs[trial]) for trial in untraced], _NAMED, separator="; ")
         measurer.observer.on_event(f"not traced, for lack of time: {some}")
 
@@ -152,15 +149,13 @@ def _trace(
     measurer: Measurer, trials: Sequence[int], most_s: float, *, operators: bool
 ) -> list[int]:
     """Trace these, while all traces take no more than `most_s`; returns those without the time."""
-    log, budget = measurer.log, measurer.budget
+    log, untraced = measurer.log, []
     measurer.begin("trace")
-    untraced = []
     for trial in trials:
         if log.trials[trial].trace is not None:
             continue
-        trace_s = _trace_s(log, trial)
-        left_s = min(most_s - log.traced_s, budget.remaining_s)
-        if left_s < trace_s:
+        left_s = min(most_s - log.traced_s, measurer.budget.remaining_s)
+        if left_s < _trace_s(log, trial):
             untraced.append(trial)
         else:
             measurer.trace(trial, operators=operators)
@@ -174,8 +169,7 @@ def _trace_s(log: StudyLog, trial: int) -> float:
 def is_tried_again(log: StudyLog, trial: int, budget_s: float) -> bool:
     """Whether a configuration that has only failed so far is worth another world.
 
-    A single failure is no proof that it cannot run. Nor is what takes too much of the budget tried
-    again, but for a baseline that others wait for.
+    What takes too much of the budget is not, but for a baseline that others wait for.
     """
     if trial not in log.failures or cannot_run(log, trial):
         return False
@@ -221,8 +215,8 @@ def _kinds(log: StudyLog, trials: Iterable[int]) -> set[Hashable]:
 def why_broken(log: StudyLog) -> str:
     """Why no other configuration can be expected to run, as a clause; empty if one can.
 
-    All that were tried failed alike, and no knob has the same value in all of them. A deadlock is
-    none of these: more threads may end it.
+    All that were tried failed alike, and no knob has the same value in all of them; nor do they
+    deadlock, which more threads may end.
     """
     found = list(log.failures.values())
     if log.runnable or len(found) < min(LEAST_ALIKE, len(log.configs)):

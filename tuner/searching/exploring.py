@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
 from tuner.decide.additive import trial_levels
-from tuner.decide.statistics import FloatArray
 from tuner.decide.verdict import LEAST_FRONT_BLOCKS
 from tuner.plan.objectives import Objective
 from tuner.plan.study_plan import StudyPlan
@@ -64,7 +63,7 @@ def rounds_s(world_s: float) -> float:
 def explore(measurer: Measurer) -> None:
     """Try what the sampler proposes, until its share of the budget is spent; keep the best few.
 
-    It does nothing in a study whose grid is measured whole, and in one that has done it before.
+    Nothing is done in a study whose grid is measured whole, nor a second time.
     """
     log, sampling = measurer.log, measurer.log.sampling
     if sampling is None or sampling.went_on is not None:
@@ -122,20 +121,20 @@ def _levels_of(log: StudyLog, weight: float) -> dict[int, float]:
     Of two objectives it is the sum, in which the first one has the weight, and the second the rest.
     """
     first, second = log.plan.objective, log.plan.second_objective
-    known = _levels(log, log.matrix("exploration"), first)
+    known = _levels(log, first)
     if second is None or weight == 1.0:
         return known
-    others = _levels(log, log.matrix("exploration", objective=1), second)
+    others = _levels(log, second, number=1)
     both = known.keys() & others.keys()
     return {trial: weight * known[trial] + (1 - weight) * others[trial] for trial in sorted(both)}
 
 
-def _levels(log: StudyLog, matrix: FloatArray, objective: Objective) -> dict[int, float]:
+def _levels(log: StudyLog, objective: Objective, number: int = 0) -> dict[int, float]:
     """By blocks where a block has measured a trial, else by its calibration.
 
     Calibrations count beside those of the trials which were measured by both.
     """
-    levels = trial_levels(matrix)
+    levels = trial_levels(log.matrix("exploration", objective=number))
     first = {trial: log.first_cost(trial, objective) for trial in log.runnable}
     both = [t for t, cost in first.items() if cost < math.inf and not math.isnan(levels[t])]
     offset = sum(levels[t] - first[t] for t in both) / len(both) if both else 0.0
@@ -152,8 +151,7 @@ def _breaks_a_limit(log: StudyLog, trial: int) -> bool:
     calibration = log.calibration(trial)
     if log.trials[trial].samples or calibration is None:
         return bool(log.broken(trial))
-    limits = log.plan.measuring.require
-    values = [(limit, limit.number.read(calibration)) for limit in limits]
+    values = [(limit, limit.number.read(calibration)) for limit in log.plan.measuring.require]
     return any(value is not None and limit.excess(value) > 0 for limit, value in values)
 
 
@@ -177,8 +175,8 @@ def _finish(measurer: Measurer, sampling: Sampling) -> None:
     """Let the best few go on to the race."""
     log = measurer.log
     levels = [_levels_of(log, weight) for weight in _weights(log)]
-    rankings = [_ranked(log, each) for each in levels]
-    known, ranked = levels[0], rankings[0]
+    known, rankings = levels[0], [_ranked(log, each) for each in levels]
+    ranked = rankings[0]
     in_turn = itertools.chain.from_iterable(itertools.zip_longest(*rankings))
     best = [trial for trial in dict.fromkeys(in_turn) if trial is not None]
     kept = {*best[:KEPT], BASELINE}
@@ -200,8 +198,7 @@ def _finish(measurer: Measurer, sampling: Sampling) -> None:
 def measure_both_goals(measurer: Measurer) -> None:
     """Measure every configuration that may be on the front, until its share of the budget is spent.
 
-    What is shown to be beaten in both is measured no longer for this, and stays in the race. It
-    does nothing in a study with one objective.
+    What is shown to be beaten in both is measured no longer for this, and stays in the race.
     """
     log = measurer.log
     if measurer.plan.second_objective is None:

@@ -78,14 +78,14 @@ def forecast(plan: StudyPlan, launcher: Launcher, clock: Callable[[], float]) ->
     sigma = max(LEAST_SIGMA, float(np.std(costs, ddof=1)))
     world_s = float(np.mean([world.world_s for world in worlds]))
     configs = len(plan.candidates())
-    most = configs - 1 if sampling is None else KEPT
+    most = KEPT if sampling else configs - 1
     rivals = min(most, MOST_RIVALS)
     left_s = _left_for_blocks(plan, first, sampling, calibrated_s, 2 * world_s)
     blocks_per_world = HALVING_SHARE / (most + 2) + (1 - HALVING_SHARE) / (rivals + 2)
     blocks = max(0, math.floor(left_s / world_s * blocks_per_world))
     return Forecast(
         configs=configs,
-        sampler="grid" if sampling is None else sampling.sampler,
+        sampler=sampling.sampler if sampling else "grid",
         world_s=world_s,
         block_s=world_s * configs,
         budget_s=measuring.budget_s,
@@ -99,10 +99,7 @@ def forecast(plan: StudyPlan, launcher: Launcher, clock: Callable[[], float]) ->
 def _left_for_blocks(
     plan: StudyPlan, first: Measurement, sampling: Sampling | None, spent_s: float, traced_s: float
 ) -> float:
-    """Seconds of the budget that the search would leave to its blocks.
-
-    That is what the exploration or the calibrations, the blocks for a front, and the traces leave.
-    """
+    """Seconds of the budget that first worlds, exploration, front and traces leave to blocks."""
     measuring, configs = plan.measuring, len(plan.candidates())
     left_s = measuring.budget_s - spent_s
     if sampling is None:

@@ -27,12 +27,10 @@ class Compared:
     speedup: Interval
     """Baseline / rival, paired within blocks."""
     more_s: float | None
-    """About how many more seconds would make the answer clear; None if that is unknown, or if the
-    race is over."""
+    """About how many more seconds would make the answer clear; None if unknown, or at the end."""
     is_decided: bool
     """Whether there is a verdict, and more blocks only make it more exact."""
     left_s: float
-    """The seconds that were left for it."""
 
 
 class GroupState(NamedTuple):
@@ -59,31 +57,26 @@ class Snapshot:
     worlds: int
     """Worlds run in all sessions, calibrations included."""
     calibrated: int
-    """Configurations that have had their first world."""
     traced: int
-    """Configurations that have been traced."""
     configs: int
     """Configurations of the plan, the baseline included."""
     survivors: int
     """Configurations that the next block measures, or that can be traced."""
     leader: str | None
     leader_value: float | None
-    """In the objective's unit."""
     unit: str
     remaining_s: float
     until_clear: bool = False
     """Whether the time that remains need not be spent."""
     looks: int = 0
-    """Looks taken."""
     compared: Compared | None = None
     """None before the first look."""
     groups: tuple[GroupState, ...] = ()
-    """Of several groups, in their order; empty where there is one."""
+    """Empty where there is one."""
 
 
 class Observer(Protocol):
-    """Watches a search. It must be quick: it is never called while a world runs, but for those of
-    other groups."""
+    """Watches a search. It must be quick: no world runs meanwhile, but those of other groups."""
 
     def on_snapshot(self, snapshot: Snapshot) -> None:
         """The search is here now."""
@@ -121,11 +114,7 @@ class Silent:
 
 
 class ProgressReporter:
-    """Notifies the observer of a search.
-
-    Paths in failures are shown as seen from where the person stands, by the study's folder;
-    `groups` says where each of several groups is.
-    """
+    """Notifies the observer of a search; `groups` says where each of several groups is."""
 
     def __init__(
         self,

@@ -32,7 +32,8 @@ class Proposer:
         self._axes: list[Axis] = []
         for dimension, values in plan.space.axes:
             ordered = isinstance(KNOBS[dimension.knob], IntegerKnob | SecondsKnob)
-            self._values[dimension] = sorted(values, key=_number) if ordered else [*values]
+            in_order = sorted(values, key=lambda value: float(str(value))) if ordered else values
+            self._values[dimension] = [*in_order]
             self._axes.append(Axis(len(values), ordered))
         points = {self._point(config): config for config in reversed(plan.candidates())}
         self._configs = {point: config for point, config in points.items() if point is not None}
@@ -41,19 +42,13 @@ class Proposer:
         """log(value) by point, None for a failure."""
 
     def learn(self, config: Config, log_value: float | None) -> None:
-        """Learn the log ratio of a configuration to the baseline, less is better; None: it failed.
-
-        A later value replaces an earlier one. What is not of the grid is passed over.
-        """
+        """Learn log(value / baseline) of a configuration, less is better; None: it failed."""
         if (point := self._point(config)) in self._configs:
             self._proposed[point] = None
             self._learnt[point] = log_value
 
     def propose(self, count: int) -> list[Config]:
-        """So many configurations to measure next, or as many as there is reason to try.
-
-        None of them was proposed or learnt before.
-        """
+        """So many new configurations to measure, or as many as there is reason to try."""
         free = [point for point in self._configs if point not in self._proposed]
         avoided = [*self._failing(), *((level,) for level in self._bad_levels())]
         free = [point for point in free if not any(lies_in(point, each) for each in avoided)]
@@ -118,10 +113,9 @@ class Proposer:
 
     def _ideas(self, count: int) -> Iterator[Point]:
         """What the sampler proposes; it takes what failed for as bad as the worst."""
-        worst = max((value for value in self._learnt.values() if value is not None), default=0.0)
-        known = [
-            (point, worst if value is None else value) for point, value in self._learnt.items()
-        ]
+        told = self._learnt.items()
+        worst = max((value for _, value in told if value is not None), default=0.0)
+        known = [(point, worst if value is None else value) for point, value in told]
         seed = self._random.randrange(2**31)
         return iter(self._ask(self._sampler, self._axes, known, count, seed))
 
@@ -144,7 +138,3 @@ class Proposer:
             return sum(a != b for a, b, _ in pairs), steps, self._random.random()
 
         return min(free, key=distance)
-
-
-def _number(value: Value) -> float:
-    return float(str(value))

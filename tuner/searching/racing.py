@@ -1,6 +1,6 @@
 """The race: blocks of the rivals and the baseline, until the answer is clear or all is spent."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from tuner.decide.interim_analysis import InterimAnalysis, due_alpha, is_due
 from tuner.decide.ranking import DOMINATED_BLOCKS, beaten, halved
@@ -77,9 +77,9 @@ def race(measurer: Measurer) -> None:
 def _report_rest(measurer: Measurer, block: Sequence[int]) -> None:
     """Report why a race ends while much of its budget is left: another block would be too long."""
     left_s, block_s = measurer.budget.remaining_s, measurer.log.block_s(block)
-    free_s = left_s - measurer.reserved_s
-    if free_s < block_s and left_s >= LEAST_SAVED * measurer.budget.total_s:
-        traces = f" ({duration(left_s - free_s)} of it for traces)" if left_s > free_s else ""
+    if measurer.free_s < block_s and left_s >= LEAST_SAVED * measurer.budget.total_s:
+        traces_s = left_s - measurer.free_s
+        traces = f" ({duration(traces_s)} of it for traces)" if traces_s > 0 else ""
         measurer.observer.on_event(
             f"no further block: it takes {duration(block_s)}, and the budget has {duration(left_s)}"
             f"{traces}"
@@ -89,10 +89,10 @@ def _report_rest(measurer: Measurer, block: Sequence[int]) -> None:
 def _has_rivals(measurer: Measurer) -> bool:
     """Whether there is anything to compare; where all that was fails, what was out is back."""
     log = measurer.log
-    if not any(trial != BASELINE for trial in log.candidates):
+    if not {*log.candidates} - {BASELINE}:
         for trial in log.runnable:
             measurer.readmit(trial)
-    return any(trial != BASELINE for trial in log.runnable if trial in log.candidates)
+    return not {*log.runnable}.intersection(log.candidates) <= {BASELINE}
 
 
 def _is_spent(measurer: Measurer) -> bool:
@@ -183,24 +183,20 @@ def _drop(measurer: Measurer, comparison: Comparison, fraction: float) -> None:
 
 def _reasons(
     log: StudyLog, rivals: list[int], comparison: Comparison, fraction: float
-) -> Mapping[int, str]:
+) -> dict[int, str]:
     """Why which of the rivals is measured no more; never all of them."""
     matrix, points = evidence(log), points_of(log)
     best = strongest_rival(log)
     if best is None or len(matrix) < DOMINATED_BLOCKS:
         return {}
-    reasons: dict[int, str] = {}
     gain = mean_gain(log, best)
     # Who is behind a rival that gains something is not what will be recommended.
-    if gain is None or gain >= log.rules.log_epsilon:
-        reasons |= beaten(matrix, best, rivals, points)
+    is_ahead = gain is None or gain >= log.rules.log_epsilon
+    reasons = beaten(matrix, best, rivals, points) if is_ahead else {}
     if BASELINE not in log.failures:
-        open_rivals = _open(log, comparison)
-        reasons |= {
-            trial: f"{_shown(log, trial)} after {plural(len(matrix), 'block')}"
-            for trial in rivals
-            if trial not in open_rivals and trial not in reasons
-        }
+        out = {*rivals}.difference(_open(log, comparison), reasons)
+        after = f"after {plural(len(matrix), 'block')}"
+        reasons |= {trial: f"{_shown(log, trial)} {after}" for trial in rivals if trial in out}
     left = [trial for trial in rivals if trial not in reasons]
     reasons |= halved(matrix, left, initial=len(rivals), fraction=fraction, points=points)
     reasons.pop(best, None)

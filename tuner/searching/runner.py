@@ -224,7 +224,7 @@ def patterns_of(ranks: Sequence[RankSpec]) -> list[tuple[str, str]]:
 
 
 def _call_parts_ms(trace: Trace) -> dict[CallPart, float]:
-    """Where the time of an outermost call goes, averaged over all of them; empty if not known."""
+    """Where the time of an outermost call goes on average; empty if not known."""
     table = breakdown(outermost(trace.calls))
     if table.empty:
         return {}

@@ -22,12 +22,12 @@ from tuner.trace.files.reader import read_trace
 from tuner.world.launcher import Launcher
 from tuner.world.measurement import Measurement
 
+# Of the budget, for the trace that says whether to search the switch interval.
 MOST_TRACED_FIRST = 0.1
-"""Of the budget, for the trace that says whether to search the switch interval."""
+# A run may take so many times as long where it is traced.
 _TRACED_FACTOR = 1.5
-"""A run may take so many times as long where it is traced."""
+# The steps of that trace: how long one takes is not known yet.
 _STEPS = 10
-"""The steps of that trace: how long one takes is not known yet."""
 
 Notify = Callable[[str], None]
 
@@ -35,8 +35,7 @@ Notify = Callable[[str], None]
 def draft_here(draft: PlanDraft, known: Space | None, notify: Notify) -> PlanDraft:
     """The draft with the space that is searched here: no ranks are bound where none can be.
 
-    Of a default space that is also where binding does nothing. On a cluster the hosts decide: a
-    world that cannot be bound there fails by itself.
+    On a cluster the hosts decide: a world that cannot be bound there fails by itself.
 
     Args:
         draft: What is asked for.
@@ -80,8 +79,7 @@ def widened(
 ) -> StudyPlan:
     """The plan, with `switch_interval` in a default space where calls wait for the GIL.
 
-    One traced world of the baseline shows that. A program has it where the budget has the time. The
-    budget must be enough for the larger space, too.
+    One traced world of the baseline shows that, where there is time for it and for what it adds.
     """
     subject, most_s = plan.subject, MOST_TRACED_FIRST * plan.measuring.budget_s
     if not draft.chooses_space or not subject.has_gil or beginner.problem is not None:

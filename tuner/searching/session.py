@@ -34,88 +34,68 @@ from tuner.text import plural
 from tuner.world.launcher import Enough, Launcher, environment_with, members_of
 
 
-class Session:
-    """Drives a study from where its store stands to its conclusion.
+def measurer_for(runner: Runner, store: StudyStore, observer: Observer, budget: Budget) -> Measurer:
+    """What measures for a session: of several groups, blocks at the same time."""
+    kind = ParallelMeasurer if len(members_of(runner.launcher)) > 1 else Measurer
+    return kind(runner, store, observer, budget)
 
-    Args:
-        runner: Runs the worlds.
-        store: The study; what it holds is not measured again.
-        observer: Is notified of what happens.
-        budget: The time that may be spent.
+
+def measure_study(
+    measurer: Measurer, first: Sequence[Record] = (), *, measures: bool = True
+) -> StudyAnswer:
+    """Measure what is still to be measured, and close the study; or note the time alone.
+
+    `first` are worlds that were run before the session began.
     """
+    store, log = measurer.store, measurer.log
+    for record in first:
+        measurer.add(record)
+    if not measures:
+        measurer.note_elapsed()
+        return answer_of(store, log)
+    if not store.running():
+        helps = "no configuration could run; once what fails is repaired, --overwrite searches anew"
+        if log.alive:
+            least_s = resume_budget_s(log, measurer.budget.spent_s)
+            helps = f"nothing is left to measure; --budget {least_s}s or more continues it"
+        measurer.observer.on_event(f"the study is finished: {helps}")
+        return answer_of(store, log)
+    try:
+        explore(measurer)
+        calibrate(measurer)
+        if not log.blocks("race"):
+            measure_both_goals(measurer)
+        race(measurer)
+        trace(measurer)
+        measurer.reporter.alike()
+    finally:
+        measurer.close()
+        measurer.note_elapsed()
+    return _close(measurer)
 
-    def __init__(
-        self, runner: Runner, store: StudyStore, observer: Observer, budget: Budget
-    ) -> None:
-        self.store = store
-        measurer = ParallelMeasurer if len(members_of(runner.launcher)) > 1 else Measurer
-        self._measurer = measurer(runner, store, observer, budget)
-        self.log = self._measurer.log
-        """What has been measured so far."""
-        self._answer: StudyAnswer | None = None
 
-    def run(self, first: Sequence[Record] = (), *, measures: bool = True) -> None:
-        """Measure what is still to be measured, and close the study; or note the time alone.
-
-        `first` are worlds that were run before the session began.
-        """
-        measurer = self._measurer
-        for record in first:
-            measurer.add(record)
-        if not measures:
-            measurer.note_elapsed()
-            return
-        if not self.store.running():
-            measurer.observer.on_event(f"the study is finished: {self._what_helps()}")
-            return
-        try:
-            explore(measurer)
-            calibrate(measurer)
-            if not self.log.blocks("race"):
-                measure_both_goals(measurer)
-            race(measurer)
-            trace(measurer)
-            measurer.reporter.alike()
-        finally:
-            measurer.close()
-            measurer.note_elapsed()
-        self._answer = self._close()
-
-    def answer(self) -> StudyAnswer:
-        """The answer so far."""
-        return self._answer or answer_of(self.store, self.log)
-
-    def _what_helps(self) -> str:
-        """What a finished study needs to be gone on with."""
-        if not self.log.alive:
-            return (
-                "no configuration could run; once what fails is repaired, --overwrite searches anew"
-            )
-        least_s = resume_budget_s(self.log, self._measurer.budget.spent_s)
-        return f"nothing is left to measure; --budget {least_s}s or more continues it"
-
-    def _close(self) -> StudyAnswer:
-        """End every trial that is still running; the recommended one is never pruned."""
-        store, log = self.store, self.log
-        conclusion = conclude(log)
-        best = conclusion.best_trial
-        if best is not None and best != BASELINE:
-            self._measurer.readmit(best)
-        answer = answer_of(store, log, conclusion)
-        values = comparable_values(answer.rows, log.plan.objective)
-        if best is not None:
-            store.note_answer(best)
-        for trial in store.running():
-            value, numbers, outcome = values.get(trial), log.numbers(trial), log.outcome(trial)
-            excess = {str(limit): limit.excess(value) for limit, value in log.limited(trial)}
-            store.constrain(trial, excess, log.broken(trial))
-            ending: Ending = "PRUNED"
-            if log.why_out(trial) is not None and (log.trials[trial].ran or cannot_run(log, trial)):
-                ending = "FAIL"
-            elif outcome in ("completed", "infeasible") and value is not None:
-                ending = "COMPLETE"
-            store.end(trial, ending, value, {"outcome": outcome, **numbers})
-        return answer
+def _close(measurer: Measurer) -> StudyAnswer:
+    """End every trial that is still running; the recommended one is never pruned."""
+    store, log = measurer.store, measurer.log
+    conclusion = conclude(log)
+    best = conclusion.best_trial
+    if best is not None and best != BASELINE:
+        measurer.readmit(best)
+    answer = answer_of(store, log, conclusion)
+    values = comparable_values(answer.rows, log.plan.objective)
+    if best is not None:
+        store.note_answer(best)
+    for trial in store.running():
+        value, numbers, outcome = values.get(trial), log.numbers(trial), log.outcome(trial)
+        excess = {str(limit): limit.excess(value) for limit, value in log.limited(trial)}
+        store.constrain(trial, excess, log.broken(trial))
+        ending: Ending = "PRUNED"
+        if log.why_out(trial) is not None and (log.trials[trial].ran or cannot_run(log, trial)):
+            ending = "FAIL"
+        elif outcome in ("completed", "infeasible") and value is not None:
+            ending = "COMPLETE"
+        store.end(trial, ending, value, {"outcome": outcome, **numbers})
+    return answer
 
 
 @dataclass(frozen=True)
@@ -131,7 +111,6 @@ class Presenter:
 
 
 _KEPT = "everything measured is kept, and"
-_CONTINUED = "the same command with --resume continues it"
 
 
 class SearchStopped(InterruptedSearchError):  # noqa: N818 - an ending, not an error
@@ -159,15 +138,12 @@ def search(
 
     Args:
         draft: What to search for.
-        launcher: What runs the worlds; entered already.
+        launcher: Runs the worlds; entered already.
         observer: Is notified of how far the search is.
         presenter: Writes the answer, for a search that is interrupted too.
         clock: Seconds from any beginning.
         resume: Go on with a study that exists.
         overwrite: Delete a study that exists.
-
-    Returns:
-        The answer, as the study has it.
 
     Raises:
         UsageError: the request cannot be carried out; nothing has been changed.
@@ -207,28 +183,32 @@ def search(
         place.folder.answer.unlink(missing_ok=True)
         budget = Budget(plan.measuring.budget_s, store.elapsed_s, started_s, clock)
         retry.left_s = lambda: budget.remaining_s
-        session = Session(Runner(plan, launcher, place.folder), store, observer, budget)
-        return _measure(session, first, beginner.problem, retry, observer, presenter)
+        runner = Runner(plan, launcher, place.folder)
+        measurer = measurer_for(runner, store, observer, budget)
+        return _measure(measurer, first, beginner.problem, retry, presenter)
 
 
 def _measure(
-    session: Session,
+    measurer: Measurer,
     first: Sequence[Record],
     problem: BudgetTooShortError | None,
     retry: Retry,
-    observer: Observer,
     presenter: Presenter,
 ) -> StudyAnswer:
     """Measure until the session ends, and write the answer; see `search` for what it raises."""
     try:
         with retry.write_ahead_log.reserved():
-            session.run(first, measures=problem is None)
+            answer = measure_study(measurer, first, measures=problem is None)
     except KeyboardInterrupt:
         retry.stop()
-        raise SearchStopped(_finish_and_write(session, observer, presenter)) from None
+        answer = answer_of(measurer.store, measurer.log)
+        _write(answer, measurer, presenter)
+        raise SearchStopped(answer) from None
     except LauncherError as error:
-        raise LauncherError(f"{error}; {_KEPT} {_CONTINUED}") from error
-    answer = _finish_and_write(session, observer, presenter)
+        raise LauncherError(
+            f"{error}; {_KEPT} the same command with --resume continues it"
+        ) from error
+    _write(answer, measurer, presenter)
     if problem is None:
         return answer
     what = "what was measured is kept" if answer.worlds else "the study has begun"
@@ -282,25 +262,22 @@ def _why_this(plan: StudyPlan) -> str:
         return ""
     if subject.window_s is not None:
         return ", in a window of each run"
-    if len(set(subject.calls)) <= 1:
-        return ""
     counts = " and ".join(map(str, subject.calls))
-    return f", because the number of calls varies from run to run: {counts}"
+    varies = f", because the number of calls varies from run to run: {counts}"
+    return varies if len({*subject.calls}) > 1 else ""
 
 
-def _finish_and_write(session: Session, observer: Observer, presenter: Presenter) -> StudyAnswer:
-    """The answer so far, written to its files; it is not lost if a page cannot be written."""
-    answer = session.answer()
+def _write(answer: StudyAnswer, measurer: Measurer, presenter: Presenter) -> None:
+    """Write an answer to its files; it is not lost if a page cannot be written."""
     presenter.write_answer(answer)
-    report_stage(observer, "drawing")
+    report_stage(measurer.observer, "drawing")
     try:
         presenter.write_report(answer)
-        session.store.publish(*presenter.notes(answer))
+        measurer.store.publish(*presenter.notes(answer))
     except KeyboardInterrupt:
         raise SearchStopped(answer) from None
     except Exception as error:
-        observer.on_event(
+        measurer.observer.on_event(
             f"the report could not be written: {type(error).__name__}: {error}; "
             f"python -m tuner.report {answer.files.root} tries again"
         )
-    return answer
