@@ -89,15 +89,7 @@ class Measurer:
 
     def calibrate(self, trial: int) -> bool:
         """Run a trial's first world, which shows how long a step takes; False if cut short."""
-        attempt = self.log.rows.failed(CALIBRATION_BLOCK, trial)
-        world = TimedWorld(
-            trial,
-            CALIBRATION_BLOCK,
-            self.log.configs[trial],
-            deadline_s=self.times.deadline_s(trial),
-            attempt=attempt,
-        )
-        return self._run(world) is not None
+        return self._run(self._world(trial, CALIBRATION_BLOCK)) is not None
 
     def trace(self, trial: int, *, operators: bool) -> None:
         """Run a world of a calibrated trial that is traced and not timed."""
@@ -236,16 +228,18 @@ class Measurer:
         order = list(trials)
         random.Random(f"{self.measuring.seed}/{block}").shuffle(order)
         wanted_s = self.times.measured_s() * STEPS_MARGIN
+        return [self._world(column, block, wanted_s) for column in order]
 
-        def world_of(column: int) -> TimedWorld:
-            trial = BASELINE if column == AGAIN else column
-            config, step_s = self.log.configs[trial], self.log.step_s(trial)
-            steps = None if step_s is None else steps_in(wanted_s, step_s)
-            deadline_s = self.times.deadline_s(trial, (steps or 0) * (step_s or 0.0))
-            attempt = self.log.rows.failed(block, column)
-            return TimedWorld(trial, block, config, steps, deadline_s, column == AGAIN, attempt)
-
-        return [world_of(column) for column in order]
+    def _world(self, column: int, block: int, wanted_s: float | None = None) -> TimedWorld:
+        """A world of a block whose steps are to last so long; None: it calibrates."""
+        trial = BASELINE if column == AGAIN else column
+        step_s, steps, steps_s = self.log.step_s(trial), None, 0.0
+        if wanted_s is not None and step_s is not None:
+            steps = steps_in(wanted_s, step_s)
+            steps_s = steps * step_s
+        deadline_s = self.times.deadline_s(trial, steps_s)
+        config, attempt = self.log.configs[trial], self.log.rows.failed(block, column)
+        return TimedWorld(trial, block, config, steps, deadline_s, column == AGAIN, attempt)
 
     def _skips(self, trial: int) -> bool:
         """Whether a trial needs no further world: it is out, or the budget is spent."""
