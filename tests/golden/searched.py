@@ -11,8 +11,7 @@ from tests.fake_program import COMMAND, FakeProgramLauncher
 from tests.fakes import FakeLauncher, threads_of
 from tests.golden.media import STORED_STUDIES
 from tests.golden.stored_study import dumped
-from tests.searching.grouping import grouped
-from tests.searching.tuning import failing, scaling
+from tests.searching.tuning import failing, grouped, scaling
 from tuner.api import SearchInterrupted
 from tuner.plan.config import Config
 from tuner.plan.workload_spec import RankSpec, WorkloadSpec

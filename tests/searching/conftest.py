@@ -8,8 +8,8 @@ import pytest
 
 from tests.cheap_studies import *  # noqa: F403 - fixtures, for every test of this folder
 from tests.cheap_studies import MemoryStorages
-from tests.searching.tuning import Tune, tuning_in
-from tuner.decide import ranking
+from tests.fakes import MemoryStorages
+from tests.searching.tuning import Tune
 
 OPEN = optuna.storages.get_storage
 
@@ -30,14 +30,5 @@ def on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def tune(tmp_path: Path) -> Tune:
-    """Run a search; its folder is `study` in the test's folder."""
-    return tuning_in(tmp_path / "study")
-
-
-@pytest.fixture
-def nobody_is_beaten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep chance from taking a rival out of the race, so that every block has all of them.
-
-    What a group's worlds take hangs on which group has which block, and so on the machine.
-    """
-    monkeypatch.setattr(ranking, "BEATEN", 1e-9)
+    """Run searches in the folder `study` of the test's folder."""
+    return Tune(tmp_path / "study")

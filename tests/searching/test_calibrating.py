@@ -1,4 +1,4 @@
-"""The budget is a promise, whatever fails; and what needs no world gets none."""
+"""What fails or hangs: the budget is a promise, and what needs no world gets none."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -9,17 +9,26 @@ import pytest
 
 from tests.fakes import FakeLauncher, threads_of
 from tests.plan.specs import threads
-from tests.searching.tuning import Listening, Tune, failing, row_of, scaling
+from tests.searching.tuning import Fails, Tune, failing, row_of, scaling
 from tuner.plan.config import Config
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.present.wording import failure_lines, why_nothing_ran
 from tuner.world.launcher import WorldOrder
-from tuner.world.measurement import Failure, Measurement
+from tuner.world.measurement import Failure, FailureKind, Measurement
+
+EIGHT = {"num_worker_threads": [1, 2, 3, 4, 6, 8, 12, 32]}
+ALL = failing("timed-out", 16, *EIGHT["num_worker_threads"])
 
 
 @dataclass
 class Hanging(FakeLauncher):
     """Worlds that fail with `timed-out` last until their deadline."""
+
+    describing_s: float = 0.0
+
+    def describe(self, reference: str, options: Mapping[str, object]) -> WorkloadSpec:
+        self.clock.advance(self.describing_s)
+        return super().describe(reference, options)
 
     def run(self, order: WorldOrder) -> Measurement | Failure:
         before_s = self.clock.now_s
@@ -32,16 +41,13 @@ class Hanging(FakeLauncher):
         return outcome
 
 
-EIGHT = {"num_worker_threads": [1, 2, 3, 4, 6, 8, 12, 32]}
-
-
 @pytest.mark.parametrize("budget_s", [20, 300])
 def test_where_all_hang_the_budget_holds_and_the_workload_is_broken(
     tune: Tune, budget_s: int
 ) -> None:
-    launcher, heard = Hanging(fails=lambda config, world: "timed-out"), Listening()
+    launcher = Hanging(fails=ALL)
     started_s = launcher.clock.now_s
-    result = tune(launcher, space=EIGHT, budget=f"{budget_s}s", observer=heard)
+    result = tune(launcher, space=EIGHT, budget=f"{budget_s}s")
     assert launcher.clock.now_s - started_s <= budget_s + 2
     assert len(launcher.orders) in (2, 3, 4)
     assert (result.best, result.verdict) == (None, None)
@@ -50,33 +56,20 @@ def test_where_all_hang_the_budget_holds_and_the_workload_is_broken(
     assert f"all {tried} that were tried failed alike" in told
     assert ": timed-out, not done" in told
     assert len(failure_lines(result)) == 1
-    assert sum("timed-out" in event for event in heard.told) == 1
-
-
-class SlowToDescribe(Hanging):
-    """Finding out about the workload takes as long as it is told."""
-
-    describing_s = 9.5
-
-    def describe(self, reference: str, options: Mapping[str, object]) -> WorkloadSpec:
-        self.clock.advance(self.describing_s)
-        return super().describe(reference, options)
+    assert sum("timed-out" in event for event in tune.heard.told) == 1
 
 
 def test_the_time_before_the_first_world_is_a_part_of_the_budget(tune: Tune) -> None:
-    launcher = SlowToDescribe(fails=lambda config, world: "timed-out")
+    launcher = Hanging(fails=ALL, describing_s=9.5)
     started_s = launcher.clock.now_s
     result = tune(launcher, space=EIGHT, budget="20s")
     assert launcher.clock.now_s - started_s <= 20 + 2
     assert [order.deadline_s for order in launcher.orders] == [10.0, 2.5]
     # The second one was cut short, and that says nothing of it.
     assert "only num_worker_threads=16 was tried, and failed" in why_nothing_ran(result)
-
-
-def test_a_budget_that_was_spent_before_the_first_world_leaves_little_to_it(tune: Tune) -> None:
-    launcher = SlowToDescribe(fails=lambda config, world: "timed-out")
-    tune(launcher, space=EIGHT, budget="2s")
-    assert [order.deadline_s for order in launcher.orders] == [2 + 10 + 2 - 9.5]
+    spent = Hanging(fails=ALL, describing_s=9.5)
+    tune(spent, space=EIGHT, budget="2s", overwrite=True)
+    assert [order.deadline_s for order in spent.orders] == [2 + 10 + 2 - 9.5]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +79,7 @@ def test_a_budget_that_was_spent_before_the_first_world_leaves_little_to_it(tune
         lambda config, world: "timed-out" if world == 2 else None,
     ],
 )
-def test_what_hangs_does_not_overdraw_the_budget(tune: Tune, fails: Any) -> None:
+def test_what_hangs_does_not_overdraw_the_budget(tune: Tune, fails: Fails) -> None:
     launcher = Hanging(fails=fails)
     started_s = launcher.clock.now_s
     result = tune(launcher, space=EIGHT, budget="20s")
@@ -94,32 +87,67 @@ def test_what_hangs_does_not_overdraw_the_budget(tune: Tune, fails: Any) -> None
     assert result.best == result.baseline
 
 
-def test_a_world_that_the_budget_cut_short_is_no_failure(tune: Tune) -> None:
-    launcher = Hanging(
-        step_ms=lambda config: 2.0 if threads_of(config) == 16 else 3.0,
-        fails=failing("timed-out", 2),
-        overhead_s=2.0,
-    )
-    result = tune(launcher, space={"num_worker_threads": [2]}, budget="16s")
-    row = row_of(result, threads(2))
-    assert (row.outcome, row.failure) == ("not-measured", None)
+@pytest.mark.parametrize(
+    ("launcher", "asked"),
+    [
+        # The budget cut it short.
+        (
+            Hanging(
+                step_ms=lambda config: 2.0 if threads_of(config) == 16 else 3.0,
+                fails=failing("timed-out", 8),
+                overhead_s=2.0,
+            ),
+            {"space": {"num_worker_threads": [8]}, "budget": "16s"},
+        ),
+        # Three hang, and leave no time to calibrate the fourth, but time for another world.
+        (
+            FakeLauncher(fails=failing("timed-out", 1, 2, 4), failing_s=lambda config: 10.0),
+            {"budget": "31s"},
+        ),
+        # Both are slow: the budget goes to their first worlds, and leaves none for a pair.
+        (
+            FakeLauncher(step_ms=lambda config: 2.0 if threads_of(config) == 16 else 3000.0),
+            {"space": {"num_worker_threads": [8]}, "budget": "6s"},
+        ),
+    ],
+)
+def test_what_there_was_no_time_for_has_not_failed(
+    tune: Tune, launcher: FakeLauncher, asked: dict[str, Any]
+) -> None:
+    result = tune(launcher, **asked)
+    row = row_of(result, threads(8))
+    assert (row.outcome, row.failure, row.samples) == ("not-measured", None, 0)
+    assert (result.verdict, result.best) == ("undecided", result.baseline)
+    trial = tune.study.trials[row.trial]
+    assert (trial.state.name, trial.user_attrs["outcome"]) == ("PRUNED", "not-measured")
+
+
+def test_what_hangs_does_not_use_up_the_budget_of_the_others(tune: Tune) -> None:
+    asked: dict[str, Any] = {
+        "fails": failing("timed-out", 1, 2, 4),
+        "failing_s": lambda config: 10.0,
+        "space": {"num_worker_threads": [1, 2, 4, 8, 32]},
+    }
+    result = tune(**asked, budget="45s", deadline="60s")
+    assert row_of(result, threads(4)).outcome == "timed-out"
+    assert row_of(result, threads(32)).outcome in ("completed", "eliminated")
+    assert result.challenger is not None
+    result = tune(**asked, budget="25s", overwrite=True)
+    assert row_of(result, threads(32)).outcome == "not-measured"
 
 
 def test_different_failures_are_no_broken_workload(tune: Tune) -> None:
     kinds: Any = {16: "crashed", 1: "wrong-answer"}
-    launcher = FakeLauncher(fails=lambda config, world: kinds.get(threads_of(config), "crashed"))
-    tune(launcher, space=EIGHT)
-    assert len({order.config for order in launcher.orders}) == 9
+    tune(fails=lambda config, world: kinds.get(threads_of(config), "crashed"), space=EIGHT)
+    assert len({order.config for order in tune.launcher.orders}) == 9
 
 
 def test_a_knob_that_has_one_value_in_all_that_failed_may_be_the_cause(tune: Tune) -> None:
-    def fails(config: Config, world: int) -> Any:
+    def fails(config: Config, world: int) -> FailureKind | None:
         return None if "transports=uv" in str(config) else "init-failed"
 
-    launcher = FakeLauncher(fails=fails)
     space = {"num_worker_threads": [1, 2, 4, 8, 32], "transports": ["shm", "uv"]}
-    result = tune(launcher, space=space, budget="60s", sampler="grid")
-    assert result.best is not None
+    result = tune(fails=fails, space=space, budget="60s", sampler="grid")
     assert "transports=uv" in str(result.best)
 
 
@@ -137,23 +165,31 @@ class Deadlocking(FakeLauncher):
 
 
 def test_a_deadlock_that_one_thread_implies_is_learnt(tune: Tune) -> None:
-    launcher, heard = Deadlocking(step_ms=scaling), Listening()
     space = {"caller": {"num_worker_threads": [1, 2, 4]}, "server": {"num_worker_threads": [1, 4]}}
-    result = tune(launcher, space=space, budget="60s", observer=heard)
-    tried = Counter(o.config.for_role("server").get("num_worker_threads") for o in launcher.orders)
-    assert tried[1] == 1
-    told = [event for event in heard.told if "deadlocks" in event]
-    assert len(told) == 1
-    assert told[0].startswith("not measured, server.num_worker_threads=1 deadlocks: ")
+    result = tune(Deadlocking(step_ms=scaling), space=space, budget="60s")
+    of_server = [order.config.for_role("server") for order in tune.launcher.orders]
+    assert Counter(each.get("num_worker_threads") for each in of_server)[1] == 1
+    (told,) = [event for event in tune.heard.told if "deadlocks" in event]
+    assert told.startswith("not measured, server.num_worker_threads=1 deadlocks: ")
     assert Counter(row.outcome for row in result.rows)["deadlocked"] == 1
+
+
+def test_a_deadlock_is_a_failure_of_its_trial_and_not_tried_again(tune: Tune) -> None:
+    failed = tune(step_ms=scaling, fails=failing("deadlocked", 1)).rows[-1]
+    assert (failed.label, failed.outcome) == ("num_worker_threads=1", "deadlocked")
+    assert (failed.failure, failed.samples) == ("worker1 failed first", 0)
+    assert sum(threads_of(order.config) == 1 for order in tune.launcher.orders) == 1
+    trial = tune.study.trials[1]
+    assert trial.state.name == "FAIL"
+    assert trial.user_attrs["failure"] == "deadlocked"
+    assert trial.user_attrs["failure_reason"] == "worker1 failed first"
 
 
 @pytest.mark.parametrize(("times", "failed"), [(1, 0), (2, 1)])
 def test_a_world_that_somebody_killed_is_run_once_more(
     tune: Tune, monkeypatch: pytest.MonkeyPatch, times: int, failed: int
 ) -> None:
-    launcher, plain = FakeLauncher(step_ms=scaling), FakeLauncher.run
-    killed: list[WorldOrder] = []
+    plain, killed = FakeLauncher.run, list[WorldOrder]()
 
     def run(self: FakeLauncher, order: WorldOrder) -> Measurement | Failure:
         if threads_of(order.config) == 4 and len(killed) < times:
@@ -162,7 +198,6 @@ def test_a_world_that_somebody_killed_is_run_once_more(
         return plain(self, order)
 
     monkeypatch.setattr(FakeLauncher, "run", run)
-    result = tune(launcher)
-    row = row_of(result, threads(4))
+    row = row_of(tune(step_ms=scaling), threads(4))
     assert (row.failure, row.worlds_failed) == (None, failed)
     assert len(killed) == times

@@ -1,21 +1,20 @@
-"""Whole studies on the fake launcher, of a search space that is too large for the budget."""
+"""Whole studies on the fake launcher: of a space that is too large, and of two objectives."""
 
 from collections import Counter
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tests.fakes import FakeLauncher
+from tests.fakes import FakeLauncher, threads_of
 from tests.searching.planted import SPACE, times_the_best
-from tests.searching.tuning import Tune, row_of, study
-from tuner.api import SearchInterrupted
+from tests.searching.tuning import Tune, by_threads, row_of
 from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.present.knob_sentences import tried_sentences
+from tuner.present.tables import front_of_answer, trials_of
+from tuner.study.answer import StudyAnswer
 from tuner.world.measurement import FailureKind
-
-pytestmark = pytest.mark.slow
 
 BASELINE = {
     "caller.num_worker_threads": 16,
@@ -24,7 +23,7 @@ BASELINE = {
     "channels": "cma",
     "intra_op_threads": 1,
 }
-ASKED = {"space": SPACE, "baseline": BASELINE, "budget": "2m"}
+ASKED: dict[str, Any] = {"space": SPACE, "baseline": BASELINE, "budget": "2m"}
 
 
 def deadlocks(config: Config, world: int) -> FailureKind | None:
@@ -39,11 +38,16 @@ def planted(sigma: float = 0.05, seed: int = 0, **changes: Any) -> FakeLauncher:
     )  # fmt: skip
 
 
-def test_a_thousand_configurations_in_two_minutes_get_an_answer(tune: Tune, tmp_path: Path) -> None:
+def best_of(result: StudyAnswer) -> float:
+    """How many times as long as the best it takes what is recommended."""
+    return times_the_best(result.best or result.baseline) or 9.0
+
+
+@pytest.mark.slow
+def test_a_thousand_configurations_in_two_minutes_get_an_answer(tune: Tune) -> None:
     result = tune(planted(), **ASKED)
     assert result.verdict == "better"
-    assert result.best is not None
-    assert (times_the_best(result.best) or 9.0) <= 1.12
+    assert best_of(result) <= 1.12
     assert result.speedup is not None
     assert result.speedup.low > 1.15
     assert result.elapsed_s <= 130.0
@@ -58,18 +62,14 @@ def test_a_thousand_configurations_in_two_minutes_get_an_answer(tune: Tune, tmp_
     assert sum(row.outcome == "deadlocked" for row in result.rows) <= 4
     document = result.to_json()["sampling"]
     assert (document["configurations"], document["tried"]) == (1000, tried)
-    # No trial for what was never tried.
-    assert len(study(tmp_path).trials) == tried
+    # No trial for what was never tried, and nothing is tried twice.
+    assert len(tune.study.trials) == tried
+    first_worlds = [order.config for order in tune.launcher.orders if order.steps is None]
+    assert Counter(map(str, first_worlds)).most_common(1)[0][1] == 1
+    assert len(first_worlds) == tried
 
 
-def test_no_configuration_is_tried_twice(tune: Tune) -> None:
-    launcher = planted()
-    result = tune(launcher, **ASKED)
-    first = Counter(str(order.config) for order in launcher.orders if order.steps is None)
-    assert set(first.values()) == {1}
-    assert len(first) == len(result.rows)
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("max_blocks", [6, 60])
 def test_what_does_not_go_on_stays_out(tune: Tune, max_blocks: int) -> None:
     """However few blocks the race has: of 6 blocks, it has 3, too few to tell rivals apart."""
@@ -80,37 +80,37 @@ def test_what_does_not_go_on_stays_out(tune: Tune, max_blocks: int) -> None:
     raced = {seen.trial for seen in result.observations if seen.phase == "race"}
     assert raced <= {*went_on}
     others = [row for row in result.rows if row.trial not in went_on and row.failure is None]
-    assert others
     assert {row.outcome for row in others} == {"eliminated"}
     assert all(" behind the best of what was tried" in str(row.eliminated) for row in others)
 
 
-def test_the_grid_can_be_insisted_on(tune: Tune) -> None:
-    with pytest.raises(UsageError, match="too short for one block of 1,000 configurations"):
-        tune(planted(), **ASKED, sampler="grid")
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"sampler": "grid"}, "too short for one block of 1,000 configurations"),
+        ({"sampler": "tpe", "budget": "8s"}, "too short for 3 rounds of 4 configurations"),
+        ({"sampler": "tpee"}, r"unknown sampler 'tpee'; did you mean tpe\?"),
+    ],
+)
+def test_what_cannot_be_sampled_is_refused(tune: Tune, asked: dict[str, Any], told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        tune(planted(), **{**ASKED, **asked})
 
 
-def test_a_budget_for_nothing_is_refused(tune: Tune) -> None:
-    with pytest.raises(UsageError, match="too short for 3 rounds of 4 configurations"):
-        tune(planted(), **{**ASKED, "budget": "8s"}, sampler="tpe")
-    with pytest.raises(UsageError, match=r"unknown sampler 'tpee'; did you mean tpe\?"):
-        tune(planted(), **ASKED, sampler="tpee")
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [3, 17, 110])
 def test_an_interrupted_exploration_goes_on(tune: Tune, after: int) -> None:
-    with pytest.raises(SearchInterrupted) as stopped:
-        tune(planted(interrupt_after=after), **ASKED)
-    before = stopped.value.result
+    before = tune.interrupted(planted(interrupt_after=after), **ASKED)
     assert before.sampling is not None
     result = tune(planted(seed=1), **ASKED, resume=True)
     assert result.verdict is not None
     assert len(result.rows) >= len(before.rows)
-    assert (times_the_best(result.best or result.baseline) or 9.0) <= 1.5
+    assert best_of(result) <= 1.5
     for row in before.rows:
         assert row_of(result, row.config).samples >= row.samples
 
 
+@pytest.mark.slow
 def test_limits_hold_for_what_is_proposed(tune: Tune) -> None:
     def cpus(config: Config) -> float:
         return 9.0 if "server.num_worker_threads=8" in str(config) else 3.0
@@ -121,6 +121,7 @@ def test_limits_hold_for_what_is_proposed(tune: Tune) -> None:
     assert any("server.num_worker_threads=8: all" in line for line in tried_sentences(result))
 
 
+@pytest.mark.slow
 def test_a_traced_objective_is_explored_too(tune: Tune) -> None:
     result = tune(planted(), **ASKED, objective="rpc_cpu_total_ms")
     assert result.sampling is not None
@@ -133,4 +134,71 @@ def test_a_gaussian_process_explores_too(tune: Tune) -> None:
     assert result.sampling is not None
     assert result.sampling.sampler == "gp"
     assert len(result.rows) > 20
-    assert (times_the_best(result.best or result.baseline) or 9.0) <= 1.3
+    assert best_of(result) <= 1.3
+
+
+# Two objectives: faster with more threads, for more CPU time; 16 threads are slower, and cost most.
+
+STEP_MS = {1: 8.0, 2: 5.0, 4: 3.0, 8: 2.0, 16: 2.5}
+CPU_MS = {1: 4.0, 2: 5.0, 4: 6.0, 8: 9.0, 16: 12.0}
+BUSIER: dict[str, Any] = {
+    "step_ms": by_threads(STEP_MS),
+    "cpu_cores": by_threads({count: CPU_MS[count] / STEP_MS[count] for count in STEP_MS}),
+    "sigma": 0.02,
+    "budget": "90s",
+}
+BOTH = "step_ms,cpu_ms_per_step"
+
+
+def front_threads(result: StudyAnswer) -> list[int]:
+    assert result.front is not None
+    return [threads_of(point.config) for point in result.front.points if point.in_front]
+
+
+def test_the_front_is_told_and_the_first_objective_decides(tune: Tune) -> None:
+    result = tune(**BUSIER, objective=["cpu_ms_per_step", "step_ms"])
+    assert str(result.best) == "num_worker_threads=1"
+    assert sorted(front_threads(result)) == [1, 2, 4, 8]
+    answer = tune(**BUSIER, objective=BOTH, overwrite=True)
+    assert front_threads(answer) == [8, 4, 2, 1]
+    assert (str(answer.best), answer.verdict) == ("num_worker_threads=8", "better")
+    plan = tune.study.user_attrs["plan"]["measuring"]
+    assert plan["second_objective_name"] == "cpu_ms_per_step"
+    assert tune(**BUSIER, objective=BOTH, resume=True).front == answer.front
+    with pytest.raises(UsageError, match="second_objective_name"):
+        tune(**BUSIER, resume=True)
+    check_ratios(answer)
+
+
+def check_ratios(answer: StudyAnswer) -> None:
+    """They point the same way as in the table of all configurations."""
+    table, front = front_of_answer(answer), answer.front
+    assert table is not None
+    assert front is not None
+    assert table.headings[3] == table.headings[6] == "against the baseline"
+    assert table.headings[3] in [column.heading for column in trials_of(answer).columns]
+    best = answer.by_trial[front.trials[0]].against_baseline
+    assert best is not None
+    for cell, ratio in ((table.rows[0][3], best.ratio.estimate), (table.rows[0][6], 12 / 9)):
+        assert float(cell.split()[0]) == pytest.approx(ratio, rel=0.05)
+    second = replace(front.second, maximize=True)
+    more = front_of_answer(replace(answer, front=replace(front, second=second)))
+    assert more is not None
+    assert more.rows[0][3] == table.rows[0][3]
+    assert float(more.rows[0][6].split()[0]) == pytest.approx(0.75, rel=0.05)
+
+
+def test_a_sampler_looks_for_both_ends_of_the_front(tune: Tune) -> None:
+    space = {
+        "num_worker_threads": [1, 2, 4, 8],
+        "transports": ["shm", "uv", "shm+uv", "uv+shm"],
+        "channels": ["cma", "mpt_uv", "basic", "cma+basic", "basic+cma"],
+    }
+    baseline = {"num_worker_threads": 8, "transports": "shm", "channels": "cma"}
+    result = tune(**BUSIER, space=space, baseline=baseline, objective=BOTH, sampler="tpe")
+    assert result.sampling is not None
+    assert result.sampling.went_on is not None
+    compared = {threads_of(result.by_trial[trial].config) for trial in result.sampling.went_on}
+    # The fastest has 8 threads, and takes the most CPU time of these; the cheapest has 1.
+    assert {1, 8} <= compared & {*front_threads(result)}
+    assert not any("dropped" in lesson for lesson in result.sampling.lessons)

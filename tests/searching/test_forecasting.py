@@ -8,7 +8,7 @@ import pytest
 
 from tests.fakes import FakeLauncher
 from tests.searching.planted import SPACE
-from tests.searching.tuning import failing, tuning_in
+from tests.searching.tuning import FOUR, Tune, failing
 from tuner.api import forecast
 from tuner.errors import NothingRanError, UsageError
 from tuner.present.before_search import forecast_lines
@@ -16,7 +16,7 @@ from tuner.searching.forecasting import Forecast
 
 
 def told(launcher: FakeLauncher, **changes: Any) -> Forecast:
-    asked = {"space": {"num_worker_threads": [1, 2, 4, 8]}, "budget": "60s", **changes}
+    asked = {"space": FOUR, "budget": "60s", **changes}
     return forecast("udf", launcher=launcher, clock=launcher.clock, **asked)[0]
 
 
@@ -77,12 +77,7 @@ def test_a_baseline_that_fails_now_and_then_is_run_again() -> None:
 
 
 @pytest.mark.parametrize("threads", [[8], [1, 2, 4, 8], [*range(1, 13)]])
-def test_a_search_has_the_time_that_was_told(
-    threads: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    found = told(FakeLauncher(sigma=0.3), space={"num_worker_threads": threads})
-    result = tuning_in(tmp_path)(
-        FakeLauncher(sigma=0.3), space={"num_worker_threads": threads}, budget="60s"
-    )
-    assert found.blocks == pytest.approx(result.blocks, rel=0.35)
+def test_a_search_has_the_time_that_was_told(threads: list[int], tune: Tune) -> None:
+    asked: dict[str, Any] = {"space": {"num_worker_threads": threads}, "budget": "60s"}
+    found = told(FakeLauncher(sigma=0.3), **asked)
+    assert found.blocks == pytest.approx(tune(sigma=0.3, **asked).blocks, rel=0.35)

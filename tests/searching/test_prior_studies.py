@@ -38,16 +38,18 @@ def calibrated(launcher: FakeLauncher) -> list[int]:
     return [threads_of(order.config) for order in launcher.orders if order.steps is None]
 
 
-def test_what_did_well_is_first_and_what_failed_is_last() -> None:
-    earlier = FakeLauncher(step_ms=fewer_is_faster, fails=failing("crashed", 1))
-    searched("earlier", [1, 2, 8, 32], earlier)
+def test_what_did_well_is_first_and_what_failed_is_last_and_it_is_no_evidence() -> None:
+    fails = failing("crashed", 1)
+    searched("earlier", [1, 2, 8, 32], FakeLauncher(step_ms=fewer_is_faster, fails=fails))
     launcher = FakeLauncher(step_ms=fewer_is_faster)
-    searched("later", [1, 32, 4, 8, 2], launcher)
+    later = searched("later", [1, 32, 4, 8, 2], launcher)
     baseline, *others = calibrated(launcher)
     assert baseline == 16
     # Of 2 and 8 threads the one in the confirmation has other blocks, which nobody compares here.
     assert set(others[:2]) == {2, 8}
     assert others[2:] == [4, 32, 1]
+    timed = sum(order.config == later.baseline for order in launcher.orders if order.steps)
+    assert later.by_trial[0].samples == timed
 
 
 @pytest.mark.parametrize("why", ["objective", "storage", "machine", "unknown", "late"])
@@ -80,30 +82,20 @@ def test_the_study_that_is_replaced_is_an_earlier_one_too(tmp_path: Path, stored
         assert calibrated(launcher) == order
 
 
-def naps(tmp_path: Path, folder: str, pause_ms: int) -> Path:
-    """A folder with a script of this content."""
-    (tmp_path / folder).mkdir(exist_ok=True)
-    (tmp_path / folder / "main.py").write_text(f"PAUSE_MS = {pause_ms}")
-    return tmp_path / folder
-
-
 def test_what_a_subject_is_follows_from_the_files_that_it_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one, two = naps(tmp_path, "one", 5), naps(tmp_path, "two", 5)
-
-    def known(reference: str, folder: Path) -> str:
-        monkeypatch.chdir(folder)
+    def known(reference: str, folder: str, pause_ms: int = 5) -> str:
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / "main.py").write_text(f"PAUSE_MS = {pause_ms}")
+        monkeypatch.chdir(tmp_path / folder)
         return prior.identity_of(UDF.model_copy(update={"reference": reference}))
 
-    assert known("udf", one) == known("udf", two)
+    assert known("udf", "one") == known("udf", "two")
     for reference in ("main.py:Mine", "main:Mine"):
-        assert known(reference, one) != known(reference, two)
-        before = known(reference, one)
-        naps(tmp_path, "one", 7)
-        assert known(reference, one) != before
-        naps(tmp_path, "one", 5)
-    assert known("main:Mine", one) != known("other:Mine", one)
+        seen = {known(reference, "one"), known(reference, "two"), known(reference, "one", 7)}
+        assert len(seen) == 3
+    assert known("main:Mine", "one") != known("other:Mine", "one")
 
 
 @pytest.mark.parametrize(
@@ -151,12 +143,3 @@ def test_a_study_that_was_continued_has_its_say() -> None:
     launcher = FakeLauncher(step_ms=fewer_is_faster)
     searched("later", [8, 2], launcher)
     assert calibrated(launcher) == [16, 2, 8]
-
-
-def test_it_is_no_evidence() -> None:
-    alone = searched("alone", [32, 2], FakeLauncher(step_ms=fewer_is_faster, sigma=0.1))
-    again = searched("again", [32, 2], FakeLauncher(step_ms=fewer_is_faster, sigma=0.1))
-    assert {row.label: row.samples for row in again.rows} == {
-        row.label: row.samples for row in alone.rows
-    }
-    assert again.worlds == alone.worlds

@@ -1,23 +1,33 @@
-"""Whole studies on the fake launcher, as the tests of a search run them."""
+"""Whole studies on fake launchers, as the tests of a search run them."""
 
+import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import optuna
+import pytest
 
 import tuner
-from tests.fakes import FakeLauncher, threads_of
+from tests.fakes import FakeClock, FakeLauncher, threads_of
+from tuner.api import SearchInterrupted
+from tuner.errors import LauncherError
 from tuner.plan.config import Config
 from tuner.searching.progress_reports import Snapshot
 from tuner.study.answer import StudyAnswer
+from tuner.study.log import StudyLog
 from tuner.study.rows import TrialRow
-from tuner.world.measurement import FailureKind
+from tuner.study.storage.address import StudyPlace
+from tuner.study.storage.opening import load_study
+from tuner.study.stored import stored_log
+from tuner.world.launcher import GroupedLauncher, Launcher, WorldOrder
+from tuner.world.measurement import Failure, FailureKind, Measurement
 
-Tune = Callable[..., StudyAnswer]
-"""A search with a launcher and the keywords of `tuner.tune`; in the folder `study` if none is
-given."""
+# The rest of what a fake launcher is given: `seed` is the search's, and `noise` the launcher's.
+_OF_LAUNCHER = {each.name for each in fields(FakeLauncher)} - {"seed"}
+FOUR = {"num_worker_threads": [1, 2, 4, 8]}
 
 
 class Listening:
@@ -37,19 +47,50 @@ class Listening:
         self.told.append(message)
 
 
-def tuning_in(folder: Path) -> Tune:
-    """A search of four thread counts for 30 s in this folder, unless told otherwise."""
+@dataclass
+class Tune:
+    """Searches in a folder: four thread counts for 30 s, unless told otherwise.
 
-    def run(launcher: FakeLauncher, **changes: Any) -> StudyAnswer:
-        changes = {
-            "space": {"num_worker_threads": [1, 2, 4, 8]},
-            "out": str(folder),
-            "budget": "30s",
-            **changes,
-        }
-        return tuner.tune("udf", launcher=launcher, clock=launcher.clock, **changes)
+    Keywords are those of `tuner.tune` and of `FakeLauncher`; `stops` tells by a snapshot whether to
+    interrupt.
+    """
 
-    return run
+    folder: Path
+    heard: Listening = field(default_factory=Listening)
+    """What the latest search told."""
+    launcher: FakeLauncher = field(default_factory=FakeLauncher)
+    """That of the latest search."""
+
+    def __call__(self, launcher: FakeLauncher | None = None, /, **asked: Any) -> StudyAnswer:
+        given = {name: asked.pop(name) for name in _OF_LAUNCHER & asked.keys()}
+        self.launcher = launcher or FakeLauncher(**given, seed=asked.pop("noise", 0))
+        return self.search(self.launcher, clock=self.launcher.clock, **asked)
+
+    def search(self, launcher: Launcher, **asked: Any) -> StudyAnswer:
+        stops = asked.pop("stops", None)
+        self.heard = Listening(stops) if stops else Listening()
+        known = {
+            "workload": "udf", "space": FOUR, "budget": "30s", "out": self.folder,
+            "observer": self.heard,
+        }  # fmt: skip
+        return tuner.tune(launcher=launcher, **{**known, **asked})
+
+    def interrupted(self, *launcher: Any, **asked: Any) -> StudyAnswer:
+        """The answer so far of a search that is interrupted."""
+        with pytest.raises(SearchInterrupted) as stopped:
+            self(*launcher, **asked)
+        return stopped.value.result
+
+    @property
+    def study(self) -> optuna.Study:
+        """The Optuna study that a search left."""
+        return optuna.load_study(study_name="udf", storage=f"sqlite:///{self.folder}/study.db")
+
+    @property
+    def log(self) -> StudyLog:
+        """Everything that the study has."""
+        store = load_study(StudyPlace.named("udf", out=self.folder))
+        return stored_log(store, store.plan())
 
 
 def scaling(config: Config) -> float:
@@ -57,9 +98,23 @@ def scaling(config: Config) -> float:
     return 8.0 / min(4, threads_of(config))
 
 
-def failing(kind: FailureKind, *threads: int) -> Callable[[Config, int], FailureKind | None]:
-    """Every world with one of these thread counts fails."""
-    return lambda config, world: kind if threads_of(config) in threads else None
+def by_threads(values: Mapping[int, float]) -> Callable[[Config], float]:
+    return lambda config: values[threads_of(config)]
+
+
+def cpus(config: Config) -> float:
+    """The CPUs that a configuration keeps busy: one per thread."""
+    return float(threads_of(config))
+
+
+Fails = Callable[[Config, int], FailureKind | None]
+
+
+def failing(
+    kind: FailureKind, *threads: int, when: Callable[[int], bool] = lambda world: True
+) -> Fails:
+    """Worlds with one of these thread counts fail: every one, or those of these numbers."""
+    return lambda config, world: kind if threads_of(config) in threads and when(world) else None
 
 
 def keys(launcher: FakeLauncher) -> Counter[tuple[str, int, bool]]:
@@ -72,6 +127,23 @@ def row_of(result: StudyAnswer, config: Config) -> TrialRow:
     return next(row for row in result.rows if row.config == config)
 
 
-def study(tmp_path: Path) -> optuna.Study:
-    """The Optuna study that `tune` left."""
-    return optuna.load_study(study_name="udf", storage=f"sqlite:///{tmp_path}/study/study.db")
+class GroupFake(FakeLauncher):
+    """A group's launcher, whose worlds take real time; it notes what it has run."""
+
+    lost_after: int | None = None
+    """LauncherError from this world on."""
+    before: Callable[[WorldOrder], None] = staticmethod(lambda order: None)
+
+    def run(self, order: WorldOrder) -> Measurement | Failure:
+        if self.lost_after is not None and len(self.orders) >= self.lost_after:
+            raise LauncherError("its host gives no answer")
+        self.before(order)
+        time.sleep(0.002)
+        return super().run(order)
+
+
+def grouped(count: int, **given: Any) -> GroupedLauncher:
+    """So many groups, each with a clock of its own unless one is given."""
+    return GroupedLauncher(
+        [GroupFake(**{"clock": FakeClock(), **given}, seed=seed) for seed in range(count)]
+    )

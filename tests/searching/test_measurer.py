@@ -1,0 +1,250 @@
+"""Blocks: in which order and for how long, of worlds that fail, and on a busy machine."""
+
+import itertools
+import random
+from typing import Any
+
+import pytest
+
+import tuner
+from tests.fakes import FakeLauncher, threads_of
+from tests.plan.specs import threads
+from tests.searching.tuning import Tune, failing, row_of, scaling
+from tuner.present.wording import failing_sentences, verdict_sentence
+from tuner.searching.measurer import MOST_REPEATED
+from tuner.world.launcher import WorldOrder
+from tuner.world.measurement import Failure, FailureKind, Measurement
+
+
+def test_blocks_have_a_random_order_which_a_seed_repeats(tune: Tune) -> None:
+    elsewhere = tune.folder.parent
+    # Each in a folder of its own: studies beside it would decide what comes first.
+    asked: list[dict[str, Any]] = [
+        {}, {"out": elsewhere / "a" / "again"}, {"out": elsewhere / "b" / "other", "seed": 1},
+    ]  # fmt: skip
+    orders = []
+    for each in asked:
+        result = tune(step_ms=scaling, **each)
+        orders.append([str(order.config) for order in tune.launcher.orders])
+    assert orders[0] == orders[1] != orders[2]
+    assert orders[0][0] == "num_worker_threads=16"
+    # The baseline twice: it is compared with itself, too.
+    assert result.by_trial[0].samples == 2 * result.blocks
+    blocks = [tuple(orders[0][start : start + 5]) for start in range(5, 20, 5)]
+    assert len(set(blocks)) > 1
+    assert all(len(set(block)) == 4 for block in blocks)
+
+
+def test_a_calibration_fixes_the_number_of_steps(tune: Tune) -> None:
+    tune(step_ms=scaling, min_time="0.4s")
+    steps = {str(o.config): o.steps for o in tune.launcher.orders if o.steps is not None}
+    assert steps["num_worker_threads=2"] == 120  # 1.2 x 0.4 s / 4 ms
+    assert steps["num_worker_threads=8"] == 240
+    assert sum(order.steps is None for order in tune.launcher.orders) == 5
+
+
+def test_a_world_may_not_take_much_longer_than_the_baseline(tune: Tune) -> None:
+    tune(overhead_s=1.0, budget="90s", deadline="100s")
+    orders = tune.launcher.orders
+    first, *later = [o.deadline_s for o in orders if threads_of(o.config) == 16]
+    assert first == 30  # a world that takes longer leaves no time to compare it
+    left_s = [90 + 1.05 + 2 - 1.2 * number for number, _ in enumerate(orders)]
+    assert max(later) == pytest.approx(max(left_s), rel=0.1)
+    candidates = sorted(o.deadline_s for o in orders if threads_of(o.config) != 16)
+    assert candidates[-1] == pytest.approx(20 * 1.05, rel=0.1)
+    assert candidates[len(candidates) // 2] == candidates[-1]
+
+
+class Uneven(FakeLauncher):
+    """Its steps differ more than its worlds do, so long worlds tell most."""
+
+    def run(self, order: WorldOrder) -> Measurement | Failure:
+        outcome = super().run(order)
+        if isinstance(outcome, Failure):
+            return outcome
+        times = itertools.cycle([1.0, 0.5, 1.5])
+        return outcome.model_copy(
+            update={"step_s": tuple(step * next(times) for step in outcome.step_s)}
+        )
+
+
+def test_a_world_that_is_to_last_long_has_time_for_it(tune: Tune) -> None:
+    """Longer than 20 first worlds; and never so long that `--deadline` would end it."""
+    launcher = Uneven(step_ms=lambda config: 100.0, sigma=0.005)
+    tune(launcher, min_time="4s", deadline="30s", budget="20m", max_blocks=10, epsilon="0.001%")
+    planned = [(0.1 * o.steps, o.deadline_s) for o in launcher.orders if o.steps is not None]
+    longest_s, _ = max(planned)
+    assert 1.5 * 4 < longest_s < 15
+    assert all(deadline_s > 2 * steps_s for steps_s, deadline_s in planned)
+
+
+@pytest.mark.parametrize("kind", ["timed-out", "deadlocked", "crashed"])
+def test_what_hangs_in_a_block_is_not_run_again_in_it(tune: Tune, kind: FailureKind) -> None:
+    fails = failing(kind, 8, when=lambda world: world > 0)
+    tune(step_ms=scaling, sigma=0.05, fails=fails, max_blocks=2)
+    orders = [o for o in tune.launcher.orders if threads_of(o.config) == 8 and o.steps is not None]
+    blocks = [order.seed for order in orders]
+    assert max(map(blocks.count, blocks)) == (4 if kind == "crashed" else 1)
+
+
+def test_a_world_that_fails_is_run_again_in_its_block(tune: Tune) -> None:
+    fails = failing("crashed", 8, when=lambda world: world == 3)
+    result = tune(step_ms=scaling, fails=fails, baseline={"num_worker_threads": 1})
+    row = row_of(result, threads(8))
+    assert (row.failure, row.worlds_failed, row.worlds_run) == (None, 1, row.samples + 2)
+    assert row.samples == result.blocks
+    assert tune.study.trials[row.trial].user_attrs["worlds_failed"] == 1
+    folders = [order.failure_folder for order in tune.launcher.orders]
+    assert len({*folders}) == len(folders)
+
+
+def test_a_config_that_fails_more_often_gives_way_to_the_next(tune: Tune) -> None:
+    times = {1: 8.0, 2: 6.0, 4: 3.0, 8: 2.0, 16: 5.0}
+    fails = failing("crashed", 8, when=lambda world: world >= 3 and world % 4 > 0)
+    result = tune(
+        step_ms=lambda config: times[threads_of(config)], sigma=0.02, fails=fails, budget="60s"
+    )
+    assert (str(result.best), result.verdict) == ("num_worker_threads=4", "better")
+    row = row_of(result, threads(8))
+    assert (row.outcome, row.unreliable, row.samples > 0) == ("crashed", True, True)
+    rate = f"num_worker_threads=8 failed in {row.worlds_failed} of {row.worlds_run} worlds"
+    assert failing_sentences(result)[0].startswith(f"{rate}, which is more often than the others (")
+    assert any("more often than the others" in each for each in tune.heard.told)
+    assert tune.study.trials[row.trial].state.name == "FAIL"
+    assert tuner.load_study(tune.folder).rows == result.rows
+
+
+@pytest.mark.parametrize("first", [0, 3])
+def test_one_wrong_answer_bars_a_configuration(tune: Tune, first: int) -> None:
+    result = tune(
+        step_ms=scaling, sigma=0.02, baseline={"num_worker_threads": 1},
+        fails=failing("wrong-answer", 8, when=lambda world: world == first),
+        space={"num_worker_threads": [1, 8]},
+    )  # fmt: skip
+    assert str(result.best) == "num_worker_threads=1"
+    row = row_of(result, threads(8))
+    assert (row.outcome, row.worlds_failed, row.worlds_run) == ("wrong-answer", 1, first + 1)
+    assert not row.is_measured
+    assert sum(threads_of(order.config) == 8 for order in tune.launcher.orders) == first + 1
+    assert failing_sentences(result) == []
+    assert tune.study.trials[row.trial].state.name == "FAIL"
+    assert tuner.load_study(tune.folder).rows == result.rows
+
+
+def test_wrong_answers_of_the_baseline_too_are_not_for_the_options(tune: Tune) -> None:
+    fails = failing("wrong-answer", 1, 8, when=lambda world: world == 3)
+    result = tune(step_ms=scaling, sigma=0.02, fails=fails, baseline={"num_worker_threads": 1})
+    assert result.verdict == "better"
+    assert not any(row.failure for row in result.rows)
+    assert "whatever its options: wrong-answer: " in failing_sentences(result)[0]
+
+
+def test_a_baseline_that_fails_more_often_is_not_kept_and_never_said_not_to_run(tune: Tune) -> None:
+    fails = failing("crashed", 16, when=lambda world: world % 2 > 0)
+    result = tune(sigma=0.02, fails=fails, space={"num_worker_threads": [4, 8]}, budget="60s")
+    baseline = result.by_trial[0]
+    assert result.verdict == "better"
+    assert (baseline.failure, baseline.unreliable) == (None, True)
+    said = verdict_sentence(result)
+    rate = f"{baseline.worlds_failed} of {baseline.worlds_run}"
+    assert f"num_worker_threads=16 failed in {rate} worlds, which is more often than" in said
+    assert "cannot run" not in said
+    assert result.challenger_speedup is not None
+
+
+def test_what_hits_several_configurations_is_not_for_their_options(tune: Tune) -> None:
+    dice = random.Random(4)
+    result = tune(
+        step_ms=scaling, sigma=0.02, budget="60s",
+        fails=lambda config, world: "crashed" if dice.random() < 0.2 else None,
+    )  # fmt: skip
+    assert [row.trial for row in sorted(result.rows, key=lambda row: row.trial)] == [*range(5)]
+    assert not any(row.unreliable or row.failure for row in result.rows)
+    failed = sum(row.worlds_failed for row in result.rows)
+    worlds = sum(row.worlds_run for row in result.rows)
+    assert failing_sentences(result) == [
+        f"The workload fails in {failed} of {worlds} worlds, whatever its options: crashed: "
+        "worker1 failed first."
+    ]
+
+
+# On a busy machine.
+
+FIRST = 2
+"""Timed worlds before the first block: the calibrations."""
+
+
+def busy(*numbers: int) -> dict[str, Any]:
+    """Others use a whole CPU during these timed worlds; too much noise for an early end."""
+    return {
+        "space": {"num_worker_threads": [2, 4]}, "baseline": {"num_worker_threads": 2},
+        "sigma": 0.3, "others_cpus": lambda number: 1.0 * (number in numbers),
+    }  # fmt: skip
+
+
+def test_another_block_takes_the_place_of_a_disturbed_one(tune: Tune) -> None:
+    quiet = tune(**busy(), max_blocks=12)
+    answer = tune(**busy(FIRST + 6, FIRST + 25), max_blocks=12, overwrite=True)
+    assert answer.blocks == quiet.blocks == 12
+    assert answer.machine is not None
+    assert (answer.machine.disturbed_worlds, answer.machine.repeated_blocks) == (0, 2)
+    assert {seen.block for seen in answer.observations} == {*range(14)} - {2, 8}
+    assert len(tune.launcher.orders) == FIRST + 3 * (12 + 2)
+    told = "block 2 was disturbed by other programs; another takes its place"
+    assert tune.heard.told.count(told) == 1
+    again = tuner.load_study(tune.folder)
+    assert (again.observations, again.machine) == (answer.observations, answer.machine)
+    assert (again.verdict, again.challenger_speedup) == (answer.verdict, answer.challenger_speedup)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "most_blocks", "least", "most"),
+    [
+        (range(1000), 20, 0, 0),
+        # It gets busy.
+        (range(FIRST + 12, 1000), 20, 1, 1 + MOST_REPEATED * 20),
+        # No time is left for others.
+        (range(FIRST, 1000), 3, 0, 0),
+    ],
+)
+def test_few_blocks_are_put_aside(
+    tune: Tune, numbers: range, most_blocks: int, least: int, most: float
+) -> None:
+    answer = tune(**busy(*numbers), max_blocks=most_blocks)
+    assert answer.blocks > most_blocks / 2
+    assert answer.machine is not None
+    assert answer.machine.is_busy
+    assert least <= answer.machine.repeated_blocks <= most
+
+
+@pytest.mark.parametrize(("numbers", "samples"), [((), 0), ((1,), 4)])
+def test_a_first_world_that_was_disturbed_eliminates_nothing(
+    tune: Tune, numbers: tuple[int, ...], samples: int
+) -> None:
+    others_cpus = busy(*numbers)["others_cpus"]
+    result = tune(step_ms=scaling, sigma=0.05, others_cpus=others_cpus, budget="60s")
+    assert row_of(result, threads(1)).samples == samples
+
+
+def test_a_resumed_search_goes_on_behind_a_disturbed_block(tune: Tune) -> None:
+    tune.interrupted(**busy(FIRST + 9), interrupt_after=FIRST + 12, max_blocks=10)
+    answer = tune(**busy(), max_blocks=10, resume=True)
+    assert answer.blocks == 10
+    assert 3 not in {seen.block for seen in answer.observations}
+    assert answer.machine is not None
+    assert answer.machine.repeated_blocks == 1
+
+
+def test_an_exploration_goes_on_behind_one(tune: Tune) -> None:
+    grid = {"space": {"num_worker_threads": [*range(1, 16)]}, "sampler": "random"}
+    answer = tune(**{**busy(*range(12)), **grid}, budget="20s")
+    assert answer.machine is not None
+    assert answer.machine.repeated_blocks == 0
+    assert answer.machine.disturbed_worlds > 0
+    assert "exploration" in {seen.phase for seen in answer.observations}
+
+
+def test_a_failure_is_a_fact_however_busy_the_machine_was(tune: Tune) -> None:
+    fails = failing("crashed", 4, when=lambda world: world > 0)
+    answer = tune(**busy(*range(1000)), fails=fails, max_blocks=6)
+    assert [row.outcome for row in answer.rows if row.failure] == ["crashed"]

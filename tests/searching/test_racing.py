@@ -1,0 +1,70 @@
+"""Who leaves the race, and why."""
+
+from typing import Any
+
+import pytest
+
+from tests.fakes import FakeLauncher
+from tests.searching.tuning import Tune, by_threads, scaling
+from tuner.plan.config import Config
+from tuner.present.knob_sentences import unmeasured_sentences
+
+THREE: dict[str, Any] = {
+    "space": {"num_worker_threads": [1, 2, 4]},
+    "baseline": {"num_worker_threads": 16},
+}
+
+
+def test_the_dominated_are_eliminated_and_say_why(tune: Tune) -> None:
+    result = tune(step_ms=scaling, sigma=0.05, budget="60s")
+    rows = {row.label: row for row in result.rows}
+    # Four times as slow in its first world; twice as slow in every one of four blocks.
+    for label, samples in (("num_worker_threads=1", 0), ("num_worker_threads=2", 4)):
+        assert (rows[label].outcome, rows[label].samples) == ("eliminated", samples)
+        assert not rows[label].tied_with_best
+    first_alone = rows["num_worker_threads=1"].eliminated
+    assert first_alone is not None
+    assert first_alone.endswith(" behind num_worker_threads=16 in one world")
+    assert unmeasured_sentences(result) == [f"In no block: num_worker_threads=1 ({first_alone})."]
+
+
+def test_the_budget_is_kept(tune: Tune) -> None:
+    result = tune(sigma=0.3, budget="40s")
+    assert 36 < result.elapsed_s <= 40
+    assert result.elapsed_s == pytest.approx(tune.launcher.clock() - 1000)
+
+
+def test_one_that_is_out_is_said_to_be_worse_only_where_it_is(tune: Tune) -> None:
+    times = by_threads({16: 2.0, 1: 2.2, 2: 2.0, 4: 1.98})
+    result = tune(
+        step_ms=times, sigma=0.01, **THREE, epsilon=0.05, max_blocks=40, budget="120s"
+    )  # fmt: skip
+    reasons = {row.label: str(row.eliminated) for row in result.rows}
+    worse = reasons.pop("num_worker_threads=1")
+    assert worse.startswith("shown to be worse than the baseline after ")
+    assert any(each.startswith("shown to gain at most 5 % after ") for each in reasons.values())
+    assert not any("worse" in each for each in reasons.values())
+
+
+def test_one_that_comes_back_is_told(tune: Tune) -> None:
+    """One is beaten by a rival that later is no longer the best."""
+    launcher = FakeLauncher(sigma=0.02)
+
+    def step_ms(config: Config) -> float:
+        best = 1.0 if len(launcher.orders) < 30 else 9.0
+        return by_threads({1: best, 2: 1.5, 4: 1.6, 16: 2.0})(config)
+
+    launcher.step_ms = step_ms
+    tune(launcher, **THREE, confidence=0.9999, max_blocks=30)
+    about = [told for told in tune.heard.told if told.startswith("num_worker_threads=4: ")]
+    assert about[0].startswith("num_worker_threads=4: eliminated, ")
+    assert about[1].startswith("num_worker_threads=4: back in the race after ")
+
+
+def test_a_race_that_leaves_much_of_its_budget_says_why(tune: Tune) -> None:
+    space = {"num_worker_threads": [2, 8]}
+    result = tune(overhead_s=3.0, sigma=0.3, budget="70s", space=space)
+    assert result.verdict == "undecided"
+    assert any(each.startswith("no further block: it takes ") for each in tune.heard.told)
+    left = [each.remaining_s for each in tune.heard.snapshots if each.phase == "race"][-1]
+    assert left >= 7
