@@ -1,5 +1,6 @@
 """What all tests of workloads share."""
 
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -13,3 +14,12 @@ def one_intra_op_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def many_switches() -> Iterator[None]:
+    """The interpreter switches threads as often as it can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)

@@ -1,76 +1,135 @@
-import json
-from pathlib import Path
+"""The CartPole solver in one process: that it learns, and what its check notices."""
+
+from collections.abc import Callable
+from dataclasses import replace
 from statistics import mean
-from typing import ClassVar
+from typing import Any
 
+import gymnasium
 import pytest
+import torch
 
-from tests.fakes import order
 from tests.workloads.cartpole_alone import Alone, world_of
-from tests.workloads.workload_contract import WorkloadContract, launcher
-from tuner.world.local.local_launcher import LocalLauncher
-from tuner.world.measurement import Measurement
-from workloads.cartpole import CartPole
-from workloads.cartpole_agent import mean_reward
+from workloads.cartpole import CartPole, check_actions, check_environment, check_update, play
+from workloads.cartpole_agent import Episode, Played, Policy, State, mean_reward
 
-__all__ = ["launcher"]
+pytestmark = pytest.mark.slow
 
-COPIES = "tests.workloads.cartpole_copies"
-EPISODES = 5
+# The environment.
 
 
-class TestInBatches(WorkloadContract):
-    reference = "cartpole"
-    options: ClassVar[dict[str, object]] = {"observers": 2, "steps": 20}
-    faulty = (f"{COPIES}:SwappedActions", f"{COPIES}:NoUpdate")
-    deadlocks_with_one_thread = True
+def always_left(seed: int) -> tuple[Played, list[State]]:
+    """Thirty steps, and the states in which they were taken."""
+    states: list[State] = []
+
+    def choose(state: State) -> int:
+        states.append(state)
+        return 0
+
+    return play(gymnasium.make("CartPole-v1"), 30, seed, choose), states
 
 
-class TestOneByOne(WorkloadContract):
-    reference = "cartpole"
-    options: ClassVar[dict[str, object]] = {"observers": 2, "steps": 20, "batch": False}
-    deadlocks_with_one_thread = True
+def test_play_takes_exactly_so_many_steps_and_sets_a_fallen_pole_up_again() -> None:
+    played, states = always_left(seed=5)
+    falls = [step for step, end in enumerate(played.ends) if end]
+    assert played.rewards == [1.0] * 30
+    assert len(states) == len(played.ends) == 30
+    assert len(falls) >= 2
+    # A pole that has been set up again stands within 0.05 of the middle, almost at rest.
+    for step, state in enumerate(states):
+        assert (max(map(abs, state)) <= 0.05) == (step == 0 or step - 1 in falls)
 
 
-# Worlds whose rewards are known.
+# The check.
 
 
-class Histories:
-    """Runs worlds, and reads what they leave."""
-
-    def __init__(self, launcher: LocalLauncher, path: Path) -> None:
-        self._launcher = launcher
-        self._path = path
-
-    def of(self, episodes: int, threads: int = 2, **options: object) -> dict[str, list[float]]:
-        """The mean reward, and the sum of all log-probabilities, of each of the first episodes."""
-        spec = self._launcher.describe(f"{COPIES}:Recorded", {**options, "path": str(self._path)})
-        outcome = self._launcher.run(order(spec, threads=threads, steps=episodes))
-        assert isinstance(outcome, Measurement), outcome
-        history: dict[str, list[float]] = json.loads(self._path.read_text())
-        # There are more: a world warms up.
-        return {name: values[:episodes] for name, values in history.items()}
+@pytest.fixture(scope="module")
+def alone() -> Alone:
+    return Alone(CartPole(observers=2, steps=20))
 
 
-@pytest.fixture
-def histories(launcher: LocalLauncher, tmp_path: Path) -> Histories:
-    return Histories(launcher, tmp_path / "history.json")
+@pytest.fixture(scope="module")
+def episode(alone: Alone) -> Episode:
+    return alone.run(0)
 
 
-@pytest.mark.world
-@pytest.mark.thorough
-@pytest.mark.parametrize("batch", [True, False])
-def test_any_number_of_threads_does_what_one_process_does(
-    histories: Histories, batch: bool
+def check_first_observer(episode: Episode, alone: Alone) -> None:
+    env, seed = gymnasium.make("CartPole-v1"), alone.workload.seed_of(0, 1, alone.world)
+    check_environment("observer1", episode, 0, env, seed)
+
+
+def check_all_actions(episode: Episode, alone: Alone) -> None:
+    check_actions(episode, alone.policy, alone.workload.noise_of(0, alone.world))
+
+
+def swap_observers(episode: Episode) -> Episode:
+    return replace(episode, actions=episode.actions.flip(0))
+
+
+def change_first(**changes: list[Any]) -> Callable[[Episode], Episode]:
+    def change(episode: Episode) -> Episode:
+        first, second = episode.played
+        return replace(episode, played=[replace(first, **changes), second])
+
+    return change
+
+
+def flip_log_prob(episode: Episode) -> Episode:
+    log_probs = episode.log_probs.clone()
+    log_probs[1, 3] = torch.log1p(-log_probs[1, 3].exp())
+    return replace(episode, log_probs=log_probs)
+
+
+def flip_action(episode: Episode) -> Episode:
+    actions = episode.actions.clone()
+    actions[1, 3] = 1 - actions[1, 3]
+    return replace(flip_log_prob(episode), actions=actions)
+
+
+def break_parameters(episode: Episode) -> Episode:
+    before = {name: value * torch.nan for name, value in episode.parameters_before.items()}
+    return replace(episode, parameters_before=before)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "check", "message"),
+    [
+        (swap_observers, check_first_observer, "noted for observer1 do not lead to the states"),
+        (change_first(rewards=[1.0] * 19), check_first_observer, "observer1 gave other rewards"),
+        (change_first(rewards=[1.0] * 19 + [0.0]), check_first_observer,
+         "observer1 gave other rewards"),
+        (change_first(ends=[True] + [False] * 19), check_first_observer,
+         "observer1 gave other rewards"),
+        (flip_log_prob, check_all_actions, "log-probabilities are not those of the actions"),
+        (lambda episode: replace(episode, log_probs=episode.log_probs[:, 1:]), check_all_actions,
+         r"log-probabilities of shape \(2, 19\)"),
+        (flip_action, check_all_actions, "1 actions are not those that the policy draws"),
+        (break_parameters, check_all_actions, r"a probability outside of \(0, 1\]"),
+    ],
+)  # fmt: skip
+def test_what_went_wrong_is_noticed(
+    episode: Episode,
+    alone: Alone,
+    spoil: Callable[[Episode], Episode],
+    check: Callable[[Episode, Alone], None],
+    message: str,
 ) -> None:
-    alone = Alone(CartPole(observers=3, steps=30))
-    expected = [mean_reward(alone.run(episode).played) for episode in range(EPISODES)]
-    few, many = (
-        histories.of(EPISODES, threads=threads, observers=3, steps=30, batch=batch)
-        for threads in (2, 16)
-    )
-    assert few["mean_rewards"] == expected
-    assert few == many
+    check(episode, alone)
+    with pytest.raises(AssertionError, match=message):
+        check(spoil(episode), alone)
+
+
+def test_a_lost_update_and_parameters_that_are_no_numbers_are_noticed(
+    episode: Episode, alone: Alone
+) -> None:
+    check_update(episode, alone.policy)
+    policy = Policy(alone.workload.hidden, seed=0)
+    policy.load_state_dict(episode.parameters_before)
+    with pytest.raises(AssertionError, match="the update did not change the policy"):
+        check_update(episode, policy)
+    policy.load_state_dict(break_parameters(episode).parameters_before)
+    with pytest.raises(AssertionError, match=r"hidden.weight is not finite after the update"):
+        check_update(episode, policy)
 
 
 def test_the_policy_learns() -> None:
@@ -79,14 +138,6 @@ def test_the_policy_learns() -> None:
     rewards = [mean_reward(alone.run(episode).played) for episode in range(30)]
     # Over eight seeds the ratio was from 2.4 to 6.
     assert mean(rewards[-8:]) > 1.5 * mean(rewards[:5])
-
-
-@pytest.mark.world
-@pytest.mark.thorough
-def test_a_world_of_eleven_ranks_runs(launcher: LocalLauncher) -> None:
-    spec = launcher.describe("cartpole", {"observers": 10, "steps": 10})
-    assert isinstance(outcome := launcher.run(order(spec, steps=2)), Measurement), outcome
-    assert len(outcome.step_s) == 2
 
 
 def test_seeds_differ_by_episode_and_rank_and_give_other_runs() -> None:

@@ -1,51 +1,195 @@
-from typing import ClassVar
+"""What the parameter server does with gradients, and what its check notices, in one process."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import torch
+from torch import Tensor
 
-from tests.fakes import order
-from tests.workloads.workload_contract import WorkloadContract, launcher
-from tuner.world.local.local_launcher import LocalLauncher
-from tuner.world.measurement import Failure, Measurement
-from workloads.parameter_server import BATCHES
+from workloads import Rank, World, parameter_server
+from workloads.models import make_batches, make_model
+from workloads.parameter_server import (
+    BATCHES,
+    LEARNING_RATE,
+    Progress,
+    Server,
+    Trainer,
+    checksum,
+)
 
-__all__ = ["launcher"]
-
-COPIES = "tests.workloads.parameter_server_copies"
-TINY: dict[str, object] = {"image_size": 8, "batch_size": 2}
-
-
-class TestBatch(WorkloadContract):
-    reference = "parameter_server"
-    options: ClassVar[dict[str, object]] = {"batch": True, **TINY}
-    faulty = (f"{COPIES}:Losing", f"{COPIES}:Stale")
-
-
-class TestEachAtOnce(WorkloadContract):
-    reference = "parameter_server"
-    options: ClassVar[dict[str, object]] = {"batch": False, "trainers": 3, **TINY}
+WORLD = World(rank=0, ranks=(Rank("ps", "server"), Rank("trainer1", "trainer"),
+                             Rank("trainer2", "trainer")), seed=3)  # fmt: skip
+STEPS = 10
 
 
-@pytest.mark.world
-@pytest.mark.thorough
-@pytest.mark.parametrize(("batch", "trainers"), [(True, 1), (True, 3), (False, 3)])
-def test_the_model_is_what_a_single_process_makes_of_the_same_batches(
-    launcher: LocalLauncher, batch: bool, trainers: int
-) -> None:
-    options = {"batch": batch, "trainers": trainers, **TINY}
-    spec = launcher.describe(f"{COPIES}:ComparedWithOneProcess", options)
-    # Rounding may tip a ReLU over in one of the two: rare, and not twice in a row.
-    for _ in range(3):
-        outcome = launcher.run(order(spec, threads=4, steps=2 * BATCHES))
-        if isinstance(outcome, Measurement):
-            break
-    assert isinstance(outcome, Measurement), outcome
+def trained(batch: bool) -> tuple[Server, dict[str, Progress]]:
+    """A server and two trainers after STEPS steps, without RPC."""
+    names = WORLD.names("trainer")
+    initial = [parameter.detach() for parameter in make_model("small", 3).parameters()]
+    server = Server(initial, names, LEARNING_RATE / 2 if batch else LEARNING_RATE)
+    trainers = {
+        name: Trainer(make_model("small", 3), make_batches(BATCHES, 2, 8, seed=3, trainer=rank))
+        for rank, name in enumerate(names, start=1)
+    }
+    for _ in range(STEPS):
+        futures = []
+        for name, trainer in trainers.items():
+            gradients = trainer.gradients()
+            trainer.count(gradients)
+            if batch:
+                futures.append(server.collect(name, list(gradients)))
+            else:
+                trainer.take(server.apply(name, list(gradients)))
+        for trainer, future in zip(trainers.values(), futures, strict=False):
+            trainer.take(future.wait())
+    for trainer in trainers.values():
+        trainer.own_thread.close()
+    return server, {name: trainer.progress() for name, trainer in trainers.items()}
 
 
-@pytest.mark.world
-@pytest.mark.thorough
-def test_a_trainer_that_fails_ends_the_step(launcher: LocalLauncher) -> None:
-    spec = launcher.describe(f"{COPIES}:WithABadLabel", TINY)
-    outcome = launcher.run(order(spec, threads=1))
-    assert isinstance(outcome, Failure), outcome
-    assert outcome.failure == "crashed"
-    assert "Target 99 is out of bounds" in outcome.message
+def check(server: Server, done: dict[str, Progress], *, steps: int, batch: bool) -> None:
+    parameter_server._check_counts(server, done, steps, batch)
+    parameter_server._check_parameters(server, done)
+    parameter_server._check_models(server, done)
+
+
+Spoil = Callable[[Server, dict[str, Progress]], object]
+
+
+def lose_an_update(server: Server, done: dict[str, Progress]) -> None:
+    server.updates -= 1
+
+
+def skip_a_step(server: Server, done: dict[str, Progress]) -> None:
+    done["trainer2"] = done["trainer2"]._replace(updates=STEPS - 1)
+
+
+def change_an_element(server: Server, done: dict[str, Progress]) -> None:
+    server.parameters[4].view(-1)[7] += 1e-4
+
+
+def break_a_number(server: Server, done: dict[str, Progress]) -> None:
+    server.parameters[0].view(-1)[0] = torch.nan
+
+
+def hand_out_another_model(server: Server, done: dict[str, Progress]) -> None:
+    done["trainer1"] = done["trainer1"]._replace(checksum=done["trainer1"].checksum ^ 1)
+
+
+def change_the_last_receivers_model(server: Server, done: dict[str, Progress]) -> None:
+    done["trainer2"].parameters[0].view(-1)[5] += 1e-7
+
+
+@pytest.mark.parametrize("batch", [True, False])
+def test_right_training_passes_the_check(batch: bool) -> None:
+    check(*trained(batch), steps=STEPS, batch=batch)
+
+
+@pytest.mark.parametrize("batch", [True, False])
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lose_an_update, r"the server did \d+ updates where \d+ were due"),
+        (skip_a_step, "trainer2 did 9 updates in 10 steps"),
+        (change_an_element, "parameter 4 is off by 0.0001, and rounding explains .*e-0[67]:"),
+        (break_a_number, "parameter 0 is off by nan"),
+        (hand_out_another_model, "trainer1 was once given another model than that of its update"),
+        (change_the_last_receivers_model, "the model of trainer2 is not that of the last update"),
+    ],
+)
+def test_what_went_wrong_is_reported(spoil: Spoil, message: str, batch: bool) -> None:
+    server, done = trained(batch)
+    spoil(server, done)
+    with pytest.raises(AssertionError, match=message):
+        check(server, done, steps=STEPS, batch=batch)
+
+
+def test_one_lost_gradient_shows_even_after_many_updates() -> None:
+    """Rounding grows with the number of updates; it must not hide a lost gradient."""
+    server, done = trained(batch=False)
+    server.updates = 2 * 2000
+    model = make_model("small", 3)
+    loss = make_batches(1, 2, 8, seed=3, trainer=1)[0].loss(model)
+    lost = torch.autograd.grad(loss, list(model.parameters()))
+    for parameter, gradient in zip(server.parameters, lost, strict=True):
+        parameter.sub_(gradient, alpha=LEARNING_RATE)
+    with pytest.raises(AssertionError, match="a gradient was lost, or counted twice"):
+        parameter_server._check_parameters(server, done)
+
+
+# The updates.
+
+TRAINERS = tuple(f"trainer{number}" for number in range(1, 17))
+
+
+def server_of(trainers: int) -> Server:
+    """Whole numbers: every sum is exact, and the order does not matter."""
+    return Server([torch.zeros(50), torch.zeros(3)], TRAINERS[:trainers], learning_rate=1.0)
+
+
+def gradients_of(number: int) -> list[Tensor]:
+    return [torch.full((50,), float(number)), torch.full((3,), float(number))]
+
+
+def test_a_batch_is_one_update_for_which_all_wait() -> None:
+    server = server_of(3)
+    futures = [server.collect(TRAINERS[n], gradients_of(n + 1)) for n in range(2)]
+    assert not any(future.done() for future in futures)
+    assert server.updates == 0
+    futures.append(server.collect(TRAINERS[2], gradients_of(3)))
+    for future in futures:
+        assert all(map(torch.equal, future.wait(), gradients_of(-6)))
+    assert server.updates == 1
+    assert not server.collect(TRAINERS[0], gradients_of(1)).done()
+
+
+def test_one_by_one_each_gets_the_model_after_its_own_update() -> None:
+    server = server_of(2)
+    assert torch.equal(server.apply("trainer1", gradients_of(1))[0], torch.full((50,), -1.0))
+    assert torch.equal(server.apply("trainer2", gradients_of(2))[0], torch.full((50,), -3.0))
+    assert server.receivers == ["trainer2"]
+    assert server.updates == 2
+
+
+@pytest.mark.parametrize("batch", [True, False])
+def test_parameters_handed_out_never_change(batch: bool) -> None:
+    server = server_of(1)
+
+    def update(number: int) -> list[Tensor]:
+        if batch:
+            return server.collect("trainer1", gradients_of(number)).wait()
+        return server.apply("trainer1", gradients_of(number))
+
+    first = update(1)
+    update(2)
+    assert all(map(torch.equal, first, gradients_of(-1)))
+    assert all(map(torch.equal, server.initial, gradients_of(0)))
+
+
+ROUNDS = 100
+
+
+def train(server: Server, number: int, batch: bool) -> int:
+    """All rounds of a trainer; the checksum of the models that it got."""
+    total = 0
+    for done in range(ROUNDS):
+        if batch:
+            got = server.collect(TRAINERS[number], gradients_of(number)).wait()
+            assert all(map(torch.equal, got, gradients_of(-120 * (done + 1))))
+        else:
+            got = server.apply(TRAINERS[number], gradients_of(number))
+        total = checksum(got, total)
+    return total
+
+
+@pytest.mark.usefixtures("many_switches")
+@pytest.mark.parametrize("batch", [True, False])
+def test_no_gradient_is_lost_whatever_the_threads(batch: bool) -> None:
+    server = server_of(16)
+    with ThreadPoolExecutor(16) as threads:
+        checksums = list(threads.map(lambda number: train(server, number, batch), range(16)))
+    assert all(map(torch.equal, server.parameters, gradients_of(-120 * ROUNDS)))
+    assert server.updates == (ROUNDS if batch else 16 * ROUNDS)
+    assert list(server.checksums.values()) == checksums
+    assert len(set(checksums)) == 1 or not batch

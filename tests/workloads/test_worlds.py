@@ -1,0 +1,140 @@
+"""What every shipped workload does in real worlds."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes import order
+from tests.workloads.cartpole_alone import Alone
+from tests.world.local.launching import impatient_launcher
+from tuner.world.local.local_launcher import LocalLauncher
+from tuner.world.measurement import Failure, Measurement, Outcome
+from workloads.cartpole import CartPole
+from workloads.cartpole_agent import mean_reward
+from workloads.parameter_server import BATCHES
+
+pytestmark = [pytest.mark.world, pytest.mark.thorough]
+
+CARTPOLE, SERVER = "tests.workloads.cartpole_copies", "tests.workloads.parameter_server_copies"
+PLAYED: dict[str, object] = {"observers": 2, "steps": 20}
+TINY: dict[str, object] = {"image_size": 8, "batch_size": 2}
+EPISODES = 5
+
+
+@pytest.fixture(scope="module")
+def launcher() -> Iterator[LocalLauncher]:
+    with impatient_launcher(grace_s=0.0) as running:
+        yield running
+
+
+def run(launcher: LocalLauncher, reference: str, options: dict[str, object], **how: Any) -> Outcome:
+    return launcher.run(order(launcher.describe(reference, options), **how))
+
+
+@pytest.mark.parametrize("threads", [1, 16])
+@pytest.mark.parametrize(
+    ("reference", "options"),
+    [
+        ("builtin", {"calls": 3, "size": 2}),
+        ("cartpole", PLAYED),
+        ("cartpole", {**PLAYED, "batch": False}),
+        ("light", {"calls": 20, "world_size": 3, "in_flight": 4}),
+        ("nested", {"depth": 3, "calls": 1}),
+        ("parameter_server", {"batch": True, **TINY}),
+        ("parameter_server", {"batch": False, "trainers": 3, **TINY}),
+        ("payload", {"megabytes": 0.2, "calls": 3, "tensors": 2}),
+        ("udf", {"calls": 2, "size": 20, "rounds": 3}),
+        ("udf_sleep", {"sleep_ms": 20, "calls": 3}),
+    ],
+)
+def test_a_shipped_workload_gives_a_right_answer(
+    launcher: LocalLauncher, reference: str, options: dict[str, object], threads: int
+) -> None:
+    spec = launcher.describe(reference, options)
+    assert spec.summary.endswith(".")
+    assert options.items() <= spec.options.items()
+    outcome = launcher.run(order(spec, threads=threads))
+    if threads == 1 and reference in ("cartpole", "nested"):
+        # By nature: a served function waits for a call of its own.
+        assert isinstance(outcome, Failure), outcome
+        assert outcome.failure == "deadlocked"
+    else:
+        assert isinstance(outcome, Measurement), outcome
+        assert len(outcome.step_s) == 5
+
+
+@pytest.mark.parametrize(
+    ("faulty", "options"),
+    [
+        (f"{CARTPOLE}:SwappedActions", PLAYED),
+        (f"{CARTPOLE}:NoUpdate", PLAYED),
+        (f"{SERVER}:Losing", TINY),
+        (f"{SERVER}:Stale", TINY),
+    ],
+)
+def test_a_check_of_several_functions_notices_a_fault(
+    launcher: LocalLauncher, faulty: str, options: dict[str, object]
+) -> None:
+    outcome = run(launcher, faulty, options)
+    assert isinstance(outcome, Failure), outcome
+    assert outcome.failure == "wrong-answer", outcome
+
+
+@pytest.mark.parametrize(
+    ("reference", "options", "threads", "steps"),
+    [
+        ("nested", {"depth": 1, "calls": 3}, 1, 50),  # no server waits
+        ("nested", {"depth": 2, "calls": 3}, 4, 50),  # one thread more than calls
+        ("nested", {}, 16, 50),
+        ("cartpole", {"observers": 10, "steps": 10}, 2, 2),  # eleven ranks
+    ],
+)
+def test_enough_threads_do_not_deadlock(
+    launcher: LocalLauncher, reference: str, options: dict[str, object], threads: int, steps: int
+) -> None:
+    outcome = run(launcher, reference, options, threads=threads, steps=steps)
+    assert isinstance(outcome, Measurement), outcome
+    assert len(outcome.step_s) == steps
+
+
+@pytest.mark.parametrize("batch", [True, False])
+def test_cartpole_does_with_any_number_of_threads_what_one_process_does(
+    launcher: LocalLauncher, tmp_path: Path, batch: bool
+) -> None:
+    alone = Alone(CartPole(observers=3, steps=30))
+    expected = [mean_reward(alone.run(episode).played) for episode in range(EPISODES)]
+    path, histories = tmp_path / "history.json", []
+    for threads in (2, 16):
+        options = {"observers": 3, "steps": 30, "batch": batch, "path": str(path)}
+        outcome = run(launcher, f"{CARTPOLE}:Recorded", options, threads=threads, steps=EPISODES)
+        assert isinstance(outcome, Measurement), outcome
+        # There are more: a world warms up.
+        history = json.loads(path.read_text()).items()
+        histories.append({name: values[:EPISODES] for name, values in history})
+    few, many = histories
+    assert few["mean_rewards"] == expected
+    assert few == many
+
+
+@pytest.mark.parametrize(("batch", "trainers"), [(True, 1), (True, 3), (False, 3)])
+def test_the_parameter_server_makes_what_a_single_process_makes_of_the_same_batches(
+    launcher: LocalLauncher, batch: bool, trainers: int
+) -> None:
+    options = {"batch": batch, "trainers": trainers, **TINY}
+    # Rounding may tip a ReLU over in one of the two: rare, and not twice in a row.
+    for _ in range(3):
+        reference = f"{SERVER}:ComparedWithOneProcess"
+        outcome = run(launcher, reference, options, threads=4, steps=2 * BATCHES)
+        if isinstance(outcome, Measurement):
+            break
+    assert isinstance(outcome, Measurement), outcome
+
+
+def test_a_trainer_that_fails_ends_the_step(launcher: LocalLauncher) -> None:
+    outcome = run(launcher, f"{SERVER}:WithABadLabel", TINY, threads=1)
+    assert isinstance(outcome, Failure), outcome
+    assert outcome.failure == "crashed"
+    assert "Target 99 is out of bounds" in outcome.message
