@@ -1,14 +1,19 @@
 """What is proposed where the grid is too large, on a planted space of 1,000 configurations."""
 
+import itertools
 import math
+import random
 import re
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from statistics import fmean
 
 import pytest
 
-from tests.searching.planted import RandomSearch, planted_plan, times_the_best, worlds_until_near
+from tests.searching.planted import planted_plan, times_the_best
 from tuner.plan.config import Config
+from tuner.plan.study_plan import StudyPlan
+from tuner.searching.exploring import BATCH
 from tuner.searching.proposing import Proposer
 from tuner.study.records import OptunaSampler
 from tuner.study.storage.sampling import Axis, SamplingProcess, proposals
@@ -29,6 +34,47 @@ def teach(proposer: Proposer, configs: Sequence[Config]) -> None:
 
 def has(config: Config, text: str) -> bool:
     return f" {text} " in f" {config} "
+
+
+class RandomSearch:
+    """Every configuration once, in a random order."""
+
+    def __init__(self, plan: StudyPlan) -> None:
+        configs = [config for config in plan.candidates() if config != plan.baseline]
+        random.Random(plan.measuring.seed).shuffle(configs)
+        self._left: Iterator[Config] = iter(configs)
+
+    def propose(self, count: int) -> list[Config]:
+        return list(itertools.islice(self._left, count))
+
+    def learn(self, config: Config, log_value: float | None) -> None:
+        """Learn nothing."""
+
+
+def worlds_until_near(proposer: Proposer | RandomSearch, seed: int, sigma: float, most: int) -> int:
+    """The worlds until the one that looks best is within 5 % of the best; `most` if more.
+
+    A round measures what is proposed, and again the two that look best so far. Worlds of one
+    configuration differ by `sigma`, the standard deviation of the logarithm.
+    """
+    noise = random.Random(seed + 999)
+    seen: dict[Config, list[float]] = {}
+    worlds = 0
+    while worlds < most:
+        best = sorted(seen, key=lambda config: fmean(seen[config]))[:2]
+        for config in [*proposer.propose(BATCH), *best]:
+            worlds += 1
+            times = times_the_best(config)
+            if times is None:
+                proposer.learn(config, None)
+                continue
+            seen.setdefault(config, []).append(math.log(times) + noise.gauss(0, sigma))
+            proposer.learn(config, fmean(seen[config]))
+        if seen:
+            leader = min(seen, key=lambda config: fmean(seen[config]))
+            if (times_the_best(leader) or math.inf) <= 1.05:
+                return worlds
+    return most
 
 
 @pytest.mark.slow

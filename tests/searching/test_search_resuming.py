@@ -163,24 +163,27 @@ def test_only_the_same_study_is_resumed(tune: Tune) -> None:
     with pytest.raises(UsageError, match=r"there is no study udf in .* to resume"):
         tune(resume=True)
     assert not tune.folder.exists()
-    tune()
+    tune(require="cpu_cores<=5")
     with pytest.raises(UsageError) as raised:
         tune(resume=True, options={"size": "400"}, epsilon="5%", space={"num_worker_threads": [1]})
     for told in (
-        "it was measured differently: 3 problems",
+        "it was measured differently: 4 problems",
         "options: {calls: 4, size: 100, rounds: 10} in the study",
         "epsilon: 0.03 in the study, 0.05 now",
         "space: ",
+        "require: cpu_cores<=5 in the study, ",
     ):
         assert told in str(raised.value)
+    same = {"require": ["cpu_cores<=5.0"], "resume": True}
+    assert tune(**same).verdict is not None
     found = tune.study
     found.set_user_attr("environment", {**found.user_attrs["environment"], "cpu_count": 96})
     with pytest.raises(UsageError, match="logical CPUs: 96, "):
-        tune(resume=True)
+        tune(**same)
     storage = optuna.storages.get_storage(f"sqlite:///{tune.folder}/study.db")
     storage.set_study_user_attr(storage.get_study_id_from_name("udf"), "format", 99)
     with pytest.raises(UsageError, match="has format 99; this version reads format 5"):
-        tune(resume=True)
+        tune(**same)
 
 
 def test_a_finished_study_is_continued_by_a_larger_budget(tune: Tune) -> None:
