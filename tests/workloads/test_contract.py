@@ -74,18 +74,9 @@ def test_a_world_tells_a_process_who_it_is_and_names_roles_in_rank_order() -> No
 @pytest.mark.parametrize(
     ("workload", "options", "problems"),
     [
-        ("builtin", {"calls": 0, "size": 0}, {"calls": "at least 1", "size": "at least 1"}),
-        ("udf", {"calls": 0, "size": -1, "rounds": 0},
-         {"calls": "at least 1", "size": "at least 1"}),
-        ("udf_sleep", {"sleep_ms": -1, "calls": 0, "device": "tpu"},
-         {"sleep_ms": "at least 0", "calls": "at least 1", "device": "cpu or cuda"}),
         ("payload", {"megabytes": 0, "calls": 0, "tensors": 0},
          {"megabytes": "above 0 and at most 4096", "calls": "at least 1 and at most 4096",
           "tensors": "at least 1"}),
-        ("nested", {"depth": 0, "calls": 0}, {"depth": "at least 1", "calls": "at least 1"}),
-        ("light", {"calls": 0, "world_size": 1, "in_flight": 0},
-         {"calls": "at least 1", "world_size": "at least 2 and at most 64",
-          "in_flight": "at least 1"}),
         ("cartpole",
          {"observers": 0, "steps": 1, "gamma": 1.5, "learning_rate": 0, "hidden": 0, "seed": -1},
          {"observers": "at least 1", "steps": "at least 2",
