@@ -1,7 +1,6 @@
 """What a search would do, told before it is begun."""
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,19 +19,21 @@ def told(launcher: FakeLauncher, **changes: Any) -> Forecast:
     return forecast("udf", launcher=launcher, clock=launcher.clock, **asked)[0]
 
 
-def test_a_small_grid_and_a_quiet_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    launcher = FakeLauncher(sigma=0.02)
+def test_a_small_grid_and_a_quiet_machine(tune: Tune, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tune.folder.parent)
+    # A baseline that fails now and then is run again.
+    fails = failing("crashed", 16, when=lambda world: world % 3 > 0)
+    launcher = FakeLauncher(sigma=0.02, fails=fails)
     found = told(launcher)
     assert (found.configs, found.sampler, found.worlds) == (5, "grid", 4)
+    assert len(launcher.orders) == 1 + 3 * 4
     assert 0.2 < found.world_s < 1.0
     assert found.block_s == pytest.approx(5 * found.world_s)
     # Four rivals and the baseline twice; the calibrations and the traces take some.
     assert found.blocks == pytest.approx(0.9 * 60 / (6 * found.world_s), abs=3)
     assert found.least_gain < 0.03
-    assert len(launcher.orders) == 5
     # Nothing is left behind.
-    assert list(tmp_path.iterdir()) == []
+    assert list(tune.folder.parent.iterdir()) == []
     lines = forecast_lines(found, 0.03)
     assert lines[0] == "5 configurations, the baseline included."
     assert lines[2] == "The whole grid would be measured."
@@ -40,8 +41,8 @@ def test_a_small_grid_and_a_quiet_machine(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_large_grid_on_a_noisy_machine() -> None:
-    launcher = FakeLauncher(sigma=0.3, seed=3)
-    found = told(launcher, space=SPACE, baseline={"transports": "shm", "channels": "cma"})
+    baseline = {"transports": "shm", "channels": "cma"}
+    found = told(FakeLauncher(sigma=0.3, seed=3), space=SPACE, baseline=baseline)
     assert found.sampler == "tpe"
     lines = forecast_lines(found, 0.03)
     assert lines[2] == "1m is too little to measure the grid: tpe would propose what to try."
@@ -59,21 +60,13 @@ def test_a_budget_without_time_for_a_pair() -> None:
     assert told(FakeLauncher(overhead_s=3.0), budget=enough[1]).blocks >= 3
 
 
-def test_a_baseline_that_does_not_run_is_said() -> None:
+def test_what_cannot_be_forecast_is_said() -> None:
     with pytest.raises(NothingRanError, match="the baseline does not run: crashed: worker1 failed"):
         told(FakeLauncher(fails=failing("crashed", 16)))
     with pytest.raises(UsageError, match="unknown knob"):
         told(FakeLauncher(), space={"threads": [1]})
     with pytest.raises(UsageError, match="name a workload, a plan or a program"):
         forecast()
-
-
-def test_a_baseline_that_fails_now_and_then_is_run_again() -> None:
-    launcher = FakeLauncher(
-        sigma=0.02, fails=lambda config, world: "crashed" if world % 3 else None
-    )
-    assert told(launcher).worlds == 4
-    assert len(launcher.orders) == 1 + 3 * 4
 
 
 @pytest.mark.parametrize("threads", [[8], [1, 2, 4, 8], [*range(1, 13)]])

@@ -9,7 +9,7 @@ import pytest
 from tests.cheap_studies import cheaply
 from tests.fakes import UDF, FakeLauncher, threads_of
 from tests.plan.specs import threads
-from tests.searching.tuning import Tune, row_of, scaling
+from tests.searching.tuning import Tune, failing, row_of, scaling
 from tests.trace.synthetic import call, trace
 from tuner.errors import UsageError
 from tuner.plan.config import Config
@@ -19,6 +19,7 @@ from tuner.searching.runner import TRACE_ATTEMPTS, Runner, TimedWorld, numbers_o
 from tuner.study.answer import StudyAnswer
 from tuner.study.folder import StudyFolder
 from tuner.study.metrics import METRICS
+from tuner.study.records import MOST_REPEATS
 from tuner.trace.files.reader import read_trace
 from tuner.trace.model.spans import TraceRank
 from tuner.world.launcher import WorldOrder
@@ -79,17 +80,26 @@ def test_the_parts_of_a_call_add_up_to_its_latency(done: tuple[Tune, StudyAnswer
         assert detail.call_ms.p5 <= latency_ms <= detail.call_ms.p99 * 1.001
 
 
-def test_configs_that_cannot_be_traced_are_measured_all_the_same(tune: Tune) -> None:
+@pytest.mark.parametrize(
+    ("kind", "attempts"), [("crashed", 1 + MOST_REPEATS), ("trace-failed", TRACE_ATTEMPTS)]
+)
+def test_configs_that_cannot_be_traced_are_measured_all_the_same(
+    tune: Tune, kind: FailureKind, attempts: int
+) -> None:
+    fails = failing(kind, 4)
     result = tune(
         step_ms=scaling, **ASKED, baseline={"num_worker_threads": 1},
-        trace_fails=lambda config: "crashed" if threads_of(config) == 4 else None,
+        trace_fails=lambda config: fails(config, 0),
     )  # fmt: skip
     row = row_of(result, threads(4))
-    assert (row.outcome, row.diagnosis) == ("completed", "No trace: worker1 failed first.")
+    assert (row.outcome, row.failure) == ("completed", None)
+    assert row.diagnosis == "No trace: worker1 failed first."
     assert result.best == threads(4)
     assert "parallelism_mean" not in row.metrics
-    assert "num_worker_threads=4: no trace: crashed: worker1 failed first" in tune.heard.told
+    told = f"num_worker_threads=4: no trace: {kind}: worker1 failed first"
+    assert told in tune.heard.told
     assert list(result.why) == ["baseline", "best"]
+    assert [order.config for order in tune.launcher.traced].count(threads(4)) == attempts
 
 
 def test_who_is_not_traced_for_lack_of_time_is_told_once(tune: Tune) -> None:
@@ -105,15 +115,6 @@ def test_a_trace_that_is_incomplete_or_fails_is_taken_again(tune: Tune, kind: Fa
     result = tune(**ASKED, trace_fails=lambda config: failures.pop() if failures else None)
     assert all("parallelism_mean" in row.metrics for row in result.rows)
     assert len(tune.launcher.traced) == len(result.rows) + 2
-
-
-def test_a_trace_that_stays_incomplete_is_given_up(tune: Tune) -> None:
-    fails = {1: "trace-failed"}
-    result = tune(**ASKED, trace_fails=lambda config: fails.get(threads_of(config)))
-    row = row_of(result, threads(1))
-    assert (row.failure, row.diagnosis) == (None, "No trace: worker1 failed first.")
-    traced = [order.config for order in tune.launcher.traced]
-    assert traced.count(threads(1)) == TRACE_ATTEMPTS
 
 
 def test_a_resumed_study_traces_nothing_twice(tune: Tune) -> None:

@@ -10,34 +10,29 @@ from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.searching.sweeping import sweep
 
-TWO = {"*": {"num_worker_threads": 2}}
+TWO = Config.from_json({"*": {"num_worker_threads": 2}})
+KEYS = ["calls", "size", "config", "round"]
+NUMBERS = ["step_ms", "cpu_cores", "peak_rss_mb"]
 
 
 def swept(launcher: FakeLauncher, **changes: Any) -> pd.DataFrame:
     asked: dict[str, Any] = {
         "options": {"calls": [1, 4], "size": [10, 20]},
-        "config": {"default": {}, "two": Config.from_json(TWO)},
-        "rounds": 3,
+        "config": {"default": {}, "two": TWO},
         **changes,
     }
     return sweep("udf", **asked, launcher=launcher)
 
 
-def test_every_combination_is_run_once_in_each_round() -> None:
+def test_every_combination_is_run_once_in_each_round_in_an_order_of_its_own() -> None:
     launcher = FakeLauncher(step_ms=lambda s: 8.0 / threads_of(s))
     frame = swept(launcher)
-    keys = ["calls", "size", "config", "round"]
     assert len(frame) == 2 * 2 * 2 * 3
-    assert not frame.duplicated(keys).any()
-    assert frame[keys].equals(frame[keys].sort_values(keys, ignore_index=True))
+    assert not frame.duplicated(KEYS).any()
+    assert frame[KEYS].equals(frame[KEYS].sort_values(KEYS, ignore_index=True))
     assert frame.groupby("config")["step_ms"].unique().to_dict() == {"default": [0.5], "two": [4]}
     assert (frame["failure"] == "").all()
     assert frame["cpu_cores"].eq(2.0).all()
-
-
-def test_rounds_have_orders_and_seeds_of_their_own() -> None:
-    launcher = FakeLauncher()
-    swept(launcher)
     orders = [str((order.subject, order.config)) for order in launcher.orders]
     rounds = [orders[first : first + 8] for first in (0, 8, 16)]
     assert sorted(rounds[0]) == sorted(rounds[1]) == sorted(rounds[2])
@@ -45,24 +40,19 @@ def test_rounds_have_orders_and_seeds_of_their_own() -> None:
     assert [order.seed for order in launcher.orders] == [0] * 8 + [1] * 8 + [2] * 8
 
 
-def test_a_failure_is_a_row() -> None:
-    launcher = FakeLauncher(fails=lambda s, world: "deadlocked" if s.items else None)
+@pytest.mark.parametrize("failing", [{"two"}, {"default", "two"}])
+def test_a_failure_is_a_row_and_the_frame_has_its_columns(failing: set[str]) -> None:
+    launcher = FakeLauncher(
+        fails=lambda s, world: "crashed" if {"two" if s.items else "default"} <= failing else None
+    )
     frame = swept(launcher, rounds=1)
-    failed = frame[frame["config"] == "two"]
-    assert failed["failure"].unique().tolist() == ["deadlocked: worker1 failed first"]
-    assert failed["step_ms"].isna().all()
-    assert frame[frame["config"] == "default"]["step_ms"].notna().all()
-
-
-def test_where_every_world_fails_the_frame_has_its_columns() -> None:
-    frame = swept(FakeLauncher(fails=lambda s, world: "crashed"), rounds=1)
-    assert list(frame.columns) == [
-        "calls", "size", "config", "round", "step_ms", "cpu_cores", "peak_rss_mb", "failure",
-    ]  # fmt: skip
-    assert len(frame) == 8
-    assert frame[["step_ms", "cpu_cores", "peak_rss_mb"]].isna().all(axis=None)
+    assert list(frame.columns) == [*KEYS, *NUMBERS, "failure"]
     assert frame["step_ms"].dtype.kind == "f"
-    assert frame["failure"].eq("crashed: worker1 failed first").all()
+    out = frame[frame["config"].isin(failing)]
+    assert out["failure"].eq("crashed: worker1 failed first").all()
+    assert out[NUMBERS].isna().all(axis=None)
+    assert frame.drop(out.index)["step_ms"].notna().all()
+    assert len(frame) == 8
 
 
 def test_without_options_the_workload_is_measured_as_it_is() -> None:
@@ -74,7 +64,7 @@ def test_without_options_the_workload_is_measured_as_it_is() -> None:
 
 def test_all_mistakes_are_told_together() -> None:
     launcher = FakeLauncher()
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(UsageError, match="the sweep: ") as caught:
         swept(launcher, options={"calls": [], "round": [1]}, config={}, rounds=0)
     assert caught.value.problems == (
         "option calls: its list of values is empty",
@@ -88,8 +78,6 @@ def test_all_mistakes_are_told_together() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"rounds": 0}, "the sweep: rounds must be at least 1, got 0"),
-        ({"options": {"calls": []}}, "the sweep: option calls: its list of values is empty"),
         ({"options": {"colour": ["red"]}}, "unknown option 'colour'"),
         ({"config": {"two": {"*": {"threads": 2}}}}, "config 'two': .*unknown knob 'threads'"),
         ({"min_time": "soon"}, "min_time must be a duration"),

@@ -23,7 +23,6 @@ CATALOGUE = Path(workloads.__file__).with_name("catalogue.json")
 def test_it_says_what_the_workloads_say() -> None:
     """`python -m tests.workloads.test_catalogue` writes it again."""
     assert written() == CATALOGUE.read_text()
-    assert shipped_catalogue() == described()
 
 
 def test_a_workload_whose_package_is_missing_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +89,7 @@ def described() -> list[CatalogueEntry]:
             roles = dict(Counter(rank.role for rank in workload_class().ranks()))
         except WorkloadError as error:
             problems = error.problems
-        options = [
+        options = tuple(
             OptionSpec(
                 name=option.name,
                 kind=option.kind.__name__,
@@ -99,14 +98,11 @@ def described() -> list[CatalogueEntry]:
                 summary=option.summary.split("\n")[0],
             )
             for option in options_of(workload_class)[0].values()
-        ]
+        )
+        summary = (workload_class.__doc__ or "").strip().split("\n")[0]
         found.append(
             CatalogueEntry(
-                name=name,
-                summary=(workload_class.__doc__ or "").strip().split("\n")[0],
-                roles=roles,
-                options=tuple(options),
-                problems=tuple(problems),
+                name=name, summary=summary, roles=roles, options=options, problems=tuple(problems)
             )
         )
     return found

@@ -181,9 +181,10 @@ class Measurer:
 
     def propose(self, configs: Sequence[Config]) -> list[int]:
         """Add configurations to the study; returns their trials."""
+        first = len(self.log.configs)
         self.store.add_configs(configs, self.plan)
         self.log.extend(configs)
-        return list(range(len(self.log.configs) - len(configs), len(self.log.configs)))
+        return [*range(first, len(self.log.configs))]
 
     def keep_sampling(self, sampling: Sampling) -> None:
         """Note how far the exploration is."""
@@ -212,7 +213,6 @@ class Measurer:
         return blocks[-1:]
 
     def _finish(self, left: Mapping[int, Sequence[int]]) -> None:
-        """Go on with blocks of which these columns are left."""
         for block, columns in left.items():
             self._measure(columns, block)
 

@@ -53,13 +53,11 @@ class Snapshot:
 
     phase: Phase
     block: int
-    """Blocks begun."""
     worlds: int
     """Worlds run in all sessions, calibrations included."""
     calibrated: int
     traced: int
     configs: int
-    """Configurations of the plan, the baseline included."""
     survivors: int
     """Configurations that the next block measures, or that can be traced."""
     leader: str | None

@@ -58,16 +58,15 @@ def draft_here(draft: PlanDraft, known: Space | None, notify: Notify) -> PlanDra
         if why:
             notify(f"{what} fails from now on: {why}")
         return draft
-    is_all = {*values} == {EQUAL} or not rest.axes
+    is_needed = EQUAL in baseline or {*values} == {EQUAL} or not rest.axes
     if why:
-        if EQUAL in baseline:
-            raise UsageError(f"baseline: {what} cannot be measured: {why}")
-        if is_all:
-            raise UsageError(f"space: {what} cannot be measured: {why}")
+        if is_needed:
+            where = "baseline" if EQUAL in baseline else "space"
+            raise UsageError(f"{where}: {what} cannot be measured: {why}")
         notify(f"{what} is not searched: {why}")
         return replace(draft, space=rest)
     cpus = launching.cpus_per_world or usable_cpus() // launching.groups
-    if is_all or EQUAL in baseline or cpus > 1:
+    if is_needed or cpus > 1:
         return draft
     if not draft.chooses_space:
         notify(f"{what} is not searched: a world has one logical CPU here")
