@@ -9,7 +9,7 @@ import pytest
 
 from tests.fakes import FakeLauncher, threads_of
 from tests.plan.specs import threads
-from tests.searching.tuning import Fails, Tune, failing, row_of, scaling
+from tests.searching.tuning import Fails, Tune, by_threads, failing, row_of, scaling
 from tuner.plan.config import Config
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.present.wording import failure_lines, why_nothing_ran
@@ -45,13 +45,12 @@ class Hanging(FakeLauncher):
 def test_where_all_hang_the_budget_holds_and_the_workload_is_broken(
     tune: Tune, budget_s: int
 ) -> None:
-    launcher = Hanging(fails=ALL)
-    started_s = launcher.clock.now_s
-    result = tune(launcher, space=EIGHT, budget=f"{budget_s}s")
-    assert launcher.clock.now_s - started_s <= budget_s + 2
-    assert len(launcher.orders) in (2, 3, 4)
+    result = tune(Hanging(fails=ALL), space=EIGHT, budget=f"{budget_s}s")
+    assert tune.spent_s <= budget_s + 2
+    orders = tune.launcher.orders
+    assert len(orders) in (2, 3, 4)
     assert (result.best, result.verdict) == (None, None)
-    tried = len({order.config for order in launcher.orders})
+    tried = len({order.config for order in orders})
     told = why_nothing_ran(result)
     assert f"all {tried} that were tried failed alike" in told
     assert ": timed-out, not done" in told
@@ -60,16 +59,13 @@ def test_where_all_hang_the_budget_holds_and_the_workload_is_broken(
 
 
 def test_the_time_before_the_first_world_is_a_part_of_the_budget(tune: Tune) -> None:
-    launcher = Hanging(fails=ALL, describing_s=9.5)
-    started_s = launcher.clock.now_s
-    result = tune(launcher, space=EIGHT, budget="20s")
-    assert launcher.clock.now_s - started_s <= 20 + 2
-    assert [order.deadline_s for order in launcher.orders] == [10.0, 2.5]
+    result = tune(Hanging(fails=ALL, describing_s=9.5), space=EIGHT, budget="20s")
+    assert tune.spent_s <= 20 + 2
+    assert [order.deadline_s for order in tune.launcher.orders] == [10.0, 2.5]
     # The second one was cut short, and that says nothing of it.
     assert "only num_worker_threads=16 was tried, and failed" in why_nothing_ran(result)
-    spent = Hanging(fails=ALL, describing_s=9.5)
-    tune(spent, space=EIGHT, budget="2s", overwrite=True)
-    assert [order.deadline_s for order in spent.orders] == [2 + 10 + 2 - 9.5]
+    tune(Hanging(fails=ALL, describing_s=9.5), space=EIGHT, budget="2s", overwrite=True)
+    assert [order.deadline_s for order in tune.launcher.orders] == [2 + 10 + 2 - 9.5]
 
 
 @pytest.mark.parametrize(
@@ -80,10 +76,8 @@ def test_the_time_before_the_first_world_is_a_part_of_the_budget(tune: Tune) -> 
     ],
 )
 def test_what_hangs_does_not_overdraw_the_budget(tune: Tune, fails: Fails) -> None:
-    launcher = Hanging(fails=fails)
-    started_s = launcher.clock.now_s
-    result = tune(launcher, space=EIGHT, budget="20s")
-    assert launcher.clock.now_s - started_s <= 20 + 0.25 + 2
+    result = tune(Hanging(fails=fails), space=EIGHT, budget="20s")
+    assert tune.spent_s <= 20 + 0.25 + 2
     assert result.best == result.baseline
 
 
@@ -91,26 +85,16 @@ def test_what_hangs_does_not_overdraw_the_budget(tune: Tune, fails: Fails) -> No
     ("launcher", "asked"),
     [
         # The budget cut it short.
-        (
-            Hanging(
-                step_ms=lambda config: 2.0 if threads_of(config) == 16 else 3.0,
-                fails=failing("timed-out", 8),
-                overhead_s=2.0,
-            ),
-            {"space": {"num_worker_threads": [8]}, "budget": "16s"},
-        ),
+        (Hanging(step_ms=by_threads({16: 2.0, 8: 3.0}), fails=failing("timed-out", 8),
+                 overhead_s=2.0), {"space": {"num_worker_threads": [8]}, "budget": "16s"}),
         # Three hang, and leave no time to calibrate the fourth, but time for another world.
-        (
-            FakeLauncher(fails=failing("timed-out", 1, 2, 4), failing_s=lambda config: 10.0),
-            {"budget": "31s"},
-        ),
-        # Both are slow: the budget goes to their first worlds, and leaves none for a pair.
-        (
-            FakeLauncher(step_ms=lambda config: 2.0 if threads_of(config) == 16 else 3000.0),
-            {"space": {"num_worker_threads": [8]}, "budget": "6s"},
-        ),
+        (FakeLauncher(fails=failing("timed-out", 1, 2, 4), failing_s=lambda config: 10.0),
+         {"budget": "31s"}),
+        # It is slow: the budget goes to its first world, and leaves none for a pair.
+        (FakeLauncher(step_ms=by_threads({16: 2.0, 8: 3000.0})),
+         {"space": {"num_worker_threads": [8]}, "budget": "6s"}),
     ],
-)
+)  # fmt: skip
 def test_what_there_was_no_time_for_has_not_failed(
     tune: Tune, launcher: FakeLauncher, asked: dict[str, Any]
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 import tuner
 from tests.fakes import FakeLauncher, threads_of
 from tests.plan.specs import threads
-from tests.searching.tuning import Tune, failing, row_of, scaling
+from tests.searching.tuning import Tune, by_threads, failing, row_of, scaling
 from tuner.present.wording import failing_sentences, verdict_sentence
 from tuner.searching.measurer import MOST_REPEATED
 from tuner.world.launcher import WorldOrder
@@ -99,11 +99,9 @@ def test_a_world_that_fails_is_run_again_in_its_block(tune: Tune) -> None:
 
 
 def test_a_config_that_fails_more_often_gives_way_to_the_next(tune: Tune) -> None:
-    times = {1: 8.0, 2: 6.0, 4: 3.0, 8: 2.0, 16: 5.0}
+    times = by_threads({1: 8.0, 2: 6.0, 4: 3.0, 8: 2.0, 16: 5.0})
     fails = failing("crashed", 8, when=lambda world: world >= 3 and world % 4 > 0)
-    result = tune(
-        step_ms=lambda config: times[threads_of(config)], sigma=0.02, fails=fails, budget="60s"
-    )
+    result = tune(step_ms=times, sigma=0.02, fails=fails, budget="60s")
     assert (str(result.best), result.verdict) == ("num_worker_threads=4", "better")
     row = row_of(result, threads(8))
     assert (row.outcome, row.unreliable, row.samples > 0) == ("crashed", True, True)

@@ -82,6 +82,11 @@ class Tune:
         return stopped.value.result
 
     @property
+    def spent_s(self) -> float:
+        """Seconds that the latest search took."""
+        return self.launcher.clock() - FakeClock().now_s
+
+    @property
     def study(self) -> optuna.Study:
         """The Optuna study that a search left."""
         return optuna.load_study(study_name="udf", storage=f"sqlite:///{self.folder}/study.db")

@@ -11,26 +11,19 @@ import torch
 
 from tests.workloads.cartpole_alone import Alone, world_of
 from workloads.cartpole import CartPole, check_actions, check_environment, check_update, play
-from workloads.cartpole_agent import Episode, Played, Policy, State, mean_reward
+from workloads.cartpole_agent import Episode, Policy, State, mean_reward
 
 pytestmark = pytest.mark.slow
 
-# The environment.
 
-
-def always_left(seed: int) -> tuple[Played, list[State]]:
-    """Thirty steps, and the states in which they were taken."""
+def test_play_takes_exactly_so_many_steps_and_sets_a_fallen_pole_up_again() -> None:
     states: list[State] = []
 
-    def choose(state: State) -> int:
+    def always_left(state: State) -> int:
         states.append(state)
         return 0
 
-    return play(gymnasium.make("CartPole-v1"), 30, seed, choose), states
-
-
-def test_play_takes_exactly_so_many_steps_and_sets_a_fallen_pole_up_again() -> None:
-    played, states = always_left(seed=5)
+    played = play(gymnasium.make("CartPole-v1"), 30, 5, always_left)
     falls = [step for step, end in enumerate(played.ends) if end]
     assert played.rewards == [1.0] * 30
     assert len(states) == len(played.ends) == 30
@@ -38,6 +31,24 @@ def test_play_takes_exactly_so_many_steps_and_sets_a_fallen_pole_up_again() -> N
     # A pole that has been set up again stands within 0.05 of the middle, almost at rest.
     for step, state in enumerate(states):
         assert (max(map(abs, state)) <= 0.05) == (step == 0 or step - 1 in falls)
+
+
+def test_the_policy_learns() -> None:
+    """In one process: worlds do the same."""
+    alone = Alone(CartPole(observers=3, steps=200, learning_rate=0.02))
+    rewards = [mean_reward(alone.run(episode).played) for episode in range(30)]
+    # Over eight seeds the ratio was from 2.4 to 6.
+    assert mean(rewards[-8:]) > 1.5 * mean(rewards[:5])
+
+
+def test_seeds_differ_by_episode_and_rank_and_give_other_runs() -> None:
+    runs = [Alone(CartPole(seed=seed)).run(0).played for seed in (0, 0, 1)]
+    assert runs[0] == runs[1] != runs[2]
+    workload = CartPole()
+    world = world_of(workload)
+    seeds = {workload.seed_of(episode, rank, world) for episode in range(50) for rank in range(5)}
+    assert len(seeds) == 250
+    assert CartPole(seed=1).seed_of(0, 0, world) not in seeds
 
 
 # The check.
@@ -130,21 +141,3 @@ def test_a_lost_update_and_parameters_that_are_no_numbers_are_noticed(
     policy.load_state_dict(break_parameters(episode).parameters_before)
     with pytest.raises(AssertionError, match=r"hidden.weight is not finite after the update"):
         check_update(episode, policy)
-
-
-def test_the_policy_learns() -> None:
-    """In one process: worlds do the same."""
-    alone = Alone(CartPole(observers=3, steps=200, learning_rate=0.02))
-    rewards = [mean_reward(alone.run(episode).played) for episode in range(30)]
-    # Over eight seeds the ratio was from 2.4 to 6.
-    assert mean(rewards[-8:]) > 1.5 * mean(rewards[:5])
-
-
-def test_seeds_differ_by_episode_and_rank_and_give_other_runs() -> None:
-    runs = [Alone(CartPole(seed=seed)).run(0).played for seed in (0, 0, 1)]
-    assert runs[0] == runs[1] != runs[2]
-    workload = CartPole()
-    world = world_of(workload)
-    seeds = {workload.seed_of(episode, rank, world) for episode in range(50) for rank in range(5)}
-    assert len(seeds) == 250
-    assert CartPole(seed=1).seed_of(0, 0, world) not in seeds
