@@ -137,7 +137,7 @@ def search(
     """Measure until the answer is clear or the budget is spent; leave the study and its files.
 
     Args:
-        draft: What to search for.
+        draft: What to search for; a workload is asked for mistakes in its options, too.
         launcher: Runs the worlds; entered already.
         observer: Is notified of how far the search is.
         presenter: Writes the answer, for a search that is interrupted too.
@@ -156,7 +156,6 @@ def search(
     started_s = clock()
     if draft.problems:
         if draft.workload and draft.program is None:
-            # It is asked for the mistakes in its options, too.
             plan_of(draft, launcher)
         raise UsageError.of_request(draft.problems)
     notify, name = observer.on_event, draft.study_name
@@ -183,8 +182,7 @@ def search(
         place.folder.answer.unlink(missing_ok=True)
         budget = Budget(plan.measuring.budget_s, store.elapsed_s, started_s, clock)
         retry.left_s = lambda: budget.remaining_s
-        runner = Runner(plan, launcher, place.folder)
-        measurer = measurer_for(runner, store, observer, budget)
+        measurer = measurer_for(Runner(plan, launcher, place.folder), store, observer, budget)
         return _measure(measurer, first, beginner.problem, retry, presenter)
 
 
