@@ -3,13 +3,10 @@
 import math
 import shutil
 import statistics
-import tempfile
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from tuner.decide.simultaneous import LEAST_BLOCKS
 from tuner.errors import BudgetTooShortError, UsageError
-from tuner.files import own_prefix
 from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft
 from tuner.plan.program_spec import ProgramSpec, Subject
@@ -17,7 +14,7 @@ from tuner.plan.study_plan import StudyPlan
 from tuner.searching.budget import LEAST_FIRST_S, first_world_s
 from tuner.searching.calibrating import is_tried_again
 from tuner.searching.exploring import BATCH, LEAST_ROUNDS, rounds_s, sampling_for
-from tuner.searching.runner import Runner, TimedWorld
+from tuner.searching.runner import Runner, TimedWorld, scratch_folder
 from tuner.study.finding import earlier_studies
 from tuner.study.folder import StudyFolder
 from tuner.study.log import BASELINE, StudyLog
@@ -96,8 +93,7 @@ class Beginner:
             prior = prior_costs(earlier_studies(claim.place), plan, here)
             known = sum(config in prior for config in candidates[1:])
             candidates = in_prior_order(candidates, prior)
-        with tempfile.TemporaryDirectory(prefix=own_prefix()) as scratch:
-            elsewhere = StudyFolder(Path(scratch))
+        with scratch_folder() as elsewhere:
             if self._last is not None and self.problem is not None:
                 first = _run_as_record(plan, self._last)
             else:

@@ -2,10 +2,8 @@
 
 import itertools
 import math
-import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,13 +12,11 @@ from tuner.decide.interim_analysis import SESSION_SHARE
 from tuner.decide.ranking import HALVING_SHARE, MOST_RIVALS
 from tuner.decide.simultaneous import LOW_SHARE, AnalysedBlocks, one_sided
 from tuner.errors import NothingRanError
-from tuner.files import own_prefix
 from tuner.plan.study_plan import StudyPlan
 from tuner.searching.calibrating import KEPT_FOR_TRACES
 from tuner.searching.exploring import EXPLORATION_SHARE, FRONT_SHARE, KEPT, sampling_for
 from tuner.searching.measurer import STEPS_MARGIN
-from tuner.searching.runner import Runner, TimedWorld, steps_in
-from tuner.study.folder import StudyFolder
+from tuner.searching.runner import Runner, TimedWorld, scratch_folder, steps_in
 from tuner.study.log import BASELINE
 from tuner.study.records import Sampling, is_repeated
 from tuner.world.failure_evidence import without_evidence
@@ -65,8 +61,8 @@ def forecast(plan: StudyPlan, launcher: Launcher, clock: Callable[[], float]) ->
     The launcher is entered already. NothingRanError if the baseline does not run.
     """
     started_s, measuring = clock(), plan.measuring
-    with tempfile.TemporaryDirectory(prefix=own_prefix()) as scratch:
-        runner = Runner(plan, launcher, StudyFolder(Path(scratch)))
+    with scratch_folder() as scratch:
+        runner = Runner(plan, launcher, scratch)
         first = _measured(runner, plan, 0, None)
         calibrated_s = clock() - started_s
         steps = None

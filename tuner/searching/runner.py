@@ -4,7 +4,8 @@ import math
 import os
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -100,8 +101,8 @@ class Runner:
         elif world.steps is None:
             return self._outcome(order)
         else:
-            with tempfile.TemporaryDirectory(prefix=own_prefix()) as scratch:
-                trace = TraceOrder(path=Path(scratch) / "trace.json", operators=False)
+            with scratch_folder() as scratch:
+                trace = TraceOrder(path=scratch.root / "trace.json", operators=False)
                 outcome = self._outcome(replace(order, trace=trace))
         if isinstance(outcome, Measurement) and objective.read(outcome) is None:
             raise UsageError(
@@ -189,6 +190,13 @@ class Runner:
             message = f"the trace cannot be read: {error}"
             return Failure(failure="trace-failed", message=message, world_s=outcome.world_s)
         return outcome.model_copy(update={"trace": numbers})
+
+
+@contextmanager
+def scratch_folder() -> Iterator[StudyFolder]:
+    """A folder for worlds of which nothing is kept."""
+    with tempfile.TemporaryDirectory(prefix=own_prefix()) as scratch:
+        yield StudyFolder(Path(scratch))
 
 
 def steps_in(seconds: float, step_s: float) -> int:

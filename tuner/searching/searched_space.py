@@ -1,13 +1,10 @@
 """The space of a search: what this machine permits of it, and what a first trace adds."""
 
-import tempfile
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 from tuner.cpus import usable_cpus, why_not_bound
 from tuner.errors import BudgetTooShortError, UsageError
-from tuner.files import own_prefix
 from tuner.plan.draft import PlanDraft
 from tuner.plan.knobs import CPU_BINDING, SWITCH_INTERVAL
 from tuner.plan.program_spec import ProgramSpec
@@ -15,8 +12,7 @@ from tuner.plan.space import Space
 from tuner.plan.study_plan import StudyPlan
 from tuner.process_knobs import EQUAL
 from tuner.searching.beginning import Beginner
-from tuner.searching.runner import TRACED_TIME_S, Runner, patterns_of
-from tuner.study.folder import StudyFolder
+from tuner.searching.runner import TRACED_TIME_S, Runner, patterns_of, scratch_folder
 from tuner.trace.analyze.diagnosis import diagnose
 from tuner.trace.files.reader import read_trace
 from tuner.world.launcher import Launcher
@@ -88,12 +84,12 @@ def widened(
         step_s = None
         if not subject.run_s or _TRACED_FACTOR * subject.run_s[-1] > most_s:
             return plan
-    with tempfile.TemporaryDirectory(prefix=own_prefix()) as scratch:
-        runner = Runner(plan, launcher, StudyFolder(Path(scratch)))
+    with scratch_folder() as scratch:
+        runner = Runner(plan, launcher, scratch)
         world = runner.trace(plan.baseline, step_s, most_s, operators=False)
         if not isinstance(world, Measurement):
             return plan
-        trace = read_trace(runner.folder.trace(plan.baseline))
+        trace = read_trace(scratch.trace(plan.baseline))
     suggestions = diagnose(trace, patterns_of(subject.ranks)).suggestions
     found = [each for each in suggestions if each.knob == SWITCH_INTERVAL.name]
     if not found:
