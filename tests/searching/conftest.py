@@ -8,7 +8,6 @@ import pytest
 
 from tests.cheap_studies import *  # noqa: F403 - fixtures, for every test of this folder
 from tests.cheap_studies import MemoryStorages
-from tests.fakes import MemoryStorages
 from tests.searching.tuning import Tune
 
 OPEN = optuna.storages.get_storage
