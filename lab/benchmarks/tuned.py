@@ -23,7 +23,7 @@ from tuner.searching.sweeping import sweep
 from tuner.text import ratio_cell
 
 FRAMES = {"metric": "frames per second=fps: ([0-9.]+)", "maximize": True}
-THREADS_ALONE = {"num_worker_threads": "1..32"}
+THREADS_ALONE = {"num_worker_threads": "1..32:x2"}
 EXAMPLES = os.environ.get("PYTORCH_EXAMPLES")
 WORKLOADS: dict[str, dict[str, object]] = {
     "cartpole": {"observers": 4, "batch": True},

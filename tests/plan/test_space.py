@@ -20,13 +20,13 @@ def parsed(*entries: tuple[str, object]) -> Space:
          [1, 2, 4]),
         ("num_worker_threads", ["8,1,4"], [8, 1, 4]),
         ("num_worker_threads", [8, "8", "8..8"], [8]),
-        ("num_worker_threads", ["1..32"], [1, 2, 4, 8, 16, 32]),
-        ("num_worker_threads", ["3..20"], [4, 8, 16]),
-        ("num_worker_threads", ["1..8:1"], [1, 2, 3, 4, 5, 6, 7, 8]),
+        ("num_worker_threads", ["1..32:x2"], [1, 2, 4, 8, 16, 32]),
+        ("num_worker_threads", ["3..20:x2"], [3, 6, 12]),
+        ("num_worker_threads", ["1..8:1", "1..8"], [1, 2, 3, 4, 5, 6, 7, 8]),
         ("num_worker_threads", ["2..9:3"], [2, 5, 8]),
-        ("num_worker_threads", ["1..4,6,10..12:1"], [1, 2, 4, 6, 10, 11, 12]),
-        ("num_worker_threads", [["1..4", 6]], [1, 2, 4, 6]),
-        ("rpc_timeout", ["1..4,0.5"], [1.0, 2.0, 4.0, 0.5]),
+        ("num_worker_threads", ["1..4:x2,6,10..12"], [1, 2, 4, 6, 10, 11, 12]),
+        ("num_worker_threads", [["1..4:x2", 6]], [1, 2, 4, 6]),
+        ("rpc_timeout", ["1..4:x2,0.5"], [1.0, 2.0, 4.0, 0.5]),
         ("transports", ["shm,uv,shm+uv,default", ["shm", "uv", ["shm", "uv"], "default"]],
          [("shm",), ("uv",), ("shm", "uv"), None]),
     ],
@@ -36,19 +36,21 @@ def test_lists_and_ranges(knob: str, raws: list[object], expected: list[object])
 
 
 RISES = "must rise from at least 1, by steps of at least 1"
-HUGE = "1..1000000000000:1"
 
 
 @pytest.mark.parametrize(
     ("raws", "told"),
     [
-        (["8..1", "0..8", "-4..8", "1..8:0", "1..8:-1"], f"range {{raw}} {RISES}"),
-        (["5..7"], "range 5..7 holds no power of two; 5..7:1 means every number"),
+        (["8..1", "0..8", "-4..8", "1..8:0", "1..8:-1", "1..8:x0"], f"range {{raw}} {RISES}"),
+        (["5..7:x1"], "range {raw} must multiply by at least 2"),
         # Before it is counted.
-        ([HUGE, f"1..{MAX_CONFIGS + 1}:1"], f"range {{raw}} has more than {MAX_CONFIGS} values"),
+        (
+            ["1..1000000000000"],
+            f"range {{raw}} has more than {MAX_CONFIGS} values; {{raw}}:x2 doubles",
+        ),
         (["", " , ", []], "the list of values is empty"),
     ],
-)
+)  # fmt: skip
 def test_what_is_no_list_and_no_range_is_refused(raws: list[object], told: str) -> None:
     for raw in raws:
         _, problems = Space.parse([("num_worker_threads", raw)])

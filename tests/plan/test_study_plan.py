@@ -59,7 +59,7 @@ def test_a_role_may_be_a_table_or_a_prefix() -> None:
     ("keys", "problem"),
     [
         ({"budget_s": 3}, "unknown key 'budget_s'; did you mean budget?"),
-        ({"format": 2}, "format is 2; this version reads format 1"),
+        ({"format": 3}, "format is 3; this version reads format 2"),
         ({"workload": ""}, "a workload or a program is missing"),
         ({"budget": "soon"}, "budget must be a duration such as 60s, 2m or 1m30s, got 'soon'"),
         ({"budget": "auto:0s"}, "budget must be longer than zero, got 0s"),
@@ -135,7 +135,7 @@ def test_all_mistakes_are_told_together() -> None:
 
 
 def test_the_candidates_begin_with_the_baseline_and_act_differently() -> None:
-    assert finished(space={"num_worker_threads": "1..32"}).candidates() == [
+    assert finished(space={"num_worker_threads": "1..32:x2"}).candidates() == [
         threads(count) for count in (16, 1, 2, 4, 8, 32)
     ]
     plan = finished(space={"transports": "default,shm"})

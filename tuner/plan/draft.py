@@ -20,7 +20,9 @@ from tuner.plan.study_plan import StudyPlan
 from tuner.plan.workload_spec import study_name_of
 from tuner.text import did_you_mean, first_of
 
-FORMAT = 1
+FORMAT = 2
+_POWERS = re.compile(r"(\d+)\.\.(\d+)(?!:|\d)")
+"""A range that in format 1 was of powers of two."""
 # Programs start slowly, and nobody made their runs short.
 PROGRAM_DEFAULTS = {"budget": 300.0, "deadline": 600.0}
 
@@ -50,6 +52,8 @@ class PlanDraft:
     out: Path | None
     """The study's folder; None means `studies/NAME`."""
     problems: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    """What to tell of how it was read."""
 
     @property
     def study_name(self) -> str:
@@ -187,6 +191,8 @@ def changed(mapping: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str,
     new = {key: value for key, value in changes.items() if value is not None}
     if "options" in new and isinstance(mapping.get("options", {}), Mapping):
         new["options"] = {**mapping.get("options", {}), **new["options"]}
+    if "space" in new and "format" in mapping:
+        new["format"] = FORMAT  # it is not the space of an old file any more
     return {**mapping, **new}
 
 
@@ -194,8 +200,12 @@ def draft_plan(mapping: Mapping[str, Any]) -> PlanDraft:
     """Read a plan's mapping, as a plan file holds it. Collects mistakes instead of raising."""
     unknown = [key for key in mapping if key not in _KNOWN_KEYS]
     problems = [f"unknown key {key!r}{did_you_mean(key, _KNOWN_KEYS)}" for key in unknown]
-    if (version := mapping.get("format", FORMAT)) != FORMAT:
+    version = mapping.get("format", FORMAT)
+    if version not in (1, FORMAT):
         problems.append(f"format is {version!r}; this version reads format {FORMAT}")
+    notes: list[str] = []
+    if version == 1:
+        mapping, notes = _of_format_1(mapping)
     program, mistakes = read_program(mapping)
     workload, wrong = _read_workload(mapping, program, mistakes)
     problems += [*mistakes, *wrong]
@@ -236,7 +246,41 @@ def draft_plan(mapping: Mapping[str, Any]) -> PlanDraft:
         storage=storage,
         out=None if out is None else Path(out),
         problems=tuple(problems),
+        notes=tuple(notes),
     )
+
+
+def _of_format_1(mapping: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The mapping with each range of its space as the powers of two, and what to tell of that."""
+    notes = []
+
+    def listed_powers(found: re.Match[str]) -> str:
+        low, high = int(found[1]), int(found[2])
+        powers = [2**k for k in range(high.bit_length()) if low <= 2**k]
+        notes.append(
+            f"{found[0]} means the powers of two in a plan of format 1; in format {FORMAT} that is "
+            f"{found[0]}:x2, and {found[0]} is every number"
+        )
+        return ",".join(map(str, powers)) or found[0]
+
+    def read(values: object) -> object:
+        if isinstance(values, Mapping):
+            return {key: read(each) for key, each in values.items()}
+        if isinstance(values, list):
+            text = [read(each) for each in values]
+            return [
+                one
+                for each in text
+                for one in (each.split(",") if isinstance(each, str) else [each])
+            ]
+        return _POWERS.sub(listed_powers, values) if isinstance(values, str) else values
+
+    changed_space = {"space": read(mapping["space"])} if "space" in mapping else {}
+    return {**mapping, **changed_space}, notes[:1]
+
+
+def _parts(value: object) -> list[object]:
+    return [*value.split(",")] if isinstance(value, str) else [value]
 
 
 def _read_workload(

@@ -17,7 +17,7 @@ from tuner.roles import PATTERNS_HELP
 LauncherName = Literal["local", "ray"]
 SamplerName = Literal["auto", "grid", "tpe", "gp", "random"]
 LAUNCHERS, SAMPLERS = get_args(LauncherName), get_args(SamplerName)
-DEFAULT_SPACE = {NUM_WORKER_THREADS.name: "1..32", CPU_BINDING.name: "none,equal"}
+DEFAULT_SPACE = {NUM_WORKER_THREADS.name: "1..32:x2", CPU_BINDING.name: "none,equal"}
 """What is searched where nobody names a space."""
 
 Part = Literal["subject", "program", "measuring", "launching", "place"]

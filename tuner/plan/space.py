@@ -16,7 +16,7 @@ from tuner.text import did_you_mean
 MAX_CONFIGS = 2000
 
 _SHARED = "whose ranks share the CPUs of their host"
-_RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(?::(-?\d+))?")
+_RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(?::(x?)(-?\d+))?")
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Space:
     def parse(cls, entries: Iterable[tuple[str, object]]) -> tuple[Self, list[str]]:
         """The space in `(dimension, values)` entries, and every mistake found in them.
 
-        Values are text (`1,2,4`, `1..32`, `shm,uv,shm+uv`), a number, or a list of values.
+        Values are text (`1,2,4`, `1..6`, `1..32:x2`, `shm,uv,shm+uv`), a number, or a list.
         """
         axes: dict[Dimension, tuple[Value, ...]] = {}
         problems: list[str] = []
@@ -83,10 +83,8 @@ def check_against(axes: Iterable[tuple[Dimension, Sequence[Value]]], subject: Su
     """The mistakes that only show once the roles and the machine are known."""
     problems: list[str] = []
     by_dimension = dict(axes)
+    problems += unknown_roles(by_dimension, subject.roles)
     for dimension, values in by_dimension.items():
-        if dimension.role not in (ALL_ROLES, *subject.roles):
-            tail = did_you_mean(dimension.role, subject.roles)
-            problems.append(f"unknown role {dimension.role!r}{tail}")
         if not subject.cuda_devices and (mistake := _needs_cuda(dimension.knob, values)):
             problems.append(f"{dimension}: {mistake} needs CUDA, which torch does not see here")
         is_interval = dimension.knob == SWITCH_INTERVAL.name
@@ -101,6 +99,12 @@ def check_against(axes: Iterable[tuple[Dimension, Sequence[Value]]], subject: Su
                 f"give {knob.name}=... instead of {', '.join(map(str, per_role))}"
             )
     return list(dict.fromkeys(problems))
+
+
+def unknown_roles(dimensions: Iterable[Dimension], roles: Sequence[str]) -> list[str]:
+    """A mistake per role that there is not."""
+    named = dict.fromkeys(each.role for each in dimensions if each.role not in (ALL_ROLES, *roles))
+    return [f"unknown role {role!r}{did_you_mean(role, roles)}" for role in named]
 
 
 def _needs_cuda(knob: str, values: Sequence[Value]) -> str | None:
@@ -135,22 +139,22 @@ def _read_values(knob: Knob, raw: object) -> tuple[tuple[Value, ...], list[str]]
 
 
 def _expanded(item: object) -> Sequence[object]:
-    """`1..32`: the powers of two in it; `1..8:1`: every step; else the item itself."""
+    """`1..6`: every number; `2..8:2`: every second; `1..32:x2`: by doubling; else the item."""
     match = _RANGE.fullmatch(item) if isinstance(item, str) else None
     if not match:
         return [item]
-    low, high, step = (int(number or 1) for number in match.groups())
+    low, high, step = (int(match[place] or 1) for place in (1, 2, 4))
     if low < 1 or high < low or step < 1:
         raise ValueError(f"range {item} must rise from at least 1, by steps of at least 1")
     if match[3]:
-        # Checked by arithmetic: a range of 1..10**12 must not fill the memory first.
-        if (high - low) // step >= MAX_CONFIGS:
-            raise ValueError(f"range {item} has more than {MAX_CONFIGS} values")
-        return range(low, high + 1, step)
-    powers = [2**k for k in range(high.bit_length()) if low <= 2**k <= high]
-    if not powers:
-        raise ValueError(f"range {item} holds no power of two; {item}:1 means every number")
-    return powers
+        if step < 2:
+            raise ValueError(f"range {item} must multiply by at least 2")
+        return [low * step**k for k in range(high.bit_length()) if low * step**k <= high]
+    # Checked by arithmetic: a range of 1..10**12 must not fill the memory first.
+    if (high - low) // step >= MAX_CONFIGS:
+        few = f"; {match[1]}..{match[2]}:x2 doubles"
+        raise ValueError(f"range {item} has more than {MAX_CONFIGS} values{few}")
+    return range(low, high + 1, step)
 
 
 def baseline_config(named: Config, space: Space, subject: Subject) -> Config:

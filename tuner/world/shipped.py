@@ -10,6 +10,7 @@ from pathlib import Path
 from tuner.errors import UsageError
 from tuner.plan.config import knobs_meant
 from tuner.plan.draft import PlanDraft
+from tuner.plan.space import unknown_roles
 from tuner.plan.workload_spec import CatalogueEntry, RankSpec, WorkloadSpec
 from tuner.workloads_package import own_workloads
 
@@ -46,7 +47,8 @@ def mistakes_of(draft: PlanDraft) -> list[str]:
             draft.finish(_spec_of(entry))
         except UsageError as error:
             return list(error.problems) or [str(error)]
-    return list(draft.problems)
+    named = [*draft.space.dimensions, *draft.named_baseline.values]
+    return [*draft.problems, *(unknown_roles(named, list(entry.roles)) if entry.roles else [])]
 
 
 def _option_mistakes(entry: CatalogueEntry, given: Mapping[str, object]) -> list[str]:
