@@ -31,6 +31,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[TAKES_TURNS] = False
     # Ranks write to one pipe: without a buffer, a line and its end are written apart.
     os.environ.pop("PYTHONUNBUFFERED", None)
+    # What is told to be typed is spelled by what is on the PATH.
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     if RUN is not None:
         try:
             move_into_new()

@@ -7,34 +7,24 @@ README = Path(__file__).parents[1] / "README.md"
 FIRST_SEARCH = README.parent / "docs" / "get-started.md"
 """The page that shows a search of a shipped workload with its output."""
 # A command and its output.
-SHOWN = re.compile(r"```\n\$ (python -m tuner\.search --workload .*?)\n\n(.*?)\n```\n", re.DOTALL)
+SHOWN = re.compile(r"```\n\$ (rpc-tuner search --workload .*?)\n\n(.*?)\n```\n", re.DOTALL)
 PROGRAM = re.compile(
-    r"```\n\$ (python -m tuner\.(record|search|run) [^`]*?-- python main\.py)\n\n(.*?)\n```\n",
-    re.DOTALL,
+    r"```\n\$ (rpc-tuner (record|search|run) [^`]*?-- python main\.py)\n\n(.*?)\n```\n", re.DOTALL
 )
-"""A command for the program of docs/your-own-program.md, its module, and what it prints."""
-WIDTH = 100
+"""A command for the program of docs/your-own-program.md, its name, and what it prints."""
+WIDTH = 80
 """The columns of the terminal that it runs on."""
-
-_KEPT = {
-    "record": (r"Recorded by ", r"Latency of calls\n", r"\w+ is the limit: "),
-    "search": (r" +num_ ", r"(Use|Undecided|Keep) ", r"Against the baseline"),
-    "run": ("",),
-}
-"""How the paragraphs of a command begin that the README shows; of others it says nothing."""
 _ROW = re.compile(r"^ +(\d+) +([\d.]+) +([\d.]+)(?: \(([\d.]+) to ([\d.]+)\))? ", re.MULTILINE)
 
 
-def shortened(module: str, output: str) -> str:
-    """What the README shows of a command's output."""
-    # What torch and the program say comes before, or between.
-    if module == "record":
-        output = output[output.index("Recorded by ") :]
-    elif module == "run":
-        output = "\n".join(re.findall(r"^(?:rpc-tuner|total): .*", output, re.MULTILINE))
-    paragraphs = re.split(r"\n{2,}", output.strip("\n"))
-    kept = [text for text in paragraphs if any(re.match(begin, text) for begin in _KEPT[module])]
-    return "\n\n".join(kept)
+def shortened(name: str, output: str) -> str:
+    """What the README shows of a command's output, without what torch and the program say."""
+    if name == "run":
+        return "\n".join(re.findall(r"^(?:rpc-tuner|total): .*", output, re.MULTILINE))
+    begins = {"record": r"^.* limit\b", "search": r"^(Use|Keep|A tie|Not decided)"}[name]
+    found = re.search(begins, output, re.MULTILINE)
+    assert found, output
+    return output[found.start() :]
 
 
 def with_output(page: str, earlier: str, now: str) -> str:

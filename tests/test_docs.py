@@ -10,13 +10,10 @@ import typer
 import tuner
 import tuner.commands
 from tests.present.results import in_blocks, study_plan, study_result
-from tests.present.screen import Screen
-from tests.readme import FIRST_SEARCH, SHOWN, WIDTH
+from tests.readme import FIRST_SEARCH, SHOWN
 from tuner.decide.rules import VerdictKind
 from tuner.plan.knobs import KNOBS
-from tuner.present.summary import trials_part
-from tuner.present.tables import why_of
-from tuner.present.terminal import print_parts
+from tuner.present.tables import trials_of
 from tuner.study.folder import StudyFolder
 from tuner.world.measurement import FailureKind
 from workloads.registry import SHIPPED
@@ -159,17 +156,13 @@ def test_the_architecture_names_every_folder_and_what_is_there() -> None:
 
 
 def test_the_first_search_shows_what_a_search_prints() -> None:
-    """Its headings, and the names of the facts below, wherever the lines are broken."""
+    """The answer, the headings of its table, what to paste, and how to see more."""
     found = SHOWN.search(FIRST_SEARCH.read_text())
     assert found
-    page = " ".join(found[2].split())
-    answer, screen = in_blocks(study_result(study_plan())), Screen(width=WIDTH)
-    print_parts([trials_part(answer)], screen.console)
-    lines = [" ".join(line.split()) for line in screen.lines if line.strip()]
-    for line in lines[: next(number for number, line in enumerate(lines) if "─" in line)]:
-        assert line in page
-    why = why_of(answer)
-    assert why is not None
-    assert all(word in page for name, *_ in why.rows for word in name.split())
-    assert not re.search(RETIRED, page)
-    assert re.search(r"\d+ worlds, \d+ of them in \d+ blocks, in \S+, on \d+ logical CPUs? ", page)
+    first, *_, last = (line for line in found[2].splitlines() if line)
+    assert re.match("(Use|Keep|A tie|Not decided)", first)
+    assert last.endswith(" More: rpc-tuner show udf-400 --all")
+    columns = trials_of(in_blocks(study_result(study_plan()))).columns
+    shown = " ".join(found[2].split())
+    assert all(each.short in shown for each in columns if each.short and each.of == "number")
+    assert not re.search(RETIRED, shown)

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.command_line import new_app, print_json, stdout_console
+from tuner.command_line import WholeOption, new_app, print_json, stdout_console
 from tuner.errors import UsageError
 from tuner.flags import say
+from tuner.text import did_you_mean
 
 if TYPE_CHECKING:
     from tuner.present.analysis import Analysis
+    from tuner.present.trace_summary import Shown
 
 TracesArgument = Annotated[list[Path], typer.Argument(
     metavar="TRACE", show_default=False, help="A trace; for torch.profiler one per rank of a run.",
@@ -23,8 +25,13 @@ TimelineOption = Annotated[Path | None, typer.Option(
 )]  # fmt: skip
 NoTimelineOption = Annotated[bool, typer.Option("--no-timeline", help="Draw no picture.")]
 RowLimitOption = Annotated[
-    int, typer.Option(min=0, metavar="N", help="The most rows of a table; 0 for all.")
-]
+    int, typer.Option(min=0, metavar="N", help="The most rows of a table of --all or --table; 0 "
+        "for all.")
+]  # fmt: skip
+TableOption = Annotated[list[str] | None, typer.Option(
+    metavar="NAME", help="Print this table alone; repeatable: calls, parts (of a call's time), "
+    "recipe, operators, path, threads.",
+)]  # fmt: skip
 FEW_ROWS = 10
 """The default of `--row-limit`; a table begins with its largest rows."""
 JsonOption = Annotated[
@@ -44,11 +51,14 @@ def analyze(
     traces: TracesArgument,
     timeline: TimelineOption = None,
     no_timeline: NoTimelineOption = False,
+    whole: WholeOption = False,
+    table: TableOption = None,
     row_limit: RowLimitOption = FEW_ROWS,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what happened in the calls of a trace: tables, a diagnosis, and a timeline."""
+    """Show what happened in the calls of a trace: a diagnosis, tables, and a timeline."""
     check_timeline(timeline, no_timeline)
+    shown = what_to_show(whole, table, row_limit)
     # Late: --help and a mistyped flag must not wait for pandas.
     from tuner.present.analysis import Analysis
     from tuner.trace.files.reader import read_traces
@@ -60,9 +70,21 @@ def analyze(
         title=f"{traces[0].name}{more}",
         picture=None if no_timeline else timeline or Path(timeline_name(traces[0])),
         must_draw=timeline is not None,
-        row_limit=row_limit,
+        shown=shown,
         as_json=as_json,
     )
+
+
+def what_to_show(whole: bool, tables: list[str] | None, row_limit: int) -> "Shown":
+    """What the flags ask for; UsageError for a table that there is not."""
+    # Late: --help must not wait for pandas.
+    from tuner.present.trace_summary import TABLES, Shown
+
+    named = [name for each in tables or [] for name in TABLES if name == each]
+    for each in tables or []:
+        if each not in TABLES:
+            raise UsageError(f"--table: there is no table {each!r}{did_you_mean(each, TABLES)}")
+    return Shown(whole=whole, tables=named, row_limit=row_limit or None)
 
 
 def check_timeline(timeline: Path | None, no_timeline: bool) -> None:
@@ -84,18 +106,19 @@ def show(
     title: str,
     picture: Path | None,
     must_draw: bool,
-    row_limit: int,
+    shown: "Shown",
     as_json: bool,
     searches: Sequence[str] = (),
     more: Mapping[str, object] | None = None,
+    files: Sequence[str] = (),
 ) -> None:
-    """Draw the timeline of a trace to a file, and print its tables, or a JSON document.
+    """Draw the timeline of a trace to a file, and print what it tells, or a JSON document.
 
     `searches` are the commands that try what the diagnosis suggests, where they are known; `more`
-    is what else goes into the document. UsageError, once all else was printed, if the picture was
-    not drawn though it must be.
+    is what else goes into the document, and `files` what is said of other files, a line each.
+    UsageError, once all else was printed, if the picture was not drawn though it must be.
     """
-    from tuner.present.analysis import print_analysis
+    from tuner.present.trace_summary import print_trace
 
     problem = None
     if picture is not None:
@@ -114,7 +137,8 @@ def show(
         path = None if picture is None else str(picture)
         print_json({**analysis.to_json(), **(more or {}), "timeline": path})
     else:
-        print_analysis(analysis, stdout_console(), row_limit or None, picture, searches)
+        drawn = [] if picture is None else [f"Timeline: {picture}"]
+        print_trace(analysis, stdout_console(), shown, searches, [*drawn, *files])
     if problem is not None:
         # The tables were printed; a picture that nobody asked for is no reason to fail.
         if must_draw:

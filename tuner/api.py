@@ -116,7 +116,7 @@ def tune(
         plan: A plan file (TOML).
         options: Workload options by name, such as `{"size": 400}`; the plan's others stay.
         space: The knobs to tune and their values, such as `{"num_worker_threads": [1, 2, 4]}`, or
-            for one role `{"agent": {"num_worker_threads": "1..8"}}`. It replaces the plan's space.
+            for one role `{"agent": {"num_worker_threads": "1..6"}}`. It replaces the plan's space.
             Default: `num_worker_threads` from 1 to 32, by powers of two, and `cpu_binding`.
         baseline: The configuration to compare with. Default: PyTorch's, or the program's own.
         objective: The number to make small, by its name in `tuner.plan.objectives.OBJECTIVES`.
@@ -355,6 +355,8 @@ def _running(
     """A person's own launcher, or that of the plan, entered; and who is notified."""
     with ExitStack() as stack:
         hearing = observer or stack.enter_context(shown_in_notebook())
+        for note in draft.notes:
+            hearing.on_event(note)
         if given is None or isinstance(given, str):
             given = launcher_for(draft, notify=hearing.on_event, show=show)
         yield stack.enter_context(given), hearing

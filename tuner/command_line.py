@@ -68,6 +68,8 @@ FolderOption = Annotated[
     Path | None,
     typer.Option("--out", metavar="DIR", help="The study's folder, where it is not studies/STUDY."),
 ]
+WHOLE = typer.Option("--all", help="All there is to say, not one screen of it.")
+WholeOption = Annotated[bool, WHOLE]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
 

@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from tuner.flags import say
-from tuner.text import did_you_mean
+from tuner.text import command, did_you_mean
 
 if TYPE_CHECKING:
     from typer._click import Command, Context, HelpFormatter
@@ -26,7 +26,7 @@ SUMMARIES = {
     "dashboard": "Show studies in optuna-dashboard.",
 }
 """The commands, in the order in which a person meets them."""
-_ELSEWHERE = {"check": "rpc-tuner search --check STUDY"}
+_ELSEWHERE = {"check": ("search", "--check", "STUDY")}
 """Commands that one may look for, and where they are."""
 
 
@@ -49,7 +49,8 @@ class _Commands(TyperGroup):
         name = args[0]
         if name not in SUMMARIES and not name.startswith("-"):
             elsewhere = _ELSEWHERE.get(name)
-            hint = f"; it is {elsewhere}" if elsewhere else did_you_mean(name, list(SUMMARIES))
+            is_near = did_you_mean(name, list(SUMMARIES))
+            hint = f"; it is {command(*elsewhere)}" if elsewhere else is_near
             ctx.fail(f"No such command {name!r}{hint}")
         return super().resolve_command(ctx, args)
 

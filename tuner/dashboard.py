@@ -11,6 +11,7 @@ import typer
 from tuner.command_line import FolderOption, Interruption, StorageOption, a_study, new_app
 from tuner.errors import UsageError
 from tuner.flags import say
+from tuner.text import command
 
 if TYPE_CHECKING:
     from tuner.study.storage.browsing import Site
@@ -94,7 +95,7 @@ def _all_studies(folder: Path) -> "tuple[Site, str]":
     if not copies.names:
         raise UsageError(
             f"there are no studies to show in the folder {folder}; "
-            "python -m tuner.search --workload udf makes one"
+            f"{command('search', '--workload', 'udf')} makes one"
         )
     what = "The study" if len(copies.names) == 1 else f"{len(copies.names)} studies"
     return copies.site, f"{what} of the folder {folder}"

@@ -9,7 +9,7 @@ import typer
 from tuner.command_line import new_app, one_of, write_text
 from tuner.errors import UsageError
 from tuner.flags import say
-from tuner.text import did_you_mean
+from tuner.text import command, did_you_mean
 
 app, main = new_app("init")
 EPILOG = "A file that is there is left as it is. Exit codes: 0 written, 2 bad usage or bad input."
@@ -51,7 +51,7 @@ def init(
         raise UsageError(f"{path} is there already: give another FILE, or move it away")
     text = (_SKELETONS / f"{what}.txt").read_text(encoding="utf-8").replace("{name}", str(path))
     write_text(path, text)
-    say(f"Wrote {path}. It runs as it is: rpc-tuner search {_SEARCHED[what].format(path)}")
+    say(f"Wrote {path}. It runs as it is: {command('search')} {_SEARCHED[what].format(path)}")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from tuner.flags import say
 
 app, main = new_app("list")
 EPILOG = (
-    "python -m tuner.show STUDY prints the whole answer of one. Exit codes: 0 listed, 1 internal "
+    "show STUDY prints the whole answer of one. Exit codes: 0 listed, 1 internal "
     "error, 2 bad usage or bad input."
 )
 

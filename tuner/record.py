@@ -14,16 +14,20 @@ from tuner.analyze import (
     JsonOption,
     NoTimelineOption,
     RowLimitOption,
+    TableOption,
     check_timeline,
     show,
     timeline_name,
+    what_to_show,
 )
-from tuner.command_line import new_app, told_program
+from tuner.command_line import WholeOption, new_app, told_program
 from tuner.errors import UsageError
-from tuner.flags import commands_of, program_of, roles_of, say
+from tuner.flags import commands_of, pairs_of, program_of, roles_of, say
 from tuner.plan_flags import BesideOption, RoleOption
+from tuner.text import command
 
 if TYPE_CHECKING:
+    from tuner.plan.config import Config
     from tuner.world.command.order import RecordingOrder
 
 app, main = new_app("record", takes_program=True)
@@ -54,6 +58,10 @@ def record(
     operators: Annotated[
         bool, typer.Option("--operators", help="Record operators too, which slows the program.")
     ] = False,
+    config: Annotated[
+        list[str] | None,
+        typer.Option(metavar="[ROLE.]KNOB=VALUE", help="A knob to record the program with."),
+    ] = None,
     role: RoleOption = None,
     beside: BesideOption = None,
     timeline: Annotated[
@@ -64,10 +72,12 @@ def record(
         ),
     ] = None,
     no_timeline: NoTimelineOption = False,
+    whole: WholeOption = False,
+    table: TableOption = None,
     row_limit: RowLimitOption = FEW_ROWS,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a program and show what happened in its calls: tables, a diagnosis, and a timeline.
+    """Run a program and show what happened in its calls: a diagnosis, tables, and a timeline.
 
     The program is started as it is: python -m tuner.record -- python main.py
     """
@@ -83,7 +93,7 @@ def record(
         roles=roles,
         picture=None if no_timeline else timeline or out.parent / timeline_name(out),
         must_draw=timeline is not None,
-        row_limit=row_limit,
+        shown=what_to_show(whole, table, row_limit),
         as_json=as_json,
     )
     # Late: --help and a mistyped flag must not wait for it.
@@ -94,7 +104,11 @@ def record(
         start_after_s=_seconds("--start-after", start_after),
         for_s=_seconds("--for", record_for) or None,
     )
-    raise typer.Exit(_record(commands, order, roles, show_trace, _all_but_json(as_json)))
+    from tuner.plan.config import read_config
+
+    chosen = read_config(pairs_of("--config", config or []))
+    stdout = _all_but_json(as_json)
+    raise typer.Exit(_record(commands, order, roles, chosen, show_trace, stdout))
 
 
 def _all_but_json(as_json: bool) -> TextIO | None:
@@ -115,6 +129,7 @@ def _record(
     commands: list[list[str]],
     order: "RecordingOrder",
     roles: list[tuple[str, str]],
+    config: "Config",
     show_trace: Callable[[bytes, int | None], None],
     stdout: TextIO | None,
 ) -> int:
@@ -139,6 +154,7 @@ def _record(
         notify=lambda sentence: say(f"rpc-tuner: {sentence}", file=sys.stderr),
         beside=beside,
         roles=roles,
+        config=config,
         stdout=stdout,
     )
     notes = [n for n in end.report.notes("being recorded", BESIDE) if n not in end.why_not]
@@ -176,16 +192,20 @@ def _show(
     analysis = Analysis.of(trace_of(document, str(out)), roles)
     program, *beside = commands
     flags = [f"--role={role}={pattern}" for role, pattern in roles]
-    flags += [f"--beside={shlex.join(command)}" for command in beside]
-    search = ("python", "-m", "tuner.search", "--space")
+    flags += [f"--beside={shlex.join(each)}" for each in beside]
     searches = [
-        shlex.join([*search, each.space, *flags, "--", *program])
+        command("search", "--space", each.space, *flags, "--", *program)
         for each in analysis.diagnosis.suggestions
     ]
     ended = {"program": program, "beside": beside, "exit_code": exit_code, "trace": str(out)}
     more = {"searches": searches, **ended}
-    show(analysis, title=out.name, as_json=as_json, searches=searches, more=more, **shown)
-    say(f"Trace: {out}, for ui.perfetto.dev", file=_all_but_json(as_json))
+    trace = f"Trace: {out}, for ui.perfetto.dev"
+    show(
+        analysis, title=out.name, as_json=as_json, searches=searches, more=more, files=[trace],
+        **shown,
+    )  # fmt: skip
+    if as_json:
+        say(trace, file=sys.stderr)
 
 
 if __name__ == "__main__":

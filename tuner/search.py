@@ -3,11 +3,12 @@
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from tuner.command_line import (
+    WHOLE,
     Interruptible,
     Interruption,
     a_study,
@@ -21,9 +22,12 @@ from tuner.plan.keys import PLAN_KEYS
 from tuner.plan_flags import read_flags, with_plan_keys
 from tuner.text import listed
 
+if TYPE_CHECKING:
+    from tuner.plan.draft import PlanDraft
+
 app, main = new_app("search", takes_program=True)
 EPILOG = (
-    "Values: num_worker_threads=1,2,4 lists; 1..32 are the powers of two, 1..8:1 every number; "
+    "Values: num_worker_threads=1,2,4 lists; 1..6 is every number, 1..32:x2 the powers of two; "
     "transports=shm,uv,shm+uv are three lists of transports. Exit codes: 0 answered, 1 internal "
     "error, 2 bad usage or bad input, 3 no configuration could run or keeps the limits, "
     "4 a recommendation no longer holds (--check), 130 interrupted."
@@ -55,6 +59,7 @@ _OWN: dict[str, tuple[Any, Any]] = {
         "stderr.")),
     "quiet": (bool, typer.Option("--quiet", help="No progress, and of the answer the verdict "
         "alone.")),
+    "whole": (bool, WHOLE),
     "log": (Path | None, typer.Option(metavar="FILE", help="Add the progress to a file, each line "
         "with its time.")),
 }  # fmt: skip
@@ -75,15 +80,15 @@ def search(context: typer.Context, **keys: Any) -> None:
         return
     if own["check"] is not None:
         raise typer.Exit(_check(context, own["check"], show))
-    if own["dry_run"] and own["resume"]:
-        raise UsageError("--dry-run tells of a new search: leave out --resume")
     asked = {"program": told_program(context) or None, "plan": own["plan"], **read_flags(keys)}
     asked |= {"beside": asked.pop("programs", []), "show": show}
-    if own["dry_run"]:
+    if own["dry_run"] and own["resume"]:
+        _forecast_of_resuming(own["as_json"], **asked)
+    elif own["dry_run"]:
         _forecast(own["as_json"], **asked)
     else:
         asked |= {name: own[name] for name in ("resume", "overwrite")}
-        _answer(own["as_json"], quiet=own["quiet"], log=own["log"], **asked)
+        _answer(**{name: own[name] for name in ("as_json", "quiet", "whole", "log")}, **asked)
 
 
 def _refuse_typos(asked: Mapping[str, Any]) -> None:
@@ -92,10 +97,19 @@ def _refuse_typos(asked: Mapping[str, Any]) -> None:
     It takes a fraction of a second. All that is asked is looked at again once that is known. Where
     a study says what it tunes, that is read first.
     """
-    from tuner.study.resuming import asked_or_resumed_draft
     from tuner.world.shipped import mistakes_of
 
-    draft = asked_or_resumed_draft(
+    draft = _asked_draft(asked)
+    if mistakes := mistakes_of(draft):
+        if draft.workload and not draft.problems:
+            raise UsageError.about(f"workload {draft.workload}", mistakes)
+        raise UsageError.of_request(mistakes)
+
+
+def _asked_draft(asked: Mapping[str, Any]) -> "PlanDraft":
+    from tuner.study.resuming import asked_or_resumed_draft
+
+    return asked_or_resumed_draft(
         asked.get("workload"),
         asked["program"],
         asked["beside"],
@@ -103,10 +117,6 @@ def _refuse_typos(asked: Mapping[str, Any]) -> None:
         {name: value for name, value in asked.items() if name in PLAN_KEYS and name != "workload"},
         resume=asked.get("resume", False),
     )
-    if mistakes := mistakes_of(draft):
-        if draft.workload and not draft.problems:
-            raise UsageError.about(f"workload {draft.workload}", mistakes)
-        raise UsageError.of_request(mistakes)
 
 
 def _forecast(as_json: bool, **asked: Any) -> None:
@@ -124,7 +134,26 @@ def _forecast(as_json: bool, **asked: Any) -> None:
         console.print(line, soft_wrap=True, highlight=False)
 
 
-def _answer(as_json: bool, *, quiet: bool, log: Path | None, **asked: Any) -> None:
+def _forecast_of_resuming(as_json: bool, **asked: Any) -> None:
+    """Say what is known of a study, and how long it would go on; nothing is run."""
+    from tuner.present.how_to_use import continuing
+    from tuner.present.wording import verdict_sentence
+    from tuner.study.finding import find_study
+
+    draft = _asked_draft({**asked, "resume": True})
+    answer = find_study(draft.study_name, storage=draft.storage, out=draft.out)
+    more = continuing(answer)
+    if as_json:
+        resume = {"resume_budget_s": answer.resume_budget_s, "command": more and more.text}
+        print_json({**answer.to_json(), **resume})
+        return
+    console = stdout_console()
+    go_on = f"To go on: {more.text}" if more else "There is nothing to go on with."
+    for line in (verdict_sentence(answer), go_on):
+        console.print(line, soft_wrap=True, highlight=False)
+
+
+def _answer(as_json: bool, *, quiet: bool, whole: bool, log: Path | None, **asked: Any) -> None:
     """Search for what is asked, in the words of `tuner.tune`, and print the answer."""
     _refuse_typos(asked)
     # Late: --help and what is mistyped must not wait for Optuna, pandas and matplotlib.
@@ -148,7 +177,7 @@ def _answer(as_json: bool, *, quiet: bool, log: Path | None, **asked: Any) -> No
     elif quiet:
         print_verdict(result, stdout_console())
     else:
-        print_summary(result, stdout_console())
+        print_summary(result, stdout_console(), whole=whole)
     if result.best is None and result.verdict is None:
         raise NothingRanError(why_nothing_ran(result))
     if result.none_feasible:

@@ -8,6 +8,7 @@ from tuner.command_line import (
     FolderOption,
     JsonOption,
     StorageOption,
+    WholeOption,
     new_app,
     print_json,
     stdout_console,
@@ -25,19 +26,19 @@ def show(
     study: Annotated[str, STUDY],
     storage: StorageOption = None,
     out: FolderOption = None,
+    whole: WholeOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Print the answer of a study again: table, verdict, reasons and the lines to paste."""
+    """Print the answer of a study again, on one screen, or with --all the whole of it."""
     # Late: --help and a mistyped flag must not wait for rich, and a kept answer not for Optuna.
     from tuner.present.study_files import find_kept_answer
-    from tuner.present.terminal import files_line, print_parts
 
     kept = None if storage is not None else find_kept_answer(study, out)
     if kept is not None and as_json:
         print_json(kept.document)
         return
     if kept is not None and kept.is_seen_from_here:
-        print_parts([*kept.parts, files_line(kept.folder)], stdout_console())
+        kept.summary.print(stdout_console(), kept.folder, whole=whole)
         return
     from tuner.present.summary import print_summary
     from tuner.study.finding import find_study
@@ -46,7 +47,7 @@ def show(
     if as_json:
         print_json(answer.to_json())
     else:
-        print_summary(answer, stdout_console())
+        print_summary(answer, stdout_console(), whole=whole)
 
 
 if __name__ == "__main__":

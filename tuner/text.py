@@ -3,6 +3,8 @@
 import difflib
 import math
 import re
+import shlex
+import shutil
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
@@ -187,6 +189,16 @@ def first_of(items: Sequence[str], most: int, rest: str = "", separator: str = "
     more = len(items) - most
     tail = [f"{more} more {rest}".rstrip()] if more > 0 else []
     return separator.join([*items[:most], *tail])
+
+
+def command(name: str, *words: str) -> str:
+    """A command of this tool for a shell, spelled as it can be typed here.
+
+    `rpc-tuner search --resume` where that script is on the PATH, else `python -m tuner.search ...`.
+    """
+    is_there = shutil.which("rpc-tuner") is not None
+    known = ["rpc-tuner", name] if is_there else ["python", "-m", f"tuner.{name}"]
+    return shlex.join([*known, *words])
 
 
 def did_you_mean(word: str, known: Sequence[str]) -> str:

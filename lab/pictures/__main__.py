@@ -70,8 +70,8 @@ def main() -> None:
 def _write_program_outputs(where: Path) -> None:
     """Run what the README and docs/your-own-program.md say of the program of that page."""
     readme, page = README.read_text(), PAGE.read_text()
-    for command, module, earlier in PROGRAM.findall(readme):
-        now = shortened(module, _printed(command, where))
+    for command, name, earlier in PROGRAM.findall(readme):
+        now = shortened(name, _printed(command, where))
         readme = readme.replace(earlier, now)
         page = with_output(page, earlier, now)
     README.write_text(readme)
@@ -94,8 +94,8 @@ def _printed(command: str, where: Path) -> str:
     terminal, inside = pty.openpty()
     termios.tcsetwinsize(inside, (50, WIDTH))
     running = subprocess.Popen(
-        [sys.executable, *arguments], cwd=where, env=environment(), stdout=inside,
-        stderr=None if "tuner.search" in arguments else inside,
+        [sys.executable, "-m", "tuner", *arguments], cwd=where, env=environment(), stdout=inside,
+        stderr=None if arguments[0] == "search" else inside,
     )  # fmt: skip
     os.close(inside)
     output = b""
@@ -133,9 +133,7 @@ def _draw_knobs(where: Path) -> None:
     page = KNOBS_PAGE.read_text()
     shutil.copy(PROGRAMS / "learner_computes.py", where)
     for name in KNOB_STUDIES:
-        found = re.search(
-            rf"\$ (python -m tuner\.search [^$]*?--study {name}\b.*?)\n```", page, re.DOTALL
-        )
+        found = re.search(rf"\$ (rpc-tuner search [^$]*?--study {name}\b.*?)\n```", page, re.DOTALL)
         assert found, f"{KNOBS_PAGE} has no search of {name}"
         _printed(found[1], where)
         figures = StudyFolder(where / "studies" / name).figures
@@ -143,22 +141,23 @@ def _draw_knobs(where: Path) -> None:
 
 
 def _photograph(browser: Browser, folder: StudyFolder) -> None:
-    """The report of a study, and its best trial on the dashboard."""
-    page = _new_page(browser, height=1500)
-    page.goto(folder.report.as_uri())
-    page.screenshot(path=IMAGES / "report.png")
+    """The first screens of a study's page, and its best trial on the dashboard."""
+    for name, width, height in (("report", 1280, 800), ("report-narrow", 390, 844)):
+        page = _new_page(browser, width, height)
+        page.goto(folder.report.as_uri())
+        page.screenshot(path=IMAGES / f"{name}.png")
     best = tuner.load_study(folder.root).best_trial
     with dashboard(str(folder.root)) as address:
-        page = _new_page(browser, height=1000)
+        page = _new_page(browser, 1200, 1000)
         page.goto(f"{address}/trials?numbers={best}")
         page.get_by_role("heading", name="num_worker_threads=").wait_for()
         page.wait_for_load_state("networkidle")
         page.screenshot(path=IMAGES / "dashboard.png")
 
 
-def _new_page(browser: Browser, height: int) -> Page:
+def _new_page(browser: Browser, width: int, height: int) -> Page:
     context = browser.new_context(
-        viewport={"width": 1200, "height": height}, color_scheme="light", locale="en-GB"
+        viewport={"width": width, "height": height}, color_scheme="light", locale="en-GB"
     )
     return context.new_page()
 

@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, ViewportSize, expect
 
 from tests.browser.checks import PHONE, assert_readable, empty_figures, unreachable_links
 from tests.fakes import FakeLauncher, threads_of
@@ -73,6 +73,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Pages:
 def test_nothing_is_wrong_with_a_page(page: Page, pages: Pages, kind: str) -> None:
     page.goto(pages(kind))
     assert_readable(page)
+    page.locator("details").evaluate_all("all => all.forEach(each => { each.open = true; })")
+    assert_readable(page)
     assert empty_figures(page) == []
     assert unreachable_links(page) == []
 
@@ -137,8 +139,21 @@ def test_a_table_is_sorted_by_its_headings(page: Page, pages: Pages) -> None:
     expect(page.locator("[aria-sort]")).to_have_count(1)
 
 
-def test_links_lead_to_the_sections(page: Page, pages: Pages) -> None:
+def test_details_are_folded_until_they_are_asked_for(page: Page, pages: Pages) -> None:
     page.goto(pages("a search"))
-    page.get_by_role("link", name="Failures").click()
-    expect(page.locator("#failures h2")).to_be_in_viewport()
-    expect(page.get_by_text("deadlocked: worker1 failed first")).to_be_visible()
+    expect(page.locator("#failures")).to_be_hidden()
+    page.get_by_role("heading", name="Failures").click()
+    expect(page.locator("#failures")).to_contain_text("deadlocked: worker1 failed first")
+    expect(page.locator("#failures")).to_be_visible()
+
+
+@pytest.mark.parametrize("size", [{"width": 1280, "height": 800}, PHONE])
+def test_the_first_screen_has_the_answer_and_the_figure(
+    page: Page, pages: Pages, size: ViewportSize
+) -> None:
+    page.set_viewport_size(size)
+    page.goto(pages("a search"))
+    for part in (".verdict", "#verdict figure svg"):
+        box = page.locator(part).bounding_box()
+        assert box is not None
+        assert box["y"] + box["height"] <= size["height"]

@@ -46,8 +46,9 @@ def test_the_tables_are_printed_and_the_picture_is_drawn_here(
 ) -> None:
     assert analyze.main([str(ours)]) == 0
     out, err = capsys.readouterr()
-    assert out.startswith("Recorded by rpc-tuner: 2 ranks (worker0, worker1) for 6 ms")
-    assert "rpc_async#udf(worker0 -> worker1)" in out
+    assert out.startswith("No clear limit: the trace holds only 6 calls that ended.\n")
+    assert "\nudf(worker0 -> worker1) " in out
+    assert "\nRecorded by rpc-tuner: 2 ranks (worker0, worker1), 3 steps, 6 calls" in out
     assert out.endswith("\nTimeline: ours.timeline.png\n")
     assert err == ""
     assert (here / "ours.timeline.png").read_bytes().startswith(b"\x89PNG")
@@ -83,7 +84,7 @@ def test_a_picture_that_cannot_be_written_is_an_error_if_it_was_asked_for(
     ):
         assert analyze.main([str(ours), *flags]) == code
         out, err = capsys.readouterr()
-        assert "rpc_async#udf(worker0 -> worker1)" in out
+        assert "\nudf(worker0 -> worker1) " in out
         assert "Timeline:" not in out
         assert err.startswith(told)
     assert {each.name for each in here.iterdir()} == {ours.name, usual}
@@ -94,15 +95,21 @@ def test_a_trace_without_anything_to_draw_is_told_of(capsys: pytest.CaptureFixtu
     assert analyze.main(["idle.json"]) == 0
     out, err = capsys.readouterr()
     assert err == "note: there is no timeline to draw: no served calls and no operators\n"
-    assert out.endswith("\n\nNo clear limit: the trace holds no calls.\n")
+    assert out.startswith("No clear limit: the trace holds no calls.\n")
     assert analyze.main(["idle.json", "--timeline", "idle.png"]) == 2
 
 
-@pytest.mark.parametrize(("limit", "cut"), [("3", True), ("0", False), ("5", False)])
-def test_tables_have_as_many_rows_as_allowed(
-    limit: str, cut: bool, capsys: pytest.CaptureFixture[str]
+def test_tables_are_asked_for_by_name_with_as_many_rows_as_allowed(
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert analyze.main([str(KINETO[0]), "--no-timeline", "--row-limit", limit]) == 0
-    text = capsys.readouterr().out
-    assert ("3 of 5 rows; --row-limit shows more" in text) == cut
-    assert ("to_here#(trainer)->(ps) " in text.partition("Latency")[0]) != cut
+    asked = [str(KINETO[0]), "--no-timeline", "--table", "recipe"]
+    for limit, is_cut in (("3", True), ("0", False), ("5", False)):
+        assert analyze.main([*asked, "--row-limit", limit]) == 0
+        text = capsys.readouterr().out
+        assert text.startswith("Time by call and by operator\n")
+        assert ("3 of 5 rows; --row-limit 0 shows all" in text) == is_cut
+        assert ("to_here#(trainer)->(ps) " in text) != is_cut
+    assert analyze.main([str(KINETO[0]), "--no-timeline", "--all"]) == 0
+    assert "\nTime by call and by operator\n" in capsys.readouterr().out
+    assert analyze.main([str(KINETO[0]), "--table", "recipee"]) == 2
+    assert "there is no table 'recipee'; did you mean recipe?" in capsys.readouterr().err

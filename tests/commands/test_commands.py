@@ -141,7 +141,6 @@ search --workload udf --space =1: --space takes NAME=VALUE, got '=1'
 search --plan absent.toml: cannot read the plan absent.toml: No such file or directory
 search --plan bad.toml: the plan bad.toml is not valid TOML: Invalid value (at line 2, column 10)
 search --workload udf --resume --overwrite: --resume and --overwrite exclude each other
-search --dry-run --resume: --dry-run tells of a new search: leave out --resume
 search --check udf --workload udf: study: leave out --workload
 search --check udf --space num_worker_threads=1 --resume: study: leave out --space and --resume
 search --check udf --place server=1 --groups 2: study: leave out --place and --groups
@@ -186,7 +185,7 @@ dashboard one --port -1: Error: Invalid value for '--port': Input should be grea
 dashboard one --port http: Error: Invalid value for '--port': Input should be a valid integer
 dashboard --out x: --storage and --out say where one study is: name the study too
 dashboard one --studies x: --studies shows all studies of a folder: give it no STUDY
-dashboard --studies none: there are no studies to show in the folder none; python -m tuner.search
+dashboard --studies none: there are no studies to show in the folder none; rpc-tuner search
 """
 
 

@@ -134,7 +134,7 @@ def test_a_search_that_is_running_is_told_from_one_that_was_interrupted(
     lock.write_text(str(Holder(2**22 + 1, Holder.here().host)))
     assert holder_of(lock) is holder_of(lock.with_name("absent.lock")) is None
     assert show.main(["stopped"]) == 0
-    assert b"Not finished, after " in capsysbinary.readouterr().out
+    assert b"Not finished: no verdict after " in capsysbinary.readouterr().out
     assert show.main(["stopt"]) == 2
     assert b"there is no study 'stopt'; did you mean stopped?" in capsysbinary.readouterr().err
 
@@ -158,8 +158,9 @@ def test_a_kept_answer_is_told_without_the_storage(command: list[str]) -> None:
 
 
 def test_a_kept_answer_says_what_the_storage_says(
-    capsysbinary: pytest.CaptureFixture[bytes],
+    capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     result = searched("faster")
 
     def said() -> list[bytes]:
@@ -170,7 +171,7 @@ def test_a_kept_answer_says_what_the_storage_says(
         return found
 
     assert kept_answer(FASTER) is not None
-    told, screen = said(), Screen(width=140)
+    told, screen = said(), Screen(width=80)
     print_summary(result, screen.console)
     assert told[0].decode() == screen.text
     assert json.loads(told[1]) == result.to_json()
@@ -198,7 +199,7 @@ def test_a_folder_that_was_moved_is_told_with_its_own_paths(
     assert kept is not None
     assert not kept.is_seen_from_here
     assert show.main(["elsewhere/faster"]) == 0
-    assert "In elsewhere/faster: " in capsys.readouterr().out
+    assert "\nMore: rpc-tuner show elsewhere/faster --all\n" in capsys.readouterr().out
 
 
 def test_of_several_studies_in_one_database_the_file_knows_one(

@@ -75,8 +75,8 @@ def test_the_command_that_tries_a_suggested_knob(
     (counted,) = re.findall(r"calls: (\d+)", printed)
     assert len(read_trace(out).calls) == int(counted)
     assert "Calls wait for the GIL of learner:" in printed
-    (command,) = re.findall("To try it: (.*)", printed)
-    search = ["python", "-m", "tuner.search", "--space", "switch_interval=5ms,1ms,0.2ms"]
+    (command,) = re.findall("Try: (.*)", printed)
+    search = ["rpc-tuner", "search", "--space", "switch_interval=5ms,1ms,0.2ms"]
     assert shlex.split(command) == [*search, "--role=actor=actor.*", "--", *program]
 
 

@@ -128,11 +128,9 @@ def test_the_shipped_workloads_are_listed(tmp_path: Path) -> None:
 
 def test_a_search_tells_a_person_what_to_do(real_search: tuple[Done, Path]) -> None:
     done, _ = real_search
-    for said in (
-        "rpc.TensorPipeRpcBackendOptions(num_worker_threads=", "rpc.init_rpc(name, rank=rank",
-        "Report: here/report.html\nIn here: recommended.json, trials.csv, figures",
-    ):  # fmt: skip
-        assert said in done.stdout
+    assert re.match("(Use|Keep|A tie|Not decided)", done.stdout)
+    assert len(done.stdout.splitlines()) <= 24
+    assert done.stdout.endswith("\n\nPage: here/report.html. More: rpc-tuner show here --all\n")
     for said in ("calibrating", "racing · block 1 · 3 of 3 configurations left"):
         assert said in done.stderr
     # torch's own log lines stay with the ranks
@@ -148,7 +146,7 @@ def test_ctrl_c_keeps_what_was_measured_and_resume_goes_on(tmp_path: Path) -> No
     running.send_signal(signal.SIGINT)
     rest = running.communicate(timeout=120)[1]
     assert running.returncode == 130
-    assert rest.endswith("continues it: python -m tuner.search --resume --study udf\n")
+    assert rest.endswith("continues it: rpc-tuner search --resume --study udf\n")
     folder = tmp_path / "studies" / "udf"
     assert (folder / "trials.csv").exists()
     assert not (folder / "recommended.json").exists()

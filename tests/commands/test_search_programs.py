@@ -37,7 +37,7 @@ def test_as_many_threads_are_recommended_as_calls_wait(
     assert recommended["objective"] == "rpc_active_s"
     assert recommended["baseline"] == {"observer": {"num_worker_threads": 1}}
     assert result.objective.name == "rpc_active_s"
-    assert "python -m tuner.run" in (folder / "report.html").read_text()
+    assert "rpc-tuner run" in (folder / "report.html").read_text()
     capfd.readouterr()
     assert run.main([str(folder / "recommended.json"), "--", *program, "1"]) == 0
     assert f"rpc-tuner: observer1 has num_worker_threads={threads}" in capfd.readouterr().err

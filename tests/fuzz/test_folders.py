@@ -26,7 +26,6 @@ from tuner.present.pages import report_html
 from tuner.present.study_files import kept_answer, write_study_report
 from tuner.present.study_list import studies_of_folder, studies_table
 from tuner.present.summary import print_summary
-from tuner.present.terminal import print_parts
 from tuner.study.file_lock import holder_of
 from tuner.study.finding import find_study
 from tuner.study.folder import StudyFolder
@@ -66,7 +65,8 @@ def looked_at(folder: Path) -> None:
     def shown_as_kept() -> None:
         if kept := kept_answer(StudyFolder(folder)):
             visible_json(kept.document)
-            print_parts(kept.parts, screen.console)
+            kept.summary.print(screen.console, kept.folder)
+            kept.summary.print(screen.console, kept.folder, whole=True)
 
     def shown() -> None:
         answer = find_study(str(folder))

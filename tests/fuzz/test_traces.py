@@ -14,8 +14,9 @@ from tests.fuzz.fuzzing import as_json, fuzz, mangled, mutated, survives
 from tests.present.screen import Screen
 from tests.trace.golden_files import KINETO, KINETO_1_9, LEGACY, NATIVE
 from tuner.json_text import visible_json
-from tuner.present.analysis import Analysis, print_analysis
+from tuner.present.analysis import Analysis
 from tuner.present.figures import write_timeline_figure
+from tuner.present.trace_summary import Shown, print_trace
 from tuner.text import printable
 from tuner.trace.files import reader
 from tuner.trace.files.reader import read_traces
@@ -40,7 +41,7 @@ def analysed(trace: Trace) -> None:
     made = visible_json(analysis.to_json())
     json.loads(made, parse_constant=pytest.fail)
     screen = Screen(width=100)
-    print_analysis(analysis, screen.console, 5, None)
+    print_trace(analysis, screen.console, Shown(whole=True, row_limit=5))
     assert printable(screen.text) == screen.text
 
 

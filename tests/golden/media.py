@@ -12,12 +12,13 @@ from tests.golden.stored_study import load
 from tests.present.screen import Screen
 from tests.trace.analyze.diagnoses import all_rendered
 from tuner.json_text import json_of
-from tuner.present.analysis import Analysis, print_analysis
+from tuner.present.analysis import Analysis
 from tuner.present.how_to_use import exported
 from tuner.present.notes import study_note, trial_notes
 from tuner.present.pages import notebook_html, report_html
 from tuner.present.summary import print_summary
 from tuner.present.tables import write_trials_csv
+from tuner.present.trace_summary import Shown, print_trace
 from tuner.study.answer import StudyAnswer
 from tuner.study.finding import find_study
 from tuner.study.folder import STUDIES, StudyFolder
@@ -67,6 +68,7 @@ def _study_media(name: str) -> dict[str, str]:
         notes = trial_notes(answer)
         return {
             **_at_each_width(lambda screen: print_summary(answer, screen.console)),
+            "terminal-all.txt": _whole(answer),
             "answer.json": _lines_of_json(answer.to_json()),
             "trials.csv": csv.read_text(encoding="utf-8"),
             "page.html": _STYLE.sub("", report_html(answer, [])),
@@ -76,6 +78,11 @@ def _study_media(name: str) -> dict[str, str]:
             ),
             "exports.txt": _exports(answer),
         }
+
+
+def _whole(answer: StudyAnswer) -> str:
+    print_summary(answer, (screen := Screen(width=WIDTHS[0])).console, whole=True)
+    return screen.text
 
 
 def _exports(answer: StudyAnswer) -> str:
@@ -90,9 +97,16 @@ def _trace_media(name: str) -> dict[str, str]:
         files = sorted(place.iterdir()) if place.is_dir() else [place]
         analysis = Analysis.of(read_traces(files))
     return {
-        **_at_each_width(lambda screen: print_analysis(analysis, screen.console, 12, None)),
+        **_at_each_width(lambda screen: print_trace(analysis, screen.console, Shown())),
+        "terminal-all.txt": _whole_trace(analysis),
         "analysis.json": _lines_of_json(analysis.to_json()),
     }
+
+
+def _whole_trace(analysis: Analysis) -> str:
+    shown = Shown(whole=True, row_limit=12)
+    print_trace(analysis, (screen := Screen(width=WIDTHS[0])).console, shown)
+    return screen.text
 
 
 def _at_each_width(show: Callable[[Screen], None]) -> dict[str, str]:

@@ -79,7 +79,7 @@ def test_a_program_is_run_with_the_sentence() -> None:
         ProgramSpec(**draft.program.model_dump(), ranks=ranks, own=own, calls=(9, 9),
                     shuts_down=True, own_network=True)
     )  # fmt: skip
-    run = "python -m tuner.run studies/main/recommended.json -- python main.py"
+    run = "rpc-tuner run studies/main/recommended.json -- python main.py"
     assert text_of(bound(plan)) == ALONE + run
     assert text_of(study_result(plan)) == run
 

@@ -6,12 +6,9 @@ import pytest
 
 from tests.plan.specs import for_all
 from tests.present.results import ROWS, in_blocks, measured, study_plan, study_result
-from tests.present.screen import Screen
 from tuner.decide.statistics import Interval
 from tuner.plan.config import ALL_ROLES, Config, Dimension
 from tuner.present.knob_sentences import bad_value_sentences, together_sentences
-from tuner.present.notes import study_note
-from tuner.present.summary import print_summary
 from tuner.present.tables import knobs_of
 from tuner.study.answer import StudyAnswer
 from tuner.study.together import BestThreads, Interaction, KnobGain, Together
@@ -57,11 +54,7 @@ def test_each_value_is_compared_with_the_best_one_of_its_knob(planted: StudyAnsw
 def test_a_value_that_is_clearly_bad_has_a_sentence(planted: StudyAnswer) -> None:
     (said,) = bad_value_sentences(planted)
     assert said.startswith("transports=uv is clearly bad: 1.4")
-    assert " times slower than the best value of this knob in 4 configurations, at least" in said
-    screen = Screen(width=200)
-    print_summary(planted, screen.console)
-    assert said in screen.text
-    assert said.partition(":")[2] in study_note(planted)
+    assert " times slower than the best value, at least 1." in said
     few = planted.rows[:3]
     assert bad_value_sentences(replace(planted, rows=few)) == []
 
@@ -97,7 +90,7 @@ def test_what_each_knob_gave_is_one_sentence_and_the_largest_comes_first() -> No
     threads = KnobGain(WORKERS, 1, 1.02, None)
     binding = KnobGain(BINDING, "equal", 1.25, Interval(1.25, 1.2, 1.3))
     assert said(gains=(threads, binding)) == [
-        "cpu_binding=equal gave 1.25 times, num_worker_threads=1 gave 1.02 (as far as measured)."
+        "cpu_binding=equal gave about 1.25 times, num_worker_threads=1 gave about 1.02 times."
     ]
     assert together_sentences(study_result(study_plan())) == []
 

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from tests.plan.specs import for_all, threads
 from tests.present.screen import Screen
 from tuner.decide.statistics import Interval
 from tuner.errors import UsageError
+from tuner.plan.config import Config
 from tuner.present import progress_display
 from tuner.present.progress_display import (
     LiveProgress,
@@ -29,17 +31,22 @@ RACING = Snapshot(
     traced=6,
     configs=6,
     survivors=5,
-    leader="transports=shm",
-    leader_value=1.8042,
+    ahead=(for_all(transports="shm"),),
+    ahead_value=1.8042,
     unit="ms",
     remaining_s=9.1,
 )
 
 
-def test_a_race_says_the_block_the_survivors_and_the_leader() -> None:
+def test_a_race_says_the_block_the_survivors_and_who_is_ahead() -> None:
     assert snapshot_line(RACING) == (
-        "racing · block 7 · 5 of 6 configurations left · leader transports=shm (1.8 ms) · 9.1s left"
+        "racing · block 7 · 5 of 6 configurations left · transports=shm ahead (1.8 ms) · 9.1s left"
     )
+    several = replace(RACING, ahead=tuple(map(threads, (4, 1, 2))))
+    assert " · num_worker_threads=1, 2, 4 ahead (1.8 ms) · " in snapshot_line(several)
+    many = replace(RACING, ahead=tuple(map(threads, range(1, 7))))
+    assert " · 6 ahead, alike (best 1.8 ms) · " in snapshot_line(many)
+    assert "ahead" not in snapshot_line(replace(RACING, ahead=()))
 
 
 def test_plain_lines_come_once_per_block_and_phase() -> None:
@@ -74,9 +81,15 @@ def test_the_live_line_fits_the_terminal_and_keeps_the_time_left(
     width: int, has_looked: bool
 ) -> None:
     name = "agent.num_worker_threads=16 observer.num_worker_threads=4 transports=shm+uv"
-    snapshot = replace(RACING, leader=name)
+    config = Config.from_json(
+        {
+            "agent": {"num_worker_threads": 16},
+            "observer": {"num_worker_threads": 4, "transports": ["shm", "uv"]},
+        }
+    )
+    snapshot = replace(RACING, ahead=(config,))
     if has_looked:
-        found = compared(37.0).compared
+        found = compared().compared
         assert found is not None
         snapshot = replace(snapshot, compared=replace(found, rival=name))
     line = snapshot_line(snapshot, width)
@@ -85,7 +98,7 @@ def test_the_live_line_fits_the_terminal_and_keeps_the_time_left(
     assert line.endswith(" · 9.1s left")
     if width >= 80:
         assert "block 7" in line
-        assert re.search("[·r] agent?.*…[^·]*shm[+]uv", line), line
+        assert re.search("· agent?.*…[^·]*shm[+]uv", line), line
         assert ("1.12x (0.98 to 1.27)" in line) == has_looked
     screen = Screen(terminal=True, width=width)
     with LiveProgress(screen.console) as progress:
@@ -117,46 +130,31 @@ def test_nothing_runs_beside_a_measurement() -> None:
         assert threading.active_count() == before
 
 
-def compared(more_s: float | None, low: float = 0.981, *, is_decided: bool = False) -> Snapshot:
+def compared(low: float = 0.981, *, is_decided: bool = False) -> Snapshot:
     """The race after its third look."""
-    found = Compared(
-        rival="transports=shm",
-        speedup=Interval(1.12, low, 1.27),
-        more_s=more_s,
-        is_decided=is_decided,
-        left_s=60.0,
-    )
+    speedup = Interval(1.12, low, 1.27)
+    found = Compared(rival="transports=shm", speedup=speedup, is_decided=is_decided)
     return replace(RACING, looks=3, compared=found)
 
 
-def test_the_leading_comparison_has_its_interval_and_an_honest_forecast() -> None:
-    line = snapshot_line(compared(37.0))
-    assert "· transports=shm: 1.12x (0.98 to 1.27) · clear in about 40s · 9.1s left" in line
-    assert "leader" not in line
-    assert "· may take longer: about 8m20s more ·" in snapshot_line(compared(500.0))
-    assert "clear" not in snapshot_line(compared(None))
-    assert "transports=shm: gain too uncertain to say" in snapshot_line(compared(9.0, 0.2))
-    line = snapshot_line(replace(compared(None), until_clear=True))
+def test_the_leading_comparison_has_its_interval() -> None:
+    line = snapshot_line(compared())
+    assert line.endswith("· transports=shm: 1.12x (0.98 to 1.27) · 9.1s left")
+    assert "ahead" not in line
+    assert "transports=shm: gain too uncertain to say" in snapshot_line(compared(0.2))
+    assert "· decided, not yet exact ·" in snapshot_line(compared(is_decided=True))
+    line = snapshot_line(replace(compared(), until_clear=True))
     assert line.endswith("· at most 9.1s left")
-
-
-def test_once_there_is_a_verdict_no_forecast_denies_it() -> None:
-    line = snapshot_line(compared(37.0, is_decided=True))
-    assert "· decided, not yet exact ·" in line
-    assert "40s" not in line
-    line = snapshot_line(compared(500.0, is_decided=True))
-    assert "· decided, not yet exact ·" in line
-    assert "8m20s" not in line
 
 
 def test_plain_lines_show_a_comparison_once_at_its_look() -> None:
     screen = Screen()
     progress = PlainProgress(screen.console)
     progress.on_snapshot(RACING)
-    progress.on_snapshot(compared(37.0))
-    progress.on_snapshot(compared(37.0))
-    progress.on_snapshot(replace(compared(37.0), block=8))
-    progress.on_snapshot(replace(compared(20.0), block=8, looks=4))
+    progress.on_snapshot(compared())
+    progress.on_snapshot(compared())
+    progress.on_snapshot(replace(compared(), block=8))
+    progress.on_snapshot(replace(compared(), block=8, looks=4))
     assert ["1.12x" in line for line in screen.lines] == [False, True, False, True]
 
 

@@ -63,23 +63,22 @@ def test_the_largest_value_that_beats_its_neighbour_is_told_with_the_flag() -> N
     (said,) = edge_sentences(searched({8: 3.0, 16: 2.0, 32: 1.0}, best=32))
     assert said.startswith("num_worker_threads=32 is the largest value tried, and ")
     assert " times as fast as 16 (" in said
-    assert said.endswith("search again with --space num_worker_threads=8,16,32,64.")
+    assert said.endswith("To try larger ones: --space num_worker_threads=8,16,32,64")
     assert said in sentences_of(searched({8: 3.0, 16: 2.0, 32: 1.0}, best=32))
 
 
 def test_the_smallest_value_is_told_likewise() -> None:
     (said,) = edge_sentences(searched({4: 1.0, 8: 2.0, 16: 3.0}, best=4))
     assert said.startswith("num_worker_threads=4 is the smallest value tried, and ")
-    assert said.endswith("a smaller one may be better still; search again with "
-                         "--space num_worker_threads=2,4,8,16.")  # fmt: skip
+    assert said.endswith("To try smaller ones: --space num_worker_threads=2,4,8,16")
 
 
 def test_a_value_for_all_roles_says_how_to_find_the_one_that_needs_it() -> None:
     answer = searched({4: 3.0, 8: 1.0, 16: 2.0}, best=8)
     said = role_sentence(answer)
     assert said == (
-        "All roles had the same num_worker_threads. To find which role needs 8, search with "
-        "--space caller.num_worker_threads=16,8 --space server.num_worker_threads=16,8."
+        "All roles had the same num_worker_threads. Which one needs 8? "
+        "--space caller.num_worker_threads=16,8 --space server.num_worker_threads=16,8"
     )
     assert said in sentences_of(answer)
     assert role_sentence(replace(answer, verdict="keep-baseline")) is None

@@ -1,40 +1,109 @@
+import math
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 
+from tests.golden.media import STORED_STUDIES
+from tests.golden.stored_study import load
 from tests.plan.specs import threads
-from tests.present.results import study_plan, study_result
+from tests.present.results import ROWS, measured, study_plan, study_result
 from tests.present.screen import Screen
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.how_to_use import init_rpc_lines
+from tuner.present.sentences import why_sentences
 from tuner.present.summary import print_interruption, print_summary, print_verdict
 from tuner.present.terminal import Terminal
+from tuner.present.wording import verdict_sentence
 from tuner.study.answer import StudyAnswer
-from tuner.study.folder import StudyFolder
+from tuner.study.finding import find_study
+from tuner.study.folder import STUDIES, StudyFolder
 
 
-def summary(result: StudyAnswer, *, terminal: bool = False, width: int = 120) -> str:
-    screen = Screen(terminal=terminal, width=width)
-    print_summary(result, screen.console)
+def summary(result: StudyAnswer, *, width: int = 80, whole: bool = False) -> str:
+    screen = Screen(width=width)
+    print_summary(result, screen.console, whole=whole)
     return screen.text
 
 
-@pytest.mark.parametrize("terminal", [False, True])
-def test_the_lines_to_paste_are_never_cut(plan: StudyPlan, terminal: bool) -> None:
-    text = summary(study_result(plan), terminal=terminal, width=40)
+def lines_of(result: StudyAnswer, width: int = 80) -> int:
+    """How many lines a terminal of this width shows, those that it folds itself included."""
+    return sum(max(1, math.ceil(cell_len(line) / width)) for line in summary(result).splitlines())
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in STORED_STUDIES.glob("*.json")))
+def test_each_stored_answer_has_room_on_one_screen(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    load(STORED_STUDIES / f"{name}.json", StudyFolder(STUDIES / name))
+    answer = find_study(name)
+    assert lines_of(answer) <= 24
+    assert summary(answer).startswith(verdict_sentence(answer)[:40])
+
+
+def test_of_many_configurations_the_near_ones_and_the_baseline_are_shown(plan: StudyPlan) -> None:
+    slower = [measured(trial, threads(100 + trial), 10.0 + trial) for trial in range(10, 22)]
+    text = summary(study_result(plan, rows=(*ROWS[:2], *slower, ROWS[2])))
+    shown = [line.split()[0] for line in text.partition("─\n")[2].split("\n\n")[0].splitlines()]
+    assert shown == ["4", "8", "110", "111", "112", "113", "114", "16", "and"]
+    assert "and 7 more" in text
+    assert "121" in summary(study_result(plan, rows=(*ROWS[:2], *slower, ROWS[2])), whole=True)
+
+
+def test_only_a_metric_that_explains_something_is_shown(plan: StudyPlan) -> None:
+    def metrics(cpus: float) -> dict[str, float]:
+        return {"cpu_cores": cpus, "parallelism_mean": 3.5, "parallelism_max": 4}
+
+    rows = [replace(row, metrics=metrics(1.0 if row.trial else 2.0)) for row in ROWS[:3]]
+    text = summary(study_result(plan, rows=tuple(rows)))
+    assert "CPUs used" in text
+    assert "parallelism" not in text
+    alike = tuple(replace(row, metrics=metrics(2.0)) for row in rows)
+    assert "CPUs used" not in summary(study_result(plan, rows=alike))
+    assert "CPUs used" in " ".join(summary(study_result(plan, rows=alike), whole=True).split())
+
+
+def test_the_why_is_the_limit_of_the_baseline_and_what_changed(plan: StudyPlan) -> None:
+    said = "1 of 9 calls of f raised KeyError. server is the limit: for 90 % of it, it slept. More."
+    rows = tuple(
+        replace(row, diagnosis=said, metrics={"parallelism_mean": 2.0 if row.trial else 1.0})
+        for row in ROWS
+    )
+    assert why_sentences(study_result(plan, rows=rows)) == [
+        "Why: in the baseline, server is the limit: for 90 % of it, it slept. "
+        "num_worker_threads=4 changed the "
+        "parallelism from 1.0 to 2.0."
+    ]
+    unclear = tuple(replace(row, diagnosis="No clear limit.") for row in ROWS)
+    assert why_sentences(study_result(plan, rows=unclear, verdict="tie")) == []
+
+
+def test_the_lines_to_paste_are_never_cut(plan: StudyPlan) -> None:
+    text = summary(study_result(plan), width=40, whole=True)
     for line in init_rpc_lines(threads(4), plan.subject).splitlines():
-        assert f"    {line}\n" in text
+        assert f"    {line}".rstrip() + "\n" in text
 
 
 def test_a_study_without_a_verdict_ends_with_the_command_that_goes_on(plan: StudyPlan) -> None:
     undecided = study_result(plan, best=threads(16), verdict="undecided")
-    command = "python -m tuner.search --resume --study udf"
-    shown = summary(undecided, width=40)
-    assert f"To continue measuring:\n\n    {command} --budget 140s\n\n60 worlds, " in shown
+    command = "rpc-tuner search --resume --study udf"
+    assert f"\nTo go on:\n    {command} --budget 140s\n\nMore: " in summary(undecided, width=40)
     interrupted = study_result(plan, best=None, verdict=None, interrupted=True, challenger=None)
     assert f"\n    {command}\n" in summary(interrupted)
-    assert "To continue" not in summary(study_result(plan))
+    assert "--resume" not in summary(study_result(plan))
+
+
+def test_commands_are_spelled_as_they_can_be_typed(
+    plan: StudyPlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    undecided = study_result(plan, best=threads(16), verdict="undecided")
+    monkeypatch.setenv("PATH", "")
+    text = summary(undecided)
+    assert "python -m tuner.search --resume" in text
+    assert "rpc-tuner" not in text
 
 
 def test_the_files_that_are_there_are_named(
@@ -46,12 +115,14 @@ def test_the_files_that_are_there_are_named(
     for path in (folder.database, folder.recommended):
         path.touch()
     answer = study_result(plan, folder.root)
-    assert summary(answer).endswith("\nIn udf: recommended.json, study.db\n")
+    assert summary(answer, whole=True).endswith("\nIn udf: recommended.json, study.db\n")
+    assert summary(answer).endswith("\nMore: rpc-tuner show udf --all\n")
     for path in (folder.trials_csv, folder.report):
         path.touch()
-    assert summary(answer).endswith(
+    assert summary(answer, whole=True).endswith(
         "\nReport: udf/report.html\nIn udf: recommended.json, trials.csv, study.db\n"
     )
+    assert "\nPage: udf/report.html. More: rpc-tuner " in summary(answer)
 
 
 def test_an_interruption_shows_the_table_as_far_as_it_goes(plan: StudyPlan) -> None:

@@ -130,7 +130,7 @@ def test_another_environment_is_warned_of_once_with_what_helps(
     told = "torch: 2.13.0, 2.14.0; CPU model: Abacus 9000, Z80; logical CPUs: 2, 64"
     assert warned(path) == (
         f"was measured elsewhere (there, here): {told}. Its configuration may not be the best "
-        f"here; to measure it again: python -m tuner.search --check {path}"
+        f"here; to measure it again: rpc-tuner search --check {path}"
     )
     # Where ranks are bound, the topology matters too.
     here(numa_nodes=2, threads_per_core=2)

@@ -165,7 +165,7 @@ def test_a_file_of_another_version_is_refused_with_what_helps(tmp_path: Path) ->
     for version, age, cure in (
         ({"format": 4}, "a newer", "upgrade rpc-tuner"),
         ({"format": 1, "study": 3}, "an older", "search again"),
-        ({"format": 2, **study}, "an older", "search again: python -m tuner.search --workload udf "
+        ({"format": 2, **study}, "an older", "search again: rpc-tuner search --workload udf "
          "--study 'my study' --overwrite"),
     ):  # fmt: skip
         reads = f"(format {version['format']}; this version reads format 3)"

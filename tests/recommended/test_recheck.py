@@ -23,9 +23,9 @@ from tuner.recommended.recheck import recheck_command, search_command
 def asked_for(command: str, monkeypatch: pytest.MonkeyPatch) -> PlanDraft:
     """The plan that a command asks for, by way of the search's own flags."""
     asked: dict[str, Any] = {}
-    monkeypatch.setattr("tuner.search._answer", lambda as_json, **given: asked.update(given))
-    python, dash_m, module, *arguments = shlex.split(command)
-    assert (python, dash_m, module) == ("python", "-m", "tuner.search")
+    monkeypatch.setattr("tuner.search._answer", lambda **given: asked.update(given))
+    tool, name, *arguments = shlex.split(command)
+    assert (tool, name) == ("rpc-tuner", "search")
     assert search.main(arguments) == 0
     given = {key: value for key, value in asked.items() if value not in (None, [], False)}
     assert not {"resume", "overwrite"} & given.keys()

@@ -25,7 +25,7 @@ def test_the_dominated_are_eliminated_and_say_why(tune: Tune) -> None:
     first_alone = rows["num_worker_threads=1"].eliminated
     assert first_alone is not None
     assert first_alone.endswith(" behind num_worker_threads=16 in one world")
-    assert unmeasured_sentences(result) == [f"In no block: num_worker_threads=1 ({first_alone})."]
+    assert unmeasured_sentences(result) == [f"Left out: num_worker_threads=1 ({first_alone})."]
 
 
 def test_the_budget_is_kept(tune: Tune) -> None:

@@ -178,7 +178,7 @@ def test_the_diagnosis_takes_together_what_the_study_calls_a_role(
     monkeypatch.setattr("tuner.searching.runner.read_trace", lambda path: seen)
     of_one_role = [RankSpec(name=name, role="env") for name in names[1:]]
     assert "for 80 % of the time" in numbers_of(tmp_path, of_one_role).diagnosis
-    assert "for 40 % (" in numbers_of(tmp_path, ()).diagnosis
+    assert "For 40 % (" in numbers_of(tmp_path, ()).diagnosis
     assert numbers_of(tmp_path, ()).calls == 100
     monkeypatch.setattr("tuner.searching.runner.read_trace", lambda path: trace())
     assert numbers_of(tmp_path, ()).calls == 0

@@ -12,8 +12,8 @@ from tests.fakes import FakeLauncher, threads_of
 from tests.searching.tuning import Tune, failing, keys, scaling
 from tuner.api import SearchInterrupted
 from tuner.errors import UsageError
-from tuner.present.wording import verdict_sentence
 from tuner.study.answer import StudyAnswer
+from tuner.study.resuming import resume_command
 
 pytestmark = pytest.mark.slow
 
@@ -240,6 +240,6 @@ def test_a_resumed_search_counts_first_worlds_by_configuration(tune: Tune) -> No
 def test_the_budget_that_is_named_measures_something_more(tune: Tune) -> None:
     first = tune(overhead_s=3.0, sigma=0.3, budget="45s")
     assert first.verdict == "undecided"
-    assert f"--resume --budget {first.resume_budget_s}s" in verdict_sentence(first)
+    assert resume_command(first).endswith(f" --budget {first.resume_budget_s}s")
     named = f"{first.resume_budget_s}s"
     assert tune(overhead_s=3.0, sigma=0.3, noise=1, budget=named, resume=True).blocks > first.blocks

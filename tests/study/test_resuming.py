@@ -79,7 +79,7 @@ def test_what_is_named_is_not_taken_from_a_study() -> None:
         asked_or_resumed_draft(None, None, (), None, {"name": "udf"}, resume=False)
 
 
-USUAL = "python -m tuner.search --resume --study udf"
+USUAL = "rpc-tuner search --resume --study udf"
 
 
 def undecided(**changes: Any) -> StudyAnswer:

@@ -82,7 +82,7 @@ def test_an_answer_is_not_lost_for_want_of_its_report(
     monkeypatch.setattr("tuner.api.write_study_report", fail)
     assert search(tmp_path / "one", observer=heard).best is not None
     assert heard.told[-1] == (
-        "the report could not be written: RuntimeError: no ink; python -m tuner.report "
+        "the report could not be written: RuntimeError: no ink; rpc-tuner report "
         f"{tmp_path / 'one'} tries again"
     )
     error = KeyboardInterrupt()  # type: ignore[assignment]

@@ -28,7 +28,7 @@ class Objective:
     unit: str
     label: str
     table_heading: str
-    """The heading in the tables of trials, folded for a terminal."""
+    """The heading in the tables of trials."""
     of: tuple[Kind, ...]
     """What it can be measured of."""
     read: Callable[[_World], float | None]
@@ -46,9 +46,7 @@ class Objective:
     @property
     def short_heading(self) -> str:
         """The heading where there is little room: `median step time (ms)`, `RPC active (s)`."""
-        if len(self.heading) <= _SHORT:
-            return self.heading
-        return self.table_heading.replace("\n", " ")
+        return self.heading if len(self.heading) <= _SHORT else self.table_heading
 
     @property
     def better(self) -> str:
@@ -101,32 +99,32 @@ METRIC = Objective("metric", "", "the number that the program prints", "metric",
 """What stands for `--metric`; a plan gives it its name and its direction."""
 
 CPUS_USED = Objective(
-    "cpu_cores", "", "CPUs used", "CPUs\nused", _BOTH, lambda world: world.cpu_cores
+    "cpu_cores", "", "CPUs used", "CPUs used", _BOTH, lambda world: world.cpu_cores
 )
 """No objective, since a world that does nothing uses none; but it can be limited."""
 
 _OBJECTIVES = (
-    Objective("step_ms", "ms", "median step time", "step\n(ms)", _WORKLOADS,
+    Objective("step_ms", "ms", "median step time", "step (ms)", _WORKLOADS,
               lambda world: _ms(world.median_step_s)),
-    Objective("step_p99_ms", "ms", "99th percentile of the step time", "step_p99\n(ms)",
+    Objective("step_p99_ms", "ms", "99th percentile of the step time", "step_p99 (ms)",
               _WORKLOADS, lambda world: _ms(world.p99_step_s)),
-    Objective("cpu_ms_per_step", "ms", "CPU time of all ranks per step", "CPU\nper step\n(ms)",
+    Objective("cpu_ms_per_step", "ms", "CPU time of all ranks per step", "CPU per step (ms)",
               _WORKLOADS, lambda world: world.cpu_ms_per_step),
-    Objective("rpc_cpu_total_ms", "ms", "RPC CPU total per step", "RPC CPU\ntotal\n(ms)",
+    Objective("rpc_cpu_total_ms", "ms", "RPC CPU total per step", "RPC CPU total (ms)",
               _WORKLOADS, lambda world: world.trace.rpc_cpu_total_ms if world.trace else None,
               traced=True),
-    Objective("rpc_p99_ms", "ms", "99th percentile of the latency of RPC calls", "rpc_p99\n(ms)",
+    Objective("rpc_p99_ms", "ms", "99th percentile of the latency of RPC calls", "rpc_p99 (ms)",
               _WORKLOADS, lambda world: world.trace.rpc_p99_ms if world.trace else None,
               traced=True),
     Objective("rpc_active_s", "s", "time from the last rank's init_rpc to the driver's shutdown",
-              "RPC\nactive\n(s)", _PROGRAMS,
+              "RPC active (s)", _PROGRAMS,
               lambda world: world.program.rpc_active_s if world.program else None),
-    Objective("ms_per_call", "ms", "time per RPC call", "per call\n(ms)", _PROGRAMS, _ms_per_call),
-    Objective("wall_s", "s", "time from the start of the program to its end", "wall\n(s)",
+    Objective("ms_per_call", "ms", "time per RPC call", "per call (ms)", _PROGRAMS, _ms_per_call),
+    Objective("wall_s", "s", "time from the start of the program to its end", "wall (s)",
               _PROGRAMS, lambda world: world.world_s if world.program else None),
-    Objective("peak_rss_mb", "MB", "peak memory of all ranks", "peak\nmemory\n(MB)", _BOTH,
+    Objective("peak_rss_mb", "MB", "peak memory of all ranks", "peak memory (MB)", _BOTH,
               lambda world: world.peak_rss_mb),
-    Objective("cpu_s", "s", "CPU time of all ranks", "CPU\n(s)", _BOTH, _cpu_s),
+    Objective("cpu_s", "s", "CPU time of all ranks", "CPU (s)", _BOTH, _cpu_s),
     METRIC,
 )  # fmt: skip
 OBJECTIVES = {objective.name: objective for objective in _OBJECTIVES}

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from tuner.plan.workload_spec import CatalogueEntry, OptionSpec
 from tuner.searching.forecasting import Forecast
-from tuner.text import duration, percent, plural, rough_duration, share
+from tuner.text import command, duration, percent, plural, rough_duration, share
 
 
 def forecast_lines(found: Forecast, epsilon: float) -> list[str]:
@@ -72,7 +72,7 @@ def print_catalogue(entries: Sequence[CatalogueEntry], console: Console) -> None
     console.print(
         Text(
             "Your own: --workload package.module:Class or --workload path/to/file.py:Class; "
-            "rpc-tuner init workload writes one to begin with."
+            f"{command('init', 'workload')} writes one to begin with."
         )
     )
 

@@ -1,17 +1,18 @@
 """What to paste to use the answer of a study, or to continue it: lines of Python or a shell."""
 
 import os
-import shlex
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from tuner.cpus import named, share_of_rank
 from tuner.errors import UsageError
+from tuner.files import shown
 from tuner.machine import BINDING_COMPARED, machine_differences, this_machine
-from tuner.plan.config import Config
+from tuner.plan.config import ALL_ROLES, Config
 from tuner.plan.knobs import INTRA_OP_THREADS
 from tuner.plan.program_spec import ProgramSpec, Subject, intra_op_threads
 from tuner.present.wording import verdict_sentence
+from tuner.process_knobs import CPU_BINDING, SWITCH_INTERVAL
 from tuner.recommended import python_module as source
 from tuner.recommended.building import recommendation_of
 from tuner.recommended.model import Recommendation, as_json, as_toml
@@ -19,8 +20,10 @@ from tuner.recommended.python_module import as_python
 from tuner.study.answer import StudyAnswer
 from tuner.study.log import BASELINE
 from tuner.study.resuming import resume_command
-from tuner.text import plural, three_digits
+from tuner.text import command, plural, three_digits
 
+_FEW, _LINE = 5, 76
+"""Lines on one screen, and characters of each."""
 _MOST_RANKS = 8
 """Of which commands are named."""
 
@@ -35,23 +38,43 @@ class Snippet(NamedTuple):
 def snippet_of(answer: StudyAnswer) -> Snippet | None:
     """The lines that start RPC, or the program, with the recommended configuration.
 
-    None where nothing is recommended, or the program is to run as it does.
+    None where nothing is recommended, or nothing to be changed.
     """
-    if answer.best is None:
+    if answer.best is None or answer.best_trial == BASELINE:
         return None
     subject = answer.plan.subject
     if not isinstance(subject, ProgramSpec):
         lines = [init_rpc_lines(answer.best, subject), *_binding_command(answer, answer.best)]
         return Snippet("python", "\n".join(lines))
-    if answer.best_trial == BASELINE:
-        return None
     recommended = os.path.relpath(answer.files.recommended)
     lines = [f"# {source.ALONE}"] if answer.best.binds else []
-    lines += [
-        shlex.join(["python", "-m", "tuner.run", recommended, "--", *command])
-        for command in subject.commands
-    ]
+    lines += [command("run", recommended, "--", *each) for each in subject.commands]
     return Snippet("bash", "\n".join(lines))
+
+
+def few_lines_of(answer: StudyAnswer) -> Snippet | None:
+    """`snippet_of` in a few lines.
+
+    They load the file of the study where the configuration takes more than two lines.
+    """
+    whole, subject, best = snippet_of(answer), answer.plan.subject, answer.best
+    if whole is None or best is None or isinstance(subject, ProgramSpec):
+        return whole and whole._replace(text="\n".join(whole.text.splitlines()[:_FEW]))
+    options = [
+        each for each in init_rpc_lines(best, subject).splitlines()
+        if each.startswith(("torch.", "options = rpc."))
+    ]  # fmt: skip
+    is_of_agent = not any(each.knob in (CPU_BINDING, SWITCH_INTERVAL) for each, _ in best.items)
+    if len(options) < 2 or not is_of_agent:
+        is_by_role = any(dimension.role != ALL_ROLES for dimension, _ in best.items)
+        arguments = ["role=role"] * is_by_role + ["rank=rank, world_size=world_size"] * best.binds
+        given = ", ".join([f'"{shown(answer.files.recommended)}"', *arguments])
+        call = f"options = tuner.load_rpc_options({given})"
+        if len(call) > _LINE:
+            call = f"options = tuner.load_rpc_options(\n    {given})"
+        options = [*[f"# {source.ALONE}"] * best.binds, "import tuner", *call.splitlines()]
+    lines = [*options, "rpc.init_rpc(..., rpc_backend_options=options)  # the rest as before"]
+    return Snippet("python", "\n".join(lines))
 
 
 def _binding_command(answer: StudyAnswer, config: Config) -> list[str]:
@@ -72,7 +95,7 @@ def _binding_command(answer: StudyAnswer, config: Config) -> list[str]:
 
 def continuing(answer: StudyAnswer) -> Snippet | None:
     """The command that measures on; None where the answer is clear."""
-    is_open = answer.interrupted or answer.verdict == "undecided"
+    is_open = answer.interrupted or (answer.verdict == "undecided" and not answer.none_feasible)
     return Snippet("bash", resume_command(answer)) if is_open else None
 
 

@@ -26,15 +26,20 @@ def together_sentences(answer: StudyAnswer) -> list[str]:
     found = answer.together
     if found is None:
         return []
-    gave = [
-        f"{named_value(each.dimension, each.value)} gave {ratio_text(each.gain)}"
-        for each in sorted(found.gains, key=lambda each: -each.gain)
-    ]
-    said = [f"{', '.join([f'{gave[0]} times', *gave[1:]])} (as far as measured)."] if gave else []
+    said = [*filter(None, [gains_sentence(answer)])]
     for dimension in dict.fromkeys(each.dimension for each in found.best_threads):
         best = [each for each in found.best_threads if each.dimension == dimension]
         said.append(_best_threads(answer, dimension, best))
     return [*said, *(_interaction(answer, each) for each in found.interactions)]
+
+
+def gains_sentence(answer: StudyAnswer) -> str | None:
+    """What each knob gave, the largest first; None where that is not known."""
+    gave = [
+        f"{named_value(each.dimension, each.value)} gave about {ratio_text(each.gain)} times"
+        for each in sorted(answer.together.gains, key=lambda each: -each.gain)
+    ] if answer.together else []  # fmt: skip
+    return f"{', '.join(gave)}." if gave else None
 
 
 def _best_threads(answer: StudyAnswer, dimension: Dimension, found: Sequence[BestThreads]) -> str:
@@ -101,9 +106,8 @@ def edge_sentences(answer: StudyAnswer) -> Iterator[str]:
         which, larger = ("largest", "larger") if at_top else ("smallest", "smaller")
         wider = [*numbers, beyond] if at_top else [beyond, *numbers]
         yield (
-            f"{named_value(dimension, chosen)} is the {which} value tried, and {gain}: a {larger} "
-            "one may be better still; search again with "
-            f"--space {dimension}={','.join(map(knob.format, wider))}."
+            f"{named_value(dimension, chosen)} is the {which} value tried, and {gain}. To try "
+            f"{larger} ones: --space {dimension}={','.join(map(knob.format, wider))}"
         )
 
 
@@ -162,8 +166,8 @@ def role_sentence(answer: StudyAnswer) -> str | None:
         for each, value in zip(by_role, before, strict=True)
     )
     return (
-        f"All roles had the same {knob.name}. To find which role needs {knob.format(chosen)}, "
-        f"search with {' '.join(flags)}."
+        f"All roles had the same {knob.name}. Which one needs {knob.format(chosen)}? "
+        f"{' '.join(flags)}"
     )
 
 
@@ -176,8 +180,7 @@ def tried_sentences(answer: StudyAnswer) -> list[str]:
     on = "" if sampling.went_on is None else f", and the best {len(sampling.went_on)} were compared"
     first = (
         f"{tried:,} of {plural(sampling.configs, 'configuration')} were tried, as proposed by "
-        f"{_WHO[sampling.sampler]}{on}; nothing is claimed about the other "
-        f"{sampling.configs - tried:,}."
+        f"{_WHO[sampling.sampler]}{on}. Nothing is claimed of the others."
     )
     return [first, *(f"{lesson}." for lesson in sampling.lessons)]
 
@@ -192,9 +195,8 @@ def bad_value_sentences(answer: StudyAnswer) -> list[str]:
         dimension, values = list(grid.values.items())[factor]
         times = f"{ratio_text(found.ratio)} times {faster_or_slower(answer)[1]}"
         sentences.append(
-            f"{named_value(dimension, values[level])} is clearly bad: {times} than the best value "
-            f"of this knob in {plural(found.tried, 'configuration')}, at least "
-            f"{ratio_text(found.least_ratio)}."
+            f"{named_value(dimension, values[level])} is clearly bad: {times} than the best value, "
+            f"at least {ratio_text(found.least_ratio)} ({plural(found.tried, 'configuration')})."
         )
     return sentences
 
@@ -213,4 +215,4 @@ def unmeasured_sentences(answer: StudyAnswer) -> list[str]:
     each = [f"{first_of(some, _MOST_NAMED)} ({reason})" for reason, some in labels.items()]
     more = sum(map(len, [*labels.values()][_MOST_NAMED:]))
     tail = [f"{more} more"] if more else []
-    return [f"In no block: {'; '.join([*each[:_MOST_NAMED], *tail])}."]
+    return [f"Left out: {'; '.join([*each[:_MOST_NAMED], *tail])}."]

@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
 from tuner.present.environment_and_method import Facts, environment_facts, method_facts
-from tuner.present.how_to_use import snippet_of
-from tuner.present.sentences import sentences_of
+from tuner.present.how_to_use import few_lines_of
+from tuner.present.sentences import advice_of, sentences_of, why_sentences
 from tuner.present.tables import TrialLine, front_of_answer, knobs_of, ratio_note, trials_of, why_of
 from tuner.present.wording import confidence, verdict_sentence
 from tuner.study.answer import StudyAnswer
@@ -34,25 +34,26 @@ def trial_notes(answer: StudyAnswer) -> dict[int, str]:
 
 def study_note(answer: StudyAnswer) -> str:
     """The verdict, the lines to paste, every configuration, and how it was measured."""
-    parts = [f"**{_plain(verdict_sentence(answer))}**", *map(_plain, sentences_of(answer))]
-    if snippet := snippet_of(answer):
-        parts.append(f"```{snippet.language}\n{snippet.text}\n```")
+    parts = [f"**{_plain(verdict_sentence(answer))}**"]
     if mark := _misleading_mark(answer):
         parts.append(mark)
-    if front := front_of_answer(answer):
-        parts += ["## Front", _table(front.headings, front.rows), _plain(front.note)]
     trials = trials_of(answer)
     cells = [(str(line.row.trial), *line.cells, line.outcome) for line in trials.lines]
     headings = [column.heading for column in trials.columns]
-    table = _table(["trial", *headings, "outcome"], cells)
-    parts += ["## All configurations", table]
-    if note := ratio_note(answer):
-        parts.append(_plain(note))
+    parts.append(_table(["trial", *headings, "outcome"], cells))
+    parts += map(_plain, [*why_sentences(answer), *advice_of(answer)])
+    if snippet := few_lines_of(answer):
+        parts.append(f"```{snippet.language}\n{snippet.text}\n```")
+    if front := front_of_answer(answer):
+        parts += ["## Front", _table(front.headings, front.rows), _plain(front.note)]
+    if said := [*filter(None, [ratio_note(answer)]), *sentences_of(answer)]:
+        parts += ["## How sure, and what else was seen", *map(_plain, said)]
     if knobs := knobs_of(answer):
         parts += ["## Knobs", _table(knobs.headings, knobs.rows), _plain(knobs.note)]
     if why := why_of(answer):
         marked = [(name, *map(_with_names, cells)) for name, *cells in why.rows]
-        parts += ["## Why", _marked_table([*map(_plain, why.headings)], marked)]
+        parts += ["## What the traces show"]
+        parts.append(_marked_table([*map(_plain, why.headings)], marked))
     parts += ["## Environment", _bullets(environment_facts(answer))]
     parts += ["## How it was measured", _bullets(method_facts(answer))]
     return "\n\n".join(parts)

@@ -12,9 +12,10 @@ from markupsafe import Markup, escape
 from tuner.present.environment_and_method import Facts, environment_facts, method_facts
 from tuner.present.figures import DrawnFigure, theme_css
 from tuner.present.how_to_use import continuing, snippet_of
-from tuner.present.sentences import sentences_of
+from tuner.present.sentences import advice_of, sentences_of, why_sentences
 from tuner.present.studies_compared import Comparison
 from tuner.present.tables import (
+    OUTCOMES,
     WordsTable,
     front_of_answer,
     knobs_of,
@@ -22,7 +23,7 @@ from tuner.present.tables import (
     trials_of,
     why_of,
 )
-from tuner.present.wording import failure_lines, verdict_sentence
+from tuner.present.wording import verdict_sentence
 from tuner.recommended.recheck import search_command
 from tuner.study.answer import StudyAnswer
 from tuner.study.resuming import place_keys
@@ -50,15 +51,7 @@ def report_html(answer: StudyAnswer, figures: Sequence[DrawnFigure]) -> str:
         continuing=continuing(answer),
         why=_side_by_side(why_of(answer)),
         figures=figures,
-        trials_note=(
-            f"{ratio_note(answer) or ''} The other numbers of a row are over all its blocks. "
-            "Tied: within epsilon of the best, as far as measured. Eliminated: it left the race "
-            "before the end, so it was measured less often. Not-measured: it was in no block. "
-            "Completed: it stayed, and is not known to be as fast as the best. "
-            "Kept: the baseline, where nothing is shown to be better. "
-            "Infeasible: it breaks a limit. 1 of 9 failed: of its worlds, first ones included. "
-            "A blank number was not measured: the worlds failed, or there is no trace."
-        ),
+        trials_note=f"{ratio_note(answer) or ''} {OUTCOMES} A blank number was not measured.",
         failures=[row for row in answer.rows if row.failure],
         failures_note=f"The output and the stacks of each rank are in {answer.files.failures}.",
         environment=environment_facts(answer),
@@ -78,13 +71,14 @@ def _side_by_side(table: WordsTable | None) -> list[tuple[str, Facts]]:
 
 def notebook_html(answer: StudyAnswer) -> str:
     """What a terminal is told, for the output of a notebook's cell."""
-    more = {"ratio_note": ratio_note(answer), "failures": failure_lines(answer)}
-    return _rendered("notebook", **_of_all_pages(answer), **more)
+    return _rendered("notebook", **_of_all_pages(answer), ratio_note=ratio_note(answer))
 
 
 def _of_all_pages(answer: StudyAnswer) -> dict[str, Any]:
     return {
         "verdict": verdict_sentence(answer),
+        "reasons": why_sentences(answer),
+        "advice": advice_of(answer),
         "sentences": sentences_of(answer),
         "front": front_of_answer(answer),
         "trials": trials_of(answer),

@@ -13,10 +13,11 @@ from rich.live import Live
 from rich.text import Text
 
 from tuner.errors import UsageError
+from tuner.present.configurations import named
 from tuner.present.terminal import Terminal
 from tuner.searching.progress_reports import Observer, Silent, Snapshot, Stage, report_stage
 from tuner.study.records import Phase
-from tuner.text import UNTOLD, duration, plural, rough_duration, three_digits, times_cell
+from tuner.text import UNTOLD, duration, plural, three_digits, times_cell
 
 _PHASES: dict[Phase, str] = {
     "calibration": "calibrating",
@@ -26,6 +27,8 @@ _PHASES: dict[Phase, str] = {
 }
 _JOINT = " · "
 _LEAST_NAME = 8
+_MOST_AHEAD = 4
+"""More configurations that are ahead together are counted, not named."""
 _EVENTS = 5
 """The events that a notebook shows below the line: the last ones."""
 
@@ -50,11 +53,11 @@ class _Part(NamedTuple):
 
 
 def snapshot_line(snapshot: Snapshot, width: int | None = None) -> str:
-    """`racing · block 7 · 5 of 6 configurations left · leader channels=cma (2 ms) · 9s left`.
+    """`racing · block 7 · 5 of 6 configurations left · channels=cma, shm ahead (2 ms) · 9s left`.
 
-    From the first look on `channels=cma: 1.12x (0.98 to 1.27) · clear in about 40s` stands for the
-    leader. Where `width` is given, in characters, names are cut and then the less important parts
-    left out, until the line fits: the phase and the time left are always there.
+    From the first look on `channels=cma: 1.12x (0.98 to 1.27)` stands for who is ahead. Where
+    `width` is given, in characters, names are cut and then the less important parts left out, until
+    the line fits: the phase and the time left are always there.
     """
     phase = _PHASES[snapshot.phase]
     if snapshot.phase == "race" and snapshot.survivors == 2 < snapshot.configs:
@@ -94,31 +97,26 @@ def _counted(snapshot: Snapshot) -> list[_Part]:
 
 
 def _leading(snapshot: Snapshot) -> list[_Part]:
-    """What leads: the last look at the strongest rival, or else the lowest value.
+    """The last look at the strongest rival, with its gain over the baseline, or else who is ahead.
 
-    Of the rival the gain over the baseline with its interval, and when the answer may be clear:
-    that is a forecast, which luck may prove wrong.
+    When the answer will be clear is not said: it hangs on luck.
     """
     compared = snapshot.compared
     if compared is not None:
-        found, parts = compared.speedup, []
+        found = compared.speedup
         told = f"gain {UNTOLD}"
         if found.is_told:
             told = times_cell(found.estimate, found.low, found.high)
-        if compared.more_s is not None:
-            more = rough_duration(compared.more_s)
-            if compared.is_decided:
-                # When the interval is narrow enough hangs on luck alone.
-                parts = [_Part("decided, not yet exact")]
-            elif compared.more_s <= compared.left_s:
-                parts = [_Part(f"clear in about {more}")]
-            else:
-                parts = [_Part(f"may take longer: about {more} more")]
-        return [_Part("", compared.rival, f": {told}"), *parts]
-    if snapshot.leader is None or snapshot.leader_value is None:
+        parts = [_Part("", compared.rival, f": {told}")]
+        return [*parts, _Part("decided, not yet exact")] if compared.is_decided else parts
+    ahead = snapshot.ahead
+    if not ahead or snapshot.ahead_value is None:
         return []
-    value = f"{three_digits(snapshot.leader_value)} {snapshot.unit}".rstrip()
-    return [_Part("leader ", snapshot.leader, f" ({value})")]
+    value = f"{three_digits(snapshot.ahead_value)} {snapshot.unit}".rstrip()
+    if len(ahead) > _MOST_AHEAD:
+        return [_Part(f"{len(ahead)} ahead, alike (best {value})")]
+    # In a fixed order: which of them is best changes from block to block.
+    return [_Part("", named(sorted(ahead, key=lambda each: each.items)), f" ahead ({value})")]
 
 
 def _groups(snapshot: Snapshot) -> list[_Part]:

@@ -1,6 +1,8 @@
 """What is said below the verdict: why this one, what else may be, how sure, what was tried."""
 
 import itertools
+import math
+import re
 
 from tuner.plan.config import Config
 from tuner.plan.knobs import CPU_BINDING
@@ -8,41 +10,45 @@ from tuner.present.configurations import named
 from tuner.present.knob_sentences import (
     bad_value_sentences,
     edge_sentences,
+    gains_sentence,
     role_sentence,
     together_sentences,
     tried_sentences,
     unmeasured_sentences,
 )
 from tuner.present.wording import (
-    confidence,
+    PREFERENCES,
     ends,
     epsilon,
     failing_sentences,
+    failure_lines,
     fast,
     faster_or_slower,
 )
 from tuner.process_knobs import EQUAL
 from tuner.study.answer import StudyAnswer
-from tuner.study.rows import PassedOver, Preference, Reason
-from tuner.text import UNTOLD, percent, plural, ratio_cell, share, whole_percent
-from tuner.world.environment import DISTURBED_SHARE
+from tuner.study.metrics import PARALLELISM_MEAN
+from tuner.study.rows import PassedOver, Preference, Reason, TrialRow
+from tuner.text import UNTOLD, plural, ratio_cell, share, shortened, whole_percent
 
 _MOST_REASONS = 3
 _MOST_OF_ONE_REASON = 4
 """More configurations of one reason are counted."""
+_MOST_ADVISED, _MOST_REASON = 3, 160
+"""Sentences of advice, and characters of why a configuration failed."""
+_CHANGED = 1.25
+"""The parallelism is changed where it is so many times what it was, or less."""
+_BEGINNINGS = ("The ", "Two ", "Three ", "Too ", "Communication ")
+"""Of what names a limit; else it begins with the name of a process."""
 _MOST_LEAST = 1.0
 """A smallest gain above this says that nothing could have been shown."""
-_PREFERENCES: dict[Preference, str] = {
-    "baseline": "is the baseline",
-    "less-cpu": "takes less CPU",
-    "fewer-threads": "has fewer threads",
-}
 
 
 def sentences_of(answer: StudyAnswer) -> list[str]:
     """What there is to say of the answer after its verdict, as a reader would ask."""
     said = (
         no_calls_sentence(answer),
+        _open_calls_sentence(answer),
         choice_sentence(answer),
         tied_sentence(answer),
         binding_sentence(answer),
@@ -55,12 +61,88 @@ def sentences_of(answer: StudyAnswer) -> list[str]:
         *failing_sentences(answer),
         *together_sentences(answer),
         *filter(None, said),
-        # One further search at a time: the best value first, then the roles that need it.
-        *([*edge_sentences(answer)] or filter(None, [role_sentence(answer)])),
+        *next_searches(answer),
         *tried_sentences(answer),
         *bad_value_sentences(answer),
         *unmeasured_sentences(answer),
     ]
+
+
+def why_sentences(answer: StudyAnswer) -> list[str]:
+    """What limits the baseline, and what the best changed, as one paragraph of two sentences."""
+    said = []
+    if (row := answer.why.get("baseline")) and (limit := _limit_of(row)):
+        if limit.startswith(_BEGINNINGS):
+            limit = limit[0].lower() + limit[1:]
+        said.append(f"in the baseline, {limit}")
+    if answer.verdict == "better":
+        said += filter(None, [gains_sentence(answer) or _parallelism_sentence(answer)])
+    return [f"Why: {' '.join(said)}"] if said else []
+
+
+def _parallelism_sentence(answer: StudyAnswer) -> str | None:
+    """That the best changed how many calls are served at once; None if it did not, by its trace."""
+    before, now = (
+        answer.why[name].metrics.get(PARALLELISM_MEAN.name, math.nan)
+        if name in answer.why
+        else math.nan
+        for name in ("baseline", "best")
+    )
+    if now > before * _CHANGED or now < before / _CHANGED:
+        return f"{answer.best} changed the parallelism from {before:.1f} to {now:.1f}."
+    return None
+
+
+def _limit_of(row: TrialRow) -> str | None:
+    """What of a diagnosis names the limit, or several; None where there is no clear one."""
+    sentences = re.split(r"(?<=\.) (?=\S)", row.diagnosis or "")
+    for place, each in enumerate(sentences):
+        if several := re.match("(Two|Three) things limit ", each):
+            return " ".join(sentences[place : place + (3 if several[1] == "Two" else 4)])
+        if re.search(r" (is|are) the limit\b", each):
+            return each
+    return None
+
+
+def advice_of(answer: StudyAnswer) -> list[str]:
+    """The few sentences that change what a reader should do."""
+    is_found = answer.verdict in ("better", "tie")
+    may_be = [answer.by_trial[trial].config for trial in answer.not_excluded if is_found]
+    known = (
+        no_calls_sentence(answer),
+        _open_calls_sentence(answer),
+        _front_sentence(answer),
+        *failing_sentences(answer),
+        *(shortened(each, _MOST_REASON) for each in failure_lines(answer)),
+        *limit_sentences(answer),
+        busy_sentence(answer),
+        f"Not ruled out as better (open): {named(may_be)}." if may_be else None,
+        *next_searches(answer),
+    )
+    return [*filter(None, known)][:_MOST_ADVISED]
+
+
+def _front_sentence(answer: StudyAnswer) -> str | None:
+    """What is on the Pareto front; None where there is none."""
+    front = answer.front
+    if front is None:
+        return None
+    among = named([answer.by_trial[trial].config for trial in front.trials])
+    return f"The best of both {front.first.name} and {front.second.name}: {among}."
+
+
+def next_searches(answer: StudyAnswer) -> list[str]:
+    """What to search for next: the best value first, then the roles that need it."""
+    return [*edge_sentences(answer)] or [*filter(None, [role_sentence(answer)])]
+
+
+def limit_sentences(answer: StudyAnswer) -> list[str]:
+    """Which configurations break a limit, and by how much."""
+    groups: dict[str, list[Config]] = {}
+    for row in answer.rows:
+        if row.broken and not answer.none_feasible:
+            groups.setdefault(row.broken_text or "", []).append(row.config)
+    return [f"Breaks a limit: {named(configs)} ({broken})." for broken, configs in groups.items()]
 
 
 def no_calls_sentence(answer: StudyAnswer) -> str | None:
@@ -72,12 +154,21 @@ def no_calls_sentence(answer: StudyAnswer) -> str | None:
     if not counted or any(counted):
         return None
     if answer.plan.subject.kind == "program":
-        return (
-            "The traced runs of the program made no RPC call, so no option of RPC can matter to it."
-        )
+        return "The traced runs made no RPC call, so no option of RPC can matter."
     return (
-        "The traced steps made no RPC call, so no option of RPC can matter to them: make the calls "
-        "to be tuned in step(), and wait there for their results."
+        "The traced steps made no RPC call, so no option of RPC can matter: make the calls in "
+        "step(), and wait there for their results."
+    )
+
+
+def _open_calls_sentence(answer: StudyAnswer) -> str | None:
+    """That a step ends before its calls: what is timed then is not what is tuned."""
+    most = max((detail.open_calls or 0 for detail in answer.details.values()), default=0)
+    if not most:
+        return None
+    return (
+        f"step() does not wait for its calls: {plural(most, 'call')} had no result yet when it "
+        "ended. Wait for them in step(), or their time is not measured."
     )
 
 
@@ -96,51 +187,34 @@ def _clause(answer: StudyAnswer, group: list[PassedOver]) -> str:
     who = named([row.config for row in rows])
     if len(group) > _MOST_OF_ONE_REASON:
         who = plural(len(group), "configuration")
-    if first.reason == "limit":
-        broken = "break a limit" if several else f"breaks a limit ({rows[0].broken_text})"
-        return f"{who} would be ahead, but {broken}"
-    if first.reason == "unreliable":
-        return f"{who} would be ahead, but {'fail' if several else 'fails'} too often"
-    stands = "stand" if several else "stands"
-    said = f"{who} {stands} above {answer.best} in the table, but {_reason(answer, group)}"
-    if first.preference is None:
-        return said
-    return f"{said}, and {answer.best} {_PREFERENCES[first.preference]}"
-
-
-def _reason(answer: StudyAnswer, group: list[PassedOver]) -> str:
-    first, several = group[0], len(group) > 1
-    are, faster = "are" if several else "is", faster_or_slower(answer)[0]
+    better, look = faster_or_slower(answer)[0], "look" if several else "looks"
+    match first.reason:
+        case "limit":
+            broken = "break a limit" if several else f"breaks a limit ({rows[0].broken_text})"
+            return f"{who} would be ahead, but {broken}"
+        case "unreliable":
+            return f"{who} would be ahead, but {'fail' if several else 'fails'} too often"
+        case "few-blocks":
+            return f"{who} {look} {better}, in too few blocks to tell"
+        case "not-shown":
+            return f"{who} {look} {better}, which is not sure for all configurations together"
     by = ""
     if not several and first.paired is not None:
-        by = f" ({ends(first.paired.ratio)} times as {fast(answer)})"
-    match first.reason:
-        case "few-blocks" if several:
-            return "were measured beside it in too few blocks"
-        case "few-blocks" if first.paired and first.paired.blocks:
-            blocks = plural(first.paired.blocks, "block")
-            return f"was measured beside it in {blocks} only, too few to tell"
-        case "few-blocks":
-            return "was not measured in any block with it"
-        case "not-told-apart":
-            two = "are not told apart from it" if several else "the two are not told apart"
-            return f"{two}{by}"
-        case "within-epsilon":
-            return f"{are} less than {epsilon(answer)} {faster}{by}"
-        case _:
-            return (
-                f"{are} not shown to be {faster}{by} by a comparison that holds at "
-                f"{confidence(answer)} for all configurations together"
-            )
+        by = f" ({ends(first.paired.ratio)} times)"
+    preferred = ""
+    if first.preference is not None:
+        preferred = f", and {answer.best} {PREFERENCES[first.preference]}"
+    if first.reason == "not-told-apart":
+        return f"{who} {look} as {fast(answer)} as {answer.best}{by}{preferred}"
+    are = "are" if several else "is"
+    return f"{who} {are} less than {epsilon(answer)} {better}{by}{preferred}"
 
 
 def tied_sentence(answer: StudyAnswer) -> str | None:
     """What else is as fast, as far as measured; None if nothing is."""
     if answer.best is None or not answer.tied:
         return None
-    verb = "is" if len(answer.tied) == 1 else "are"
-    within = f"within {epsilon(answer)} of {answer.best}"
-    return f"{named(answer.tied)} {verb} {within}, as far as measured."
+    return f"Within {epsilon(answer)} of the best, as far as measured: {named(answer.tied)}."
 
 
 def binding_sentence(answer: StudyAnswer) -> str | None:
@@ -148,8 +222,8 @@ def binding_sentence(answer: StudyAnswer) -> str | None:
     if answer.best is None or not answer.best.binds:
         return None
     return (
-        f"{CPU_BINDING.name}={EQUAL} is for ranks that have the machine to themselves: beside "
-        "other programs it may be slower, and search --check measures it again."
+        f"{CPU_BINDING.name}={EQUAL} is for ranks that have the machine to themselves. Beside "
+        "other programs it may be slower: search --check measures it again."
     )
 
 
@@ -159,11 +233,9 @@ def busy_sentence(answer: StudyAnswer) -> str | None:
     if machine is None or not machine.is_busy:
         return None
     return (
-        f"The machine was busy: in {machine.disturbed_worlds} of "
-        f"{plural(machine.worlds, 'world')} that count other programs or virtual machines took "
-        f"more than {percent(DISTURBED_SHARE)} of the {plural(machine.cpus, 'logical CPU')}, and "
-        f"{whole_percent(machine.taken_share)} on "
-        "average over all; on a quiet machine the intervals are narrower."
+        f"The machine was busy: others took {whole_percent(machine.taken_share)} of its CPUs, and "
+        f"disturbed {machine.disturbed_worlds} of {plural(machine.worlds, 'world')}. Search again "
+        "on a quiet one."
     )
 
 
@@ -183,8 +255,8 @@ def not_excluded_sentence(answer: StudyAnswer) -> str | None:
         may = f"may be more than {epsilon(answer)} {better} than {answer.best}"
         said.append(f"Not excluded: {named(others)} {may}.")
     if behind:
-        looks = f"{'looks' if len(behind) == 1 else 'look'} {worse} than {answer.best}"
-        said.append(f"{named(behind)} {looks}, but in too few blocks to be sure.")
+        looks = "looks" if len(behind) == 1 else "look"
+        said.append(f"{named(behind)} {looks} {worse}, in too few blocks to be sure.")
     return " ".join(said)
 
 
@@ -199,10 +271,8 @@ def as_good_sentence(answer: StudyAnswer) -> str | None:
     alike = [answer.by_trial[trial].config for trial in answer.not_told_apart]
     if not (others := [config for config in alike if config not in known]):
         return None
-    return (
-        f"Not told apart: {named(others)} may be as {fast(answer)} as {answer.best}, and at most "
-        f"{epsilon(answer)} {faster_or_slower(answer)[0]}."
-    )
+    most = f"at most {epsilon(answer)} {faster_or_slower(answer)[0]}"
+    return f"Not told apart from the best, and {most}: {named(others)}."
 
 
 def noise_sentence(answer: StudyAnswer) -> str | None:
@@ -217,11 +287,11 @@ def noise_sentence(answer: StudyAnswer) -> str | None:
         if answer.verdict == "better":
             return None
         return (
-            f"Too few blocks were measured to show any gain ({plural(answer.blocks, 'block')}): a "
-            "larger --budget helps, and so do fewer values, or a quieter machine."
+            f"{plural(answer.blocks, 'block')} are too few to show a gain. A larger --budget "
+            "helps, and so do fewer values, or a quieter machine."
         )
-    said = f"The smallest gain that this study could have shown is {share(least)}"
+    said = f"The smallest gain that could have been shown is {share(least)}."
     if floor is None:
-        return f"{said}."
+        return said
     itself = ratio_cell(floor.estimate, floor.low, floor.high) if floor.is_told else UNTOLD
-    return f"{said}; the baseline against itself, in the same blocks: {itself}."
+    return f"{said} The baseline against itself, in the same blocks: {itself}."

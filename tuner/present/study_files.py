@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from tuner.errors import UsageError
 from tuner.files import read_bounded, written_atomically
-from tuner.present.terminal import Part
+from tuner.present.terminal import Summary
 from tuner.study.file_lock import holder_of
 from tuner.study.folder import STUDIES, StudyFolder, names_in
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tuner.study.answer import Contender, StudyAnswer
     from tuner.trace.model.trace import Trace
 
-ANSWER_FORMAT = 1
+ANSWER_FORMAT = 2
 
 State = Literal["finished", "running", "interrupted"]
 
@@ -31,7 +31,7 @@ def write_answer(answer: "StudyAnswer") -> None:
 
     An unfinished study recommends nothing.
     """
-    from tuner.present.summary import summary_parts
+    from tuner.present.summary import summary_of
     from tuner.present.tables import write_trials_csv
     from tuner.recommended.building import write_recommended
 
@@ -45,7 +45,7 @@ def write_answer(answer: "StudyAnswer") -> None:
         write_recommended(answer, files.recommended)
     # This session ends here, though it still holds the lock by which it would be running.
     state: State = "interrupted" if answer.interrupted else "finished"
-    _write_answer_file(answer, entry_of(answer, state), summary_parts(answer))
+    _write_answer_file(answer, entry_of(answer, state), summary_of(answer))
 
 
 def write_study_report(answer: "StudyAnswer", page: Path | None = None) -> Path:
@@ -132,7 +132,7 @@ def entry_of(answer: "StudyAnswer", state: State) -> dict[str, Any]:
     }
 
 
-def _write_answer_file(answer: "StudyAnswer", listed: dict[str, Any], parts: list[Part]) -> None:
+def _write_answer_file(answer: "StudyAnswer", listed: dict[str, Any], summary: Summary) -> None:
     from tuner.json_text import json_of
 
     files = answer.files
@@ -140,7 +140,7 @@ def _write_answer_file(answer: "StudyAnswer", listed: dict[str, Any], parts: lis
         "format": ANSWER_FORMAT,
         "listed": listed,
         "document": answer.to_json(),
-        "parts": parts,
+        "summary": summary._asdict(),
         "seen_from": _seen_from(files),
     }
     files.manifest.add(files.answer)
@@ -157,10 +157,10 @@ class KeptAnswer(NamedTuple):
     """The study's entry in `list --json`."""
     document: dict[str, Any]
     """What `show --json` prints."""
-    parts: list[Part]
+    summary: Summary
     """What `show` prints."""
     is_seen_from_here: bool
-    """Whether the paths in `parts` are right in the current folder, as the study is named now."""
+    """Whether the paths in `summary` are right in the current folder, as the study is named now."""
 
 
 def kept_answer(folder: StudyFolder) -> KeptAnswer | None:
@@ -178,7 +178,7 @@ def kept_answer(folder: StudyFolder) -> KeptAnswer | None:
             folder=folder,
             listed={**content["listed"], "folder": str(folder.root)},
             document=content["document"],
-            parts=content["parts"],
+            summary=Summary(**content["summary"]),
             is_seen_from_here=content["seen_from"] == _seen_from(folder),
         )
         return found if names_in(folder.database) == [found.listed["study"]] else None

@@ -16,7 +16,7 @@ from tuner.plan.config import Config
 from tuner.present.study_files import State, entry_of, kept_answer
 from tuner.study.file_lock import holder_of
 from tuner.study.folder import StudyFolder, begun_in, studies_in
-from tuner.text import UNTOLD, duration, plural, times_cell
+from tuner.text import UNTOLD, command, duration, plural, times_cell
 
 if TYPE_CHECKING:
     from tuner.study.answer import StudyAnswer
@@ -48,7 +48,7 @@ class StudyList(NamedTuple):
 def studies_of_folder(folder: Path) -> StudyList:
     """The studies in the folders of `folder`, or in itself; UsageError if there is no folder."""
     if not folder.is_dir():
-        raise UsageError(f"there is no folder {folder}; python -m tuner.search makes studies")
+        raise UsageError(f"there is no folder {folder}; {command('search')} makes studies")
     studies: list[Entry] = []
     problems: list[str] = []
     own = [folder] if StudyFolder(folder).database.is_file() else []

@@ -1,26 +1,50 @@
-"""The answer on a terminal: what a search prints at its end."""
+"""The answer on a terminal: on one screen, or all of it."""
 
 from collections.abc import Iterator
-from textwrap import fill
 
 from rich.console import Console
 
-from tuner.present.how_to_use import continuing, snippet_of
-from tuner.present.sentences import sentences_of
-from tuner.present.tables import WordsTable, front_of_answer, ratio_note, trials_of, why_of
-from tuner.present.terminal import Part, code, column, files_line, line, print_parts, table
+from tuner.present.how_to_use import continuing, few_lines_of, snippet_of
+from tuner.present.sentences import advice_of, limit_sentences, sentences_of, why_sentences
+from tuner.present.tables import (
+    Column,
+    TrialLine,
+    WordsTable,
+    front_of_answer,
+    ratio_note,
+    trials_of,
+    why_of,
+)
+from tuner.present.terminal import (
+    Part,
+    Summary,
+    code,
+    files_line,
+    line,
+    paragraph,
+    print_parts,
+)
+from tuner.present.terminal import table as table_part
+from tuner.present.text_table import Column as TextColumn
 from tuner.present.wording import failure_lines, verdict_sentence, worlds_text
 from tuner.study.answer import StudyAnswer
+from tuner.study.log import BASELINE
 from tuner.text import duration, plural
 
-_FACT, _HEADING = 14, 29
-"""Letters of a fact's name in a line, and of a heading's word that is not broken: two of them have
-room on 80 columns."""
+_MOST_ROWS = 8
+"""Configurations that one screen shows."""
+_EXPLAINING = 1.25
+"""A metric explains something where the best's is so many times the baseline's, or less."""
 
 
-def print_summary(answer: StudyAnswer, console: Console) -> None:
-    """The table, the failures, the verdict, the lines to paste, and where the files are."""
-    print_parts([*summary_parts(answer), files_line(answer.files)], console)
+def summary_of(answer: StudyAnswer) -> Summary:
+    """Both forms of what is printed, but for where the files are: that is for whoever prints."""
+    return Summary([*_brief(answer)], [*_whole(answer)])
+
+
+def print_summary(answer: StudyAnswer, console: Console, *, whole: bool = False) -> None:
+    """Print the answer on one screen, or the `whole` of it, and where its files are."""
+    summary_of(answer).print(console, answer.files, answer.storage, whole=whole)
 
 
 def print_verdict(answer: StudyAnswer, console: Console) -> None:
@@ -30,33 +54,52 @@ def print_verdict(answer: StudyAnswer, console: Console) -> None:
 
 def print_interruption(answer: StudyAnswer, console: Console) -> None:
     """The table as far as it goes, and where the report is."""
-    parts = [trials_part(answer)] if answer.blocks else []
+    parts = [_few_trials(answer)] if answer.blocks else []
     print_parts([*parts, files_line(answer.files)], console)
 
 
-def summary_parts(answer: StudyAnswer) -> list[Part]:
-    """All of the summary but where the files are, which is for whoever prints it."""
-    return list(_parts(answer))
-
-
-def _parts(answer: StudyAnswer) -> Iterator[Part]:
-    yield trials_part(answer)
-    if note := ratio_note(answer):
-        yield line(note)
-    for failure in failure_lines(answer):
-        yield line(failure, "red")
+def _brief(answer: StudyAnswer) -> Iterator[Part]:
     yield _verdict(answer)
-    yield from map(line, sentences_of(answer))
+    yield line("")
+    yield _few_trials(answer)
+    said = [*why_sentences(answer), *advice_of(answer)]
+    yield line("")
+    yield from map(paragraph, said)
+    pasted = (("To use it:", few_lines_of(answer)), ("To go on:", continuing(answer)))
+    for title, snippet in pasted:
+        if snippet is not None:
+            yield from (line(title), code(snippet.text, snippet.language))
+    if said and not any(snippet for _, snippet in pasted):
+        yield line("")
+
+
+def _whole(answer: StudyAnswer) -> Iterator[Part]:
+    yield _verdict(answer)
+    yield line("")
+    yield trials_part(answer)
+    yield line("")
+    for note in filter(None, [ratio_note(answer)]):
+        yield paragraph(note)
+    for failure in [*failure_lines(answer), *limit_sentences(answer)]:
+        yield line(failure, "red")
+    yield from map(paragraph, sentences_of(answer))
     if front := front_of_answer(answer):
-        yield from (line(""), _front_part(front), line(front.note))
+        yield from (line(""), line("Front", "bold"), _words_part(front), paragraph(front.note))
     if why := why_of(answer):
-        yield from (line(""), _why_part(why))
-    if snippet := snippet_of(answer):
-        yield from (line(""), code(snippet.text, snippet.language))
-    if more := continuing(answer):
-        yield from (line("To continue measuring:\n"), code(more.text, more.language))
+        names = [each.partition(":")[0] for each in why.headings]
+        numbers = why._replace(headings=names, rows=why.rows[:-1])
+        yield from (line(""), line("Why", "bold"))
+        if numbers.rows:
+            yield _words_part(numbers)
+        for name, said in zip(why.headings[1:], why.rows[-1][1:], strict=True):
+            yield paragraph(f"{name}: {said}")
+    for title, pasted in (
+        ("To use it:", snippet_of(answer)), ("To continue measuring:", continuing(answer))
+    ):  # fmt: skip
+        if pasted is not None:
+            yield from (line(""), line(title), line(""), code(pasted.text, pasted.language))
     here = answer.environment
-    yield line(
+    yield paragraph(
         f"{worlds_text(answer)}, in {duration(answer.elapsed_s)}, "
         f"on {plural(here.cpu_count, 'logical CPU')} ({here.cpu_model}), torch {here.torch}."
     )
@@ -68,53 +111,73 @@ def _verdict(answer: StudyAnswer) -> Part:
         style = "bold green" if answer.verdict == "better" else "bold yellow"
     elif answer.verdict is None and not answer.interrupted:
         style = "bold red"
-    return line(verdict_sentence(answer), style)
+    return paragraph(verdict_sentence(answer), style)
 
 
 def trials_part(answer: StudyAnswer) -> Part:
-    """The trials, the fastest first: a column per tuned knob, the best and the baseline marked.
+    """The table of all trials, the fastest first, with every column."""
+    found = trials_of(answer)
+    return _table(found.columns, found.lines)
 
-    A narrow screen can do without the columns of metrics.
+
+def _few_trials(answer: StudyAnswer) -> Part:
+    """The trials on one screen: the knobs that differ, the time, the ratio, the outcome.
+
+    A metric only where it differs between the baseline and the best. Of many trials those nearest
+    to the best, and the baseline.
     """
     found = trials_of(answer)
-    shown = [(place, each) for place, each in enumerate(found.columns) if each.folded is not None]
-    columns = []
-    for _, each in shown:
-        header = each.folded or ""
-        if each.of == "knob":
-            # Where the screen is narrow the knobs' names are folded, never the numbers.
-            columns.append(column(header, "right", overflow="fold"))
-        else:
-            least = max(map(len, [*header.split("\n"), *each.cells]))
-            columns.append(column(header, "right", no_wrap=True, min_width=least))
-    words = [word for line in found.lines for word in line.outcome.split()]
-    columns.append(column("outcome", min_width=max(map(len, words), default=0)))
-    rows = [
-        (
-            [*(line.cells[place] for place, _ in shown), line.outcome],
-            "bold" if line.is_best
-            else "red" if line.row.failure is not None
-            else "yellow" if line.row.broken
-            else "",
-        )
-        for line in found.lines
+    kept = [place for place, each in enumerate(found.columns) if _is_news(answer, each)]
+    lines = found.lines
+    if len(lines) > _MOST_ROWS:
+        contenders = {*answer.contenders.values(), BASELINE}
+        others = [each for each in lines if each.row.trial not in contenders]
+        near = {each.row.trial for each in others[: _MOST_ROWS - len(contenders)]}
+        lines = [each for each in lines if each.row.trial in contenders | near]
+    shown = [found.columns[place] for place in kept]
+    cut = [each._replace(cells=tuple(each.cells[place] for place in kept)) for each in lines]
+    more = len(found.lines) - len(lines)
+    return _table(shown, cut, f"and {more:,} more" if more else "")
+
+
+def _is_news(answer: StudyAnswer, column: Column) -> bool:
+    """Whether a column belongs on one screen.
+
+    A knob that differs does, and a metric of the best, or of the challenger, that is far from the
+    baseline's.
+    """
+    if column.of == "knob":
+        return len({*column.cells}) > 1 or len(column.cells) == 1
+    if column.of != "metric" or column.short is None:
+        return column.of == "number" and column.short is not None
+    rows = {row.trial: place for place, row in enumerate(answer.rows)}
+    texts = [column.cells[rows[trial]].split("/")[0] for trial in answer.contenders.values()]
+    try:
+        base, other = (float(text.replace(",", "")) for text in texts)
+    except ValueError:
+        return False
+    return not base / _EXPLAINING < other < base * _EXPLAINING
+
+
+def _table(columns: list[Column], lines: list[TrialLine], more: str = "") -> Part:
+    texts = list(zip(*(each.cells for each in lines), strict=True)) or [()] * len(columns)
+    shown = [
+        TextColumn(column.short, cells)
+        for column, cells in zip(columns, texts, strict=True)
+        if column.short is not None
+    ]
+    shown.append(TextColumn("outcome", [each.outcome for each in lines], is_name=True))
+    styles = [
+        "bold" if each.is_best
+        else "red" if each.row.failure is not None
+        else "yellow" if each.row.broken
+        else ""
+        for each in lines
     ]  # fmt: skip
-    spare = [place for place, (_, each) in enumerate(shown) if each.of == "metric"]
-    return table(columns, rows, collapse_padding=True, spare=spare)
+    return table_part(shown, styles, more)
 
 
-def _front_part(front: WordsTable) -> Part:
-    first, *others = front.headings
-    columns = [column(first, overflow="fold")]
-    columns += [column(heading, "right", overflow="fold") for heading in others]
-    return table(columns, [(row, "") for row in front.rows], title="Front")
-
-
-def _why_part(why: WordsTable) -> Part:
-    columns = [column("")]
-    for heading in why.headings[1:]:
-        # The name of a knob is not broken, if the screen has room.
-        longest = min(max(map(len, heading.split())), _HEADING)
-        columns.append(column(heading, ratio=1, overflow="fold", min_width=longest))
-    rows = [((fill(name, _FACT), *texts), "") for name, *texts in why.rows]
-    return table(columns, rows, title="Why")
+def _words_part(words: WordsTable) -> Part:
+    columns = zip(words.headings, zip(*words.rows, strict=True), strict=True)
+    first, *others = (TextColumn(heading, cells) for heading, cells in columns)
+    return table_part([first._replace(is_name=True), *others])

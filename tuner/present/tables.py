@@ -12,7 +12,7 @@ from tuner.json_text import json_of
 from tuner.plan.knobs import KNOBS
 from tuner.plan.objectives import Objective
 from tuner.present.configurations import grid_of
-from tuner.present.wording import confidence, epsilon, fast, faster_or_slower
+from tuner.present.wording import baseline_name, confidence, epsilon, fast, faster_or_slower
 from tuner.study.answer import StudyAnswer
 from tuner.study.front import FrontPoint, Goal
 from tuner.study.log import BASELINE
@@ -30,13 +30,11 @@ from tuner.text import (
 
 CSV_FORMAT = 2
 _AGAINST_BASELINE = "against the baseline"
-"""The heading of how many times as fast, or as good, a configuration is."""
+"""The heading of how many times as good a configuration of the front is."""
 _MUCH = 2.0
 """An interval that is too wide for a number says something where all of it is beyond this."""
 _TIMES = {1: "once", 2: "twice"}
 """In how many blocks something was seen that too few blocks tell an interval of."""
-_UNMARKED = ("completed", "not-measured")
-"""The outcomes that are not said of the best or the baseline: no block may have been needed."""
 # The levels of a grid are told exactly; where they cannot be told apart, the interval is endless.
 _RIDGE = 1e-6
 
@@ -55,10 +53,10 @@ class Column(NamedTuple):
 
     heading: str
     """In full."""
-    folded: str | None
+    short: str | None
     """The heading for a terminal, which has no room for a column without one."""
     cells: list[str]
-    of: Literal["knob", "number", "metric"] = "number"
+    of: Literal["knob", "number", "count", "metric"] = "number"
 
 
 class TrialLine(NamedTuple):
@@ -93,9 +91,7 @@ def _knob_columns(rows: Sequence[TrialRow]) -> Iterator[Column]:
     for dimension in dict.fromkeys(each for known in values for each in known):
         form = KNOBS[dimension.knob].format
         cells = [form(known[dimension]) if dimension in known else "-" for known in values]
-        # `ps.num_worker_threads` in four lines: tables are narrow.
-        folded = str(dimension).replace(".", ".\n").replace("_", "_\n")
-        yield Column(str(dimension), folded, cells, "knob")
+        yield Column(str(dimension), str(dimension), cells, "knob")
 
 
 def _number_columns(answer: StudyAnswer) -> Iterator[Column]:
@@ -107,8 +103,9 @@ def _number_columns(answer: StudyAnswer) -> Iterator[Column]:
     yield Column(f"{confidence(answer)} interval", None, spreads)
     if any(row.against_baseline for row in rows):
         ratios = [_against(answer, row) for row in rows]
-        yield Column(_AGAINST_BASELINE, "against the\nbaseline", ratios)
-    yield Column("worlds", "worlds", [str(row.samples) for row in rows])
+        heading = f"times as {fast(answer)} ({confidence(answer)})"
+        yield Column(heading, heading, ratios)
+    yield Column("worlds", "worlds", [str(row.samples) for row in rows], "count")
     for cell in metric_cells():
         texts = [cell.text(row.metrics) for row in rows]
         # A program has no steps, for example.
@@ -142,8 +139,8 @@ def ratio_note(answer: StudyAnswer) -> str | None:
     if cells == {""}:
         return None
     said = (
-        f"Against the baseline: how many times as {fast(answer)} as {answer.baseline}, with the "
-        f"{confidence(answer)} interval, from the blocks that measured both."
+        f"Times as {fast(answer)}: as {baseline_name(answer)}, with the {confidence(answer)} "
+        "interval, from the blocks that measured both."
     )
     if "?" in cells:
         said += f" ?: {UNTOLD}."
@@ -164,21 +161,30 @@ def _seen(answer: StudyAnswer, row: TrialRow) -> str:
 
 
 def _outcome(answer: StudyAnswer, row: TrialRow) -> str:
-    marks = []
-    if row.trial == answer.best_trial:
-        marks.append(best_mark(answer))
-    elif row.tied_with_best and not answer.interrupted:
-        marks.append("tied")
+    """One word for a row."""
     if row.broken:
-        marks.insert(0, f"infeasible: {row.broken_text}")
-    elif row.outcome not in _UNMARKED or not (marks or row.trial == BASELINE):
-        unfinished = answer.interrupted and row.outcome == "completed"
-        marks.insert(0, "measured so far" if unfinished else row.outcome)
+        return "infeasible"
+    if row.failure is not None:
+        return row.outcome
     if row.trial == BASELINE:
-        marks.append("baseline")
-    if row.fails_sometimes:
-        marks.append(f"{row.worlds_failed} of {row.worlds_run} failed")
-    return ", ".join(marks)
+        return "baseline"
+    if row.trial == answer.best_trial:
+        return "cheaper" if answer.verdict == "tie" else "best"
+    if not row.samples:
+        return "left-out"
+    if answer.interrupted:
+        return "measured"
+    if row.tied_with_best:
+        return "tied"
+    return "open" if row.trial in answer.not_excluded else "behind"
+
+
+OUTCOMES = (
+    "Tied: within epsilon of the best, as far as measured. Open: it may be better than the best. "
+    "Behind: it is not. Left-out: it was in no block. Cheaper: as good as the "
+    "baseline, and recommended. Infeasible: it breaks a limit."
+)
+"""What the words of the outcomes mean."""
 
 
 def best_mark(answer: StudyAnswer) -> str:

@@ -3,30 +3,26 @@
 No pandas and no Optuna here: a summary that was kept is printed without waiting for them.
 """
 
+import math
 import os
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from tuner.text import printable
+from tuner.present.text_table import Column, text_table
+from tuner.text import command, printable
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from tuner.study.folder import StudyFolder
 
 Part = dict[str, Any]
-"""One part as JSON: `line` with its `style`, `table`, or `code` with its `language`."""
-
-_GAP = 2
-"""Characters beside a column: what stands between two, or one at each edge of the table."""
-_LONGEST_VALUE = 20
-"""Characters of a value that is not broken for the sake of metrics."""
+"""One part as JSON: `line`, `paragraph`, `table`, or `code` with its `language`."""
 
 
 class Terminal(Console):
@@ -85,100 +81,82 @@ def code(text: str, language: str) -> Part:
     return {"code": text, "language": language}
 
 
-def column(header: str, justify: str = "left", **how: Any) -> dict[str, Any]:
-    """A column of a table; `how` are arguments of `rich.table.Table.add_column`."""
-    usual = {"no_wrap": False, "min_width": None, "ratio": None, "overflow": "ellipsis"}
-    return {"header": header, "justify": justify, **usual, **how}
+def paragraph(text: str, style: str = "") -> Part:
+    """Sentences, folded where the screen ends."""
+    return {"paragraph": text, "style": style}
 
 
-def table(
-    columns: Sequence[Mapping[str, Any]],
-    rows: Iterable[tuple[Sequence[str], str]],
-    *,
-    title: str | None = None,
-    collapse_padding: bool = False,
-    spare: Sequence[int] = (),
-) -> Part:
-    """A table of columns from `column`, and of the cells and the style of each row.
-
-    The columns at the `spare` places are left out where a screen is too narrow, the last first.
-    """
-    return {
-        "table": {
-            "title": title,
-            "collapse_padding": collapse_padding,
-            "columns": [*columns],
-            "rows": [{"cells": [*cells], "style": style} for cells, style in rows],
-            "spare": [*spare],
-        }
-    }
+def table(columns: Sequence[Column], styles: Sequence[str] = (), more: str = "") -> Part:
+    """A table: a style per row, or none, and what is said below it of further rows."""
+    return {"table": [[*each] for each in columns], "styles": [*styles], "more": more}
 
 
 def print_parts(parts: Iterable[Part], console: Console) -> None:
     """Print parts one below the other."""
     for part in parts:
         if "table" in part:
-            console.print(_table(part["table"], console.width))
+            _print_table(part, console)
         elif "code" in part:
             # Late: it takes time to import.
             from rich.syntax import Syntax
 
-            # Never cut at the edge of a narrow terminal: these lines are for pasting.
+            # Never cut at the edge of a narrow terminal: these are for pasting. A gap follows.
             syntax = Syntax("", part["language"], theme="ansi_light", background_color="default")
             indented = textwrap.indent(part["code"], "    ")
             console.print(syntax.highlight(indented), soft_wrap=True)
+        elif "paragraph" in part:
+            text = _folded(part["paragraph"], console.width)
+            console.print(Text(text, style=part["style"]), soft_wrap=True)
         else:
             console.print(Text(part["line"], style=part["style"]), soft_wrap=True)
 
 
-def _table(kept: dict[str, Any], width: int) -> "Table":
-    # Late: an error or a progress line needs no tables.
-    from rich import box
-    from rich.table import Table
-
-    shown = Table(
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        collapse_padding=kept["collapse_padding"],
-        title=kept["title"],
-        title_justify="left",
-    )
-    cells = [row["cells"] for row in kept["rows"]]
-    widths = {
-        place: _widest(column, [row[place] for row in cells])
-        for place, column in enumerate(kept["columns"])
-    }
-    for place in reversed(kept.get("spare", ())):
-        if _needed(widths) > width:
-            del widths[place]
-    has_room = bool(kept.get("spare")) and _needed(widths) <= width
-    for place, needed in widths.items():
-        how = dict(kept["columns"][place])
-        if has_room and all(len(row[place]) <= needed for row in cells):
-            # Else rich breaks it where another has words to wrap. What is longer would be cut.
-            how |= {"min_width": needed, "no_wrap": True}
-        shown.add_column(**how)
-    for row in kept["rows"]:
-        shown.add_row(*(row["cells"][place] for place in widths), style=row["style"] or None)
-    return shown
+def _folded(text: str, width: int) -> str:
+    """The text in lines of so many characters, none of which begins with ` %`."""
+    kept = text.replace(" %", "\u00a0%")
+    lines = textwrap.wrap(kept, width, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines).replace("\u00a0%", " %")
 
 
-def _needed(widths: Mapping[int, int]) -> int:
-    return sum(widths.values()) + _GAP * len(widths)
+def height_of(part: Part, width: int) -> int:
+    """How many lines of a screen a line or a paragraph takes."""
+    text = _folded(part["paragraph"], width) if "paragraph" in part else part["line"]
+    return sum(max(1, math.ceil(cell_len(line) / width)) for line in text.split("\n"))
 
 
-def _widest(how: Mapping[str, Any], cells: Sequence[str]) -> int:
-    """The width at which a column has line breaks between words only, or in very long values."""
-    words = [len(part) for cell in cells for part in cell.split("\n" if how["no_wrap"] else None)]
-    if how["overflow"] == "fold":
-        words = [min(each, _LONGEST_VALUE) for each in words]
-    return max([*map(len, how["header"].split("\n")), *words])
+def _print_table(part: Part, console: Console) -> None:
+    lines = text_table([Column(*each) for each in part["table"]], console.width)
+    styles = [""] * (len(lines) - len(part["styles"])) + part["styles"]
+    for text, style in zip(lines, styles, strict=True):
+        console.print(Text(text, style=style), soft_wrap=True)
+    if part["more"]:
+        console.print(Text(part["more"]))
+
+
+class Summary(NamedTuple):
+    """An answer as it is printed, on one screen and whole."""
+
+    brief: list[Part]
+    whole: list[Part]
+
+    def print(
+        self,
+        console: Console,
+        folder: "StudyFolder",
+        storage: str | None = None,
+        *,
+        whole: bool = False,
+    ) -> None:
+        """Print one of the forms, and where the study's files are."""
+        if whole:
+            print_parts([*self.whole, files_line(folder)], console)
+        else:
+            print_parts([*self.brief, page_line(folder, storage)], console)
 
 
 def files_line(folder: "StudyFolder") -> Part:
     """Where the report is, and the names of the other files of the study."""
-    near = os.path.relpath(folder.root)
-    root = folder.root.resolve() if near.startswith("..") else Path(near)
+    root = _near(folder)
     others = (
         folder.recommended,
         folder.trials_csv,
@@ -190,3 +168,18 @@ def files_line(folder: "StudyFolder") -> Part:
     names = ", ".join(path.name for path in others if path.exists())
     report = f"Report: {root / folder.report.name}\n" if folder.report.exists() else ""
     return line(f"{report}In {root}: {names}")
+
+
+def page_line(folder: "StudyFolder", storage: str | None = None) -> Part:
+    """Where the page is, and the command that shows all of the answer."""
+    root = _near(folder)
+    flags = [] if storage is None else ["--storage", storage]
+    study = root.name if root.parent == Path("studies") else str(root)
+    page = f"Page: {root / folder.report.name}. " if folder.report.exists() else ""
+    return line(f"{page}More: {command('show', study, *flags, '--all')}")
+
+
+def _near(folder: "StudyFolder") -> Path:
+    """The folder as it is named from here."""
+    near = os.path.relpath(folder.root)
+    return folder.root.resolve() if near.startswith("..") else Path(near)

@@ -1,18 +1,37 @@
 """The verdict in plain words, what failed, and the words that other sentences share."""
 
-import math
 from collections.abc import Hashable
 
 from tuner.decide.statistics import Interval
 from tuner.files import shown
+from tuner.plan.config import Config
+from tuner.plan.measuring import Measuring
+from tuner.plan.program_spec import ProgramSpec
 from tuner.study.answer import StudyAnswer
 from tuner.study.log import BASELINE
-from tuner.study.resuming import more_flags
-from tuner.study.rows import TrialRow
-from tuner.text import UNTOLD, duration, first_of, listed, percent, plural, ratio_text, three_digits
+from tuner.study.rows import Preference, TrialRow
+from tuner.text import (
+    UNTOLD,
+    duration,
+    first_of,
+    listed,
+    percent,
+    plural,
+    ratio_text,
+    three_digits,
+)
 from tuner.world.failure_evidence import failure_signature, without_evidence
 
 _MOST_NAMED = 3
+_MOST_CHANGE = 1.5
+"""A gain from here on is said as a ratio, not as a change."""
+_USUAL = Measuring()
+PREFERENCES: dict[Preference, str] = {
+    "baseline": "is the baseline",
+    "less-cpu": "takes less CPU",
+    "fewer-threads": "has fewer threads",
+}
+"""Why one of two that are alike is preferred."""
 
 
 def fast(answer: StudyAnswer) -> str:
@@ -74,8 +93,16 @@ def nothing_ran(answer: StudyAnswer) -> str:
     )
 
 
+def baseline_name(answer: StudyAnswer) -> str:
+    """What the baseline is called: `PyTorch's defaults` where it is those."""
+    subject, named = answer.plan.subject, answer.baseline
+    if named.resolved(subject) != Config.of({}).resolved(subject):
+        return f"the baseline {named}"
+    return "the program as it is" if subject.kind == "program" else "PyTorch's defaults"
+
+
 def verdict_sentence(answer: StudyAnswer) -> str:
-    """One or two sentences that say what to do, and how sure that is."""
+    """The answer: what to do, what it gains, and how sure that is, in one or two sentences."""
     if answer.interrupted:
         return _interrupted(answer)
     if answer.verdict is None:
@@ -91,47 +118,43 @@ def verdict_sentence(answer: StudyAnswer) -> str:
         case "better":
             return _better(answer)
         case "tie":
-            return (
-                f"A tie: {answer.best} is {_change(answer, f' than {_baseline(answer)}')}, which "
-                f"is within {epsilon(answer)} either way, and it is the cheaper of the two."
-            )
+            assert answer.challenger_speedup is not None
+            alike = f"as {fast(answer)} as {baseline_name(answer)}"
+            between = f"({change_range(answer.challenger_speedup)})"
+            return f"A tie: {answer.best} is {alike} {between}, and {_cheaper(answer)}."
         case "keep-baseline":
-            return f"Keep {answer.baseline}: {_why_keep(answer)}."
+            return f"Keep {baseline_name(answer)}: {_why_keep(answer)}."
         case _:
-            return f"Undecided, so keep {answer.baseline}: {_why_undecided(answer)}{_more(answer)}."
-
-
-def _baseline(answer: StudyAnswer) -> str:
-    return f"the baseline {answer.baseline}"
+            return f"Not decided in {duration(answer.elapsed_s)}: {_undecided(answer)}."
 
 
 def _interrupted(answer: StudyAnswer) -> str:
     if answer.needed_s is not None:
-        is_kept = "is kept" if answer.worlds == 1 else "are kept"
         return (
-            f"Not begun: the budget was too short, and {plural(answer.worlds, 'world')} of the "
-            f"baseline {is_kept}; {_resume(answer)} continues it."
+            f"Not begun: the budget was too short. {plural(answer.worlds, 'world')} of the "
+            f"baseline {'is' if answer.worlds == 1 else 'are'} kept."
         )
-    ahead = ""
+    said = f"Not finished: no verdict after {plural(answer.blocks, 'block')}."
     if best := next((row for row in answer.rows if row.is_measured), None):
         value = f"{three_digits(best.value)} {answer.objective.unit}".rstrip()
-        worlds = plural(best.samples, "world")
-        ahead = f" So far {best.label} is ahead, with {value} in {worlds}."
-    return (
-        f"Not finished, after {plural(answer.blocks, 'block')}: there is no verdict yet.{ahead} "
-        "If the search was interrupted, --resume continues it."
-    )
+        said += f" {best.label} leads so far ({value})."
+    return said
+
+
+def _failed(row: TrialRow) -> str:
+    how = f" ({row.outcome})" if row.failure else ""
+    return f"failed in {row.worlds_failed} of {plural(row.worlds_run, 'world')}{how}"
 
 
 def _without_baseline(answer: StudyAnswer) -> str:
-    failed = f"{_baseline(answer)} {rate_text(answer.by_trial[BASELINE])}"
+    failed = f"{baseline_name(answer)} {_failed(answer.by_trial[BASELINE])}"
     if answer.verdict == "better":
-        return f"Use {answer.best}: {failed}, so there is no speed-up to state."
+        return f"Use {answer.best}: {failed}."
     known = _too_short(answer)
     if answer.best_trial is not None:
         worlds = plural(answer.by_trial[answer.best_trial].samples, "world")
-        known = f"{answer.best}, the best of what could run, was measured in only {worlds}"
-    return f"Undecided: {failed}, and {known}; {_resume(answer)} or more continues it."
+        known = f"{answer.best}, the best of the others, had only {worlds}"
+    return f"Not decided: {failed}, and {known}."
 
 
 def _too_short(answer: StudyAnswer) -> str:
@@ -145,109 +168,96 @@ def _none_feasible(answer: StudyAnswer) -> str:
             each.limit.excess(each.value) / (abs(each.limit.bound) or 1.0) for each in row.broken
         ),
     )
+    limits = listed(map(str, answer.plan.measuring.require))
     return (
-        f"No configuration keeps {listed(map(str, answer.plan.measuring.require))}, so nothing is "
-        f"recommended; the nearest is {nearest.label}: {nearest.broken_text}."
+        f"No configuration keeps {limits}. The nearest is {nearest.label}: {nearest.broken_text}."
     )
 
 
 def _infeasible_baseline(answer: StudyAnswer) -> str:
-    row = answer.by_trial[BASELINE]
+    row, best = answer.by_trial[BASELINE], answer.best_trial
     if row.broken:
-        broken = f"{_baseline(answer)} breaks a limit ({row.broken_text})"
+        broken = f"{baseline_name(answer)} breaks a limit ({row.broken_text})"
     else:
-        broken = f"{_baseline(answer)} {rate_text(row)}, which is more often than the others"
-        if answer.best_trial is not None:
-            best = answer.by_trial[answer.best_trial]
-            broken += f", {best.label} in {best.worlds_failed} of {best.worlds_run}"
+        broken = f"{baseline_name(answer)} {_failed(row)}"
+        if best is not None:
+            other = answer.by_trial[best]
+            broken += f", {other.label} in {other.worlds_failed} of {other.worlds_run}"
     if answer.best is None:
-        more = f"{_resume(answer)} or more continues it"
-        return f"Undecided: {broken}, and {_too_short(answer)}; {more}."
+        return f"Not decided: {broken}, and {_too_short(answer)}."
     if answer.challenger_speedup is None:
-        return f"Use {answer.best}: {broken}; there is no speed-up to state yet."
-    return f"Use {answer.best}: {broken}; {answer.best} is {_change(answer, ' than it')}."
+        return f"Use {answer.best}: {broken}."
+    return f"Use {answer.best}: {broken}. It is {_change(answer)}."
 
 
 def _better(answer: StudyAnswer) -> str:
     speedup = answer.challenger_speedup
     assert speedup is not None
-    if speedup.is_told:
-        said = (
-            f"{ratio_text(speedup.estimate)} times as {fast(answer)} as {_baseline(answer)} "
-            f"({ends(speedup)}, {confidence(answer)} confidence)"
-        )
-    else:
-        better = f"{faster_or_slower(answer)[0]} than {_baseline(answer)}"
-        said = f"{better} ({confidence(answer)} confidence), by how much is {UNTOLD}"
-    return f"Use {answer.best}: {said}, by {answer.objective.label}."
+    name, subject = baseline_name(answer), answer.plan.subject
+    usual = subject.objective_name if isinstance(subject, ProgramSpec) else _USUAL.objective_name
+    by = "" if answer.objective.name == usual else f", by {answer.objective.label}"
+    if not speedup.is_told:
+        better = f"{faster_or_slower(answer)[0]} than {name}"
+        return f"Use {answer.best}: {better}{by}. By how much is {UNTOLD}."
+    sure = answer.plan.measuring.confidence
+    level = "" if sure == _USUAL.confidence else f", {percent(sure)} confidence"
+    times = f"{ratio_text(speedup.estimate)} times as {fast(answer)} as {name}"
+    return f"Use {answer.best}: {times} ({ends(speedup)}{level}){by}."
+
+
+def _cheaper(answer: StudyAnswer) -> str:
+    for each in answer.passed_over:
+        if each.trial == BASELINE and each.preference in PREFERENCES:
+            return PREFERENCES[each.preference]
+    return "is cheaper"
 
 
 def _why_keep(answer: StudyAnswer) -> str:
     if len(answer.rows) == 1:
         return "the search space has nothing else"
     if answer.challenger is None:
-        return "nothing else in the search space could run"
-    return (
-        f"the strongest rival, {answer.challenger}, is {_change(answer)}, so it gains less than "
-        f"{epsilon(answer)}"
-    )
+        return "nothing else could run"
+    return f"nothing here gains {epsilon(answer)}"
 
 
-def _why_undecided(answer: StudyAnswer) -> str:
-    spent, speedup = duration(answer.elapsed_s), answer.challenger_speedup
+def _undecided(answer: StudyAnswer) -> str:
+    speedup, rival = answer.challenger_speedup, answer.challenger
     if speedup is None:
-        return f"{spent} was too short to compare it with anything"
-    rival = f"the strongest rival, {answer.challenger}, is"
-    if _may_be_either(speedup):
-        words = " or ".join(faster_or_slower(answer))
-        return f"{spent} of measuring cannot tell whether {rival} {words}"
+        return f"that was too short to compare {baseline_name(answer)} with anything"
+    if not speedup.is_told:
+        return f"how {rival} compares with {baseline_name(answer)} is {UNTOLD}"
+    said = f"{rival} {'may be' if speedup.high > 1 else 'is'} {_change(answer)}"
     if speedup.high <= 1 + answer.plan.measuring.epsilon:
-        unknown = "but others were seen too little to tell whether one gains more"
-    else:
-        unknown = f"and {spent} of measuring cannot tell whether that is a gain of "
-        unknown += epsilon(answer)
-    return f"{rival} {_change(answer)}, {unknown}"
+        said += ", and others were measured too little"
+    return said
 
 
-def _may_be_either(speedup: Interval) -> bool:
-    return speedup.low <= 1 <= speedup.high and not speedup.is_told
-
-
-def _more(answer: StudyAnswer) -> str:
-    """How to go on, as a clause."""
-    if answer.more_s is None:
-        return f"; {_resume(answer)} or more continues it"
-    more_s = math.ceil(answer.more_s)
-    if more_s >= 600:
-        more_s = math.ceil(more_s / 60) * 60
-    told = f"about {duration(more_s)} more would tell {epsilon(answer)}"
-    return f"; {told}: {_resume(answer)} continues it"
-
-
-def _resume(answer: StudyAnswer) -> str:
-    return " ".join(["--resume", *more_flags(answer)])
-
-
-def _change(answer: StudyAnswer, than: str = "") -> str:
-    """A speed-up near 1 as a change.
-
-    `2.1 % faster (1.0 % slower to 5.3 % faster, 95 % confidence)`, or
-    `9.0 % slower (12.1 % to 5.8 % slower, 95 % confidence)`.
-    """
+def _change(answer: StudyAnswer) -> str:
+    """`2.1 % faster (-1 to +5.3 %)`, and of a large gain `4.05 times as fast (3.9 to 4.2)`."""
     speedup = answer.challenger_speedup
     assert speedup is not None
-    words = faster_or_slower(answer)
-    if _may_be_either(speedup):
-        return f"{' or '.join(words)}{than}, which is {UNTOLD}"
+    better, worse = faster_or_slower(answer)
     if not speedup.is_told:
-        return f"{words[speedup.high < 1]}{than}, by how much is {UNTOLD}"
-    change, low, high = (
-        (f"{abs(end - 1) * 100:.1f} %", words[end < 1])
-        for end in (speedup.estimate, speedup.low, speedup.high)
+        return f"{better if speedup.low > 1 else worse}, by how much is {UNTOLD}"
+    if speedup.estimate >= _MOST_CHANGE:
+        return f"{ratio_text(speedup.estimate)} times as {fast(answer)} ({ends(speedup)})"
+    change = _three(abs(speedup.estimate - 1))
+    which = better if speedup.estimate >= 1 else worse
+    return f"{change} % {which} ({change_range(speedup)})"
+
+
+def change_range(found: Interval) -> str:
+    """A ratio's interval as a change: `-5 to +19 %`."""
+    low, high = (
+        f"{'+' if end > 1 else '-' if end < 1 else ''}{_three(abs(end - 1))}"
+        for end in (found.low, found.high)
     )
-    least = low[0] if low[1] == high[1] else " ".join(low)
-    sure = f"{confidence(answer)} confidence"
-    return f"{' '.join(change)} ({least} to {' '.join(high)}, {sure}){than}"
+    return f"{low} to {high} %"
+
+
+def _three(change: float) -> str:
+    """`5.3` for 0.0532, `19` for 0.191."""
+    return f"{change * 100:.0f}" if change >= 0.0995 else f"{change * 100:.1f}".removesuffix(".0")
 
 
 def failing_sentences(answer: StudyAnswer) -> list[str]:

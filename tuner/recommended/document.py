@@ -4,7 +4,6 @@ Standard library only: programs load it where torch is the only package.
 """
 
 import json
-import shlex
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from tuner.files import read_bounded
 from tuner.machine import COMPARED, COMPARED_BOUND
 from tuner.plan.config import ALL_ROLES, Config
 from tuner.plan.knobs import DEFAULT_WORD, INTRA_OP_THREADS, Value
-from tuner.text import did_you_mean
+from tuner.text import command, did_you_mean
 
 FORMAT = 3
 
@@ -211,7 +210,7 @@ def _search_command(document: Mapping[str, Any]) -> str:
     if not isinstance(study, str) or not isinstance(workload, str):
         return ""
     arguments = ["--workload", workload, "--study", study, "--overwrite"]
-    return f": {shlex.join(['python', '-m', 'tuner.search', *arguments])}"
+    return f": {command('search', *arguments)}"
 
 
 def short(value: object) -> str:

@@ -4,7 +4,6 @@ torch and the standard library only: on a rank there may be nothing else.
 """
 
 import os
-import shlex
 import warnings
 from collections.abc import Iterator
 from os import PathLike
@@ -33,7 +32,7 @@ from tuner.process_knobs import (
     place_on_host,
 )
 from tuner.recommended.document import ProcessValues, read_process_values
-from tuner.text import plural
+from tuner.text import command, plural
 from tuner.torch_private.agent import tensorpipe_options
 
 
@@ -157,7 +156,7 @@ def _machine_problem(measured: ProcessValues, path: str | PathLike[str]) -> Iter
         # It sees its share alone.
         compared = {name: compared[name] for name in compared if name not in BINDING_COMPARED}
     if differences := machine_differences(measured.machine, this_machine(), compared):
-        again = shlex.join(["python", "-m", "tuner.search", "--check", str(path)])
+        again = command("search", "--check", str(path))
         yield (
             f"was measured elsewhere (there, here): {'; '.join(differences)}. Its configuration "
             f"may not be the best here; to measure it again: {again}"

@@ -1,6 +1,5 @@
 """The commands that measure a recommendation, or a whole study, again."""
 
-import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +12,7 @@ from tuner.plan.measuring import Measuring
 from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.study_plan import StudyPlan
 from tuner.recommended.model import Recommendation
+from tuner.text import command
 
 
 def recheck_plan(recommendation: Recommendation) -> dict[str, Any]:
@@ -85,4 +85,4 @@ def _command(keys: Mapping[str, Any], usual: Mapping[str, Any]) -> str:
     """One line that asks for these keys, but for those that are `usual` or have their default."""
     defaults = {**Measuring().keys(), **(PROGRAM_DEFAULTS if "programs" in keys else {})}
     arguments = search_arguments(keys, {**defaults, **usual})
-    return shlex.join(["python", "-m", "tuner.search", *arguments])
+    return command("search", *arguments)

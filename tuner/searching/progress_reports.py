@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 from tuner.decide.statistics import Interval
+from tuner.plan.config import Config
 from tuner.searching.budget import Budget
 from tuner.study.conclusion import comparison_of
-from tuner.study.evidence import leader, strongest_rival
+from tuner.study.evidence import ahead_of, gain_of, strongest_rival
 from tuner.study.folder import StudyFolder
 from tuner.study.log import BASELINE, BLOCK_PHASES, StudyLog
 from tuner.study.records import Phase, Record
@@ -26,11 +27,8 @@ class Compared:
     rival: str
     speedup: Interval
     """Baseline / rival, paired within blocks."""
-    more_s: float | None
-    """About how many more seconds would make the answer clear; None if unknown, or at the end."""
     is_decided: bool
-    """Whether there is a verdict, and more blocks only make it more exact."""
-    left_s: float
+    """Whether there is a verdict, and the race goes on only to make it more exact."""
 
 
 class GroupState(NamedTuple):
@@ -60,8 +58,11 @@ class Snapshot:
     configs: int
     survivors: int
     """Configurations that the next block measures, or that can be traced."""
-    leader: str | None
-    leader_value: float | None
+    ahead: tuple[Config, ...]
+    """The configuration with the best value so far, and those that are not told apart from it;
+    empty if none was measured."""
+    ahead_value: float | None
+    """The best value, in the objective's unit."""
     unit: str
     remaining_s: float
     until_clear: bool = False
@@ -124,7 +125,8 @@ class ProgressReporter:
     ) -> None:
         self._observer, self._log, self._folder = observer, log, folder
         self._budget, self._groups = budget, groups
-        self._leader = leader(log)
+        self._ahead = ahead_of(log)
+        self._compared_trial: int | None = None
         self._compared: Compared | None = None
         self._alike: dict[Hashable, tuple[str, list[str]]] = {}
         """By what failures have in common: the configuration that was reported, and the others."""
@@ -150,27 +152,33 @@ class ProgressReporter:
                 )
                 others.clear()
 
-    def comparison(self, more_s: float | None, left_s: float) -> None:
-        """Report what an interim analysis has shown; see `Compared` for the times."""
-        rival, comparison = strongest_rival(self._log), comparison_of(self._log)
-        if rival is not None and comparison.speedup and BASELINE not in self._log.failures:
+    def comparison(self, *, ends: bool) -> None:
+        """Report what an interim analysis has shown; `ends` says that the race is over."""
+        log, comparison = self._log, comparison_of(self._log)
+        rival, speedup = strongest_rival(log), comparison.speedup
+        before = self._compared_trial
+        # It does not change from look to look among rivals that are alike.
+        if before in log.racing and before in ahead_of(log) and rival in ahead_of(log):
+            assert before is not None
+            found = gain_of(log, before)
+            rival, speedup = before, None if found is None else found.exp()
+        if rival is not None and speedup and BASELINE not in log.failures:
+            self._compared_trial = rival
             self._compared = Compared(
-                rival=str(self._log.configs[rival]),
-                speedup=comparison.speedup,
-                more_s=more_s,
-                is_decided=comparison.kind != "undecided",
-                left_s=left_s,
+                rival=str(log.configs[rival]),
+                speedup=speedup,
+                is_decided=comparison.kind != "undecided" and not ends,
             )
             self.progress("race")
 
     def note_leader(self) -> None:
-        """Have the next snapshots name who leads now."""
-        self._leader = leader(self._log)
+        """Have the next snapshots name who is ahead now."""
+        self._ahead = ahead_of(self._log)
 
     def progress(self, phase: Phase) -> None:
         """Report how far the search is, in the phase that is measured now."""
         log, plan = self._log, self._log.plan
-        ahead = self._leader if self._leader in log.alive else None
+        ahead = [trial for trial in self._ahead if trial in log.alive]
         exploring = log.sampling is not None and log.sampling.went_on is None
         self._observer.on_snapshot(
             Snapshot(
@@ -181,8 +189,8 @@ class ProgressReporter:
                 traced=log.rows.traced,
                 configs=len(log.configs),
                 survivors=len(log.runnable if phase == "trace" else log.racing),
-                leader=None if ahead is None else str(log.configs[ahead]),
-                leader_value=None if ahead is None else log.value(ahead),
+                ahead=tuple(log.configs[trial] for trial in ahead),
+                ahead_value=log.value(ahead[0]) if ahead else None,
                 unit=plan.objective.unit,
                 remaining_s=max(0.0, self._budget.remaining_s),
                 until_clear=plan.measuring.until_clear,

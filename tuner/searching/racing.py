@@ -21,7 +21,7 @@ from tuner.study.evidence import (
 )
 from tuner.study.log import BASELINE, StudyLog
 from tuner.study.records import AGAIN
-from tuner.text import duration, percent, plural, rough_duration
+from tuner.text import duration, percent, plural
 
 # By how many standard errors a lucky gain is farther from the border of the verdict.
 LUCK = 1.0
@@ -61,7 +61,7 @@ def race(measurer: Measurer) -> None:
             _drop(measurer, comparison, fraction)
             twice = not _is_known(comparison)
             ends = over or _is_clear(log, comparison) or _is_out_of_reach(measurer)
-            measurer.reporter.comparison(None if ends else seconds_to_clear(log), measurer.free_s)
+            measurer.reporter.comparison(ends=ends)
             if ends:
                 if over and not _is_clear(log, comparison):
                     _report_rest(measurer, _block(log, twice=twice))
@@ -125,10 +125,7 @@ def _is_out_of_reach(measurer: Measurer) -> bool:
         return False
     is_decided = comparison_of(measurer.log).kind != "undecided"
     what = "the answer exact" if is_decided else "the answer clear"
-    measurer.observer.on_event(
-        f"{duration(left_s)} more would not make {what}, even with luck; as it looks, "
-        f"that takes about {rough_duration(seconds_to_clear(measurer.log) or lucky_s)}"
-    )
+    measurer.observer.on_event(f"{duration(left_s)} more would not make {what}, even with luck")
     return True
 
 

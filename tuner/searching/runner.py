@@ -221,6 +221,7 @@ def numbers_of(path: Path, ranks: Sequence[RankSpec]) -> TraceNumbers:
         enough_threads=diagnosis.enough_threads,
         losses=trace.losses,
         calls=len(trace.calls),
+        open_calls=_open_calls(trace),
         call_ms=Quantiles.of(outermost_ms(trace).tolist()),
         call_parts_ms=_call_parts_ms(trace),
     )
@@ -229,6 +230,14 @@ def numbers_of(path: Path, ranks: Sequence[RankSpec]) -> TraceNumbers:
 def patterns_of(ranks: Sequence[RankSpec]) -> list[tuple[str, str]]:
     """Pairs of a role and a pattern of its RPC names; see `tuner.roles.role_of`."""
     return [(rank.role, re.escape(rank.name)) for rank in ranks]
+
+
+def _open_calls(trace: Trace) -> int | None:
+    """The driver's calls that its last step did not wait for; None of a program, without steps."""
+    if trace.steps is None:
+        return None
+    mine = trace.calls[trace.calls["client_rank"] == 0]
+    return int((mine["end_ns"].isna() | (mine["end_ns"] > trace.window_ns[1])).sum())
 
 
 def _call_parts_ms(trace: Trace) -> dict[CallPart, float]:

@@ -30,7 +30,7 @@ from tuner.study.storage.retry import Retry
 from tuner.study.storage.store import Ending, StudyStore
 from tuner.study.stored import answer_of
 from tuner.study.write_ahead_log import WriteAheadLog
-from tuner.text import plural
+from tuner.text import command, plural
 from tuner.world.launcher import Enough, Launcher, environment_with, members_of
 
 
@@ -277,5 +277,5 @@ def _write(answer: StudyAnswer, measurer: Measurer, presenter: Presenter) -> Non
     except Exception as error:
         measurer.observer.on_event(
             f"the report could not be written: {type(error).__name__}: {error}; "
-            f"python -m tuner.report {answer.files.root} tries again"
+            f"{command('report', str(answer.files.root))} tries again"
         )

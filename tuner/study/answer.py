@@ -370,6 +370,7 @@ def _detail(worlds: TrialWorlds) -> TrialDetail:
     return TrialDetail(
         step_ms=Quantiles.of(steps_ms),
         calls=trace.calls if trace else None,
+        open_calls=trace.open_calls if trace else None,
         call_ms=trace.call_ms if trace else None,
         call_parts_ms=trace.call_parts_ms if trace else {},
     )

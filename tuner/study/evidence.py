@@ -64,6 +64,24 @@ def leader(log: StudyLog) -> int | None:
     return best_measured(evidence(log), log.candidates, points_of(log))
 
 
+def ahead_of(log: StudyLog) -> list[int]:
+    """The leader, and the other candidates in the race that are not told apart from it: no claim.
+
+    Told apart is one that is behind by two standard errors of the blocks that measured both.
+    """
+    best = leader(log)
+    if best is None:
+        return []
+    matrix, alike = evidence(log), [best]
+    for trial in log.racing:
+        if trial != best and trial in log.candidates:
+            behind = differences(matrix[:, trial], matrix[:, best])
+            error = behind.std(ddof=1) / math.sqrt(len(behind)) if len(behind) > 1 else math.inf
+            if len(behind) and behind.mean() < 2 * error:
+                alike.append(trial)
+    return alike
+
+
 def mean_gain(log: StudyLog, trial: int, reference: int = BASELINE) -> float | None:
     """The mean of log(how many times as good a trial is as a reference) by block: no claim."""
     matrix = evidence(log)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.errors import UsageError
+from tuner.files import shown
 from tuner.study.folder import STUDIES, StudyFolder, studies_in
 from tuner.study.storage.address import StudyAddress, StudyPlace
 from tuner.text import did_you_mean
@@ -66,6 +67,11 @@ def _folder_of(reference: str) -> Path:
     for folder in (STUDIES / reference, named):
         if reference and StudyFolder(folder).database.is_file():
             return folder
+        if reference and (begun := StudyFolder(folder)).is_begun:
+            raise UsageError(
+                f"the search of {reference} failed before its first world, as "
+                f"{shown(begun.first_run)} tells: give its whole command again"
+            )
     known = [folder.name for folder in studies_in(STUDIES)]
     tail = did_you_mean(reference, known) if known else f"; the folder {STUDIES} holds none"
     raise UsageError(

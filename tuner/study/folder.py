@@ -28,9 +28,8 @@ def studies_in(folder: Path) -> list[Path]:
 
 def begun_in(folder: Path) -> "list[StudyFolder]":
     """The folders in `folder` of searches that failed before their first world, by name."""
-    found = [StudyFolder(path.parents[1]) for path in sorted(folder.glob("*/failures/first-run"))]
-    ended = [each for each in found if not (each.database.exists() or each.answer.exists())]
-    return [each for each in ended if each.manifest.study()]
+    found = (StudyFolder(path.parents[1]) for path in sorted(folder.glob("*/failures/first-run")))
+    return [each for each in found if each.is_begun]
 
 
 def names_in(database: Path) -> list[str] | None:
@@ -180,6 +179,12 @@ class StudyFolder:
         """What a person reads of a failure: its kind once, and where its evidence is."""
         text = message.replace("; see failures/", f"; see {shown(self.failures)}/")
         return text if kind in message else f"{kind}: {text}"
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether a search failed before its first world here: there is nothing to go on with."""
+        has_more = self.database.exists() or self.answer.exists()
+        return self.first_run.exists() and not has_more and self.manifest.study() is not None
 
     @property
     def manifest(self) -> Manifest:

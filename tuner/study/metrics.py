@@ -30,7 +30,7 @@ class Metric:
     format: Callable[[float], str] = three_digits
     traced: bool = False  # whether the traced world tells it; else the worlds that count tell it
     table_heading: str | None = None
-    """The heading in the tables of trials, folded for a terminal; None: not in these tables."""
+    """The heading in the tables of trials of a terminal; None: not in these tables."""
 
     @property
     def heading(self) -> str:
@@ -54,7 +54,7 @@ PEAK_MEMORY = Metric(name="peak_rss_mb", label="peak memory", unit="MB", combine
 PARALLELISM_MEAN = Metric(
     name="parallelism_mean", label="parallelism, mean/max", format="{:.1f}".format,
     read=lambda world: None if world.trace is None else world.trace.parallelism_mean,
-    traced=True, table_heading="paral-\nlelism",
+    traced=True, table_heading="parallelism",
 )  # fmt: skip
 PARALLELISM_MAX = replace(
     PARALLELISM_MEAN, name="parallelism_max", format="{:.0f}".format,

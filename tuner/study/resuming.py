@@ -1,6 +1,5 @@
 """How a study is resumed: the command that does it, and the plan that its search goes on with."""
 
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from tuner.files import shown
 from tuner.plan.draft import PlanDraft, asked_draft, changed, draft_plan, given
 from tuner.plan.keys import search_arguments
 from tuner.study.folder import STUDIES, StudyFolder
+from tuner.text import command
 
 if TYPE_CHECKING:
     from tuner.study.answer import StudyAnswer
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 def resume_command(answer: "StudyAnswer") -> str:
     """One line for a shell, in the current folder, that continues a study."""
-    words = ["python", "-m", "tuner.search", "--resume", *search_arguments(place_keys(answer))]
-    return shlex.join([*words, *more_flags(answer)])
+    place = search_arguments(place_keys(answer))
+    return command("search", "--resume", *place, *more_flags(answer))
 
 
 def place_keys(answer: "StudyAnswer") -> dict[str, str | None]:

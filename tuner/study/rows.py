@@ -165,6 +165,7 @@ class TrialDetail:
 
     step_ms: Quantiles | None = None  # of every timed step of every world that counts
     calls: int | None = None  # how many RPC calls its trace holds; None where no trace tells
+    open_calls: int | None = None  # how many of them its last step did not wait for
     call_ms: Quantiles | None = None  # of the outermost calls of its trace
     call_parts_ms: Mapping[CallPart, float] = field(default_factory=dict)
     """Where the time of such a call goes, on average; empty where no trace tells."""

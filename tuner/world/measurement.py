@@ -86,6 +86,8 @@ class TraceNumbers(BaseModel):
     losses: tuple[PrintableText, ...] = ()
     calls: int | None = None
     """How many RPC calls there are; None in studies of older versions."""
+    open_calls: int | None = None
+    """How many of the driver's calls were under way when its last step had ended."""
     call_ms: Quantiles | None = None
     """Latency of those of the calls that ended."""
     call_parts_ms: dict[CallPart, float] = {}

@@ -56,24 +56,24 @@ LATER: Row = {"kind": "rpc_async"}
         # Of three calls at a time, the last one to come lets all of them go on.
         ([served(3 * n + i, 10 * n + i, 10 * n + 3, off_ms=2 - i) for n in range(10)
           for i in range(3)], None,
-         "relay ran calls of udf, up to 2 at once, that were off the CPU: if they waited for each "
+         "relay ran calls of udf that were off the CPU, up to 2 at once. If they waited for each "
          "other, or for calls that the trace does not show, fewer than 3 threads may deadlock."),
         ([served(i, 10 * i, 10 * i + 5, off_ms=1) for i in range(10)], None,
-         "relay ran calls of udf, one at a time, that were off the CPU: if they waited for calls "
+         "relay ran calls of udf that were off the CPU, one at a time. If they waited for calls "
          "that the trace does not show, fewer than 2 threads may deadlock."),
         # Of five calls, three wait for calls of their own and two for a semaphore.
         ([*(served(i, 0, 50, off_ms=40) for i in range(5)),
           *(nested(10 + i, i, 5, 45) for i in range(3))], None,
-         "relay ran calls of udf, up to 5 at once, that were off the CPU or waited for calls of "
-         "their own: fewer than 6 threads may deadlock."),
+         "relay ran calls of udf that were off the CPU or waited for calls of their own, up to 5 "
+         "at once. Fewer than 6 threads may deadlock."),
         # No more threads waited at once than do in nested calls.
         ([served(1, 0, 50, off_ms=25), nested(11, 1, 10, 30)], None,
-         "relay ran calls of udf, one at a time, that were off the CPU or waited for calls of "
-         "their own: fewer than 2 threads may deadlock."),
+         "relay ran calls of udf that were off the CPU or waited for calls of their own, one at a "
+         "time. Fewer than 2 threads may deadlock."),
         # It computes beside a call of as long, and then waits for another served call.
         ([served(1, 0, 20, off_ms=10), nested(11, 1, 0, 10, **LATER)], None,
-         "relay ran calls of udf, one at a time, that were off the CPU or waited for calls of "
-         "their own: fewer than 2 threads may deadlock."),
+         "relay ran calls of udf that were off the CPU or waited for calls of their own, one at a "
+         "time. Fewer than 2 threads may deadlock."),
         # Of a call that takes longer than all that it computes, the rest is a wait for it.
         ([served(1, 0, 20, off_ms=20), nested(11, 1, 0, 20, **LATER)], 2, None),
         ([served(1, 0, 20, off_ms=15), nested(11, 1, 5, 20), nested(12, 1, 5, 15, **LATER)], 2,
@@ -105,11 +105,11 @@ STUCK = [call(i, 0, None, served_ms=(1, None), thread=10 + i) for i in (1, 2)]
     ("calls", "threads", "at_least", "says"),
     [
         # Calls that were all off the CPU let each other go on.
-        ([served(i, 0, 9, off_ms=5) for i in range(3)], 16, 3, "fewer than 3 threads may"),
+        ([served(i, 0, 9, off_ms=5) for i in range(3)], 16, 3, "ewer than 3 threads may"),
         # What never ends holds its thread.
         *(([*STUCK, nested(11, 1, 10, None), nested(12, 2, 20, None)], threads, 3, says)
-          for threads, says in ((2, "that is a deadlock"), (3, "fewer than 3 threads may"),
-                                (16, "fewer than 3 threads may"))),
+          for threads, says in ((2, "that is a deadlock"), (3, "ewer than 3 threads may"),
+                                (16, "ewer than 3 threads may"))),
         # With more calls under way, more threads might have waited.
         ([served(1, 0, 50, off_ms=20), served(2, 50, 90, off_ms=0) | {"start_ns": 0},
           nested(11, 1, 10, 30)], 2, 2, "with 2 threads: it may need more."),

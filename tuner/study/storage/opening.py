@@ -131,8 +131,8 @@ def _claim(place: StudyPlace, *, resume: bool, overwrite: bool) -> Claim:
     unknown = [] if is_known else sorted(each.name for each in {*folder.root.iterdir()} - locks)
     left = owner and not exists and any(each.exists() for each in {*folder.manifest.files()} - own)
     refusals = (
-        (resume and not exists, f"there is no study {name} in {where} to resume: without --resume "
-            "the same command begins one"),
+        (resume and not exists and not folder.is_begun, f"there is no study {name} in {where} to "
+            "resume: without --resume the same command begins one"),
         (half_made and not resume, f"the study {name} in {where} was not created completely and "
             "holds nothing: --resume or --overwrite begins it anew"),
         (exists and not resume and not overwrite, f"there is a study {name} in {where} already: "

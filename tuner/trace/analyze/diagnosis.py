@@ -20,7 +20,7 @@ from tuner.trace.analyze.path_limits import Limit, shares_of_path, why_unseen
 from tuner.trace.analyze.path_walk import Driver
 from tuner.trace.analyze.server_evidence import Evidence, gather
 from tuner.trace.analyze.server_parallelism import window, window_length_ns
-from tuner.trace.analyze.suggestions import Suggestion, suggest
+from tuner.trace.analyze.suggestions import Suggestion, more_threads, suggest
 from tuner.trace.analyze.time_spans import Spans, parents
 from tuner.trace.model.trace import Trace
 
@@ -182,7 +182,10 @@ def _why(trace: Trace, path: CriticalPath, limit: Limit) -> _Why:
     found = gather(trace, int(calls.loc[of_it, "server_rank"].iloc[0]))
     why = _Why("wire") if limit.kind == "wire" else _why_on_server(limit.kind, found)
     is_full = why.rule == "cpus-full"
-    return why._replace(suggestion=suggest(trace, path, limit.kind, found, is_cpus_full=is_full))
+    suggestion = suggest(trace, path, limit.kind, found, is_cpus_full=is_full)
+    if suggestion is None and any("more threads help" in each for each in why.sentences):
+        suggestion = more_threads(found)
+    return why._replace(suggestion=suggestion)
 
 
 def _why_on_server(kind: str, found: Evidence) -> _Why:

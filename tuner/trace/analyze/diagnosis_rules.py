@@ -112,8 +112,8 @@ def _serving(found: Evidence) -> str:
 
 def _waiting(found: Evidence) -> str:
     """The same while others waited; the caller adds what follows from it."""
-    waited = f"while each waited {short_time(found.means.queue_us)} for a thread"
-    return f"{_serving(found)} {waited} ({whole_percent(found.means.queue_share)} of its latency)"
+    waited = f"Each waited {short_time(found.means.queue_us)} for a thread"
+    return f"{_serving(found)}. {waited}, {whole_percent(found.means.queue_share)} of its latency"
 
 
 # Each of the rules below gives what it says; nothing if it does not fit.

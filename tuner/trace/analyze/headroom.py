@@ -93,13 +93,13 @@ class LeastThreads:
             return ""
         is_one = self.may_wait == 1
         at_once = "one at a time" if is_one else f"up to {self.may_wait} at once"
-        own, if_what = " or waited for calls of their own", ""
+        own, so = " or waited for calls of their own", "Fewer"
         if not self.waiting:
             others = "" if is_one else "for each other, or "
-            own, if_what = "", f"if they waited {others}for calls that the trace does not show, "
+            own, so = "", f"If they waited {others}for calls that the trace does not show, fewer"
         return (
-            f"{self.role} ran calls of {few_named(self.functions)}, {at_once}, that were off the "
-            f"CPU{own}: {if_what}fewer than {self.at_least} threads may deadlock."
+            f"{self.role} ran calls of {few_named(self.functions)} that were off the CPU{own}, "
+            f"{at_once}. {so} than {self.at_least} threads may deadlock."
         )
 
 

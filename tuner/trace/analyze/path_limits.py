@@ -37,10 +37,9 @@ _PHRASES = {
     "caller": "waited for no call",
     "backward": "was in dist_autograd.backward",
     "issue": "waited while {p} pickled requests of {fs}",
-    "wire": "waited for calls on their way, most of {f} to {p} (transport, unpickling, pickling "
-    "the answer, waking a thread)",
+    "wire": "waited for calls on their way, mostly {f} to {p}",
     "run_queue": "waited for functions that were ready to run but had no CPU, mostly {f} on {p}",
-    "queue": "waited for calls of {fs} that waited for a thread of {p}",
+    "queue": "waited for calls of {fs} that queued for a thread of {p}",
     "dispatch": "waited for calls of {fs} that {p} had not begun though a thread was free",
     "on_cpu": "waited while {fs} {was} on the CPU on {p}",
     "off_cpu": "waited while {fs} {was} off the CPU on {p} (asleep, or waiting for "
@@ -55,6 +54,7 @@ _NAMES = {
     "wire": "Communication is the limit",
     "run_queue": "Too few free logical CPUs are the limit",
 }
+_NUMBERS = {2: "Two", 3: "Three"}
 _WITHOUT_PYTHON = {
     "builtin": "builtin operators run without Python",
     "script": "TorchScript functions run without Python",
@@ -113,21 +113,20 @@ def limits_of(shares: list[Limit]) -> list[Limit]:
 
 
 def said(driver: str, calls: int, shares: list[Limit], limits: list[Limit]) -> str:
-    """One sentence on what limits the steps of the driver, which made so many calls."""
+    """What limits the steps of the driver, which made so many calls."""
     seen = [each for each in shares if each.kind != UNSEEN and each not in limits]
     beside = "".join(
-        f"; for another {each.share.text} it {each.phrase(driver)}"
+        f" For another {each.share.text} it {each.phrase(driver)}."
         for each in seen
         if each.share.share >= BESIDE and each.share.is_known
     )
     if len(limits) == 1:
         (only,) = limits
         of_time = f"for {only.share.text} of the time, {driver} {only.phrase(driver)}"
-        return f"{only.name}: {of_time}{beside}."
+        return f"{only.name}: {of_time}.{beside}"
     if limits:
-        several = listed(f"for {each.share.text} it {each.phrase(driver)}" for each in limits)
-        number = {2: "Two", 3: "Three"}[len(limits)]
-        return f"{number} things limit {driver}: {several}{beside}."
+        several = "".join(f" For {each.share.text} it {each.phrase(driver)}." for each in limits)
+        return f"{_NUMBERS[len(limits)]} things limit {driver}.{several}{beside}"
     if seen and not seen[0].share.is_known:
         few = f"it made only {plural(calls, 'call')}, too few to say what limits it"
         why = few if calls < FEW_CALLS else "what it waited for differs too much over the time"

@@ -34,7 +34,7 @@ class Suggestion:
 
     knob: str
     values: str  # to be searched, as in `--space`; the default is one of them
-    why: str  # what the trace shows, as a sentence
+    why: str  # what the trace shows, as a sentence; empty where the diagnosis has said it
 
     @property
     def space(self) -> str:
@@ -44,7 +44,8 @@ class Suggestion:
     @property
     def sentence(self) -> str:
         """Why, and the flag of a search that tries it."""
-        return f"{self.why} The knob {self.knob} may help; --space {self.space} tries it."
+        helps = f"The knob {self.knob} may help; --space {self.space} tries it."
+        return f"{self.why} {helps}".lstrip()
 
 
 def suggest(
@@ -60,6 +61,14 @@ def suggest(
     if is_cpus_full or (kind in ("wire", "dispatch") and _waits_for_cpu(trace, path, found)):
         return _held_by_ranks(trace, found)
     return None
+
+
+def more_threads(found: Evidence) -> Suggestion | None:
+    """More worker threads than a server has; None where that is not known."""
+    if found.threads is None:
+        return None
+    values = ",".join(str(found.threads * factor) for factor in (1, 2, 4, 8))
+    return Suggestion(knob="num_worker_threads", values=values, why="")
 
 
 def _waits_for_gil(trace: Trace, path: CriticalPath, found: Evidence) -> Suggestion | None:

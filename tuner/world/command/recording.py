@@ -56,6 +56,7 @@ def record_program(
     notify: Callable[[str], None] = lambda sentence: None,
     beside: Sequence[Sequence[str]] = (),
     roles: Sequence[tuple[str, str]] = (),
+    config: Config | None = None,
     stdout: IO[Any] | None = None,
 ) -> RecordedEnd:
     """Run a command to its end, and show the trace of its ranks as soon as it is whole.
@@ -70,6 +71,7 @@ def record_program(
         notify: Gets at once which rank has failed, and why the program is ended, a sentence each.
         beside: Further commands that together with it are one world.
         roles: See `HookOrder`.
+        config: The knobs to put under the program; None: none.
         stdout: Where the program's output goes; None: where ours goes.
 
     Raises:
@@ -78,7 +80,11 @@ def record_program(
     with tempfile.TemporaryDirectory(prefix=own_prefix(), ignore_cleanup_errors=True) as scratch:
         folder = Path(scratch)
         order = HookOrder(
-            config=Config.of({}), reports=folder, roles=roles, recording=recording, probe=True
+            config=config or Config.of({}),
+            reports=folder,
+            roles=roles,
+            recording=recording,
+            probe=True,
         )
         started_s = time.monotonic()
         kill = partial(end_tree, reports=folder)

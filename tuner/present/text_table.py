@@ -1,0 +1,100 @@
+"""Tables as lines of text: headings of at most two lines, and numbers that are never broken."""
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rich.cells import cell_len
+
+GAP = "  "
+_BREAKS = re.compile(r"(?<=[_.])| ")
+_LEAST_NAME = 12
+"""Characters that are kept of a name that is shortened."""
+_TAILS = (1 / 2, 2 / 3, 1 / 3, 4 / 5, 1 / 5)
+"""The share of a shortened name that its end is: the first with which all names stay different."""
+
+
+class Column(NamedTuple):
+    """A column of text cells below one heading."""
+
+    heading: str
+    cells: Sequence[str]
+    is_name: bool = False
+    """Whether its cells stand at the left; the first column's may be shortened in the middle."""
+
+
+def text_table(columns: Sequence[Column], width: int) -> list[str]:
+    """The lines of a table: its heading, a rule, a line per row.
+
+    Headings are folded, and then names shortened, where the table is wider than `width` characters.
+    One that is too wide even so stays so: nothing else is cut.
+    """
+    headings = [[column.heading] for column in columns]
+    by_gain = sorted(range(len(columns)), key=lambda place: -_gain(columns[place]))
+    for place in by_gain:
+        if _total(headings, columns) <= width or _gain(columns[place]) <= 0:
+            break
+        headings[place] = _folded(columns[place].heading)
+    if (excess := _total(headings, columns) - width) > 0:
+        columns = [_shortened(columns[0], excess), *columns[1:]]
+    high = max(map(len, headings))
+    filled = [
+        _filled([*[""] * (high - len(lines)), *lines], column)
+        for lines, column in zip(headings, columns, strict=True)
+    ]
+    lines = [GAP.join(line).rstrip() for line in zip(*filled, strict=True)]
+    rule = "─" * min(width, max(map(cell_len, lines)))
+    return [*lines[:high], rule, *lines[high:]]
+
+
+def _gain(column: Column) -> int:
+    """How much narrower the column gets if its heading has two lines."""
+    one, two = (_width(lines, column) for lines in ([column.heading], _folded(column.heading)))
+    return one - two
+
+
+def _folded(heading: str) -> list[str]:
+    """The heading in two lines, as alike in length as its words permit."""
+    places = [found.span() for found in _BREAKS.finditer(heading) if found.start() > 0]
+    halves = [[heading[:start], heading[end:]] for start, end in places if heading[end:]]
+    return min(halves, key=lambda two: max(map(cell_len, two)), default=[heading])
+
+
+def _total(headings: Sequence[Sequence[str]], columns: Sequence[Column]) -> int:
+    widths = map(_width, headings, columns)
+    return sum(widths) + len(GAP) * (len(columns) - 1)
+
+
+def _width(heading: Sequence[str], column: Column) -> int:
+    return max(map(cell_len, [*heading, *column.cells]))
+
+
+def _filled(heading: Sequence[str], column: Column) -> list[str]:
+    width = _width(heading, column)
+    texts = [*heading, *column.cells]
+    return [
+        f"{text}{' ' * (width - cell_len(text))}"
+        if column.is_name
+        else f"{' ' * (width - cell_len(text))}{text}"
+        for text in texts
+    ]
+
+
+def _shortened(column: Column, excess: int) -> Column:
+    most = max(map(cell_len, column.cells), default=0) - excess
+    if not column.is_name or most < _LEAST_NAME:
+        return column
+    return column._replace(cells=shortened_names(column.cells, most))
+
+
+def shortened_names(names: Sequence[str], most: int) -> list[str]:
+    """The names with at most so many characters, cut in the middle, and as different as before."""
+    for tail in _TAILS:
+        found = [_cut(name, most, round(tail * (most - 1))) for name in names]
+        if len({*found}) == len({*names}):
+            return found
+    return [*names]
+
+
+def _cut(name: str, most: int, tail: int) -> str:
+    return name if len(name) <= most else f"{name[: most - tail - 1]}…{name[len(name) - tail :]}"

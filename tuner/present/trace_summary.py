@@ -1,0 +1,407 @@
+"""What `record` and `analyze` print of a trace: one screen, a table by its name, or all of it."""
+
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pandas as pd
+from rich.console import Console
+
+from tuner.present.analysis import SOURCES, Analysis
+from tuner.present.terminal import Part, height_of, line, paragraph, print_parts
+from tuner.present.text_table import Column, text_table
+from tuner.text import decimal, first_of, one_line, percent, plural, share, three_digits
+from tuner.trace.analyze.path_walk import PARTS
+from tuner.trace.analyze.recipe_table import of_all_ranks
+from tuner.trace.analyze.server_parallelism import window
+from tuner.trace.model.trace import RANKS_BY, RECORDERS, Trace
+
+TableName = Literal["calls", "parts", "recipe", "operators", "path", "threads"]
+TABLES: tuple[TableName, ...] = ("calls", "parts", "recipe", "operators", "path", "threads")
+
+MOST_LISTED = 12
+"""Levels, threads, ranks that are listed one by one; of more ranks a name has one row."""
+LEAST_SHARE = 0.005
+"""Parts of the critical path that take less of the time, and whose interval ends below that too,
+are not listed where rows are limited."""
+_MOST_LINES = 30
+"""Of one screen."""
+_MOST_CALLS, _LEAST_CALLS, _MOST_SERVERS = 10, 3, 4
+_MOST_NOTES = 2
+"""Of what is missing, a line each."""
+_MOST_DIAGNOSIS = 420
+"""Characters of a diagnosis on one screen; its first sentence is there in any case."""
+_NEAR_LIMIT = 0.5
+"""A call that took this share of its time limit is told of on one screen."""
+_UNITS = (("us", 1.0), ("ms", 1e3), ("s", 1e6))
+_LARGEST = 1e4
+"""From here on a time is given in the next larger unit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """What to print of a trace."""
+
+    whole: bool = False
+    """All there is, not one screen of it."""
+    tables: Sequence[TableName] = ()
+    """These tables alone."""
+    row_limit: int | None = None
+    """The most rows of a table; None: all."""
+
+
+def print_trace(
+    analysis: Analysis,
+    console: Console,
+    shown: Shown,
+    searches: Sequence[str] = (),
+    files: Sequence[str] = (),
+) -> None:
+    """Print what the trace tells, the diagnosis first.
+
+    Args:
+        analysis: The trace and its tables.
+        console: Where to print.
+        shown: How much of it.
+        searches: The commands that try what the diagnosis suggests, where they are known.
+        files: What is said of the files that were written, a line each.
+    """
+    if shown.tables:
+        parts = [part for name in shown.tables for part in _table(analysis, name, console, shown)]
+    elif shown.whole:
+        parts = [*_whole(analysis, console, shown, searches)]
+    else:
+        parts = [*_brief(analysis, console, searches, len(files))]
+    print_parts([*parts, *map(line, files)], console)
+
+
+def _brief(
+    analysis: Analysis, console: Console, searches: Sequence[str], files: int
+) -> Iterator[Part]:
+    """The diagnosis, the calls, the servers, and what the trace is, on one screen."""
+    above = [*_diagnosis(analysis, _MOST_DIAGNOSIS), *_searches(searches[:1])]
+    width = console.width
+    below = [*_servers(analysis, width), line(""), *_notes(analysis, width)]
+    used = files + sum(height_of(part, width) for part in [*above, *below])
+    rows = max(_LEAST_CALLS, min(_MOST_CALLS, _MOST_LINES - used - 5))
+    yield from above
+    if not analysis.latency.empty:
+        yield line("")
+        yield from map(line, _call_lines(analysis, width, rows))
+    yield from below
+
+
+def _whole(
+    analysis: Analysis, console: Console, shown: Shown, searches: Sequence[str]
+) -> Iterator[Part]:
+    yield from [*_diagnosis(analysis), *_searches(searches)]
+    said = [role.text for role in analysis.least_threads if not role.is_deadlock]
+    if analysis.slowest_call is not None:
+        said.append(analysis.slowest_call.text)
+    yield from map(paragraph, filter(None, said))
+    if not (analysis.trace.calls.empty and analysis.trace.operators.empty):
+        for name in TABLES:
+            if name != "operators":  # they are in the recipe's table, too
+                yield line("")
+                yield from _table(analysis, name, console, shown)
+    yield line("")
+    yield from map(paragraph, _facts(analysis.trace))
+    yield from (paragraph(f"note: {loss}", "yellow") for loss in analysis.trace.losses)
+
+
+def _diagnosis(analysis: Analysis, most: int | None = None) -> Iterator[Part]:
+    """What stops a program, and what makes it slow, in so many characters."""
+    for role in analysis.least_threads:
+        if role.is_deadlock:
+            yield paragraph(role.text, "bold")
+    kept: list[str] = []
+    has_limit = False
+    for sentence in analysis.diagnosis.sentences:
+        if most and has_limit and len(" ".join([*kept, sentence])) > most:
+            break
+        kept.append(sentence)
+        has_limit = has_limit or " limit" in sentence
+    yield paragraph(" ".join(kept), "bold")
+    slowest = analysis.slowest_call
+    if most and slowest is not None and slowest.took_s >= _NEAR_LIMIT * slowest.timeout_s:
+        yield paragraph(slowest.text)
+
+
+def _searches(searches: Sequence[str]) -> Iterator[Part]:
+    return (line(f"Try: {search}") for search in searches)
+
+
+def _notes(analysis: Analysis, width: int) -> Iterator[Part]:
+    losses = analysis.trace.losses
+    for loss in losses[:_MOST_NOTES]:
+        yield line(textwrap.shorten(f"note: {loss}", width, placeholder=" …"), "yellow")
+    facts = [*_facts(analysis.trace)]
+    yield paragraph(facts[0])
+    yield paragraph(f"More: the same with --all, or --table {'|'.join(TABLES)}")
+
+
+def _facts(trace: Trace) -> Iterator[str]:
+    opened, closed = window(trace)
+    held = [plural(len(trace.calls), "call"), plural(len(trace.operators), "operator")]
+    if trace.steps is not None:
+        held.insert(0, plural(trace.steps, "step"))
+    ranks = first_of([rank.name for rank in trace.ranks], MOST_LISTED)
+    yield (
+        f"Recorded by {RECORDERS[trace.source]}: {plural(len(trace.ranks), 'rank')} ({ranks}), "
+        f"{', '.join(held)}, {three_digits((closed - opened) / 1e6)} ms."
+    )
+    if known := _ranks_of_files(trace):
+        said = (f"{first_of(each, MOST_LISTED)}, {how}" for how, each in known.items())
+        yield f"Ranks: {'; '.join(said)}."
+    if trace.tracing_overhead is not None:
+        overhead = three_digits(trace.tracing_overhead)
+        yield f"Tracing overhead: a traced step took {overhead} times as long as an untraced one."
+    if trace.clock_error_ns:
+        error_us = three_digits(trace.clock_error_ns / 1e3)
+        yield f"Times of different ranks are comparable to within {error_us} us."
+
+
+def _ranks_of_files(trace: Trace) -> dict[str, list[str]]:
+    """Which of several files is which rank, by how that is known."""
+    files = {each.file for each in trace.rank_files}
+    is_short = len({Path(file).name for file in files}) == len(files)
+    known: dict[str, list[str]] = {}
+    for rank in trace.rank_files if len(files) > 1 else ():
+        name = Path(rank.file).name if is_short else rank.file
+        known.setdefault(RANKS_BY[rank.by], []).append(f"{rank.rank} is {name}")
+    return known
+
+
+def _table(analysis: Analysis, name: TableName, console: Console, shown: Shown) -> Iterator[Part]:
+    """A table of the trace under its title, or why there is none."""
+    title, missing, lines_of = _TABLES[name]
+    lines = lines_of(analysis, console.width, shown.row_limit)
+    if lines:
+        yield line(title, "bold")
+        yield from map(line, lines)
+    else:
+        yield paragraph(f"{title}: none, because {missing}.", "dim")
+
+
+def _limited(table: pd.DataFrame, limit: int | None) -> tuple[pd.DataFrame, list[str]]:
+    """The first rows, and how many more there are."""
+    if not limit or len(table) <= limit:
+        return table, []
+    return table.head(limit), [f"{limit} of {len(table)} rows; --row-limit 0 shows all"]
+
+
+def _call_lines(analysis: Analysis, width: int, most: int) -> list[str]:
+    """The calls, by their total time: how long they took, and where that went, on average."""
+    every = analysis.latency.join(analysis.breakdown.drop(columns="calls"))
+    table, left = every.head(most), len(every) - most
+    more = [f"and {left} more"] if left > 0 else []
+    columns = [_column("calls", table["calls"])]
+    headings = {
+        "p50_us": "p50", "p99_us": "p99", "total_us": "total", "transport_us": "transport",
+        "queue_us": "queue", "served_us": "served", "on_cpu_us": "on CPU",
+    }  # fmt: skip
+    columns += time_columns(table, headings)
+    failed = table["failed"] + table["unfinished"]
+    columns += [_column("failed", failed)] if failed.any() else []
+    return [*_named("call", _short_names(table.index.tolist()), columns, width), *more]
+
+
+def _failed_columns(table: pd.DataFrame) -> list[Column]:
+    headings = {"raised": "raised", "timed_out": "timed out", "unfinished": "unfinished"}
+    return [_column(text, table[name]) for name, text in headings.items() if table[name].any()]
+
+
+def _latency_lines(analysis: Analysis, width: int, limit: int | None) -> list[str]:
+    if analysis.latency.empty:
+        return []
+    table, more = _limited(analysis.latency, limit)
+    headings = {"p50_us": "p50", "p90_us": "p90", "p99_us": "p99", "max_us": "max"}
+    columns = [_column("calls", table["calls"]), *time_columns(table, headings)]
+    columns += [*time_columns(table, {"total_us": "total"}), *_failed_columns(table)]
+    return [*_named("call", table.index.tolist(), columns, width), *more]
+
+
+def _part_lines(analysis: Analysis, width: int, limit: int | None) -> list[str]:
+    if analysis.breakdown.empty:
+        return []
+    table, more = _limited(analysis.breakdown, limit)
+    headings = {
+        "latency_us": "latency", "transport_us": "transport", "queue_us": "queue",
+        "served_us": "served", "on_cpu_us": "on CPU", "run_queue_us": "run queue",
+        "off_cpu_us": "off CPU",
+    }  # fmt: skip
+    sums = "latency = transport + queue (an estimate) + served"
+    if table["pending_us"].any():
+        headings["pending_us"] = "pending"
+        sums += " + pending"
+    if table["on_cpu_us"].notna().any():
+        sums += "; served = on CPU + run queue + off CPU"
+    columns = [_column("calls", table["calls"]), *time_columns(table, headings)]
+    return [*_named("call", table.index.tolist(), columns, width), *more, sums]
+
+
+def _short_names(names: Sequence[str]) -> list[str]:
+    """The names of calls without `rpc_async#` and the like, where they differ all the same."""
+    short = [name.partition("#")[2] or name for name in names]
+    return short if len({*short}) == len({*names}) else [*names]
+
+
+def _servers(analysis: Analysis, width: int) -> Iterator[Part]:
+    """A line per server, the busiest first."""
+    every = analysis.parallelism[analysis.parallelism["source"] == "calls"]
+    if every.empty:
+        every = analysis.parallelism
+    if every.empty:
+        return
+    table = every.sort_values("mean", ascending=False, kind="stable")
+    yield line("")
+    yield from map(line, _named("server", table["server"].tolist(), [
+        _column("threads", table["threads"]),
+        _column("parallelism", table["mean_while_busy"], decimal),
+        _column("max", table["max"]),
+        _column("busy", table["busy_fraction"], share),
+        _column("calls", table["calls"].where(table["calls"] > 0)),
+    ], width)[: _MOST_SERVERS + 2])  # fmt: skip
+    if len(table) > _MOST_SERVERS:
+        yield line(f"and {len(table) - _MOST_SERVERS} more")
+
+
+def _recipe_lines(analysis: Analysis, width: int, limit: int | None) -> list[str]:
+    return _lines_of_recipe(analysis.recipe_table, width, limit)
+
+
+def _operator_lines(analysis: Analysis, width: int, limit: int | None) -> list[str]:
+    recipe = analysis.recipe_table
+    is_call = recipe["Name"].isin(analysis.latency.index)
+    return _lines_of_recipe(recipe[~is_call], width, limit)
+
+
+def _lines_of_recipe(every: pd.DataFrame, width: int, limit: int | None) -> list[str]:
+    if every.empty:
+        return []
+    is_merged = every["Node ID"].nunique() > MOST_LISTED
+    table, more = _limited(of_all_ranks(every) if is_merged else every, limit)
+    columns = [
+        _column("Self CPU %", table["Self CPU %"] / 100, share),
+        *time_columns(table, {"Self CPU": "Self CPU"}),
+        _column("CPU total %", table["CPU total %"] / 100, share),
+        *time_columns(table, {"CPU total": "CPU total"}),
+        *time_columns(table, {"CPU time avg": "CPU time avg"}),
+        _column("# of Calls", table["# of Calls"]),
+        _column("# of ranks" if is_merged else "Node ID", table["Node ID"]),
+    ]
+    rows = "each row is of all ranks" if is_merged else "Node ID: rank"
+    said = f"As in PyTorch's recipe, CPU total is the time from start to end; {rows}"
+    return [*_named("Name", table["Name"].tolist(), columns, width), *more, said]
+
+
+def _path_lines(analysis: Analysis, width: int, limit: int | None) -> list[str]:
+    path = analysis.critical_path
+    if path.empty:
+        return []
+    if limit:
+        large = (path["share"] >= LEAST_SHARE) | (path["ci_high"] >= LEAST_SHARE)
+        path = path[large] if large.any() else path
+    small = len(analysis.critical_path) - len(path)
+    table, more = _limited(path, limit)
+    names = [
+        f"{part}: {function} on {process}" if function else f"{part}: {process}"
+        for part, process, function in zip(
+            table["part"], table["process"], table["function"], strict=True
+        )
+    ]
+    intervals = [
+        "" if pd.isna(low) else f"{share(low)} to {share(high)}"
+        for low, high in zip(table["ci_low"], table["ci_high"], strict=True)
+    ]
+    columns = [_column("share of time", table["share"], share), Column("95 % interval", intervals)]
+    meant = [f"{part}: {meaning}" for part, meaning in PARTS.items() if part in set(table["part"])]
+    if small:
+        more.append(f"{plural(small, 'part')} left out: less than {percent(LEAST_SHARE)}")
+    return [*_named("part", names, columns, width), *more, *meant]
+
+
+def _thread_lines(analysis: Analysis, width: int, limit: int | None) -> list[str]:
+    every = analysis.parallelism.sort_values("mean", ascending=False, kind="stable")
+    if every.empty:
+        return []
+    table, more = _limited(every, limit)
+    columns = [
+        _column("threads", table["threads"]),
+        _column("mean", table["mean"], decimal),
+        _column("busy", table["busy_fraction"], share),
+        _column("while busy", table["mean_while_busy"], decimal),
+        _column("max", table["max"]),
+        _column("efficiency", table["efficiency"], share),
+        _column("calls", table["calls"].where(table["calls"] > 0)),
+    ]
+    keys = list(zip(table["source"], table["server"], strict=True))
+    names = [f"{server}, {SOURCES[source]}" for source, server in keys]
+    lines = [*_named("server", names, columns, width), *more]
+    for key, name, most in zip(keys, names, table["max"], strict=True):
+        if most <= 1:
+            # The share of the time that it was busy says it all.
+            continue
+        at_level, use = (
+            frame[(frame["source"] == key[0]) & (frame["server"] == key[1])]
+            for frame in (analysis.levels, analysis.thread_use)
+        )
+        shares = zip(at_level["level"], at_level["share"], strict=True)
+        by_level = [f"{level}: {share(of_time)}" for level, of_time in shares]
+        busiest = use["busy_fraction"].sort_values(ascending=False)
+        lines += [
+            name,
+            f"  time by threads at work: {first_of(by_level, MOST_LISTED)}",
+            f"  time at work by thread: {first_of([*map(share, busiest)], MOST_LISTED)}",
+        ]
+    return lines
+
+
+_TABLES: Mapping[TableName, tuple[str, str, Callable[[Analysis, int, int | None], list[str]]]] = {
+    "calls": ("Latency of calls", "the trace holds no calls", _latency_lines),
+    "parts": (
+        "Where the time of a call goes, on average",
+        "no call is known on its client's side and on its server's",
+        _part_lines,
+    ),
+    "recipe": (
+        "Time by call and by operator",
+        "the trace holds no operators, and no call that ended",
+        _recipe_lines,
+    ),
+    "operators": ("Time by operator", "the trace holds no operators", _operator_lines),
+    "path": (
+        "The critical path: what the driver waited for, and what that waited for in turn",
+        "no call ended",
+        _path_lines,
+    ),
+    "threads": (
+        "Parallelism of each server: its threads at work",
+        "the trace does not show any thread at work",
+        _thread_lines,
+    ),
+}
+"""Of each table its title, why there is none, and its lines."""
+
+
+def _column(heading: str, values: pd.Series, form: Callable[[Any], str] = "{:,}".format) -> Column:
+    """A column of numbers, each written by `form`; empty where one is unknown."""
+    return Column(heading, ["" if pd.isna(value) else form(value) for value in values])
+
+
+def time_columns(table: pd.DataFrame, headings: Mapping[str, str]) -> list[Column]:
+    """Columns of times, from microseconds, under their headings in the unit of the largest."""
+    largest = float(table[list(headings)].max().max())
+    unit, us = next((each for each in _UNITS if largest / each[1] < _LARGEST), _UNITS[-1])
+    return [
+        _column(f"{heading} ({unit})", table[column] / us, decimal)
+        for column, heading in headings.items()
+    ]
+
+
+def _named(heading: str, names: Sequence[str], columns: Sequence[Column], width: int) -> list[str]:
+    """The lines of a table of named rows, without its empty columns."""
+    first = Column(heading, [*map(one_line, names)], is_name=True)
+    return text_table([first, *(each for each in columns if any(each.cells))], width)
