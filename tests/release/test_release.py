@@ -102,7 +102,7 @@ def test_a_release_has_the_addresses_of_its_repository(setup_file: ModuleType) -
 def test_no_link_of_the_readme_stays_relative(setup_file: ModuleType) -> None:
     assert setup_file.README == ROOT / "README.md"
     text = setup_file.description(setup_file.README.read_text(), "https://example.org/x", "main")
-    assert text.count("](https://example.org/x/raw/main/docs/images/") == 1
+    assert text.count("](https://example.org/x/raw/main/docs/images/") == 3
     assert re.findall(r"\]\((?!https://|#)[^)]*\)|(?:src|href)=.", text) == []
 
 
