@@ -13,7 +13,7 @@ from tests.fakes import FakeLauncher
 from tests.present.screen import Screen
 from tests.searching.tuning import failing, scaling
 from tuner import list as listing
-from tuner import show
+from tuner import search, show
 from tuner.api import SearchInterrupted, tune
 from tuner.cpus import usable_cpus
 from tuner.present.study_files import kept_answer
@@ -114,6 +114,8 @@ def test_a_search_that_failed_before_its_first_world_is_told(
     assert listing.main([]) == 0
     said = "studies/main: its search failed before its first world; see studies/main/failures/"
     assert said in capsys.readouterr().err
+    assert search.main(["--resume", "--study", "main"]) == 2
+    assert "failed before its first world, as studies/main/failures/" in capsys.readouterr().err
     # Of one that began later it tells nothing.
     folder.answer.touch()
     assert listing.main([]) == 0
@@ -178,6 +180,22 @@ def test_a_kept_answer_says_what_the_storage_says(
     for content in ("", "[]", '{"format": 99}', '{"format": 1}', "{" * 10_000):
         FASTER.answer.write_text(content)
         assert said() == told
+
+
+def test_how_a_study_would_be_resumed_is_told_without_running_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    searched("faster")
+    interrupted("stopped")
+    for study, said in (
+        ("faster", "There is nothing to go on with."),
+        ("stopped", "To go on: rpc-tuner search --resume --study stopped"),
+    ):
+        assert search.main(["--dry-run", "--resume", "--study", study]) == 0
+        assert capsys.readouterr().out.splitlines()[1] == said
+    assert search.main(["--dry-run", "--resume", "--study", "stopped", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["command"] == "rpc-tuner search --resume --study stopped"
 
 
 def test_a_session_removes_what_was_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,6 +84,7 @@ def test_the_command_that_tries_a_suggested_knob(
 def test_a_program_is_shown_and_kept(out: Path, capfd: pytest.CaptureFixture[str]) -> None:
     program = python("nested.py", free_port(), "4", "3")
     flags = ["--json", "--role", "cache=store", "-o", str(out)]
+    flags += ["--config", "driver.num_worker_threads=9"]
     assert record.main([*flags, "--", *program]) == 0
     printed = capfd.readouterr()
     document = json.loads(printed.out)
@@ -92,6 +93,7 @@ def test_a_program_is_shown_and_kept(out: Path, capfd: pytest.CaptureFixture[str
     assert (document["program"], document["exit_code"]) == (program, 0)
     assert document["timeline"] == str(out.with_name("calls.timeline.png"))
     assert out.with_name("calls.timeline.png").stat().st_size > 1000
+    assert document["ranks"][0]["num_worker_threads"] == 9
     driver, relay, cache = document["least_threads"]
     assert (driver["role"], driver["least"]) == ("driver", None)
     # The relay sleeps before it calls, and the trace does not tell that from a wait for others.

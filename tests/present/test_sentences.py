@@ -7,7 +7,7 @@ from tests.plan.specs import threads
 from tests.present.results import in_blocks, measured, study_plan, study_result
 from tuner.plan.config import Config, Dimension
 from tuner.present.knob_sentences import edge_sentences, role_sentence, tried_sentences
-from tuner.present.sentences import no_calls_sentence, sentences_of
+from tuner.present.sentences import advice_of, no_calls_sentence, sentences_of
 from tuner.study.answer import StudyAnswer
 from tuner.study.records import Sampling
 from tuner.study.rows import TrialDetail
@@ -32,6 +32,14 @@ def test_nothing_is_said_where_a_call_was_seen_or_nothing_was_traced(
     details: dict[int, TrialDetail],
 ) -> None:
     assert no_calls_sentence(study_result(study_plan(), details=details)) is None
+
+
+def test_a_step_that_does_not_wait_for_its_calls_is_told_of() -> None:
+    details = {0: TrialDetail(calls=9, open_calls=4), 1: TrialDetail(calls=9, open_calls=0)}
+    (said, *_) = advice_of(study_result(study_plan(), details=details))
+    assert said.startswith("step() does not wait for its calls: 4 calls had no result yet")
+    waits = {0: TrialDetail(calls=9, open_calls=0)}
+    assert said not in advice_of(study_result(study_plan(), details=waits))
 
 
 def test_an_exploration_under_way_compares_nothing_yet() -> None:

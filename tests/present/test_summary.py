@@ -51,6 +51,13 @@ def test_of_many_configurations_the_near_ones_and_the_baseline_are_shown(plan: S
     assert shown == ["4", "8", "110", "111", "112", "113", "114", "16", "and"]
     assert "and 7 more" in text
     assert "121" in summary(study_result(plan, rows=(*ROWS[:2], *slower, ROWS[2])), whole=True)
+    # Where more is to be said, fewer have room.
+    said = f"server is the limit: {'because of this ' * 15}and that."
+    rows = tuple(replace(row, diagnosis=said) for row in (*ROWS[:2], *slower, ROWS[2]))
+    long = study_result(plan, rows=rows, not_excluded=tuple(range(10, 22)))
+    assert 20 < lines_of(long) <= 24
+    assert "and 7 more" not in summary(long)
+    assert "Not ruled out as better (open): 12 configurations." in summary(long)
 
 
 def test_only_a_metric_that_explains_something_is_shown(plan: StudyPlan) -> None:

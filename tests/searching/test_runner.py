@@ -1,6 +1,7 @@
 """What a runner makes of worlds and of their traces, alone and in whole studies."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +181,11 @@ def test_the_diagnosis_takes_together_what_the_study_calls_a_role(
     assert "for 80 % of the time" in numbers_of(tmp_path, of_one_role).diagnosis
     assert "For 40 % (" in numbers_of(tmp_path, ()).diagnosis
     assert numbers_of(tmp_path, ()).calls == 100
+    # What the driver's last step did not wait for is counted; a program has no steps.
+    assert numbers_of(tmp_path, ()).open_calls is None
+    early = replace(seen, steps=10, window_ns=(0, 985_000_000))
+    monkeypatch.setattr("tuner.searching.runner.read_trace", lambda path: early)
+    assert numbers_of(tmp_path, ()).open_calls == 2
     monkeypatch.setattr("tuner.searching.runner.read_trace", lambda path: trace())
     assert numbers_of(tmp_path, ()).calls == 0
 

@@ -38,7 +38,9 @@ _MOST_ADVISED, _MOST_REASON = 3, 160
 """Sentences of advice, and characters of why a configuration failed."""
 _CHANGED = 1.25
 """The parallelism is changed where it is so many times what it was, or less."""
-_BEGINNINGS = ("The ", "Two ", "Three ", "Too ", "Communication ")
+_MOST_OPEN = 2
+"""More configurations that may be better are counted."""
+_BEGINNINGS = ("The ", "Too ", "Communication ")
 """Of what names a limit; else it begins with the name of a process."""
 _MOST_LEAST = 1.0
 """A smallest gain above this says that nothing could have been shown."""
@@ -96,9 +98,10 @@ def _parallelism_sentence(answer: StudyAnswer) -> str | None:
 def _limit_of(row: TrialRow) -> str | None:
     """What of a diagnosis names the limit, or several; None where there is no clear one."""
     sentences = re.split(r"(?<=\.) (?=\S)", row.diagnosis or "")
-    for place, each in enumerate(sentences):
-        if several := re.match("(Two|Three) things limit ", each):
-            return " ".join(sentences[place : place + (3 if several[1] == "Two" else 4)])
+    for each, following in itertools.pairwise([*sentences, ""]):
+        if several := re.match(r"\w+ things limit (.*)\.$", each):
+            # The largest of them.
+            return re.sub(r"^F(or .*?) it ", rf"f\1 of the time {several[1]} ", following)
         if re.search(r" (is|are) the limit\b", each):
             return each
     return None
@@ -116,10 +119,20 @@ def advice_of(answer: StudyAnswer) -> list[str]:
         *(shortened(each, _MOST_REASON) for each in failure_lines(answer)),
         *limit_sentences(answer),
         busy_sentence(answer),
-        f"Not ruled out as better (open): {named(may_be)}." if may_be else None,
+        _open_sentence(may_be),
         *next_searches(answer),
     )
     return [*filter(None, known)][:_MOST_ADVISED]
+
+
+def _open_sentence(configs: list[Config]) -> str | None:
+    """What may be better than what is recommended; None where nothing may."""
+    if not configs:
+        return None
+    who = named(configs)
+    if len(configs) > _MOST_OPEN:
+        who = f"{len(configs)} configurations"
+    return f"Not ruled out as better (open): {who}."
 
 
 def _front_sentence(answer: StudyAnswer) -> str | None:

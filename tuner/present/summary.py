@@ -20,6 +20,7 @@ from tuner.present.terminal import (
     Summary,
     code,
     files_line,
+    height_of,
     line,
     paragraph,
     print_parts,
@@ -29,10 +30,15 @@ from tuner.present.text_table import Column as TextColumn
 from tuner.present.wording import failure_lines, verdict_sentence, worlds_text
 from tuner.study.answer import StudyAnswer
 from tuner.study.log import BASELINE
+from tuner.study.metrics import CPUS_USED, PARALLELISM_MEAN
 from tuner.text import duration, plural
 
-_MOST_ROWS = 8
-"""Configurations that one screen shows."""
+_MOST_LINES, _WIDTH = 24, 80
+"""Of one screen, and its columns."""
+_MOST_ROWS, _LEAST_ROWS = 8, 4
+"""Configurations that one screen shows, where they have room."""
+_TELLING = (PARALLELISM_MEAN.heading, CPUS_USED.heading)
+"""The metrics that may explain a time."""
 _EXPLAINING = 1.25
 """A metric explains something where the best's is so many times the baseline's, or less."""
 
@@ -59,18 +65,21 @@ def print_interruption(answer: StudyAnswer, console: Console) -> None:
 
 
 def _brief(answer: StudyAnswer) -> Iterator[Part]:
-    yield _verdict(answer)
-    yield line("")
-    yield _few_trials(answer)
+    above, below = [_verdict(answer), line("")], [line("")]
     said = [*why_sentences(answer), *advice_of(answer)]
-    yield line("")
-    yield from map(paragraph, said)
+    below += map(paragraph, said)
     pasted = (("To use it:", few_lines_of(answer)), ("To go on:", continuing(answer)))
+    height = 1  # where the page is
     for title, snippet in pasted:
         if snippet is not None:
-            yield from (line(title), code(snippet.text, snippet.language))
+            below += [line(title), code(snippet.text, snippet.language)]
+            height += snippet.text.count("\n") + 2
     if said and not any(snippet for _, snippet in pasted):
-        yield line("")
+        below.append(line(""))
+    height += sum(height_of(part, _WIDTH) for part in [*above, *below] if "code" not in part)
+    # The heading, the rule, and how many more there are.
+    rows = max(_LEAST_ROWS, min(_MOST_ROWS, _MOST_LINES - height - 4))
+    yield from [*above, _few_trials(answer, rows), *below]
 
 
 def _whole(answer: StudyAnswer) -> Iterator[Part]:
@@ -120,7 +129,7 @@ def trials_part(answer: StudyAnswer) -> Part:
     return _table(found.columns, found.lines)
 
 
-def _few_trials(answer: StudyAnswer) -> Part:
+def _few_trials(answer: StudyAnswer, most: int = _MOST_ROWS) -> Part:
     """The trials on one screen: the knobs that differ, the time, the ratio, the outcome.
 
     A metric only where it differs between the baseline and the best. Of many trials those nearest
@@ -129,10 +138,10 @@ def _few_trials(answer: StudyAnswer) -> Part:
     found = trials_of(answer)
     kept = [place for place, each in enumerate(found.columns) if _is_news(answer, each)]
     lines = found.lines
-    if len(lines) > _MOST_ROWS:
+    if len(lines) > most:
         contenders = {*answer.contenders.values(), BASELINE}
         others = [each for each in lines if each.row.trial not in contenders]
-        near = {each.row.trial for each in others[: _MOST_ROWS - len(contenders)]}
+        near = {each.row.trial for each in others[: most - len(contenders)]}
         lines = [each for each in lines if each.row.trial in contenders | near]
     shown = [found.columns[place] for place in kept]
     cut = [each._replace(cells=tuple(each.cells[place] for place in kept)) for each in lines]
@@ -148,8 +157,10 @@ def _is_news(answer: StudyAnswer, column: Column) -> bool:
     """
     if column.of == "knob":
         return len({*column.cells}) > 1 or len(column.cells) == 1
-    if column.of != "metric" or column.short is None:
+    if column.of != "metric":
         return column.of == "number" and column.short is not None
+    if column.heading not in _TELLING:
+        return False
     rows = {row.trial: place for place, row in enumerate(answer.rows)}
     texts = [column.cells[rows[trial]].split("/")[0] for trial in answer.contenders.values()]
     try:
