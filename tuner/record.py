@@ -79,7 +79,7 @@ def record(
 ) -> None:
     """Run a program and show what happened in its calls: a diagnosis, tables, and a timeline.
 
-    The program is started as it is: python -m tuner.record -- python main.py
+    The program is started as it is: rpc-tuner record -- python main.py
     """
     commands = [program_of(told_program(context)), *commands_of(beside)]
     check_timeline(timeline, no_timeline)

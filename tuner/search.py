@@ -71,7 +71,7 @@ _OWN: dict[str, tuple[Any, Any]] = {
 def search(context: typer.Context, **keys: Any) -> None:
     """Find the best torch.distributed.rpc configuration, on this machine.
 
-    For a workload, or for a program that nobody edits: python -m tuner.search -- python main.py
+    For a workload, or for a program that nobody edits: rpc-tuner search -- python main.py
     """
     own = {name: keys.pop(name) for name in _OWN}
     show = _show if own["show_output"] else None

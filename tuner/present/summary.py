@@ -103,7 +103,7 @@ def _whole(answer: StudyAnswer) -> Iterator[Part]:
         for name, said in zip(why.headings[1:], why.rows[-1][1:], strict=True):
             yield paragraph(f"{name}: {said}")
     for title, pasted in (
-        ("To use it:", snippet_of(answer)), ("To continue measuring:", continuing(answer))
+        ("To use it:", snippet_of(answer)), ("To go on:", continuing(answer))
     ):  # fmt: skip
         if pasted is not None:
             yield from (line(""), line(title), line(""), code(pasted.text, pasted.language))

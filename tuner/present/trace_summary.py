@@ -30,7 +30,7 @@ _MOST_LINES = 30
 """Of one screen."""
 _MOST_CALLS, _LEAST_CALLS, _MOST_SERVERS = 10, 3, 4
 _MOST_NOTES = 2
-"""Of what is missing, a line each."""
+"""Of what is missing, two lines each at most."""
 _MOST_DIAGNOSIS = 420
 """Characters of a diagnosis on one screen; its first sentence is there in any case."""
 _NEAR_LIMIT = 0.5
@@ -136,7 +136,9 @@ def _searches(searches: Sequence[str]) -> Iterator[Part]:
 def _notes(analysis: Analysis, width: int) -> Iterator[Part]:
     losses = analysis.trace.losses
     for loss in losses[:_MOST_NOTES]:
-        yield line(textwrap.shorten(f"note: {loss}", width, placeholder=" …"), "yellow")
+        yield paragraph(
+            textwrap.shorten(f"note: {loss}", 2 * width - 10, placeholder=" …"), "yellow"
+        )
     facts = [*_facts(analysis.trace)]
     yield paragraph(facts[0])
     yield paragraph(f"More: the same with --all, or --table {'|'.join(TABLES)}")
