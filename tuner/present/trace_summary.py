@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import pandas as pd
 from rich.console import Console
@@ -19,18 +19,16 @@ from tuner.trace.analyze.server_parallelism import window
 from tuner.trace.model.trace import RANKS_BY, RECORDERS, Trace
 
 TableName = Literal["calls", "parts", "recipe", "operators", "path", "threads"]
-TABLES: tuple[TableName, ...] = ("calls", "parts", "recipe", "operators", "path", "threads")
+TABLES: tuple[TableName, ...] = get_args(TableName)
 
 MOST_LISTED = 12
 """Levels, threads, ranks that are listed one by one; of more ranks a name has one row."""
 LEAST_SHARE = 0.005
 """Parts of the critical path that take less of the time, and whose interval ends below that too,
 are not listed where rows are limited."""
-_MOST_LINES = 30
-"""Of one screen."""
+_MOST_LINES = 30  # of one screen
 _MOST_CALLS, _LEAST_CALLS, _MOST_SERVERS = 10, 3, 4
-_MOST_NOTES = 2
-"""Of what is missing, two lines each at most."""
+_MOST_NOTES = 2  # of two lines each
 _MOST_DIAGNOSIS = 420
 """Characters of a diagnosis on one screen; its first sentence is there in any case."""
 _NEAR_LIMIT = 0.5
@@ -139,8 +137,7 @@ def _notes(analysis: Analysis, width: int) -> Iterator[Part]:
         yield paragraph(
             textwrap.shorten(f"note: {loss}", 2 * width - 10, placeholder=" …"), "yellow"
         )
-    facts = [*_facts(analysis.trace)]
-    yield paragraph(facts[0])
+    yield paragraph(next(_facts(analysis.trace)))
     yield paragraph(f"More: the same with --all, or --table {'|'.join(TABLES)}")
 
 
@@ -252,9 +249,8 @@ def _short_names(names: Sequence[str]) -> list[str]:
 
 def _servers(analysis: Analysis, width: int) -> Iterator[Part]:
     """A line per server, the busiest first."""
-    every = analysis.parallelism[analysis.parallelism["source"] == "calls"]
-    if every.empty:
-        every = analysis.parallelism
+    of_calls = analysis.parallelism[analysis.parallelism["source"] == "calls"]
+    every = analysis.parallelism if of_calls.empty else of_calls
     if every.empty:
         return
     table = every.sort_values("mean", ascending=False, kind="stable")
@@ -270,14 +266,9 @@ def _servers(analysis: Analysis, width: int) -> Iterator[Part]:
         yield line(f"and {len(table) - _MOST_SERVERS} more")
 
 
-def _recipe_lines(analysis: Analysis, width: int, limit: int | None) -> list[str]:
-    return _lines_of_recipe(analysis.recipe_table, width, limit)
-
-
 def _operator_lines(analysis: Analysis, width: int, limit: int | None) -> list[str]:
     recipe = analysis.recipe_table
-    is_call = recipe["Name"].isin(analysis.latency.index)
-    return _lines_of_recipe(recipe[~is_call], width, limit)
+    return _lines_of_recipe(recipe[~recipe["Name"].isin(analysis.latency.index)], width, limit)
 
 
 def _lines_of_recipe(every: pd.DataFrame, width: int, limit: int | None) -> list[str]:
@@ -371,7 +362,7 @@ _TABLES: Mapping[TableName, tuple[str, str, Callable[[Analysis, int, int | None]
     "recipe": (
         "Time by call and by operator",
         "the trace holds no operators, and no call that ended",
-        _recipe_lines,
+        lambda analysis, *size: _lines_of_recipe(analysis.recipe_table, *size),
     ),
     "operators": ("Time by operator", "the trace holds no operators", _operator_lines),
     "path": (
