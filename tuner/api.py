@@ -49,6 +49,7 @@ class SearchInterrupted(InterruptedSearchError):  # noqa: N818 - an ending, not 
     def __init__(self, message: str, result: StudyResult) -> None:
         super().__init__(message)
         self.result = result
+        """The answer so far."""
 
 
 def tune(

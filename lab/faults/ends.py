@@ -51,8 +51,8 @@ def _signalled(numbers: Sequence[int], folder: Path) -> Outcome:
     lost = max(0, known - len(observations(study)))
     survived = (
         ended.code == 130
-        and "; everything measured is kept, and this continues it: python -m tuner.search --resume "
-        in ended.stderr
+        and "; everything measured is kept, and this continues it: " in ended.stderr
+        and " --resume " in ended.stderr
     )
     return outcome_of(ended, study, f"exit code {ended.code}, the answer so far", survived, lost)
 

@@ -96,7 +96,7 @@ def test_from_the_verdict_to_the_trace_of_the_best(page: Page, studies: Path, mo
     menu(page, "note").click()
     expect(page.get_by_text(verdict_sentence(answer))).to_be_visible()
     expect(page.get_by_role("heading", name="How it was measured")).to_be_visible()
-    expect(page.get_by_role("row", name=re.compile("^4 8 .* best$"))).to_be_visible()
+    expect(page.get_by_role("row", name=re.compile("^4 8 .* cheaper$"))).to_be_visible()
 
     menu(page, "trials").click()
     page.get_by_role("button", name=re.compile("^Trial 4")).click()

@@ -70,7 +70,7 @@ def test_the_command_that_tries_a_suggested_knob(
 ) -> None:
     """Calls to a learner that computes in Python wait for the GIL."""
     program = python("learner_computes.py", "2", free_port())
-    assert record.main(["-o", str(out), "--role", "actor=actor.*", "--", *program]) == 0
+    assert record.main(["-o", str(out), "--all", "--role", "actor=actor.*", "--", *program]) == 0
     printed = capfd.readouterr().out
     (counted,) = re.findall(r"calls: (\d+)", printed)
     assert len(read_trace(out).calls) == int(counted)
@@ -141,7 +141,7 @@ def printed_until_ctrl_c(out: Path, *flags: str, until: Callable[[str], bool]) -
 @pytest.mark.world
 @pytest.mark.thorough
 def test_a_program_that_never_ends_is_recorded_until_it_is_interrupted(out: Path) -> None:
-    code, printed = printed_until_ctrl_c(out, until=lambda line: "calls: 200" in line)
+    code, printed = printed_until_ctrl_c(out, "--all", until=lambda line: "calls: 200" in line)
     assert code == 128 + signal.SIGINT
     counted = [200, *map(int, re.findall(r"^calls: (\d+)$", printed, re.MULTILINE))][-1]
     # It tells of every hundredth call.
@@ -199,7 +199,7 @@ def test_what_a_killed_rank_recorded_is_joined(
 ) -> None:
     out.with_name("killed.py").write_text(KILLED)
     program = [*PYTHON, str(out.with_name("killed.py")), free_port()]
-    assert record.main(["--out", str(out), "--no-timeline", "--", *program]) == 1
+    assert record.main(["--out", str(out), "--all", "--no-timeline", "--", *program]) == 1
     calls = read_trace(out).calls
     assert (len(calls), set(calls["link"])) == (51, {"exact"})
     answered = calls[calls["status"] == "ok"]
