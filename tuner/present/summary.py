@@ -35,7 +35,7 @@ from tuner.text import duration, plural
 
 _MOST_LINES, _WIDTH = 24, 80
 """Of one screen, and its columns."""
-_MOST_ROWS, _LEAST_ROWS = 8, 4
+_MOST_ROWS, _LEAST_ROWS = 8, 2
 """Configurations that one screen shows, where they have room."""
 _TELLING = (PARALLELISM_MEAN.heading, CPUS_USED.heading)
 """The metrics that may explain a time."""
