@@ -267,12 +267,7 @@ def _of_format_1(mapping: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]
         if isinstance(values, Mapping):
             return {key: read(each) for key, each in values.items()}
         if isinstance(values, list):
-            text = [read(each) for each in values]
-            return [
-                one
-                for each in text
-                for one in (each.split(",") if isinstance(each, str) else [each])
-            ]
+            return [part for each in values for part in _parts(read(each))]
         return _POWERS.sub(listed_powers, values) if isinstance(values, str) else values
 
     changed_space = {"space": read(mapping["space"])} if "space" in mapping else {}

@@ -87,7 +87,7 @@ def _whole(answer: StudyAnswer) -> Iterator[Part]:
     yield line("")
     yield trials_part(answer)
     yield line("")
-    for note in filter(None, [ratio_note(answer)]):
+    if note := ratio_note(answer):
         yield paragraph(note)
     for failure in [*failure_lines(answer), *limit_sentences(answer)]:
         yield line(failure, "red")
