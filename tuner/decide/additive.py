@@ -12,8 +12,7 @@ from scipy import special
 
 from tuner.decide.statistics import FloatArray, Interval
 
-Points = Sequence[Sequence[int]]
-"""For each trial, the number of its value of each knob."""
+Points = Sequence[Sequence[int]]  # for each trial, the number of its value of each knob
 MOST_MOVED = 1.0
 """Limited translation: so many standard errors at most may shrinkage move a level, since one trial
 may be unlike all others (Efron and Morris 1972)."""
@@ -51,8 +50,7 @@ def trial_levels(matrix: FloatArray) -> FloatArray:
 class Pooled:
     """Shrinkage estimates: the sum of main effects, and the part of the rest that is no noise."""
 
-    levels: FloatArray
-    """log(objective) of each trial, up to a constant; NaN for one never measured."""
+    levels: FloatArray  # log(objective) of each trial, up to a constant; NaN for one never measured
     freedom: float  # of the error variance
     _fitted: FloatArray
     _errors: FloatArray

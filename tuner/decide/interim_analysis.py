@@ -19,12 +19,9 @@ from scipy import special
 
 from tuner.decide.statistics import FloatArray
 
-# The part of what is left of alpha that one budget may spend.
-SESSION_SHARE = 0.8
-# What rounding can leave of alpha.
-_NOTHING = 1e-9
-# A look for every so many times as many blocks, from so many on.
-LOOK_GROWTH = 1.4
+SESSION_SHARE = 0.8  # the part of what is left of alpha that one budget may spend
+_NOTHING = 1e-9  # what rounding can leave of alpha
+LOOK_GROWTH = 1.4  # a look for every so many times as many blocks, from so many on
 FIRST_LOOK = 4
 # The power of the spending function, for a budget and for a limit.
 _PACE, _EARLY_PACE = 2.0, 0.5

@@ -7,13 +7,11 @@ import numpy as np
 
 from tuner.decide.statistics import TRIM, FloatArray, trimmed_mean
 
-# The variance of a median over that of a mean, for normal values.
-_MEDIAN = math.pi / 2
+_MEDIAN = math.pi / 2  # the variance of a median over that of a mean, for normal values
 LEAST_BLOCKS, _LEAST_STEPS = 4, 3  # of fewer, a spread is a guess
 # The variance of normal values over that of the same values winsorized by 20 % at each end.
 _WINSORIZED = 1 / 0.4129
-# Two standard errors and a little: an interval's reach at the last look.
-REACH = 2.2
+REACH = 2.2  # two standard errors and a little: an interval's reach at the last look
 
 
 def variance_between(matrix: FloatArray) -> float | None:

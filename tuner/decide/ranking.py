@@ -18,12 +18,9 @@ from tuner.text import distance, plural
 SAME_COST = math.log(1.05)
 DOMINATED_BLOCKS = 4
 DOMINATED_RATIO = 1.5
-# So many rivals at most share the larger part of a budget.
-MOST_RIVALS = 8
-# The part of the budget in which the others are dropped.
-HALVING_SHARE = 0.3
-# One that the best so far beats with this chance of error is dropped.
-BEATEN = 0.025
+MOST_RIVALS = 8  # so many rivals at most share the larger part of a budget
+HALVING_SHARE = 0.3  # the part of the budget in which the others are dropped
+BEATEN = 0.025  # one that the best so far beats with this chance of error is dropped
 
 
 def scores(

@@ -24,8 +24,7 @@ LEAST_FAILURES = 2
 # A level must have been tried so often, and be so much worse than the best one, to be dropped.
 LEAST_TRIED = 3
 BAD_RATIO = 1.15
-# How sure a comparison of two levels must be: many are made, again and again.
-CONFIDENCE = 0.999
+CONFIDENCE = 0.999  # how sure a comparison of two levels must be: many are made, again and again
 # With fewer degrees of freedom left, a fit goes through all values and shows no errors.
 LEAST_FREEDOM = 0.5
 # A weak ridge: the levels of a factor add up to the constant, so that no fit is the only one.
@@ -72,10 +71,8 @@ def _regions_of(point: Point, size: int) -> Iterable[Region]:
 class Level(NamedTuple):
     """The main effect of a level of a factor, as a ratio to the best level of it."""
 
-    ratio: float
-    """1 for the best one."""
-    least_ratio: float
-    """The lower confidence bound of the ratio; 0 where too few points give one."""
+    ratio: float  # 1 for the best one
+    least_ratio: float  # the lower confidence bound of the ratio; 0 where too few points give one
     tried: int
 
 

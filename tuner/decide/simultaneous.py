@@ -20,8 +20,7 @@ from tuner.decide.statistics import LEAST_SPIKE_BLOCKS, FloatArray, Interval, di
 
 # Of alpha, for the lower ends, which the rivals share: the best of several looks better than it is.
 LOW_SHARE = 0.3
-# Fewer blocks give no interval.
-LEAST_BLOCKS = 2
+LEAST_BLOCKS = 2  # fewer blocks give no interval
 # The prior degrees of freedom, at most: no interval is wrong too often then where the spreads of
 # the rivals differ as in the tests.
 PRIOR_FREEDOM = 4.0

@@ -18,21 +18,16 @@ _MAX_EXPONENT = math.log(1e300)
 MAX_AUTOCORRELATION = 0.2
 # By chance alone it is above so many over the root of the number of blocks 1 time in 20.
 _BY_CHANCE = 1.645
-# Too few blocks to distinguish an autocorrelation from chance.
-MIN_FOR_AUTOCORRELATION = 8
+MIN_FOR_AUTOCORRELATION = 8  # too few blocks to distinguish an autocorrelation from chance
 # A world so many standard deviations from where its block and its trial have it counts for nothing.
 _CUT = 6.0
 _ROUNDS = 30
 # The standard deviation of normal values over the median of their absolute values.
 _OF_MEDIAN = 1.4826
-# Fewer blocks do not show what is a spike.
-LEAST_SPIKE_BLOCKS = 5
-# Noise this small is none.
-_LEAST_SCALE = 1e-9
-# Not even a block of spikes alone is without a level.
-_LEAST_WEIGHT = 1e-3
-# The estimate is not trusted to be further than this from an ordinary mean.
-_LEAST_SLOPE = 0.5
+LEAST_SPIKE_BLOCKS = 5  # fewer blocks do not show what is a spike
+_LEAST_SCALE = 1e-9  # noise this small is none
+_LEAST_WEIGHT = 1e-3  # not even a block of spikes alone is without a level
+_LEAST_SLOPE = 0.5  # the estimate is not trusted to be further than this from an ordinary mean
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,7 @@ WIDE = math.log(1.04)
 Standing = Literal["holds", "no-longer-holds", "undecided"]
 # Trials that share fewer blocks with any other one cannot be distinguished from it.
 LEAST_FRONT_BLOCKS = 4
-# Of alpha, for all claims of this kind; what the looks of a first budget leave.
-FAILING_SHARE = 0.2
+FAILING_SHARE = 0.2  # of alpha, for all claims of this kind; what the looks of a first budget leave
 
 
 @dataclass(frozen=True)
@@ -28,8 +27,7 @@ class Comparison:
     log_speedup: Interval | None
     """log(baseline time / rival's time); None where too few blocks were measured."""
     kind: VerdictKind
-    may_tie: bool = False
-    """Whether the baseline is to be kept, and more blocks may show a tie."""
+    may_tie: bool = False  # whether the baseline is to be kept, and more blocks may show a tie
 
     @property
     def speedup(self) -> Interval | None:

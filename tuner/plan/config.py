@@ -16,8 +16,7 @@ from tuner.process_knobs import EQUAL
 from tuner.text import did_you_mean
 
 ALL_ROLES = "*"
-_NEAR = 0.75
-"""How alike a name and a knob are, from 0 to 1, for the one to mean the other."""
+_NEAR = 0.75  # how alike a name and a knob are, from 0 to 1, for the one to mean the other
 
 
 class Defaults(Protocol):

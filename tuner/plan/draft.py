@@ -21,8 +21,7 @@ from tuner.plan.workload_spec import study_name_of
 from tuner.text import did_you_mean, first_of
 
 FORMAT = 2
-_POWERS = re.compile(r"(\d+)\.\.(\d+)(?!:|\d)")
-"""A range that in format 1 was of powers of two."""
+_POWERS = re.compile(r"(\d+)\.\.(\d+)(?!:|\d)")  # a range that in format 1 was of powers of two
 # Programs start slowly, and nobody made their runs short.
 PROGRAM_DEFAULTS = {"budget": 300.0, "deadline": 600.0}
 
@@ -35,25 +34,19 @@ class PlanDraft:
     """A plan as read, with every mistake that shows without knowing the workload."""
 
     name: str | None
-    workload: str
-    """Empty for a program."""
+    workload: str  # empty for a program
     options: Mapping[str, bool | int | float | str]
     program: ProgramRequest | None
-    chooses_objective: bool
-    """Whether nobody named one, so that it follows from what is tuned."""
+    chooses_objective: bool  # whether nobody named one, so that it follows from what is tuned
     space: Space
-    chooses_space: bool
-    """Whether nobody named one, so that it is the default one."""
+    chooses_space: bool  # whether nobody named one, so that it is the default one
     named_baseline: Config
     measuring: Measuring
     launching: Launching
-    storage: str | None
-    """An Optuna storage URL; None means SQLite in the study's folder."""
-    out: Path | None
-    """The study's folder; None means `studies/NAME`."""
+    storage: str | None  # an Optuna storage URL; None means SQLite in the study's folder
+    out: Path | None  # the study's folder; None means `studies/NAME`
     problems: tuple[str, ...]
-    notes: tuple[str, ...] = ()
-    """What to tell of how it was read."""
+    notes: tuple[str, ...] = ()  # what to tell of how it was read
 
     @property
     def study_name(self) -> str:

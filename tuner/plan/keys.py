@@ -166,8 +166,7 @@ _KEYS = (
     PlanKey("out", "place", "The study's folder: a new or an empty one, or that of an earlier "
             "study of this name. Default: studies/NAME.", metavar="DIR", in_check=True),
 )  # fmt: skip
-PLAN_KEYS = {key.name: key for key in _KEYS}
-"""By name, in the order of `--help`."""
+PLAN_KEYS = {key.name: key for key in _KEYS}  # by name, in the order of `--help`
 
 
 def keys_of(part: Part) -> tuple[str, ...]:

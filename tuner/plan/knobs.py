@@ -45,8 +45,7 @@ class Knob(ABC):
     same_for_all_roles: bool = False
     """Whether ranks cannot differ in it; `init_rpc` fails then, sometimes by a C++ terminate."""
     needs_cuda: bool = False
-    is_init_rpc_option: bool = True
-    """Whether `init_rpc` takes it, in its `rpc_backend_options`."""
+    is_init_rpc_option: bool = True  # whether `init_rpc` takes it, in its `rpc_backend_options`
 
     def read(self, raw: object) -> Value:
         """The value in `raw` (text, or plain TOML or JSON data); ValueError says what is wrong."""
@@ -115,8 +114,7 @@ class DurationKnob(SecondsKnob):
 
     least_s: float
     most_s: float
-    why: str
-    """Why it may not be shorter, or longer."""
+    why: str  # why it may not be shorter, or longer
 
     def _read(self, raw: object) -> float:
         try:

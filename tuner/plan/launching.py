@@ -18,14 +18,11 @@ _RESOURCES = ("cpus", "gpus")
 class RolePlace(FrozenModel):
     """Where the ranks of some roles run; roles of different entries share no host."""
 
-    roles: tuple[str, ...]
-    """These share their hosts."""
+    roles: tuple[str, ...]  # these share their hosts
     hosts: int | None = None
     """How many hosts they are dealt to, as evenly as can be; None: to as many as there are."""
-    cpus: int = 0
-    """CPUs of the cluster that each rank reserves."""
-    gpus: int = 0
-    """GPUs of the cluster that each rank reserves."""
+    cpus: int = 0  # CPUs of the cluster that each rank reserves
+    gpus: int = 0  # GPUs of the cluster that each rank reserves
 
     def __str__(self) -> str:
         reserved = [f"{name}={n}" for name in _RESOURCES if (n := getattr(self, name))]
@@ -73,8 +70,7 @@ class Launching(FrozenModel):
     place: tuple[RolePlace, ...] = ()
     isolation: StrictBool = True
     """Whether worlds on this machine run in a network namespace of their own, where allowed."""
-    groups: int = 1
-    """How many groups of CPUs, or of hosts, measure blocks at the same time."""
+    groups: int = 1  # how many groups of CPUs, or of hosts, measure blocks at the same time
     cpus_per_world: int | None = None
     """The logical CPUs that all ranks of a world share, which are pinned to them; None: an equal
     part for each of several groups, and no pinning where there is one."""

@@ -20,10 +20,8 @@ from tuner.plan.quantities import parse_duration_s, parse_fraction
 from tuner.text import did_you_mean, duration
 
 AUTO = "auto"
-AUTO_LIMIT_S = 600.0
-"""The most that `budget = "auto"` takes, unless it names a limit."""
-LEAST_START_S = 10.0
-"""A start may take its time, however short a budget is."""
+AUTO_LIMIT_S = 600.0  # the most that `budget = "auto"` takes, unless it names a limit
+LEAST_START_S = 10.0  # a start may take its time, however short a budget is
 
 
 def _confidence(raw: object) -> float:

@@ -8,16 +8,14 @@ from typing import Any, Literal, Self
 
 from tuner.text import did_you_mean, plain_number, share, three_digits
 
-LEAST_VALUE = 1e-12
-"""The logarithm of 0 is no number."""
+LEAST_VALUE = 1e-12  # the logarithm of 0 is no number
 _SHORT = 30
 """Letters of a heading that fits beside the axis of a figure, or above a column of a table."""
 
 Kind = Literal["workload", "program"]
 
 
-_World = Any
-"""A `tuner.world.measurement.Measurement`, of a higher layer."""
+_World = Any  # a `tuner.world.measurement.Measurement`, of a higher layer
 
 
 @dataclass(frozen=True)
@@ -27,16 +25,13 @@ class Objective:
     name: str
     unit: str
     label: str
-    table_heading: str
-    """The heading in the tables of trials."""
-    of: tuple[Kind, ...]
-    """What it can be measured of."""
+    table_heading: str  # the heading in the tables of trials
+    of: tuple[Kind, ...]  # what it can be measured of
     read: Callable[[_World], float | None]
     """The number, in `unit`; None where the world does not have it."""
     traced: bool = False
     """Whether it is read from a trace, so that every world of a study is traced."""
-    maximize: bool = False
-    """Whether more is better."""
+    maximize: bool = False  # whether more is better
 
     @property
     def heading(self) -> str:
@@ -140,10 +135,8 @@ _LIMIT = re.compile(r"\s*(?P<name>\w+)\s*(?P<sign><=|>=)\s*(?P<bound>\S+)\s*")
 class Limit:
     """A bound that a configuration must keep to be recommended, on the median over its worlds."""
 
-    name: str
-    """A key of `LIMITED`."""
-    at_most: bool
-    """Whether the number may not be larger than the bound; else it may not be smaller."""
+    name: str  # a key of `LIMITED`
+    at_most: bool  # whether the number may not be larger than the bound; else it may not be smaller
     bound: float
 
     @classmethod
@@ -196,8 +189,7 @@ class BrokenLimit:
     """A limit that a configuration does not keep."""
 
     limit: Limit
-    value: float
-    """The median over the configuration's worlds."""
+    value: float  # the median over the configuration's worlds
 
     @property
     def text(self) -> str:

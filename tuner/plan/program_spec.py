@@ -50,8 +50,7 @@ class OutputMetric(FrozenModel):
     name: str
     pattern: Annotated[str, AfterValidator(_pattern_with_a_group)]
     """A regular expression whose only group is the number; the last match counts."""
-    maximize: bool = False
-    """Whether more is better."""
+    maximize: bool = False  # whether more is better
 
     def read(self, output: str) -> float | None:
         """The number in the output; None if there is none above zero."""
@@ -70,14 +69,12 @@ class ProgramRequest(FrozenModel):
     """The command; or several, which are run side by side and are one world."""
     role_patterns: tuple[tuple[str, Pattern], ...] = ()
     """Pairs of a role and a pattern of its RPC names; see `tuner.roles.role_of`."""
-    expect: Pattern | None = None
-    """What the output must match somewhere, or the answer is wrong."""
+    expect: Pattern | None = None  # what the output must match somewhere, or the answer is wrong
     metric: OutputMetric | None = None
     window_s: float | None = None
     """Seconds over which calls are counted, after which the program is ended; None: it ends by
     itself."""
-    warm_up_s: float = 0.0
-    """Seconds from the last rank's `init_rpc` to the window."""
+    warm_up_s: float = 0.0  # seconds from the last rank's `init_rpc` to the window
     cold: bool = False
     """Whether each run starts its interpreters anew, even where they could be forked."""
 
@@ -117,14 +114,10 @@ class ProgramSpec(ProgramRequest):
     ranks: tuple[RankSpec, ...] = Field(min_length=1)
     own: dict[str, dict[str, Any]]
     """The values that the program itself gives each role, by knob, as JSON."""
-    calls: tuple[int, ...]
-    """How many calls each of these runs made."""
-    run_s: tuple[float, ...] = ()
-    """How long each of them took, in seconds: the first one cold."""
-    shuts_down: bool
-    """Whether every rank calls `shutdown`."""
-    own_network: bool
-    """Whether it runs in a network namespace of its own."""
+    calls: tuple[int, ...]  # how many calls each of these runs made
+    run_s: tuple[float, ...] = ()  # how long each of them took, in seconds: the first one cold
+    shuts_down: bool  # whether every rank calls `shutdown`
+    own_network: bool  # whether it runs in a network namespace of its own
     has_world_size: bool = True
     """Whether its ranks are told how many they are; else they may join late and leave early."""
     starts: str = ""
@@ -175,8 +168,7 @@ class ProgramSpec(ProgramRequest):
         return "rpc_active_s" if self.shuts_down else "wall_s"
 
 
-Subject = WorkloadSpec | ProgramSpec
-"""What is tuned."""
+Subject = WorkloadSpec | ProgramSpec  # what is tuned
 
 
 def intra_op_threads(subject: Subject) -> dict[str, int]:

@@ -12,8 +12,7 @@ from tuner.plan.knobs import KNOBS, SWITCH_INTERVAL, IntegerKnob, Knob, SecondsK
 from tuner.plan.program_spec import Subject
 from tuner.text import did_you_mean
 
-# Beyond this no budget measures a grid; it is a slip of the keyboard.
-MAX_CONFIGS = 2000
+MAX_CONFIGS = 2000  # beyond this no budget measures a grid; it is a slip of the keyboard
 
 _SHARED = "whose ranks share the CPUs of their host"
 _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(?::(x?)(-?\d+))?")

@@ -27,8 +27,7 @@ class OptionSpec(FrozenModel):
     name: str
     kind: str
     default: bool | int | float | str
-    limits: str
-    """What a value must be, beyond its type; empty if nothing."""
+    limits: str  # what a value must be, beyond its type; empty if nothing
     summary: str
 
 
@@ -61,11 +60,9 @@ def study_name_of(reference: str) -> str:
 class WorkloadSpec(FrozenModel):
     """A workload with its options filled in, as described by a process that imported it."""
 
-    reference: str
-    """What names it: `udf`, `package.module:Class` or `file.py:Class`."""
+    reference: str  # what names it: `udf`, `package.module:Class` or `file.py:Class`
     summary: str
-    options: dict[str, bool | int | float | str]
-    """Every option with its value, defaults included."""
+    options: dict[str, bool | int | float | str]  # every option with its value, defaults included
     ranks: tuple[RankSpec, ...]
     intra_op_threads: int
     """`torch.set_num_threads` in each rank unless the configuration says otherwise."""

@@ -27,10 +27,8 @@ from tuner.world.environment import Environment
 from tuner.world.launcher import Launcher, members_of
 from tuner.world.measurement import Failure, Measurement, Outcome
 
-# A budget that is said to be enough has so much more than it needs.
-_TO_SPARE = 1.1
-# So often a session runs a program as it is, before it measures anything.
-_FIRST_RUNS = 2
+_TO_SPARE = 1.1  # a budget that is said to be enough has so much more than it needs
+_FIRST_RUNS = 2  # so often a session runs a program as it is, before it measures anything
 
 
 class Beginner:
@@ -49,14 +47,11 @@ class Beginner:
         since_start: Callable[[], float],
         notify: Callable[[str], None],
     ) -> None:
-        self.problem: BudgetTooShortError | None = None
-        """Why no more is measured, by this budget."""
+        self.problem: BudgetTooShortError | None = None  # why no more is measured, by this budget
         self._draft, self._launcher, self._notify = draft, launcher, notify
         self._earlier_s, self._since_start = earlier_s, since_start
-        self._last: Measurement | None = None
-        """The latest run of a program as it is."""
-        self._least_s: float | None = None
-        """How long such a run takes at least."""
+        self._last: Measurement | None = None  # the latest run of a program as it is
+        self._least_s: float | None = None  # how long such a run takes at least
         self._sampling: Sampling | None = None
 
     def __call__(self, subject: Subject, run: Measurement, least_s: float) -> bool:

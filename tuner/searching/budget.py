@@ -12,8 +12,7 @@ from tuner.plan.study_plan import StudyPlan
 from tuner.study.log import BASELINE, StudyLog
 from tuner.world.measurement import Failure, Outcome
 
-# A world that is ended takes so long to end.
-END_S = 2.0
+END_S = 2.0  # a world that is ended takes so long to end
 # A world that takes longer than this share of the budget leaves no time to compare it with others.
 LONGEST_SHARE = 1 / 3
 LEAST_FIRST_S = 1.0
@@ -27,8 +26,7 @@ LONGEST = 10.0
 # Steps that take so many times as long as they are to last are stuck; so is a program's run, if it
 # takes so many times as long as others and much of the budget.
 STUCK = 3.0
-# The noise is estimated from so many blocks.
-_LATEST = 20
+_LATEST = 20  # the noise is estimated from so many blocks
 
 
 def first_world_s(budget_s: float, spent_s: float) -> float:
@@ -47,10 +45,8 @@ class Budget:
     """Wall time, over all sessions of a study."""
 
     total_s: float
-    spent_before_s: float
-    """What earlier sessions spent."""
-    started_s: float
-    """When this session began, on `clock`."""
+    spent_before_s: float  # what earlier sessions spent
+    started_s: float  # when this session began, on `clock`
     clock: Callable[[], float]
 
     @property

@@ -15,12 +15,9 @@ from tuner.study.records import AGAIN, MOST_REPEATS
 from tuner.text import distance, first_of
 from tuner.world.failure_evidence import failure_signature
 
-# Of the budget, for all traces.
-MOST_TRACED = 0.15
-# Of the budget, what blocks leave for the traces of the others.
-KEPT_FOR_TRACES = 0.05
-# An event names no more than these.
-_NAMED = 5
+MOST_TRACED = 0.15  # of the budget, for all traces
+KEPT_FOR_TRACES = 0.05  # of the budget, what blocks leave for the traces of the others
+_NAMED = 5  # an event names no more than these
 # What failed at first is tried again while failures took no more than this share of the budget.
 AGAIN_SHARE = 0.15
 # So many failures are enough of what another configuration has failed of every time.

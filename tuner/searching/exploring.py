@@ -19,18 +19,14 @@ from tuner.study.storage.sampling import SamplingProcess, proposals
 from tuner.text import distance
 from tuner.world.measurement import Failure, Measurement
 
-# What is proposed has to be compared in the race and traced as well.
-EXPLORATION_SHARE = 0.5
+EXPLORATION_SHARE = 0.5  # what is proposed has to be compared in the race and traced as well
 # Configurations that a round tries; more at a time learn later, fewer leave more to the incumbent.
 BATCH = 4
-# How many of all that were tried go on to the race.
-KEPT = 6
-# Behind the best by this factor after one world, a configuration is not measured again.
-FAR = 1.5
+KEPT = 6  # how many of all that were tried go on to the race
+FAR = 1.5  # behind the best by this factor after one world, a configuration is not measured again
 # A grid is measured whole where this many worlds of each configuration fit into this share.
 GRID_WORLDS, GRID_SHARE = 3, 0.5
-# Fewer rounds than this teach nothing.
-LEAST_ROUNDS = 3
+LEAST_ROUNDS = 3  # fewer rounds than this teach nothing
 # What the first of two objectives counts for, by round: both ends of the front, and its middle.
 _WEIGHTS = (1.0, 0.5, 0.0)
 # The front gets this share of the budget; the rest decides by the first objective.

@@ -23,8 +23,7 @@ from tuner.world.failure_evidence import without_evidence
 from tuner.world.launcher import Launcher
 from tuner.world.measurement import Failure, Measurement
 
-# Worlds beside the one that calibrates: the fewest that show something of their spread.
-WORLDS = 4
+WORLDS = 4  # worlds beside the one that calibrates: the fewest that show something of their spread
 # Of the standard deviation of so few worlds only the order of magnitude is known.
 LEAST_SIGMA = 0.01
 
@@ -33,17 +32,13 @@ LEAST_SIGMA = 0.01
 class Forecast:
     """What a budget can be expected to show."""
 
-    configs: int
-    """The configurations of the grid, the baseline included."""
-    sampler: str
-    """`grid`, or who would propose what to measure."""
-    world_s: float
-    """Seconds that a world of the baseline takes."""
+    configs: int  # the configurations of the grid, the baseline included
+    sampler: str  # `grid`, or who would propose what to measure
+    world_s: float  # seconds that a world of the baseline takes
     block_s: float
     """Seconds that a block of the whole grid would take, if all were like the baseline."""
     budget_s: float
-    sigma: float
-    """Standard deviation of log(objective) between worlds, from `worlds` of them."""
+    sigma: float  # standard deviation of log(objective) between worlds, from `worlds` of them
     worlds: int
     blocks: int
     """Blocks of the baseline, twice, and its rivals that there is time for, at most 8 of them."""

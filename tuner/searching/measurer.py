@@ -30,8 +30,7 @@ from tuner.world.measurement import Failure, Outcome
 STEPS_MARGIN = 1.2
 # So many disturbed blocks are measured again at most, as a share of the others.
 MOST_REPEATED = 0.25
-# And only while there is time for so many more.
-LEAST_LEFT = 4
+LEAST_LEFT = 4  # and only while there is time for so many more blocks
 
 
 def run_in_turn(worlds: Iterable[TimedWorld], run: Callable[[TimedWorld], Outcome | None]) -> None:
@@ -57,8 +56,7 @@ class Measurer:
         self.plan, self.measuring = runner.plan, runner.plan.measuring
         self.log = stored_log(store, runner.plan)
         self.times = WorldTimes(self.log, runner.plan, budget)
-        self.reserved_s = 0.0
-        """Seconds of the budget that blocks must leave."""
+        self.reserved_s = 0.0  # seconds of the budget that blocks must leave
         self._runner = runner
         self._phase: Phase = "calibration"
         store.repair(self.log.records, runner.plan)

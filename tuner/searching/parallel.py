@@ -24,8 +24,7 @@ from tuner.world.launcher import Stoppable, members_of
 from tuner.world.measurement import Failure, Outcome
 
 OPEN = "open_blocks"
-# A world is asked to stop again and again: the first time it may not have begun.
-_ASK_S = 0.1
+_ASK_S = 0.1  # a world is asked to stop again and again: the first time it may not have begun
 
 
 @dataclass
@@ -35,18 +34,15 @@ class _Job:
     block: int
     columns: Sequence[int]
     worlds: Sequence[TimedWorld]
-    done: int = 0
-    """How many worlds it has had."""
+    done: int = 0  # how many worlds it has had
     is_cancelled: bool = False
-    is_over: Event = field(default_factory=Event)
-    """Set once the group runs nothing of it any more."""
+    is_over: Event = field(default_factory=Event)  # set once the group runs nothing of it any more
 
 
 @dataclass
 class _Group:
     runner: Runner
-    jobs: "SimpleQueue[_Job | None]" = field(default_factory=SimpleQueue)
-    """None ends the thread."""
+    jobs: "SimpleQueue[_Job | None]" = field(default_factory=SimpleQueue)  # None ends the thread
     thread: Thread | None = None
     job: _Job | None = None
     is_lost: bool = False

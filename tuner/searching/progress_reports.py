@@ -16,8 +16,7 @@ from tuner.text import first_of, plural
 from tuner.world.failure_evidence import failure_signature
 from tuner.world.measurement import Failure
 
-# An event names no more than these.
-_MOST_NAMED = 3
+_MOST_NAMED = 3  # an event names no more than these
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,23 +24,17 @@ class Compared:
     """The strongest rival against the baseline, at the last look."""
 
     rival: str
-    speedup: Interval
-    """Baseline / rival, paired within blocks."""
-    is_decided: bool
-    """Whether there is a verdict, and the race goes on only to make it more exact."""
+    speedup: Interval  # baseline / rival, paired within blocks
+    is_decided: bool  # whether there is a verdict, and the race goes on only to make it more exact
 
 
 class GroupState(NamedTuple):
     """Where one of several groups is."""
 
-    number: int
-    """From 1."""
-    block: int | None
-    """The number of the block that it measures; None while it measures none."""
-    worlds: int
-    """The worlds that this block has had."""
-    of: int
-    """The worlds that it is to have."""
+    number: int  # from 1
+    block: int | None  # the number of the block that it measures; None while it measures none
+    worlds: int  # the worlds that this block has had
+    of: int  # the worlds that it is to have
     is_lost: bool
 
 
@@ -51,27 +44,21 @@ class Snapshot:
 
     phase: Phase
     block: int
-    worlds: int
-    """Worlds run in all sessions, calibrations included."""
+    worlds: int  # worlds run in all sessions, calibrations included
     calibrated: int
     traced: int
     configs: int
-    survivors: int
-    """Configurations that the next block measures, or that can be traced."""
+    survivors: int  # configurations that the next block measures, or that can be traced
     ahead: tuple[Config, ...]
     """The configuration with the best value so far, and those that are not told apart from it;
     empty if none was measured."""
-    ahead_value: float | None
-    """The best value, in the objective's unit."""
+    ahead_value: float | None  # the best value, in the objective's unit
     unit: str
     remaining_s: float
-    until_clear: bool = False
-    """Whether the time that remains need not be spent."""
+    until_clear: bool = False  # whether the time that remains need not be spent
     looks: int = 0
-    compared: Compared | None = None
-    """None before the first look."""
-    groups: tuple[GroupState, ...] = ()
-    """Empty where there is one."""
+    compared: Compared | None = None  # None before the first look
+    groups: tuple[GroupState, ...] = ()  # empty where there is one
 
 
 class Observer(Protocol):
@@ -84,8 +71,7 @@ class Observer(Protocol):
         """Something worth a line: a configuration failed or was eliminated, or a phase began."""
 
 
-Stage = Literal["setting up", "drawing"]
-"""What a search does before and after it measures."""
+Stage = Literal["setting up", "drawing"]  # what a search does before and after it measures
 
 
 @runtime_checkable

@@ -38,8 +38,7 @@ class Proposer:
         points = {self._point(config): config for config in reversed(plan.candidates())}
         self._configs = {point: config for point, config in points.items() if point is not None}
         self._proposed: dict[Point, None] = {}
-        self._learnt: dict[Point, float | None] = {}
-        """log(value) by point, None for a failure."""
+        self._learnt: dict[Point, float | None] = {}  # log(value) by point, None for a failure
 
     def learn(self, config: Config, log_value: float | None) -> None:
         """Learn log(value / baseline) of a configuration, less is better; None: it failed."""

@@ -23,8 +23,7 @@ from tuner.study.log import BASELINE, StudyLog
 from tuner.study.records import AGAIN
 from tuner.text import duration, percent, plural
 
-# By how many standard errors a lucky gain is farther from the border of the verdict.
-LUCK = 1.0
+LUCK = 1.0  # by how many standard errors a lucky gain is farther from the border of the verdict
 # It is not worth it to end a search earlier for a smaller part of its limit than this.
 LEAST_SAVED = 0.1
 

@@ -41,13 +41,11 @@ from tuner.world.measurement import (
 
 # The steps of a world that calibrates last so long; if one step takes longer, it is one.
 CALIBRATION_S = 0.05
-# Enough calls for a p99 of sorts, and a file that a browser opens at once.
-TRACED_TIME_S = 0.2
+TRACED_TIME_S = 0.2  # enough calls for a p99 of sorts, and a file that a browser opens at once
 MOST_TRACED_STEPS = 50
 # An incomplete trace says something about the tracer, not about the configuration: try again.
 TRACE_ATTEMPTS = 3
-# What a step takes that does nothing, with the two readings of the clock.
-LEAST_STEP_S = 0.5e-6
+LEAST_STEP_S = 0.5e-6  # what a step takes that does nothing, with the two readings of the clock
 
 
 class TimedWorld(NamedTuple):
@@ -56,10 +54,8 @@ class TimedWorld(NamedTuple):
     trial: int
     block: int
     config: Config
-    steps: int | None = None
-    """None for a calibration, and for a program."""
-    deadline_s: float = math.inf
-    """It can only shorten the plan's."""
+    steps: int | None = None  # None for a calibration, and for a program
+    deadline_s: float = math.inf  # it can only shorten the plan's
     again: bool = False
     attempt: int = 0
 

@@ -20,10 +20,8 @@ from tuner.world.measurement import Measurement
 
 # Of the budget, for the trace that says whether to search the switch interval.
 MOST_TRACED_FIRST = 0.1
-# A run may take so many times as long where it is traced.
-_TRACED_FACTOR = 1.5
-# The steps of that trace: how long one takes is not known yet.
-_STEPS = 10
+_TRACED_FACTOR = 1.5  # a run may take so many times as long where it is traced
+_STEPS = 10  # the steps of that trace: how long one takes is not known yet
 
 Notify = Callable[[str], None]
 

@@ -19,10 +19,8 @@ from tuner.world.measurement import Failure, Measurement
 
 BASELINE = 0  # the number of the baseline's trial
 BLOCK_PHASES: tuple[Phase, ...] = ("exploration", "race")  # Those whose worlds count.
-# One unlucky world in a row of few bars no configuration from the search.
-LEAST_TO_BAR = 3
-# So many worlds tell how long a step takes now.
-_RECENT = 5
+LEAST_TO_BAR = 3  # one unlucky world in a row of few bars no configuration from the search
+_RECENT = 5  # so many worlds tell how long a step takes now
 
 
 class StudyLog:
@@ -56,8 +54,7 @@ class StudyLog:
         self.barred: dict[int, list[BrokenLimit]] = {}
         """The trials that are measured well enough to say that they break a limit."""
         self.records: list[Record] = []  # every world so far; `add` adds one
-        self.trials = [TrialWorlds() for _ in self.configs]
-        """What each trial has measured."""
+        self.trials = [TrialWorlds() for _ in self.configs]  # what each trial has measured
         self.rows = BlockRows()
         for record in records:
             self.add(record)

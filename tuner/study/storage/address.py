@@ -24,8 +24,7 @@ from tuner.study.storage.retry import Retry, engine_of, is_away, reason_of, retr
 # A connection that breaks is explained by a sentence, not by a traceback of the pool's.
 logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)
 
-# Making the tables of a storage takes a fraction of a second.
-_ATTEMPTS = 30
+_ATTEMPTS = 30  # making the tables of a storage takes a fraction of a second
 
 _HIDDEN = "***"
 _SECRETS = re.compile(r"pass|secret|token|key", re.IGNORECASE)

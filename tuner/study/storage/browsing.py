@@ -19,8 +19,7 @@ from tuner.study.storage.trials import RECORD_KEY
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
-# Notes are kept by the ids of trials, which differ in a copy.
-_NOTE_KEYS = "dashboard:"
+_NOTE_KEYS = "dashboard:"  # notes are kept by the ids of trials, which differ in a copy
 _REFUSED = b'{"reason": "this is a copy; start the dashboard with the name of the study"}'
 
 
