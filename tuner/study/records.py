@@ -2,8 +2,7 @@
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
-
+from tuner.plan.frozen_model import FrozenModel
 from tuner.world.measurement import Failure, FailureKind, Outcome
 
 Phase = Literal["calibration", "exploration", "trace", "race"]
@@ -18,10 +17,8 @@ one configuration in six hundred fails as often in a row."""
 HANGING: tuple[FailureKind, ...] = ("deadlocked", "timed-out")  # too long to be run again at once
 
 
-class Record(BaseModel):
+class Record(FrozenModel):
     """One world: whose configuration it ran, in which block, and what came of it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     trial: int
     block: int  # from 0; calibrations and traces are no samples, and have the blocks -1 and -2
@@ -54,10 +51,8 @@ def is_repeated(outcome: Outcome, attempt: int) -> bool:
     return is_passing and attempt < MOST_REPEATS
 
 
-class Sampling(BaseModel):
+class Sampling(FrozenModel):
     """That a study measures what a sampler proposes, not its grid, and how far that is."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     sampler: OptunaSampler
     configs: int  # the configurations of the grid, the baseline included

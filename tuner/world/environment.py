@@ -10,10 +10,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from tuner.cpus import cpu_cgroups
 from tuner.machine import COMPARED, COMPARED_BOUND, machine_differences, this_machine
+from tuner.plan.frozen_model import FrozenModel
 
 DISTURBED_SHARE = 0.1
 """A world is disturbed if others took more than this share of the logical CPUs meanwhile."""
@@ -25,10 +26,10 @@ _DIGITS = 4
 _TOTAL = re.compile(r"^(\w+) .*\btotal=(\d+)", re.MULTILINE)
 
 
-class GroupFacts(BaseModel):
+class GroupFacts(FrozenModel):
     """What one of several groups measures on."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(use_attribute_docstrings=True)
 
     name: str
     """`CPUs 0-15`, or the names of its hosts."""
@@ -69,10 +70,8 @@ _ALIKE = COMPARED | {
 """What groups should have in common, and what people call it."""
 
 
-class Environment(BaseModel):
+class Environment(FrozenModel):
     """What a study's numbers depend on beside its plan."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     torch: str
     python: str
@@ -115,10 +114,8 @@ class Environment(BaseModel):
         ]
 
 
-class MachineState(BaseModel):
+class MachineState(FrozenModel):
     """What the machine did from the launch of a world to its end; None where it does not say."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     seconds: float
     cpus: int

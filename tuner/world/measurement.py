@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
+from tuner.plan.frozen_model import FrozenModel
 from tuner.text import printable, shortened
 from tuner.world.environment import MachineState
 
@@ -32,10 +33,8 @@ def _printable(text: object) -> object:
 PrintableText = Annotated[str, BeforeValidator(_printable)]
 
 
-class RankUsage(BaseModel):
+class RankUsage(FrozenModel):
     """What one process used: CPU in `Measurement.cpu_s`, memory and threads at its end."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     cpu_s: float
@@ -43,10 +42,8 @@ class RankUsage(BaseModel):
     threads: int
 
 
-class Quantiles(BaseModel):
+class Quantiles(FrozenModel):
     """How long something takes, in milliseconds, at some quantiles."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     p5: float
     p25: float
@@ -66,10 +63,8 @@ class Quantiles(BaseModel):
         return cls(**{name: cuts[int(name[1:]) - 1] for name in cls.model_fields})
 
 
-class TraceNumbers(BaseModel):
+class TraceNumbers(FrozenModel):
     """What a study keeps of a world's trace beside its file; None where that is not known."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     rpc_cpu_total_ms: float | None
     """RPC CPU total per step, over the calls that no other call contains."""
@@ -90,15 +85,15 @@ class TraceNumbers(BaseModel):
     """How many of the driver's calls were under way when its last step had ended."""
     call_ms: Quantiles | None = None
     """Latency of those of the calls that ended."""
-    call_parts_ms: dict[CallPart, float] = {}
+    call_parts_ms: dict[CallPart, float] = Field(default_factory=dict)
     """Where the time of such a call goes, on average; the parts sum up to the latency."""
 
 
-class ProgramRun(BaseModel):
+class ProgramRun(FrozenModel):
     """What only a run of a program has."""
 
     # Earlier versions kept more of a run.
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(extra="ignore")
 
     calls: int
     """RPC calls that its ranks made in `Measurement.wall_s`."""
@@ -109,10 +104,8 @@ class ProgramRun(BaseModel):
     """The number that it printed, if it was asked for one."""
 
 
-class Measurement(BaseModel):
+class Measurement(FrozenModel):
     """One world that did its work: how long that took, and what it used."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["measurement"] = "measurement"
     step_s: tuple[float, ...] = ()
@@ -189,10 +182,8 @@ class Measurement(BaseModel):
         return (ordered[place] * (100 - rest) + after * rest) / 100
 
 
-class Failure(BaseModel):
+class Failure(FrozenModel):
     """One world that went wrong: a measured fact about its configuration."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["failure"] = "failure"
     failure: FailureKind
