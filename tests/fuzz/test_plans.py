@@ -23,7 +23,7 @@ from workloads.options import options_of, read_options
 from workloads.registry import SHIPPED
 
 WORKLOAD: dict[str, Any] = {
-    "format": 1,
+    "format": 2,
     "name": "mine",
     "workload": "udf",
     "options": {"size": 100, "calls": 4},

@@ -28,7 +28,7 @@ def test_a_workload_is_enough() -> None:
 
 def test_every_key_is_read() -> None:
     plan = finished(
-        format=1, name="threads-2", options={"calls": 8},
+        format=2, name="threads-2", options={"calls": 8},
         space={"num_worker_threads": [1, 2], "server": {"rpc_timeout": "1..2"}},
         baseline={"num_worker_threads": 8}, objective="cpu_ms_per_step",
         require=["peak_rss_mb<=2000"], budget="2m", max_blocks=7, epsilon="5%", confidence=0.9,

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -17,7 +19,8 @@ from tuner.present.figures.step_time import scaling_curve
 from tuner.present.notes import study_note
 from tuner.present.tables import trials_of
 from tuner.recommended.building import recommendation_of
-from tuner.study.answer import MachineUse, StudyAnswer, study_answer
+from tuner.study import stored
+from tuner.study.answer import MachineUse, StudyAnswer
 from tuner.study.conclusion import Conclusion, conclude
 from tuner.study.evidence import gain_of
 from tuner.study.folder import StudyFolder
@@ -52,10 +55,11 @@ def looked(log: StudyLog, blocks: int, alpha: float = 0.04) -> StudyLog:
 
 
 def answer_of(log: StudyLog, conclusion: Conclusion | None = None) -> StudyAnswer:
-    return study_answer(
-        log, conclusion or conclude(log), ENVIRONMENT, StudyFolder(Path("studies/made-up")),
-        elapsed_s=60.0, measured_at=datetime(2026, 11, 21, tzinfo=UTC), interrupted=False,
+    store: Any = SimpleNamespace(
+        folder=StudyFolder(Path("studies/made-up")), storage_elsewhere=None, elapsed_s=60.0,
+        environment=ENVIRONMENT, measured_at=datetime(2026, 11, 21, tzinfo=UTC), noted={}.get,
     )  # fmt: skip
+    return stored.answer_of(store, log, conclusion or conclude(log))
 
 
 def test_ratios_and_the_order_of_the_table_come_from_common_blocks() -> None:

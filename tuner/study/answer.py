@@ -13,12 +13,11 @@ import pandas as pd
 from tuner.plan.config import Config
 from tuner.plan.objectives import Objective
 from tuner.plan.study_plan import StudyPlan
-from tuner.study.blocks import TrialWorlds
-from tuner.study.conclusion import Conclusion, resume_budget_s
-from tuner.study.evidence import Cause, causes_of
+from tuner.study.conclusion import Conclusion
+from tuner.study.evidence import Cause
 from tuner.study.folder import StudyFolder
-from tuner.study.front import Front, front_of
-from tuner.study.log import BASELINE, BLOCK_PHASES, StudyLog
+from tuner.study.front import Front
+from tuner.study.log import BASELINE
 from tuner.study.metrics import metric_columns
 from tuner.study.records import Sampling
 from tuner.study.rows import (
@@ -27,15 +26,12 @@ from tuner.study.rows import (
     PassedOver,
     TrialDetail,
     TrialRow,
-    observations_of,
-    passed_over,
     ratio_json,
-    rows_of,
 )
-from tuner.study.together import Together, together_of
+from tuner.study.together import Together
 from tuner.text import MOST_TELLING
 from tuner.world.environment import DISTURBED_SHARE, Environment
-from tuner.world.measurement import Measurement, Quantiles
+from tuner.world.measurement import Measurement
 
 JSON_FORMAT = 2
 BUSY_SHARE = 0.1  # of the worlds: the machine was busy if more were disturbed
@@ -316,61 +312,3 @@ class StudyAnswer(Conclusion):
 def _known_share(share: float | None) -> float | None:
     """A share that tells something: what is larger says that nothing is known."""
     return None if share is None or share > MOST_TELLING else share
-
-
-def study_answer(
-    log: StudyLog,
-    conclusion: Conclusion,
-    environment: Environment,
-    folder: StudyFolder,
-    *,
-    storage: str | None = None,
-    elapsed_s: float,
-    measured_at: datetime,
-    interrupted: bool,
-    needed_s: int | None = None,
-) -> StudyAnswer:
-    """The answer of a log, and of what it says; see `StudyAnswer` for the rest."""
-    observations = observations_of(log)
-    paired = PairedTrials(log.plan.objective, log.rules.confidence, observations)
-    rows = rows_of(log, conclusion.tied_trials, paired)
-    return StudyAnswer(
-        **vars(conclusion),
-        study=log.plan.name,
-        files=folder,
-        storage=storage,
-        plan=log.plan,
-        environment=environment,
-        objective=log.plan.objective,
-        resume_budget_s=resume_budget_s(log, elapsed_s, conclusion.more_s),
-        blocks=sum(map(log.blocks, BLOCK_PHASES)),
-        worlds=len(log.records),
-        elapsed_s=elapsed_s,
-        measured_at=measured_at,
-        front=front_of(log),
-        sampling=log.sampling,
-        interrupted=interrupted,
-        needed_s=needed_s,
-        machine=MachineUse.of(
-            (world for worlds in log.trials for world in worlds.samples),
-            repeated_blocks=len(log.set_aside),
-        ),
-        rows=rows,
-        causes=causes_of(log),
-        passed_over=passed_over(log, rows, conclusion.best_trial, paired),
-        together=together_of(log, conclusion.leader_trial),
-        observations=observations,
-        details={trial: _detail(worlds) for trial, worlds in enumerate(log.trials)},
-    )
-
-
-def _detail(worlds: TrialWorlds) -> TrialDetail:
-    steps_ms = [step_s * 1e3 for world in worlds.samples for step_s in world.step_s]
-    trace = worlds.trace.trace if isinstance(worlds.trace, Measurement) else None
-    return TrialDetail(
-        step_ms=Quantiles.of(steps_ms),
-        calls=trace.calls if trace else None,
-        open_calls=trace.open_calls if trace else None,
-        call_ms=trace.call_ms if trace else None,
-        call_parts_ms=trace.call_parts_ms if trace else {},
-    )

@@ -2,13 +2,19 @@
 
 from tuner.decide.interim_analysis import InterimAnalysis
 from tuner.plan.study_plan import StudyPlan
-from tuner.study.answer import StudyAnswer, study_answer
-from tuner.study.conclusion import Conclusion, conclude
-from tuner.study.log import StudyLog
+from tuner.study.answer import MachineUse, StudyAnswer
+from tuner.study.blocks import TrialWorlds
+from tuner.study.conclusion import Conclusion, conclude, resume_budget_s
+from tuner.study.evidence import causes_of
+from tuner.study.front import front_of
+from tuner.study.log import BLOCK_PHASES, StudyLog
 from tuner.study.records import Sampling
+from tuner.study.rows import PairedTrials, TrialDetail, observations_of, passed_over, rows_of
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import REFUSED, load_study
 from tuner.study.storage.store import StudyStore
+from tuner.study.together import together_of
+from tuner.world.measurement import Measurement, Quantiles
 
 
 def stored_log(store: StudyStore, plan: StudyPlan) -> StudyLog:
@@ -46,14 +52,48 @@ def answer_of(
     interrupted = conclusion is None and bool(store.running())
     if conclusion is None:
         conclusion = Conclusion() if interrupted else conclude(log)
-    return study_answer(
-        log,
-        conclusion,
-        store.environment,
-        store.folder,
+    plan, observations = log.plan, observations_of(log)
+    paired = PairedTrials(plan.objective, log.rules.confidence, observations)
+    rows = rows_of(log, conclusion.tied_trials, paired)
+    return StudyAnswer(
+        **vars(conclusion),
+        study=plan.name,
+        files=store.folder,
         storage=store.storage_elsewhere,
+        plan=plan,
+        environment=store.environment,
+        objective=plan.objective,
+        resume_budget_s=resume_budget_s(log, store.elapsed_s, conclusion.more_s),
+        blocks=sum(map(log.blocks, BLOCK_PHASES)),
+        worlds=len(log.records),
         elapsed_s=store.elapsed_s,
         measured_at=store.measured_at,
+        front=front_of(log),
+        sampling=log.sampling,
         interrupted=interrupted,
         needed_s=store.noted(REFUSED),
+        machine=MachineUse.of(
+            (world for worlds in log.trials for world in worlds.samples),
+            repeated_blocks=len(log.set_aside),
+        ),
+        rows=rows,
+        causes=causes_of(log),
+        passed_over=passed_over(log, rows, conclusion.best_trial, paired),
+        together=together_of(log, conclusion.leader_trial),
+        observations=observations,
+        details={trial: _detail(worlds) for trial, worlds in enumerate(log.trials)},
+    )
+
+
+def _detail(worlds: TrialWorlds) -> TrialDetail:
+    step_ms = Quantiles.of([step_s * 1e3 for world in worlds.samples for step_s in world.step_s])
+    trace = worlds.trace.trace if isinstance(worlds.trace, Measurement) else None
+    if trace is None:
+        return TrialDetail(step_ms=step_ms)
+    return TrialDetail(
+        step_ms=step_ms,
+        calls=trace.calls,
+        open_calls=trace.open_calls,
+        call_ms=trace.call_ms,
+        call_parts_ms=trace.call_parts_ms,
     )
