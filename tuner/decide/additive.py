@@ -4,6 +4,7 @@ A matrix holds log(objective), blocks x trials; NaN where nothing was measured.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,9 +14,9 @@ from scipy import special
 from tuner.decide.statistics import FloatArray, Interval
 
 Points = Sequence[Sequence[int]]  # for each trial, the number of its value of each knob
+# Limited translation: so many standard errors at most may shrinkage move a level, since one trial
+# may be unlike all others (Efron and Morris 1972).
 MOST_MOVED = 1.0
-"""Limited translation: so many standard errors at most may shrinkage move a level, since one trial
-may be unlike all others (Efron and Morris 1972)."""
 _MOST_ROUNDS = 50
 _NEAR = 1e-14
 # Rounding alone is no variance.
@@ -25,8 +26,7 @@ _LEAST_VARIANCE, _LEAST_TOTAL_VARIANCE = 1e-14, 1e-18
 def trial_levels(matrix: FloatArray) -> FloatArray:
     """Trial effects adjusted for block effects, by least squares on an incomplete block design.
 
-    The trials that several blocks share (the baseline, the best so far) connect the blocks. It is
-    log(objective) per trial, up to a constant that all share; NaN for one never measured.
+    It is log(objective) per trial, up to a constant that all share; NaN for one never measured.
     """
     levels = np.full(matrix.shape[1], np.nan)
     measured = ~np.isnan(matrix).all(axis=0)
@@ -132,22 +132,17 @@ def variance_shares(
 
     The rest is interactions and noise. On a grid with holes factors overlap, and the shares can add
     up to more than 1; a factor with nearly as many levels as values explains much by chance.
-
-    Args:
-        factors: The level of each value, by the factor's name.
-        log_values: Logarithms of what was measured.
-
-    Returns:
-        Shares from 0 to 1 by the factor's name, largest first.
+    `factors` are the levels of the values by the factor's name, and so are the shares, the largest
+    first.
     """
     logs = np.asarray(log_values, dtype=float)
     mean = float(logs.mean()) if len(logs) else 0.0
     total = float(np.square(logs - mean).sum())
     shares: dict[str, float] = {}
     for name, levels in factors.items():
-        groups: dict[Hashable, list[float]] = {}
+        groups = defaultdict[Hashable, list[float]](list)
         for level, value in zip(levels, logs.tolist(), strict=True):
-            groups.setdefault(level, []).append(value)
+            groups[level].append(value)
         between = sum(len(own) * (float(np.mean(own)) - mean) ** 2 for own in groups.values())
         shares[name] = min(1.0, between / total) if total > _LEAST_TOTAL_VARIANCE else 0.0
     return dict(sorted(shares.items(), key=lambda item: -item[1]))

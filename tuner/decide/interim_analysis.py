@@ -1,12 +1,10 @@
 """Interim analyses (looks): when one is due, alpha spending, and nominal levels.
 
-The looks of a study share alpha by a spending function: at the information time t, the part of the
-budget that is spent, t^2 of it may be spent, and the last look spends the rest. Where the budget is
-only a limit it is the root of t, for most searches end long before it. A budget never gets all of
-alpha: a study that is continued with a larger one needs some too.
-
-Successive means are correlated. So each look may test at a higher nominal level than what it spends
-(Armitage, McPherson and Rowe 1969; Lan and DeMets 1983).
+The looks share alpha by a spending function: at the information time t, the part of the budget that
+is spent, t^2 of it may be spent, and the last look spends the rest. Where the budget is a limit, it
+is the root of t. A budget never gets all of alpha: a study that is continued needs some too. Means
+of looks are correlated, so each look tests at a higher nominal level than what it spends (Armitage,
+McPherson and Rowe 1969; Lan and DeMets 1983).
 """
 
 import math
@@ -23,10 +21,8 @@ SESSION_SHARE = 0.8  # the part of what is left of alpha that one budget may spe
 _NOTHING = 1e-9  # what rounding can leave of alpha
 LOOK_GROWTH = 1.4  # a look for every so many times as many blocks, from so many on
 FIRST_LOOK = 4
-# The power of the spending function, for a budget and for a limit.
-_PACE, _EARLY_PACE = 2.0, 0.5
-# The grid of normal scores on which densities are integrated.
-_GRID: FloatArray = np.linspace(-8.0, 8.0, 321)
+_PACE, _EARLY_PACE = 2.0, 0.5  # the power of the spending function, for a budget and for a limit
+_GRID: FloatArray = np.linspace(-8.0, 8.0, 321)  # of normal scores: densities are integrated on it
 _STEP = float(_GRID[1] - _GRID[0])
 
 
@@ -84,8 +80,7 @@ def _left_of(alpha: float, spent: Iterable[float]) -> float:
 def levels(counts: Sequence[int], spent: Sequence[float]) -> tuple[float, ...]:
     """The nominal one-sided level of each look, of means of normal values; none below its spending.
 
-    Both are tuples: the number of values of each look, each more than the one before, and what each
-    spends of alpha.
+    `counts` are how many values each look has, more than the one before, `spent` of alpha; tuples.
     """
     return tuple(_look(counts[:end], spent[:end])[0] for end in range(1, len(counts) + 1))
 

@@ -17,8 +17,7 @@ REACH = 2.2  # two standard errors and a little: an interval's reach at the last
 def variance_between(matrix: FloatArray) -> float | None:
     """Variance of log(objective) between worlds of one configuration, without block effects.
 
-    It is the consistent 20 %-winsorized one of the columns without NaN of the matrix, blocks x
-    trials; None if there are fewer than 2 of them, or fewer than 4 blocks.
+    By the columns without NaN of blocks x trials, winsorized; None for fewer than 2, or 4 blocks.
     """
     whole: FloatArray = matrix[:, ~np.isnan(matrix).any(axis=0)]
     blocks, count = len(whole), int(whole.shape[1])
@@ -33,10 +32,8 @@ def variance_between(matrix: FloatArray) -> float | None:
 
 
 def variance_within(step_s: Sequence[float]) -> float | None:
-    """Variance of log(median step time) within a world, times the seconds that its steps last.
-
-    `step_s` are its step times, in seconds. None for fewer than 3.
-    """
+    """Variance of log(median step time) within a world, times the seconds that its steps last; None
+    for fewer than 3 steps."""
     if len(step_s) < _LEAST_STEPS:
         return None
     logs = [math.log(max(each, 1e-12)) for each in step_s]
@@ -62,8 +59,6 @@ def best_measured_s(fixed_s: float, within: float, between: float, used_s: float
 
 
 def blocks_needed(between: float, log_difference: float) -> float:
-    """The sample size, in blocks, that resolves a log effect size, from the variance of one world.
-
-    A block has one world of the rival, and two of the baseline.
-    """
+    """The sample size, in blocks, that resolves a log effect size, by the variance of one world."""
+    # A block has one world of the rival, and two of the baseline.
     return max(2.0, 1.5 * between * (REACH / max(1e-9, log_difference)) ** 2)

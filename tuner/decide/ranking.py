@@ -14,8 +14,7 @@ from tuner.decide.simultaneous import one_sided
 from tuner.decide.statistics import FloatArray, differences
 from tuner.text import distance, plural
 
-# CPU costs nearer than this are the same cost: the measurement cannot separate them.
-SAME_COST = math.log(1.05)
+SAME_COST = math.log(1.05)  # CPU costs nearer than this cannot be separated
 DOMINATED_BLOCKS = 4
 DOMINATED_RATIO = 1.5
 MOST_RIVALS = 8  # so many rivals at most share the larger part of a budget
@@ -48,11 +47,11 @@ def strongest(
     log_epsilon: float,
     points: Points | None = None,
 ) -> int | None:
-    """The rival that is compared with the baseline for the verdict.
+    """The rival that is compared with the baseline for the verdict; None if no block measured one.
 
-    It is the one with the best score, or of those within epsilon of it the one that costs least
-    CPU, if that is clearly less. Fewer threads are no argument: the score is the better guess.
-    Where effects are pooled, those within epsilon are alike, and the best one by itself is it.
+    It is the one with the best score, or of those within `log_epsilon` of it the one that costs
+    least CPU, if that is clearly less. Fewer threads are no argument: the score is the better
+    guess. Where effects are pooled, those within epsilon are alike, and the best by itself is it.
 
     Args:
         matrix: log(objective), blocks x trials.
@@ -60,9 +59,6 @@ def strongest(
         log_cost: log(CPU per step) by trial; NaN where unknown.
         log_epsilon: The margin of equivalence.
         points: The values of each trial.
-
-    Returns:
-        The rival; None if there is none, or several that no block measured.
     """
     if len(rivals) == 1:
         return rivals[0]
@@ -79,10 +75,8 @@ def strongest(
 
 
 def cheapest(candidates: Sequence[int], log_cost: FloatArray, threads: Sequence[int]) -> int:
-    """The candidate with the least CPU per step; of about equal ones that with fewest threads.
-
-    A cost that is unknown, NaN, is never the least.
-    """
+    """The candidate with the least CPU per step, where known; of about equal ones the one with the
+    fewest threads."""
     cost = np.nan_to_num(log_cost, nan=math.inf)
     least = min(cost[candidate] for candidate in candidates)
     near = [candidate for candidate in candidates if cost[candidate] <= least + SAME_COST]

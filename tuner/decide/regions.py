@@ -37,10 +37,8 @@ def lies_in(point: Point, region: Region) -> bool:
 
 
 def failing_regions(points: Sequence[Point], failed: Sequence[bool]) -> list[Region]:
-    """The regions in which every point failed, and more than by chance.
-
-    The region that explains most failures comes first; the next one must explain others.
-    """
+    """The regions in which every point failed, and more than by chance; what explains most failures
+    comes first, and the next one must explain others."""
     fine = [point for point, out in zip(points, failed, strict=True) if not out]
     left = [point for point, out in zip(points, failed, strict=True) if out]
     found: list[Region] = []
@@ -85,11 +83,7 @@ def main_effects(
 ) -> list[Mapping[int, Level]]:
     """The levels of each factor that were tried, by a ridge regression without interactions.
 
-    Args:
-        points: What was measured.
-        log_values: Its logarithms; less is better.
-        sure: The one-sided confidence of `least_ratio`.
-        ridge: The penalty on the effects.
+    `sure` is the one-sided confidence of `least_ratio`, `ridge` the penalty on the effects.
     """
     columns = sorted({pair for point in points for pair in enumerate(point)})
     ones = [[*(point[factor] == level for factor, level in columns), True] for point in points]
@@ -122,17 +116,14 @@ def _fitted(
     residual = values - design @ effects
     used = float(np.trace(inverse @ design.T @ design))
     freedom = len(values) - used
-    covariance: FloatArray = float(residual @ residual) / max(1.0, freedom) * inverse
-    return effects, covariance, freedom
+    return effects, float(residual @ residual) / max(1.0, freedom) * inverse, freedom
 
 
 def bad_levels(
     points: Sequence[Point], log_values: Sequence[float]
 ) -> dict[tuple[int, int], Level]:
-    """The levels, by (factor, level), that are clearly worse than the best one of their factor.
-
-    Those that the best point has are never among them.
-    """
+    """The levels, by (factor, level), that are clearly worse than the best one of their factor, but
+    never those of the best point."""
     if not points:
         return {}
     best = points[int(np.argmin(log_values))]

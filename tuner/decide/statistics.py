@@ -97,10 +97,8 @@ def interval(values: FloatArray, confidence: float) -> Interval | None:
 
 
 def differences(slower: FloatArray, faster: FloatArray) -> FloatArray:
-    """Paired differences `slower - faster` by block, NaN where there is none.
-
-    Where they are autocorrelated, neighbours are averaged: half as many batch means.
-    """
+    """Paired differences `slower - faster` of the blocks that have both; where neighbours are
+    correlated, half as many batch means."""
     paired: FloatArray = slower - faster
     paired = paired[~np.isnan(paired)]
     count = len(paired)
@@ -116,10 +114,8 @@ def differences(slower: FloatArray, faster: FloatArray) -> FloatArray:
 
 
 def paired_ratio(slower: FloatArray, faster: FloatArray, confidence: float) -> Interval | None:
-    """`slower / faster`, of logarithms by block, from the blocks that have both.
-
-    The interval reaches from 0 to infinity where a single block has both; None where none has.
-    """
+    """`slower / faster`, of logarithms by block, from the blocks that have both; None without one.
+    The interval of a single block reaches from 0 to infinity."""
     found = differences(slower, faster)
     if not len(found):
         return None
@@ -138,10 +134,8 @@ def without_spikes(worlds: FloatArray) -> FloatArray:
 
     A world that is far from the fit is moved to it. The ordinary means and variances of differences
     within blocks are then those of the biweight estimate. All trials are treated alike, so spikes
-    that hit all as often favour none.
-
-    The worlds are log(objective), blocks x trials, NaN where nothing was measured. They stay as
-    they are where there are fewer than 5 blocks.
+    that hit all as often favour none. The worlds are log(objective), blocks x trials, NaN where
+    nothing was measured. They stay as they are where there are fewer than 5 blocks.
     """
     used = ~np.isnan(worlds).all(axis=0)
     measured = worlds[:, used]

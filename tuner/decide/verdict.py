@@ -76,8 +76,8 @@ def standing_of(
 
     Args:
         verdict: The earlier one; None where the configuration was not compared with the baseline.
-        speedup: Baseline time / time of the recommended configuration today; where that is the
-            baseline, of its rival. None where it is not known.
+        speedup: Baseline time / time of the recommended configuration today, or of the baseline's
+            rival where that is recommended; None where it is not known.
         keeps_baseline: Whether the baseline is what is recommended.
         rules: What counts as a difference.
     """
@@ -137,14 +137,7 @@ def fails_more(
     """Fisher's exact test of whether a configuration fails more often than the others.
 
     It may be asked whenever there is another failure: the n-th one spends alpha / (n (n + 1)), and
-    all of these add up to alpha.
-
-    Args:
-        failed: The worlds of the configuration that failed, one at least, of its `worlds`.
-        worlds: All of its worlds.
-        others_failed: The same of the others.
-        others_worlds: All of their worlds.
-        alpha: The familywise type I error.
+    all of these add up to alpha. Of its `worlds` one `failed` at least; the others' stand beside.
     """
     every, failures = worlds + others_worlds, failed + others_failed
     ways = sum(

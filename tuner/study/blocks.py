@@ -28,10 +28,9 @@ class BlockRows:
     """
 
     def __init__(self) -> None:
+        # By phase and block: the columns that were measured, and what was, by column.
         self._begun: dict[Phase, dict[int, set[int]]] = defaultdict(dict)
-        """The columns that each block of a phase has measured."""
         self._rows: dict[Phase, dict[int, dict[int, Costs]]] = defaultdict(dict)
-        """What each block of a phase has measured, by column."""
         self._open: set[int] = set()
         # How many worlds failed, by block and column; how many went well, and were disturbed.
         self._failed: Counter[tuple[int, int]] = Counter()
@@ -121,8 +120,7 @@ class TrialWorlds:
     calibration: Outcome | None = None  # the first one that went well, or else the first one
     first_group: int | None = None  # the group that ran the calibration
     trace: Outcome | None = None
-    ran: int = 0
-    """The worlds that went well, but traces; those of blocks that count no more included."""
+    ran: int = 0  # the worlds that went well, but traces; of blocks that count no more, too
     failures: list[Failure] = field(default_factory=list)  # of the worlds that failed, but traces
     wrong_answer: Failure | None = None  # the first of these that gave a wrong answer
     samples: list[Measurement] = field(default_factory=list)

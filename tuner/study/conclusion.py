@@ -27,10 +27,8 @@ from tuner.study.log import BASELINE, StudyLog
 from tuner.study.records import AGAIN
 from tuner.text import MOST_RATIO
 
-# The worlds that a recommendation rests on at least where there is no baseline to compare with.
-LEAST_WORLDS = 4
-# A continued study has less of alpha: its intervals take so many times as many blocks.
-_LESS_ALPHA = 1.8
+LEAST_WORLDS = 4  # that a recommendation rests on where there is no baseline to compare with
+_LESS_ALPHA = 1.8  # a continued study has less of alpha: it takes so many times as many blocks
 _SAME = Interval(1.0, 1.0, 1.0)
 
 # What a gain is told from: 0 or epsilon, or epsilon alone; or how well it is to be known.
@@ -80,7 +78,9 @@ def conclude(log: StudyLog) -> Conclusion:
     best: int | None
     kind: VerdictKind
     if BASELINE in log.failures:
-        best = _best_without_baseline(log)
+        best = leader(log)
+        if best is None:  # else one of the eliminated
+            best = best_measured(evidence(log), log.alive, points_of(log))
         rests = best is not None and len(log.trials[best].samples) >= LEAST_WORLDS
         kind = "better" if rests else "undecided"
     elif log.broken(BASELINE) or BASELINE in log.unreliable:
@@ -92,6 +92,7 @@ def conclude(log: StudyLog) -> Conclusion:
         kind = comparison.kind
         best = challenger if kind in ("better", "tie") else BASELINE
     speedup = None if comparison is None else comparison.speedup
+    gain = None if comparison is None else comparison.log_speedup
     found = Conclusion(
         verdict=kind,
         best_trial=best,
@@ -101,7 +102,8 @@ def conclude(log: StudyLog) -> Conclusion:
         leader_trial=_leader(log, best, challenger) if kind == "undecided" else best,
         more_s=seconds_to_clear(log, by_intervals=True) if kind == "undecided" else None,
         noise_floor=_noise_floor(log),
-        least_gain=_least_gain(comparison),
+        # A gain as large as the lower end is from the estimate would have been told from none.
+        least_gain=None if gain is None else math.expm1(gain.estimate - gain.low),
     )
     if best is None:
         return found
@@ -112,12 +114,6 @@ def conclude(log: StudyLog) -> Conclusion:
         not_excluded=tuple(not_excluded(log, best)),
         not_told_apart=tuple(may_gain(log, best, 0.0)),
     )
-
-
-def _best_without_baseline(log: StudyLog) -> int | None:
-    """The best of the candidates, or else of the eliminated, where the baseline cannot run."""
-    found = leader(log)
-    return best_measured(evidence(log), log.alive, points_of(log)) if found is None else found
 
 
 def comparison_of(log: StudyLog) -> Comparison:
@@ -144,11 +140,8 @@ def seconds_to_clear(
 ) -> float | None:
     """About how many more seconds of worlds would make the answer clear; None if unknown.
 
-    Args:
-        log: What was measured.
-        errors: By how many standard errors the gains are farther from what they must be told from
-            than they look: what luck would make of it.
-        by_intervals: Whether to go by the intervals too, which reach farther after an early look.
+    With luck: where gains are so many standard `errors` farther from what they must be told from
+    than they look. Or `by_intervals`, too, which reach farther after an early look.
     """
     between = variance_between(worlds_without_spikes(log))
     if strongest_rival(log) is None or between is None or BASELINE in log.failures:
@@ -169,8 +162,7 @@ def seconds_to_clear(
             is_low = sides == "either" and found.estimate >= log.rules.log_epsilon
             reach = found.estimate - found.low if is_low else found.high - found.estimate
             if reach > math.log(MOST_RATIO):
-                # Too wide to say.
-                return None
+                return None  # too wide to say
             needed = max(needed, _LESS_ALPHA * len(gain) * (reach / distance) ** 2)
         more = max(1.0, needed - len(gain))
         seconds += more * log.world_s(trial)
@@ -179,10 +171,8 @@ def seconds_to_clear(
 
 
 def resume_budget_s(log: StudyLog, elapsed_s: float, more_s: float | None = None) -> int:
-    """The least budget to resume a study with, in seconds, a multiple of ten.
-
-    `elapsed_s` was spent for it, and `more_s` would decide from here on, if that is known.
-    """
+    """The least budget to resume a study with, in tens of seconds: `elapsed_s` was spent for it,
+    and `more_s` would decide from here on, if that is known."""
     measuring = log.plan.measuring
     # A finished study is only gone on with by more than it had; what is a limit can be spent.
     had_s = 0.0 if measuring.until_clear else measuring.budget_s
@@ -230,12 +220,6 @@ def _noise_floor(log: StudyLog) -> Interval | None:
     worlds, alpha = worlds_without_spikes(log), log.rules.alpha / 2
     found = one_sided(differences(worlds[:, BASELINE], worlds[:, AGAIN]), alpha, alpha)
     return None if found is None else found.exp()
-
-
-def _least_gain(comparison: Comparison | None) -> float | None:
-    """A gain as large as the lower end is from the estimate would have been told from none."""
-    found = None if comparison is None else comparison.log_speedup
-    return None if found is None else math.expm1(found.estimate - found.low)
 
 
 def _tied(log: StudyLog, best: int) -> frozenset[int]:

@@ -22,8 +22,7 @@ from tuner.study.records import AGAIN
 from tuner.world.failure_evidence import failure_signature
 from tuner.world.measurement import Failure
 
-# A configuration whose first world took so many times as long as is usual is not measured again.
-DOMINATED_RATIO = 2.5
+DOMINATED_RATIO = 2.5  # whose first world took so much longer than usual is not measured again
 _ERRORS = 2.0
 
 
@@ -65,10 +64,8 @@ def leader(log: StudyLog) -> int | None:
 
 
 def ahead_of(log: StudyLog) -> list[int]:
-    """The leader, and the other candidates in the race that are not told apart from it: no claim.
-
-    Told apart is one that is behind by two standard errors of the blocks that measured both.
-    """
+    """The leader, and the other candidates in the race that are not behind it by two standard
+    errors of the blocks that measured both: no claim."""
     best = leader(log)
     if best is None:
         return []
@@ -114,10 +111,8 @@ def strongest_rival(log: StudyLog) -> int | None:
 def gain_of(
     log: StudyLog, rival: int, reference: int = BASELINE, shared: int | None = None
 ) -> Interval | None:
-    """log(how many times as good a rival is as a reference), as all looks have left it.
-
-    `shared` is how many comparisons share the upper end's alpha, if not those of the verdict.
-    """
+    """log(how many times as good a rival is as a reference), as all looks have left it; `shared`
+    is how many comparisons share the upper end's alpha, if not those of the verdict."""
     count = len(_raced(log))
     if shared is None:
         # Where the data has chosen the reference, every rival could have been it.
@@ -141,10 +136,8 @@ def _test_of(worlds: bytes, columns: int, alpha: float) -> AnalysedBlocks:
 def difference_of_gains(
     log: StudyLog, here: tuple[int, int], there: tuple[int, int], shared: int
 ) -> Interval | None:
-    """The log of by how much the first of two trials is better than the second, here against there.
-
-    It rests on the blocks that have all four; `shared` is how many comparisons share alpha.
-    """
+    """The log of by how much the first of two trials is better than the second, here against there,
+    by the blocks that have all four; `shared` is how many comparisons share alpha."""
     tests = []
     for look in log.looks:
         matrix = _test(log, look).matrix

@@ -148,15 +148,13 @@ class StudyFolder:
     database = _Within("study.db")  # unless a storage URL puts the study elsewhere
     trials_csv = _Within("trials.csv")
     recommended = _Within("recommended.json")
-    answer = _Within("answer.json")
-    """The answer as it is shown and listed; a session removes it, and writes it at its end."""
+    answer = _Within("answer.json")  # a session removes it, and writes it at its end
     report = _Within("report.html")
     figures = _Within("figures")  # of the report, each as SVG and as PNG
     artifacts = _Within("artifacts")  # Optuna's artifact store, for a dashboard
     traces = _Within("traces")  # one per configuration
     failures = _Within("failures")  # one folder per failed world
-    first_run = _Within("failures/first-run")
-    """What a program left that failed as it was run first, before its study began."""
+    first_run = _Within("failures/first-run")  # of a program that failed before its study began
     lock = _Within("search.lock")  # held by a search as long as it runs
     unsaved = _Within("unsaved.jsonl")  # what was measured and is not in the storage yet
     reserve = _Within("unsaved.reserve")  # holds the place on the disk for it
@@ -197,10 +195,8 @@ class StudyFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep a second search out of the folder: each would spoil the other's timings.
-
-        Makes the folder, and removes it if no study has begun in it. UsageError if it is taken.
-        """
+        """Keep a second search out of the folder, which is made, and is removed if no study has
+        begun in it. UsageError if it is taken."""
         made = [path for path in (self.root, *self.root.parents) if not path.exists()]
         try:
             with locked_file(

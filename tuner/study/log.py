@@ -24,11 +24,8 @@ _RECENT = 5  # so many worlds tell how long a step takes now
 
 
 class StudyLog:
-    """What has been measured. Trials are numbered as in the study; the baseline is number 0.
-
-    `eliminated` says why trials are out of the race; the baseline never is. Adding a record takes
-    the same time however many there are.
-    """
+    """What has been measured, by trial. `eliminated` says why trials are out of the race; the
+    baseline never is. Adding a record takes the same time however many there are."""
 
     def __init__(
         self,
@@ -41,18 +38,14 @@ class StudyLog:
         self.configs = tuple(configs)
         self.eliminated = dict(eliminated or {})
         self.sampling: Sampling | None = None
-        self.looks: tuple[InterimAnalysis, ...] = ()
-        """The looks taken at the blocks of the race, in order."""
+        self.looks: tuple[InterimAnalysis, ...] = ()  # at the blocks of the race, in order
+        # The blocks that do not count: measured again as others disturbed them, or never finished.
         self.set_aside: tuple[int, ...] = ()
-        """The blocks that others disturbed and that were measured again; they do not count."""
         self.dropped: tuple[int, ...] = ()
-        """The blocks that were begun and never finished; they do not count."""
+        # The first failure of each trial that has one and never ran; no trace is any of these.
         self.failures: dict[int, Failure] = {}
-        """The first failure of each trial that has one and never ran; no trace is any of these."""
-        self.unreliable: tuple[int, ...] = ()
-        """The trials that are shown to fail more often than the others."""
-        self.barred: dict[int, list[BrokenLimit]] = {}
-        """The trials that are measured well enough to say that they break a limit."""
+        self.unreliable: tuple[int, ...] = ()  # those shown to fail more often than the others
+        self.barred: dict[int, list[BrokenLimit]] = {}  # those that surely break a limit
         self.records: list[Record] = []  # every world so far; `add` adds one
         self.trials = [TrialWorlds() for _ in self.configs]  # what each trial has measured
         self.rows = BlockRows()
@@ -231,10 +224,9 @@ class StudyLog:
     def worlds(self, *phases: Phase, objective: int = 0) -> FloatArray:
         """log(objective), or the second one's, in the blocks of phases, in order; less is better.
 
-        Returns:
-            Blocks x (trials + 1), the last column for the baseline's second world; NaN where
-            nothing was measured. A block in which every world failed has no row, nor has one that
-            is being measured, or that began after it.
+        Blocks x (trials + 1), the last column for the baseline's second world; NaN where nothing
+        was measured. A block in which every world failed has no row, nor has one that is being
+        measured, or that began after it.
         """
         return self.rows.matrix(phases, len(self.configs), objective)
 
