@@ -34,9 +34,8 @@ _FIRST_RUNS = 2  # so often a session runs a program as it is, before it measure
 class Beginner:
     """Begins a study, or goes on with one that its budget was too short for.
 
-    A launcher that runs a program to find out about it calls this after each run that went well:
-    its first run tells as soon as there is one whether the budget is enough. `earlier_s` are the
-    seconds of earlier sessions, and `since_start` are those of this one.
+    A launcher calls this after each run of a program that went well: the first one tells whether
+    the budget is enough. `earlier_s` and `since_start` are seconds of earlier sessions and of this.
     """
 
     def __init__(
@@ -61,10 +60,8 @@ class Beginner:
         return self.problem is None
 
     def judge(self, plan: StudyPlan, world: Outcome) -> None:
-        """Find out who proposes what to measure, by the latest run, or by a world if none was run.
-
-        BudgetTooShortError if the budget is not enough for this plan.
-        """
+        """Find out who proposes what to measure, by the latest run, or by a world if none was run;
+        BudgetTooShortError if the budget is not enough for this plan."""
         spent_s = self._earlier_s + self._since_start()
         self._sampling = _sampling_by(plan, self._last or world, spent_s, self._least_s)
 
@@ -78,10 +75,10 @@ class Beginner:
     def begin(
         self, plan: StudyPlan, claim: Claim, here: Environment
     ) -> tuple[StudyStore, Sequence[Record]]:
-        """Begin a new study; returns it, and its first worlds, which it does not have yet.
+        """Begin a new study; returns it, and the worlds of its baseline, which it lacks yet.
 
-        These are of its baseline. A study that the budget is not enough for has them alone, and can
-        be gone on with; it replaces no earlier one. What did well in the studies beside is first.
+        A study that the budget is not enough for has these alone, and can be gone on with; it
+        replaces no earlier one. What did well in the studies beside is first.
         """
         candidates, known = plan.candidates(), 0
         if len(candidates) > 2:
@@ -159,11 +156,8 @@ class Beginner:
 def _sampling_by(
     plan: StudyPlan, first: Outcome, spent_s: float, least_s: float | None
 ) -> Sampling | None:
-    """Who proposes what to measure, by the baseline's first world; None: all of it is measured.
-
-    `least_s` is how long a world takes at least, where that is known better. BudgetTooShortError if
-    the budget is not even enough for one block, or for a few rounds of a sampler.
-    """
+    """Who proposes what to measure, by the baseline's first world; BudgetTooShortError if the
+    budget is not even enough for one block, or a few rounds. A world may be known to take `least_s`."""
     world_s = first.world_s if least_s is None else least_s
     sampling = sampling_for(plan, first, spent_s, world_s)
     count, budget_s, fits = len(plan.candidates()), plan.measuring.budget_s, ""

@@ -13,16 +13,13 @@ from tuner.study.log import BASELINE, StudyLog
 from tuner.world.measurement import Failure, Outcome
 
 END_S = 2.0  # a world that is ended takes so long to end
-# A world that takes longer than this share of the budget leaves no time to compare it with others.
-LONGEST_SHARE = 1 / 3
-LEAST_FIRST_S = 1.0
-"""Seconds without which a first world is not begun: it could only run into their end."""
+LONGEST_SHARE = 1 / 3  # of the budget: a longer world leaves no time to compare it with others
+LEAST_FIRST_S = 1.0  # without which a first world is not begun: it could only run into their end
 # A configuration whose world takes this many times as long as the baseline's is dominated, or
 # stuck; but a start may take its time, so a deadline is never below LEAST_DEADLINE_S.
 DOMINATED_WORLD = 20
 LEAST_DEADLINE_S = 10.0
-# The steps of a world last so many times the least at most, however quiet worlds are between.
-LONGEST = 10.0
+LONGEST = 10.0  # the steps of a world last so many times the least at most
 # Steps that take so many times as long as they are to last are stuck; so is a program's run, if it
 # takes so many times as long as others and much of the budget.
 STUCK = 3.0
@@ -101,10 +98,8 @@ class WorldTimes:
         return max(LEAST_DEADLINE_S, DOMINATED_WORLD * usual_s) + STUCK * steps_s
 
     def left_s(self) -> float:
-        """How long the budget lets a world take that begins now: the rest, and a usual world.
-
-        While none has ended by itself, what one takes is unknown, and none goes beyond the budget.
-        """
+        """How long the budget lets a world take that begins now: the rest, and a usual world, as
+        soon as one has ended by itself."""
         return max(0.0, self._budget.remaining_s) + (self._usual_s() or 0.0) + END_S
 
     def is_cut_short(self, outcome: Outcome, deadline_s: float, left_s: float) -> bool:

@@ -18,26 +18,19 @@ from tuner.world.failure_evidence import failure_signature
 MOST_TRACED = 0.15  # of the budget, for all traces
 KEPT_FOR_TRACES = 0.05  # of the budget, what blocks leave for the traces of the others
 _NAMED = 5  # an event names no more than these
-# What failed at first is tried again while failures took no more than this share of the budget.
-AGAIN_SHARE = 0.15
-# So many failures are enough of what another configuration has failed of every time.
-LEAST_KNOWN = 2
+AGAIN_SHARE = 0.15  # of the budget: so long failures are tried again
+LEAST_KNOWN = 2  # failures are enough of what another configuration has failed of every time
 # What PyTorch says of a transport or a channel that is not there.
 _CERTAIN = re.compile(r"Unknown (transport|channel): |transport '\w*' not in use by this listener")
-# So many configurations that fail alike, in so many worlds, and none that runs: their values are
-# not the cause.
-LEAST_ALIKE = 3
-LEAST_WORLDS = 8
+# So many configurations fail alike, in so many worlds, and none runs: their values are no cause.
+LEAST_ALIKE, LEAST_WORLDS = 3, 8
 # A pool of several threads is exhausted by so many calls, which others may issue or not.
 LEAST_DEADLOCKS = 2
 
 
 def calibrate(measurer: Measurer) -> None:
-    """Run each configuration once, the baseline first, and again at the end if it failed.
-
-    What there is no time for is eliminated: the fewest blocks that compare those that ran before
-    must remain possible.
-    """
+    """Run each configuration once, the baseline first, and again at the end if it failed; what
+    there is no time for beside the fewest blocks that compare the others is eliminated."""
     log = measurer.log
     measurer.begin("calibration")
     for trial in log.alive:
@@ -52,10 +45,8 @@ def calibrate(measurer: Measurer) -> None:
 
 
 def calibrate_each(measurer: Measurer, trials: Sequence[int]) -> None:
-    """Run the first world of each of these trials that may run; the others are eliminated.
-
-    These are reported in one line for each reason.
-    """
+    """Run the first world of each of these trials that may run; the others are eliminated, and
+    reported in one line for each reason."""
     log, left, skipped = measurer.log, list(trials), dict[str, list[int]]()
     while left:
         if not log.runnable:
@@ -119,10 +110,8 @@ def traces_s(log: StudyLog, budget_s: float) -> float:
 
 
 def trace(measurer: Measurer) -> None:
-    """Trace the baseline and its strongest rival with their operators, then the others' calls.
-
-    The best come first, as far as the time goes.
-    """
+    """Trace the baseline and its strongest rival with their operators, then the others' calls, the
+    best first, as far as the time goes."""
     log = measurer.log
     measurer.reserved_s = 0.0
     contenders = [
@@ -164,10 +153,8 @@ def _trace_s(log: StudyLog, trial: int) -> float:
 
 
 def is_tried_again(log: StudyLog, trial: int, budget_s: float) -> bool:
-    """Whether a configuration that has only failed so far is worth another world.
-
-    What takes too much of the budget is not, but for a baseline that others wait for.
-    """
+    """Whether a configuration that has only failed so far is worth another world: not if failures
+    take too much of the budget, but for a baseline that others wait for."""
     if trial not in log.failures or cannot_run(log, trial):
         return False
     is_needed = trial == BASELINE and bool(log.runnable)
@@ -210,11 +197,8 @@ def _kinds(log: StudyLog, trials: Iterable[int]) -> set[Hashable]:
 
 
 def why_broken(log: StudyLog) -> str:
-    """Why no other configuration can be expected to run, as a clause; empty if one can.
-
-    All that were tried failed alike, and no knob has the same value in all of them; nor do they
-    deadlock, which more threads may end.
-    """
+    """Why no other configuration can be expected to run, as a clause; empty if one can: all failed
+    alike, without a value in common, and not by a deadlock, which more threads may end."""
     found = list(log.failures.values())
     if log.runnable or len(found) < min(LEAST_ALIKE, len(log.configs)):
         return ""
@@ -241,11 +225,8 @@ def _most_different_first(log: StudyLog, trials: Sequence[int]) -> list[int]:
 
 
 def _deadlocks(log: StudyLog) -> list[tuple[str, int]]:
-    """The roles that deadlock with so few worker threads, whatever else is configured.
-
-    Where a rank has one thread, and serves a call that waits for an answer, nothing else matters.
-    With more threads it takes two such configurations, and none that runs.
-    """
+    """The roles that deadlock with so few worker threads, whatever else is configured: with one, or
+    where two configurations did with as many, and none runs."""
     plan, roles = log.plan, {rank.name: rank.role for rank in log.plan.subject.ranks}
     seen = [
         (role, plan.threads_of(role, log.configs[trial]))

@@ -20,17 +20,14 @@ from tuner.text import distance
 from tuner.world.measurement import Failure, Measurement
 
 EXPLORATION_SHARE = 0.5  # what is proposed has to be compared in the race and traced as well
-# Configurations that a round tries; more at a time learn later, fewer leave more to the incumbent.
-BATCH = 4
+BATCH = 4  # configurations of a round: more learn later, fewer leave more to the incumbent
 KEPT = 6  # how many of all that were tried go on to the race
 FAR = 1.5  # behind the best by this factor after one world, a configuration is not measured again
-# A grid is measured whole where this many worlds of each configuration fit into this share.
-GRID_WORLDS, GRID_SHARE = 3, 0.5
+GRID_WORLDS, GRID_SHARE = 3, 0.5  # worlds of each that fit into a share: measure it whole
 LEAST_ROUNDS = 3  # fewer rounds than this teach nothing
 # What the first of two objectives counts for, by round: both ends of the front, and its middle.
 _WEIGHTS = (1.0, 0.5, 0.0)
-# The front gets this share of the budget; the rest decides by the first objective.
-FRONT_SHARE = 0.4
+FRONT_SHARE = 0.4  # of the budget, for the front; the rest decides by the first objective
 
 
 def sampling_for(
@@ -57,10 +54,8 @@ def rounds_s(world_s: float) -> float:
 
 
 def explore(measurer: Measurer) -> None:
-    """Try what the sampler proposes, until its share of the budget is spent; keep the best few.
-
-    Nothing is done in a study whose grid is measured whole, nor a second time.
-    """
+    """Try what the sampler, if any, proposes until its share of the budget is spent; keep the best
+    few."""
     log, sampling = measurer.log, measurer.log.sampling
     if sampling is None or sampling.went_on is not None:
         return
@@ -112,10 +107,8 @@ def _try(measurer: Measurer, trials: Sequence[int], weight: float) -> None:
 
 
 def _levels_of(log: StudyLog, weight: float) -> dict[int, float]:
-    """log(objective) of each trial that ran and keeps the limits, less is better.
-
-    Of two objectives it is the sum, in which the first one has the weight, and the second the rest.
-    """
+    """log(objective) of each trial that ran and keeps the limits, less is better; of two the sum,
+    in which the first one has the weight, and the second the rest."""
     first, second = log.plan.objective, log.plan.second_objective
     known = _levels(log, first)
     if second is None or weight == 1.0:
@@ -126,10 +119,7 @@ def _levels_of(log: StudyLog, weight: float) -> dict[int, float]:
 
 
 def _levels(log: StudyLog, objective: Objective, number: int = 0) -> dict[int, float]:
-    """By blocks where a block has measured a trial, else by its calibration.
-
-    Calibrations count beside those of the trials which were measured by both.
-    """
+    """By blocks where one has measured a trial, else by its calibration beside those of others."""
     levels = trial_levels(log.matrix("exploration", objective=number))
     first = {trial: log.first_cost(trial, objective) for trial in log.runnable}
     both = [t for t, cost in first.items() if cost < math.inf and not math.isnan(levels[t])]
@@ -192,10 +182,8 @@ def _finish(measurer: Measurer, sampling: Sampling) -> None:
 
 
 def measure_both_goals(measurer: Measurer) -> None:
-    """Measure every configuration that may be on the front, until its share of the budget is spent.
-
-    What is shown to be beaten in both is measured no longer for this, and stays in the race.
-    """
+    """Measure every configuration that may be on the front, until its share of the budget is spent;
+    what is shown to be beaten in both stays in the race alone."""
     log = measurer.log
     if measurer.plan.second_objective is None:
         return

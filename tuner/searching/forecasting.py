@@ -24,8 +24,7 @@ from tuner.world.launcher import Launcher
 from tuner.world.measurement import Failure, Measurement
 
 WORLDS = 4  # worlds beside the one that calibrates: the fewest that show something of their spread
-# Of the standard deviation of so few worlds only the order of magnitude is known.
-LEAST_SIGMA = 0.01
+LEAST_SIGMA = 0.01  # so few worlds tell only the order of magnitude of a standard deviation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,15 +34,12 @@ class Forecast:
     configs: int  # the configurations of the grid, the baseline included
     sampler: str  # `grid`, or who would propose what to measure
     world_s: float  # seconds that a world of the baseline takes
-    block_s: float
-    """Seconds that a block of the whole grid would take, if all were like the baseline."""
+    block_s: float  # seconds that a block of the whole grid would take, if all were like it
     budget_s: float
     sigma: float  # standard deviation of log(objective) between worlds, from `worlds` of them
     worlds: int
-    blocks: int
-    """Blocks of the baseline, twice, and its rivals that there is time for, at most 8 of them."""
-    least_gain: float
-    """The smallest gain that these blocks would distinguish from none, a fraction; about."""
+    blocks: int  # of the baseline, twice, and 8 rivals at most, that there is time for
+    least_gain: float  # the smallest fraction that these would distinguish from none; about
 
     def to_json(self) -> dict[str, Any]:
         """The document of `--dry-run --json`."""
@@ -51,10 +47,8 @@ class Forecast:
 
 
 def forecast(plan: StudyPlan, launcher: Launcher, clock: Callable[[], float]) -> Forecast:
-    """Run a few worlds of the baseline, and say what the budget would be enough for.
-
-    The launcher is entered already. NothingRanError if the baseline does not run.
-    """
+    """Run a few worlds of the baseline, and say what the budget would be enough for; the launcher
+    is entered already. NothingRanError if the baseline does not run."""
     started_s, measuring = clock(), plan.measuring
     with scratch_folder() as scratch:
         runner = Runner(plan, launcher, scratch)

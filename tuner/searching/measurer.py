@@ -26,18 +26,14 @@ from tuner.study.stored import stored_log
 from tuner.text import plural
 from tuner.world.measurement import Failure, Outcome
 
-# A world's step count aims a little high: the next world may be faster than the calibrating one.
-STEPS_MARGIN = 1.2
-# So many disturbed blocks are measured again at most, as a share of the others.
-MOST_REPEATED = 0.25
+STEPS_MARGIN = 1.2  # of step counts: the next world may be faster than the calibrating one
+MOST_REPEATED = 0.25  # so many disturbed blocks are measured again at most, as a share of others
 LEAST_LEFT = 4  # and only while there is time for so many more blocks
 
 
 def run_in_turn(worlds: Iterable[TimedWorld], run: Callable[[TimedWorld], Outcome | None]) -> None:
-    """Run the worlds of a block, and in the place of one that failed another, but for a hang.
-
-    So a block stays complete, and its worlds paired, where a program fails now and then. `run`
-    returns None for a world that it has passed over.
+    """Run the worlds of a block, and in the place of one that failed another, but for a hang: a
+    block stays complete where a program fails now and then. `run` returns None for one passed over.
     """
     left = [*worlds]
     for world in left:
@@ -151,11 +147,8 @@ class Measurer:
         return max(0.0, blocks)
 
     def share_ends(self, started: str, share: float) -> tuple[float, float]:
-        """Where a stage ends that may take a share of what is left when it first begins.
-
-        `started` names the note that says when that was. It ends when so many seconds of the budget
-        are spent, and so many blocks of its phase are measured: infinitely many without a most.
-        """
+        """At which seconds of the budget, and blocks of its phase, a stage ends that may take a
+        share of what is left when it first begins; `started` names the note of when that was."""
         start_s = self.load_or_store(started, self.budget.spent_s)
         end_s = start_s + (self.budget.total_s - start_s) * share
         return end_s, (self.measuring.max_blocks or math.inf) * share

@@ -1,8 +1,5 @@
-"""Blocks that several groups measure at the same time, each wholly by one of them.
-
-A group has a thread, which only runs worlds. What these yield goes to the study's one controller,
-which alone touches the log and the storage.
-"""
+"""Blocks that several groups measure at once, each wholly by one of them. A group has a thread,
+which only runs worlds: the study's one controller alone touches the log and the storage."""
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -54,8 +51,7 @@ class _Message(NamedTuple):
     group: int
     job: _Job
     record: Record | None = None
-    error: BaseException | None = None
-    """What ended the block; a LauncherError: this group can run no more worlds."""
+    error: BaseException | None = None  # what ended the block; of a LauncherError also its group
 
 
 class ParallelMeasurer(Measurer):
@@ -68,8 +64,7 @@ class ParallelMeasurer(Measurer):
         members = members_of(runner.launcher)
         self._groups = [_Group(replace(runner, launcher=each)) for each in members]
         self._messages: SimpleQueue[_Message] = SimpleQueue()
-        self._left: set[int] = set()
-        """The blocks that an earlier session left open, until they are gone on with."""
+        self._left: set[int] = set()  # blocks of an earlier session that are not gone on with yet
 
     @property
     def _living(self) -> list[int]:
@@ -178,10 +173,7 @@ class ParallelMeasurer(Measurer):
             return
 
     def _cancel(self) -> list[_Message]:
-        """End the blocks that are being measured; returns what was not received of them.
-
-        Nothing of them runs any more, and a world that was ended yields nothing.
-        """
+        """End the blocks that are being measured; returns what was not received of them."""
         running = self._running
         for _, job in running:
             job.is_cancelled = True

@@ -49,9 +49,7 @@ class Snapshot:
     traced: int
     configs: int
     survivors: int  # configurations that the next block measures, or that can be traced
-    ahead: tuple[Config, ...]
-    """The configuration with the best value so far, and those that are not told apart from it;
-    empty if none was measured."""
+    ahead: tuple[Config, ...]  # the best one so far, and those that are not told apart from it
     ahead_value: float | None  # the best value, in the objective's unit
     unit: str
     remaining_s: float
@@ -114,8 +112,8 @@ class ProgressReporter:
         self._ahead = ahead_of(log)
         self._compared_trial: int | None = None
         self._compared: Compared | None = None
+        # By what failures have in common: the configuration that was reported, and the others.
         self._alike: dict[Hashable, tuple[str, list[str]]] = {}
-        """By what failures have in common: the configuration that was reported, and the others."""
 
     def failure(self, record: Record, failure: Failure) -> None:
         """Report the first of those failures that are alike; the others are counted."""

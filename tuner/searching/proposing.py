@@ -16,10 +16,8 @@ Ask = Callable[
 ]
 """How a sampler is asked: as `tuner.study.storage.sampling.proposals`."""
 
-# Every level is tried so often, spread evenly, before a sampler can know anything.
-FIRST_PER_LEVEL = 2
-# Of so many configurations drawn at random the one is taken whose levels were tried least.
-DRAWN = 40
+FIRST_PER_LEVEL = 2  # every level is tried so often before a sampler can know anything
+DRAWN = 40  # of so many drawn at random the one is taken whose levels were tried least
 
 
 class Proposer:
@@ -67,10 +65,8 @@ class Proposer:
         return failing_regions(points, [self._learnt[point] is None for point in points])
 
     def lessons(self, *, bad_values: bool = True) -> list[str]:
-        """What is known of the configurations that are not proposed any more, as sentences.
-
-        `bad_values` is whether values count that are only bad, or just failures.
-        """
+        """What is known of what is not proposed any more, as sentences: of what failed, and of
+        `bad_values`, which are only bad."""
         found = []
         for region in self._failing():
             failed = sum(lies_in(point, region) for point in self._learnt)

@@ -24,15 +24,14 @@ from tuner.study.records import AGAIN
 from tuner.text import duration, percent, plural
 
 LUCK = 1.0  # by how many standard errors a lucky gain is farther from the border of the verdict
-# It is not worth it to end a search earlier for a smaller part of its limit than this.
-LEAST_SAVED = 0.1
+LEAST_SAVED = 0.1  # of its limit: for less it is not worth it to end a search earlier
 
 
 def race(measurer: Measurer) -> None:
     """Measure blocks, and drop rivals, until the answer is clear or the time is spent.
 
     Each block has the baseline twice: every rival is compared with it, and it with itself. If it
-    fails, there is nothing to compare with: then the best of the others is looked for.
+    fails, the best of the others is looked for.
     """
     log, budget = measurer.log, measurer.budget
     measurer.begin("race")

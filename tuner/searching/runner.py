@@ -39,12 +39,10 @@ from tuner.world.measurement import (
     TraceNumbers,
 )
 
-# The steps of a world that calibrates last so long; if one step takes longer, it is one.
-CALIBRATION_S = 0.05
+CALIBRATION_S = 0.05  # how long the steps of a calibration last; a longer step is the only one
 TRACED_TIME_S = 0.2  # enough calls for a p99 of sorts, and a file that a browser opens at once
 MOST_TRACED_STEPS = 50
-# An incomplete trace says something about the tracer, not about the configuration: try again.
-TRACE_ATTEMPTS = 3
+TRACE_ATTEMPTS = 3  # an incomplete trace says something of the tracer, not of the configuration
 LEAST_STEP_S = 0.5e-6  # what a step takes that does nothing, with the two readings of the clock
 
 
@@ -81,11 +79,8 @@ class Runner:
     folder: StudyFolder
 
     def run(self, world: TimedWorld, left_s: float = math.inf) -> Outcome:
-        """Run a world to time it, in what is left of the budget.
-
-        Where the objective is a traced one, it is traced unless it calibrates, but without
-        operators: these would cost more than they show.
-        """
+        """Run a world to time it, in what is left of the budget; for a traced objective it is
+        traced unless it calibrates, without operators, which would cost more than they show."""
         # All configurations of a block get the same inputs, and no other block gets these.
         seed = self.plan.measuring.seed + max(0, world.block)
         deadline_s = min(world.deadline_s, left_s)
@@ -116,11 +111,8 @@ class Runner:
     def trace(
         self, config: Config, step_s: float | None, deadline_s: float, *, operators: bool = True
     ) -> Outcome:
-        """Run a world to trace it, and perhaps its operators; the trace is kept in the folder.
-
-        `step_s` is about what a step takes, None for a program; `deadline_s` can only shorten the
-        plan's.
-        """
+        """Run a world to trace it, and perhaps its operators, into the folder. `step_s` is about
+        what a step takes, None for a program; `deadline_s` can only shorten the plan's."""
         steps = None
         if step_s is not None:
             steps = min(MOST_TRACED_STEPS, math.ceil(TRACED_TIME_S / step_s))
@@ -147,11 +139,8 @@ class Runner:
         )
 
     def _outcome(self, order: WorldOrder) -> Outcome:
-        """What a world yields.
-
-        In what is left of its time an incomplete trace is taken again, and a world that was killed
-        from outside is run once more.
-        """
+        """What a world yields; in what is left of its time an incomplete trace is taken again, and
+        a world that was killed from outside is run once more."""
         outcome, left_s, was_killed = self._launched(order), order.deadline_s, False
         for _ in range(1, TRACE_ATTEMPTS):
             left_s -= outcome.world_s
@@ -201,10 +190,7 @@ def steps_in(seconds: float, step_s: float) -> int:
 
 
 def numbers_of(path: Path, ranks: Sequence[RankSpec]) -> TraceNumbers:
-    """The numbers of a trace file, with a diagnosis by the roles of these ranks.
-
-    UsageError if it is no trace.
-    """
+    """The numbers of a trace file, with a diagnosis by roles. UsageError if it is no trace."""
     trace = read_trace(path)
     mean, most = remote_parallelism(trace)
     diagnosis = diagnose(trace, patterns_of(ranks))

@@ -29,15 +29,13 @@ Notify = Callable[[str], None]
 def draft_here(draft: PlanDraft, known: Space | None, notify: Notify) -> PlanDraft:
     """The draft with the space that is searched here: no ranks are bound where none can be.
 
-    On a cluster the hosts decide: a world that cannot be bound there fails by itself.
+    On a cluster the hosts decide: a world that cannot be bound there fails by itself. UsageError if
+    no other value of the knob is named, or the baseline binds its ranks.
 
     Args:
         draft: What is asked for.
         known: The space of the study that is resumed; None: it is a new one.
         notify: Gets why no ranks are bound, in a sentence.
-
-    Raises:
-        UsageError: No other value of the knob is named, or the baseline binds its ranks.
     """
     if is_resumed := known is not None and (draft.chooses_space or draft.space == known):
         # The first session has decided it.
@@ -70,10 +68,8 @@ def draft_here(draft: PlanDraft, known: Space | None, notify: Notify) -> PlanDra
 def widened(
     draft: PlanDraft, plan: StudyPlan, launcher: Launcher, beginner: Beginner, notify: Notify
 ) -> StudyPlan:
-    """The plan, with `switch_interval` in a default space where calls wait for the GIL.
-
-    One traced world of the baseline shows that, where there is time for it and for what it adds.
-    """
+    """The plan, with `switch_interval` in a default space where calls wait for the GIL, as one
+    traced world of the baseline shows, where there is time for it and for what it adds."""
     subject, most_s = plan.subject, MOST_TRACED_FIRST * plan.measuring.budget_s
     if not draft.chooses_space or not subject.has_gil or beginner.problem is not None:
         return plan

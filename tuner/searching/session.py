@@ -43,10 +43,8 @@ def measurer_for(runner: Runner, store: StudyStore, observer: Observer, budget: 
 def measure_study(
     measurer: Measurer, first: Sequence[Record] = (), *, measures: bool = True
 ) -> StudyAnswer:
-    """Measure what is still to be measured, and close the study; or note the time alone.
-
-    `first` are worlds that were run before the session began.
-    """
+    """Measure what is still to be measured, beside the `first` worlds, which have run before, and
+    close the study; or note the time alone."""
     store, log = measurer.store, measurer.log
     for record in first:
         measurer.add(record)

@@ -68,10 +68,8 @@ def busy(reason: str, holder: Holder | None) -> UsageError:
 
 @contextmanager
 def locked_file(path: Path, reason: str, *, keep: Callable[[], bool]) -> Iterator[None]:
-    """Hold the lock on a file, which is made with its folder, and stays if it is to `keep` then.
-
-    UsageError if the file cannot be made, or, for the `reason`, if another process holds the lock.
-    """
+    """Hold the lock on a file, which is made with its folder, and stays if it is to `keep` then;
+    UsageError if it cannot be made, or, for the `reason`, if another process holds the lock."""
     with os.fdopen(_locked(path, reason), "wb", buffering=0) as file:
         try:
             file.write(str(Holder.here()).encode())

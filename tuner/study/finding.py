@@ -18,10 +18,8 @@ if TYPE_CHECKING:
 def find_study(
     reference: str, *, storage: str | None = None, out: Path | None = None
 ) -> "StudyAnswer":
-    """The answer of a study, by its name or the path of its folder, and what its search was given.
-
-    UsageError if it is not there, or cannot be read.
-    """
+    """The answer of a study, by its name or the path of its folder, and what its search was given;
+    UsageError if it is not there, or cannot be read."""
     # Late: a dashboard asks for the place alone, and does not wait for pandas.
     from tuner.study.stored import stored_answer
 

@@ -1,8 +1,5 @@
-"""The metrics of a trial: the one table of their names, units and headings, and how they are read.
-
-An entry is a column of `trials.csv` and of tables, a key of `--json`, an attribute of the Optuna
-trial, and a line in its note.
-"""
+"""The metrics of a trial, in one table: an entry is a column of `trials.csv` and of tables, a key
+of `--json`, an attribute of the Optuna trial, and a line in its note."""
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -21,16 +18,13 @@ class Metric:
     """A number that is known of a trial, apart from its objective."""
 
     name: str
-    label: str
-    """What people call it. Metrics of one label share a cell, separated by a `/`."""
-    read: Callable[[Measurement], float | None]
-    """The number of one world; None where the world cannot tell."""
+    label: str  # metrics of one label share a cell, separated by a `/`
+    read: Callable[[Measurement], float | None]  # the number of one world; None: it cannot tell
     combine: Callable[[Sequence[float]], float] = statistics.fmean  # of all worlds
     unit: str = ""
     format: Callable[[float], str] = three_digits
     traced: bool = False  # whether the traced world tells it; else the worlds that count tell it
-    table_heading: str | None = None
-    """The heading in the tables of trials of a terminal; None: not in these tables."""
+    table_heading: str | None = None  # in the tables of a terminal; None: it is in none of these
 
     @property
     def heading(self) -> str:

@@ -11,9 +11,9 @@ OptunaSampler = Literal["tpe", "gp", "random"]
 CALIBRATION_BLOCK = -1
 TRACE_BLOCK = -2
 AGAIN = -1  # stands for the baseline where a block measures it a second time
+# A world that fails is run again so often at most: of a program that fails in one of five runs, one
+# configuration in six hundred fails as often in a row.
 MOST_REPEATS = 3
-"""A world that fails is run again so often at most: of a program that fails in one of five runs,
-one configuration in six hundred fails as often in a row."""
 HANGING: tuple[FailureKind, ...] = ("deadlocked", "timed-out")  # too long to be run again at once
 
 
@@ -25,8 +25,7 @@ class Record(FrozenModel):
     phase: Phase
     outcome: Outcome
     again: bool = False  # whether it is the baseline's second world in its block
-    group: int | None = None
-    """Which group of CPUs or hosts ran it, from 1; None where there are no groups."""
+    group: int | None = None  # which group of CPUs or hosts ran it, from 1, if there are several
     attempt: int = 0  # how many worlds in its place failed before it
 
     @property
@@ -56,8 +55,8 @@ class Sampling(FrozenModel):
 
     sampler: OptunaSampler
     configs: int  # the configurations of the grid, the baseline included
+    # The trials that went on to the race, the baseline among them; None until that is known.
     went_on: tuple[int, ...] | None = None
-    """The trials that went on to the race, the baseline among them; None until that is known."""
     lessons: tuple[str, ...] = ()  # what is known of those that were not tried, as sentences
 
     def to_json(self, tried: int) -> dict[str, Any]:

@@ -49,10 +49,9 @@ def asked_or_resumed_draft(
     *,
     resume: bool,
 ) -> PlanDraft:
-    """The plan that the keywords of `tuner.tune` ask for.
+    """The plan that the keywords of `tuner.tune` ask for, on top of what a resumed study says.
 
-    Where nothing says what is tuned, a resumed study does; what is given replaces what its plan
-    says. UsageError if what is to be tuned is not named, or twice, or the study cannot be read.
+    UsageError if what is to be tuned is not named, or twice, or the study cannot be read.
     """
     if resume and workload is None and plan is None and program is None and not beside:
         return _resumed_draft(given(changes))

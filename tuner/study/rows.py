@@ -34,9 +34,9 @@ _UNTOLD = Interval(math.nan, math.nan, math.nan)
 class Paired(NamedTuple):
     """One trial beside another, from the blocks that measured both."""
 
+    # How many times as fast it is, or as good: the other's time / its time. The interval of fewer
+    # than 3 blocks reaches from 0 to infinity.
     ratio: Interval
-    """How many times as fast it is, or as good: the other's time / its time. The interval of
-    fewer than 3 blocks reaches from 0 to infinity."""
     blocks: int
 
 
@@ -48,35 +48,27 @@ def ratio_json(found: Interval | None) -> dict[str, float | None]:
 
 @dataclass(frozen=True, kw_only=True)
 class TrialRow:
-    """What became of one configuration.
-
-    `value` and its interval have the objective's unit, and are NaN where nothing was measured.
-    """
+    """What became of one configuration. `value` and its interval have the objective's unit, and are
+    NaN where nothing was measured."""
 
     trial: int
     config: Config
     outcome: str  # `completed`, `eliminated`, `not-measured`, `infeasible`, or the kind of failure
     failure: str | None
     samples: int  # worlds measured
-    worlds_run: int = 0
-    """All of its worlds but traces: first ones, those that failed, and of blocks that do not count.
-    """
+    worlds_run: int = 0  # all of its worlds but traces, also in blocks that do not count
     worlds_failed: int = 0
     unreliable: bool = False  # whether it is shown to fail more often than the others
     value: float
     ci_low: float
     ci_high: float
     against_baseline: Paired | None = None  # None where no block measured both
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    """The metrics that are known, by name; `tuner.study.metrics` declares them."""
-    diagnosis: str | None = None
-    """What limits the configuration, from its traced world; or why there is no trace."""
-    enough_threads: tuple[str, ...] = ()
-    """The ranks that more threads do not help, by the diagnosis."""
+    metrics: Mapping[str, float] = field(default_factory=dict)  # those that are known, by name
+    diagnosis: str | None = None  # what limits it, from its traced world; or why there is no trace
+    enough_threads: tuple[str, ...] = ()  # the ranks that more do not help, by the diagnosis
     tied_with_best: bool = False
     broken: tuple[BrokenLimit, ...] = ()  # the limits that it does not keep
-    eliminated: str | None = None
-    """Why it left the race, or was in no block; None where it stayed, or failed."""
+    eliminated: str | None = None  # why it left the race, or was in no block
 
     @property
     def label(self) -> str:
@@ -144,10 +136,8 @@ class PassedOver(NamedTuple):
 
     trial: int
     reason: Reason
-    paired: Paired | None
-    """How many times as fast as the recommended one; None where no block measured both."""
-    preference: Preference | None
-    """What speaks for the recommended one where the times do not decide."""
+    paired: Paired | None  # with the recommended one; None where no block measured both
+    preference: Preference | None  # what speaks for that one where the times do not decide
 
 
 class Observation(NamedTuple):
@@ -167,8 +157,7 @@ class TrialDetail:
     calls: int | None = None  # how many RPC calls its trace holds; None where no trace tells
     open_calls: int | None = None  # how many of them its last step did not wait for
     call_ms: Quantiles | None = None  # of the outermost calls of its trace
-    call_parts_ms: Mapping[CallPart, float] = field(default_factory=dict)
-    """Where the time of such a call goes, on average; empty where no trace tells."""
+    call_parts_ms: Mapping[CallPart, float] = field(default_factory=dict)  # their mean parts
 
 
 LEAST_BLOCKS = 3  # fewer tell no interval: two that happen to agree would look like certainty
@@ -280,11 +269,8 @@ def _diagnosis(traced: Measurement | Failure | None) -> str | None:
 
 
 def comparable_values(rows: Sequence[TrialRow], objective: Objective) -> dict[int, float]:
-    """The objective of each measured trial by number, in its unit, paired with the baseline's.
-
-    It is what the trial would have taken in the baseline's blocks: a trial that left early may have
-    seen good moments alone. Where no block has both it is the trial's own value.
-    """
+    """The objective of each measured trial, in its unit: what it would have been in the baseline's
+    blocks, for a trial that left early may have seen good moments alone; or else its own value."""
     found = {row.trial: row.value for row in rows if not math.isnan(row.value)}
     if (value := found.get(BASELINE)) is not None:
         for row in rows:

@@ -30,8 +30,7 @@ class KnobGain(NamedTuple):
     dimension: Dimension
     value: Value
     gain: float  # how many times as good, by the fit of all knobs together
-    interval: Interval | None
-    """Its interval, by the blocks that measured both; None where these are too few."""
+    interval: Interval | None  # by the blocks that measured both; None where these are too few
 
     def to_json(self) -> dict[str, Any]:
         """The entry in `--json`."""
@@ -51,8 +50,7 @@ class BestThreads(NamedTuple):
     dimension: Dimension
     beside: Config
     best: Value
-    near: tuple[Value, ...]
-    """The values within epsilon of the best, that included, as far as measured."""
+    near: tuple[Value, ...]  # within epsilon of the best, which is among them, as far as measured
     tried: tuple[Value, ...]
     is_shown: bool  # whether the best is shown to be better than every value that is not near it
 
@@ -74,8 +72,7 @@ class Interaction(NamedTuple):
     dimension: Dimension
     value: Value
     other: Value
-    gains: tuple[tuple[Config, float], ...]
-    """How many times as good the value is as the other one, beside what."""
+    gains: tuple[tuple[Config, float], ...]  # how many times as good the value is, beside what
 
     def to_json(self) -> dict[str, Any]:
         """The entry in `--json`."""
@@ -101,10 +98,8 @@ class Together(NamedTuple):
 
 
 def together_of(log: StudyLog, chosen: int | None) -> Together | None:
-    """What each knob gave, by a fit of all knobs, and which number of threads is best.
-
-    None where the configurations differ in one knob, or not at all.
-    """
+    """What each knob gave, by a fit of all knobs, and which number of threads is best; None where
+    the configurations do not differ in two knobs."""
     values = varying(log.configs, log.plan.subject)
     if len(values) < 2:
         return None

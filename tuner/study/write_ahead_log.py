@@ -17,10 +17,8 @@ _RESERVE_BYTES = 1 << 20
 
 
 class WriteAheadLog:
-    """The worlds that a study's storage has not taken yet: a file of JSON lines.
-
-    It is written into a file that holds its place, so that a disk that fills up loses nothing. What
-    follows the lines that the first one counts is left from earlier.
+    """The worlds that a study's storage has not taken yet: JSON lines, in a file that holds their
+    place, so that a full disk loses nothing. The first line counts them; the rest is from earlier.
     """
 
     def __init__(self, folder: StudyFolder, study: str) -> None:
@@ -110,19 +108,14 @@ class WriteAheadLog:
         content = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
         self._bytes, self._problem = len(content), None
         try:
-            self._write(content)
+            if (reserve := self._folder.reserve).exists():
+                _write_through(reserve, content)
+                reserve.replace(self.path)
+            else:
+                with written_atomically(self.path) as partial:
+                    _write_through(partial, content)
         except OSError as error:
             self._problem = error.strerror or str(error)
-
-    def _write(self, content: bytes) -> None:
-        """Write all of it, onto the disk, in the place that is held for it."""
-        reserve = self._folder.reserve
-        if not reserve.exists():
-            with written_atomically(self.path) as partial:
-                _write_through(partial, content)
-            return
-        _write_through(reserve, content)
-        reserve.replace(self.path)
 
 
 def _write_through(path: Path, content: bytes) -> None:

@@ -67,10 +67,8 @@ class SeveralFolders:
 
 
 class Attachments:
-    """Attaches files to a study and to its running trials, each name once.
-
-    `notify` is given the reason of the first file that cannot be attached, and is left out.
-    """
+    """Attaches files to a study and to its running trials, each name once; `notify` is given the
+    reason of the first file that cannot be attached, and is left out."""
 
     def __init__(
         self,

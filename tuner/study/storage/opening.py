@@ -24,9 +24,7 @@ from tuner.text import first_of
 from tuner.world.environment import Environment
 
 FORMAT = 5
-REFUSED = "refused"
-"""The note of a study of the baseline alone, whose budget was too short: what it needs, in seconds.
-"""
+REFUSED = "refused"  # notes of a study of the baseline alone which budget it needs, in seconds
 
 # Optuna's log lines, such as that of a statement that fails, would break into our own display.
 optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -177,11 +175,8 @@ def create_study(
     *,
     refused: int | None = None,
 ) -> StudyStore:
-    """A new study with one running trial per configuration, the baseline first.
-
-    `candidates` are the plan's, in the order in which they are to be measured. With `sampling`, or
-    if it is `refused`, it has the baseline alone. UsageError if its storage cannot be opened.
-    """
+    """A new study with one running trial per configuration, the plan's unless they are in another
+    order; with `sampling` the baseline alone. UsageError if its storage cannot be opened."""
     address = place.address
     if address.in_own_folder:
         make_folder(place.folder.root, OWNERS)
@@ -261,10 +256,8 @@ def resume_study(
     environment: Environment,
     notify: Notify = lambda message: None,
 ) -> StudyStore:
-    """The study, to go on with by a plan that differs from its own in the budget at most.
-
-    A finished one goes on with a larger budget. UsageError if another plan or machine measured it.
-    """
+    """The study, to go on with by a plan that differs in the budget at most; UsageError if another
+    plan or machine measured it. A finished one goes on with a larger budget."""
     store = load_study(place, notify)
     _check_same(store, plan, environment)
     store.save_unsaved()

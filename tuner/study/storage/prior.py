@@ -63,15 +63,10 @@ def _is_file(name: str) -> bool:
 def prior_costs(
     places: Iterable[StudyPlace], plan: StudyPlan, environment: Environment
 ) -> dict[Config, float]:
-    """How the configurations of a plan did in earlier studies of the same thing, on this machine.
+    """How the configurations of a plan did in earlier studies, given the latest first, of the same
+    thing and objective, with this machine and software.
 
-    Args:
-        places: Where the studies are, the latest first.
-        plan: The plan of the new study: theirs must have its `identity_of`, and its objective.
-        environment: The machine and the software of today, which must be theirs.
-
-    Returns:
-        log(value) relative to the mean of its study, less is better, infinite for a failure.
+    It is log(value) relative to the mean of its study, less is better, infinite for a failure.
     """
     known: dict[Config, list[float]] = defaultdict(list)
     identity, objective = identity_of(plan.subject), plan.measuring.objective_name

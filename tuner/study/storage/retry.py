@@ -79,10 +79,9 @@ class Retry:
     def __init__(
         self, storage: str, write_ahead_log: WriteAheadLog, notify: Callable[[str], None]
     ) -> None:
-        self.left_s: Callable[[], float] = lambda: MOST_S
-        """The seconds that are left of the search; MOST_S at most are waited."""
+        self.left_s: Callable[[], float] = lambda: MOST_S  # of the search; MOST_S at most is waited
+        # Makes sure that the study is still this search's; StudyTakenError if it is not.
         self.guard: Callable[[], None] = lambda: None
-        """Makes sure that the study is still this search's; StudyTakenError if it is not."""
         self.write_ahead_log = write_ahead_log
         self._storage = storage
         self._notify = notify
@@ -153,11 +152,8 @@ class Retry:
 
 
 class _Retried(BaseStorage):
-    """A storage that is asked again where it does not answer.
-
-    It has no heartbeat, so that no trial is stale to other programs: one is RUNNING as long as its
-    study, over all sessions.
-    """
+    """A storage that is asked again where it does not answer; without a heartbeat, so that no trial
+    is stale to other programs: one is RUNNING as long as its study, over all sessions."""
 
     def __init__(self, storage: BaseStorage, retry: Retry | None, refusing: Refusing) -> None:
         self._storage = storage
@@ -209,13 +205,13 @@ def _end_again(
         return True
 
 
+# Instead of the same again, where a write whose answer was lost may have been carried out, and
+# makes something, or ends it: to set a value twice is to set it once.
 _AGAIN: dict[str, Callable[..., Any]] = {
     "create_new_study": _study_again,
     "create_new_trial": _trial_again,
     "set_trial_state_values": _end_again,
 }
-"""Instead of the same again, where a write whose answer was lost may have been carried out, and
-makes something, or ends it: to set a value twice is to set it once."""
 
 
 def _passed_on(name: str) -> Callable[..., Any]:

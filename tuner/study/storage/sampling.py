@@ -35,11 +35,8 @@ def proposals(
     count: int,
     seed: int,
 ) -> list[Point]:
-    """Points to try next, `count` of them; they may repeat each other, or what has been tried.
-
-    `tried` are the points tried so far, each with its value; less is better. Proposed points count
-    as running, so that the next ones are elsewhere (`constant_liar`).
-    """
+    """Points to try next, `count` of them; they may repeat each other, or what has been `tried`,
+    each with its value; less is better. Proposed points count as running (`constant_liar`)."""
     distributions: dict[str, BaseDistribution] = {
         str(number): IntDistribution(0, axis.size - 1)
         if axis.ordered

@@ -37,8 +37,8 @@ from tuner.text import plural
 from tuner.world.environment import Environment
 from tuner.world.measurement import Failure, Measurement
 
+# How a trial ends: it came through, it did not, or it is out for its failures.
 Ending = Literal["COMPLETE", "PRUNED", "FAIL"]
-"""How a trial ends: it came through, it did not, or it is out for its failures."""
 # The page does not ask again for a trial that has ended.
 _LATER = "at the end of the search; reload this page then."
 CONTINUES = "continues"  # the number of the trial that a trial goes on with
@@ -47,17 +47,15 @@ _DAMAGE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeErr
 
 
 class StudyStore:
-    """A study that is open for measuring: reads what is there, adds what comes.
-
-    `notify` is given a sentence when something goes wrong that the study can do without.
-    """
+    """A study that is open for measuring: reads what is there, adds what comes; `notify` is given a
+    sentence when something goes wrong that the study can do without."""
 
     def __init__(
         self, place: StudyPlace, study: optuna.Study, notify: Callable[[str], None]
     ) -> None:
         self.folder = place.folder
+        # The URL of the storage, without a password; None where it is in the folder.
         self.storage_elsewhere = None if place.address.in_own_folder else str(place.address)
-        """The URL of the storage, without a password; None where it is in the folder."""
         retry, log = place.address.retry, WriteAheadLog(place.folder, study.study_name)
         self._write_ahead_log = retry.write_ahead_log if retry else log
         self._notify = notify

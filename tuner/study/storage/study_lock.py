@@ -47,8 +47,7 @@ def study_lock(address: StudyAddress) -> Iterator[Callable[[], None]]:
     """Keep every other search from the study. UsageError if one has it, or the storage is away.
 
     Yields what makes sure that the lock is still held, and takes it again where it was lost with
-    its connection: StudyTakenError if another search has it by now; what SQLAlchemy raises if the
-    storage does not answer.
+    its connection: StudyTakenError if another search has it by now.
     """
     reason = f"another search of the study {address.name} is running in the storage {address}"
     if address.is_in_postgresql:
