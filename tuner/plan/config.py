@@ -1,7 +1,5 @@
-"""A configuration: one value for every tuned knob, per role; and how a person writes one.
-
-Standard library only, for `tuner.run`.
-"""
+"""A configuration: one value for every tuned knob, per role, and how a person writes one. Standard
+library only, for `tuner.run`."""
 
 import difflib
 import re
@@ -97,10 +95,7 @@ class Config:
         return any(d.knob == CPU_BINDING.name and value == EQUAL for d, value in self.items)
 
     def for_role(self, role: str) -> dict[str, Value]:
-        """The values that a process of `role` gets, by knob; the narrower entry wins.
-
-        A knob that the configuration does not name is left out: PyTorch's default holds.
-        """
+        """The named values that a process of `role` gets, by knob; the narrower entry wins."""
         chosen = {d.knob: value for d, value in self.items if d.role == ALL_ROLES}
         return {**chosen, **{d.knob: value for d, value in self.items if d.role == role}}
 
@@ -158,10 +153,8 @@ def read_table(table: object) -> tuple[Config, list[str]]:
 
 
 def flat_entries(table: object) -> tuple[list[tuple[str, object]], list[str]]:
-    """The entries of a table, or of a list of pairs as the command line gives; and the mistakes.
-
-    `{"agent": {"num_worker_threads": 2}}` and `{"agent.num_worker_threads": 2}` read alike.
-    """
+    """The entries of a table, in which `{"agent": {"devices": 2}}` and `{"agent.devices": 2}` read
+    alike, or of a list of pairs as the command line gives; and the mistakes."""
     if isinstance(table, Mapping):
         entries: list[tuple[str, object]] = []
         for key, value in table.items():
@@ -187,10 +180,8 @@ def values_of(
 
 
 def varying(configs: Sequence[Config], subject: Defaults) -> dict[Dimension, tuple[Value, ...]]:
-    """The dimensions that differ between configurations, each with its values.
-
-    What is named for all roles is left out where each role has its own.
-    """
+    """The dimensions that differ between configurations, each with its values; what is named for
+    all roles is left out where each role has its own."""
     named = {each for one in configs for each, _ in one.items}
     found = {
         dimension: values_of(configs, dimension, subject)
@@ -204,9 +195,8 @@ def varying(configs: Sequence[Config], subject: Defaults) -> dict[Dimension, tup
 def knobs_meant(
     problems: Sequence[str], options: Iterable[str], roles: Sequence[str] = ()
 ) -> list[str]:
-    """What a workload with these `roles` says of the options that it was given, and behind each
-    unknown one the knob that is meant by it.
-    """
+    """What a workload with these `roles` says of its options, and the knob that each unknown one
+    means."""
     found = list(problems)
     for name in options:
         role, dot, knob = name.rpartition(".")

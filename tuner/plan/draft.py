@@ -21,9 +21,7 @@ from tuner.plan.workload_spec import study_name_of
 from tuner.text import did_you_mean, first_of
 
 FORMAT = 2
-# Programs start slowly, and nobody made their runs short.
-PROGRAM_DEFAULTS = {"budget": 300.0, "deadline": 600.0}
-
+PROGRAM_DEFAULTS = {"budget": 300.0, "deadline": 600.0}  # they start slowly, and run for long
 _STUDY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _KNOWN_KEYS = ("format", *PLAN_KEYS, "program")
 
@@ -175,10 +173,8 @@ def plan_mapping(
 
 
 def changed(mapping: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """A plan's mapping with `changes` on top of it, in which None is no change.
-
-    `options` are merged; every other change replaces what was there, the search space as a whole.
-    """
+    """A plan's mapping with `changes` on top of it, in which None is no change; `options` are
+    merged, every other key is replaced, the search space as a whole."""
     new = {key: value for key, value in changes.items() if value is not None}
     if "options" in new and isinstance(mapping.get("options", {}), Mapping):
         new["options"] = {**mapping.get("options", {}), **new["options"]}

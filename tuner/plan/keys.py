@@ -1,8 +1,8 @@
-"""The keys of a plan, an entry each: their flags, and how commands write them.
+"""The keys of a plan, in a table: each stands in a plan file, is a keyword of `tuner.tune`, and a
+flag.
 
-A key stands in a plan file, is a keyword of `tuner.tune`, and is a flag of the search. Adding one
-is an entry here, a field of what the plan holds (`measuring`, `launching` or `program_spec`), and
-the keyword with its documentation. Standard library only: `--help` is printed from it.
+Adding one is an entry here, a field of what the plan holds (`measuring`, `launching` or
+`program_spec`), and the keyword with its documentation. Standard library only, for `--help`.
 """
 
 import shlex
@@ -17,11 +17,10 @@ from tuner.roles import PATTERNS_HELP
 LauncherName = Literal["local", "ray"]
 SamplerName = Literal["auto", "grid", "tpe", "gp", "random"]
 LAUNCHERS, SAMPLERS = get_args(LauncherName), get_args(SamplerName)
+# What is searched where nobody names a space.
 DEFAULT_SPACE = {NUM_WORKER_THREADS.name: "1..32:x2", CPU_BINDING.name: "none,equal"}
-"""What is searched where nobody names a space."""
-
+# What a key is about; `place`: which study it is, and where.
 Part = Literal["subject", "program", "measuring", "launching", "place"]
-"""What a key is about; `place`: which study it is, and where."""
 Form = Literal[
     "text", "number", "duration", "switch", "off switch", "list", "pairs", "options", "roles",
     "commands",
@@ -35,18 +34,13 @@ class PlanKey:
 
     name: str
     part: Part
-    help: str
-    """Of its flag."""
+    help: str  # of its flag
     form: Form = "text"
-    flag: str = ""
-    """Where it is not the name with dashes."""
+    flag: str = ""  # where it is not the name with dashes
     metavar: str | None = None
-    choices: tuple[str, ...] = ()
-    """The names that a shell completes."""
-    in_check: bool = False
-    """Whether the check of a recommendation takes it, too."""
-    may_change: bool = False
-    """Whether a study that is resumed may have another value than before."""
+    choices: tuple[str, ...] = ()  # the names that a shell completes
+    in_check: bool = False  # whether the check of a recommendation takes it, too
+    may_change: bool = False  # whether a study that is resumed may have another value than before
 
     def __post_init__(self) -> None:
         if not self.flag:
@@ -78,10 +72,8 @@ class PlanKey:
 
 
 def search_arguments(keys: Mapping[str, Any], usual: Mapping[str, Any] = {}) -> list[str]:
-    """The arguments of a search that ask for what a plan's keys say, but for what is `usual`.
-
-    They are in the order of the keys; but a program stands behind everything else.
-    """
+    """The arguments of a search that ask for what a plan's keys say, but for what is `usual`, in
+    their order; but a program stands behind everything else."""
     in_order = sorted(keys.items(), key=lambda item: PLAN_KEYS[item[0]].part == "program")
     given = [(PLAN_KEYS[name], value) for name, value in in_order if value != usual.get(name)]
     return [word for key, value in given for word in key.arguments(value)]

@@ -1,8 +1,5 @@
 """The knobs: threads, transports, channels and so on, and how each reads and writes its values.
 
-Adding a knob is one entry here, adding a transport one name. Agent knobs go into the options of
-`init_rpc`; process knobs are set in the process before it.
-
 A value is what one process gets; None is PyTorch's own choice. The names and defaults are those of
 `torch.distributed.rpc.TensorPipeRpcBackendOptions` (torch 2.13); `tests/world/test_torch_facts.py`
 holds them against the installed torch, which the command process never imports.
@@ -20,8 +17,7 @@ from tuner.process_knobs import SWITCH_INTERVAL as SWITCH_INTERVAL_NAME
 from tuner.text import did_you_mean, exact_duration
 
 DEFAULT_WORD = "default"
-_MOST_DIGITS = 4
-"""Of the index of a device."""
+_MOST_DIGITS = 4  # of the index of a device
 
 
 @dataclass(frozen=True)
@@ -42,8 +38,7 @@ class Knob(ABC):
     summary: str
     default: Value
     _: KW_ONLY
-    same_for_all_roles: bool = False
-    """Whether ranks cannot differ in it; `init_rpc` fails then, sometimes by a C++ terminate."""
+    same_for_all_roles: bool = False  # whether `init_rpc` fails where ranks differ in it
     needs_cuda: bool = False
     is_init_rpc_option: bool = True  # whether `init_rpc` takes it, in its `rpc_backend_options`
 
@@ -287,10 +282,8 @@ KNOBS: dict[str, Knob] = {knob.name: knob for knob in _KNOBS}
 
 
 def agent_options(values: Mapping[str, Value]) -> dict[str, Any]:
-    """The options of `init_rpc` by name, as TensorPipeRpcBackendOptions takes them.
-
-    `values` are one process's; where one is None, or missing, PyTorch's default holds.
-    """
+    """The options of `init_rpc` by name, as TensorPipeRpcBackendOptions takes them, of the values
+    of one process that are known and not None."""
     return {
         name: knob.to_option(value)
         for name, knob in KNOBS.items()

@@ -19,8 +19,7 @@ class RolePlace(FrozenModel):
     """Where the ranks of some roles run; roles of different entries share no host."""
 
     roles: tuple[str, ...]  # these share their hosts
-    hosts: int | None = None
-    """How many hosts they are dealt to, as evenly as can be; None: to as many as there are."""
+    hosts: int | None = None  # how many they are dealt to; None: as many as there are
     cpus: int = 0  # CPUs of the cluster that each rank reserves
     gpus: int = 0  # GPUs of the cluster that each rank reserves
 
@@ -63,17 +62,14 @@ class Launching(FrozenModel):
     """What launches the worlds of a plan, and where."""
 
     launcher: LauncherName = "local"
-    ray_address: str | None = None
-    """HOST:PORT of a running cluster; None: the one that runs here, or else one of our own."""
-    interface: str | None = None
-    """The network interface between hosts; None: that of the route from each to the others."""
+    ray_address: str | None = None  # HOST:PORT; None: the one that runs here, or else our own
+    interface: str | None = None  # between hosts; None: that of the route to the others
     place: tuple[RolePlace, ...] = ()
-    isolation: StrictBool = True
-    """Whether worlds on this machine run in a network namespace of their own, where allowed."""
+    isolation: StrictBool = True  # whether worlds get a network namespace, where allowed
     groups: int = 1  # how many groups of CPUs, or of hosts, measure blocks at the same time
+    # The logical CPUs that all ranks of a world share, which are pinned to them; None: an equal
+    # part for each of several groups, and no pinning where there is one.
     cpus_per_world: int | None = None
-    """The logical CPUs that all ranks of a world share, which are pinned to them; None: an equal
-    part for each of several groups, and no pinning where there is one."""
 
     @property
     def is_grouped(self) -> bool:

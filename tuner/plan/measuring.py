@@ -57,33 +57,23 @@ ReadLimit = Annotated[
 
 
 class Measuring(FrozenModel):
-    """How a study measures and decides: everything but the workload and the space.
-
-    The aliases are the keys of a plan file and, with dashes, the flags of the command.
-    """
+    """How a study measures and decides; the aliases are the keys of a plan file."""
 
     model_config = ConfigDict(validate_by_name=True)
 
     objective_name: ObjectiveName = Field("step_ms", alias="objective")
-    """For a program that names none, the plan chooses; see `tuner.plan.draft`."""
-    second_objective_name: ObjectiveName | None = None
-    """The second one of `objective = "a,b"`: a Pareto front is shown; the first one decides."""
+    second_objective_name: ObjectiveName | None = None  # of `objective = "a,b"`
     require: Annotated[
         tuple[ReadLimit, ...], BeforeValidator(lambda raw: (raw,) if isinstance(raw, str) else raw)
     ] = ()
-    """What a configuration must keep to be recommended."""
     budget_s: Duration = Field(60.0, alias="budget")
-    until_clear: bool = False
-    """`budget = "auto"`: the budget is a limit, and not spent where it would not be enough."""
+    until_clear: bool = False  # `budget = "auto"`: it is a limit that need not be spent
     max_blocks: int | None = Field(None, ge=1, lt=2**31)
     epsilon: Fraction = 0.03
     confidence: Annotated[float, BeforeValidator(_confidence)] = 0.95
     min_time_s: Duration = Field(0.1, alias="min_time")
-    """The steps of a world last this long at least, and longer where that pays."""
     deadline_s: Duration = Field(30.0, alias="deadline")
-    """A world that takes longer is ended, as a failure."""
     sampler: Annotated[SamplerName, BeforeValidator(_one_of("sampler", SAMPLERS))] = "auto"
-    """Who proposes where the grid is larger than the budget can measure; `grid`: measure it all."""
     seed: int = Field(0, ge=0, lt=2**32)
 
     @property

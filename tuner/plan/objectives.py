@@ -9,12 +9,8 @@ from typing import Any, Literal, Self
 from tuner.text import did_you_mean, plain_number, share, three_digits
 
 LEAST_VALUE = 1e-12  # the logarithm of 0 is no number
-_SHORT = 30
-"""Letters of a heading that fits beside the axis of a figure, or above a column of a table."""
-
+_SHORT = 30  # letters that fit beside the axis of a figure, or above a column of a table
 Kind = Literal["workload", "program"]
-
-
 _World = Any  # a `tuner.world.measurement.Measurement`, of a higher layer
 
 
@@ -27,10 +23,8 @@ class Objective:
     label: str
     table_heading: str  # the heading in the tables of trials
     of: tuple[Kind, ...]  # what it can be measured of
-    read: Callable[[_World], float | None]
-    """The number, in `unit`; None where the world does not have it."""
-    traced: bool = False
-    """Whether it is read from a trace, so that every world of a study is traced."""
+    read: Callable[[_World], float | None]  # in `unit`; None where the world does not have it
+    traced: bool = False  # whether it is read from a trace, so that every world is traced
     maximize: bool = False  # whether more is better
 
     @property
@@ -86,9 +80,8 @@ _WORKLOADS: tuple[Kind, ...] = ("workload",)
 _PROGRAMS: tuple[Kind, ...] = ("program",)
 _BOTH: tuple[Kind, ...] = ("workload", "program")
 
+# The label of `rpc_active_s` where ranks have no world size: each joins when it likes.
 ACTIVE_FROM_FIRST = "time from the first rank's init_rpc to the last shutdown"
-"""The label of `rpc_active_s` where ranks have no world size: each joins when it likes."""
-
 METRIC = Objective("metric", "", "the number that the program prints", "metric", _PROGRAMS,
                    lambda world: world.program.metric if world.program else None)  # fmt: skip
 """What stands for `--metric`; a plan gives it its name and its direction."""

@@ -23,9 +23,9 @@ from tuner.roles import pattern_problem
 
 PROGRAM_KEYS = ("program", *keys_of("program"))
 DEFAULT_WARM_UP_S = 5.0
+# A run that takes so many times as long as the latest one is stuck; or as the first one, which was
+# cold: a cold run may come after warm ones.
 STUCK_RUN, STUCK_COLD_RUN = 10, 2
-"""A run that takes so many times as long as the latest one is stuck; or as the first one, which was
-cold: a cold run may come after warm ones."""
 _NAMED = re.compile(r"([A-Za-z_][A-Za-z0-9_ ]*)=(.*)", re.DOTALL)
 
 
@@ -48,8 +48,7 @@ class OutputMetric(FrozenModel):
     """A number that a program prints."""
 
     name: str
-    pattern: Annotated[str, AfterValidator(_pattern_with_a_group)]
-    """A regular expression whose only group is the number; the last match counts."""
+    pattern: Annotated[str, AfterValidator(_pattern_with_a_group)]  # its last match counts
     maximize: bool = False  # whether more is better
 
     def read(self, output: str) -> float | None:
@@ -65,18 +64,14 @@ class OutputMetric(FrozenModel):
 class ProgramRequest(FrozenModel):
     """A program as a person asks for it: how to run it, and what to read from it."""
 
+    # The command; or several, which are run side by side and are one world.
     commands: tuple[Annotated[tuple[str, ...], Field(min_length=1)], ...] = Field(min_length=1)
-    """The command; or several, which are run side by side and are one world."""
-    role_patterns: tuple[tuple[str, Pattern], ...] = ()
-    """Pairs of a role and a pattern of its RPC names; see `tuner.roles.role_of`."""
+    role_patterns: tuple[tuple[str, Pattern], ...] = ()  # pairs; see `tuner.roles.role_of`
     expect: Pattern | None = None  # what the output must match somewhere, or the answer is wrong
     metric: OutputMetric | None = None
-    window_s: float | None = None
-    """Seconds over which calls are counted, after which the program is ended; None: it ends by
-    itself."""
+    window_s: float | None = None  # in which calls are counted; None: it ends by itself
     warm_up_s: float = 0.0  # seconds from the last rank's `init_rpc` to the window
-    cold: bool = False
-    """Whether each run starts its interpreters anew, even where they could be forked."""
+    cold: bool = False  # whether each run starts its interpreters anew
 
     @property
     def reference(self) -> str:
@@ -112,19 +107,15 @@ class ProgramSpec(ProgramRequest):
     """A program as its first runs showed it."""
 
     ranks: tuple[RankSpec, ...] = Field(min_length=1)
-    own: dict[str, dict[str, Any]]
-    """The values that the program itself gives each role, by knob, as JSON."""
+    own: dict[str, dict[str, Any]]  # what the program itself gives each role, by knob, as JSON
     calls: tuple[int, ...]  # how many calls each of these runs made
     run_s: tuple[float, ...] = ()  # how long each of them took, in seconds: the first one cold
     shuts_down: bool  # whether every rank calls `shutdown`
     own_network: bool  # whether it runs in a network namespace of its own
-    has_world_size: bool = True
-    """Whether its ranks are told how many they are; else they may join late and leave early."""
-    starts: str = ""
-    """How its runs start, and why: `warm: ...` or `cold: ...`; empty where that was not kept."""
+    has_world_size: bool = True  # else its ranks may join late and leave early
+    starts: str = ""  # how its runs start, and why: `warm: ...` or `cold: ...`, if that is known
     cuda_devices: int = 0
     has_gil: bool = True
-    """Whether its interpreter has one, so that a switch interval means something."""
 
     @property
     def kind(self) -> Literal["program"]:

@@ -11,10 +11,8 @@ _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s|min|m|h)")
 
 
 def parse_duration_s(raw: object) -> float:
-    """Seconds in `60s`, `500ms`, `20us`, `2m`, `1h`, `1m30s`, or a bare number of seconds.
-
-    Raises ValueError for anything else, and for a duration that is not above zero, or absurd.
-    """
+    """Seconds in `60s`, `500ms`, `20us`, `2m`, `1h`, `1m30s`, or a bare number of seconds;
+    ValueError for anything else, and for a duration that is not above zero, or absurd."""
     try:
         seconds = _duration_s(raw)
     except OverflowError:

@@ -26,10 +26,8 @@ class Space:
 
     @classmethod
     def parse(cls, entries: Iterable[tuple[str, object]]) -> tuple[Self, list[str]]:
-        """The space in `(dimension, values)` entries, and every mistake found in them.
-
-        Values are text (`1,2,4`, `1..6`, `1..32:x2`, `shm,uv,shm+uv`), a number, or a list.
-        """
+        """The space in `(dimension, values)` entries, of text (`1..6`, `shm,uv,shm+uv`), a number,
+        or a list; and every mistake found in them."""
         axes: dict[Dimension, tuple[Value, ...]] = {}
         problems: list[str] = []
         for key, raw in entries:
@@ -157,11 +155,9 @@ def _expanded(item: object) -> Sequence[object]:
 
 
 def baseline_config(named: Config, space: Space, subject: Subject) -> Config:
-    """The baseline: what the person named, and for each other tuned knob the default.
-
-    Where the roles of a program differ in it, each keeps its own. Where a knob is tuned for all
-    roles, what was named for one of them is left out if it is the same.
-    """
+    """The baseline: what the person named, and for each other tuned knob the default, each role's
+    own where these differ. Of a knob that is tuned for all roles, what was named for one is left
+    out if it is the same."""
     values = dict(named.items)
     for dimension in space.dimensions:
         if named.for_role(dimension.role).get(dimension.knob) is None:

@@ -47,10 +47,8 @@ class CatalogueEntry(FrozenModel):
 
 
 def study_name_of(reference: str) -> str:
-    """The name of a workload's study when nobody gives one: `file.Echo` for `my/file.py:Echo`.
-
-    It is never that of a shipped workload, which has no dot.
-    """
+    """The name of a workload's study when nobody gives one: `file.Echo` for `my/file.py:Echo`; it
+    is never that of a shipped workload, which has no dot."""
     where, _, name = reference.rpartition(":")
     module = PurePath(where).stem if where.endswith(".py") else where
     dotted = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{module}.{name}".lstrip("."))
@@ -64,11 +62,9 @@ class WorkloadSpec(FrozenModel):
     summary: str
     options: dict[str, bool | int | float | str]  # every option with its value, defaults included
     ranks: tuple[RankSpec, ...]
-    intra_op_threads: int
-    """`torch.set_num_threads` in each rank unless the configuration says otherwise."""
+    intra_op_threads: int  # `torch.set_num_threads` unless the configuration says otherwise
     cuda_devices: int = 0
-    has_gil: bool = True
-    """Whether the interpreter has one, so that a switch interval means something."""
+    has_gil: bool = True  # whether the interpreter has one: a switch interval means something then
 
     @property
     def kind(self) -> Literal["workload"]:

@@ -157,7 +157,7 @@ def _sampling_by(
     plan: StudyPlan, first: Outcome, spent_s: float, least_s: float | None
 ) -> Sampling | None:
     """Who proposes what to measure, by the baseline's first world; BudgetTooShortError if the
-    budget is not even enough for one block, or a few rounds. A world may be known to take `least_s`."""
+    budget is not enough for one block, or for a few rounds, where a world takes `least_s`."""
     world_s = first.world_s if least_s is None else least_s
     sampling = sampling_for(plan, first, spent_s, world_s)
     count, budget_s, fits = len(plan.candidates()), plan.measuring.budget_s, ""
