@@ -95,7 +95,10 @@ class Beginner:
             if self.problem is not None and claim.replaces:
                 raise self.problem
             claim.begin()
-            _move_failures(elsewhere, claim.place.folder)
+            for left in elsewhere.failures.glob("*"):
+                kept = claim.place.folder.failures / left.name
+                shutil.copytree(left, kept, dirs_exist_ok=True)
+                claim.place.folder.manifest.add(*kept.glob("*"))
         if self.problem is not None:
             candidates = candidates[:1]
         elif known and self._sampling is None:
@@ -173,7 +176,8 @@ def _sampling_by(
         more_s = first.world_s * (worlds + (LEAST_BLOCKS - 1) * (count + 1))
         each = f"{plural(worlds + 1, 'world')} of {duration(first.world_s)} or more each"
         what = f"one block of {plural(count, 'configuration')}, with {each}"
-        fitting = _fitting(budget_s, first.world_s, spent_s)
+        fitting_worlds = (budget_s / _TO_SPARE - spent_s) / first.world_s
+        fitting = math.floor((fitting_worlds - (LEAST_BLOCKS - 1)) / (LEAST_BLOCKS + 1))
         fewer = f", or fewer values: {fitting} configurations fit, the baseline among them"
         fits = f"{fewer if fitting > 1 else ''}; --dry-run says what a budget can show"
     if spent_s + shortest_s <= budget_s:
@@ -189,22 +193,9 @@ def _sampling_by(
     )
 
 
-def _fitting(budget_s: float, world_s: float, spent_s: float) -> int:
-    """How many configurations the budget is enough for."""
-    worlds = (budget_s / _TO_SPARE - spent_s) / world_s
-    return math.floor((worlds - (LEAST_BLOCKS - 1)) / (LEAST_BLOCKS + 1))
-
-
 def _run_as_record(plan: StudyPlan, run: Measurement) -> list[Record]:
     """A run of a program as it is, as the first world of a baseline that changes nothing."""
     is_own = plan.baseline.resolved(plan.subject) == Config.of({}).resolved(plan.subject)
     if not is_own or plan.objective.read(run) is None:
         return []
     return [TimedWorld(BASELINE, CALIBRATION_BLOCK, plan.baseline).record("calibration", run)]
-
-
-def _move_failures(scratch: StudyFolder, folder: StudyFolder) -> None:
-    for left in scratch.failures.glob("*"):
-        kept = folder.failures / left.name
-        shutil.copytree(left, kept, dirs_exist_ok=True)
-        folder.manifest.add(*kept.glob("*"))

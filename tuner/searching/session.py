@@ -1,7 +1,7 @@
 """A search from its request to its answer: the one place that wires the stages together."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tuner.errors import BudgetTooShortError, InterruptedSearchError, LauncherError, UsageError
@@ -159,7 +159,7 @@ def search(
     notify, name = observer.on_event, draft.study_name
     place = StudyPlace.named(name, storage=draft.storage, out=draft.out)
     retry = Retry(str(place.address), WriteAheadLog(place.folder, name), notify)
-    place = place.with_retry(retry)
+    place = place._replace(address=replace(place.address, retry=retry))
     with claimed(place, resume=resume, overwrite=overwrite) as claim:
         # It takes a while to find out about a workload or a program: not for nothing.
         report_stage(observer, "setting up")

@@ -91,6 +91,8 @@ def conclude(log: StudyLog) -> Conclusion:
     else:
         kind = comparison.kind
         best = challenger if kind in ("better", "tie") else BASELINE
+    worlds, alpha = worlds_without_spikes(log), log.rules.alpha / 2
+    noise = one_sided(differences(worlds[:, BASELINE], worlds[:, AGAIN]), alpha, alpha)
     speedup = None if comparison is None else comparison.speedup
     gain = None if comparison is None else comparison.log_speedup
     found = Conclusion(
@@ -101,15 +103,18 @@ def conclude(log: StudyLog) -> Conclusion:
         challenger_speedup=speedup,
         leader_trial=_leader(log, best, challenger) if kind == "undecided" else best,
         more_s=seconds_to_clear(log, by_intervals=True) if kind == "undecided" else None,
-        noise_floor=_noise_floor(log),
+        noise_floor=noise and noise.exp(),
         # A gain as large as the lower end is from the estimate would have been told from none.
         least_gain=None if gain is None else math.expm1(gain.estimate - gain.low),
     )
     if best is None:
         return found
+    gains = [(other, mean_gain(log, other, best)) for other in log.alive]
+    epsilon = log.rules.log_epsilon
+    near = [trial for trial, gain in gains if gain is not None and abs(gain) <= epsilon]
     return replace(
         found,
-        tied_trials=_tied(log, best),
+        tied_trials=frozenset({best, *near}),
         epsilon_achieved=_epsilon_achieved(log, best),
         not_excluded=tuple(not_excluded(log, best)),
         not_told_apart=tuple(may_gain(log, best, 0.0)),
@@ -214,19 +219,6 @@ def _distance(gain: float, epsilon: float, sides: _Sides) -> float:
         return WIDE
     # A gain of about epsilon is told by no number of blocks: half of it is what is aimed at.
     return max(gain if sides == "either" and gain >= epsilon else epsilon - gain, epsilon / 2)
-
-
-def _noise_floor(log: StudyLog) -> Interval | None:
-    worlds, alpha = worlds_without_spikes(log), log.rules.alpha / 2
-    found = one_sided(differences(worlds[:, BASELINE], worlds[:, AGAIN]), alpha, alpha)
-    return None if found is None else found.exp()
-
-
-def _tied(log: StudyLog, best: int) -> frozenset[int]:
-    gains = [(other, mean_gain(log, other, best)) for other in log.alive]
-    epsilon = log.rules.log_epsilon
-    near = [trial for trial, gain in gains if gain is not None and abs(gain) <= epsilon]
-    return frozenset({best, *near})
 
 
 def _epsilon_achieved(log: StudyLog, best: int) -> float | None:

@@ -161,17 +161,16 @@ def not_excluded(log: StudyLog, best: int) -> list[int]:
 
 def may_gain(log: StudyLog, best: int, more_than: float) -> list[int]:
     """The trials, without the baseline, that may be better than `best` by more than this log."""
+
+    def is_excluded(trial: int) -> bool:
+        if behind_in_first_world(log, trial, best) is not None:
+            return True
+        gain = gain_of(log, trial, best)
+        is_less = gain is not None and gain.high <= more_than
+        return is_less or is_dominated(log.matrix("race"), trial, best)
+
     rivals = [trial for trial in log.compared if trial not in (best, BASELINE)]
-    return [trial for trial in rivals if not _gains_at_most(log, trial, best, more_than)]
-
-
-def _gains_at_most(log: StudyLog, trial: int, best: int, most: float) -> bool:
-    if behind_in_first_world(log, trial, best) is not None:
-        return True
-    gain = gain_of(log, trial, best)
-    if gain is not None and gain.high <= most:
-        return True
-    return is_dominated(log.matrix("race"), trial, best)
+    return [trial for trial in rivals if not is_excluded(trial)]
 
 
 def behind_in_first_world(log: StudyLog, trial: int, reference: int) -> float | None:

@@ -217,19 +217,13 @@ def rows_of(log: StudyLog, tied: Collection[int], trials: PairedTrials) -> tuple
         return not row.is_measured, bool(row.broken), alone, behind, row.trial
 
     every = range(len(log.configs))
-    rows = [_row(log, each, _against_baseline(log, trials, each), each in tied) for each in every]
-    return tuple(sorted(rows, key=rank))
+    return tuple(sorted((_row(log, each, trials, each in tied) for each in every), key=rank))
 
 
-def _against_baseline(log: StudyLog, trials: PairedTrials, trial: int) -> Paired | None:
-    """How a trial compares with the baseline: as it was tested, or else as far as measured."""
-    found = None if BASELINE in log.failures else trials.compare(trial, BASELINE)
-    if found is None or trial == BASELINE or (tested := gain_of(log, trial)) is None:
-        return found
-    return Paired(tested.exp(), found.blocks)
-
-
-def _row(log: StudyLog, trial: int, paired: Paired | None, tied: bool) -> TrialRow:
+def _row(log: StudyLog, trial: int, trials: PairedTrials, tied: bool) -> TrialRow:
+    paired = None if BASELINE in log.failures else trials.compare(trial, BASELINE)
+    if paired and trial != BASELINE and (tested := gain_of(log, trial)) is not None:
+        paired = Paired(tested.exp(), paired.blocks)
     failure, broken, worlds = log.why_out(trial), tuple(log.broken(trial)), log.trials[trial]
     trace = worlds.trace.trace if isinstance(worlds.trace, Measurement) else None
     values = [*map(log.plan.objective.value, worlds.samples)]

@@ -7,7 +7,7 @@ import time
 import weakref
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -184,10 +184,6 @@ class StudyPlace(NamedTuple):
 
     address: StudyAddress
     folder: StudyFolder
-
-    def with_retry(self, retry: Retry) -> "StudyPlace":
-        """The same place, whose storage is waited for."""
-        return self._replace(address=replace(self.address, retry=retry))
 
     @classmethod
     def named(
