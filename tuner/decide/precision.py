@@ -9,8 +9,7 @@ from tuner.decide.statistics import TRIM, FloatArray, trimmed_mean
 
 _MEDIAN = math.pi / 2  # the variance of a median over that of a mean, for normal values
 LEAST_BLOCKS, _LEAST_STEPS = 4, 3  # of fewer, a spread is a guess
-# The variance of normal values over that of the same values winsorized by 20 % at each end.
-_WINSORIZED = 1 / 0.4129
+_WINSORIZED = 1 / 0.4129  # the variance of normal values over that of them winsorized
 REACH = 2.2  # two standard errors and a little: an interval's reach at the last look
 
 

@@ -15,20 +15,16 @@ from scipy import special
 from tuner.decide.statistics import FloatArray
 
 Point = tuple[int, ...]
-Region = tuple[tuple[int, int], ...]
-"""The (factor, level) pairs, one or two, that a point must have to lie in it."""
+Region = tuple[tuple[int, int], ...]  # the (factor, level) pairs that a point in it must have
 
-# The chance, for failures that have nothing in common, that they look as if they had.
-BY_CHANCE = {1: 0.02, 2: 0.004}
+BY_CHANCE = {1: 0.02, 2: 0.004}  # the chance that failures with nothing in common look alike
 LEAST_FAILURES = 2
 # A level must have been tried so often, and be so much worse than the best one, to be dropped.
 LEAST_TRIED = 3
 BAD_RATIO = 1.15
 CONFIDENCE = 0.999  # how sure a comparison of two levels must be: many are made, again and again
-# With fewer degrees of freedom left, a fit goes through all values and shows no errors.
-LEAST_FREEDOM = 0.5
-# A weak ridge: the levels of a factor add up to the constant, so that no fit is the only one.
-RIDGE = 0.1
+LEAST_FREEDOM = 0.5  # with less a fit goes through all values, and shows no errors
+RIDGE = 0.1  # weak: levels of a factor add up to the constant, so no fit is the only one
 
 
 def lies_in(point: Point, region: Region) -> bool:

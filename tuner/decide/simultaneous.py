@@ -18,14 +18,12 @@ from scipy import special
 from tuner.decide.interim_analysis import levels
 from tuner.decide.statistics import LEAST_SPIKE_BLOCKS, FloatArray, Interval, differences
 
-# Of alpha, for the lower ends, which the rivals share: the best of several looks better than it is.
-LOW_SHARE = 0.3
+LOW_SHARE = 0.3  # of alpha, for the lower ends, which the rivals share: one looks best by luck
 LEAST_BLOCKS = 2  # fewer blocks give no interval
 # The prior degrees of freedom, at most: no interval is wrong too often then where the spreads of
 # the rivals differ as in the tests.
 PRIOR_FREEDOM = 4.0
-# All are compared with the same worlds, so they inform less than as many independent gains.
-_OF_OTHERS = 0.5
+_OF_OTHERS = 0.5  # gains over the same worlds inform less than as many independent ones
 
 
 class Spread(NamedTuple):
@@ -44,8 +42,7 @@ class AnalysedBlocks:
 
     matrix: FloatArray
     alpha: float
-    noise: FloatArray | None = None
-    """Differences between two worlds of one trial by block, NaN where there is none."""
+    noise: FloatArray | None = None  # between two worlds of one trial by block; NaN without
     _squares: dict[int, tuple[FloatArray, FloatArray]] = field(default_factory=dict, init=False)
 
     def spread_of_others(self, reference: int, rival: int) -> Spread:

@@ -11,19 +11,15 @@ from tuner.text import is_told
 
 FloatArray = npt.NDArray[np.float64]
 TRIM = 0.2
-# Of fewer values too little would be left to estimate the spread of a trimmed mean from.
-LEAST_TRIMMED = 7
+LEAST_TRIMMED = 7  # of fewer values too little is left to estimate a spread from
 _MAX_EXPONENT = math.log(1e300)
-# Above this, neighbouring blocks hold less information than as many independent ones.
-MAX_AUTOCORRELATION = 0.2
+MAX_AUTOCORRELATION = 0.2  # above, blocks inform less than as many independent ones
 # By chance alone it is above so many over the root of the number of blocks 1 time in 20.
 _BY_CHANCE = 1.645
 MIN_FOR_AUTOCORRELATION = 8  # too few blocks to distinguish an autocorrelation from chance
-# A world so many standard deviations from where its block and its trial have it counts for nothing.
-_CUT = 6.0
+_CUT = 6.0  # a world so many standard deviations from the fit counts for nothing
 _ROUNDS = 30
-# The standard deviation of normal values over the median of their absolute values.
-_OF_MEDIAN = 1.4826
+_OF_MEDIAN = 1.4826  # the standard deviation of normal values over their median size
 LEAST_SPIKE_BLOCKS = 5  # fewer blocks do not show what is a spike
 _LEAST_SCALE = 1e-9  # noise this small is none
 _LEAST_WEIGHT = 1e-3  # not even a block of spikes alone is without a level

@@ -11,12 +11,9 @@ from typing import Literal
 from tuner.decide.rules import Rules, VerdictKind
 from tuner.decide.statistics import FloatArray, Interval, differences, interval
 
-# Where the answer is clear, more blocks are still worth their time until the interval reaches no
-# further than this from its estimate.
-WIDE = math.log(1.04)
+WIDE = math.log(1.04)  # a clear answer is worth more blocks until its interval reaches no further
 Standing = Literal["holds", "no-longer-holds", "undecided"]
-# Trials that share fewer blocks with any other one cannot be distinguished from it.
-LEAST_FRONT_BLOCKS = 4
+LEAST_FRONT_BLOCKS = 4  # trials that share fewer cannot be told apart
 FAILING_SHARE = 0.2  # of alpha, for all claims of this kind; what the looks of a first budget leave
 
 

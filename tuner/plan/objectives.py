@@ -115,11 +115,8 @@ _OBJECTIVES = (
     Objective("cpu_s", "s", "CPU time of all ranks", "CPU (s)", _BOTH, _cpu_s),
     METRIC,
 )  # fmt: skip
-OBJECTIVES = {objective.name: objective for objective in _OBJECTIVES}
-"""By name, in the order of the documentation."""
-
-LIMITED = {**OBJECTIVES, CPUS_USED.name: CPUS_USED}
-"""What may be limited, by name: every number of a world that is measured of it."""
+OBJECTIVES = {objective.name: objective for objective in _OBJECTIVES}  # as documented
+LIMITED = {**OBJECTIVES, CPUS_USED.name: CPUS_USED}  # what may be limited, by name
 
 _LIMIT = re.compile(r"\s*(?P<name>\w+)\s*(?P<sign><=|>=)\s*(?P<bound>\S+)\s*")
 
@@ -187,9 +184,8 @@ class BrokenLimit:
     @property
     def text(self) -> str:
         """`peak_rss_mb 2400 > 2000, by 20 %`; without a share where the bound is 0."""
-        limit = self.limit
-        sign, bound = ">" if limit.at_most else "<", plain_number(limit.bound)
-        said = f"{limit.name} {three_digits(self.value)} {sign} {bound}"
+        limit, sign = self.limit, ">" if self.limit.at_most else "<"
+        said = f"{limit.name} {three_digits(self.value)} {sign} {plain_number(limit.bound)}"
         if not limit.bound:
             return said
         return f"{said}, by {share(limit.excess(self.value) / abs(limit.bound)) or '0 %'}"

@@ -15,13 +15,11 @@ from tuner.world.measurement import Failure, Outcome
 END_S = 2.0  # a world that is ended takes so long to end
 LONGEST_SHARE = 1 / 3  # of the budget: a longer world leaves no time to compare it with others
 LEAST_FIRST_S = 1.0  # without which a first world is not begun: it could only run into their end
-# A configuration whose world takes this many times as long as the baseline's is dominated, or
-# stuck; but a start may take its time, so a deadline is never below LEAST_DEADLINE_S.
-DOMINATED_WORLD = 20
-LEAST_DEADLINE_S = 10.0
+DOMINATED_WORLD = 20  # a world so many times as long as the baseline's is dominated, or stuck
+LEAST_DEADLINE_S = 10.0  # a start may take its time
 LONGEST = 10.0  # the steps of a world last so many times the least at most
-# Steps that take so many times as long as they are to last are stuck; so is a program's run, if it
-# takes so many times as long as others and much of the budget.
+# Steps that take so many times as long as they are to last are stuck; so is a program's run that
+# takes so much longer than others, and much of the budget.
 STUCK = 3.0
 _LATEST = 20  # the noise is estimated from so many blocks
 

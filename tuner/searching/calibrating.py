@@ -24,8 +24,7 @@ LEAST_KNOWN = 2  # failures are enough of what another configuration has failed 
 _CERTAIN = re.compile(r"Unknown (transport|channel): |transport '\w*' not in use by this listener")
 # So many configurations fail alike, in so many worlds, and none runs: their values are no cause.
 LEAST_ALIKE, LEAST_WORLDS = 3, 8
-# A pool of several threads is exhausted by so many calls, which others may issue or not.
-LEAST_DEADLOCKS = 2
+LEAST_DEADLOCKS = 2  # of configurations: what exhausts a pool may come by chance
 
 
 def calibrate(measurer: Measurer) -> None:

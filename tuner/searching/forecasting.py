@@ -52,9 +52,8 @@ def forecast(plan: StudyPlan, launcher: Launcher, clock: Callable[[], float]) ->
     started_s, measuring = clock(), plan.measuring
     with scratch_folder() as scratch:
         runner = Runner(plan, launcher, scratch)
-        first = _measured(runner, plan, 0, None)
+        first, steps = _measured(runner, plan, 0, None), None
         calibrated_s = clock() - started_s
-        steps = None
         if first.median_step_s is not None:
             steps = steps_in(measuring.min_time_s * STEPS_MARGIN, first.median_step_s)
         worlds = [_measured(runner, plan, block, steps) for block in range(1, WORLDS + 1)]

@@ -30,14 +30,7 @@ from tuner.trace.analyze.server_parallelism import remote_parallelism
 from tuner.trace.files.reader import read_trace
 from tuner.trace.model.trace import Trace
 from tuner.world.launcher import Launcher, TraceOrder, WorldOrder
-from tuner.world.measurement import (
-    CallPart,
-    Failure,
-    Measurement,
-    Outcome,
-    Quantiles,
-    TraceNumbers,
-)
+from tuner.world.measurement import CallPart, Failure, Measurement, Outcome, Quantiles, TraceNumbers
 
 CALIBRATION_S = 0.05  # how long the steps of a calibration last; a longer step is the only one
 TRACED_TIME_S = 0.2  # enough calls for a p99 of sorts, and a file that a browser opens at once

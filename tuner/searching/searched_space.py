@@ -18,8 +18,7 @@ from tuner.trace.files.reader import read_trace
 from tuner.world.launcher import Launcher
 from tuner.world.measurement import Measurement
 
-# Of the budget, for the trace that says whether to search the switch interval.
-MOST_TRACED_FIRST = 0.1
+MOST_TRACED_FIRST = 0.1  # of the budget, to see whether to search the switch interval
 _TRACED_FACTOR = 1.5  # a run may take so many times as long where it is traced
 _STEPS = 10  # the steps of that trace: how long one takes is not known yet
 

@@ -100,12 +100,11 @@ def _close(measurer: Measurer) -> StudyAnswer:
 class Presenter:
     """Writes an answer for people and programs, in files and in notes; what is left out, not."""
 
+    # Without these files the search has failed; it goes on without a page that cannot be written.
     write_answer: Callable[[StudyAnswer], object] = lambda _: None
-    """Writes the files that carry the answer; without them the search has failed."""
     write_report: Callable[[StudyAnswer], object] = lambda _: None
-    """Writes the page and its figures; the search goes on without what cannot be written."""
+    # For the dashboard, in Markdown: of the study, and by trial number.
     notes: Callable[[StudyAnswer], tuple[str, Mapping[int, str]]] = lambda _: ("", {})
-    """What the dashboard is to show of the study, and by trial number, in Markdown."""
 
 
 _KEPT = "everything measured is kept, and"

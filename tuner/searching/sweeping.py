@@ -50,8 +50,8 @@ def sweep(
         rounds: How often every combination is measured.
         min_time: How long the timed steps of a world last at least.
         deadline: A world that takes longer is ended, as a failure.
-        seed: Seeds the inputs of the first round (the next one gets the next number), and the
-            order in all rounds.
+        seed: Seeds the inputs of the first round, the next number those of the next one; and the
+            order.
         launcher: Runs the worlds. Default: processes on this machine.
 
     Returns:
@@ -97,12 +97,10 @@ def _checked(
     rounds: int,
 ) -> dict[str, Config]:
     """The configurations; UsageError with every mistake, those of the options among them."""
-    problems = [
-        f"option {name}: its list of values is empty" for name in values if not values[name]
-    ]
-    problems += [
-        f"option {name}: the frame has a column of this name" for name in values if name in COLUMNS
-    ]
+    empty = [name for name, given in values.items() if not given]
+    problems = [f"option {name}: its list of values is empty" for name in empty]
+    taken = [name for name in values if name in COLUMNS]
+    problems += [f"option {name}: the frame has a column of this name" for name in taken]
     if not config:
         problems.append("config: it names no configuration; leave it out for PyTorch's defaults")
     if rounds < 1:

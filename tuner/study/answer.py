@@ -43,16 +43,14 @@ class MachineUse:
     """What other programs and the hypervisor took of the machine; means over worlds."""
 
     worlds: int  # the worlds that count, and of which it is known
-    disturbed_worlds: int
-    """Those of them in which others took more than this share of the logical CPUs:"""
+    disturbed_worlds: int  # those of them in which others took more than a share of the CPUs:
     disturbed_from_share: float = DISTURBED_SHARE
     cpus: int
     others_cpus: float  # CPU seconds per second that other programs used
     stolen_cpus: float  # CPU seconds per second that the hypervisor gave to other virtual machines
     throttled_worlds: int  # the worlds that a CPU quota stopped for a while
     repeated_blocks: int  # the disturbed blocks that were measured again; their worlds do not count
-    pressure_some: float | None
-    """Share of the time in which some thread waited for a CPU, those of the worlds included."""
+    pressure_some: float | None  # share of the time in which some thread waited for a CPU
     mhz: float | None
     load: float | None  # load average when a world began, those of the study included
 

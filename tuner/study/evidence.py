@@ -207,15 +207,13 @@ class Cause(NamedTuple):
 
 def causes_of(log: StudyLog) -> tuple[Cause, ...]:
     """Of what worlds failed of trials that have run; what is most frequent comes first."""
-    first: dict[Hashable, Failure] = {}
-    counts: dict[Hashable, Counter[int]] = {}
+    found: dict[Hashable, tuple[Failure, Counter[int]]] = {}
     for trial, worlds in enumerate(log.trials):
         for each in worlds.failures if worlds.ran else ():
             kind = failure_signature(each.failure, each.message)
-            first.setdefault(kind, each)
-            counts.setdefault(kind, Counter())[trial] += 1
-    ordered = sorted(first, key=lambda kind: -counts[kind].total())
-    return tuple(Cause(first[k].failure, first[k].message, counts[k]) for k in ordered)
+            found.setdefault(kind, (each, Counter()))[1][trial] += 1
+    ordered = sorted(found.values(), key=lambda kind: -kind[1].total())
+    return tuple(Cause(first.failure, first.message, counts) for first, counts in ordered)
 
 
 def fails_more_often(log: StudyLog, trial: int) -> bool:

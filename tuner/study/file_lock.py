@@ -15,8 +15,7 @@ from typing import Self
 from tuner.errors import UsageError
 from tuner.files import OWNERS, make_folder
 
-# For what another process does in a moment: writing who it is, or removing a lock that is unused.
-_ATTEMPTS = 100
+_ATTEMPTS = 100  # another process writes who it is, or removes an unused lock, in a moment
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,7 @@ class Goal:
 
     value: float  # in the objective's unit
     spread: Interval | None  # the value with its interval
-    ratio: Interval | None
-    """The value over that of the baseline, paired within blocks; None where too few blocks tell."""
+    ratio: Interval | None  # to the baseline's, paired within blocks; None where too few tell
 
     def to_json(self) -> dict[str, Any]:
         """The entry in `--json`."""

@@ -272,10 +272,8 @@ class StudyLog:
 
     def numbers(self, trial: int) -> dict[str, float]:
         """A trial's metrics, how many worlds count, and how many failed: for its Optuna trial."""
-        counts = {
-            "samples": len(self.trials[trial].samples),
-            "worlds_failed": len(self.trials[trial].failures),
-        }
+        worlds = self.trials[trial]
+        counts = {"samples": len(worlds.samples), "worlds_failed": len(worlds.failures)}
         return {**{name: count for name, count in counts.items() if count}, **self.metrics(trial)}
 
 

@@ -12,13 +12,7 @@ from tuner.decide.additive import pooled, trial_levels
 from tuner.decide.statistics import FloatArray, Interval
 from tuner.plan.config import Config, Dimension, varying
 from tuner.plan.knobs import KNOBS, NUM_WORKER_THREADS, Value
-from tuner.study.evidence import (
-    difference_of_gains,
-    evidence,
-    gain_of,
-    points_among,
-    tested_gain,
-)
+from tuner.study.evidence import difference_of_gains, evidence, gain_of, points_among, tested_gain
 from tuner.study.log import BASELINE, StudyLog
 
 _Point = tuple[int, ...]

@@ -28,8 +28,7 @@ _ATTEMPTS = 30  # making the tables of a storage takes a fraction of a second
 
 _HIDDEN = "***"
 _SECRETS = re.compile(r"pass|secret|token|key", re.IGNORECASE)
-# A URL that cannot be parsed may hold a password all the same.
-_CREDENTIALS = re.compile(r"(?<=//)([^/@:]*):.*@")
+_CREDENTIALS = re.compile(r"(?<=//)([^/@:]*):.*@")  # in a URL that cannot be parsed
 # A server that is gone is noticed in a minute, not after hours; what a URL says itself wins.
 _LIBPQ = {
     "connect_timeout": "10", "keepalives_idle": "30", "keepalives_interval": "10",
@@ -49,8 +48,7 @@ class StudyAddress:
     url: str = field(repr=False)  # it may hold a password; `str` of the address hides it
     name: str
     in_own_folder: bool  # whether it is the default database, whose folder the search makes
-    retry: Retry | None = field(default=None, repr=False, compare=False)
-    """How an open storage that does not answer is waited for; None: not at all."""
+    retry: Retry | None = field(default=None, repr=False, compare=False)  # None: no waiting
 
     @classmethod
     def in_file(cls, database: Path, name: str) -> "StudyAddress":

@@ -112,11 +112,10 @@ class Attachments:
         """Attach a file under a name, packed if that says so; one that cannot be written is not."""
         try:
             with file.open("rb") as content:
+                kept: BinaryIO = content
                 if file.suffix != ".gz" and name.endswith(".gz"):
-                    packed = gzip.compress(content.read(), compresslevel=1, mtime=0)
-                    self._put(owner, io.BytesIO(packed), name, artifact_id)
-                else:
-                    self._put(owner, content, name, artifact_id)
+                    kept = io.BytesIO(gzip.compress(content.read(), compresslevel=1, mtime=0))
+                self._put(owner, kept, name, artifact_id)
         except OSError as error:
             if not self._has_notified:
                 self._has_notified = True

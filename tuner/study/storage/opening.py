@@ -33,8 +33,7 @@ _MOST_NAMED = 3
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 _SEALED = {errno.EACCES, errno.EPERM, errno.ENOENT, errno.EIO}
 
-Notify = Callable[[str], None]
-"""Is given a sentence when something goes wrong that the study can do without."""
+Notify = Callable[[str], None]  # gets a sentence of what goes wrong and the study can do without
 
 
 @dataclass(frozen=True)

@@ -30,16 +30,14 @@ _SQLITE_CODES = {
     sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_NOMEM,
 }  # fmt: skip
 
-# What an open storage raises when its database does not do what it is asked for.
+# What a storage raises when its database does not do what it is asked for; and besides, where that
+# was changed by others, or by a bad disk; and as it reads rows that it did not write.
 _FAILURES = (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.StorageInternalError)
-# What Optuna raises besides where a database has been changed by others, or by a bad disk.
 _UNREADABLE = (json.JSONDecodeError, UnicodeError)
-# What it raises as it reads rows that it did not write.
 _DAMAGE = (AssertionError, AttributeError, LookupError, TypeError, ValueError)
 
 _T = TypeVar("_T")
-Refusing = Callable[[Exception], Exception]
-"""Makes the error for the person at the keyboard from what a database raises."""
+Refusing = Callable[[Exception], Exception]  # from what a database raises to what a person reads
 
 
 def is_away(error: BaseException) -> bool:

@@ -39,8 +39,7 @@ from tuner.world.measurement import Failure, Measurement
 
 # How a trial ends: it came through, it did not, or it is out for its failures.
 Ending = Literal["COMPLETE", "PRUNED", "FAIL"]
-# The page does not ask again for a trial that has ended.
-_LATER = "at the end of the search; reload this page then."
+_LATER = "at the end of the search; reload this page then."  # it does not ask again by itself
 CONTINUES = "continues"  # the number of the trial that a trial goes on with
 # What it raises to use values that no version wrote.
 _DAMAGE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
