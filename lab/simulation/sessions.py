@@ -74,7 +74,7 @@ class MemoryStore(StudyStore):
     def _nothing(self, *_: Any, **__: Any) -> None:
         """What is for the dashboard, or for what a lost storage has missed."""
 
-    repair = constrain = end = note_answer = _nothing
+    repair = end = note_answer = _nothing
 
     def note(self, key: str, value: Any) -> None:
         self.noted_facts[key] = value

@@ -146,9 +146,8 @@ def fails_more(
 
 def undominated(points: Sequence[tuple[float, float]]) -> list[bool]:
     """Of each point, whether no other one is at most as large in both numbers, and not the same."""
-    return [
-        not any(
-            other != point and other[0] <= point[0] and other[1] <= point[1] for other in points
-        )
-        for point in points
-    ]
+
+    def is_better(other: tuple[float, float], point: tuple[float, float]) -> bool:
+        return other != point and other[0] <= point[0] and other[1] <= point[1]
+
+    return [not any(is_better(other, point) for other in points) for point in points]

@@ -80,7 +80,6 @@ class PlanDraft:
 
 
 def _objective_mistakes(measuring: Measuring, subject: Subject) -> list[str]:
-    """What is wrong with the objectives and with the limits."""
     first, second = measuring.objective_name, measuring.second_objective_name
     problems = [_objective_mistake(first, subject)]
     if second is not None:

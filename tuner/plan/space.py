@@ -112,7 +112,6 @@ def _needs_cuda(knob: str, values: Sequence[Value]) -> str | None:
 
 
 def _differs(knob: Knob, axes: Mapping[Dimension, Sequence[Value]], subject: Subject) -> bool:
-    """Whether roles can get different values of a knob."""
     for_all = axes.get(Dimension(ALL_ROLES, knob.name), [knob.default])
     lists = [tuple(axes.get(Dimension(role, knob.name), for_all)) for role in subject.roles]
     return any(len(values) > 1 for values in lists) or len(set(lists)) > 1

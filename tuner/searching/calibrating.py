@@ -101,11 +101,10 @@ def _drop_dominated(measurer: Measurer) -> None:
 
 def traces_s(log: StudyLog, budget_s: float) -> float:
     """Seconds that blocks leave for traces: of two contenders, and for a while of the others."""
-    untraced = sorted(
-        _trace_s(log, trial) for trial in log.runnable if log.trials[trial].trace is None
-    )
-    others_s = min(KEPT_FOR_TRACES * budget_s, sum(untraced[:-2]))
-    return min(MOST_TRACED * budget_s - log.traced_s, sum(untraced[-2:]) + others_s)
+    untraced = [trial for trial in log.runnable if log.trials[trial].trace is None]
+    each_s = sorted(_trace_s(log, trial) for trial in untraced)
+    others_s = min(KEPT_FOR_TRACES * budget_s, sum(each_s[:-2]))
+    return min(MOST_TRACED * budget_s - log.traced_s, sum(each_s[-2:]) + others_s)
 
 
 def trace(measurer: Measurer) -> None:
@@ -113,10 +112,8 @@ def trace(measurer: Measurer) -> None:
     best first, as far as the time goes."""
     log = measurer.log
     measurer.reserved_s = 0.0
-    contenders = [
-        t for t in (BASELINE, strongest_rival(log)) if t is not None and t in log.runnable
-    ]
-    total_s = measurer.budget.total_s
+    rival, total_s = strongest_rival(log), measurer.budget.total_s
+    contenders = [trial for trial in log.runnable if trial in (BASELINE, rival)]
     _trace(measurer, contenders, MOST_TRACED * total_s, operators=True)
     if measurer.measuring.until_clear:
         # Of a limit that was not needed, nothing is a share.
@@ -173,9 +170,8 @@ def cannot_run(log: StudyLog, trial: int) -> bool:
     # What keeps another one from running, and has never stopped one that runs.
     never_run = [each for each in log.failures if _has_failed_enough(log, each)]
     known = _kinds(log, never_run) - _kinds(log, log.runnable)
-    return len(log.trials[trial].failures) >= LEAST_KNOWN and not known.isdisjoint(
-        _kinds(log, [trial])
-    )
+    is_known = not known.isdisjoint(_kinds(log, [trial]))
+    return is_known and len(log.trials[trial].failures) >= LEAST_KNOWN
 
 
 def _has_failed_enough(log: StudyLog, trial: int) -> bool:

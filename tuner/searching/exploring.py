@@ -153,7 +153,6 @@ def _teach(proposer: Proposer, log: StudyLog, weight: float) -> None:
 
 
 def _ranked(log: StudyLog, levels: Mapping[int, float]) -> list[int]:
-    """The candidates, the best first."""
     return sorted((trial for trial in log.candidates if trial in levels), key=levels.__getitem__)
 
 
@@ -161,8 +160,8 @@ def _finish(measurer: Measurer, sampling: Sampling) -> None:
     """Let the best few go on to the race."""
     log = measurer.log
     levels = [_levels_of(log, weight) for weight in _weights(log)]
-    known, rankings = levels[0], [_ranked(log, each) for each in levels]
-    ranked = rankings[0]
+    rankings = [_ranked(log, each) for each in levels]
+    known, ranked = levels[0], rankings[0]
     in_turn = itertools.chain.from_iterable(itertools.zip_longest(*rankings))
     best = [trial for trial in dict.fromkeys(in_turn) if trial is not None]
     kept = {*best[:KEPT], BASELINE}

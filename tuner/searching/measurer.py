@@ -243,12 +243,9 @@ class Measurer:
         # An exploration goes on to other configurations, and claims nothing of these.
         counts = bool(trials) and self._phase != "exploration"
         most = max(1, MOST_REPEATED * self.log.blocks("race"))
-        if (
-            counts
-            and self.log.rows.disturbed(block)
-            and self.blocks_left(trials) >= LEAST_LEFT
-            and len(self.log.set_aside) < most
-        ):
+        is_disturbed = counts and self.log.rows.disturbed(block)
+        has_time = is_disturbed and self.blocks_left(trials) >= LEAST_LEFT
+        if has_time and len(self.log.set_aside) < most:
             # Whether it counts was decided by the machine alone, not by the times.
             self.log.put_aside(block)
             self.store.note("set_aside", self.log.set_aside)

@@ -182,10 +182,7 @@ class ParallelMeasurer(Measurer):
                 if isinstance(group.runner.launcher, Stoppable):
                     group.runner.launcher.stop()
             group.job = None
-        unreceived = []
-        while not self._messages.empty():
-            unreceived.append(self._messages.get())
-        return unreceived
+        return [self._messages.get() for _ in range(self._messages.qsize())]
 
     def _drop(self, *blocks: int) -> None:
         """Have blocks that no group finishes count no more, now and in later sessions."""
@@ -208,7 +205,6 @@ class ParallelMeasurer(Measurer):
         self.store.note(OPEN, sorted({*running, *beginning, *self._left}))
 
     def _lose(self, number: int, why: LauncherError) -> None:
-        """Give a group no more blocks."""
         self._groups[number].is_lost = True
         self._groups[number].job = None
         groups = plural(len(self._groups), "group")

@@ -1,5 +1,6 @@
 """Proposes what to measure where the grid is too large for it: nothing twice, nothing in vain."""
 
+import itertools
 import random
 from collections.abc import Callable, Iterator, Sequence
 
@@ -70,10 +71,9 @@ class Proposer:
         found = []
         for region in self._failing():
             failed = sum(lies_in(point, region) for point in self._learnt)
-            named = " with ".join(self._named(factor, level) for factor, level in region)
-            found.append(
-                f"{named}: all {failed} tried failed; {self._untried(region)} with it not tried"
-            )
+            named = " with ".join(itertools.starmap(self._named, region))
+            untried = self._untried(region)
+            found.append(f"{named}: all {failed} tried failed; {untried} with it not tried")
         worse = "slower than" if self._plan.objective.is_time else "worse than"
         for (factor, level), bad in self._bad_levels().items() if bad_values else ():
             found.append(

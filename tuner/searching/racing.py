@@ -121,9 +121,9 @@ def _is_out_of_reach(measurer: Measurer) -> bool:
     lucky_s = seconds_to_clear(measurer.log, LUCK)
     if lucky_s is None or lucky_s <= left_s:
         return False
-    is_decided = comparison_of(measurer.log).kind != "undecided"
-    what = "the answer exact" if is_decided else "the answer clear"
-    measurer.observer.on_event(f"{duration(left_s)} more would not make {what}, even with luck")
+    what = "clear" if comparison_of(measurer.log).kind == "undecided" else "exact"
+    said = f"{duration(left_s)} more would not make the answer {what}, even with luck"
+    measurer.observer.on_event(said)
     return True
 
 
@@ -134,14 +134,13 @@ def _is_known(comparison: Comparison) -> bool:
 
 def _open(log: StudyLog, comparison: Comparison) -> list[int]:
     """The rivals that may be more than epsilon better than what would be recommended now."""
-    best = strongest_rival(log) if comparison.kind == "better" else BASELINE
-    assert best is not None
-    rivals = rivals_of(log)
+    best, rivals = BASELINE, rivals_of(log)
+    if comparison.kind == "better" and (rival := strongest_rival(log)) is not None:
+        best = rival
     return [trial for trial in not_excluded(log, best) if trial in rivals]
 
 
 def _block(log: StudyLog, *, twice: bool) -> list[int]:
-    """What the next block measures."""
     if BASELINE in log.failures or not twice:
         return log.racing
     return [BASELINE, AGAIN, *(trial for trial in log.racing if trial != BASELINE)]

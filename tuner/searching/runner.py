@@ -53,14 +53,9 @@ class TimedWorld(NamedTuple):
     def record(self, phase: Phase, outcome: Outcome, group: int | None = None) -> Record:
         """What is kept of it, once it has run."""
         return Record(
-            trial=self.trial,
-            block=self.block,
-            phase=phase,
-            outcome=outcome,
-            again=self.again,
-            group=group,
-            attempt=self.attempt,
-        )
+            trial=self.trial, block=self.block, phase=phase, outcome=outcome, again=self.again,
+            group=group, attempt=self.attempt,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -84,15 +84,16 @@ def _close(measurer: Measurer) -> StudyAnswer:
     if best is not None:
         store.note_answer(best)
     for trial in store.running():
-        value, numbers, outcome = values.get(trial), log.numbers(trial), log.outcome(trial)
+        value, row = values.get(trial), answer.by_trial[trial]
+        broken = {"broken_limits": row.broken_text} if row.broken else {}
+        facts: dict[str, float | str] = {"outcome": row.outcome, **log.numbers(trial), **broken}
         excess = {str(limit): limit.excess(value) for limit, value in log.limited(trial)}
-        store.constrain(trial, excess, log.broken(trial))
         ending: Ending = "PRUNED"
         if log.why_out(trial) is not None and (log.trials[trial].ran or cannot_run(log, trial)):
             ending = "FAIL"
-        elif outcome in ("completed", "infeasible") and value is not None:
+        elif row.outcome in ("completed", "infeasible") and value is not None:
             ending = "COMPLETE"
-        store.end(trial, ending, value, {"outcome": outcome, **numbers})
+        store.end(trial, ending, value, facts, excess)
     return answer
 
 

@@ -85,7 +85,6 @@ def sweep(
 
 
 def _measured(outcome: Measurement | Failure) -> dict[str, object]:
-    """The columns of one world."""
     if isinstance(outcome, Failure):
         return {"failure": f"{outcome.failure}: {outcome.message}"}
     return {"failure": "", **{column: read(outcome) for column, read in MEASURED.items()}}

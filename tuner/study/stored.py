@@ -90,10 +90,5 @@ def _detail(worlds: TrialWorlds) -> TrialDetail:
     trace = worlds.trace.trace if isinstance(worlds.trace, Measurement) else None
     if trace is None:
         return TrialDetail(step_ms=step_ms)
-    return TrialDetail(
-        step_ms=step_ms,
-        calls=trace.calls,
-        open_calls=trace.open_calls,
-        call_ms=trace.call_ms,
-        call_parts_ms=trace.call_parts_ms,
-    )
+    same = ("calls", "open_calls", "call_ms", "call_parts_ms")
+    return TrialDetail(step_ms=step_ms, **{name: getattr(trace, name) for name in same})

@@ -106,8 +106,7 @@ def together_of(log: StudyLog, chosen: int | None) -> Together | None:
     fitted = _Fitted(log, levels, points, values, chosen)
     best = [fitted.best_threads(each, at) for each in fitted.threads for at in fitted.places]
     both = map(fitted.interaction, fitted.threads)
-    known = tuple(filter(None, best)), tuple(filter(None, both))
-    return Together(tuple(fitted.gains()), *known)
+    return Together(tuple(fitted.gains()), tuple(filter(None, best)), tuple(filter(None, both)))
 
 
 @dataclass(frozen=True)

@@ -143,7 +143,6 @@ class StudyAddress:
         return storage
 
     def _refused(self, error: Exception) -> UsageError:
-        """The error for a person, from what an open storage raised."""
         kind = UsageError if is_away(error) else DamagedStorageError
         return kind(f"cannot use the storage {self}: {without_secrets(reason_of(error), self.url)}")
 

@@ -144,7 +144,6 @@ class Attachments:
             self._storage.set_study_system_attr(self._study_id, key, listed)
 
     def _known(self, owner: Trial | optuna.Study) -> dict[str, str]:
-        """The ids of what is attached, by file name."""
         if isinstance(owner, Trial):
             attributes = self._storage.get_trial_system_attrs(owner._trial_id)
         else:

@@ -158,7 +158,6 @@ def _own_files(place: StudyPlace) -> list[Path]:
 
 
 def _locks(place: StudyPlace) -> list[Path]:
-    """The files of locks in the folder."""
     folder, file = place.folder, lock_file(place.address)
     is_here = file is not None and file.parent == folder.root.resolve()
     return [folder.lock, folder.root / file.name] if file and is_here else [folder.lock]

@@ -17,7 +17,6 @@ from pydantic import ValidationError
 
 from tuner.errors import DamagedStorageError
 from tuner.plan.config import Config, Dimension
-from tuner.plan.objectives import BrokenLimit
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.records import Record
 from tuner.study.storage.address import StudyPlace
@@ -204,23 +203,18 @@ class StudyStore:
         self._trial(number).set_user_attr("eliminated", reason)
 
     def end(
-        self, number: int, state: Ending, value: float | None, facts: Mapping[str, float | str]
-    ) -> None:
-        """End a trial, with its value, if any, and what is known of it."""
+        self, number: int, state: Ending, value: float | None, facts: Mapping[str, float | str],
+        excess: Mapping[str, float] = {},
+    ) -> None:  # fmt: skip
+        """End a trial, with its value, if any, what is known of it, and how far it is beyond each
+        limit, as Optuna notes it."""
+        for limit, beyond in excess.items():
+            self._trial(number).set_constraint(limit, beyond)
         self._annotate(number, facts)
         values = None if value is None or state == "FAIL" else [value]
         # Not by `tell`, which would take the objective of the last block of one that is pruned: no
         # other trial's last block compares with that.
         self._storage.set_trial_state_values(self._trial_id(number), TrialState[state], values)
-
-    def constrain(
-        self, number: int, excess: Mapping[str, float], broken: Sequence[BrokenLimit]
-    ) -> None:
-        """Note how far a trial is beyond each limit, as Optuna does, and what it breaks."""
-        for limit, value in excess.items():
-            self._trial(number).set_constraint(limit, value)
-        if broken:
-            self._annotate(number, {"broken_limits": "; ".join(each.text for each in broken)})
 
     def running(self) -> list[int]:
         """The trials that are neither eliminated, failed nor complete."""

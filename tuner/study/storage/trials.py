@@ -91,7 +91,6 @@ def running_trial(
 
 
 def _parameter(dimension: Dimension, config: Config, subject: Subject) -> Any:
-    """The value of a dimension in a configuration: a number, or its words."""
     knob = KNOBS[dimension.knob]
     value = config.value_of(dimension, subject)
     return value if isinstance(knob, IntegerKnob | SecondsKnob) else knob.format(value)
