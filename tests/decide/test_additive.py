@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.decide.observed import observed
+from tests.known import known
 from tuner.decide.additive import pooled, trial_levels, variance_shares
 from tuner.decide.statistics import FloatArray
 
@@ -48,8 +49,7 @@ def test_pooled_levels_of_knobs_that_add_up_are_nearer_to_the_truth() -> None:
     for seed in range(60):
         truth = added_up(seed)
         matrix = simulated(truth, 0.1, seed)
-        found = pooled(matrix, GRID)
-        assert found is not None
+        found = known(pooled(matrix, GRID))
         errors.append([np.var(levels - truth) for levels in (found.levels, trial_levels(matrix))])
     together, alone = np.mean(errors, axis=0)
     assert together < 0.75 * alone
@@ -59,8 +59,7 @@ def test_a_large_interaction_is_not_pooled_away() -> None:
     truth = np.zeros(len(GRID))
     truth[3] = -0.5
     matrix = simulated(truth, 0.05, 0, blocks=20)
-    found = pooled(matrix, GRID)
-    assert found is not None
+    found = known(pooled(matrix, GRID))
     assert found.levels == pytest.approx(trial_levels(matrix), abs=0.01)
 
 
@@ -110,8 +109,7 @@ def test_a_single_knob_and_too_little_data_are_not_pooled() -> None:
 def test_the_gain_over_what_was_not_measured_is_unknown() -> None:
     matrix = simulated(np.zeros(len(GRID)), 0.1, 0)
     matrix[:, 5] = NAN
-    found = pooled(matrix, GRID)
-    assert found is not None
+    found = known(pooled(matrix, GRID))
     assert found.gain(0, 5, 0.05) is None
     assert np.flatnonzero(np.isnan(found.levels)).tolist() == [5]
 

@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 from tests.decide.observed import observed
+from tests.known import known
 from tuner.decide.statistics import (
     FloatArray,
     Interval,
@@ -23,8 +24,7 @@ def test_typical_is_not_moved_by_spikes() -> None:
 def test_interval_of_few_values_is_students() -> None:
     values = np.array([0.1, 0.3, 0.2, 0.6])
     expected = stats.ttest_1samp(values, 0.0).confidence_interval(0.9)
-    found = interval(values, 0.9)
-    assert found is not None
+    found = known(interval(values, 0.9))
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
     assert found.estimate == pytest.approx(0.3)
     assert interval(values[:1], 0.9) is interval(values[:0], 0.9) is None
@@ -36,8 +36,7 @@ def test_interval_of_more_values_is_yuens_with_one_degree_of_freedom_less() -> N
     kept, winsorized = np.sort(values)[2:8], np.clip(values, 0.15, 0.4)
     error = np.sqrt(9 * winsorized.var(ddof=1) / (6 * 5))
     reach = stats.t(4).ppf(0.95) * error
-    found = interval(values, 0.9)
-    assert found is not None
+    found = known(interval(values, 0.9))
     assert found.estimate == pytest.approx(stats.trim_mean(values, 0.2))
     assert found.estimate == pytest.approx(kept.mean())
     assert (found.low, found.high) == pytest.approx(
@@ -70,12 +69,10 @@ def test_a_ratio_is_that_of_the_blocks_that_have_both() -> None:
     drift = np.array([0.0, 1.0, 2.0, 3.0, 4.0])
     fast = drift + np.array([0.01, -0.01, 0.0, 0.01, math.nan])
     slow = drift + math.log(1.5)
-    found = paired_ratio(slow, fast, 0.95)
-    assert found is not None
+    found = known(paired_ratio(slow, fast, 0.95))
     assert found.low < 1.5 < found.high < 1.04 * found.low
     # Without pairs the drift would be all that there is.
-    alone = interval(slow, 0.95)
-    assert alone is not None
+    alone = known(interval(slow, 0.95))
     assert alone.high - alone.low > 3.0
 
 

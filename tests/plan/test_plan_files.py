@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.known import known
 from tests.plan.specs import threads, workload_spec
 from tuner.errors import UsageError
 from tuner.plan.draft import draft_plan, plan_mapping, read_plan_file, shipped_plan_path
@@ -47,8 +48,7 @@ def test_every_shipped_plan_names_a_space_in_which_ranks_are_bound_or_not(path: 
 
 def test_the_shipped_plan_of_a_program_names_a_file_that_is_there() -> None:
     draft = draft_plan(read_plan_file(STUDIES / "batch_updates.toml"))
-    assert draft.program is not None
-    ((python, script, *_),) = draft.program.commands
+    ((python, script, *_),) = known(draft.program).commands
     assert python == "python"
     assert "tuner" not in re.findall(
         r"^ *(?:import|from) (\w+)", (STUDIES.parent / script).read_text(), re.M

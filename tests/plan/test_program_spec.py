@@ -2,14 +2,14 @@
 
 import pytest
 
+from tests.known import known
 from tuner.plan.draft import draft_plan
 
 
 def commands(**keys: object) -> tuple[tuple[str, ...], ...]:
     draft = draft_plan(keys)
     assert draft.problems == ()
-    assert draft.program is not None
-    return draft.program.commands
+    return known(draft.program).commands
 
 
 def test_a_line_is_read_as_a_shell_reads_it() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.fakes import FakeLauncher, threads_of
+from tests.known import known
 from tests.searching.planted import SPACE, times_the_best
 from tests.searching.tuning import Tune, by_threads, row_of
 from tuner.errors import UsageError
@@ -48,8 +49,7 @@ def test_a_thousand_configurations_in_two_minutes_get_an_answer(tune: Tune) -> N
     result = tune(planted(), **ASKED)
     assert result.verdict == "better"
     assert best_of(result) <= 1.12
-    assert result.speedup is not None
-    assert result.speedup.low > 1.15
+    assert known(result.speedup).low > 1.15
     assert result.elapsed_s <= 130.0
     tried = len(result.rows)
     assert 25 <= tried <= 100
@@ -74,9 +74,7 @@ def test_a_thousand_configurations_in_two_minutes_get_an_answer(tune: Tune) -> N
 def test_what_does_not_go_on_stays_out(tune: Tune, max_blocks: int) -> None:
     """However few blocks the race has: of 6 blocks, it has 3, too few to tell rivals apart."""
     result = tune(planted(sigma=0.15), **{**ASKED, "budget": "10m"}, max_blocks=max_blocks)
-    assert result.sampling is not None
-    went_on = result.sampling.went_on
-    assert went_on is not None
+    went_on = known(known(result.sampling).went_on)
     raced = {seen.trial for seen in result.observations if seen.phase == "race"}
     assert raced <= {*went_on}
     others = [row for row in result.rows if row.trial not in went_on and row.failure is None]
@@ -116,8 +114,7 @@ def test_limits_hold_for_what_is_proposed(tune: Tune) -> None:
         return 9.0 if "server.num_worker_threads=8" in str(config) else 3.0
 
     result = tune(planted(cpu_cores=cpus), **ASKED, require=["cpu_cores<=5"])
-    assert result.best is not None
-    assert "server.num_worker_threads=8" not in str(result.best)
+    assert "server.num_worker_threads=8" not in str(known(result.best))
     assert any("server.num_worker_threads=8: all" in line for line in tried_sentences(result))
 
 
@@ -131,8 +128,7 @@ def test_a_traced_objective_is_explored_too(tune: Tune) -> None:
 @pytest.mark.thorough
 def test_a_gaussian_process_explores_too(tune: Tune) -> None:
     result = tune(planted(), **ASKED, sampler="gp")
-    assert result.sampling is not None
-    assert result.sampling.sampler == "gp"
+    assert known(result.sampling).sampler == "gp"
     assert len(result.rows) > 20
     assert best_of(result) <= 1.3
 
@@ -151,8 +147,7 @@ BOTH = "step_ms,cpu_ms_per_step"
 
 
 def front_threads(result: StudyAnswer) -> list[int]:
-    assert result.front is not None
-    return [threads_of(point.config) for point in result.front.points if point.in_front]
+    return [threads_of(point.config) for point in known(result.front).points if point.in_front]
 
 
 def test_the_front_is_told_and_the_first_objective_decides(tune: Tune) -> None:
@@ -171,11 +166,9 @@ def test_the_front_is_told_and_the_first_objective_decides(tune: Tune) -> None:
     assert answer.front is not None
     maximized = replace(answer.front, second=replace(answer.front.second, maximize=True))
     for front, second in ((answer.front, 12 / 9), (maximized, 9 / 12)):
-        table = front_of_answer(replace(answer, front=front))
-        assert table is not None
+        table = known(front_of_answer(replace(answer, front=front)))
         assert {table.headings[3], table.headings[6]} == {"against the baseline"}
-        best = answer.by_trial[front.trials[0]].against_baseline
-        assert best is not None
+        best = known(answer.by_trial[front.trials[0]].against_baseline)
         shown = [float(table.rows[0][column].split()[0]) for column in (3, 6)]
         assert shown == pytest.approx([best.ratio.estimate, second], rel=0.05)
 

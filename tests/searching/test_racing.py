@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.fakes import FakeLauncher
+from tests.known import known
 from tests.searching.tuning import Tune, by_threads, scaling
 from tuner.plan.config import Config
 from tuner.present.knob_sentences import unmeasured_sentences
@@ -22,8 +23,7 @@ def test_the_dominated_are_eliminated_and_say_why(tune: Tune) -> None:
     for label, samples in (("num_worker_threads=1", 0), ("num_worker_threads=2", 4)):
         assert (rows[label].outcome, rows[label].samples) == ("eliminated", samples)
         assert not rows[label].tied_with_best
-    first_alone = rows["num_worker_threads=1"].eliminated
-    assert first_alone is not None
+    first_alone = known(rows["num_worker_threads=1"].eliminated)
     assert first_alone.endswith(" behind num_worker_threads=16 in one world")
     assert unmeasured_sentences(result) == [f"Left out: num_worker_threads=1 ({first_alone})."]
 

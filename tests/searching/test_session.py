@@ -7,6 +7,7 @@ import optuna
 import pytest
 
 from tests.fakes import UDF, threads_of
+from tests.known import known
 from tests.plan.specs import threads
 from tests.searching.tuning import Listening, Tune, cpus, failing, row_of, scaling
 from tuner.errors import UsageError
@@ -51,8 +52,7 @@ def test_what_is_recommended(
 def test_the_study_is_an_optuna_study_that_says_by_how_much_the_best_is_better(tune: Tune) -> None:
     result = tune(**FROM_ONE, sigma=0.05)
     assert result.verdict == "better"
-    assert result.speedup is not None
-    assert 3.0 < result.speedup.low < 4.0 < result.speedup.high
+    assert 3.0 < known(result.speedup).low < 4.0 < known(result.speedup).high
     found, best = tune.study, tune.study.best_trial
     assert found.user_attrs["environment"]["torch"] == result.environment.torch
     assert found.user_attrs["plan"]["workload"]["options"] == UDF.options
@@ -73,8 +73,7 @@ def test_the_interval_is_that_of_the_looks_that_were_taken(tune: Tune) -> None:
     # One budget spends four fifths of alpha at most.
     assert sum(alpha for _, alpha, *_ in looks) <= 0.04 * (1 + 1e-9)
     assert result.blocks == looks[-1][0]
-    assert result.speedup is not None
-    assert result.speedup.low < 4 < result.speedup.high
+    assert known(result.speedup).low < 4 < known(result.speedup).high
 
 
 def test_an_eliminated_trial_has_the_value_that_compares(tune: Tune) -> None:
@@ -85,8 +84,7 @@ def test_an_eliminated_trial_has_the_value_that_compares(tune: Tune) -> None:
     trials = tune.study.trials
     assert any(trial.state.name == "PRUNED" for trial in trials)
     for trial in trials:
-        paired = result.by_trial[trial.number].against_baseline
-        assert paired is not None
+        paired = known(result.by_trial[trial.number].against_baseline)
         assert trial.value == pytest.approx(result.by_trial[0].value / paired.ratio.estimate)
 
 
@@ -124,8 +122,7 @@ def test_a_baseline_that_breaks_a_limit_is_not_kept(tune: Tune) -> None:
     )
     assert result.baseline_broken
     assert str(result.best) == "num_worker_threads=8"
-    assert result.speedup is not None
-    assert result.speedup.estimate == pytest.approx(0.707, rel=0.05)
+    assert known(result.speedup).estimate == pytest.approx(0.707, rel=0.05)
 
 
 def compared(heard: Listening) -> list[Compared]:
@@ -156,7 +153,6 @@ def test_it_ends_where_the_limit_would_not_be_enough(tune: Tune) -> None:
     assert result.elapsed_s < 45
     (said,) = [event for event in tune.heard.told if "would not make the answer clear" in event]
     assert "even with luck" in said
-    assert result.more_s is not None
-    assert result.more_s > 60 - result.elapsed_s
+    assert known(result.more_s) > 60 - result.elapsed_s
     # Who wants all of it to be spent says so.
     assert tune(**noisy, budget="60s", resume=True).elapsed_s > 50

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.known import known
 from tests.plan.specs import threads
 from tests.present.results import ENVIRONMENT
 from tests.study.made import calibrated, failed, log_of, plan_of, took, world
@@ -65,24 +66,16 @@ def answer_of(log: StudyLog, conclusion: Conclusion | None = None) -> StudyAnswe
 def test_ratios_and_the_order_of_the_table_come_from_common_blocks() -> None:
     # Trial 2 is twice as fast as the baseline, but most of its blocks were slow ones. Trial 1 is as
     # fast as the baseline, and was measured only while the machine was fast.
-    drifting = answer_of(
-        raced(
-            ({BASELINE: 1.0, 1: 1.0, 2: 0.5}, [1.0] * 4),
-            ({BASELINE: 1.0, 2: 0.5}, [4.0] * 8),
-            ({BASELINE: 1.0, 3: 0.9}, [1.0]),
-        )
-    )
+    first, slow = ({BASELINE: 1.0, 1: 1.0, 2: 0.5}, [1.0] * 4), ({BASELINE: 1.0, 2: 0.5}, [4.0] * 8)
+    drifting = answer_of(raced(first, slow, ({BASELINE: 1.0, 3: 0.9}, [1.0])))
     medians = sorted(drifting.rows, key=lambda row: row.value)
     assert [row.trial for row in medians] == [3, 1, 2, 0]
     assert [row.trial for row in drifting.rows] == [2, 3, 0, 1]
-    two, one = (drifting.by_trial[trial].against_baseline for trial in (2, 3))
-    assert two is not None
-    assert one is not None
+    two, one = (known(drifting.by_trial[trial].against_baseline) for trial in (2, 3))
     assert two.blocks == 12
     assert two.ratio.low < 2.0 < two.ratio.high < 1.1 * two.ratio.low
     assert (one.blocks, one.ratio.low) == (1, 0.0)
-    found = drifting.paired.compare(1, 2)
-    assert found is not None
+    found = known(drifting.paired.compare(1, 2))
     assert found.blocks == 4
     assert found.ratio.estimate == pytest.approx(0.5, rel=0.03)
     assert drifting.paired.compare(3, 2) is None
@@ -90,10 +83,9 @@ def test_ratios_and_the_order_of_the_table_come_from_common_blocks() -> None:
 
 def test_what_was_tested_has_the_ratio_that_was_tested() -> None:
     log = raced(({BASELINE: 1.0, 1: 1.0, 2: 0.5}, [1.0] * 8))
-    alone = answer_of(log).by_trial[2].against_baseline
+    alone = known(answer_of(log).by_trial[2].against_baseline)
     answer = answer_of(looked(log, 8))
-    shown = answer.by_trial[2].against_baseline
-    assert shown is not None
+    shown = known(answer.by_trial[2].against_baseline)
     assert alone is not None
     assert shown.ratio == answer.challenger_speedup
     assert shown.ratio.estimate == pytest.approx(2.0, rel=0.03)
@@ -108,8 +100,7 @@ def test_a_block_that_has_the_baseline_twice_counts_it_once() -> None:
         again = world("race", BASELINE, block, took(1.25))
         log.add(again.model_copy(update={"again": True}))
         log.add(world("race", 2, block, took(0.5)))
-    found = answer_of(log).by_trial[2].against_baseline
-    assert found is not None
+    found = known(answer_of(log).by_trial[2].against_baseline)
     assert found.blocks == 6
     assert found.ratio.estimate == pytest.approx(2.0)
 
@@ -180,9 +171,8 @@ def test_what_stands_above_the_best_and_why_it_is_not_recommended() -> None:
     assert answer.contenders == {"baseline": 0, "best": 1}
     assert recommendation_of(answer).config == threads(2)
     assert "The dashboard marks trial " in study_note(answer)
-    assert reasons(recommended(log, BASELINE, "undecided")) == {
-        2: ("not-shown", None), 1: ("not-shown", None), 3: ("not-shown", None)
-    }  # fmt: skip
+    shown = reasons(recommended(log, BASELINE, "undecided"))
+    assert shown == dict.fromkeys((2, 1, 3), ("not-shown", None))
 
 
 def test_few_blocks_a_small_gain_and_a_limit_are_reasons() -> None:
@@ -195,7 +185,7 @@ def test_few_blocks_a_small_gain_and_a_limit_are_reasons() -> None:
     limited = log_of(PLAN.model_copy(update={"measuring": measuring}), *log.records)
     # All break it, the baseline too: those that are slower than it need no sentence.
     answer = recommended(limited, BASELINE, "undecided")
-    assert reasons(answer) == {2: ("limit", None), 1: ("limit", None)}
+    assert reasons(answer) == dict.fromkeys((2, 1), ("limit", None))
 
 
 def beside(others_cpus: float | None, **known: float) -> Measurement:
@@ -205,9 +195,7 @@ def beside(others_cpus: float | None, **known: float) -> Measurement:
 
 
 def use_of(*worlds: Measurement) -> MachineUse:
-    found = MachineUse.of(worlds)
-    assert found is not None
-    return found
+    return known(MachineUse.of(worlds))
 
 
 def test_a_tenth_of_the_worlds_makes_a_busy_machine_and_what_is_not_known_does_not_count() -> None:

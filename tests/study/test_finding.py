@@ -28,14 +28,10 @@ def refusal(reference: str, *, storage: str | None = None, out: Path | None = No
     return str(caught.value)
 
 
-def test_by_its_name() -> None:
+def test_by_its_name_its_folder_and_its_name_in_a_folder() -> None:
     made(Path("studies/udf"))
     found = find_study("udf")
-    assert (found.study, found.files.root) == ("udf", Path("studies/udf"))
-    assert (found.interrupted, len(found.rows)) == (True, 3)
-
-
-def test_by_its_folder_and_by_its_name_in_a_folder() -> None:
+    assert (found.files.root, found.interrupted) == (Path("studies/udf"), True)
     made(Path("some/where"), "one")
     for reference in ("some/where", "./some/where/", "some/where/study.db"):
         assert find_study(reference).study == "one"
@@ -49,8 +45,8 @@ def test_by_its_folder_and_by_its_name_in_a_folder() -> None:
 
 
 def test_a_folder_of_several_studies_asks_which() -> None:
-    made(Path("both"), "one")
-    made(Path("both"), "two")
+    for name in ("one", "two"):
+        made(Path("both"), name)
     assert refusal("both") == (
         "the folder both holds the studies one, two: name one of them, with --out both"
     )

@@ -7,6 +7,7 @@ import optuna
 import pytest
 
 from tests.fakes import FakeLauncher, threads_of
+from tests.known import known
 from tests.searching.tuning import Listening
 from tests.study.made import search
 from tuner.api import SearchInterrupted
@@ -41,8 +42,7 @@ def test_a_finished_study_answers_again_as_it_did_whatever_its_folder_is_called(
     )
     answer = search(tmp_path / name, launcher, space=SPACE, budget="30s", max_blocks=8)
     again = stored(tmp_path / name)
-    assert again.machine is not None
-    assert again.machine.is_busy
+    assert known(again.machine).is_busy
     assert written_out(again) == written_out(answer)
     assert again.to_json() == answer.to_json()
     assert not again.interrupted

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.known import known
 from tests.study.made import calibrated, log_of, plan_of, took, world
 from tests.study.test_answer import answer_of
 from tuner.decide.interim_analysis import InterimAnalysis
@@ -19,8 +20,6 @@ from tuner.study.together import Together, together_of
 
 THREADS = [16, 1, 4]
 Times = Callable[[int, str], float]
-
-
 BASELINE = {"num_worker_threads": 16}
 SPACE = {"num_worker_threads": THREADS, "cpu_binding": ["none", "equal"]}
 BOTH = plan_of(space=SPACE, baseline=BASELINE)
@@ -56,9 +55,7 @@ def measured(times: Times, plan: StudyPlan = BOTH, blocks: int = 20) -> StudyLog
 
 def found_of(log: StudyLog, binding: str, threads: int) -> Together:
     config = Config.from_json({"*": {"num_worker_threads": threads, "cpu_binding": binding}})
-    found = together_of(log, log.configs.index(config))
-    assert found is not None
-    return found
+    return known(together_of(log, log.configs.index(config)))
 
 
 def test_each_knob_gives_what_was_planted() -> None:
@@ -66,8 +63,7 @@ def test_each_knob_gives_what_was_planted() -> None:
     gains = {str(each.dimension): each for each in found.gains}
     assert [*gains] == ["cpu_binding", "num_worker_threads"]
     for knob, value, truth in (("cpu_binding", "equal", 1.25), ("num_worker_threads", 1, 1.1)):
-        interval = gains[knob].interval
-        assert interval is not None
+        interval = known(gains[knob].interval)
         assert gains[knob].value == value
         assert interval.low < truth < interval.high < interval.low * 1.2
         assert gains[knob].gain == pytest.approx(truth, rel=0.02)
@@ -80,8 +76,7 @@ def test_the_only_knob_that_changes_gives_what_the_verdict_says() -> None:
     log.eliminated = dict.fromkeys((2, 3, 4, 5), "behind")
     chosen = strongest_rival(log)
     conclusion = conclude(log)
-    speedup = conclusion.challenger_speedup
-    assert speedup is not None
+    speedup = known(conclusion.challenger_speedup)
     assert [(each.gain, each.interval) for each in found.gains] == [(speedup.estimate, speedup)]
     assert str(log.configs[chosen or 0]) == "cpu_binding=equal num_worker_threads=16"
 
@@ -128,8 +123,7 @@ def test_what_is_best_of_one_role_is_said_beside_the_other() -> None:
         "server": {"num_worker_threads": [1, 4]},
         "*": {"cpu_binding": ["none", "equal"]},
     }
-    found = together_of(measured(interacting, plan_of(space=by_role, baseline=BASELINE)), 1)
-    assert found is not None
+    found = known(together_of(measured(interacting, plan_of(space=by_role, baseline=BASELINE)), 1))
     assert {str(each.dimension): [*each.beside.values] for each in found.best_threads} == {
         "caller.num_worker_threads": [
             Dimension("*", "cpu_binding"), Dimension("server", "num_worker_threads"),

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.fakes import FakeLauncher, threads_of
+from tests.known import known
 from tests.study.made import Telling, refusal, search
 from tuner.api import SearchInterrupted
 from tuner.errors import UsageError
@@ -134,8 +135,7 @@ def test_a_search_gives_launchers_absolute_paths(
     launcher = FakeLauncher()
     search("here", launcher)
     for order in [*launcher.orders, *launcher.traced]:
-        assert order.failure_folder is not None
-        assert order.failure_folder.is_absolute()
+        assert known(order.failure_folder).is_absolute()
         assert order.trace is None or order.trace.path.is_absolute()
     assert (tmp_path / "here" / "traces").is_dir()
 
