@@ -78,30 +78,11 @@ def test_no_level_moves_further_than_one_standard_error(seed: int, interaction: 
     assert (np.abs(found.levels - alone) <= error + 1e-9).all()
 
 
-@given(seeds)
-def test_numbers_of_values_have_no_order(seed: int) -> None:
-    random = np.random.default_rng(seed)
-    matrix = simulated(added_up(seed), 0.1, seed)
-    renamed = random.permutation(THREADS)
-    found, other = (
-        pooled(matrix, points)
-        for points in (GRID, [(1 - binding, int(renamed[threads])) for binding, threads in GRID])
-    )
-    assert found is not None
-    assert other is not None
-    assert other.levels == pytest.approx(found.levels, abs=1e-9)
-    # The other way round the gain is the same, turned round.
-    gain, back = found.gain(2, 7, 0.05), found.gain(7, 2, 0.05)
-    assert gain is not None
-    assert back is not None
-    assert (gain.low, gain.high) == pytest.approx((-back.high, -back.low))
-
-
 def test_a_single_knob_and_too_little_data_are_not_pooled() -> None:
     matrix = simulated(np.zeros(THREADS), 0.1, 0)
     assert pooled(matrix, [(0, threads) for threads in range(THREADS)]) is None
-    assert pooled(matrix[:1], [(each // 3, each % 3) for each in range(THREADS)]) is None
-    assert pooled(matrix[:0], [(each // 3, each % 3) for each in range(THREADS)]) is None
+    for rows in (0, 1):
+        assert pooled(matrix[:rows], [(each // 3, each % 3) for each in range(THREADS)]) is None
     # Three of the four corners are any sum of two effects.
     assert pooled(matrix[:, :3], [(0, 0), (0, 1), (1, 0)]) is None
 
@@ -111,6 +92,8 @@ def test_the_gain_over_what_was_not_measured_is_unknown() -> None:
     matrix[:, 5] = NAN
     found = known(pooled(matrix, GRID))
     assert found.gain(0, 5, 0.05) is None
+    # The other way round a gain is the same, turned round.
+    assert found.gain(2, 7, 0.05) == -known(found.gain(7, 2, 0.05))
     assert np.flatnonzero(np.isnan(found.levels)).tolist() == [5]
 
 

@@ -32,12 +32,9 @@ def test_a_limit_spends_more_of_alpha_early_and_no_more_in_all() -> None:
     assert early + last == pytest.approx(0.8 * 0.05)
 
 
-def test_one_look_tests_at_what_it_spends() -> None:
+def test_two_looks_at_pococks_levels_and_one_at_what_it_spends() -> None:
     assert levels((30,), (0.025,)) == pytest.approx((0.025,))
     assert levels((), ()) == ()
-
-
-def test_two_looks_at_pococks_levels() -> None:
     # Pocock 1977: two looks at 0.0294, two-sided, are 0.05 together.
     first = 0.0294 / 2
     (_, second) = levels((50, 100), (first, 0.025 - first))
@@ -53,8 +50,6 @@ def test_all_looks_together_are_wrong_as_often_as_they_spend() -> None:
         before = count
         wrong |= sums / np.sqrt(count) > -special.ndtri(level)
     assert wrong.mean() == pytest.approx(0.05, abs=0.003)
-
-
-def test_a_look_tests_no_stricter_than_what_it_spends() -> None:
+    # None is stricter than what it spends.
     spent = (1e-9, 1e-5, 0.001, 0.0, 0.02)
     assert (np.array(levels((4, 6, 9, 13, 19), spent)) >= spent).all()

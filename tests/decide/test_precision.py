@@ -4,12 +4,7 @@ import numpy as np
 import pytest
 
 from tests.decide.observed import observed
-from tuner.decide.precision import (
-    best_measured_s,
-    blocks_needed,
-    variance_between,
-    variance_within,
-)
+from tuner.decide.precision import best_measured_s, blocks_needed, variance_between, variance_within
 
 
 @pytest.mark.parametrize("count", [2, 6])

@@ -4,7 +4,6 @@ import numpy as np
 
 from tests.decide.observed import observed
 from tuner.decide.ranking import (
-    MOST_RIVALS,
     beaten,
     best_measured,
     cheapest,
@@ -12,7 +11,7 @@ from tuner.decide.ranking import (
     is_dominated,
     scores,
     strongest,
-)
+)  # fmt: skip
 
 UNMEASURED = np.nan
 NO_COST = np.zeros(5)
@@ -34,9 +33,7 @@ def test_the_strongest_is_a_cheaper_one_within_epsilon() -> None:
     assert strongest(matrix, [0, 1, 2, 3], cost, EPSILON) == 2
     # 1.96 is the same cost as 2, and 1.3 is too slow.
     assert strongest(matrix, [0, 1, 3], np.log([2.0, 1.96, 1.5, 0.5]), EPSILON) == 0
-
-
-def test_a_single_rival_needs_no_race_and_several_do() -> None:
+    # A single rival needs no race.
     nothing = np.empty((0, 3))
     assert strongest(nothing, [2], NO_COST, EPSILON) == 2
     assert strongest(nothing, [1, 2], NO_COST, EPSILON) is None
@@ -82,7 +79,7 @@ def test_halving_keeps_eight_after_a_part_of_the_budget() -> None:
     matrix = observed([1.0 + 0.01 * trial for trial in range(32)], blocks=4)
     candidates = list(range(32))
     assert halved(matrix, candidates, initial=32, fraction=0.1) == {}
-    assert halved(matrix, candidates[:8], initial=MOST_RIVALS, fraction=0.9) == {}
+    assert halved(matrix, candidates[:8], initial=8, fraction=0.9) == {}
     assert sorted(halved(matrix, candidates, initial=32, fraction=0.16)) == [*range(16, 32)]
     assert sorted(halved(matrix, candidates, initial=32, fraction=0.3)) == [*range(8, 32)]
     assert halved(matrix, candidates, initial=32, fraction=1.0)[31] == (
@@ -98,16 +95,15 @@ def test_beaten_is_what_is_clearly_behind_the_best() -> None:
 
 def test_what_other_trials_show_of_a_value_counts_too() -> None:
     """Four blocks do not tell one pair; six pairs of a binding and the other they do."""
-    points = [(binding, threads) for binding in range(2) for threads in range(6)]
     matrix = observed([1.0] * 6 + [0.8] * 6, blocks=4, sigma=0.1, seed=1)
-    alone, together = ({*beaten(matrix, 8, range(12), *more)} for more in ([], [points]))
+    alone, together = ({*beaten(matrix, 8, range(12), *more)} for more in ([], [GRID]))
     assert alone < together
     assert together <= {*range(6)}
     one_knob = [(0, each) for each in range(12)]
     assert beaten(matrix, 8, range(12), one_knob) == beaten(matrix, 8, range(12))
     few, many = (
         halved(matrix, range(12), initial=12, fraction=1.0, points=each)
-        for each in (one_knob, points)
+        for each in (one_knob, GRID)
     )
     assert few == halved(matrix, range(12), initial=12, fraction=1.0)
     assert many.keys() <= {*range(6)}

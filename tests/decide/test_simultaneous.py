@@ -77,13 +77,6 @@ def test_the_spread_of_the_others_is_pooled() -> None:
     assert AnalysedBlocks(matrix[:, :2], 0.05).spread_of_others(0, 1) == UNKNOWN
 
 
-def test_a_large_gain_is_told_by_few_blocks() -> None:
-    matrix = observed([1.0, 0.5, 0.9, 1.0, 1.1, 1.5], 3, sigma=0.07)
-    assert gain(matrix, (3, 0.04), rivals=5).low > 0.3
-    alone = gain(matrix[:, :2], (3, 0.04), rivals=5)
-    assert alone.low < gain(matrix, (3, 0.04), rivals=5).low
-
-
 def assert_covered(found: list[Interval], low: float, high: float) -> None:
     """No end misses 0 more often than by three standard errors of the runs above its level."""
     missed = sum(each.low > 0 for each in found), sum(each.high < 0 for each in found)

@@ -17,10 +17,6 @@ from tuner.decide.statistics import (
 )
 
 
-def test_typical_is_not_moved_by_spikes() -> None:
-    assert typical(np.array([1.0] * 8 + [9.0, 99.0])) == 1.0
-
-
 def test_interval_of_few_values_is_students() -> None:
     values = np.array([0.1, 0.3, 0.2, 0.6])
     expected = stats.ttest_1samp(values, 0.0).confidence_interval(0.9)
@@ -33,15 +29,12 @@ def test_interval_of_few_values_is_students() -> None:
 
 def test_interval_of_more_values_is_yuens_with_one_degree_of_freedom_less() -> None:
     values = np.array([0.3, 0.1, 0.2, 0.6, 0.25, 0.15, 0.9, 0.35, 0.05, 0.4])
-    kept, winsorized = np.sort(values)[2:8], np.clip(values, 0.15, 0.4)
-    error = np.sqrt(9 * winsorized.var(ddof=1) / (6 * 5))
-    reach = stats.t(4).ppf(0.95) * error
+    winsorized, middle = np.clip(values, 0.15, 0.4), stats.trim_mean(values, 0.2)
+    reach = stats.t(4).ppf(0.95) * np.sqrt(9 * winsorized.var(ddof=1) / (6 * 5))
     found = known(interval(values, 0.9))
-    assert found.estimate == pytest.approx(stats.trim_mean(values, 0.2))
-    assert found.estimate == pytest.approx(kept.mean())
-    assert (found.low, found.high) == pytest.approx(
-        (found.estimate - reach, found.estimate + reach)
-    )
+    shown = (found.estimate, found.low, found.high)
+    assert shown == pytest.approx((middle, middle - reach, middle + reach))
+    assert typical(np.array([1.0] * 8 + [9.0, 99.0])) == 1.0
 
 
 def test_an_interval_can_be_turned_round_and_be_that_of_a_ratio() -> None:
@@ -55,9 +48,7 @@ def test_differences_pair_the_blocks_that_have_both() -> None:
     slower = np.array([1.0, np.nan, 3.0, 4.0])
     faster = np.array([0.5, 1.0, np.nan, 1.0])
     assert differences(slower, faster).tolist() == [0.5, 3.0]
-
-
-def test_autocorrelated_differences_are_averaged_in_pairs() -> None:
+    # Autocorrelated ones are averaged in pairs.
     drifting = np.array([0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8])
     found = differences(drifting, np.zeros(9))
     assert found.tolist() == pytest.approx([0.05, 0.25, 0.45, (0.6 + 0.7 + 0.8) / 3])
@@ -71,12 +62,7 @@ def test_a_ratio_is_that_of_the_blocks_that_have_both() -> None:
     slow = drift + math.log(1.5)
     found = known(paired_ratio(slow, fast, 0.95))
     assert found.low < 1.5 < found.high < 1.04 * found.low
-    # Without pairs the drift would be all that there is.
-    alone = known(interval(slow, 0.95))
-    assert alone.high - alone.low > 3.0
-
-
-def test_a_ratio_of_one_block_may_be_any_and_without_a_block_there_is_none() -> None:
+    # That of one block may be any.
     one, other = np.array([0.0, math.nan]), np.array([0.0, 1.0])
     assert paired_ratio(one, other, 0.95) == Interval(1.0, 0.0, math.inf)
     assert paired_ratio(one[1:], other[1:], 0.95) is None

@@ -23,9 +23,9 @@ RULES = Rules(epsilon=0.03, confidence=0.95)
 def comparison(
     estimate: float, reach: float, *, cheaper: bool = False, others_excluded: bool = True
 ) -> Comparison:
-    log_speedup = Interval(math.log(estimate), math.log(estimate) - reach,
-                           math.log(estimate) + reach)  # fmt: skip
-    return compare(log_speedup, RULES, rival_cheaper=cheaper, others_excluded=others_excluded)
+    log = math.log(estimate)
+    known = Interval(log, log - reach, log + reach)
+    return compare(known, RULES, rival_cheaper=cheaper, others_excluded=others_excluded)
 
 
 CHEAPER, NOT_ALL = {"cheaper": True}, {"others_excluded": False}
@@ -56,20 +56,14 @@ def test_the_kind_of_verdict(
     assert comparison(estimate, reach, **how).kind == kind
 
 
-def test_a_cheaper_rival_that_is_near_may_still_tie() -> None:
+def test_a_cheaper_rival_that_is_near_may_still_tie_and_narrow_is_known_well_enough() -> None:
     assert comparison(0.99, 0.03, cheaper=True).may_tie
     assert not comparison(0.99, 0.03).may_tie
     assert not comparison(0.9, 0.03, cheaper=True).may_tie
-
-
-def test_without_an_interval_nothing_is_known() -> None:
-    found = compare(None, RULES, rival_cheaper=True, others_excluded=True)
-    assert (found.speedup, found.kind, found.is_narrow) == (None, "undecided", False)
-
-
-def test_narrow_is_known_well_enough() -> None:
     assert comparison(1.5, 0.03).is_narrow
     assert not comparison(3.0, 0.1).is_narrow
+    found = compare(None, RULES, rival_cheaper=True, others_excluded=True)
+    assert (found.speedup, found.kind, found.is_narrow) == (None, "undecided", False)
 
 
 @pytest.mark.parametrize(
@@ -114,9 +108,7 @@ def test_what_another_one_beats_in_both_is_off_the_front() -> None:
     assert front([1.0, 1.0, 1.0], [2.0, 2.0, 2.0]) == [0, 1, 2]
     assert front([1.0, 1.1], [1.0, 1.1], sigma=0.5) == [0, 1]
     assert front([1.0, 2.0], [1.0, 2.0], blocks=3) == [0, 1]
-
-
-def test_some_are_always_in_front() -> None:
+    # Some are always in front.
     for seed in range(10):
         random = np.random.default_rng(seed)
         first, second = random.normal(size=(6, 8)), random.normal(size=(6, 8))
@@ -145,7 +137,6 @@ def test_the_chance_is_that_of_fishers_exact_test(failed: int, others_failed: in
 @pytest.mark.slow
 @pytest.mark.parametrize("chance", [0.05, 0.5])
 def test_who_fails_as_often_as_the_others_is_hardly_ever_said_to_fail_more(chance: float) -> None:
-    """Asked after each failure of each of six, of blocks in which all run: 5 % are allowed."""
     dice, wrong, studies = random.Random(7), 0, 300
     for _ in range(studies):
         failed, said = [0] * 6, False

@@ -16,28 +16,21 @@ FLAGS = [flag for each in typer.main.get_command(search.app).params for flag in 
 CHECKED = {name for name, key in PLAN_KEYS.items() if key.in_check}
 
 
-def test_every_key_is_a_keyword_of_tune() -> None:
+def test_every_key_is_a_keyword_of_tune_and_a_flag() -> None:
     others = {"program", "beside", "plan", "resume", "overwrite", "observer", "show", "clock"}
     assert set(inspect.signature(tune).parameters) == PLAN_KEYS.keys() - {"programs"} | others
+    flags = [key.flag for key in PLAN_KEYS.values()]
+    assert [flag for flag in FLAGS if flag in flags] == flags
 
 
 def test_every_key_that_a_check_takes_is_a_keyword_of_it_and_in_its_help() -> None:
     others = {"study", "observer", "show", "launcher", "clock"}
     assert set(inspect.signature(check).parameters) == CHECKED | others
-    (help_text,) = [
-        str(getattr(each, "help", ""))
-        for each in typer.main.get_command(search.app).params
-        if each.name == "check"
-    ]
+    params = typer.main.get_command(search.app).params
+    (help_text,) = [str(getattr(each, "help", "")) for each in params if each.name == "check"]
     own = {"--show-output", "--quiet", "--log", "--json"}
     flags = {PLAN_KEYS[name].flag for name in CHECKED}
     assert set(re.findall(r"--[a-z-]+", help_text)) == flags | own
-
-
-def test_every_key_is_a_flag() -> None:
-    assert [flag for flag in FLAGS if flag in {key.flag for key in PLAN_KEYS.values()}] == [
-        key.flag for key in PLAN_KEYS.values()
-    ]
 
 
 @pytest.mark.parametrize("part", ["measuring", "launching"])

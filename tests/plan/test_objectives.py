@@ -8,9 +8,7 @@ from tuner.plan.study_plan import StudyPlan
 from tuner.world.measurement import Measurement, RankUsage, TraceNumbers
 
 WORLD = Measurement(
-    step_s=(0.001, 0.002, 0.004),
-    wall_s=0.007,
-    world_s=0.3,
+    step_s=(0.001, 0.002, 0.004), wall_s=0.007, world_s=0.3,
     ranks=(RankUsage(name="worker0", cpu_s=0.006, peak_rss_mb=100.0, threads=20),),
     trace=TraceNumbers(
         rpc_cpu_total_ms=8.0, rpc_p99_ms=2.5, parallelism_mean=3.5, parallelism_max=4.0,
@@ -21,28 +19,15 @@ WORLD = Measurement(
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [
-        ("step_ms", 2.0),
-        ("step_p99_ms", 3.96),
-        ("cpu_ms_per_step", 2.0),
-        ("cpu_s", 0.002),
-        ("peak_rss_mb", 100.0),
-        ("rpc_cpu_total_ms", 8.0),
-        ("rpc_p99_ms", 2.5),
-    ],
-)
+    [("step_ms", 2.0), ("step_p99_ms", 3.96), ("cpu_ms_per_step", 2.0), ("cpu_s", 0.002),
+     ("peak_rss_mb", 100.0), ("rpc_cpu_total_ms", 8.0), ("rpc_p99_ms", 2.5)],
+)  # fmt: skip
 def test_an_objective_is_read_from_a_world(name: str, value: float) -> None:
     objective = OBJECTIVES[name]
     assert objective.value(WORLD) == pytest.approx(value)
     if objective.traced:
         with pytest.raises(ValueError, match=f"the world has no {name}"):
             objective.value(WORLD.model_copy(update={"trace": None}))
-
-
-def test_where_there_is_little_room_a_long_heading_is_shortened() -> None:
-    assert OBJECTIVES["step_ms"].short_heading == "median step time (ms)"
-    assert OBJECTIVES["rpc_active_s"].short_heading == "RPC active (s)"
-    assert max(len(each.short_heading) for each in OBJECTIVES.values()) <= 30
 
 
 def plan(*require: str, **keys: object) -> StudyPlan:

@@ -70,18 +70,10 @@ def test_changes_take_the_place_of_what_the_file_says(tmp_path: Path) -> None:
     space = [("num_worker_threads", "4")]
     changes = {"budget": "5m", "space": space, "seed": None, "options": {"size": "400"}}
     assert plan_mapping(plan_file, "file.py:Echo", changes) == {
-        "workload": "file.py:Echo",
-        "budget": "5m",
-        "space": space,
+        "workload": "file.py:Echo", "budget": "5m", "space": space,
         "options": {"calls": 4, "size": "400"},
-    }
+    }  # fmt: skip
     assert plan_mapping(None, "file.py:Echo", {}) == {"workload": "file.py:Echo"}
-
-
-def test_a_workload_alone_brings_its_shipped_plan() -> None:
-    merged = plan_mapping(None, "udf", {"baseline": {"num_worker_threads": 8}})
-    assert merged["space"] == {"num_worker_threads": "1..32:x2", "cpu_binding": "none,equal"}
-    assert merged["baseline"] == {"num_worker_threads": 8}
 
 
 def test_a_space_for_all_roles_has_a_baseline_for_all_roles() -> None:

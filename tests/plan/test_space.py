@@ -44,10 +44,7 @@ RISES = "must rise from at least 1, by steps of at least 1"
         (["8..1", "0..8", "-4..8", "1..8:0", "1..8:-1", "1..8:x0"], f"range {{raw}} {RISES}"),
         (["5..7:x1"], "range {raw} must multiply by at least 2"),
         # Before it is counted.
-        (
-            ["1..1000000000000"],
-            f"range {{raw}} has more than {MAX_CONFIGS} values; {{raw}}:x2 doubles",
-        ),
+        ([f"1..{10**12}"], f"range {{raw}} has more than {MAX_CONFIGS} values; {{raw}}:x2 doubles"),
         (["", " , ", []], "the list of values is empty"),
     ],
 )  # fmt: skip
@@ -64,14 +61,10 @@ def test_a_space_has_no_more_than_so_many_configs() -> None:
 
 
 def test_all_mistakes_are_reported_together() -> None:
-    _, problems = Space.parse(
-        [
-            ("num_worker_thread", "1,2"),
-            ("num_worker_threads", "0,many,4"),
-            ("*.num_worker_threads", "4"),
-            ("transports", "sm,shm,+"),
-        ]
-    )
+    _, problems = Space.parse([
+        ("num_worker_thread", "1,2"), ("num_worker_threads", "0,many,4"),
+        ("*.num_worker_threads", "4"), ("transports", "sm,shm,+"),
+    ])  # fmt: skip
     assert problems == [
         "unknown knob 'num_worker_thread'; did you mean num_worker_threads?",
         "num_worker_threads: must be at least 1, got 0",
@@ -125,10 +118,8 @@ def test_what_does_not_fit_a_workload(
     entries: list[tuple[str, object]], expected: list[str]
 ) -> None:
     assert check_against(parsed(*entries).axes, workload_spec("caller", "server")) == expected
-
-
-def test_where_cuda_is_its_knobs_are_fine() -> None:
-    assert check_against(parsed(*CUDA).axes, workload_spec(cuda_devices=2)) == []
+    if entries == CUDA:
+        assert check_against(parsed(*entries).axes, workload_spec(cuda_devices=2)) == []
 
 
 @pytest.mark.parametrize(

@@ -17,13 +17,12 @@ def finished(spec: WorkloadSpec | None = None, **keys: Any) -> StudyPlan:
 
 def test_a_workload_is_enough() -> None:
     plan = finished()
-    assert plan.name == "udf"
+    assert (plan.name, plan.measuring) == ("udf", Measuring())
     assert plan.baseline == for_all(num_worker_threads=16, cpu_binding="none")
     assert plan.space.to_json() == {
         "num_worker_threads": [1, 2, 4, 8, 16, 32],
         "cpu_binding": ["none", "equal"],
     }
-    assert plan.measuring == Measuring()
 
 
 def test_every_key_is_read() -> None:
@@ -113,15 +112,11 @@ def test_objectives_that_do_not_fit_are_refused() -> None:
 
 
 def test_all_mistakes_are_told_together() -> None:
-    draft = draft_plan(
-        {
-            "workload": "udf",
-            "objectve": "step_ms",
-            "space": {"num_worker_threads": "0", "agent.rpc_timeout": "5"},
-            "baseline": {"channels": "cuda_ipc"},
-            "budget": "soon",
-        }
-    )
+    draft = draft_plan({
+        "workload": "udf", "objectve": "step_ms", "budget": "soon",
+        "space": {"num_worker_threads": "0", "agent.rpc_timeout": "5"},
+        "baseline": {"channels": "cuda_ipc"},
+    })  # fmt: skip
     with pytest.raises(UsageError) as caught:
         draft.finish(workload_spec())
     assert str(caught.value).splitlines() == [
@@ -150,17 +145,11 @@ def test_the_candidates_begin_with_the_baseline_and_act_differently() -> None:
 
 def test_the_fingerprint_tells_studies_apart() -> None:
     for keys in (
-        {"space": {"num_worker_threads": [1, 2]}},
-        {"baseline": {"num_worker_threads": 8}},
-        {"objective": "step_p99_ms"},
-        {"epsilon": "5%"},
-        {"seed": 1},
-        {"min_time": "1s"},
-        {"deadline": "9s"},
-        {"launcher": "ray"},
-        {"launcher": "ray", "place": {"server": 1}},
+        {"space": {"num_worker_threads": [1, 2]}}, {"baseline": {"num_worker_threads": 8}},
+        {"objective": "step_p99_ms"}, {"epsilon": "5%"}, {"seed": 1}, {"min_time": "1s"},
+        {"deadline": "9s"}, {"launcher": "ray"}, {"launcher": "ray", "place": {"server": 1}},
         {"groups": 2},
-    ):
+    ):  # fmt: skip
         apart = finished(**keys).fingerprint()
         assert apart != finished().fingerprint()
         assert finished(**keys, budget="5m", max_blocks=3, out="x", name="y").fingerprint() == apart
@@ -168,9 +157,7 @@ def test_the_fingerprint_tells_studies_apart() -> None:
     assert finished(isolation=False).fingerprint() == finished().fingerprint()
     on_ray = finished(launcher="ray", ray_address="h:1")
     assert on_ray.fingerprint() == finished(launcher="ray").fingerprint()
-
-
-def test_the_fingerprint_holds_the_workload() -> None:
+    # It holds the workload.
     more = workload_spec().model_copy(update={"options": {"calls": 5, "size": 100}})
     specs = (workload_spec(), workload_spec("caller"), workload_spec(reference="other:Udf"), more)
     found = [finished(spec).fingerprint() for spec in specs]

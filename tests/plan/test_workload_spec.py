@@ -1,12 +1,6 @@
 import pytest
 
-from tests.plan.specs import workload_spec
 from tuner.plan.workload_spec import study_name_of
-
-
-def test_roles_are_in_order_of_first_rank_each_once() -> None:
-    spec = workload_spec("agent", "observer", "observer", "agent", "logger")
-    assert spec.roles == ("agent", "observer", "logger")
 
 
 @pytest.mark.parametrize(
