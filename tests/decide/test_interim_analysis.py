@@ -51,5 +51,5 @@ def test_all_looks_together_are_wrong_as_often_as_they_spend() -> None:
         wrong |= sums / np.sqrt(count) > -special.ndtri(level)
     assert wrong.mean() == pytest.approx(0.05, abs=0.003)
     # None is stricter than what it spends.
-    spent = (1e-9, 1e-5, 0.001, 0.0, 0.02)
-    assert (np.array(levels((4, 6, 9, 13, 19), spent)) >= spent).all()
+    uneven = (1e-9, 1e-5, 0.001, 0.0, 0.02)
+    assert (np.array(levels((4, 6, 9, 13, 19), uneven)) >= uneven).all()
