@@ -78,8 +78,7 @@ class Server:
             self.start()
 
     def stop(self, number: signal.Signals = signal.SIGINT) -> None:
-        """End it: SIGINT is its fast shutdown, which does not wait for clients to go; SIGQUIT ends
-        it as a crash does, with all its processes."""
+        """End it: by its fast shutdown, which waits for no client, or SIGQUIT: as a crash does."""
         if self._process is None:
             return
         self._process.send_signal(number)

@@ -8,6 +8,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import Mock
 from wsgiref.util import setup_testing_defaults
 
 import optuna
@@ -40,16 +41,11 @@ def ask(site: Site, path: str, method: str = "GET", body: bytes = b"") -> Answer
         "wsgi.input": io.BytesIO(body),
     }  # fmt: skip
     setup_testing_defaults(request)
-    told: list[str] = []
-
-    def start_response(status: str, headers: Any, exc_info: Any = None) -> Any:
-        told.append(status)
-
-    content = site.application(request, start_response)
-    try:
-        return Answer(int(told[0].split()[0]), b"".join(content))
-    finally:
-        getattr(content, "close", lambda: None)()
+    started = Mock()
+    content = site.application(request, started)
+    body = b"".join(content)
+    getattr(content, "close", lambda: None)()
+    return Answer(int(started.call_args.args[0].split()[0]), body)
 
 
 @pytest.fixture(scope="module")

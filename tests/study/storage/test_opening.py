@@ -18,8 +18,6 @@ from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.present.study_files import write_study_report
 from tuner.study.folder import MANIFEST, StudyFolder
-from tuner.world.launcher import WorldOrder
-from tuner.world.measurement import Failure, Measurement
 
 pytestmark = pytest.mark.slow
 
@@ -86,9 +84,7 @@ def test_every_file_of_a_study_is_in_its_manifest(tmp_path: Path) -> None:
     assert ours == listed - while_it_runs | {folder.manifest.path}
 
 
-def test_a_study_without_a_manifest_gets_one_when_it_is_resumed_of_what_comes_now(
-    tmp_path: Path,
-) -> None:
+def test_a_study_without_a_manifest_gets_one_when_it_is_resumed(tmp_path: Path) -> None:
     with pytest.raises(SearchInterrupted):
         search(tmp_path, FakeLauncher(interrupt_after=5))
     (tmp_path / MANIFEST).unlink()
@@ -140,10 +136,9 @@ def test_a_search_gives_launchers_absolute_paths(
     assert (tmp_path / "here" / "traces").is_dir()
 
 
-class Slow(FakeLauncher):
-    def run(self, order: WorldOrder) -> Measurement | Failure:
-        time.sleep(0.02)
-        return super().run(order)
+def slow(config: Config) -> float:
+    time.sleep(0.02)
+    return 2.0
 
 
 @pytest.mark.parametrize("names", [("one", "one"), ("two", "three")])
@@ -156,7 +151,7 @@ def test_of_two_searches_started_together_one_has_the_study(
     together = threading.Barrier(2)
 
     def race(name: str) -> tuple[int, str]:
-        launcher = Slow()
+        launcher = FakeLauncher(step_ms=slow)
         together.wait()
         try:
             search(tmp_path / name, launcher, max_blocks=6, storage=storage)

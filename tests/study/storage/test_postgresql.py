@@ -12,15 +12,12 @@ import pytest
 import sqlalchemy
 from sqlalchemy.engine import make_url
 
-import tuner
 from tests.commands.running import in_this_process
-from tests.fakes import FakeLauncher, threads_of
 from tests.study import made
 from tests.study.storage.server import PASSWORD, USER, Server
 from tests.study.storage.test_browsing import ask
 from tuner import dashboard, export, report, show
 from tuner import list as list_command
-from tuner.present.study_result import StudyResult
 from tuner.study.finding import place_of
 from tuner.study.storage.address import StudyAddress
 from tuner.study.storage.browsing import study_site
@@ -39,17 +36,13 @@ def url(server: Server) -> str:
     return server.url
 
 
-def search(url: str, out: Path, name: str, **changes: Any) -> StudyResult:
-    return made.search(out, storage=url, name=name, **changes)
-
-
 def test_the_commands_read_it(
     url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # No figure tells of a storage, and all of them take most of the time.
     monkeypatch.setattr("tuner.present.figures.study_figures", lambda answer, traces: [])
     out, page = tmp_path / "udf", tmp_path / "page.html"
-    search(url, out, "udf")
+    made.search(out, storage=url, name="udf")
     where = ["udf", "--storage", url, "--out", str(out)]
     assert report.main([*where, "--output", str(page)]) == 0
     assert export.main([*where, "--output", str(tmp_path / "udf.toml"), "--format", "toml"]) == 0
@@ -99,9 +92,10 @@ def test_one_search_has_a_study_and_another_hears_which(url: str, tmp_path: Path
             assert_no_password(said)
         assert not (tmp_path / "mine").exists()
         # Another study of the storage is nobody's concern.
-        assert search(url, tmp_path / "other", "other").blocks == 2
+        assert made.search(tmp_path / "other", storage=url, name="other").blocks == 2
     for overwrite in (False, True):
-        assert search(url, tmp_path / "mine", "held", overwrite=overwrite).blocks == 2
+        found = made.search(tmp_path / "mine", storage=url, name="held", overwrite=overwrite)
+        assert found.blocks == 2
 
 
 def texts_in(folder: Path, url: str) -> Iterator[str]:
@@ -138,12 +132,3 @@ def test_a_search_leaves_no_password(
     assert len(found) > 50
     for text in found:
         assert_no_password(text)
-
-
-def test_a_recommendation_in_a_server_is_checked(url: str, tmp_path: Path) -> None:
-    launcher, again = (FakeLauncher(step_ms=lambda s: 8.0 / threads_of(s)) for _ in range(2))
-    keys = {"baseline": {"num_worker_threads": 1}, "max_blocks": 6, "storage": url}
-    made.search(tmp_path / "checked", launcher, name="checked", **keys)
-    found = tuner.check("checked", storage=url, launcher=again, clock=again.clock, max_blocks=6)
-    assert found.outcome == "holds"
-    assert {threads_of(order.config) for order in again.orders} == {1, 2}

@@ -1,7 +1,4 @@
-"""A storage that goes away in the middle of a search: nothing is lost, or counted twice.
-
-SQLite is locked, full or not to be written any more; a PostgreSQL server is stopped or restarted.
-"""
+"""A storage that goes away in the middle of a search: nothing is lost, or counted twice."""
 
 import os
 import pwd
@@ -27,7 +24,7 @@ from tests.fakes import FakeLauncher
 from tests.searching.tuning import Listening
 from tests.study import made
 from tests.study.storage.server import PASSWORD, Server
-from tuner.errors import StorageLostError, StudyTakenError, UsageError
+from tuner.errors import StorageLostError, StudyTakenError
 from tuner.present.study_result import StudyResult
 from tuner.study.folder import StudyFolder
 from tuner.study.records import Record
@@ -59,15 +56,13 @@ class Losing(FakeLauncher):
         return len(self.orders) + len(self.traced)
 
 
-def search(
-    out: Path, launcher: FakeLauncher, storage: str | None = None, **changes: Any
-) -> StudyResult:
+def search(out: Path, launcher: Losing, storage: str | None = None, **changes: Any) -> StudyResult:
     """Search for four blocks; the study has the name of its folder."""
     keys = {"max_blocks": 4, "storage": storage, "name": out.name, **changes}
     return made.search(out, launcher, **keys)
 
 
-def lost(out: Path, launcher: FakeLauncher, storage: str | None = None) -> str:
+def lost(out: Path, launcher: Losing, storage: str | None = None) -> str:
     """What is said at the end of a search whose storage does not come back."""
     with pytest.raises(StorageLostError) as caught:
         search(out, launcher, storage)
@@ -153,16 +148,6 @@ def test_a_locked_database_is_waited_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("short_waits")
-def test_a_database_that_stays_locked_ends_the_search(tmp_path: Path) -> None:
-    storage, out = f"sqlite:///{tmp_path}/shared.db?timeout=0.1", tmp_path / "one"
-    held = []
-    launcher = Losing(happens=lambda: held.append(lock(tmp_path / "shared.db")))
-    assert "database is locked" in lost(out, launcher, storage)
-    held[0].close()
-    goes_on(out, launcher.worlds - 1, storage)
-
-
-@pytest.mark.usefixtures("short_waits")
 def test_a_disk_that_stays_full_ends_the_search_and_loses_nothing(disk: Path) -> None:
     out, launcher = disk / "one", Losing(happens=lambda: fill(disk))
     said = lost(out, launcher)
@@ -173,9 +158,7 @@ def test_a_disk_that_stays_full_ends_the_search_and_loses_nothing(disk: Path) ->
 
 
 @pytest.mark.usefixtures("short_waits")
-def test_a_folder_that_cannot_be_written_takes_the_last_world_with_it_and_says_so(
-    tmp_path: Path,
-) -> None:
+def test_a_folder_that_cannot_be_written_takes_the_last_world_with_it(tmp_path: Path) -> None:
     out = tmp_path / "one"
 
     def seal() -> None:
@@ -190,10 +173,7 @@ def test_a_folder_that_cannot_be_written_takes_the_last_world_with_it_and_says_s
     finally:
         os.seteuid(os.getuid())
         out.chmod(0o755)
-    assert (
-        f"what was measured last cannot be kept in {out}/unsaved.jsonl either (Permission denied), "
-        "everything before it is in the storage" in said
-    )
+    assert f"cannot be kept in {out}/unsaved.jsonl either (Permission denied), everything" in said
     goes_on(out, launcher.worlds - 1, is_kept=False)
 
 
@@ -255,19 +235,15 @@ def test_what_a_lost_storage_did_not_take_is_written_by_resume(
 ) -> None:
     out, launcher = tmp_path / "lost", Losing(happens=running.stop)
     said = lost(out, launcher, running.url)
-    kept = r"and did not within (\d+ ?ms|\d+\.?\d* ?s); everything measured is kept"
-    assert re.search(kept, said)
-    assert said.endswith(
-        f", the last of it in {out}/unsaved.jsonl, and when the storage is back the same command "
-        "with --resume continues it"
-    )
+    assert re.search(r"and did not within [\d.]+ ?m?s; everything measured is kept", said)
+    assert said.endswith("when the storage is back the same command with --resume continues it")
     assert PASSWORD not in said
     running.start()
     goes_on(out, launcher.worlds - 1, running.url)
 
 
 def test_whoever_took_the_study_meanwhile_keeps_it(running: Server, tmp_path: Path) -> None:
-    """The lock's connection is ended, and somebody is faster than the search that had it."""
+    """Its connection is ended, and somebody is faster than the search that had it."""
     out = tmp_path / "taken"
     address = StudyAddress(running.url, out.name, in_own_folder=False)
     other = study_lock(address)
@@ -288,16 +264,3 @@ def test_whoever_took_the_study_meanwhile_keeps_it(running: Server, tmp_path: Pa
     finally:
         other.__exit__(None, None, None)
     goes_on(out, launcher.worlds - 1, running.url)
-
-
-def test_a_lock_whose_connection_ended_is_taken_again(running: Server) -> None:
-    address = StudyAddress(running.url, "held", in_own_folder=False)
-    with study_lock(address) as hold:
-        running.stop()
-        with pytest.raises(sqlalchemy.exc.OperationalError):
-            hold()
-        running.start()
-        hold()
-        with pytest.raises(UsageError, match="another search of the study held is running"), \
-                study_lock(address):  # fmt: skip
-            pass

@@ -1,9 +1,10 @@
 """What a study in a database is asked for, and how often, is what Optuna finds in it."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-import sqlalchemy
 from optuna.storages import BaseStorage
 
 from tests.fakes import FakeLauncher
@@ -52,15 +53,11 @@ def test_queries_find_what_optuna_finds(second: StudyPlace) -> None:
 
 
 def test_a_damaged_world_is_named(second: StudyPlace) -> None:
-    engine = sqlalchemy.create_engine(second.address.url)
-    with engine.begin() as connection:
-        connection.execute(
-            sqlalchemy.text(
-                "insert into trial_system_attributes (trial_id, key, value_json) select trial_id, "
-                f"'{RECORD_KEY}000900', '{{broken' from trials where study_id = 2 and number = 1"
-            )
+    with closing(sqlite3.connect(str(second.address.sqlite_file))) as database, database:
+        database.execute(
+            "insert into trial_system_attributes (trial_id, key, value_json) select trial_id, "
+            f"'{RECORD_KEY}000900', '{{broken' from trials where study_id = 2 and number = 1"
         )
-    engine.dispose()
     with pytest.raises(UsageError, match=f"study second is damaged: trial 1, {RECORD_KEY}000900: "):
         load_study(second).records()
 
