@@ -11,7 +11,6 @@ from tests.fakes import FakeLauncher, threads_of
 from tests.searching.tuning import Tune, failing, scaling
 from tuner.errors import BudgetTooShortError, UsageError
 from tuner.plan.workload_spec import WorkloadSpec
-from tuner.present.wording import verdict_sentence
 from tuner.study.answer import StudyAnswer
 
 LARGE = {"space": {"num_worker_threads": [*range(1, 33)], "intra_op_threads": [1, 2, 3, 4]}}
@@ -28,9 +27,6 @@ def test_what_is_too_short_is_refused_after_one_world_which_is_kept(tune: Tune) 
     assert len(tune.launcher.orders) == 1
     kept = tuner.load_study(tune.folder)
     assert (kept.interrupted, kept.worlds, len(kept.rows)) == (True, 1, 1)
-    assert verdict_sentence(kept) == (
-        "Not begun: the budget was too short. 1 world of the baseline is kept."
-    )
     assert (tune.folder / "answer.json").exists()
     answer = tune(step_ms=scaling, overhead_s=2.0, budget="60s", resume=True)
     assert answer.verdict is not None
@@ -68,8 +64,7 @@ def test_setting_up_may_not_spend_what_the_first_world_needs(tune: Tune) -> None
             self.clock.advance(61.0)
             return super().describe(reference, options)
 
-    told = "a budget of 20s is too short: setting up alone took 1m01s"
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match="20s is too short: setting up alone took 1m01s"):
         tune(SlowToDescribe(), budget="20s")
     assert not tune.folder.exists()
 
@@ -114,10 +109,8 @@ def test_the_budget_that_is_said_to_be_enough_is_refused_no_more(
 ) -> None:
     def again(budget: str, **changes: Any) -> StudyAnswer:
         launcher = FakeProgramLauncher(lambda config: 5.0, first_runs=2, run_s=runs)
-        space = {"num_worker_threads": [*range(2, 18)]}
-        return tuned(
-            tune, launcher, budget=budget, sampler=sampler, space=space, max_blocks=4, **changes
-        )
+        changes |= {"space": {"num_worker_threads": [*range(2, 18)]}, "max_blocks": 4}
+        return tuned(tune, launcher, budget=budget, sampler=sampler, **changes)
 
     with pytest.raises(BudgetTooShortError) as refused:
         again("60s")

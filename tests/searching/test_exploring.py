@@ -18,12 +18,9 @@ from tuner.study.answer import StudyAnswer
 from tuner.world.measurement import FailureKind
 
 BASELINE = {
-    "caller.num_worker_threads": 16,
-    "server.num_worker_threads": 16,
-    "transports": "shm",
-    "channels": "cma",
-    "intra_op_threads": 1,
-}
+    "caller.num_worker_threads": 16, "server.num_worker_threads": 16, "transports": "shm",
+    "channels": "cma", "intra_op_threads": 1,
+}  # fmt: skip
 ASKED: dict[str, Any] = {"space": SPACE, "baseline": BASELINE, "budget": "2m"}
 
 
@@ -47,10 +44,9 @@ def best_of(result: StudyAnswer) -> float:
 @pytest.mark.slow
 def test_a_thousand_configurations_in_two_minutes_get_an_answer(tune: Tune) -> None:
     result = tune(planted(), **ASKED)
-    assert result.verdict == "better"
+    assert (result.verdict, result.elapsed_s <= 130.0) == ("better", True)
     assert best_of(result) <= 1.12
     assert known(result.speedup).low > 1.15
-    assert result.elapsed_s <= 130.0
     tried = len(result.rows)
     assert 25 <= tried <= 100
     first, *lessons = tried_sentences(result)
@@ -134,15 +130,12 @@ def test_a_gaussian_process_explores_too(tune: Tune) -> None:
 
 
 # Two objectives: faster with more threads, for more CPU time; 16 threads are slower, and cost most.
-
 STEP_MS = {1: 8.0, 2: 5.0, 4: 3.0, 8: 2.0, 16: 2.5}
 CPU_MS = {1: 4.0, 2: 5.0, 4: 6.0, 8: 9.0, 16: 12.0}
 BUSIER: dict[str, Any] = {
-    "step_ms": by_threads(STEP_MS),
+    "step_ms": by_threads(STEP_MS), "sigma": 0.02, "budget": "90s",
     "cpu_cores": by_threads({count: CPU_MS[count] / STEP_MS[count] for count in STEP_MS}),
-    "sigma": 0.02,
-    "budget": "90s",
-}
+}  # fmt: skip
 BOTH = "step_ms,cpu_ms_per_step"
 
 
@@ -173,12 +166,11 @@ def test_the_front_is_told_and_the_first_objective_decides(tune: Tune) -> None:
         assert shown == pytest.approx([best.ratio.estimate, second], rel=0.05)
 
 
+KNOBS = ("transports", "channels")
+
+
 def test_a_sampler_looks_for_both_ends_of_the_front(tune: Tune) -> None:
-    space = {
-        "num_worker_threads": [1, 2, 4, 8],
-        "transports": ["shm", "uv", "shm+uv", "uv+shm"],
-        "channels": ["cma", "mpt_uv", "basic", "cma+basic", "basic+cma"],
-    }
+    space = {"num_worker_threads": [1, 2, 4, 8], **{each: SPACE[each] for each in KNOBS}}
     baseline = {"num_worker_threads": 8, "transports": "shm", "channels": "cma"}
     result = tune(**BUSIER, space=space, baseline=baseline, objective=BOTH, sampler="tpe")
     assert result.sampling is not None

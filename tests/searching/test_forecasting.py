@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.fakes import FakeLauncher
+from tests.known import known
 from tests.searching.planted import SPACE
 from tests.searching.tuning import FOUR, Tune, failing
 from tuner.api import forecast
@@ -55,8 +56,7 @@ def test_a_budget_without_time_for_a_pair() -> None:
     found = told(FakeLauncher(overhead_s=3.0), budget="5s")
     assert found.blocks < 3
     said = forecast_lines(found, 0.03)[-1]
-    enough = re.search("no time for a comparison: give it (.*) or more, or try fewer values", said)
-    assert enough is not None
+    enough = known(re.search("no time for a comparison: give it (.*) or more, or try fewer", said))
     assert told(FakeLauncher(overhead_s=3.0), budget=enough[1]).blocks >= 3
 
 

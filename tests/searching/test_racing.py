@@ -10,10 +10,8 @@ from tests.searching.tuning import Tune, by_threads, scaling
 from tuner.plan.config import Config
 from tuner.present.knob_sentences import unmeasured_sentences
 
-THREE: dict[str, Any] = {
-    "space": {"num_worker_threads": [1, 2, 4]},
-    "baseline": {"num_worker_threads": 16},
-}
+THREE: dict[str, Any] = {"space": {"num_worker_threads": [1, 2, 4]},
+                         "baseline": {"num_worker_threads": 16}}  # fmt: skip
 
 
 def test_the_dominated_are_eliminated_and_say_why(tune: Tune) -> None:
@@ -36,9 +34,7 @@ def test_the_budget_is_kept(tune: Tune) -> None:
 
 def test_one_that_is_out_is_said_to_be_worse_only_where_it_is(tune: Tune) -> None:
     times = by_threads({16: 2.0, 1: 2.2, 2: 2.0, 4: 1.98})
-    result = tune(
-        step_ms=times, sigma=0.01, **THREE, epsilon=0.05, max_blocks=40, budget="120s"
-    )  # fmt: skip
+    result = tune(step_ms=times, sigma=0.01, **THREE, epsilon=0.05, max_blocks=40, budget="2m")
     reasons = {row.label: str(row.eliminated) for row in result.rows}
     worse = reasons.pop("num_worker_threads=1")
     assert worse.startswith("shown to be worse than the baseline after ")

@@ -1,6 +1,7 @@
 """Whole studies on the fake launcher: interrupted, and resumed."""
 
 import sqlite3
+from contextlib import closing
 from typing import Any
 
 import optuna
@@ -19,11 +20,9 @@ from tuner.study.resuming import resume_command
 pytestmark = pytest.mark.slow
 
 SCALING_UP: dict[str, Any] = {
-    "space": {"num_worker_threads": [1, 2, 4]},
-    "baseline": {"num_worker_threads": 1},
-    "max_blocks": 15,
-    "budget": "60s",
-}
+    "space": {"num_worker_threads": [1, 2, 4]}, "baseline": {"num_worker_threads": 1},
+    "max_blocks": 15, "budget": "60s",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -111,11 +110,9 @@ def test_a_race_that_has_spent_the_alpha_of_its_budget_is_over(tune: Tune) -> No
 def test_a_session_that_died_between_two_writes_is_repaired(tune: Tune) -> None:
     tune.interrupted(step_ms=scaling, fails=failing("crashed", 8), interrupt_after=20)
     # As if the session had died before it showed the failure, and a value, to Optuna.
-    connection = sqlite3.connect(tune.folder / "study.db")
-    with connection:
+    with closing(sqlite3.connect(tune.folder / "study.db")) as connection, connection:
         connection.execute("UPDATE trials SET state = 'RUNNING'")
         connection.execute("DELETE FROM trial_intermediate_values WHERE step = 0")
-    connection.close()
     tune(step_ms=scaling, fails=failing("crashed", 8), resume=True)
     states = {trial.params["num_worker_threads"]: trial for trial in tune.study.trials}
     assert states[8].state == optuna.trial.TrialState.FAIL
@@ -127,29 +124,21 @@ def test_a_session_that_died_between_two_writes_is_repaired(tune: Tune) -> None:
 def test_a_world_that_failed_is_run_again_in_its_block_by_the_next_session(
     tune: Tune, attempts: int
 ) -> None:
-    asked: dict[str, Any] = {
-        "space": {"num_worker_threads": [4]}, "max_blocks": 6, "sigma": 0.3,
-    }  # fmt: skip
+    asked: dict[str, Any] = {"space": {"num_worker_threads": [4]}, "max_blocks": 6, "sigma": 0.3}
     before = tune.interrupted(
         **asked, fails=failing("crashed", 4, when=lambda world: world in (2, 3)),
         stops=lambda each: each.worlds == 2 + 3 + 2 + attempts,
     )  # fmt: skip
-    assert row_worlds(before) == attempts
+    assert before.by_trial[1].worlds_failed == attempts
     rest = failing("crashed", 4, when=lambda world: world + 2 + attempts in (2, 3))
     result = tune(**asked, noise=1, fails=rest, resume=True)
-    assert (row_worlds(result), result.by_trial[1].samples, result.blocks) == (2, 6, 6)
-    compared = known(result.by_trial[1].against_baseline)
-    assert compared.blocks == 6
+    rival = result.by_trial[1]
+    assert (rival.worlds_failed, rival.samples, result.blocks) == (2, 6, 6)
+    assert known(rival.against_baseline).blocks == 6
     assert {seen.block for seen in result.observations if seen.trial == 1} == {*range(6)}
 
 
-def row_worlds(result: StudyAnswer) -> int:
-    """How many worlds of the only rival failed."""
-    return result.by_trial[1].worlds_failed
-
-
 def test_what_failed_at_first_is_tried_again_with_a_larger_budget(tune: Tune) -> None:
-    """It had failed too slowly for the first budget to try it twice."""
     first = tune(fails=failing("timed-out", 4), failing_s=lambda config: 9.0)
     (out,) = (row for row in first.rows if row.failure)
     assert (out.worlds_run, out.outcome) == (1, "timed-out")
@@ -192,11 +181,8 @@ def test_a_finished_study_is_continued_by_a_larger_budget(tune: Tune) -> None:
     assert not any(order.steps is None for order in tune.launcher.orders)
     assert result.worlds > 4 * first.worlds
     assert 300 < result.elapsed_s <= 360
-    assert result.challenger_speedup is not None
-    assert first.challenger_speedup is not None
-    width, before = (
-        each.high - each.low for each in (result.challenger_speedup, first.challenger_speedup)
-    )
+    found = (known(each.challenger_speedup) for each in (result, first))
+    width, before = (each.high - each.low for each in found)
     assert width < before / 2
     # To Optuna the first trials have ended; others go on with their configurations.
     trials = tune.study.trials
@@ -223,9 +209,8 @@ def test_what_time_would_decide_is_about_enough(tune: Tune) -> None:
 
 
 def test_a_resumed_search_counts_first_worlds_by_configuration(tune: Tune) -> None:
-    asked: dict[str, Any] = {
-        "space": {"num_worker_threads": [1, 2, 3, 4, 6, 8, 12, 32]}, "overhead_s": 1.0,
-    }  # fmt: skip
+    space = {"num_worker_threads": [1, 2, 3, 4, 6, 8, 12, 32]}
+    asked: dict[str, Any] = {"space": space, "overhead_s": 1.0}
     some = tune(**asked, budget="25s")
     assert "not-measured" in {row.outcome for row in some.rows}
     tune(**asked, budget="3m", resume=True)

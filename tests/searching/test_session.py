@@ -9,9 +9,7 @@ import pytest
 from tests.fakes import UDF, threads_of
 from tests.known import known
 from tests.plan.specs import threads
-from tests.searching.tuning import Listening, Tune, cpus, failing, row_of, scaling
-from tuner.errors import UsageError
-from tuner.searching.progress_reports import Compared
+from tests.searching.tuning import Tune, by_threads, cpus, failing, row_of, scaling
 
 FROM_ONE = {"step_ms": scaling, "baseline": {"num_worker_threads": 1}}
 ONE_AND_MORE = {**FROM_ONE, "space": {"num_worker_threads": [1, 2, 4]}, "sigma": 0.01}
@@ -77,7 +75,6 @@ def test_the_interval_is_that_of_the_looks_that_were_taken(tune: Tune) -> None:
 
 
 def test_an_eliminated_trial_has_the_value_that_compares(tune: Tune) -> None:
-    """On a machine that gets slower, what leaves early was measured in fast blocks alone."""
     worlds = itertools.count()
     slower = {**FROM_ONE, "step_ms": lambda config: scaling(config) * 1.01 ** next(worlds)}
     result = tune(**slower, sigma=0.02)
@@ -86,16 +83,6 @@ def test_an_eliminated_trial_has_the_value_that_compares(tune: Tune) -> None:
     for trial in trials:
         paired = known(result.by_trial[trial.number].against_baseline)
         assert trial.value == pytest.approx(result.by_trial[0].value / paired.ratio.estimate)
-
-
-def test_two_studies_of_one_storage_do_not_share_a_folder(tune: Tune) -> None:
-    storage = f"sqlite:///{tune.folder.parent}/shared.db?timeout=20"
-    tune(name="one", storage=storage)
-    with pytest.raises(UsageError, match="holds the study one"):
-        tune(name="two", storage=storage)
-    tune(name="two", storage=storage, out=tune.folder.parent / "two")
-    tune(name="one", storage=storage, resume=True)
-    assert tune.launcher.orders == []
 
 
 def test_what_breaks_a_limit_is_never_recommended(tune: Tune) -> None:
@@ -125,17 +112,13 @@ def test_a_baseline_that_breaks_a_limit_is_not_kept(tune: Tune) -> None:
     assert known(result.speedup).estimate == pytest.approx(0.707, rel=0.05)
 
 
-def compared(heard: Listening) -> list[Compared]:
-    """What the race has reported of the strongest rival, each once."""
-    return [*dict.fromkeys(each.compared for each in heard.snapshots if each.compared is not None)]
-
-
 def test_it_ends_as_soon_as_the_answer_is_clear(tune: Tune) -> None:
     result = tune(**FROM_ONE, sigma=0.03, space={"num_worker_threads": [2, 4]}, budget="auto")
     assert result.verdict == "better"
     assert result.elapsed_s < 120
     assert not any("would not make" in event for event in tune.heard.told)
-    seen = compared(tune.heard)
+    told = [each.compared for each in tune.heard.snapshots if each.compared is not None]
+    seen = [*dict.fromkeys(told)]
     widths = [each.speedup.high / each.speedup.low for each in seen]
     assert len(widths) >= 2
     assert widths == sorted(widths, reverse=True)
@@ -143,11 +126,8 @@ def test_it_ends_as_soon_as_the_answer_is_clear(tune: Tune) -> None:
 
 
 def test_it_ends_where_the_limit_would_not_be_enough(tune: Tune) -> None:
-    noisy: dict[str, Any] = {
-        "step_ms": lambda config: 2.0 if threads_of(config) == 16 else 1.97,
-        "sigma": 0.5,
-        "space": {"num_worker_threads": [2]},
-    }
+    noisy: dict[str, Any] = {"step_ms": by_threads({16: 2.0, 2: 1.97}), "sigma": 0.5,
+                             "space": {"num_worker_threads": [2]}}  # fmt: skip
     result = tune(**noisy, budget="auto:60s")
     assert result.verdict == "undecided"
     assert result.elapsed_s < 45

@@ -16,12 +16,8 @@ NUMBERS = ["step_ms", "cpu_cores", "peak_rss_mb"]
 
 
 def swept(launcher: FakeLauncher, **changes: Any) -> pd.DataFrame:
-    asked: dict[str, Any] = {
-        "options": {"calls": [1, 4], "size": [10, 20]},
-        "config": {"default": {}, "two": TWO},
-        **changes,
-    }
-    return sweep("udf", **asked, launcher=launcher)
+    options, config = {"calls": [1, 4], "size": [10, 20]}, {"default": {}, "two": TWO}
+    return sweep("udf", **{"options": options, "config": config, **changes}, launcher=launcher)
 
 
 def test_every_combination_is_run_once_in_each_round_in_an_order_of_its_own() -> None:
