@@ -2,8 +2,9 @@
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Self
 
 import typer
 
@@ -16,21 +17,11 @@ if TYPE_CHECKING:
     from tuner.present.analysis import Analysis
     from tuner.present.trace_summary import Shown
 
-TracesArgument = Annotated[list[Path], typer.Argument(
-    metavar="TRACE", show_default=False, help="A trace; for torch.profiler one per rank of a run.",
-)]  # fmt: skip
-TimelineOption = Annotated[Path | None, typer.Option(
-    metavar="FILE",
-    help="The picture, .png or .svg. Default: TRACE.timeline.png in the current folder.",
-)]  # fmt: skip
 NoTimelineOption = Annotated[bool, typer.Option("--no-timeline", help="Draw no picture.")]
-RowLimitOption = Annotated[
-    int, typer.Option(min=0, metavar="N", help="The most rows of a table of --all or --table; 0 "
-        "for all.")
-]  # fmt: skip
-TableOption = Annotated[list[str] | None, typer.Option(
-    metavar="NAME", help="Print this table alone; repeatable: calls, parts (of a call's time), "
-    "recipe, operators, path, threads.",
+RowLimitOption = Annotated[int, typer.Option(min=0, metavar="N", help="The most rows of a table of "
+    "--all or --table; 0 for all.")]  # fmt: skip
+TableOption = Annotated[list[str] | None, typer.Option(metavar="NAME", help="Print this table "
+    "alone; repeatable: calls, parts (of a call's time), recipe, operators, path, threads.",
 )]  # fmt: skip
 FEW_ROWS = 10
 """The default of `--row-limit`; a table begins with its largest rows."""
@@ -39,111 +30,118 @@ JsonOption = Annotated[
 ]
 
 app, main = new_app("analyze")
-EPILOG = (
-    "Reads the traces of rpc-tuner, of torch.profiler (Kineto) and of the legacy profiler, "
+
+
+@app.command(
+    epilog="Reads the traces of rpc-tuner, of torch.profiler (Kineto) and of the legacy profiler, "
     "compressed with gzip or not. Exit codes: 0 answered, 1 internal error, 2 bad usage or bad "
     "input."
 )
-
-
-@app.command(epilog=EPILOG)
 def analyze(
-    traces: TracesArgument,
-    timeline: TimelineOption = None,
+    traces: Annotated[list[Path], typer.Argument(metavar="TRACE", show_default=False,
+        help="A trace; for torch.profiler one per rank of a run.")],
+    timeline: Annotated[Path | None, typer.Option(metavar="FILE", help="The picture, .png or .svg. "
+        "Default: TRACE.timeline.png in the current folder.")] = None,
     no_timeline: NoTimelineOption = False,
     whole: WholeOption = False,
     table: TableOption = None,
     row_limit: RowLimitOption = FEW_ROWS,
     as_json: JsonOption = False,
-) -> None:
+) -> None:  # fmt: skip
     """Show what happened in the calls of a trace: a diagnosis, tables, and a timeline."""
-    check_timeline(timeline, no_timeline)
-    shown = what_to_show(whole, table, row_limit)
+    here = Path(traces[0].name)
+    output = TraceOutput.asked(here, timeline, no_timeline, whole, table or [], row_limit, as_json)
     # Late: --help and a mistyped flag must not wait for pandas.
     from tuner.present.analysis import Analysis
     from tuner.trace.files.reader import read_traces
 
-    analysis = Analysis.of(read_traces(traces))
     more = f" and {len(traces) - 1} more" if len(traces) > 1 else ""
-    show(
-        analysis,
-        title=f"{traces[0].name}{more}",
-        picture=None if no_timeline else timeline or Path(timeline_name(traces[0])),
-        must_draw=timeline is not None,
-        shown=shown,
-        as_json=as_json,
-    )
+    output.show(Analysis.of(read_traces(traces)), f"{here}{more}")
 
 
-def what_to_show(whole: bool, tables: list[str] | None, row_limit: int) -> "Shown":
-    """What the flags ask for; UsageError for a table that there is not."""
-    # Late: --help must not wait for pandas.
-    from tuner.present.trace_summary import TABLES, Shown
+@dataclass(frozen=True)
+class TraceOutput:
+    """What the flags of a command ask to show of a trace, and how."""
 
-    named = [name for each in tables or [] for name in TABLES if name == each]
-    for each in tables or []:
-        if each not in TABLES:
-            raise UsageError(f"--table: there is no table {each!r}{did_you_mean(each, TABLES)}")
-    return Shown(whole=whole, tables=named, row_limit=row_limit or None)
+    picture: Path | None
+    must_draw: bool
+    shown: "Shown"
+    as_json: bool
 
+    @classmethod
+    def asked(
+        cls,
+        trace: Path,
+        timeline: Path | None,
+        no_timeline: bool,
+        whole: bool,
+        tables: Sequence[str],
+        row_limit: int,
+        as_json: bool,
+    ) -> Self:
+        """By the flags; without `timeline` the picture is beside `trace`. UsageError if wrong."""
+        # Late: --help must not wait for pandas.
+        from tuner.present.trace_summary import TABLES, Shown
 
-def check_timeline(timeline: Path | None, no_timeline: bool) -> None:
-    """UsageError if these two flags, or the file's suffix, make no sense."""
-    if timeline is not None and no_timeline:
-        raise UsageError("--timeline and --no-timeline exclude each other")
-    if timeline is not None and timeline.suffix not in (".png", ".svg"):
-        raise UsageError(f"--timeline takes a file that ends in .png or .svg, got {timeline}")
+        if timeline is not None and no_timeline:
+            raise UsageError("--timeline and --no-timeline exclude each other")
+        if timeline is not None and timeline.suffix not in (".png", ".svg"):
+            raise UsageError(f"--timeline takes a file that ends in .png or .svg, got {timeline}")
+        for table in tables:
+            if table not in TABLES:
+                raise UsageError(
+                    f"--table: there is no table {table!r}{did_you_mean(table, TABLES)}"
+                )
+        named = [name for table in tables for name in TABLES if name == table]
+        shown = Shown(whole=whole, tables=named, row_limit=row_limit or None)
+        name = trace.name.removesuffix(".gz").removesuffix(".json") + ".timeline.png"
+        picture = None if no_timeline else timeline or trace.with_name(name)
+        return cls(picture, timeline is not None, shown, as_json)
 
+    def show(
+        self,
+        analysis: "Analysis",
+        title: str,
+        *,
+        searches: Sequence[str] = (),
+        more: Mapping[str, object] | None = None,
+        files: Sequence[str] = (),
+    ) -> None:
+        """Draw the timeline of a trace to a file, and print what it tells, or a JSON document.
 
-def timeline_name(trace: Path) -> str:
-    """The file's name of the picture of a trace."""
-    return trace.name.removesuffix(".gz").removesuffix(".json") + ".timeline.png"
+        `searches` are the commands that try what the diagnosis suggests, where they are known;
+        `more` is what else goes into the document, and `files` what is said of other files, a line
+        each. UsageError, once all else was printed, if the picture was not drawn though it must be.
+        """
+        problem = self._draw(analysis, title)
+        picture = None if problem else self.picture
+        if self.as_json:
+            print_json({**analysis.to_json(), **(more or {}), "timeline": picture and str(picture)})
+        else:
+            from tuner.present.trace_summary import print_trace
 
+            drawn = [f"Timeline: {picture}"] if picture else []
+            print_trace(analysis, stdout_console(), self.shown, searches, [*drawn, *files])
+        # The tables were printed; a picture that nobody asked for is no reason to fail.
+        if problem and self.must_draw:
+            raise problem
+        if problem:
+            say(f"note: {problem}", file=sys.stderr)
 
-def show(
-    analysis: "Analysis",
-    *,
-    title: str,
-    picture: Path | None,
-    must_draw: bool,
-    shown: "Shown",
-    as_json: bool,
-    searches: Sequence[str] = (),
-    more: Mapping[str, object] | None = None,
-    files: Sequence[str] = (),
-) -> None:
-    """Draw the timeline of a trace to a file, and print what it tells, or a JSON document.
-
-    `searches` are the commands that try what the diagnosis suggests, where they are known; `more`
-    is what else goes into the document, and `files` what is said of other files, a line each.
-    UsageError, once all else was printed, if the picture was not drawn though it must be.
-    """
-    from tuner.present.trace_summary import print_trace
-
-    problem = None
-    if picture is not None:
+    def _draw(self, analysis: "Analysis", title: str) -> UsageError | None:
+        """Draw the picture, if there is to be one; returns why it could not be drawn."""
+        if self.picture is None:
+            return None
         # Late: without a picture nobody need wait for matplotlib.
         from tuner.present.figures import write_timeline_figure
 
         try:
-            write_timeline_figure(analysis.trace, picture, title=title)
+            write_timeline_figure(analysis.trace, self.picture, title=title)
         except OSError as error:
-            problem = UsageError(f"cannot write the timeline {picture}: {error.strerror}")
+            return UsageError(f"cannot write the timeline {self.picture}: {error.strerror}")
         except UsageError as error:
-            problem = error
-    if problem is not None:
-        picture = None
-    if as_json:
-        path = None if picture is None else str(picture)
-        print_json({**analysis.to_json(), **(more or {}), "timeline": path})
-    else:
-        drawn = [] if picture is None else [f"Timeline: {picture}"]
-        print_trace(analysis, stdout_console(), shown, searches, [*drawn, *files])
-    if problem is not None:
-        # The tables were printed; a picture that nobody asked for is no reason to fail.
-        if must_draw:
-            raise problem
-        say(f"note: {problem}", file=sys.stderr)
+            return error
+        return None
 
 
 if __name__ == "__main__":

@@ -17,37 +17,23 @@ if TYPE_CHECKING:
     from tuner.study.storage.browsing import Site
 
 app, main = new_app("dashboard")
-EPILOG = (
-    "The page can be opened on this machine only. Exit codes: 0 stopped by Ctrl-C or SIGTERM, "
-    "1 internal error, 2 bad usage or bad input."
+
+
+@app.command(
+    epilog="The page can be opened on this machine only. Exit codes: 0 stopped by Ctrl-C or "
+    "SIGTERM, 1 internal error, 2 bad usage or bad input."
 )
-
-
-@app.command(epilog=EPILOG)
 def dashboard(
-    study: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="STUDY",
-            show_default=False,
-            autocompletion=a_study,
-            help="A study's name, or the path of its folder; a search that is running can be "
-            "followed. Without: copies of all studies, side by side.",
-        ),
-    ] = None,
-    port: Annotated[
-        int | None,
-        typer.Option(
-            min=0, max=65535, metavar="N", help="0 for any free one. Default: 8080, if it is free."
-        ),
-    ] = None,
+    study: Annotated[str | None, typer.Argument(metavar="STUDY", show_default=False,
+        autocompletion=a_study, help="A study's name, or the path of its folder; a search that is "
+        "running can be followed. Without: copies of all studies, side by side.")] = None,
+    port: Annotated[int | None, typer.Option(min=0, max=65535, metavar="N", help="0 for any free "
+        "one. Default: 8080, if it is free.")] = None,
     storage: StorageOption = None,
     out: FolderOption = None,
-    studies: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Without STUDY: where the studies are. Default: studies."),
-    ] = None,
-) -> None:
+    studies: Annotated[Path | None, typer.Option(metavar="DIR", help="Without STUDY: where the "
+        "studies are. Default: studies.")] = None,
+) -> None:  # fmt: skip
     """Show a study, or all studies of a folder, in a browser, by optuna-dashboard."""
     if study is None and (storage is not None or out is not None):
         raise UsageError("--storage and --out say where one study is: name the study too")

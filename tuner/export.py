@@ -13,40 +13,24 @@ _BY_SUFFIX = {".json": "json", ".toml": "toml", ".py": "python"}
 _FORMATS = tuple(_BY_SUFFIX.values())
 
 app, main = new_app("export")
-EPILOG = (
-    "tuner.load_rpc_options(FILE, role=ROLE) loads json and toml; python is a module that needs no "
-    "rpc-tuner. Exit codes: 0 exported, 1 internal error, 2 bad usage, or nothing to export."
+
+
+@app.command(
+    epilog="tuner.load_rpc_options(FILE, role=ROLE) loads json and toml; python is a module that "
+    "needs no rpc-tuner. Exit codes: 0 exported, 1 internal error, 2 bad usage, or nothing to "
+    "export."
 )
-
-
-@app.command(epilog=EPILOG)
 def export(
     study: Annotated[str, STUDY],
-    form: Annotated[
-        str,
-        typer.Option(
-            "--format",
-            metavar="|".join(_FORMATS),
-            autocompletion=one_of(_FORMATS),
-            help="What to write.",
-        ),
-    ] = "json",
-    trial: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            metavar="N",
-            help="Another configuration than the recommended one: N is in the column trial of "
-            "trials.csv.",
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Where to write it. Default: standard output."),
-    ] = None,
+    form: Annotated[str, typer.Option("--format", metavar="|".join(_FORMATS),
+        autocompletion=one_of(_FORMATS), help="What to write.")] = "json",
+    trial: Annotated[int | None, typer.Option(min=0, metavar="N", help="Another configuration than "
+        "the recommended one: N is in the column trial of trials.csv.")] = None,
+    output: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write it. Default: "
+        "standard output.")] = None,
     storage: StorageOption = None,
     out: FolderOption = None,
-) -> None:
+) -> None:  # fmt: skip
     """Write what a study recommends for init_rpc, as JSON, TOML or Python."""
     # Late: --help and a mistyped flag must not wait for Optuna and pandas.
     from tuner.present.how_to_use import exported

@@ -12,8 +12,6 @@ from tuner.flags import say
 from tuner.text import command, did_you_mean
 
 app, main = new_app("init")
-EPILOG = "A file that is there is left as it is. Exit codes: 0 written, 2 bad usage or bad input."
-
 NAMES = {"workload": "my_workload.py", "program": "my_program.py", "plan": "my_plan.toml"}
 """What there is a skeleton of, and the file's name where none is given."""
 _SEARCHED = {"workload": "--workload {}:MyWorkload", "program": "-- python {}", "plan": "--plan {}"}
@@ -21,26 +19,15 @@ _SEARCHED = {"workload": "--workload {}:MyWorkload", "program": "-- python {}", 
 _SKELETONS = Path(__file__).with_name("skeletons")
 
 
-@app.command(epilog=EPILOG)
+@app.command(
+    epilog="A file that is there is left as it is. Exit codes: 0 written, 2 bad usage or bad input."
+)
 def init(
-    what: Annotated[
-        str,
-        typer.Argument(
-            metavar="|".join(NAMES),
-            show_default=False,
-            autocompletion=one_of(NAMES),
-            help="What to write.",
-        ),
-    ],
-    file: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="FILE",
-            show_default=False,
-            help="Where to write it. Default: my_workload.py, my_program.py or my_plan.toml.",
-        ),
-    ] = None,
-) -> None:
+    what: Annotated[str, typer.Argument(metavar="|".join(NAMES), show_default=False,
+        autocompletion=one_of(NAMES), help="What to write.")],
+    file: Annotated[Path | None, typer.Argument(metavar="FILE", show_default=False, help="Where to "
+        "write it. Default: my_workload.py, my_program.py or my_plan.toml.")] = None,
+) -> None:  # fmt: skip
     """Write a commented file that runs as it is, for your own code or values."""
     if what not in NAMES:
         raise UsageError(f"there is no skeleton of {what!r}{did_you_mean(what, list(NAMES))}")

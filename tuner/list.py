@@ -11,23 +11,18 @@ from tuner.errors import UsageError
 from tuner.flags import say
 
 app, main = new_app("list")
-EPILOG = (
-    "show STUDY prints the whole answer of one. Exit codes: 0 listed, 1 internal "
-    "error, 2 bad usage or bad input."
+
+
+@app.command(
+    epilog="show STUDY prints the whole answer of one. Exit codes: 0 listed, 1 internal error, 2 "
+    "bad usage or bad input."
 )
-
-
-@app.command(epilog=EPILOG)
 def list_studies(
-    folder: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="DIR", show_default=False, help="Where the studies are. Default: studies."
-        ),
-    ] = None,
+    folder: Annotated[Path | None, typer.Argument(metavar="DIR", show_default=False, help="Where "
+        "the studies are. Default: studies.")] = None,
     storage: StorageOption = None,
     as_json: JsonOption = False,
-) -> None:
+) -> None:  # fmt: skip
     """List the studies of a folder, or of an Optuna storage."""
     if folder is not None and storage is not None:
         raise UsageError("name a folder or a --storage, not both")

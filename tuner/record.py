@@ -2,10 +2,8 @@
 
 import shlex
 import sys
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,10 +13,7 @@ from tuner.analyze import (
     NoTimelineOption,
     RowLimitOption,
     TableOption,
-    check_timeline,
-    show,
-    timeline_name,
-    what_to_show,
+    TraceOutput,
 )
 from tuner.command_line import WholeOption, new_app, told_program
 from tuner.errors import UsageError
@@ -31,72 +26,47 @@ if TYPE_CHECKING:
     from tuner.world.command.order import RecordingOrder
 
 app, main = new_app("record", takes_program=True)
-EPILOG = (
-    "The exit code is the program's, or 2 if that is 0 and nothing was recorded. A program in "
-    "which a rank has failed and all others wait in vain is ended, with exit code 1. Ctrl-C goes "
-    "to the program, a second one kills it; what was recorded is shown."
+
+
+@app.command(
+    options_metavar="[OPTIONS] -- COMMAND...",
+    epilog="The exit code is the program's, or 2 if that is 0 and nothing was recorded. A program "
+    "in which a rank has failed and all others wait in vain is ended, with exit code 1. Ctrl-C "
+    "goes to the program, a second one kills it; what was recorded is shown.",
 )
-
-
-@app.command(epilog=EPILOG, options_metavar="[OPTIONS] -- COMMAND...")
 def record(
     context: typer.Context,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FILE", help="The trace, for ui.perfetto.dev.")
-    ] = Path("trace.json"),
-    start_after: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Record only after this time since init_rpc.")
-    ] = None,
-    record_for: Annotated[
-        str | None,
-        typer.Option(
-            "--for",
-            metavar="TIME",
-            help="Record for this long and show it then; the program goes on. Default: to its end.",
-        ),
-    ] = None,
-    operators: Annotated[
-        bool, typer.Option("--operators", help="Record operators too, which slows the program.")
-    ] = False,
-    config: Annotated[
-        list[str] | None,
-        typer.Option(metavar="[ROLE.]KNOB=VALUE", help="A knob to record the program with."),
-    ] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The trace, for "
+        "ui.perfetto.dev.")] = Path("trace.json"),
+    start_after: Annotated[str | None, typer.Option(metavar="TIME", help="Record only after this "
+        "time since init_rpc.")] = None,
+    record_for: Annotated[str | None, typer.Option("--for", metavar="TIME", help="Record for this "
+        "long and show it then; the program goes on. Default: to its end.")] = None,
+    operators: Annotated[bool, typer.Option("--operators", help="Record operators too, which slows "
+        "the program.")] = False,
+    config: Annotated[list[str] | None, typer.Option(metavar="[ROLE.]KNOB=VALUE", help="A knob to "
+        "record the program with.")] = None,
     role: RoleOption = None,
     beside: BesideOption = None,
-    timeline: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="The picture, .png or .svg. Default: TRACE.timeline.png beside the trace.",
-        ),
-    ] = None,
+    timeline: Annotated[Path | None, typer.Option(metavar="FILE", help="The picture, .png or .svg. "
+        "Default: TRACE.timeline.png beside the trace.")] = None,
     no_timeline: NoTimelineOption = False,
     whole: WholeOption = False,
     table: TableOption = None,
     row_limit: RowLimitOption = FEW_ROWS,
     as_json: JsonOption = False,
-) -> None:
+) -> None:  # fmt: skip
     """Run a program and show what happened in its calls: a diagnosis, tables, and a timeline.
 
     The program is started as it is: rpc-tuner record -- python main.py
     """
     commands = [program_of(told_program(context)), *commands_of(beside)]
-    check_timeline(timeline, no_timeline)
+    output = TraceOutput.asked(out, timeline, no_timeline, whole, table or [], row_limit, as_json)
     if out.is_dir():
         raise UsageError(f"--out takes a file, and {out} is a folder")
     roles = roles_of(role)
-    show_trace = partial(
-        _show,
-        out=out,
-        commands=commands,
-        roles=roles,
-        picture=None if no_timeline else timeline or out.parent / timeline_name(out),
-        must_draw=timeline is not None,
-        shown=what_to_show(whole, table, row_limit),
-        as_json=as_json,
-    )
     # Late: --help and a mistyped flag must not wait for it.
+    from tuner.plan.config import read_config
     from tuner.world.command.order import RecordingOrder
 
     order = RecordingOrder(
@@ -104,16 +74,8 @@ def record(
         start_after_s=_seconds("--start-after", start_after),
         for_s=_seconds("--for", record_for) or None,
     )
-    from tuner.plan.config import read_config
-
     chosen = read_config(pairs_of("--config", config or []))
-    stdout = _all_but_json(as_json)
-    raise typer.Exit(_record(commands, order, roles, chosen, show_trace, stdout))
-
-
-def _all_but_json(as_json: bool) -> TextIO | None:
-    """Where all but the JSON document goes; None: to stdout."""
-    return sys.stderr if as_json else None
+    raise typer.Exit(_record(commands, order, roles, chosen, out, output))
 
 
 def _seconds(flag: str, given: str | None) -> float:
@@ -130,11 +92,10 @@ def _record(
     order: "RecordingOrder",
     roles: list[tuple[str, str]],
     config: "Config",
-    show_trace: Callable[[bytes, int | None], None],
-    stdout: TextIO | None,
+    out: Path,
+    output: TraceOutput,
 ) -> int:
-    """Run the program and show its trace; returns the exit code."""
-    # Late: --help and a mistyped flag must not wait for it.
+    """Run the program, write its trace and show that; returns the exit code."""
     from tuner.world.command.recording import record_program
     from tuner.world.command.reports import BESIDE
 
@@ -142,7 +103,7 @@ def _record(
 
     def try_to_show(document: bytes, exit_code: int | None) -> None:
         try:
-            show_trace(document, exit_code)
+            _show(document, exit_code, commands, roles, out, output)
         except UsageError as problem:
             problems.append(problem)  # the program may be running: first wait for it
 
@@ -151,11 +112,11 @@ def _record(
         program,
         order,
         try_to_show,
-        notify=lambda sentence: say(f"rpc-tuner: {sentence}", file=sys.stderr),
+        notify=_note,
         beside=beside,
         roles=roles,
         config=config,
-        stdout=stdout,
+        stdout=sys.stderr if output.as_json else None,
     )
     notes = [n for n in end.report.notes("being recorded", BESIDE) if n not in end.why_not]
     if end.why_not:
@@ -163,21 +124,23 @@ def _record(
     elif end.exit_code and not end.is_given_up:
         notes.append(f"the program ended with exit code {end.exit_code}")
     for note in notes:
-        say(f"rpc-tuner: {note}", file=sys.stderr)
+        _note(note)
     if problems:
         raise problems[0]
     return end.exit_code or (2 if end.why_not else 0)
 
 
+def _note(sentence: str) -> None:
+    say(f"rpc-tuner: {sentence}", file=sys.stderr)
+
+
 def _show(
     document: bytes,
     exit_code: int | None,
-    *,
-    out: Path,
     commands: list[list[str]],
     roles: list[tuple[str, str]],
-    as_json: bool,
-    **shown: Any,
+    out: Path,
+    output: TraceOutput,
 ) -> None:
     """Write the trace, and show what it holds. UsageError if that is not possible."""
     from tuner.files import written_atomically
@@ -200,11 +163,8 @@ def _show(
     ended = {"program": program, "beside": beside, "exit_code": exit_code, "trace": str(out)}
     more = {"searches": searches, **ended}
     trace = f"Trace: {out}, for ui.perfetto.dev"
-    show(
-        analysis, title=out.name, as_json=as_json, searches=searches, more=more, files=[trace],
-        **shown,
-    )  # fmt: skip
-    if as_json:
+    output.show(analysis, out.name, searches=searches, more=more, files=[trace])
+    if output.as_json:
         say(trace, file=sys.stderr)
 
 

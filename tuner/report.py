@@ -11,27 +11,21 @@ from tuner.errors import UsageError
 from tuner.flags import say
 
 app, main = new_app("report")
-EPILOG = (
-    "One study: its report is written again; its search may still be running. Several: the same "
-    "configurations across machines, workloads or dates; studies that were measured differently "
-    "are refused. Exit codes: 0 written, 1 internal error, 2 bad usage or bad input."
+
+
+@app.command(
+    epilog="One study: its report is written again; its search may still be running. Several: the "
+    "same configurations across machines, workloads or dates; studies that were measured "
+    "differently are refused. Exit codes: 0 written, 1 internal error, 2 bad usage or bad input."
 )
-
-
-@app.command(epilog=EPILOG)
 def report(
     studies: Annotated[list[str], STUDY],
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="The page. Default: report.html in the study's folder; for several studies "
-            "comparison.html in the current folder. PNG and SVG figures go to a folder beside it.",
-        ),
-    ] = None,
+    output: Annotated[Path | None, typer.Option(metavar="FILE", help="The page. Default: "
+        "report.html in the study's folder; for several studies comparison.html in the current "
+        "folder. PNG and SVG figures go to a folder beside it.")] = None,
     storage: StorageOption = None,
     out: FolderOption = None,
-) -> None:
+) -> None:  # fmt: skip
     """Write a page of a study, or of several side by side, for a browser."""
     if output is not None and output.suffix != ".html":
         raise UsageError(f"--output takes a file that ends in .html, got {output}")

@@ -15,13 +15,12 @@ from tuner.command_line import (
 )
 
 app, main = new_app("show")
-EPILOG = (
-    "Of a search that still runs, or was interrupted, it prints how far that is. Exit codes: 0 "
-    "shown, 1 internal error, 2 bad usage or bad input."
+
+
+@app.command(
+    epilog="Of a search that still runs, or was interrupted, it prints how far that is. Exit "
+    "codes: 0 shown, 1 internal error, 2 bad usage or bad input."
 )
-
-
-@app.command(epilog=EPILOG)
 def show(
     study: Annotated[str, STUDY],
     storage: StorageOption = None,
