@@ -95,7 +95,7 @@ class TraceOutput:
         named = [name for table in tables for name in TABLES if name == table]
         shown = Shown(whole=whole, tables=named, row_limit=row_limit or None)
         name = trace.name.removesuffix(".gz").removesuffix(".json") + ".timeline.png"
-        picture = None if no_timeline else timeline or trace.with_name(name)
+        picture = None if no_timeline else timeline or trace.parent / name
         return cls(picture, timeline is not None, shown, as_json)
 
     def show(

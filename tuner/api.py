@@ -2,7 +2,7 @@
 
 import tempfile
 import time
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from tuner.errors import (
     UsageError,
 )
 from tuner.files import own_prefix
-from tuner.plan.draft import PlanDraft, asked_draft, draft_plan
+from tuner.plan.draft import PlanDraft, asked_draft, changed, draft_plan
 from tuner.plan.keys import PLAN_KEYS, LauncherName
 from tuner.plan.study_plan import StudyPlan
 from tuner.plan.workload_spec import CatalogueEntry
@@ -234,34 +234,24 @@ def check(
         NothingRanError: The program fails as it is.
         InterruptedSearchError: A KeyboardInterrupt came.
     """
-    keys = _plan_keys(locals(), but=("launcher", "storage", "out"))
+    # The storage is that of the study which is checked.
+    keys = _plan_keys(locals()) | {"storage": None}
     earlier = _recommendation_at(str(study), storage)
-    plan = {**recheck_plan(earlier), **{k: v for k, v in keys.items() if v is not None}}
     with tempfile.TemporaryDirectory(prefix=own_prefix()) as scratch:
         folder = Path(scratch) / "check" if out is None else Path(out)
-        draft = draft_plan({**plan, "out": str(folder)})
+        draft = draft_plan(changed(recheck_plan(earlier), {**keys, "out": str(folder)}))
         presenter = Presenter() if out is None else _files()
-        with (
-            _errors_of_check(earlier),
-            _running(draft, launcher, observer, show) as (running, hearing),
-        ):
-            answer = search(draft, running, hearing, presenter, clock, overwrite=True)
+        try:
+            with _running(draft, launcher, observer, show) as (running, hearing):
+                answer = search(draft, running, hearing, presenter, clock, overwrite=True)
+        except BudgetTooShortError as error:
+            raise UsageError(error.why) from None
+        except SearchStopped:
+            raise InterruptedSearchError("the check was interrupted") from None
+        except ProgramFailedError as error:
+            why = f"the recommendation {earlier.config} cannot run here: {error}"
+            raise NothingRanError(why) from None
     return CheckResult(earlier, answer)
-
-
-@contextmanager
-def _errors_of_check(earlier: Recommendation) -> Iterator[None]:
-    """Make errors of a search those of a check, whose study goes with its folder."""
-    try:
-        yield
-    except BudgetTooShortError as error:
-        raise UsageError(error.why) from None
-    except SearchStopped:
-        raise InterruptedSearchError("the check was interrupted") from None
-    except ProgramFailedError as error:
-        raise NothingRanError(
-            f"the recommendation {earlier.config} cannot run here: {error}"
-        ) from None
 
 
 def _recommendation_at(reference: str, storage: str | None) -> Recommendation:
@@ -330,17 +320,13 @@ def shipped_workloads() -> list[CatalogueEntry]:
     return shipped_catalogue()
 
 
-def _plan_keys(given: Mapping[str, Any], but: Container[str] = ()) -> dict[str, Any]:
+def _plan_keys(given: Mapping[str, Any]) -> dict[str, Any]:
     """The keys of a plan among the keywords of a function; a launcher itself is none."""
-    return {
-        key: value
-        for key, value in given.items()
-        if key in PLAN_KEYS and key not in but and (key != "launcher" or isinstance(value, str))
-    }
+    keys = {key: value for key, value in given.items() if key in PLAN_KEYS}
+    return keys if isinstance(keys["launcher"], str) else keys | {"launcher": None}
 
 
 def _files() -> Presenter:
-    """Presents an answer by the files and notes of `tuner.present`."""
     return Presenter(
         write_answer, write_study_report, lambda answer: (study_note(answer), trial_notes(answer))
     )

@@ -5,8 +5,7 @@ import math
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from io import TextIOWrapper
 from pathlib import Path
 from types import FrameType
@@ -30,11 +29,8 @@ if TYPE_CHECKING:
 # Ctrl-C that is held down, or pressed again at once, is one.
 BURST_S = 2.0
 
-Completion = Callable[[str], list[str]]
-"""Gives the shell the names that begin with what is typed."""
 
-
-def one_of(names: Iterable[str] | Callable[[], Iterable[str]]) -> Completion:
+def one_of(names: Iterable[str] | Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
     """Completes to one of these names, or of those that there are then: --help need not know."""
 
     def complete(incomplete: str) -> list[str]:
@@ -52,22 +48,12 @@ def _studies() -> Iterable[str]:
 
 # What several commands take.
 a_study = one_of(_studies)
-STUDY = typer.Argument(
-    metavar="STUDY",
-    show_default=False,
-    autocompletion=a_study,
-    help="A study's name, or the path of its folder.",
-)
-StorageOption = Annotated[
-    str | None,
-    typer.Option(
-        "--storage", metavar="URL", help="The Optuna storage that the study was searched with."
-    ),
-]
-FolderOption = Annotated[
-    Path | None,
-    typer.Option("--out", metavar="DIR", help="The study's folder, where it is not studies/STUDY."),
-]
+STUDY = typer.Argument(metavar="STUDY", show_default=False, autocompletion=a_study,
+    help="A study's name, or the path of its folder.")  # fmt: skip
+StorageOption = Annotated[str | None, typer.Option("--storage", metavar="URL", help="The Optuna "
+    "storage that the study was searched with.")]  # fmt: skip
+FolderOption = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="The study's "
+    "folder, where it is not studies/STUDY.")]  # fmt: skip
 WHOLE = typer.Option("--all", help="All there is to say, not one screen of it.")
 WholeOption = Annotated[bool, WHOLE]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
@@ -209,14 +195,6 @@ class Interruption:
             self._tell_of_others(dropped)
 
 
-@contextmanager
-def _ended_by_nobody_reading() -> Iterator[None]:
-    try:
-        yield
-    except BrokenPipeError:
-        raise KeyboardInterrupt from None
-
-
 class Interruptible:
     """An observer that passes everything on, and ends the search once it was interrupted."""
 
@@ -224,20 +202,23 @@ class Interruptible:
         self._observer = observer
         self._interruption = interruption
 
-    @_ended_by_nobody_reading()
     def on_snapshot(self, snapshot: "Snapshot") -> None:
         """Pass it on; KeyboardInterrupt if a signal has come, or nobody reads what is told."""
         self._interruption.check()
-        self._observer.on_snapshot(snapshot)
+        self._report(self._observer.on_snapshot, snapshot)
 
-    @_ended_by_nobody_reading()
     def on_event(self, message: str) -> None:
         """See `on_snapshot`."""
-        self._observer.on_event(message)
+        self._report(self._observer.on_event, message)
 
-    @_ended_by_nobody_reading()
     def on_stage(self, stage: "Stage") -> None:
         """See `on_snapshot`."""
         from tuner.searching.progress_reports import report_stage
 
-        report_stage(self._observer, stage)
+        self._report(report_stage, self._observer, stage)
+
+    def _report(self, report: Callable[..., None], *what: object) -> None:
+        try:
+            report(*what)
+        except BrokenPipeError:
+            raise KeyboardInterrupt from None

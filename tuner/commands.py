@@ -77,13 +77,9 @@ def _print_version(is_asked_for: bool) -> None:
 
 @app.callback()
 def _options(
-    show_version: Annotated[
-        bool,
-        typer.Option(
-            "--version", help="Print the version.", is_eager=True, callback=_print_version
-        ),
-    ] = False,
-) -> None:
+    show_version: Annotated[bool, typer.Option("--version", help="Print the version.",
+        is_eager=True, callback=_print_version)] = False,
+) -> None:  # fmt: skip
     """Take the options before a command; the version is printed as it is read."""
 
 
@@ -99,14 +95,11 @@ def _run_app() -> typer.Typer:
 
     @own.command("run", help=run.SUMMARY, epilog=run.EPILOG)
     def run_program(
-        recommended: Annotated[
-            Path | None,
-            typer.Argument(metavar="RECOMMENDED", show_default=False, help=run.RECOMMENDED_HELP),
-        ] = None,
-        config: Annotated[
-            list[str] | None, typer.Option(metavar="[ROLE.]KNOB=VALUE", help=run.CONFIG_HELP)
-        ] = None,
+        recommended: Annotated[Path | None, typer.Argument(metavar="RECOMMENDED",
+            show_default=False, help=run.RECOMMENDED_HELP)] = None,
+        config: Annotated[list[str] | None, typer.Option(metavar="[ROLE.]KNOB=VALUE",
+            help=run.CONFIG_HELP)] = None,
         role: RoleOption = None,
-    ) -> None: ...
+    ) -> None: ...  # fmt: skip
 
     return own

@@ -12,7 +12,6 @@ from functools import partial
 from itertools import chain, groupby
 from pathlib import Path, PurePosixPath
 
-_PROC = Path("/proc/self")
 SYS = Path("/sys/devices/system")
 _BEFORE_BINDING = "RPC_TUNER_CPUS"
 """The environment variable that tells what starts in a bound process what that could use before."""
@@ -20,7 +19,7 @@ CpuSet = tuple[int, ...]
 """Numbers of logical CPUs, in order."""
 
 
-def usable_cpus(proc: Path = _PROC) -> int:
+def usable_cpus(proc: Path = Path("/proc/self")) -> int:
     """How many logical CPUs this process may use, at least 1.
 
     The smallest of its CPU affinity and the CPU quotas of its cgroup and of that one's ancestors,
@@ -50,18 +49,11 @@ def cpu_cgroups(proc: Path) -> Iterator[Path]:
         root, mount_point = before.split()[3:5]
         kind, _, options = after.split()[:3]
         if kind in paths and (kind == "cgroup2" or "cpu" in options.split(",")):
-            yield from _upwards(Path(mount_point), paths[kind], PurePosixPath(root))
-
-
-def _upwards(mount_point: Path, path: PurePosixPath, root: PurePosixPath) -> Iterator[Path]:
-    """The folder of a cgroup and of each of its ancestors, where `root` is what is mounted.
-
-    In a container the path may be the host's; what is outside of the mount cannot be looked at.
-    """
-    is_inside = path.is_relative_to(root) and ".." not in path.parts
-    inside = path.relative_to(root) if is_inside else PurePosixPath()
-    for cgroup in (inside, *inside.parents):
-        yield mount_point / cgroup
+            # In a container the path may be the host's: what is outside of the mount is not seen.
+            path = paths[kind]
+            is_inside = path.is_relative_to(root) and ".." not in path.parts
+            inside = path.relative_to(root) if is_inside else PurePosixPath()
+            yield from (Path(mount_point, cgroup) for cgroup in (inside, *inside.parents))
 
 
 def _quota(cgroup: Path) -> float | None:
@@ -198,10 +190,6 @@ def _read_list_of(text: str) -> list[int]:
 
 def named(cpus: Sequence[int]) -> str:
     """`0-3,8`, as the kernel writes it."""
-    runs: list[list[int]] = []
-    for cpu in sorted(cpus):
-        if runs and cpu == runs[-1][-1] + 1:
-            runs[-1].append(cpu)
-        else:
-            runs.append([cpu])
-    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+    by_run = groupby(enumerate(sorted(cpus)), lambda placed: placed[1] - placed[0])
+    runs = [[cpu for _, cpu in run] for _, run in by_run]
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)

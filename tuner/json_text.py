@@ -1,5 +1,6 @@
 """JSON of any text: of half characters too, and of those that act where they are shown."""
 
+import json
 import re
 from typing import Any
 
@@ -25,8 +26,8 @@ def json_of(document: Any, *, is_indented: bool = False) -> bytes:
 def visible_json(document: Any, *, is_indented: bool = False) -> bytes:
     """`json_of` for a terminal: what would act instead of being seen is escaped as JSON does it."""
     # JSON itself escapes the control characters of ASCII, but for DEL.
-    encoded = json_of(document, is_indented=is_indented)
-    return _BEYOND_ASCII.sub(_seen, encoded.decode()).encode()
+    encoded = json_of(document, is_indented=is_indented).decode()
+    return _BEYOND_ASCII.sub(lambda found: _seen(found[0]), encoded).encode()
 
 
 def _plain(value: Any) -> Any:
@@ -36,12 +37,8 @@ def _plain(value: Any) -> Any:
     return value.tolist()
 
 
-def _seen(found: re.Match[str]) -> str:
-    character = found[0]
-    if printable(character) == character:
-        return character
-    units = character.encode("utf-16-be").hex()
-    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+def _seen(character: str) -> str:
+    return character if printable(character) == character else json.dumps(character)[1:-1]
 
 
 def _whole(value: Any) -> Any:

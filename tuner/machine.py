@@ -5,7 +5,7 @@ import platform
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TypedDict
+from typing import Any
 
 from tuner.cpus import topology, usable_cpus
 
@@ -18,36 +18,23 @@ BINDING_COMPARED = {"cpu_count": COMPARED["cpu_count"], **TOPOLOGY}
 """What the shares of bound ranks depend on."""
 
 
-class Machine(TypedDict):
-    """What a measurement depends on beside its plan; see `tuner.world.environment`."""
-
-    torch: str
-    python: str
-    cpu_model: str
-    cpu_count: int
-    memory_gb: float
-    kernel: str
-    numa_nodes: int
-    threads_per_core: int
-
-
-def this_machine() -> Machine:
-    """The machine and the software of this process; torch is not imported for it."""
+def this_machine() -> dict[str, Any]:
+    """What a measurement depends on beside its plan; torch is not imported for it."""
     try:
         torch = version("torch")
     except PackageNotFoundError:
         torch = "not installed"
     nodes, threads = topology()
-    return Machine(
-        torch=torch,
-        python=platform.python_version(),
-        cpu_model=_cpu_model(),
-        cpu_count=usable_cpus(),
-        memory_gb=round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1),
-        kernel=platform.release(),
-        numa_nodes=nodes,
-        threads_per_core=threads,
-    )
+    return {
+        "torch": torch,
+        "python": platform.python_version(),
+        "cpu_model": _cpu_model(),
+        "cpu_count": usable_cpus(),
+        "memory_gb": round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1),
+        "kernel": platform.release(),
+        "numa_nodes": nodes,
+        "threads_per_core": threads,
+    }
 
 
 def machine_differences(

@@ -1,6 +1,7 @@
 """The flags of a plan's keys: made for typer from the table of keys, and read."""
 
 import inspect
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, cast
 
@@ -88,8 +89,8 @@ def _read_flag(key: PlanKey, given: Any) -> object:
             return pairs_of(key.flag, given)
         case "options":
             pairs = pairs_of(key.flag, given)
-            names = [name for name, _ in pairs]
-            if twice := sorted({name for name in names if names.count(name) > 1}):
+            counts = Counter(name for name, _ in pairs)
+            if twice := sorted(name for name, count in counts.items() if count > 1):
                 raise UsageError(f"{key.flag} gives {', '.join(twice)} twice")
             return dict(pairs)
     return given

@@ -100,12 +100,6 @@ class _Parser(ArgumentParser):
         _warn(f"Usage: {self.usage}\nTry '{self.prog} --help' for help.\n\nError: {message}")
         raise SystemExit(2)
 
-    def refuse(self, words: list[str]) -> NoReturn:
-        """Say what was given beyond what there is."""
-        if flags := [word.partition("=")[0] for word in words if word.startswith("-")]:
-            self.error(f"No such option: {flags[0]}{did_you_mean(flags[0], self.flags)}")
-        self.error(f"Got unexpected extra argument ({' '.join(words)})")
-
 
 def main(arguments: list[str] | None = None, program: str = "python -m tuner.run") -> int:
     """Run the command; returns the exit code and prints errors to stderr."""
@@ -118,8 +112,10 @@ def main(arguments: list[str] | None = None, program: str = "python -m tuner.run
             # argparse writes its first word small.
             say(f"U{parser.format_help()[1:].rstrip()}")
             return 0
+        if flags := [word.partition("=")[0] for word in others if word.startswith("-")]:
+            parser.error(f"No such option: {flags[0]}{did_you_mean(flags[0], parser.flags)}")
         if others:
-            parser.refuse(others)
+            parser.error(f"Got unexpected extra argument ({' '.join(others)})")
     except BrokenPipeError:
         return let_go_of_pipes()
     except SystemExit as end:

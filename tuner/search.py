@@ -1,7 +1,7 @@
 """`python -m tuner.search`: find the best RPC configuration for a workload or a program."""
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,17 +26,9 @@ if TYPE_CHECKING:
     from tuner.plan.draft import PlanDraft
 
 app, main = new_app("search", takes_program=True)
-EPILOG = (
-    "Values: num_worker_threads=1,2,4 lists; 1..6 is every number, 1..32:x2 the powers of two; "
-    "transports=shm,uv,shm+uv are three lists of transports. Exit codes: 0 answered, 1 internal "
-    "error, 2 bad usage or bad input, 3 no configuration could run or keeps the limits, "
-    "4 a recommendation no longer holds (--check), 130 interrupted."
-)
 
 _IN_CHECK = tuple(name for name, key in PLAN_KEYS.items() if key.in_check)
 """The keys of a plan that say how and where to check."""
-_IN_CHECK_TOO = ("check", "show_output", "as_json", "quiet", "log")
-
 
 _OWN: dict[str, tuple[Any, Any]] = {
     "plan": (Path | None, typer.Option(help="A study plan (TOML).")),
@@ -66,7 +58,13 @@ _OWN: dict[str, tuple[Any, Any]] = {
 """The flags that are no keys of a plan."""
 
 
-@app.command(epilog=EPILOG, options_metavar="[OPTIONS] [-- COMMAND...]")
+@app.command(
+    options_metavar="[OPTIONS] [-- COMMAND...]",
+    epilog="Values: num_worker_threads=1,2,4 lists; 1..6 is every number, 1..32:x2 the powers of "
+    "two; transports=shm,uv,shm+uv are three lists of transports. Exit codes: 0 answered, 1 "
+    "internal error, 2 bad usage or bad input, 3 no configuration could run or keeps the limits, "
+    "4 a recommendation no longer holds (--check), 130 interrupted.",
+)
 @with_plan_keys(_OWN)
 def search(context: typer.Context, **keys: Any) -> None:
     """Find the best torch.distributed.rpc configuration, on this machine.
@@ -92,11 +90,7 @@ def search(context: typer.Context, **keys: Any) -> None:
 
 
 def _refuse_typos(asked: Mapping[str, Any]) -> None:
-    """UsageError for what is wrong whatever the workload or the program is.
-
-    It takes a fraction of a second. All that is asked is looked at again once that is known. Where
-    a study says what it tunes, that is read first.
-    """
+    """UsageError, at once, for what is wrong whatever the workload or the program is."""
     from tuner.world.shipped import mistakes_of
 
     draft = _asked_draft(asked)
@@ -114,7 +108,7 @@ def _asked_draft(asked: Mapping[str, Any]) -> "PlanDraft":
         asked["program"],
         asked["beside"],
         asked["plan"],
-        {name: value for name, value in asked.items() if name in PLAN_KEYS and name != "workload"},
+        {name: value for name, value in asked.items() if name in PLAN_KEYS},
         resume=asked.get("resume", False),
     )
 
@@ -129,9 +123,7 @@ def _forecast(as_json: bool, **asked: Any) -> None:
     if as_json:
         print_json(found.to_json())
         return
-    console = stdout_console()
-    for line in forecast_lines(found, plan.measuring.epsilon):
-        console.print(line, soft_wrap=True, highlight=False)
+    _print_lines(forecast_lines(found, plan.measuring.epsilon))
 
 
 def _forecast_of_resuming(as_json: bool, **asked: Any) -> None:
@@ -147,10 +139,8 @@ def _forecast_of_resuming(as_json: bool, **asked: Any) -> None:
         resume = {"resume_budget_s": answer.resume_budget_s, "command": more and more.text}
         print_json({**answer.to_json(), **resume})
         return
-    console = stdout_console()
     go_on = f"To go on: {more.text}" if more else "There is nothing to go on with."
-    for line in (verdict_sentence(answer), go_on):
-        console.print(line, soft_wrap=True, highlight=False)
+    _print_lines([verdict_sentence(answer), go_on])
 
 
 def _answer(as_json: bool, *, quiet: bool, whole: bool, log: Path | None, **asked: Any) -> None:
@@ -188,8 +178,6 @@ def _check(context: typer.Context, study: str, show: Callable[[bytes], None] | N
     """Measure what a study recommends, and print whether it holds; returns the exit code."""
     _refuse_others(context)
     # Late: --help and a mistyped flag must not wait for Optuna and pandas.
-    from rich.text import Text
-
     from tuner.api import check
     from tuner.present.check_result import check_lines
     from tuner.present.progress_display import progress_of_command
@@ -205,19 +193,18 @@ def _check(context: typer.Context, study: str, show: Callable[[bytes], None] | N
         raise InterruptedSearchError("the check was interrupted") from None
     if flags["as_json"]:
         print_json(result.to_json())
-        return result.exit_code
-    console = stdout_console()
-    for number, line in enumerate(check_lines(result)):
-        console.print(Text(line, style="" if number else "bold"), soft_wrap=True)
+    else:
+        _print_lines(check_lines(result), first_style="bold")
     return result.exit_code
 
 
 def _refuse_others(context: typer.Context) -> None:
     """UsageError if the command line says what the study says already."""
+    ours = (*_IN_CHECK, "check", "show_output", "as_json", "quiet", "log")
     wrong = [
         parameter.opts[0]
         for parameter in context.command.params
-        if parameter.name and parameter.name not in (*_IN_CHECK, *_IN_CHECK_TOO)
+        if parameter.name and parameter.name not in ours
         if (source := context.get_parameter_source(parameter.name))
         if source.name == "COMMANDLINE"
     ]
@@ -238,6 +225,13 @@ def _list_workloads(as_json: bool) -> None:
         print_json({"workloads": [entry.model_dump() for entry in entries]})
     else:
         print_catalogue(entries, stdout_console())
+
+
+def _print_lines(lines: Iterable[str], first_style: str = "") -> None:
+    console, style = stdout_console(), first_style
+    for line in lines:
+        console.print(line, style=style, soft_wrap=True, highlight=False)
+        style = ""
 
 
 def _show(printed: bytes) -> None:
