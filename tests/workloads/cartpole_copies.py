@@ -1,4 +1,4 @@
-"""Copies of the CartPole solver: two with a fault, and one that leaves its history.
+"""The CartPole solver in one process; copies of it: two with a fault, one that leaves its history.
 
 The processes of a world import this module: it imports nothing that only tests need.
 """
@@ -7,9 +7,37 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import gymnasium
+
 from workloads import World, cartpole, cartpole_agent
-from workloads.cartpole import CartPole
-from workloads.cartpole_agent import Agent, State
+from workloads.cartpole import CartPole, play
+from workloads.cartpole_agent import Agent, Episode, Played, Policy, State
+
+
+def world_of(workload: CartPole) -> World:
+    return World(rank=0, ranks=tuple(workload.ranks()), seed=7)
+
+
+class Alone:
+    """In one process: the observers play one after the other."""
+
+    def __init__(self, workload: CartPole) -> None:
+        self.workload, self.world = workload, world_of(workload)
+        self.policy = Policy(workload.hidden, self.world.seed + workload.seed)
+        self._agent = Agent(
+            self.policy, observers=workload.observers, learning_rate=workload.learning_rate,
+            gamma=workload.gamma,
+        )  # fmt: skip
+        self._env = gymnasium.make("CartPole-v1")
+
+    def run(self, episode: int) -> Episode:
+        self._agent.begin_episode(self.workload.noise_of(episode, self.world))
+        return self._agent.learn([self._play(episode, n) for n in range(self.workload.observers)])
+
+    def _play(self, episode: int, observer: int) -> Played:
+        seed = self.workload.seed_of(episode, observer + 1, self.world)
+        select = self._agent.select_action
+        return play(self._env, self.workload.steps, seed, lambda state: select(observer, state))
 
 
 class SwappingAgent(Agent):

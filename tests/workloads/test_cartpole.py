@@ -9,7 +9,7 @@ import gymnasium
 import pytest
 import torch
 
-from tests.workloads.cartpole_alone import Alone, world_of
+from tests.workloads.cartpole_copies import Alone, world_of
 from workloads.cartpole import CartPole, check_actions, check_environment, check_update, play
 from workloads.cartpole_agent import Episode, Policy, State, mean_reward
 
@@ -64,6 +64,9 @@ def episode(alone: Alone) -> Episode:
     return alone.run(0)
 
 
+Change = Callable[[Episode], Episode]
+
+
 def check_first_observer(episode: Episode, alone: Alone) -> None:
     env, seed = gymnasium.make("CartPole-v1"), alone.workload.seed_of(0, 1, alone.world)
     check_environment("observer1", episode, 0, env, seed)
@@ -73,16 +76,11 @@ def check_all_actions(episode: Episode, alone: Alone) -> None:
     check_actions(episode, alone.policy, alone.workload.noise_of(0, alone.world))
 
 
-def swap_observers(episode: Episode) -> Episode:
-    return replace(episode, actions=episode.actions.flip(0))
-
-
-def change_first(**changes: list[Any]) -> Callable[[Episode], Episode]:
-    def change(episode: Episode) -> Episode:
-        first, second = episode.played
-        return replace(episode, played=[replace(first, **changes), second])
-
-    return change
+def change_first(**changes: list[Any]) -> Change:
+    """What the first observer has played."""
+    return lambda episode: replace(
+        episode, played=[replace(episode.played[0], **changes), episode.played[1]]
+    )
 
 
 def flip_log_prob(episode: Episode) -> Episode:
@@ -105,12 +103,11 @@ def break_parameters(episode: Episode) -> Episode:
 @pytest.mark.parametrize(
     ("spoil", "check", "message"),
     [
-        (swap_observers, check_first_observer, "noted for observer1 do not lead to the states"),
-        (change_first(rewards=[1.0] * 19), check_first_observer, "observer1 gave other rewards"),
-        (change_first(rewards=[1.0] * 19 + [0.0]), check_first_observer,
-         "observer1 gave other rewards"),
-        (change_first(ends=[True] + [False] * 19), check_first_observer,
-         "observer1 gave other rewards"),
+        (lambda episode: replace(episode, actions=episode.actions.flip(0)), check_first_observer,
+         "noted for observer1 do not lead to the states"),
+        *((change_first(**changes), check_first_observer, "observer1 gave other rewards")
+          for changes in ({"rewards": [1.0] * 19}, {"rewards": [1.0] * 19 + [0.0]},
+                          {"ends": [True] + [False] * 19})),
         (flip_log_prob, check_all_actions, "log-probabilities are not those of the actions"),
         (lambda episode: replace(episode, log_probs=episode.log_probs[:, 1:]), check_all_actions,
          r"log-probabilities of shape \(2, 19\)"),
@@ -119,12 +116,9 @@ def break_parameters(episode: Episode) -> Episode:
     ],
 )  # fmt: skip
 def test_what_went_wrong_is_noticed(
-    episode: Episode,
-    alone: Alone,
-    spoil: Callable[[Episode], Episode],
-    check: Callable[[Episode, Alone], None],
+    episode: Episode, alone: Alone, spoil: Change, check: Callable[[Episode, Alone], None],
     message: str,
-) -> None:
+) -> None:  # fmt: skip
     check(episode, alone)
     with pytest.raises(AssertionError, match=message):
         check(spoil(episode), alone)

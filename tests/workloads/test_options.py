@@ -146,7 +146,5 @@ def test_a_bad_value_is_refused_and_the_default_stands(
     assert read_options(Echo, {name: raw}) == (DEFAULTS, [problem])
 
 
-def test_all_mistakes_are_told_together_also_without_any_option() -> None:
-    given = {"call": 1, "size": "big", "rate": "fast"}
-    assert len(read_options(Echo, given)[1]) == 3
+def test_a_workload_may_have_no_options() -> None:
     assert read_options(object, {"calls": 1})[1] == ["unknown option 'calls'. It has no options."]

@@ -1,8 +1,6 @@
-import ast
 import shutil
 import sys
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -54,17 +52,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         del sys.modules[name]
 
 
-@pytest.mark.parametrize("reference", SHIPPED.values())
-def test_a_shipped_workload_is_where_the_registry_says(reference: str) -> None:
-    module, _, class_name = reference.partition(":")
-    spec = find_spec(module)
-    assert spec is not None
-    assert spec.origin is not None
-    # Read, not imported: the shipped workloads import torch, which takes seconds.
-    tree = ast.parse(Path(spec.origin).read_text())
-    assert class_name in [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
-
-
 def test_a_file_is_imported_once_under_its_own_name(tmp_path: Path) -> None:
     found = load_workload(f"{tmp_path}/registry_echo.py:Echo")
     assert issubclass(found, Workload)
@@ -102,7 +89,6 @@ def test_a_class_is_found_from_the_working_folder(reference: str, module: str) -
          "syntax (registry_syntax.py, line 1)"),
         ("json.py:Echo", "json.py cannot be imported: another module is named json"),
         ("registry_echo.py:Ecco", "registry_echo.py has no class Ecco; it has Echo"),
-        ("registry_echo.py:NUMBER", "registry_echo.py has no class NUMBER; it has Echo"),
         ("json:Echo", "json has no class Echo"),
         ("registry_echo.py:Plain", "registry_echo.py:Plain is not derived from workloads.Workload"),
         ("workloads.helpers:Echo", "cannot import workloads.helpers: ModuleNotFoundError: No "
