@@ -63,14 +63,6 @@ def udf_sleep(**options: object) -> UdfSleep:
     return workload
 
 
-def with_route(*names: str) -> Callable[[Nested], None]:
-    return lambda workload: workload._answers.__setitem__(1, (1, names))
-
-
-def share_a_payload(workload: Payload) -> None:
-    workload._payloads = workload._payloads[:1] * 3
-
-
 def change_the_sign_of_zero(workload: Payload) -> None:
     workload._payloads[2][1][7] = 0.0
     workload._echoes[2][1][7] = -0.0
@@ -78,11 +70,7 @@ def change_the_sign_of_zero(workload: Payload) -> None:
 
 def results(change: Callable[[list[Any]], list[Any]]) -> Callable[[Any], None]:
     """Changes the results of a workload."""
-
-    def spoil(workload: Any) -> None:
-        workload._results = change(workload._results)
-
-    return spoil
+    return lambda workload: setattr(workload, "_results", change(workload._results))
 
 
 def echoes(call: int, change: Callable[[list[Any], Payload], Any]) -> Callable[[Payload], None]:
@@ -102,8 +90,9 @@ def echoes(call: int, change: Callable[[list[Any], Payload], Any]) -> Callable[[
         (nested, lambda workload: workload._answers.pop(), "2 calls gave 1 answers"),
         (nested, lambda workload: workload._answers.reverse(), "call 0 got the answer of call 1"),
         *(
-            (nested, with_route(*names), r"call 1 went through .* through worker1, worker2")
-            for names in (("worker2", "worker1"), ("worker1",), ("worker1", "worker1"), ())
+            (nested, lambda workload, names=names: workload._answers.__setitem__(1, (1, names)),
+             r"call 1 went through .* through worker1, worker2")
+            for names in (("worker2", "worker1"), ("worker1",), ())
         ),
         (payload, lambda workload: workload._echoes.pop(), "3 calls gave 2 echoes"),
         (payload, lambda workload: workload._echoes.reverse(),
@@ -111,7 +100,8 @@ def echoes(call: int, change: Callable[[list[Any], Payload], Any]) -> Callable[[
         (payload, echoes(1, lambda found, _: found.pop()), "call 1 sent 2 tensors, got 1"),
         (payload, echoes(2, lambda found, _: found.reverse()),
          "0 of call 2 came back with .* changed"),
-        (payload, share_a_payload, "calls share a payload"),
+        (payload, lambda workload: setattr(workload, "_payloads", workload._payloads[:1] * 3),
+         "calls share a payload"),
         (payload, echoes(1, lambda found, _: found.insert(0, found.pop(0).double())),
          r"tensor 0 of call 1 came back as torch.float64 \("),
         (payload, change_the_sign_of_zero, "tensor 1 of call 2 came back with 1 of 250 elements"),
@@ -142,18 +132,27 @@ def test_wrong_results_are_noticed(
         workload.check(world)
 
 
-def test_operands_are_small_uniform_all_different_and_of_the_seed_and_caller_alone() -> None:
+@pytest.mark.parametrize(
+    ("made", "sent"),
+    [
+        (builtin, lambda of: [tensor for pair in of._operands for tensor in pair]),
+        (payload, lambda of: [tensor for call in of._payloads for tensor in call]),
+    ],
+)
+def test_what_is_sent_is_all_different_of_the_seed_and_the_callers_alone(
+    made: Callable[..., Any], sent: Callable[[Any], list[torch.Tensor]]
+) -> None:
     torch.manual_seed(1)
-    first = torch.stack([tensor for pair in builtin()._operands for tensor in pair])
-    assert first.shape == (4, 4, 4)
-    assert 0 <= first.min() < first.max() < 1
+    first = torch.stack(sent(made()))
+    assert 0 <= first[..., 1:].min() < first[..., 1:].max() < 1
     assert len(set(first.flatten().tolist())) == first.numel()
     torch.manual_seed(2)
-    assert torch.equal(first[3], builtin()._operands[1][1])
-    assert not torch.equal(first[3], builtin(seed=4)._operands[1][1])
-    server = Builtin()
+    assert torch.equal(first, torch.stack(sent(made())))
+    assert not torch.equal(first, torch.stack(sent(made(seed=9))))
+    server = type(made())()
     server.setup(SERVER)
-    assert not hasattr(server, "_operands")
+    with pytest.raises(AttributeError):
+        sent(server)
 
 
 @pytest.mark.parametrize("tensors", [1, 4])
@@ -165,20 +164,6 @@ def test_a_payload_is_split_into_tensors(tensors: int) -> None:
     assert sum(tensor.nbytes for tensor in sent) == 4_000_000
     assert {tensor.untyped_storage().nbytes() for tensor in sent} == {4_000_000 // tensors}
     assert {tensor.dtype for tensor in sent} == {torch.float32}
-
-
-def test_payloads_are_all_different_of_the_seed_alone_and_the_callers() -> None:
-    workload = Payload(megabytes=4e-6, calls=4096)
-    workload.setup(WORLD)
-    assert len({float(sent[0]) for (sent,) in workload._payloads}) == 4096
-    torch.manual_seed(1)
-    first = payload()._payloads[1][1]
-    torch.manual_seed(2)
-    assert torch.equal(first, payload()._payloads[1][1])
-    assert not torch.equal(first, payload(seed=9)._payloads[1][1])
-    server = Payload()
-    server.setup(SERVER)
-    assert not hasattr(server, "_payloads")
 
 
 def test_one_round_is_mul_add_relu_sigmoid_of_the_sample() -> None:
@@ -199,12 +184,9 @@ def test_a_call_sleeps_then_adds_and_multiplies_what_the_seed_alone_decides() ->
     assert torch.equal(product, first * second)
     assert not torch.equal(total, udf_with_ops(0, "cpu", 10)[0])
     assert UdfSleep().sleep_ms == 1000  # that of the recipe
-
-
-def test_the_check_does_not_sleep() -> None:
+    # The check does not sleep.
     workload = udf_sleep(sleep_ms=2000)
-    workload._shortest_step_s = 2.0
-    start_s = time.monotonic()
+    workload._shortest_step_s, start_s = 2.0, time.monotonic()
     workload.check(WORLD)
     assert time.monotonic() - start_s < 1
 

@@ -1,5 +1,4 @@
 import random
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -7,7 +6,6 @@ import torch
 from torch.futures import Future
 
 from workloads.cartpole_agent import (
-    Adam,
     Agent,
     Noise,
     Played,
@@ -79,30 +77,19 @@ def test_returns_are_discounted_and_do_not_flow_back_over_an_end() -> None:
     assert standardised(torch.ones(2, 2)).tolist() == [[0, 0], [0, 0]]
 
 
-def test_adam_is_that_of_torch() -> None:
-    ours, theirs = (torch.linspace(-1, 1, 6).view(2, 3).requires_grad_() for _ in range(2))
-    adam, reference = Adam([ours], 0.02), torch.optim.Adam([theirs], lr=0.02)
-    for _ in range(5):
-        adam.step(torch.autograd.grad((ours**3).sum(), [ours]))
-        reference.zero_grad()
-        (theirs**3).sum().backward()  # type: ignore[no-untyped-call]
-        reference.step()
-    assert torch.equal(ours, theirs)
-
-
 # The agent.
 
 
-def actions_of(agent: Agent, asked: Callable[[Agent, int, list[float]], int]) -> list[list[int]]:
+def actions_of(agent: Agent, steps: int = 5) -> list[list[int]]:
     """[step][observer]: what the agent answers, when they ask in turn."""
     return [
-        [asked(agent, observer, state) for observer, state in enumerate(states)]
-        for states in states_of(3, 5)
+        [agent.select_action(observer, state) for observer, state in enumerate(states)]
+        for states in states_of(agent._observers, steps)
     ]
 
 
 def test_a_batch_gives_what_single_requests_give_whoever_asks_first() -> None:
-    single = actions_of(an_agent(), Agent.select_action)
+    single = actions_of(an_agent())
     assert {action for step in single for action in step} == {0, 1}
     agent, shuffled = an_agent(), random.Random(7)
     for states, actions in zip(states_of(3, 5), single, strict=True):
@@ -114,22 +101,14 @@ def test_a_batch_gives_what_single_requests_give_whoever_asks_first() -> None:
 
 
 def test_a_batch_is_safe_with_a_thread_per_observer() -> None:
-    observers, steps = 8, 50
-    states = states_of(observers, steps)
+    agent, states = an_agent(8, 50), states_of(8, 50)
 
-    def ask(agent: Agent, observer: int) -> list[int]:
-        return [
-            agent.select_action_batch(observer, states[step][observer]).wait()
-            for step in range(steps)
-        ]
+    def ask(observer: int) -> list[int]:
+        return [agent.select_action_batch(observer, each[observer]).wait() for each in states]
 
-    alone, shared = an_agent(observers, steps), an_agent(observers, steps)
-    expected = [
-        [alone.select_action(observer, states[step][observer]) for step in range(steps)]
-        for observer in range(observers)
-    ]
-    with ThreadPoolExecutor(observers) as pool:
-        assert list(pool.map(ask, [shared] * observers, range(observers))) == expected
+    with ThreadPoolExecutor(8) as pool:
+        found = [*pool.map(ask, range(8))]
+    assert [[*step] for step in zip(*found, strict=True)] == actions_of(an_agent(8, 50), 50)
 
 
 def test_a_failure_is_told_to_all_who_wait() -> None:
@@ -143,25 +122,17 @@ def test_a_failure_is_told_to_all_who_wait() -> None:
 
 def test_an_update_is_one_step_of_reinforce() -> None:
     agent, noise = an_agent(), Noise.draw((3, 5), HIDDEN, seed=2, device=CPU)
-    actions = torch.tensor(actions_of(agent, Agent.select_action)).T
+    actions = torch.tensor(actions_of(agent)).T
     states = torch.tensor(states_of(3, 5)).transpose(0, 1)
     played = [played_for(5, end) for end in (1, 3, 4)]
     expected = Policy(HIDDEN, seed=1)
     optimizer = torch.optim.Adam(expected.parameters(), lr=0.01)
-    log_probs = torch.stack(
-        [
-            expected(states[observer, step], noise.masks[observer, step])[actions[observer, step]]
-            for observer in range(3)
-            for step in range(5)
-        ]
-    )
+    log_probs = expected(states, noise.masks).gather(2, actions[..., None]).flatten()
     returns = torch.tensor([each for one in played for each in discounted_returns(one, 0.9)])
     advantages = (returns - returns.mean()) / returns.std()
     (-log_probs * advantages).mean().backward()  # type: ignore[no-untyped-call]
     optimizer.step()
-
     episode = agent.learn(played)
-
     assert torch.allclose(episode.log_probs.flatten(), log_probs)
     for ours, theirs in zip(agent.policy.parameters(), expected.parameters(), strict=True):
         assert torch.allclose(ours, theirs, atol=1e-5)
