@@ -9,7 +9,8 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -49,12 +50,20 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         return (yield)
 
 
-@pytest.fixture(autouse=True)
-def signals_as_before() -> Generator[None]:
+@contextmanager
+def signals_restored() -> Iterator[None]:
     """A command that runs in this process must not leave its handlers behind: processes that a
     later test forks would take no SIGTERM."""
     kept, hook = {each: signal.getsignal(each) for each in ENDING}, sys.unraisablehook
-    yield
-    sys.unraisablehook = hook
-    for each, handler in kept.items():
-        signal.signal(each, handler)
+    try:
+        yield
+    finally:
+        sys.unraisablehook = hook
+        for each, handler in kept.items():
+            signal.signal(each, handler)
+
+
+@pytest.fixture(autouse=True)
+def signals_as_before() -> Iterator[None]:
+    with signals_restored():
+        yield

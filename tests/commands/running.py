@@ -3,13 +3,11 @@
 import contextlib
 import io
 import os
-import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-from tests.conftest import ENDING
+from tests.conftest import signals_restored
 from tuner import search
 
 ROOT = Path(__file__).parents[2]
@@ -50,22 +48,9 @@ def in_this_process(*arguments: str, cwd: Path) -> Done:
         contextlib.chdir(cwd),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
-        signal_handlers_restored(),
+        signals_restored(),
     ):
         code = search.main(list(arguments))
-    texts = []
     for stream in (out, err):
         stream.seek(0)
-        texts.append(stream.read())
-    return Done(arguments, code, *texts)
-
-
-@contextlib.contextmanager
-def signal_handlers_restored() -> Iterator[None]:
-    """Afterwards: a command handles Ctrl-C in its own way."""
-    before = {number: signal.getsignal(number) for number in ENDING}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    return Done(arguments, code, out.read(), err.read())

@@ -31,8 +31,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
     return found
 
 
-def test_it_prints_the_recommended_or_another_trial_in_each_format(
-    asked: list[tuple[object, ...]], capsys: pytest.CaptureFixture[str]
+def test_the_recommended_or_another_trial_is_printed_or_written(
+    asked: list[tuple[object, ...]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert export.main(["udf"]) == 0
     assert json.loads(capsys.readouterr().out)["config"] == {"*": {"num_worker_threads": 4}}
@@ -42,17 +42,11 @@ def test_it_prints_the_recommended_or_another_trial_in_each_format(
     assert document["config"] == {"*": {"num_worker_threads": 8}}
     assert "verdict" not in document
     assert asked == [("udf", None, None), ("udf", "sqlite:///x.db", Path("here"))]
-
-
-@pytest.mark.usefixtures("asked")
-def test_a_file_is_written_whole_and_nothing_is_printed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
     path = tmp_path / "new" / "rpc.json"
     assert export.main(["udf", "--output", str(path)]) == 0
     assert capsys.readouterr().out == ""
     assert read_recommendation(path).config == threads(4)
-    assert [each.name for each in path.parent.iterdir()] == ["rpc.json"]
+    assert [*path.parent.iterdir()] == [path]
 
 
 @pytest.mark.usefixtures("asked")

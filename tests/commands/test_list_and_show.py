@@ -99,7 +99,6 @@ def test_a_document_for_programs(capsysbinary: pytest.CaptureFixture[bytes]) -> 
                 "budget_s": 30.0, "configurations": 2, "folder": "studies/faster"}  # fmt: skip
     assert study.items() >= expected.items()
     assert study["speedup"]["estimate"] == result.speedup.estimate  # type: ignore[union-attr]
-    assert "trials" not in study
     assert len(document["problems"]) == 1
     assert listing.main(["studies"]) == 0
     assert b"note: left out: " in capsysbinary.readouterr().err

@@ -9,14 +9,19 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from tests.commands.running import environment
+from tests.fakes import fake_trace
+from tests.plan.specs import threads
 from tests.programs.running import PYTHON, free_port
 from tests.world.command.recorded import python
 from tuner import record
 from tuner.trace.files.reader import read_trace
+from tuner.world.command.recording import RecordedEnd
 
 
 @pytest.fixture
@@ -169,42 +174,21 @@ def test_a_window_is_shown_while_the_program_goes_on(out: Path) -> None:
     assert trace.losses == ()
 
 
-KILLED = """
-import os, signal, sys, time
-import torch.distributed.rpc as rpc
-import torch.multiprocessing as mp
-
-def tick(number):
-    if number == 50:
-        time.sleep(0.3)
-        os.kill(os.getpid(), signal.SIGKILL)
-
-def run(rank, port):
-    options = rpc.TensorPipeRpcBackendOptions(init_method=f"tcp://127.0.0.1:{port}")
-    rpc.init_rpc(f"node{rank}", rank=rank, world_size=2, rpc_backend_options=options)
-    if rank == 0:
-        for number in range(51):
-            rpc.rpc_sync("node1", tick, args=(number,))
-    rpc.shutdown()
-
-if __name__ == "__main__":
-    mp.spawn(run, args=(sys.argv[1],), nprocs=2)
-"""
-
-
-@pytest.mark.world
-@pytest.mark.thorough
-def test_what_a_killed_rank_recorded_is_joined(
-    out: Path, capfd: pytest.CaptureFixture[str]
+def test_a_failed_programs_trace_is_shown(
+    out: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out.with_name("killed.py").write_text(KILLED)
-    program = [*PYTHON, str(out.with_name("killed.py")), free_port()]
-    assert record.main(["--out", str(out), "--all", "--no-timeline", "--", *program]) == 1
-    calls = read_trace(out).calls
-    assert (len(calls), set(calls["link"])) == (51, {"exact"})
-    answered = calls[calls["status"] == "ok"]
-    assert len(answered) == answered["server_end_ns"].notna().sum() == 50
-    printed, told = capfd.readouterr()
-    assert "rpc-tuner: the program ended with exit code 1\n" in told
-    assert "node1 ended from one moment to the next, by a signal or os._exit" in printed
-    assert "node1 was still serving 1 call when the trace ended" in printed
+    def fail(
+        command: list[str], order: object, show: Callable[[bytes, int], None], **_: Any
+    ) -> Any:
+        show(fake_trace(threads(2), step_s=0.002, steps=3), 3)
+        report = SimpleNamespace(notes=lambda *_: ["a note"])
+        return RecordedEnd(exit_code=3, is_given_up=False, report=cast("Any", report), why_not="")
+
+    monkeypatch.setattr("tuner.world.command.recording.record_program", fail)
+    assert record.main(["--out", str(out), "--no-timeline", "--", "false"]) == 3
+    printed, told = capsys.readouterr()
+    assert printed.endswith(f"\nTrace: {out}, for ui.perfetto.dev\n")
+    assert told == "rpc-tuner: a note\nrpc-tuner: the program ended with exit code 3\n"
+    assert len(read_trace(out).calls) == 6
+    assert record.main(["--out", "/proc/x.json", "--json", "--", "false"]) == 2
+    assert "rpc-tuner: cannot write the trace /proc/x.json: " in capsys.readouterr().err

@@ -13,8 +13,11 @@ from typing import Any
 import optuna
 import pytest
 
+import tuner
 from tests.commands.conftest import SEARCH
 from tests.commands.running import Done, in_new_process, in_this_process, started
+from tests.world.command.recorded import python
+from tuner import run, search
 from tuner.study.folder import StudyFolder
 from tuner.trace.files.reader import read_trace
 from workloads.registry import SHIPPED
@@ -199,3 +202,34 @@ def test_a_recommendation_is_measured_again(real_search: tuple[Done, Path], tmp_
     # Each block measures the baseline twice, and what is recommended once.
     assert document["machine"]["worlds"] == 12
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.thorough
+def test_as_many_threads_are_recommended_as_calls_wait(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Eight naps of 10 ms at a time, beside a baseline of one thread."""
+    folder, program = tmp_path / "study", python("spawn_env.py", "2")
+    flags = ["--space", "observer.num_worker_threads=2,8,32", "--max-blocks", "6",
+             "--baseline", "observer.num_worker_threads=1", "--out", str(folder)]  # fmt: skip
+    assert search.main([*flags, "--", *program, "10"]) == 0
+    result = tuner.load_study(folder)
+    assert result.verdict == "better"
+    assert result.best is not None
+    threads = result.best.for_role("observer")["num_worker_threads"]
+    assert threads in (8, 32)
+    assert result.speedup is not None
+    # 8 naps one after another, or all at once; a call takes more than its nap.
+    assert 3 < result.speedup.estimate < 9
+    assert result.trials["parallelism_max"].max() == 8
+    assert set(result.trials["outcome"]) <= {"completed", "eliminated", "not-measured"}
+    recommended = json.loads((folder / "recommended.json").read_text())
+    assert recommended["environment"]["program"]["commands"] == [[*program, "10"]]
+    assert recommended["environment"]["workload"] is None
+    assert recommended["objective"] == "rpc_active_s"
+    assert recommended["baseline"] == {"observer": {"num_worker_threads": 1}}
+    assert result.objective.name == "rpc_active_s"
+    assert "rpc-tuner run" in (folder / "report.html").read_text()
+    capfd.readouterr()
+    assert run.main([str(folder / "recommended.json"), "--", *program, "1"]) == 0
+    assert f"rpc-tuner: observer1 has num_worker_threads={threads}" in capfd.readouterr().err
