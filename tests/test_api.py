@@ -141,16 +141,20 @@ def test_a_folder_without_its_database_is_known_by_its_recommendation() -> None:
         assert today(study).outcome == "holds"
     (folder / "study.db").unlink()
     assert today(folder).outcome == "holds"
-    with pytest.raises(UsageError, match="there is no study 'elsewhere'"):
-        today("elsewhere")
-    with pytest.raises(UsageError, match=r"cannot read gone\.json"):
-        today("gone.json")
 
 
-def test_a_study_without_a_rival_cannot_be_checked() -> None:
-    searched(FakeLauncher(fails=failing("crashed", 1, 2, 4)), baseline={"num_worker_threads": 16})
-    with pytest.raises(UsageError, match="there is nothing to compare with the baseline"):
-        today()
+def test_what_cannot_be_checked_is_told() -> None:
+    searched()
+    all_fail = FakeLauncher(fails=failing("crashed", 1, 2, 4))
+    searched(all_fail, name="alone", baseline={"num_worker_threads": 16})
+    for study, how, message in (
+        ("elsewhere", {}, "there is no study 'elsewhere'"),
+        ("gone.json", {}, "cannot read gone.json"),
+        ("alone", {}, "there is nothing to compare with the baseline"),
+        ("udf", {"interface": "eth1"}, "interface is for the launcher ray"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            today(study, how)
 
 
 def from_elsewhere(folder: Path, **environment: object) -> Path:
@@ -203,8 +207,6 @@ def test_worlds_are_isolated_as_in_the_study_or_as_a_person_says(isolated: bool)
     for how, expected in (({}, isolated), ({"isolation": not isolated}, not isolated)):
         again = today(folder, {"max_blocks": 8, **how})
         assert again.answer.plan.launching == Launching(isolation=expected)
-    with pytest.raises(UsageError, match="interface is for the launcher ray"):
-        today(how={"interface": "eth1"})
 
 
 def by_threads(config: Config) -> float:

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import tuner.machine
 from tuner.cpus import usable_cpus
-from tuner.world import environment
 
 V2 = ("/", "v2", "cgroup2", "rw")
 V1 = ("/", "cpu", "cgroup", "rw,cpu,cpuacct")
@@ -53,26 +51,15 @@ def affinity_of_eight(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_the_tightest_quota_counts_and_else_the_affinity(
-    mounts: Sequence[tuple[str, str, str, str]],
-    is_in: Sequence[str],
-    files: Mapping[str, str],
-    cpus: int,
-    tmp_path: Path,
-) -> None:
+    mounts: Sequence[tuple[str, str, str, str]], is_in: Sequence[str], files: Mapping[str, str],
+    cpus: int, tmp_path: Path,
+) -> None:  # fmt: skip
     (tmp_path / "cgroup").write_text("".join(f"{line}\n" for line in is_in))
-    (tmp_path / "mountinfo").write_text(
-        "".join(
-            f"30 24 0:26 {root} {tmp_path / point} rw shared:4 - {kind} cgroup {options}\n"
-            for root, point, kind, options in mounts
-        )
-    )
+    lines = [f"30 24 0:26 {root} {tmp_path / point} rw shared:4 - {kind} cgroup {options}\n"
+             for root, point, kind, options in mounts]  # fmt: skip
+    (tmp_path / "mountinfo").write_text("".join(lines))
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(f"{text}\n")
     assert usable_cpus(tmp_path) == cpus
     assert usable_cpus(tmp_path / "nothing") == 8
-
-
-def test_the_environment_of_a_study_respects_the_quota(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuner.machine, "usable_cpus", lambda: 3)
-    assert environment.Environment.here().cpu_count == 3

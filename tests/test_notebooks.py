@@ -30,11 +30,7 @@ QUICK = {
     ),
 }
 # The reports of the searches are not drawn: they are not looked at here.
-BEFORE = """\
-import tuner.api
-tuner.api.write_study_report = lambda answer: None
-%reset -f
-"""
+BEFORE = "import tuner.api\ntuner.api.write_study_report = lambda answer: None\n%reset -f\n"
 KERNELS = (("batch_cartpole",), ("parameter_server", "profile_rpc", "tune_udf"))
 MOST_BYTES = 400_000
 

@@ -30,7 +30,7 @@ OF_PROGRAM, OF_WORKLOAD, TROUBLESHOOTING = (
 
 
 def blocks(page: str, language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)
+    return re.findall(rf"```(?:{language})\n(.*?)```", page, re.DOTALL)
 
 
 def commands(page: str, module: str) -> list[list[str]]:
@@ -45,7 +45,7 @@ def commands(page: str, module: str) -> list[list[str]]:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the files of the pages, each named by its first line, where we are."""
     for page in (OF_PROGRAM, OF_WORKLOAD):
-        for text in (*blocks(page, "python"), *blocks(page, "toml")):
+        for text in blocks(page, "python|toml"):
             name = text.split("\n")[0].removeprefix("# ")
             # Other tests may run a program with the page's port.
             (tmp_path / name).write_text(text.replace("29500", free_port()))
