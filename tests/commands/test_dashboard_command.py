@@ -4,7 +4,6 @@ import re
 import shutil
 import signal
 import socket
-import sqlite3
 import subprocess
 import sys
 import urllib.error
@@ -129,24 +128,15 @@ def test_a_port_that_is_taken_is_refused_if_it_was_named(
 def test_all_studies_are_shown_and_what_cannot_be_read_is_told(
     start: Callable[..., Running], folder: Path
 ) -> None:
-    older, damaged = (folder / "studies" / name for name in ("older", "damaged"))
-    shutil.copytree(folder / "studies" / "one", older)
-    with closing(sqlite3.connect(older / "study.db")) as database, database:
-        database.execute("UPDATE study_user_attributes SET value_json = 1 WHERE key = 'format'")
-    damaged.mkdir()
-    (damaged / "study.db").write_text("this is no database")
+    (folder / "studies" / "damaged").mkdir()
+    (folder / "studies" / "damaged" / "study.db").write_text("this is no database")
     running = start("--port", "0")
     assert running.line.startswith("The study of the folder studies: http://127.0.0.1:")
     assert running.page == "/dashboard"
     assert running.get("/api/studies").count(b'"study_name"') == 1
     code, rest = running.stop(signal.SIGINT)
-    assert code == 0
-    first, second = rest.splitlines()
-    assert first.startswith("note: left out: cannot open the storage sqlite:///")
-    assert second == (
-        "note: left out: the study one has format 1; this version reads format 5: "
-        "search again with --overwrite"
-    )
+    assert (code, rest.count("\n")) == (0, 1)
+    assert rest.startswith("note: left out: cannot open the storage sqlite:///")
 
 
 def test_a_study_that_is_not_there_is_told_and_nothing_is_written(
