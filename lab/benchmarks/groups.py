@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import tuner
-from lab.benchmarks.report import Bar, Comparison
+from lab.benchmarks.report import Comparison
 from tuner.searching.progress_reports import Snapshot
 from tuner.world.launcher import GroupedLauncher
 from tuner.world.local.local_launcher import LocalLauncher
@@ -66,7 +66,7 @@ def run() -> list[Comparison]:
     return [
         Comparison(
             f"blocks of a sleeping workload, {groups} groups", f"{groups} groups", "one",
-            taken_s[groups], taken_s[1], bar=Bar(least_ratio=least),
+            taken_s[groups], taken_s[1], least_ratio=least,
         )
         for groups, least in BARS.items()
     ]  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Any
 
 import sqlalchemy
 
-from lab.benchmarks.report import Bar, Comparison
+from lab.benchmarks.report import Comparison
 from tests.fakes import UDF, FakeLauncher, fake_trace
 from tuner.plan.draft import draft_plan
 from tuner.plan.study_plan import StudyPlan
@@ -24,12 +24,13 @@ from tuner.study.folder import StudyFolder
 from tuner.study.records import CALIBRATION_BLOCK, TRACE_BLOCK, Record
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import create_study, resume_study
+from tuner.study.storage.store import StudyStore
 from tuner.study.storage.trials import RECORD_KEY
 from tuner.world.environment import Environment
 from tuner.world.measurement import Measurement, RankUsage
 
 CONFIGS, BLOCKS = 1000, 100
-REPORT_CONFIGS, REPORT_BLOCKS = 60, 40
+REPORT_BLOCKS = 40
 REPORT_SPACE: dict[str, list[Any]] = {
     "num_worker_threads": [1, 2, 4, 8, 12, 16, 24, 32, 48, 64],
     "transports": ["default", "shm", "uv"],
@@ -46,15 +47,14 @@ axes.figure.savefig(sys.argv[2])
 def sizes() -> list[Comparison]:
     """Opening, adding to, showing and reporting 1,000 configurations in 100 blocks.
 
-    Beside a study of one block. The observations are written to SQLite in bulk, as
-    `StudyStore.add` writes them one by one.
+    Beside a study of one block.
     """
     space = {"num_worker_threads": list(range(1, CONFIGS + 1))}
     plan = _plan(space, budget="100h", sampler="grid")
     with tempfile.TemporaryDirectory() as scratch:
         few, many = (Path(scratch) / name for name in ("few", "many"))
-        _fill_at_once(few, plan, 1)
-        _fill_at_once(many, plan, BLOCKS)
+        _filled(few, plan, 1, 60)
+        _filled(many, plan, BLOCKS, 60)
         shown_s = _seconds("-m", "tuner.show", str(many))
         reported_s = _seconds("-m", "tuner.report", str(many))
         few_open_s, few_measurer = _opened(few, plan)
@@ -63,12 +63,12 @@ def sizes() -> list[Comparison]:
     those = f"{CONFIGS * BLOCKS:,} observations"
     return [
         Comparison("adding an observation", f"to {those}", f"to {CONFIGS:,}",
-                   1e3 * many_add_s, 1e3 * few_add_s, "ms", Bar(least_ratio=1 / 1.2)),
+                   1e3 * many_add_s, 1e3 * few_add_s, "ms", least_ratio=1 / 1.2),
         Comparison("opening a study to go on with it", those, f"{CONFIGS:,}",
-                   many_open_s, few_open_s, bar=Bar(most=10.0)),
+                   many_open_s, few_open_s, most=10.0),
         # Pages have pictures and a row for each configuration.
         Comparison("show, report", f"report of {those}", "show",
-                   reported_s, shown_s, bar=Bar(most=60.0)),
+                   reported_s, shown_s, most=60.0),
     ]  # fmt: skip
 
 
@@ -79,7 +79,10 @@ def report_page() -> list[Comparison]:
     """
     with tempfile.TemporaryDirectory() as scratch:
         folder = StudyFolder(Path(scratch) / "udf")
-        _fill_one_by_one(folder, _plan(REPORT_SPACE, budget="1h"))
+        plan = _plan(REPORT_SPACE, budget="1h")
+        store = _filled(folder.root, plan, REPORT_BLOCKS, 150)
+        assert len(store.configs()) == 60
+        _add_traces(store, folder, plan)
         report_s = _seconds("-m", "tuner.report", str(folder.root))
         url, picture = f"sqlite:///{folder.database}", str(Path(scratch) / "plot.png")
         plot_s = _seconds("-W", "ignore", "-c", PLOT, url, picture)
@@ -88,9 +91,9 @@ def report_page() -> list[Comparison]:
         )
     return [
         Comparison("report of 60 configurations, 40 blocks", "the page and its figures",
-                   "one figure by Optuna", report_s, plot_s, bar=Bar(most=10.0)),
+                   "one figure by Optuna", report_s, plot_s, most=10.0),
         Comparison("size of that page", "report.html", "study.db",
-                   page_mb, database_mb, "MB", Bar(most=3.0)),
+                   page_mb, database_mb, "MB", most=3.0),
     ]  # fmt: skip
 
 
@@ -110,8 +113,8 @@ def _world(trial: int, noise: random.Random, steps: int) -> Measurement:
     return Measurement(step_s=step_s, wall_s=wall_s, world_s=wall_s + 0.2, ranks=ranks)
 
 
-def _records(configs: int, blocks: int, steps: int, *, twice: bool = True) -> Iterator[Record]:
-    """As a search leaves them before its end; `twice`: the baseline is measured again."""
+def _records(configs: int, blocks: int, steps: int) -> Iterator[Record]:
+    """As a search leaves them before its end; the baseline is measured twice in a block."""
     noise = random.Random(0)
 
     def record(trial: int, **of: Any) -> Record:
@@ -120,20 +123,20 @@ def _records(configs: int, blocks: int, steps: int, *, twice: bool = True) -> It
     for trial in range(configs):
         yield record(trial, block=CALIBRATION_BLOCK, phase="calibration")
     for block in range(blocks):
-        if twice:
-            yield record(0, block=block, phase="race", again=True)
+        yield record(0, block=block, phase="race", again=True)
         for trial in range(configs):
             yield record(trial, block=block, phase="race")
 
 
-def _fill_at_once(folder: Path, plan: StudyPlan, blocks: int) -> None:
-    create_study(StudyPlace.named(plan.name, out=folder), plan, Environment.here())
+def _filled(folder: Path, plan: StudyPlan, blocks: int, steps: int) -> StudyStore:
+    """A study whose observations are written to SQLite in bulk, as `StudyStore.add` does singly."""
+    store = create_study(StudyPlace.named(plan.name, out=folder), plan, Environment.here())
+    records = [*_records(len(store.configs()), blocks, steps)]
     engine = sqlalchemy.create_engine(f"sqlite:///{StudyFolder(folder).database}")
     tables = sqlalchemy.MetaData()
     tables.reflect(engine)
     with engine.begin() as connection:
         ids = list(connection.scalars(sqlalchemy.select(tables.tables["trials"].c.trial_id)))
-        records = list(_records(CONFIGS, blocks, steps=60))
         connection.execute(tables.tables["trial_system_attributes"].insert(), [
             {
                 "trial_id": ids[each.trial],
@@ -153,22 +156,17 @@ def _fill_at_once(folder: Path, plan: StudyPlan, blocks: int) -> None:
             if isinstance(each.outcome, Measurement) and each.block >= 0 and not each.again
         ])  # fmt: skip
     engine.dispose()
+    return store
 
 
-def _fill_one_by_one(folder: StudyFolder, plan: StudyPlan) -> None:
-    store = create_study(StudyPlace.named(plan.name, out=folder.root), plan, Environment.here())
-    configs = store.configs()
-    assert len(configs) == REPORT_CONFIGS
-    for trial, config in enumerate(configs):
+def _add_traces(store: StudyStore, folder: StudyFolder, plan: StudyPlan) -> None:
+    for trial, config in enumerate(store.configs()):
         path = folder.trace(config)
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(fake_trace(config, step_s=4e-3, steps=50))
-        numbers = numbers_of(path, plan.subject.ranks)
-        update = {"tracing_overhead": 1.2, "trace": numbers}
+        update = {"tracing_overhead": 1.2, "trace": numbers_of(path, plan.subject.ranks)}
         traced = _world(0, random.Random(0), 150).model_copy(update=update)
         store.add(Record(trial=trial, block=TRACE_BLOCK, phase="trace", outcome=traced), plan)
-    for record in _records(REPORT_CONFIGS, REPORT_BLOCKS, steps=150, twice=False):
-        store.add(record, plan)
 
 
 def _opened(folder: Path, plan: StudyPlan) -> tuple[float, Measurer]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from lab.benchmarks import programs
-from lab.benchmarks.report import Bar, Comparison, log_ratio
+from lab.benchmarks.report import Comparison, log_ratio
 from tests.programs.running import PROGRAMS, PYTHON, free_port
 from tuner.plan.config import Config
 from tuner.world.command.order import HookOrder, RecordingOrder
@@ -68,7 +68,7 @@ def warm_start() -> list[Comparison]:
     ]
     what, sides = "a world of an mp.spawn program of 3 ranks", ("warm start", "cold start")
     return [
-        Comparison(what, *sides, took_s[0], took_s[1], bar=Bar(least_ratio=5.0)),
+        Comparison(what, *sides, took_s[0], took_s[1], least_ratio=5.0),
         Comparison("RPC in it", *sides, rpc_s[0], rpc_s[1]),
     ]
 
@@ -87,7 +87,7 @@ def recording_overhead() -> list[Comparison]:
     return [
         Comparison(
             "recorded over unrecorded step of a program, udf", "spans of tuner.record",
-            "not recorded", float(np.median(overheads)), 1.0, "x", Bar(most=1.05),
-            log_ratio(np.ones(len(runs)), overheads).exp(),
+            "not recorded", float(np.median(overheads)), 1.0, "x",
+            log_ratio(np.ones(len(runs)), overheads).exp(), most=1.05,
         )
     ]  # fmt: skip

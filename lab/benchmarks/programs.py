@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -28,106 +29,94 @@ def call_all(servers: Sequence[str]) -> None:
         future.wait()
 
 
-def run_rank(rank: int, world_size: int, port: str, drive: Callable[[], None]) -> None:
+def run_rank(rank: int, world_size: int, port: str, drive: Callable[[], None], binds: bool) -> None:
     os.environ.update(
         MASTER_ADDR="127.0.0.1", MASTER_PORT=port, TP_SOCKET_IFNAME="lo", GLOO_SOCKET_IFNAME="lo"
     )
     torch.set_num_threads(1)
-    if isinstance(drive, Echo):
+    if binds:
         from tuner.cpus import bind_rank
 
-        bind_rank(rank, 2)
+        bind_rank(rank, world_size)
     rpc.init_rpc(f"worker{rank}", rank=rank, world_size=world_size)  # type: ignore[no-untyped-call]
     if rank == 0:
         drive()
     rpc.shutdown()
 
 
-def world(world_size: int, port: str, drive: Callable[[], None]) -> None:
-    mp.spawn(run_rank, args=(world_size, port, drive), nprocs=world_size)  # type: ignore[attr-defined, no-untyped-call]
+def world(world_size: int, port: str, drive: Callable[[], None], *, binds: bool = False) -> None:
+    arguments = (world_size, port, drive, binds)
+    mp.spawn(run_rank, args=arguments, nprocs=world_size)  # type: ignore[attr-defined, no-untyped-call]
 
 
 def echoed(tensor: torch.Tensor) -> torch.Tensor:
     return tensor + 1
 
 
-class Echo:
-    def __init__(self, sizes_kb: Sequence[int]) -> None:
-        self._sizes_kb = sizes_kb
-
-    def __call__(self) -> None:
-        print(*map(self._median_ms, self._sizes_kb), flush=True)
-
-    def _median_ms(self, size_kb: int, warm_up: int = 5, lasts_s: float = 0.3) -> float:
+def echo(sizes_kb: Sequence[int], warm_up: int = 5, lasts_s: float = 0.3) -> None:
+    for size_kb in sizes_kb:
         tensor = torch.ones(size_kb * 256)
         took_s: list[float] = []
         while len(took_s) < warm_up or sum(took_s[warm_up:]) < lasts_s:
             started_s = time.perf_counter()
             rpc.rpc_sync("worker1", echoed, args=(tensor,))
             took_s.append(time.perf_counter() - started_s)
-        return statistics.median(took_s[warm_up:]) * 1e3
+        print(statistics.median(took_s[warm_up:]) * 1e3, flush=True)
 
 
-class Udf:
+def udf(turns: int) -> None:
     """Recorded, not, not, recorded, so that a drift cancels out."""
+    from tuner.trace.record.program_recorder import JournaledClient
+    from tuner.trace.record.wire import Ends
 
-    def __init__(self, turns: int) -> None:
-        self._turns = turns
-
-    def __call__(self) -> None:
-        from tuner.trace.record.program_recorder import JournaledClient
-        from tuner.trace.record.wire import Ends
-
-        for _ in range(20):
-            self._step()
-        client = Ends.client
-        assert isinstance(client, JournaledClient)
-        step_s: dict[bool, list[float]] = {False: [], True: []}
-        for turn in range(self._turns):
-            step_s[turn % 4 in (0, 3)] += [self._step() for _ in range(10)]
-            if turn % 4 == 0:
-                client.pause()
-            elif turn % 4 == 2:
-                client.resume()
-        print(statistics.median(step_s[True]) / statistics.median(step_s[False]), flush=True)
-
-    def _step(self) -> float:
-        from workloads.udf import num_workers_udf_with_ops
-
-        started_s = time.perf_counter()
-        call = {"to": "worker1", "func": num_workers_udf_with_ops, "args": (100, 10, 0)}
-        for future in [rpc.rpc_async(**call) for _ in range(4)]:
-            future.wait()
-        return time.perf_counter() - started_s
+    for _ in range(20):
+        udf_step()
+    client = Ends.client
+    assert isinstance(client, JournaledClient)
+    step_s: dict[bool, list[float]] = {False: [], True: []}
+    for turn in range(turns):
+        step_s[turn % 4 in (0, 3)] += [udf_step() for _ in range(10)]
+        if turn % 4 == 0:
+            client.pause()
+        elif turn % 4 == 2:
+            client.resume()
+    print(statistics.median(step_s[True]) / statistics.median(step_s[False]), flush=True)
 
 
-class Spawn:
+def udf_step() -> float:
+    from workloads.udf import num_workers_udf_with_ops
+
+    started_s = time.perf_counter()
+    call = {"to": "worker1", "func": num_workers_udf_with_ops, "args": (100, 10, 0)}
+    for future in [rpc.rpc_async(**call) for _ in range(4)]:
+        future.wait()
+    return time.perf_counter() - started_s
+
+
+def timed(ranks: int, answer: Path) -> None:
     """Warm-up, steps and the loopback addresses are those of the local launcher."""
+    from tuner.world.rank.timing import StepTimer
 
-    def __init__(self, ranks: int, answer: Path) -> None:
-        self._servers = [f"worker{n}" for n in range(1, ranks)]
-        self._answer = answer
-
-    def __call__(self) -> None:
-        from tuner.world.rank.timing import StepTimer
-
-        timer = StepTimer(
-            lambda: call_all(self._servers), min_time_s=0.3, cpu_clocks=list,
-            on_step=lambda done: None,
-        )  # fmt: skip
-        timer.warm_up()
-        self._answer.write_text(str(timer.time(STEPS).wall_s))
+    servers = [f"worker{n}" for n in range(1, ranks)]
+    timer = StepTimer(
+        lambda: call_all(servers), min_time_s=0.3, cpu_clocks=list, on_step=lambda done: None
+    )
+    timer.warm_up()
+    answer.write_text(str(timer.time(STEPS).wall_s))
 
 
 def main(kind: str, port: str, numbers: Sequence[int]) -> None:
-    if kind in ("echo", "udf"):
-        world(2, port, Echo(numbers) if kind == "echo" else Udf(numbers[0]))
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        answer = Path(folder) / "timed"
-        started_s = time.perf_counter()
-        world(numbers[0], port, Spawn(numbers[0], answer))
-        print(time.perf_counter() - started_s - float(answer.read_text()))
+    if kind == "echo":
+        world(2, port, partial(echo, numbers), binds=True)
+    elif kind == "udf":
+        world(2, port, partial(udf, *numbers))
+    else:
+        (ranks,) = numbers
+        with tempfile.TemporaryDirectory() as folder:
+            answer = Path(folder) / "timed"
+            started_s = time.perf_counter()
+            world(ranks, port, partial(timed, ranks, answer))
+            print(time.perf_counter() - started_s - float(answer.read_text()))
 
 
 if __name__ == "__main__":

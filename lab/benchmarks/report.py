@@ -1,5 +1,6 @@
 """How a benchmark says what it found."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,23 +9,6 @@ from rich.table import Table
 
 from tuner.decide.statistics import FloatArray, Interval, interval
 from tuner.text import UNTOLD, ratio_cell
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bar:
-    """What a comparison has to reach."""
-
-    least_ratio: float | None = None
-    most: float | None = None
-    """In the comparison's unit."""
-    not_worse: bool = False
-    """The interval of the ratio must reach 1."""
-
-    def wanted(self, unit: str) -> str:
-        least = "" if self.least_ratio is None else f"at least {self.least_ratio:g}x"
-        most = "" if self.most is None else f"at most {self.most:g} {unit}"
-        not_worse = "not slower beyond the noise" if self.not_worse else ""
-        return ", ".join(filter(None, (least, most, not_worse)))
 
 
 @dataclass(frozen=True)
@@ -37,25 +21,34 @@ class Comparison:
     ours_value: float
     theirs_value: float
     unit: str = "s"
-    bar: Bar = Bar()
     interval: Interval | None = None
     """Of the ratio, where it was measured in pairs."""
+    least_ratio: float = 0.0
+    """What the ratio has to reach."""
+    most: float = math.inf
+    """What our value has to keep."""
+    not_worse: bool = False
+    """The interval of the ratio must reach 1."""
 
     @property
     def ratio(self) -> float:
         """How many times less ours is."""
-        if self.interval is not None:
-            return self.interval.estimate
-        return self.theirs_value / self.ours_value
+        return self.interval.estimate if self.interval else self.theirs_value / self.ours_value
+
+    @property
+    def bar(self) -> str:
+        """What it has to reach; empty if nothing."""
+        least = f"at least {self.least_ratio:g}x" if self.least_ratio else ""
+        most = f"at most {self.most:g} {self.unit}" if self.most < math.inf else ""
+        not_worse = "not slower beyond the noise" if self.not_worse else ""
+        return ", ".join(filter(None, (least, most, not_worse)))
 
     @property
     def reached(self) -> bool:
-        bar = self.bar
-        return (
-            (bar.least_ratio is None or self.ratio >= bar.least_ratio)
-            and (bar.most is None or self.ours_value <= bar.most)
-            and (not bar.not_worse or self.interval is None or self.interval.high >= 1)
-        )
+        if not self.bar:
+            return True
+        is_slower = self.not_worse and self.interval is not None and self.interval.high < 1
+        return self.ratio >= self.least_ratio and self.ours_value <= self.most and not is_slower
 
     @property
     def ratio_cell(self) -> str:
@@ -74,13 +67,12 @@ def log_ratio(theirs: FloatArray, ours: FloatArray) -> Interval:
 def print_comparisons(comparisons: list[Comparison]) -> None:
     table = Table("benchmark", "ours", "beside it", "ratio", "bar")
     for each in comparisons:
-        wanted = each.bar.wanted(each.unit)
         table.add_row(
             each.name,
             f"{each.ours}: {each.ours_value:.3f} {each.unit}",
             f"{each.theirs}: {each.theirs_value:.3f} {each.unit}",
             each.ratio_cell,
-            f"{wanted}: {'reached' if each.reached else 'MISSED'}" if wanted else "",
+            f"{each.bar}: {'reached' if each.reached else 'MISSED'}" if each.bar else "",
         )
     if any(each.ratio_cell == "?" for each in comparisons):
         table.caption = f"?: {UNTOLD}."

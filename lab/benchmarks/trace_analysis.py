@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lab.benchmarks.own_venv import installed_python
-from lab.benchmarks.report import Bar, Comparison
+from lab.benchmarks.report import Comparison
 from tests.trace.kineto_trace import write_trace
 
 OPERATORS = 1_000_000
@@ -60,8 +60,8 @@ def run() -> list[Comparison]:
     took, room = f"{name}: time", f"{name}: peak memory"
     return [
         Comparison(took, what, "msgspec.json.decode", ours.wall_s, costs["parse"].wall_s,
-                   bar=Bar(least_ratio=0.5)),
-        Comparison(took, what, theirs, ours.wall_s, parsing.wall_s, bar=Bar(least_ratio=4.0)),
+                   least_ratio=0.5),
+        Comparison(took, what, theirs, ours.wall_s, parsing.wall_s, least_ratio=4.0),
         Comparison(room, what, theirs, ours.peak_memory_mb, parsing.peak_memory_mb, "MB",
-                   Bar(least_ratio=1.0)),
+                   least_ratio=1.0),
     ]  # fmt: skip

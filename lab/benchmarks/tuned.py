@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from lab.benchmarks.own_venv import installed_python
-from lab.benchmarks.report import Bar, Comparison, log_ratio
+from lab.benchmarks.report import Comparison, log_ratio
 from tests.programs.running import PROGRAMS, PYTHON, free_port
 from tuner.api import tune
 from tuner.decide.statistics import Interval
@@ -68,17 +68,14 @@ def workloads() -> list[Comparison]:
             rounds=ROUNDS,
             seed=1,
         )
-        for column, unit, bar in (
-            ("step_ms", "ms", Bar(not_worse=True)),
-            ("cpu_cores", "cores", Bar()),
-        ):
+        for column, unit in (("step_ms", "ms"), ("cpu_cores", "cores")):
             pairs = worlds.pivot(index="round", columns="config", values=column).dropna()
             ours, theirs = (float(pairs[each].median()) for each in ("recommended", "baseline"))
             found.append(
                 Comparison(
                     f"{name}: {column}, {result.verdict}", str(result.best),
-                    f"baseline {result.baseline}", ours, theirs, unit, bar,
-                    _ratio(pairs, "baseline", "recommended").exp(),
+                    f"baseline {result.baseline}", ours, theirs, unit,
+                    _ratio(pairs, "baseline", "recommended").exp(), not_worse=unit == "ms",
                 )
             )  # fmt: skip
     return found
@@ -102,12 +99,11 @@ def cpu_binding() -> list[Comparison]:
             "95 % interval of udf, 1 against 16 threads, each 40 s of worlds",
             f"bound, {bound.exp().estimate:.2f} times",
             f"unbound, {unbound.exp().estimate:.2f} times",
-            bound.high - bound.low, unbound.high - unbound.low, "wide (log)", Bar(least_ratio=2.0),
+            bound.high - bound.low, unbound.high - unbound.low, "wide (log)", least_ratio=2.0,
         ),
         Comparison(
             "step of udf, 16 threads", "cpu_binding=equal", "cpu_binding=none",
-            bound_ms, unbound_ms, "ms", Bar(least_ratio=1.1),
-            _ratio(steps, "16 none", "16 equal").exp(),
+            bound_ms, unbound_ms, "ms", _ratio(steps, "16 none", "16 equal").exp(), least_ratio=1.1,
         ),
     ]  # fmt: skip
 
@@ -131,7 +127,7 @@ def switch_interval() -> list[Comparison]:
         Comparison(
             f"call of a learner that computes, {result.verdict}",
             str(result.best), str(result.baseline), values[result.best], values[result.baseline],
-            result.objective.unit, Bar(least_ratio=4.0), result.speedup,
+            result.objective.unit, result.speedup, least_ratio=4.0,
         )
     ]  # fmt: skip
 
@@ -148,24 +144,24 @@ def torchrl() -> list[Comparison]:
     program = _collector(40)
     if program is None:
         what, none = ("TorchRL's RPC collector", "NOT MEASURED", "not installed"), math.nan
-        return [Comparison(*what, none, none, "frames/s", Bar(least_ratio=1.0))]
+        return [Comparison(*what, none, none, "frames/s", least_ratio=1.0)]
     space = {"num_worker_threads": [1, 2, 4, 8, 16], "transports": ["uv", "shm+uv"]}
     found = _searched(program=program, space=space, budget="10m", deadline="5m", **FRAMES)
     print(found)
     # Where what is pinned is kept, its strongest rival stands beside it.
     is_kept = found.best == found.baseline and found.challenger is not None
-    config, speedup, role, bar = (
-        (found.challenger, found.challenger_speedup, "rival", Bar())
+    config, speedup, role = (
+        (found.challenger, found.challenger_speedup, "rival")
         if is_kept
-        else (found.best, found.speedup, "recommended", Bar(not_worse=True))
+        else (found.best, found.speedup, "recommended")
     )
     assert config is not None
     values = {row.config: row.value for row in found.rows}
     return [
         Comparison(
             f"TorchRL's RPC collector, {found.verdict}", f"{role}: {config}",
-            f"pinned: {found.baseline}", values[config], values[found.baseline], "frames/s", bar,
-            speedup,
+            f"pinned: {found.baseline}", values[config], values[found.baseline], "frames/s",
+            speedup, not_worse=not is_kept,
         )
     ]  # fmt: skip
 

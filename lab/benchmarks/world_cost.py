@@ -1,5 +1,6 @@
 """What a world costs beyond its measured time, by launcher and network, and what tracing adds."""
 
+import math
 import statistics
 import subprocess
 import tempfile
@@ -7,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from lab.benchmarks.programs import STEPS
-from lab.benchmarks.report import Bar, Comparison
+from lab.benchmarks.report import Comparison
 from tests.programs.running import PYTHON, free_port
 from tuner.plan.config import Config
 from tuner.world.launcher import TraceOrder, WorkloadLauncher, WorldOrder
@@ -52,10 +53,10 @@ def run() -> list[Comparison]:
     with LocalLauncher() as launcher:
         for ranks, rounds in SPAWN_ROUNDS.items():
             local, spawn = _medians(rounds, _cost_of(launcher, ranks), _spawn_cost_of(ranks))
-            bar = Bar(least_ratio=8.0, most=0.3) if ranks == 2 else Bar()
+            least, most = (8.0, 0.3) if ranks == 2 else (0.0, math.inf)
             sides = "local launcher", "mp.spawn, as in the recipe"
             name = f"cost of a world of {ranks} ranks"
-            found.append(Comparison(name, *sides, local, spawn, bar=bar))
+            found.append(Comparison(name, *sides, local, spawn, least_ratio=least, most=most))
     return found
 
 
@@ -71,7 +72,7 @@ def isolation() -> list[Comparison]:
     return [
         Comparison(
             "a world of 2 ranks, by its network", "a network of its own",
-            "the machine's (--no-isolation)", with_s, without_s, bar=Bar(least_ratio=0.9),
+            "the machine's (--no-isolation)", with_s, without_s, least_ratio=0.9,
         )
     ]  # fmt: skip
 
@@ -84,9 +85,9 @@ def on_ray() -> list[Comparison]:
     with LocalLauncher() as local, RayLauncher() as ray:
         for ranks in (2, 5):
             on_ray, here = _medians(ROUNDS, _cost_of(ray, ranks), _cost_of(local, ranks))
-            name, bar = f"cost of a world of {ranks} ranks on Ray", Bar(least_ratio=1 / 1.5)
+            name = f"cost of a world of {ranks} ranks on Ray"
             sides = "a warm host of a Ray cluster", "local launcher"
-            found.append(Comparison(name, *sides, on_ray, here, bar=bar))
+            found.append(Comparison(name, *sides, on_ray, here, least_ratio=1 / 1.5))
     return found
 
 
@@ -114,7 +115,7 @@ def tracing_overhead() -> list[Comparison]:
             found["legacy growth"].append(_around(legacy, 50) / _around(legacy, 10))
     medians = {name: statistics.median(values) for name, values in found.items()}
     return [
-        Comparison(name, ours, theirs, medians[key], medians[other], "x", Bar(most=most))
+        Comparison(name, ours, theirs, medians[key], medians[other], "x", most=most)
         for name, ours, theirs, key, other, most in (
             ("traced over untraced step, udf: spans alone", "spans", "legacy profiler",
              "spans", "legacy", 1.05),

@@ -4,14 +4,13 @@ The processes of a world import this module: it imports nothing that only tests 
 """
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import gymnasium
 
-from workloads import World, cartpole, cartpole_agent
+from workloads import World, cartpole_agent
 from workloads.cartpole import CartPole, play
-from workloads.cartpole_agent import Agent, Episode, Played, Policy, State
+from workloads.cartpole_agent import Agent, Episode, Played, Policy
 
 
 def world_of(workload: CartPole) -> World:
@@ -38,20 +37,6 @@ class Alone:
         seed = self.workload.seed_of(episode, observer + 1, self.world)
         select = self._agent.select_action
         return play(self._env, self.workload.steps, seed, lambda state: select(observer, state))
-
-
-class SwappingAgent(Agent):
-    """Gives the first two observers of a batch each other's action."""
-
-    def _act(self, rows: slice, states: Sequence[State]) -> list[int]:
-        first, second, *others = super()._act(rows, states)
-        return [second, first, *others]
-
-
-class SwappedActions(CartPole):
-    def setup(self, world: World) -> None:
-        vars(cartpole)["Agent"] = SwappingAgent
-        super().setup(world)
 
 
 class NoUpdate(CartPole):

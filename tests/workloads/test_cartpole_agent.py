@@ -130,7 +130,7 @@ def test_an_update_is_one_step_of_reinforce() -> None:
     log_probs = expected(states, noise.masks).gather(2, actions[..., None]).flatten()
     returns = torch.tensor([each for one in played for each in discounted_returns(one, 0.9)])
     advantages = (returns - returns.mean()) / returns.std()
-    (-log_probs * advantages).mean().backward()  # type: ignore[no-untyped-call]
+    (-log_probs * advantages).mean().backward()
     optimizer.step()
     episode = agent.learn(played)
     assert torch.allclose(episode.log_probs.flatten(), log_probs)

@@ -75,13 +75,7 @@ def test_a_shipped_workload_gives_a_right_answer(
 
 
 @pytest.mark.parametrize(
-    ("faulty", "options"),
-    [
-        (f"{CARTPOLE}:SwappedActions", PLAYED),
-        (f"{CARTPOLE}:NoUpdate", PLAYED),
-        (f"{SERVER}:Losing", TINY),
-        (f"{SERVER}:Stale", TINY),
-    ],
+    ("faulty", "options"), [(f"{CARTPOLE}:NoUpdate", PLAYED), (f"{SERVER}:Losing", TINY)]
 )
 def test_a_check_of_several_functions_notices_a_fault(
     launcher: LocalLauncher, faulty: str, options: dict[str, object]
@@ -110,7 +104,7 @@ def test_cartpole_does_with_any_number_of_threads_what_one_process_does(
     assert few == many
 
 
-@pytest.mark.parametrize(("batch", "trainers"), [(True, 1), (True, 3), (False, 3)])
+@pytest.mark.parametrize(("batch", "trainers"), [(True, 3), (False, 1)])
 def test_the_parameter_server_makes_what_a_single_process_makes_of_the_same_batches(
     launcher: LocalLauncher, batch: bool, trainers: int
 ) -> None:
