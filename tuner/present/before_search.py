@@ -34,20 +34,17 @@ def forecast_lines(found: Forecast, epsilon: float) -> list[str]:
     )
     if found.blocks < 3:
         return [*lines, f"{spread}, and {budget} has no time for a comparison: {_enough(found)}."]
-    gain = f"a gain of about {share(found.least_gain)}"
+    takes = duration(found.budget_s * (found.least_gain / epsilon) ** 2)
+    enough = f"more than epsilon, {percent(epsilon)}: to decide a close race takes about {takes}"
     if found.least_gain <= epsilon:
         enough = f"which is less than epsilon, {percent(epsilon)}: enough to decide"
-    else:
-        takes = duration(found.budget_s * (found.least_gain / epsilon) ** 2)
-        enough = (
-            f"more than epsilon, {percent(epsilon)}: to decide a close race takes about {takes}"
-        )
     first = "calibration and" if is_grid else "calibration, exploration and"
     told = (
         f"{spread}, and after {first} tracing {budget} leaves time for about "
-        f"{plural(found.blocks, 'block')}, each with the baseline twice: these can show"
+        f"{plural(found.blocks, 'block')}, each with the baseline twice: these can show a gain of "
+        f"about {share(found.least_gain)}, {enough}."
     )
-    return [*lines, f"{told} {gain}, {enough}."]
+    return [*lines, told]
 
 
 def _enough(found: Forecast) -> str:
@@ -69,12 +66,8 @@ def print_catalogue(entries: Sequence[CatalogueEntry], console: Console) -> None
         for problem in entry.problems:
             console.print(Text(f"  cannot run here: {problem}", style="red"))
         console.print(Padding(_options_table(entry.options), (0, 0, 1, 2)))
-    console.print(
-        Text(
-            "Your own: --workload package.module:Class or --workload path/to/file.py:Class; "
-            f"{command('init', 'workload')} writes one to begin with."
-        )
-    )
+    own = "Your own: --workload package.module:Class or --workload path/to/file.py:Class; "
+    console.print(Text(f"{own}{command('init', 'workload')} writes one to begin with."))
 
 
 def _options_table(options: Sequence[OptionSpec]) -> Table:
@@ -83,12 +76,8 @@ def _options_table(options: Sequence[OptionSpec]) -> Table:
         table.add_column(heading, no_wrap=heading != "what it is")
     for option in options:
         default = str(option.default)
-        summary = option.summary.removesuffix(".")
-        table.add_row(
-            option.name,
-            option.kind,
-            # As a person types it after `--set name=`.
-            default.lower() if isinstance(option.default, bool) else default,
-            f"{summary}; {option.limits}" if option.limits else summary,
-        )
+        if isinstance(option.default, bool):
+            default = default.lower()  # as a person types it after `--set name=`
+        what = "; ".join(filter(None, [option.summary.removesuffix("."), option.limits]))
+        table.add_row(option.name, option.kind, default, what)
     return table

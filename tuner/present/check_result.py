@@ -27,11 +27,8 @@ CHECK_FORMAT = 1
 
 CheckOutcome = Standing | Literal["cannot-run"]
 EXIT_CODES: dict[CheckOutcome, int] = {
-    "holds": 0,
-    "undecided": 0,
-    "cannot-run": 3,
-    "no-longer-holds": 4,
-}
+    "holds": 0, "undecided": 0, "cannot-run": 3, "no-longer-holds": 4,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -73,16 +70,11 @@ class CheckResult:
         is_out = beside.failure is not None or beside.broken or beside.unreliable
         if is_out or rival is self._baseline:
             return "holds"
-        measuring = self.answer.plan.measuring
-        earlier = self.recommendation
+        earlier, measuring = self.recommendation, self.answer.plan.measuring
         # "better" than a baseline that could not run is no comparison.
         verdict = earlier.verdict if earlier.challenger.config is not None else None
-        return standing_of(
-            verdict,
-            self.speedup,
-            keeps_baseline=self.keeps_baseline,
-            rules=Rules(epsilon=measuring.epsilon, confidence=measuring.confidence),
-        )
+        rules = Rules(epsilon=measuring.epsilon, confidence=measuring.confidence)
+        return standing_of(verdict, self.speedup, keeps_baseline=self.keeps_baseline, rules=rules)
 
     @property
     def exit_code(self) -> int:
@@ -137,23 +129,20 @@ class CheckResult:
         }
 
     def __str__(self) -> str:
-        match self.outcome:
-            case "cannot-run":
-                row = self._baseline if self.keeps_baseline else self._other
-                what = f"{rate_text(row)} here" if row.fails_sometimes else "cannot run here"
-                return f"The recommendation {self.config} {what}: {row.outcome}: {row.failure}"
-            case "holds":
-                return f"The recommendation holds: {self._compared()}."
-            case "no-longer-holds" if self.recommendation.verdict == "undecided":
-                kept = "The search was undecided, and today shows that what it kept is not the best"
-                return f"{kept}: {self._compared()}; search again."
-            case "no-longer-holds":
-                return f"The recommendation no longer holds: {self._compared()}; search again."
-            case _:
-                return (
-                    f"Undecided whether the recommendation still holds: {self._compared()}; a "
-                    "larger --budget tells more."
-                )
+        if self.outcome == "cannot-run":
+            row = self._baseline if self.keeps_baseline else self._other
+            what = f"{rate_text(row)} here" if row.fails_sometimes else "cannot run here"
+            return f"The recommendation {self.config} {what}: {row.outcome}: {row.failure}"
+        compared = self._compared()
+        if self.outcome == "holds":
+            return f"The recommendation holds: {compared}."
+        if self.outcome == "undecided":
+            undecided = "Undecided whether the recommendation still holds"
+            return f"{undecided}: {compared}; a larger --budget tells more."
+        if self.recommendation.verdict == "undecided":
+            kept = "The search was undecided, and today shows that what it kept is not the best"
+            return f"{kept}: {compared}; search again."
+        return f"The recommendation no longer holds: {compared}; search again."
 
     def _compared(self) -> str:
         """The two configurations today, and how that was when it was recommended."""
@@ -165,40 +154,35 @@ class CheckResult:
                 return f"{row.label} {rate_text(row)} here, which is more often than the other"
         if other.failure is not None:
             return f"its strongest rival {other.label} cannot run here ({other.outcome})"
+        beside = f"the baseline {baseline.label}"
         if baseline.failure is not None:
-            cannot = f"the baseline {baseline.label} cannot ({baseline.outcome})"
-            return f"{other.label} runs, and {cannot}"
+            return f"{other.label} runs, and {beside} cannot ({baseline.outcome})"
         who = f"its strongest rival {other.label}" if self.keeps_baseline else other.label
         for row in (baseline if self.keeps_baseline else other, baseline, other):
             if row.broken:
                 return f"{row.label} breaks a limit here ({row.broken_text})"
-        if self.speedup is None:
-            return f"{who} was compared with the baseline {baseline.label} in too few pairs"
-        sure = f"{confidence(self.answer)} confidence"
-        if not self.speedup.is_told:
-            beside = f"how {who} compares with the baseline {baseline.label}"
-            return f"{beside} is {UNTOLD} ({sure}){self._then()}"
-        return (
-            f"{who} is {ratio_text(self.speedup.estimate)} times as {fast(self.answer)} as the "
-            f"baseline {baseline.label} ({ends(self.speedup)}, {sure}){self._then()}"
-        )
-
-    def _then(self) -> str:
-        earlier = self.recommendation
-        found = earlier.challenger.speedup if self.keeps_baseline else earlier.speedup
-        return "" if found.estimate is None else f", and was {ratio_text(found.estimate)} times"
+        today, earlier = self.speedup, self.recommendation
+        if today is None:
+            return f"{who} was compared with {beside} in too few pairs"
+        sure, then = f"{confidence(self.answer)} confidence", earlier.speedup
+        if self.keeps_baseline:
+            then = earlier.challenger.speedup
+        was = "" if then.estimate is None else f", and was {ratio_text(then.estimate)} times"
+        if not today.is_told:
+            return f"how {who} compares with {beside} is {UNTOLD} ({sure}){was}"
+        times = f"{ratio_text(today.estimate)} times as {fast(self.answer)}"
+        return f"{who} is {times} as {beside} ({ends(today)}, {sure}){was}"
 
 
 def check_lines(result: CheckResult) -> list[str]:
     """What is printed: the sentence, what to know of the machine, and how much was measured."""
-    answer = result.answer
-    lines = [str(result)]
-    if result.differences:
-        lines.append(f"Different from then (then, now): {'; '.join(result.differences)}.")
-    return [
-        *lines,
+    answer, differences = result.answer, "; ".join(result.differences)
+    lines = [
+        str(result),
+        differences and f"Different from then (then, now): {differences}.",
         *failing_sentences(answer),
-        *filter(None, [busy_sentence(answer)]),
+        busy_sentence(answer),
         f"{worlds_text(answer)}, in {answer.elapsed_s:.0f} s; less than {epsilon(answer)} does not "
         "matter.",
     ]
+    return [*filter(None, lines)]

@@ -8,6 +8,7 @@ from tuner.plan.workload_spec import WorkloadSpec
 from tuner.present.wording import confidence, epsilon, faster_or_slower, worlds_text
 from tuner.study.answer import MachineUse, StudyAnswer
 from tuner.study.metrics import PARALLELISM_MEAN
+from tuner.study.records import Phase
 from tuner.text import MOST_TELLING, decimal, duration, percent, plural, share
 from tuner.world.environment import DISTURBED_SHARE, Environment
 
@@ -25,7 +26,7 @@ def environment_facts(answer: StudyAnswer) -> Facts:
         facts.append(("options", options or "none"))
     else:
         facts = [("program", subject.reference)]
-        facts += [("start of each run", subject.starts)] if subject.starts else []
+        facts += [("start of each run", subject.starts)] * bool(subject.starts)
     facts += [
         ("ranks", ", ".join(f"{ranks[role]} {role}" for role in subject.roles)),
         ("intra-op threads", f"{intra_op_text(subject)} in each process, unless tuned"),
@@ -37,9 +38,8 @@ def environment_facts(answer: StudyAnswer) -> Facts:
     ]
     if environment.own_network is not None:
         shared = "the machine's: while a world ran, any user of the machine could reach it"
-        facts.append(
-            ("network of the worlds", "of their own" if environment.own_network else shared)
-        )
+        network = "of their own" if environment.own_network else shared
+        facts.append(("network of the worlds", network))
     if environment.groups:
         facts.append(_groups(environment))
     if answer.machine is not None:
@@ -97,10 +97,10 @@ def method_facts(answer: StudyAnswer) -> Facts:
         for dimension, values in answer.plan.space.axes
     )
     budget = f"{duration(answer.elapsed_s)} of {measuring.limit}"
-    matters, behind = f"{epsilon(answer)}: a smaller difference does not matter", ""
+    matters = f"{epsilon(answer)}: a smaller difference does not matter"
     if answer.epsilon_achieved is not None and answer.epsilon_achieved <= MOST_TELLING:
         most = f"{share(answer.epsilon_achieved)} {faster_or_slower(answer)[1]}"
-        behind = f"; {answer.best} is shown to be at most {most} than any other configuration"
+        matters += f"; {answer.best} is shown to be at most {most} than any other configuration"
     return [
         ("objective", f"{objective.heading}, {source}; {objective.better}"),
         ("search space", space),
@@ -108,7 +108,7 @@ def method_facts(answer: StudyAnswer) -> Facts:
         ("worlds", f"{worlds_text(answer)}, in {budget}; {_world(answer)}"),
         ("blocks", _blocks(answer)),
         *_speedup(answer),
-        ("epsilon", f"{matters}{behind}"),
+        ("epsilon", matters),
         ("traces", _traces(answer)),
         ("order", f"random in each block, from seed {measuring.seed}"),
     ]
@@ -127,33 +127,31 @@ def _world(answer: StudyAnswer) -> str:
 
 
 def _blocks(answer: StudyAnswer) -> str:
-    blocks = Counter(
-        phase for _, phase in {(seen.block, seen.phase) for seen in answer.observations}
-    )
-    parts = []
-    if blocks["exploration"]:
-        said = "what the sampler proposed" if answer.sampling else "all that may be on the front"
-        parts.append(f"{plural(blocks['exploration'], 'block')} of {said}")
-    if blocks["race"]:
-        parts.append(f"{plural(blocks['race'], 'block')} of the baseline and its rivals")
-    return ", then ".join(parts) or "none"
+    seen = {(each.block, each.phase) for each in answer.observations}
+    blocks = Counter(phase for _, phase in seen)
+    explored = "what the sampler proposed" if answer.sampling else "all that may be on the front"
+    phases: dict[Phase, str] = {"exploration": explored, "race": "the baseline and its rivals"}
+    said = [
+        f"{plural(blocks[each], 'block')} of {what}"
+        for each, what in phases.items()
+        if blocks[each]
+    ]
+    return ", then ".join(said) or "none"
 
 
 def _speedup(answer: StudyAnswer) -> Facts:
     """How the rival that met the baseline was compared with it; nothing if none did."""
     objective = answer.objective
-    facts = []
-    for rival in (each for each in answer.contenders if each != "baseline"):
-        # More than 1 is better.
-        ratio = f"{rival} / baseline" if objective.maximize else f"baseline / {rival}"
-        if objective.is_time:
-            ratio = f"baseline time / {rival} time"
-        said = (
-            f"{ratio}, paired within blocks; spikes have no weight, and the {confidence(answer)} "
-            "interval holds for all configurations and all looks at them together"
-        )
-        facts.append(("speed-up", said))
-    return facts
+    # More than 1 is better.
+    ratio = "{rival} / baseline" if objective.maximize else "baseline / {rival}"
+    if objective.is_time:
+        ratio = "baseline time / {rival} time"
+    said = (
+        f"{ratio}, paired within blocks; spikes have no weight, and the {confidence(answer)} "
+        "interval holds for all configurations and all looks at them together"
+    )
+    rivals = [each for each in answer.contenders if each != "baseline"]
+    return [("speed-up", said.format(rival=rival)) for rival in rivals]
 
 
 def _traces(answer: StudyAnswer) -> str:

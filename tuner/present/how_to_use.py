@@ -53,17 +53,12 @@ def snippet_of(answer: StudyAnswer) -> Snippet | None:
 
 
 def few_lines_of(answer: StudyAnswer) -> Snippet | None:
-    """`snippet_of` in a few lines.
-
-    They load the file of the study where the configuration takes more than two lines.
-    """
+    """`snippet_of` in a few lines, which load the study's file where it takes more than two."""
     whole, subject, best = snippet_of(answer), answer.plan.subject, answer.best
     if whole is None or best is None or isinstance(subject, ProgramSpec):
         return whole and whole._replace(text="\n".join(whole.text.splitlines()[:_FEW]))
-    options = [
-        each for each in init_rpc_lines(best, subject).splitlines()
-        if each.startswith(("torch.", "options = rpc."))
-    ]  # fmt: skip
+    starts = ("torch.", "options = rpc.")
+    options = [each for each in _init_lines(best, subject) if each.startswith(starts)]
     is_of_agent = not any(each.knob in (CPU_BINDING, SWITCH_INTERVAL) for each, _ in best.items)
     if len(options) < 2 or not is_of_agent:
         is_by_role = any(dimension.role != ALL_ROLES for dimension, _ in best.items)
@@ -79,12 +74,11 @@ def few_lines_of(answer: StudyAnswer) -> Snippet | None:
 
 def _binding_command(answer: StudyAnswer, config: Config) -> list[str]:
     """A line with the commands that bind as `bind_cpus` does here; none elsewhere, or for many."""
-    ranks = len(answer.plan.subject.ranks)
-    environment = answer.environment
-    differs = machine_differences(environment.model_dump(), this_machine(), BINDING_COMPARED)
-    is_here = environment.numa_nodes is not None and not differs
-    is_local = answer.plan.launching.launcher == "local"
-    if not config.binds or not (is_here and is_local) or ranks > _MOST_RANKS:
+    ranks, there = len(answer.plan.subject.ranks), answer.environment
+    is_few_local = ranks <= _MOST_RANKS and answer.plan.launching.launcher == "local"
+    if not (config.binds and is_few_local) or there.numa_nodes is None:
+        return []
+    if machine_differences(there.model_dump(), this_machine(), BINDING_COMPARED):
         return []
     commands = ", ".join(
         f"taskset -c {named(share_of_rank(rank, ranks))} python ... (rank {rank})"
@@ -120,13 +114,8 @@ def _init_lines(config: Config, subject: Subject) -> Iterator[str]:
         yield ""
     yield from ("import torch", "import torch.distributed.rpc as rpc", "")
     if bound:
-        yield from (
-            source.BIND_CPUS,
-            "",
-            "# In each process, in place of its init_rpc:",
-            f"# {source.ALONE}",
-        )
-        yield "bind_cpus(rank, world_size)"
+        yield from (source.BIND_CPUS, "", "# In each process, in place of its init_rpc:")
+        yield from (f"# {source.ALONE}", "bind_cpus(rank, world_size)")
     if intervals:
         yield f"sys.setswitchinterval({source.by_role(intervals)})  # seconds"
     measured = {role: each[INTRA_OP_THREADS.name] for role, each in values.items()}
@@ -156,15 +145,13 @@ def exported(answer: StudyAnswer, form: str, trial: int | None = None) -> str:
     recommendation = recommendation_of(answer, trial)
     # First: what cannot be written as JSON could be written, and not loaded, in another format.
     document = as_json(recommendation)
-    match form:
-        case "json":
-            return document
-        case "toml":
-            return as_toml(recommendation)
-        case "python":
-            return as_python(recommendation, _exported_sentence(answer, recommendation))
-        case _:
-            raise UsageError(f"the format must be json, toml or python, got {form!r}")
+    if form == "json":
+        return document
+    if form == "toml":
+        return as_toml(recommendation)
+    if form == "python":
+        return as_python(recommendation, _exported_sentence(answer, recommendation))
+    raise UsageError(f"the format must be json, toml or python, got {form!r}")
 
 
 def _exported_sentence(answer: StudyAnswer, recommendation: Recommendation) -> str:
@@ -173,11 +160,10 @@ def _exported_sentence(answer: StudyAnswer, recommendation: Recommendation) -> s
         return verdict_sentence(answer)
     measured = recommendation.measured
     assert measured.value is not None
-    advice = "the study has no verdict yet"
+    advice = "the study has no verdict yet."
     if answer.best is not None:
-        advice = f"the study's own verdict is: {verdict_sentence(answer).removesuffix('.')}"
+        advice = f"the study's own verdict is: {verdict_sentence(answer)}"
     return (
-        f"Chosen by hand: {recommendation.config}, {three_digits(measured.value)} "
-        f"{measured.unit} in {plural(measured.worlds, 'world')}, by {answer.objective.label}; "
-        f"{advice}."
+        f"Chosen by hand: {recommendation.config}, {three_digits(measured.value)} {measured.unit} "
+        f"in {plural(measured.worlds, 'world')}, by {answer.objective.label}; {advice}"
     )

@@ -1,9 +1,8 @@
 """The answer in optuna-dashboard: the notes beside a study and its trials, in Markdown."""
 
-import math
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from tuner.present.environment_and_method import Facts, environment_facts, method_facts
 from tuner.present.how_to_use import few_lines_of
@@ -14,7 +13,6 @@ from tuner.study.answer import StudyAnswer
 from tuner.study.metrics import metric_cells
 from tuner.study.rows import TrialDetail, TrialRow, comparable_values
 from tuner.text import marked_names, printable, three_digits
-from tuner.world.measurement import Quantiles
 
 FOLDED_WIDTH = 100
 # What Markdown reads as a mark; it reads an underscore inside a word as a letter.
@@ -51,28 +49,23 @@ def study_note(answer: StudyAnswer) -> str:
     if knobs := knobs_of(answer):
         parts += ["## Knobs", _table(knobs.headings, knobs.rows), _plain(knobs.note)]
     if why := why_of(answer):
-        marked = [(name, *map(_with_names, cells)) for name, *cells in why.rows]
-        parts += ["## What the traces show"]
-        parts.append(_marked_table([*map(_plain, why.headings)], marked))
+        parts += ["## What the traces show", _table(why.headings, why.rows, _with_names)]
     parts += ["## Environment", _bullets(environment_facts(answer))]
     parts += ["## How it was measured", _bullets(method_facts(answer))]
     return "\n\n".join(parts)
 
 
 def _trial_note(answer: StudyAnswer, line: TrialLine, misleading: str | None) -> str:
-    row = line.row
+    row, facts = line.row, [*_facts(answer, line.row)]
     is_answer = ": the answer" if line.is_best else ": not the answer" if misleading else ""
-    told = (
-        line.outcome if row.failure is None else _folded(f"Failed, {line.outcome}: {row.failure}")
-    )
-    parts = [f"## {_plain(row.label)}{is_answer}", told]
-    if misleading:
-        parts.append(misleading)
-    if facts := list(_facts(answer, row)):
-        parts.append(_table(["number", "value"], facts))
-    if row.diagnosis:
-        parts.append(_folded(row.diagnosis, names=True))
-    return "\n\n".join(parts)
+    parts = [
+        f"## {_plain(row.label)}{is_answer}",
+        _folded(f"Failed, {line.outcome}: {row.failure}") if row.failure else line.outcome,
+        misleading,
+        _table(["number", "value"], facts) if facts else None,
+        _folded(row.diagnosis, names=True) if row.diagnosis else None,
+    ]
+    return "\n\n".join(filter(None, parts))
 
 
 def _marked_trial(answer: StudyAnswer) -> int | None:
@@ -97,12 +90,10 @@ def _misleading_mark(answer: StudyAnswer) -> str | None:
 
 def _facts(answer: StudyAnswer, row: TrialRow) -> Iterator[tuple[str, str]]:
     """The numbers of one trial that are known, each under its heading."""
-    if not math.isnan(row.value):
-        text = three_digits(row.value)
-        if not math.isnan(row.ci_low):
-            ends = f"{three_digits(row.ci_low)} to {three_digits(row.ci_high)}"
-            text += f", {confidence(answer)} interval {ends}"
-        yield answer.objective.heading, text
+    value, low, high = map(three_digits, (row.value, row.ci_low, row.ci_high))
+    if value:
+        interval = f", {confidence(answer)} interval {low} to {high}" if low else ""
+        yield answer.objective.heading, f"{value}{interval}"
     if row.samples:
         yield "worlds", str(row.samples)
     if row.fails_sometimes:
@@ -111,34 +102,13 @@ def _facts(answer: StudyAnswer, row: TrialRow) -> Iterator[tuple[str, str]]:
         if text := cell.text(row.metrics):
             yield cell.heading, text
     detail = answer.details.get(row.trial, TrialDetail())
-    if detail.step_ms is not None:
-        yield "step time, percentiles 5, 50, 95, 99 (ms)", _percentiles(detail.step_ms)
-    if detail.call_ms is not None:
-        yield "latency of a call, percentiles 5, 50, 95, 99 (ms)", _percentiles(detail.call_ms)
-    if detail.call_parts_ms:
-        parts = (
-            f"{part.replace('_', ' ')} {three_digits(value)}"
-            for part, value in detail.call_parts_ms.items()
-        )
+    for what, found in (("step time", detail.step_ms), ("latency of a call", detail.call_ms)):
+        if found is not None:
+            percentiles = map(three_digits, (found.p5, found.p50, found.p95, found.p99))
+            yield f"{what}, percentiles 5, 50, 95, 99 (ms)", ", ".join(percentiles)
+    if parts_ms := detail.call_parts_ms:
+        parts = (f"{part.replace('_', ' ')} {three_digits(ms)}" for part, ms in parts_ms.items())
         yield "where the time of a call goes, mean (ms)", ", ".join(parts)
-
-
-def _percentiles(found: Quantiles) -> str:
-    return ", ".join(map(three_digits, (found.p5, found.p50, found.p95, found.p99)))
-
-
-def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    return _marked_table([*map(_plain, headings)], [[*map(_plain, row)] for row in rows])
-
-
-def _marked_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of cells that are Markdown already."""
-    cells = [headings, [":--"] * len(headings), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in cells)
-
-
-def _bullets(facts: Facts) -> str:
-    return "\n".join(f"- {_plain(f'{name}: {said}')}" for name, said in facts)
 
 
 def _folded(text: str, *, names: bool = False) -> str:
@@ -167,3 +137,16 @@ def _spaced(text: str) -> str:
 def _plain(text: str) -> str:
     """Text in one line, in which Markdown sees no marks."""
     return _MARKS.sub(r"\\\g<0>", " ".join(printable(text).split()))
+
+
+def _table(
+    headings: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    say: Callable[[str], str] = _plain,
+) -> str:
+    cells = [map(_plain, headings), [":--"] * len(headings), *(map(say, row) for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in cells)
+
+
+def _bullets(facts: Facts) -> str:
+    return "\n".join(f"- {_plain(f'{name}: {said}')}" for name, said in facts)

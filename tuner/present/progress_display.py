@@ -15,6 +15,7 @@ from rich.text import Text
 from tuner.errors import UsageError
 from tuner.present.configurations import named
 from tuner.present.terminal import Terminal
+from tuner.present.text_table import cut_in_middle
 from tuner.searching.progress_reports import Observer, Silent, Snapshot, Stage, report_stage
 from tuner.study.records import Phase
 from tuner.text import UNTOLD, duration, plural, three_digits, times_cell
@@ -34,22 +35,18 @@ _EVENTS = 5
 
 
 class _Part(NamedTuple):
-    """A part of the line: a name that may be cut, between what may not."""
+    """A part of the line, which may begin with a name that can be cut."""
 
-    before: str = ""
+    text: str
     name: str = ""
-    rest: str = ""
 
     def cut(self, excess: int = 0) -> str:
         """The part with up to `excess` characters less of its name.
 
         The middle is cut: names of configurations begin alike, and their ends are values.
         """
-        name, length = self.name, max(_LEAST_NAME, len(self.name) - excess)
-        if length < len(name):
-            tail = length // 2
-            name = f"{name[: length - tail - 1]}…{name[-tail:]}"
-        return f"{self.before}{name}{self.rest}"
+        most = max(_LEAST_NAME, len(self.name) - excess)
+        return f"{cut_in_middle(self.name, most, most // 2)}{self.text}"
 
 
 def snapshot_line(snapshot: Snapshot, width: int | None = None) -> str:
@@ -104,11 +101,9 @@ def _leading(snapshot: Snapshot) -> list[_Part]:
     compared = snapshot.compared
     if compared is not None:
         found = compared.speedup
-        told = f"gain {UNTOLD}"
-        if found.is_told:
-            told = times_cell(found.estimate, found.low, found.high)
-        parts = [_Part("", compared.rival, f": {told}")]
-        return [*parts, _Part("decided, not yet exact")] if compared.is_decided else parts
+        times = times_cell(found.estimate, found.low, found.high)
+        part = _Part(f": {times if found.is_told else f'gain {UNTOLD}'}", compared.rival)
+        return [part, *[_Part("decided, not yet exact")] * compared.is_decided]
     ahead = snapshot.ahead
     if not ahead or snapshot.ahead_value is None:
         return []
@@ -116,7 +111,7 @@ def _leading(snapshot: Snapshot) -> list[_Part]:
     if len(ahead) > _MOST_AHEAD:
         return [_Part(f"{len(ahead)} ahead, alike (best {value})")]
     # In a fixed order: which of them is best changes from block to block.
-    return [_Part("", named(sorted(ahead, key=lambda each: each.items)), f" ahead ({value})")]
+    return [_Part(f" ahead ({value})", named(sorted(ahead, key=lambda each: each.items)))]
 
 
 def _groups(snapshot: Snapshot) -> list[_Part]:
@@ -137,9 +132,8 @@ class LiveProgress:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._live = Live(
-            Text("starting"), console=console, transient=True, auto_refresh=False
-        )  # no refresh thread: nothing may run during a measurement
+        # No refresh thread: nothing may run during a measurement.
+        self._live = Live(Text("starting"), console=console, transient=True, auto_refresh=False)
 
     def __enter__(self) -> Self:
         self._live.start(refresh=True)
@@ -164,14 +158,11 @@ class LiveProgress:
 class PlainProgress:
     """An observer that prints a line per event, per block as it begins, and per look.
 
-    Args:
-        console: Where to print.
-        dated: Whether each line begins with the local time.
+    A `dated` line begins with the local time.
     """
 
     def __init__(self, console: Console, *, dated: bool = False) -> None:
-        self._console = console
-        self._dated = dated
+        self._console, self._dated = console, dated
         self._last: tuple[str, int] | None = None
         self._looks = 0
 
@@ -197,8 +188,7 @@ class PlainProgress:
 class NotebookProgress:
     """An observer that keeps one output of a notebook's cell up to date, and removes it at the end.
 
-    Args:
-        display: `IPython.display.display`.
+    `display` is that of `IPython.display`.
     """
 
     def __init__(self, display: Any) -> None:

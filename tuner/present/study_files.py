@@ -8,6 +8,7 @@ its end, so it is never older than the study. What cannot be told from it is tol
 import json
 import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -31,6 +32,7 @@ def write_answer(answer: "StudyAnswer") -> None:
 
     An unfinished study recommends nothing.
     """
+    from tuner.json_text import json_of
     from tuner.present.summary import summary_of
     from tuner.present.tables import write_trials_csv
     from tuner.recommended.building import write_recommended
@@ -43,9 +45,18 @@ def write_answer(answer: "StudyAnswer") -> None:
     else:
         files.manifest.add(files.recommended)
         write_recommended(answer, files.recommended)
-    # This session ends here, though it still holds the lock by which it would be running.
-    state: State = "interrupted" if answer.interrupted else "finished"
-    _write_answer_file(answer, entry_of(answer, state), summary_of(answer))
+    content = {
+        "format": ANSWER_FORMAT,
+        # This session ends here, though it still holds the lock by which it would be running.
+        "listed": entry_of(answer, "interrupted" if answer.interrupted else "finished"),
+        "document": answer.to_json(),
+        "summary": summary_of(answer)._asdict(),
+        "seen_from": _seen_from(files),
+    }
+    files.manifest.add(files.answer)
+    with written_atomically(files.answer) as partial:
+        # As it is read: JSON has no NaN and no tuples.
+        partial.write_bytes(json_of({**content, "check": _check(json.loads(json_of(content)))}))
 
 
 def write_study_report(answer: "StudyAnswer", page: Path | None = None) -> Path:
@@ -53,8 +64,8 @@ def write_study_report(answer: "StudyAnswer", page: Path | None = None) -> Path:
 
     Args:
         answer: The study.
-        page: Where to write the report; None: in the study's folder. Figures go to a folder beside
-            it.
+        page: Where to write the report, with a folder of figures beside it; None: in the study's
+            folder.
 
     Returns:
         The report's path.
@@ -65,27 +76,20 @@ def write_study_report(answer: "StudyAnswer", page: Path | None = None) -> Path:
 
     files = answer.files
     figures = study_figures(answer, _traces(answer))
-    if page is None:
-        page, drawn_to = files.report, files.figures
-        files.manifest.begin_if_empty(answer.study)
-        drawn = [
-            drawn_to / f"{each.name}.{suffix}" for each in figures for suffix in ("svg", "png")
-        ]
-        files.manifest.add(page, *drawn)
-    else:
-        drawn_to = page.with_name(f"{page.stem}_figures")
-    write_figures(figures, drawn_to)
-    return _written(report_html(answer, figures), page)
+    if page is not None:
+        write_figures(figures, page.with_name(f"{page.stem}_figures"))
+        return _written(report_html(answer, figures), page)
+    drawn = [f"{each.name}.{suffix}" for each in figures for suffix in ("svg", "png")]
+    files.manifest.begin_if_empty(answer.study)
+    files.manifest.add(files.report, *(files.figures / name for name in drawn))
+    write_figures(figures, files.figures)
+    return _written(report_html(answer, figures), files.report)
 
 
 def write_comparison(answers: "Sequence[StudyAnswer]", page: Path) -> Path:
     """Write the page of several studies side by side, and its figures to a folder beside it.
 
-    Returns:
-        The page's path.
-
-    Raises:
-        UsageError: They cannot be compared.
+    Returns the page's path. UsageError if they cannot be compared.
     """
     from tuner.present.figures import comparison_figures, write_figures
     from tuner.present.pages import comparison_html
@@ -109,10 +113,8 @@ def _traces(answer: "StudyAnswer") -> "dict[Contender, Trace]":
 
     traces: dict[Contender, Trace] = {}
     for contender, row in answer.why.items():
-        try:
+        with suppress(UsageError):  # it was moved away, or never written
             traces[contender] = read_trace(answer.files.trace(row.config))
-        except UsageError:
-            continue  # it was moved away, or never written
     return traces
 
 
@@ -132,33 +134,13 @@ def entry_of(answer: "StudyAnswer", state: State) -> dict[str, Any]:
     }
 
 
-def _write_answer_file(answer: "StudyAnswer", listed: dict[str, Any], summary: Summary) -> None:
-    from tuner.json_text import json_of
-
-    files = answer.files
-    content = {
-        "format": ANSWER_FORMAT,
-        "listed": listed,
-        "document": answer.to_json(),
-        "summary": summary._asdict(),
-        "seen_from": _seen_from(files),
-    }
-    files.manifest.add(files.answer)
-    with written_atomically(files.answer) as partial:
-        # As it is read: JSON has no NaN and no tuples.
-        partial.write_bytes(json_of({**content, "check": _check(json.loads(json_of(content)))}))
-
-
 class KeptAnswer(NamedTuple):
-    """What the `answer.json` of a study says."""
+    """What `answer.json` says, which `list --json`, `show --json` and `show` print."""
 
     folder: StudyFolder
     listed: dict[str, Any]
-    """The study's entry in `list --json`."""
     document: dict[str, Any]
-    """What `show --json` prints."""
     summary: Summary
-    """What `show` prints."""
     is_seen_from_here: bool
     """Whether the paths in `summary` are right in the current folder, as the study is named now."""
 

@@ -38,35 +38,30 @@ class StudyList(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         """The document of `list --json`."""
-        return {
-            "format": LIST_FORMAT,
-            "studies": [dict(each) for each in self.studies],
-            "problems": list(self.problems),
-        }
+        return {"format": LIST_FORMAT, **self._asdict()}
 
 
 def studies_of_folder(folder: Path) -> StudyList:
     """The studies in the folders of `folder`, or in itself; UsageError if there is no folder."""
     if not folder.is_dir():
         raise UsageError(f"there is no folder {folder}; {command('search')} makes studies")
-    studies: list[Entry] = []
-    problems: list[str] = []
     own = [folder] if StudyFolder(folder).database.is_file() else []
-    for each in [*own, *studies_in(folder)]:
-        kept = kept_answer(StudyFolder(each))
-        found = _read(each) if kept is None else StudyList((kept.listed,), ())
-        studies += found.studies
-        problems += found.problems
-    problems += [
+    found = [_read(each) for each in [*own, *studies_in(folder)]]
+    begun = [
         f"{shown(each.root)}: its search failed before its first world; see "
         f"{shown(each.first_run)}, and remove the folder once nobody needs it"
         for each in begun_in(folder)
     ]
-    return StudyList(tuple(studies), tuple(problems))
+    return StudyList(
+        tuple(study for each in found for study in each.studies),
+        (*(problem for each in found for problem in each.problems), *begun),
+    )
 
 
 def _read(folder: Path) -> StudyList:
-    """The studies of one folder's database, as Optuna reads it."""
+    """The study that the folder's `answer.json` keeps, or else those that its database holds."""
+    if kept := kept_answer(StudyFolder(folder)):
+        return StudyList((kept.listed,), ())
     # Late: a study whose answer is kept is listed without Optuna and pandas.
     from tuner.study.finding import places_in
 
@@ -120,8 +115,7 @@ class StudyLine(NamedTuple):
     def of(cls, entry: Entry) -> "StudyLine":
         """Those of its entry."""
         here = entry["environment"]
-        # An earlier version's study knows of no causes.
-        failed = sum(cause["worlds"] for cause in entry.get("causes", ()))
+        failed = sum(cause["worlds"] for cause in entry["causes"])
         failing = f", {plural(failed, 'world')} failed" if failed else ""
         spent = f"{duration(entry['elapsed_s'])} of {entry['limit']}"
         return cls(
@@ -185,14 +179,11 @@ def studies_table(studies: Sequence[Entry]) -> Table:
         box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, caption_justify="left",
         caption_style="", caption=f"On {lines[0].machine}." if is_one else None,
     )  # fmt: skip
-    table.add_column("study", no_wrap=True)
-    for heading in ("of", "verdict", "speed-up"):
-        table.add_column(heading, overflow="fold")
-    table.add_column("date (UTC)", no_wrap=True)
-    for heading in ("how far",) if is_one else ("machine", "how far"):
-        table.add_column(heading, overflow="fold")
+    headings = ("study", "of", "verdict", "speed-up", "date (UTC)", "machine", "how far")
+    shown = [place for place, each in enumerate(headings) if not (is_one and each == "machine")]
+    for place in shown:
+        whole = headings[place] in ("study", "date (UTC)")
+        table.add_column(headings[place], no_wrap=whole, overflow="ellipsis" if whole else "fold")
     for line in lines:
-        machine = [] if is_one else [line.machine]
-        cells = (line.study, line.subject, line.verdict, line.speedup, line.date)
-        table.add_row(*cells, *machine, line.how_far)
+        table.add_row(*(line[place] for place in shown))
     return table

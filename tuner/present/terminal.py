@@ -26,13 +26,10 @@ Part = dict[str, Any]
 
 
 class Terminal(Console):
-    """A console for text of any origin: names, messages and paths may hold control characters.
+    """A console, made as rich's, for text of any origin: it may hold control characters.
 
     What is not plain text is escaped before it is laid out, and what another renderable makes of it
     once more after it. Square brackets and `:words:` are no markup.
-
-    Args:
-        how: Arguments of rich's console, such as `stderr`, `file` and `width`.
     """
 
     def __init__(self, **how: Any) -> None:
@@ -51,12 +48,9 @@ class Terminal(Console):
     ) -> Iterable[Segment]:
         """See `rich.console.Console`."""
         for segment in super().render(_escaped(renderable), options):
-            text = segment.text
             # Control segments are rich's own, such as that which moves the cursor.
-            if segment.control is None and (shown := printable(text)) != text:
-                yield Segment(shown, segment.style)
-            else:
-                yield segment
+            is_own = segment.control is not None
+            yield segment if is_own else segment._replace(text=printable(segment.text))
 
 
 def _escaped(renderable: RenderableType) -> RenderableType:
@@ -104,24 +98,24 @@ def print_parts(parts: Iterable[Part], console: Console) -> None:
             syntax = Syntax("", part["language"], theme="ansi_light", background_color="default")
             indented = textwrap.indent(part["code"], "    ")
             console.print(syntax.highlight(indented), soft_wrap=True)
-        elif "paragraph" in part:
-            text = _folded(part["paragraph"], console.width)
-            console.print(Text(text, style=part["style"]), soft_wrap=True)
         else:
-            console.print(Text(part["line"], style=part["style"]), soft_wrap=True)
+            text = _text_of(part, console.width)
+            console.print(Text(text, style=part["style"]), soft_wrap=True)
 
 
-def _folded(text: str, width: int) -> str:
-    """The text in lines of so many characters, none of which begins with ` %`."""
-    kept = text.replace(" %", "\u00a0%")
+def _text_of(part: Part, width: int) -> str:
+    """The text of a line, or of a paragraph in lines of which none begins with ` %`."""
+    if "line" in part:
+        return str(part["line"])
+    kept = part["paragraph"].replace(" %", "\u00a0%")
     lines = textwrap.wrap(kept, width, break_long_words=False, break_on_hyphens=False)
     return "\n".join(lines).replace("\u00a0%", " %")
 
 
 def height_of(part: Part, width: int) -> int:
     """How many lines of a screen a line or a paragraph takes."""
-    text = _folded(part["paragraph"], width) if "paragraph" in part else part["line"]
-    return sum(max(1, math.ceil(cell_len(line) / width)) for line in text.split("\n"))
+    lines = _text_of(part, width).split("\n")
+    return sum(max(1, math.ceil(cell_len(line) / width)) for line in lines)
 
 
 def _print_table(part: Part, console: Console) -> None:
@@ -140,31 +134,22 @@ class Summary(NamedTuple):
     whole: list[Part]
 
     def print(
-        self,
-        console: Console,
-        folder: "StudyFolder",
-        storage: str | None = None,
-        *,
-        whole: bool = False,
-    ) -> None:
+        self, console: Console, folder: "StudyFolder", storage: str | None = None,
+        *, whole: bool = False,
+    ) -> None:  # fmt: skip
         """Print one of the forms, and where the study's files are."""
-        if whole:
-            print_parts([*self.whole, files_line(folder)], console)
-        else:
-            print_parts([*self.brief, page_line(folder, storage)], console)
+        parts = self.whole if whole else self.brief
+        last = files_line(folder) if whole else page_line(folder, storage)
+        print_parts([*parts, last], console)
 
 
 def files_line(folder: "StudyFolder") -> Part:
     """Where the report is, and the names of the other files of the study."""
     root = _near(folder)
     others = (
-        folder.recommended,
-        folder.trials_csv,
-        folder.figures,
-        folder.traces,
-        folder.failures,
+        folder.recommended, folder.trials_csv, folder.figures, folder.traces, folder.failures,
         folder.database,
-    )
+    )  # fmt: skip
     names = ", ".join(path.name for path in others if path.exists())
     report = f"Report: {root / folder.report.name}\n" if folder.report.exists() else ""
     return line(f"{report}In {root}: {names}")

@@ -35,8 +35,10 @@ def text_table(columns: Sequence[Column], width: int) -> list[str]:
         if _total(headings, columns) <= width or _gain(columns[place]) <= 0:
             break
         headings[place] = _folded(columns[place].heading)
-    if (excess := _total(headings, columns) - width) > 0:
-        columns = [_shortened(columns[0], excess), *columns[1:]]
+    first, excess = columns[0], _total(headings, columns) - width
+    most = max(map(cell_len, first.cells), default=0) - excess
+    if excess > 0 and first.is_name and most >= _LEAST_NAME:
+        columns = [first._replace(cells=shortened_names(first.cells, most)), *columns[1:]]
     high = max(map(len, headings))
     filled = [
         _filled([*[""] * (high - len(lines)), *lines], column)
@@ -70,31 +72,21 @@ def _width(heading: Sequence[str], column: Column) -> int:
 
 
 def _filled(heading: Sequence[str], column: Column) -> list[str]:
-    width = _width(heading, column)
-    texts = [*heading, *column.cells]
-    return [
-        f"{text}{' ' * (width - cell_len(text))}"
-        if column.is_name
-        else f"{' ' * (width - cell_len(text))}{text}"
-        for text in texts
-    ]
-
-
-def _shortened(column: Column, excess: int) -> Column:
-    most = max(map(cell_len, column.cells), default=0) - excess
-    if not column.is_name or most < _LEAST_NAME:
-        return column
-    return column._replace(cells=shortened_names(column.cells, most))
+    width, texts = _width(heading, column), [*heading, *column.cells]
+    gaps = [" " * (width - cell_len(text)) for text in texts]
+    pairs = zip(texts, gaps, strict=True)
+    return [f"{text}{gap}" if column.is_name else f"{gap}{text}" for text, gap in pairs]
 
 
 def shortened_names(names: Sequence[str], most: int) -> list[str]:
     """The names with at most so many characters, cut in the middle, and as different as before."""
     for tail in _TAILS:
-        found = [_cut(name, most, round(tail * (most - 1))) for name in names]
+        found = [cut_in_middle(name, most, round(tail * (most - 1))) for name in names]
         if len({*found}) == len({*names}):
             return found
     return [*names]
 
 
-def _cut(name: str, most: int, tail: int) -> str:
+def cut_in_middle(name: str, most: int, tail: int) -> str:
+    """The name with at most so many characters, of which the last `tail` are its end's."""
     return name if len(name) <= most else f"{name[: most - tail - 1]}…{name[len(name) - tail :]}"

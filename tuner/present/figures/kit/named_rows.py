@@ -16,6 +16,7 @@ from matplotlib.transforms import blended_transform_factory
 from tuner.present.configurations import ConfigNames
 from tuner.present.figures.kit.canvas import SMALL
 from tuner.present.figures.kit.theme import INK, MUTED
+from tuner.present.text_table import cut_in_middle
 from tuner.study.rows import TrialRow
 from tuner.text import plural
 
@@ -200,7 +201,7 @@ def _cut(name: str, width: int, head: int) -> str:
     """The name in two lines, of which at least `head` letters of the beginning are kept."""
     if head >= 2 * width or len(textwrap.wrap(name, width, break_on_hyphens=False)) <= 2:
         return wrapped(name, width)
-    return _folded(f"{name[:head]}…{name[-(2 * width - head - 1) :]}", width)
+    return _folded(cut_in_middle(name, 2 * width, 2 * width - head - 1), width)
 
 
 def _folded(text: str, width: int) -> str:
