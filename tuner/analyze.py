@@ -136,7 +136,7 @@ class TraceOutput:
         from tuner.present.figures import write_timeline_figure
 
         try:
-            write_timeline_figure(analysis.trace, self.picture, title=title)
+            write_timeline_figure([(title, analysis.trace)], self.picture)
         except OSError as error:
             return UsageError(f"cannot write the timeline {self.picture}: {error.strerror}")
         except UsageError as error:

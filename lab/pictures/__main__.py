@@ -36,7 +36,7 @@ from tests.readme import (
     with_output,
 )
 from tuner.plan.config import Config
-from tuner.present.figures import write_timelines_figure
+from tuner.present.figures import write_timeline_figure
 from tuner.study.folder import StudyFolder
 from tuner.text import plural
 from tuner.trace.files.reader import read_trace
@@ -125,7 +125,7 @@ def _draw_timelines(where: Path) -> None:
             options = {"size": 400, "calls": 8}
             measured_world(launcher, "udf", 10, options=options, config=config, trace=path)
             traces.append((plural(threads, "thread"), read_trace(path)))
-    write_timelines_figure(traces, IMAGES / "timelines.png")
+    write_timeline_figure(traces, IMAGES / "timelines.png")
 
 
 def _draw_knobs(where: Path) -> None:

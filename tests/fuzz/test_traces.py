@@ -105,7 +105,7 @@ def test_timelines(tmp_path: Path) -> None:
         file.write_bytes(text)
         trace = survives(lambda: read_traces([file]))
         if trace is not None:
-            survives(lambda: write_timeline_figure(trace, picture, title="\x1b it"))
+            survives(lambda: write_timeline_figure([("\x1b it", trace)], picture))
 
     every = [each for paths in FORMATS.values() for each in seeds(paths)]
     fuzz(st.builds(as_json, mutated(every)), check, 12)

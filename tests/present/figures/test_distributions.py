@@ -18,7 +18,6 @@ from tuner.present.figures.distributions import (
     latency,
     latency_figure,
 )
-from tuner.present.figures.kit.named_rows import Rows
 from tuner.study.answer import StudyAnswer
 from tuner.study.rows import TrialDetail
 from tuner.world.measurement import CallPart
@@ -44,8 +43,7 @@ def test_a_row_is_drawn_from_its_quantiles(plan: StudyPlan) -> None:
     shown = latency(answer)
     assert shown is not None
     figure = Figure()
-    names = names_of(answer)
-    draw_latency(shown, Rows(tuple(map(names.row_name, shown.details))), names, figure)
+    draw_latency(shown, names_of(answer), figure)
     steps, calls = figure.axes
     assert [tick.get_text() for tick in steps.get_yticklabels()] == ["4 (best)", "16 (baseline)"]
     spans = [
@@ -120,7 +118,7 @@ def test_the_parts_are_stacked_and_differ_without_colours(plan: StudyPlan) -> No
     shown = call_time(answer)
     assert shown is not None
     figure = Figure()
-    draw_call_time(shown, Rows(("16",)), names_of(answer), figure)
+    draw_call_time(shown, names_of(answer), figure)
     bars = [bar for bar in figure.axes[0].patches if isinstance(bar, Rectangle)]
     assert [(bar.get_x(), bar.get_width()) for bar in bars] == [
         (0.0, 0.25), (0.25, 0.5), (0.75, 1.0),

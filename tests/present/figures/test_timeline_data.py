@@ -204,5 +204,5 @@ def test_a_trace_of_nothing_has_no_servers(tmp_path: Path) -> None:
     found = timeline(trace(), "nothing")
     assert (found.servers, found.note) == ((), "no served calls and no operators")
     with pytest.raises(UsageError, match="no timeline to draw: no served calls and no operators"):
-        write_timeline_figure(trace(), tmp_path / "none.png")
+        write_timeline_figure([("", trace())], tmp_path / "none.png")
     assert not list(tmp_path.iterdir())

@@ -18,7 +18,6 @@ from tuner.present.figures.timeline_drawing import (
     Scales,
     timeline_figures,
     write_timeline_figure,
-    write_timelines_figure,
 )
 from tuner.trace.model.trace import Trace
 
@@ -42,7 +41,7 @@ def test_a_drawing_has_a_labelled_row_per_thread_below_each_server() -> None:
 
 def test_the_legend_names_six_functions_and_what_else_is_drawn(tmp_path: Path) -> None:
     path = tmp_path / "kinds.svg"
-    write_timeline_figure(many_kinds(), path, "kinds")
+    write_timeline_figure([("kinds", many_kinds())], path)
     text = path.read_text()
     named = [f"f{n}" for n in range(8) if f">f{n}<" in text]
     assert named == ["f0", "f1", "f2", "f3", "f4", "f7"]
@@ -59,7 +58,7 @@ def test_the_legend_names_no_function_outside_the_excerpt(tmp_path: Path) -> Non
         for n in range(MOST_CALLS + 1)
     ]
     path = tmp_path / "excerpt.svg"
-    write_timeline_figure(trace(calls), path)
+    write_timeline_figure([("", trace(calls))], path)
     assert ">rest<" in path.read_text()
     assert ">first<" not in path.read_text()
 
@@ -82,7 +81,7 @@ def test_side_by_side_the_scales_are_of_one_length_and_the_lanes_of_one_height(
     figure: Figure,
 ) -> None:
     slow, fast = stepped(6, threads=1), stepped(6, threads=4)
-    write_timelines_figure([("1", slow), ("4", fast)], Path("unused.png"))
+    write_timeline_figure([("1", slow), ("4", fast)], Path("unused.png"))
     left, right = figure.axes
     assert (left.get_xlim(), left.get_ylim()) == (right.get_xlim(), right.get_ylim())
     assert left.get_xlim()[1] >= timeline(slow).length_ms > timeline(fast).length_ms
@@ -90,7 +89,7 @@ def test_side_by_side_the_scales_are_of_one_length_and_the_lanes_of_one_height(
 
 
 def test_side_by_side_as_many_steps_of_each_are_shown(figure: Figure) -> None:
-    write_timelines_figure([("a", stepped(3)), ("b", stepped(100))], Path("unused.png"))
+    write_timeline_figure([("a", stepped(3)), ("b", stepped(100))], Path("unused.png"))
     notes = [axes.texts[-1].get_text() for axes in figure.axes]
     assert notes == ["all 3 steps, 12 calls", "steps 49 to 51 of 100, 12 calls"]
 
@@ -100,7 +99,7 @@ def test_side_by_side_a_function_has_one_colour(figure: Figure) -> None:
         return trace([call(1, 0, 9, served_ms=(0, 8), function=function),
                       call(2, 9, 12, served_ms=(9, 10), function=other)])  # fmt: skip
 
-    write_timelines_figure([("a", one("f", "g")), ("b", one("g", "f"))], Path("unused.png"))
+    write_timeline_figure([("a", one("f", "g")), ("b", one("g", "f"))], Path("unused.png"))
 
     def colours(axes: Any) -> list[tuple[float, ...]]:
         bars = [c for c in axes.collections if c.get_zorder() == 2 and len(c.get_paths())]
@@ -112,14 +111,14 @@ def test_side_by_side_a_function_has_one_colour(figure: Figure) -> None:
 
 
 def test_an_empty_trace_can_stand_beside_another(figure: Figure) -> None:
-    write_timelines_figure([("a", stepped(2)), ("b", trace())], Path("unused.png"))
+    write_timeline_figure([("a", stepped(2)), ("b", trace())], Path("unused.png"))
     assert figure.axes[1].texts[-1].get_text() == "no served calls and no operators"
 
 
 def test_the_figure_is_written_in_the_format_of_its_suffix(tmp_path: Path) -> None:
     png, svg = tmp_path / "new" / "one.png", tmp_path / "one.svg"
     for path in (png, svg):
-        write_timelines_figure([("one", stepped(2)), ("two", stepped(2))], path)
+        write_timeline_figure([("one", stepped(2)), ("two", stepped(2))], path)
         assert b"rpc-tuner figure, format 1" in path.read_bytes()
     assert png.read_bytes().startswith(b"\x89PNG")
     assert ">two<" in svg.read_text()
@@ -131,7 +130,7 @@ def test_on_a_longer_axis_nothing_goes_on_beyond_an_excerpt(figure: Figure) -> N
     calls = [call(n, n, n + 1, served_ms=(n, n + 0.5)) for n in range(MOST_CALLS + 1)]
     whole = call(999, 0, 200, served_ms=(0, 199), function="whole", thread=12)
     cut, long = trace([*calls, whole]), stepped(100, threads=1)
-    write_timelines_figure([("cut", cut), ("long", long)], Path("unused.png"))
+    write_timeline_figure([("cut", cut), ("long", long)], Path("unused.png"))
     axes = figure.axes[0]
     length_ms = timeline(cut).length_ms
     assert length_ms < axes.get_xlim()[1]

@@ -15,11 +15,7 @@ from tuner.present.figures.kit.theme import theme_css
 from tuner.present.figures.knob_figures import heat_map_figure, importance_figure
 from tuner.present.figures.parallelism import draw_parallelism, parallelism, parallelism_figure
 from tuner.present.figures.step_time import draw_scaling_curve, scaling_curve, step_time_figure
-from tuner.present.figures.timeline_drawing import (
-    timeline_figures,
-    write_timeline_figure,
-    write_timelines_figure,
-)
+from tuner.present.figures.timeline_drawing import timeline_figures, write_timeline_figure
 from tuner.present.figures.trade_offs import cpu_figure, pareto_figure
 from tuner.study.answer import Contender, StudyAnswer
 from tuner.trace.model.trace import Trace
@@ -33,7 +29,6 @@ __all__ = [
     "theme_css",
     "write_figures",
     "write_timeline_figure",
-    "write_timelines_figure",
 ]
 
 

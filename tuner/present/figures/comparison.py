@@ -59,20 +59,11 @@ def side_by_side(comparison: Comparison) -> SideBySide | None:
     The reference and the studies' baselines are always among the configurations shown.
     """
     studies = comparison.studies
-    series = [
-        (
-            name,
-            {
-                config: Interval(row.value, row.ci_low, row.ci_high)
-                for config, row in measured_in(answer).items()
-            },
-        )
-        for name, answer in studies
-    ]
+    rows = [measured_in(answer) for _, answer in studies]
     # By the best place of a configuration in any study, so that no study's fastest is left out.
     places: dict[Config, int] = {}
-    for _, values in series:
-        for place, config in enumerate(values):
+    for found in rows:
+        for place, config in enumerate(found):
             places[config] = min(place, places.get(config, place))
     if not places:
         return None
@@ -89,8 +80,15 @@ def side_by_side(comparison: Comparison) -> SideBySide | None:
         knob=knob,
         names={config: names[config] for config in shown},
         series=[
-            (name, {config: values[config] for config in shown if config in values})
-            for name, values in series
+            (
+                name,
+                {
+                    config: Interval(row.value, row.ci_low, row.ci_high)
+                    for config in shown
+                    if (row := found.get(config))
+                },
+            )
+            for (name, _), found in zip(studies, rows, strict=True)
         ],
         left_out=len(places) - len(shown),
     )
@@ -98,19 +96,13 @@ def side_by_side(comparison: Comparison) -> SideBySide | None:
 
 def relative(shown: SideBySide, comparison: Comparison) -> SideBySide:
     """How many times as fast as the reference each configuration is, where that is known."""
-    found = [
-        (name, {config: comparison.ratio(answer, config) for config in shown.names})
-        for name, answer in comparison.studies
-    ]
-    return replace(
-        shown,
-        series=[
-            (name, {config: each for config, each in ratios.items() if each and each.is_told})
-            for name, ratios in found
-        ],
-        reference=comparison.reference,
-        value_label=f"times as {fast(comparison.studies[0][1])} as the reference",
-    )
+    series = []
+    for name, answer in comparison.studies:
+        ratios = {config: comparison.ratio(answer, config) for config in shown.names}
+        told = {config: each for config, each in ratios.items() if each and each.is_told}
+        series.append((name, told))
+    label = f"times as {fast(comparison.studies[0][1])} as the reference"
+    return replace(shown, series=series, reference=comparison.reference, value_label=label)
 
 
 def draw_comparison(shown: SideBySide, axes: Axes) -> None:
@@ -126,19 +118,14 @@ def draw_comparison(shown: SideBySide, axes: Axes) -> None:
         offset = rows.bar_in * ((number + 0.5) / len(shown.series) - 0.5)
         at = [threads[config] if threads else places[config] + offset for config in found]
         values, spread = [each.estimate for each in found.values()], reach([*found.values()], top)
+        x, y = (at, values) if threads else (values, at)
         line = axes.errorbar(
-            at if threads else values,
-            values if threads else at,
-            xerr=None if threads else spread,
-            yerr=spread if threads else None,
-            marker=MARKERS[number % len(MARKERS)],
-            markersize=5,
+            x, y, xerr=None if threads else spread,
+            yerr=spread if threads else None, marker=MARKERS[number % len(MARKERS)], markersize=5,
             color=SERIES[number % len(SERIES)].light,
             linestyle=LINES[number % len(LINES)] if threads else "none",
-            linewidth=1.2,
-            capsize=3,
-            label=entries[name],
-        )
+            linewidth=1.2, capsize=3, label=entries[name],
+        )  # fmt: skip
         handles.append(line)
     if threads:
         plain_axis(axes, "y", 6)
@@ -185,13 +172,12 @@ def _figure(
     shown: SideBySide, name: str, title: str, caption: str, objective: Objective
 ) -> DrawnFigure:
     ratios = shown.reference is not None
-    texts = []
+    texts, unit = [], "times" if ratios else objective.unit
     for study, found in shown.series:
         values = {config: each.estimate for config, each in found.items()}
         best_first = sorted(
             values, key=lambda c: -values[c] if ratios else objective.cost(values[c])
         )
-        unit = "times" if ratios else objective.unit
         each = [f"{shown.names[c]} {three_digits(values[c])} {unit}" for c in best_first]
         told = first_of(each, _MOST_TOLD, rest="that are worse") or "nothing measured"
         texts.append(f"{study}: {told}")

@@ -1,6 +1,6 @@
 """The figures of a row per configuration: how times are distributed, where that of a call goes."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from matplotlib.axes import Axes
@@ -12,11 +12,19 @@ from tuner.present.configurations import ConfigNames, names_of
 from tuner.present.figures.kit import theme
 from tuner.present.figures.kit.axis import margin_of, plain_log_axis
 from tuner.present.figures.kit.canvas import DrawnFigure, drawn
-from tuner.present.figures.kit.named_rows import Entry, Rows, left_out, legend_below, shown_rows
+from tuner.present.figures.kit.named_rows import Entry, left_out, legend_below, rows_of, shown_rows
 from tuner.study.answer import StudyAnswer
-from tuner.study.rows import TrialDetail
+from tuner.study.rows import TrialDetail, TrialRow
 from tuner.text import three_digits
 from tuner.world.measurement import CallPart, Quantiles
+
+
+def _known(answer: StudyAnswer, is_known: Callable[[TrialDetail], object]) -> list[TrialRow]:
+    """The rows of the measured configurations of whose details enough is known."""
+    details, nothing = answer.details, TrialDetail()
+    return [
+        row for row in answer.rows if row.is_measured and is_known(details.get(row.trial, nothing))
+    ]
 
 
 class Latency(NamedTuple):
@@ -30,47 +38,47 @@ class Latency(NamedTuple):
     @property
     def panels(self) -> dict[str, dict[int, Quantiles]]:
         """A panel for the steps and one for the calls, whichever has something to show."""
+        items = self.details.items()
         found = {
-            "time of a step (ms)": {trial: each.step_ms for trial, each in self.details.items()},
+            "time of a step (ms)": {trial: each.step_ms for trial, each in items if each.step_ms},
             "time of a call, traced (ms)": {
-                trial: each.call_ms for trial, each in self.details.items()
+                trial: each.call_ms for trial, each in items if each.call_ms
             },
         }
-        known = {
-            title: {trial: each for trial, each in panel.items() if each}
-            for title, panel in found.items()
-        }
-        return {title: panel for title, panel in known.items() if panel}
+        return {title: panel for title, panel in found.items() if panel}
 
 
 def latency(answer: StudyAnswer) -> Latency | None:
     """The quantiles of the fastest configurations; None where none are known."""
-    details = {
-        trial: each for trial, each in answer.details.items() if each.step_ms or each.call_ms
-    }
-    known = [row for row in answer.rows if row.is_measured and row.trial in details]
-    if not known:
-        return None
-    shown = shown_rows(names_of(answer), known)
-    return Latency({row.trial: details[row.trial] for row in shown}, len(known))
+    known = _known(answer, lambda detail: detail.step_ms or detail.call_ms)
+    shown = {row.trial: answer.details[row.trial] for row in shown_rows(names_of(answer), known)}
+    return Latency(shown, len(known)) if known else None
 
 
-def draw_latency(shown: Latency, rows: Rows, names: ConfigNames, figure: Figure) -> None:
+def draw_latency(shown: Latency, names: ConfigNames, figure: Figure) -> None:
     """A row per configuration: thin from p5 to p95, thick from p25 to p75, marks at p50 and p99."""
+    rows, panels = rows_of(names, shown.details), shown.panels
     places = dict(zip(shown.details, rows.at, strict=True))
-    panels = shown.panels
     for number, (title, quantiles) in enumerate(panels.items(), start=1):
         axes = figure.add_subplot(1, len(panels), number)
         _draw_panel(quantiles, places, names, 6 // len(panels), axes)
         if number == 1:
-            bold = [row for row, trial in enumerate(shown.details) if trial in names.contenders]
-            rows.draw(axes, names.knob, bold)
+            rows.draw(axes, names.knob)
         else:
             axes.set_ylim(figure.axes[0].get_ylim())
             axes.set_yticks([])
             axes.spines["left"].set_visible(not rows.above)
         axes.set_xlabel(title, fontsize=9)
-    legend_below(figure, _legend(), 4)
+    colour, edge = theme.MUTED.light, theme.INK.light
+    handles = [
+        Line2D([], [], color=colour, linewidth=1.2, label="5-95 %"),
+        Line2D([], [], color=colour, linewidth=6, label="25-75 %"),
+        Line2D([], [], linestyle="none", marker="o", markersize=5, color=theme.PAPER.light,
+               markeredgecolor=edge, label="median"),
+        Line2D([], [], linestyle="none", marker="x", markersize=5, color=colour,
+               label="99th percentile"),
+    ]  # fmt: skip
+    legend_below(figure, handles, 4)
 
 
 def _draw_panel(
@@ -96,18 +104,6 @@ def _draw_panel(
         axes.plot(each.p99, at, marker="x", markersize=5, color=colour, zorder=4)
 
 
-def _legend() -> list[Line2D]:
-    colour, edge = theme.MUTED.light, theme.INK.light
-    return [
-        Line2D([], [], color=colour, linewidth=1.2, label="5-95 %"),
-        Line2D([], [], color=colour, linewidth=6, label="25-75 %"),
-        Line2D([], [], linestyle="none", marker="o", markersize=5, color=theme.PAPER.light,
-               markeredgecolor=edge, label="median"),
-        Line2D([], [], linestyle="none", marker="x", markersize=5, color=colour,
-               label="99th percentile"),
-    ]  # fmt: skip
-
-
 def latency_figure(answer: StudyAnswer) -> DrawnFigure | None:
     """The distributions of times with words; None where none is known."""
     shown = latency(answer)
@@ -126,10 +122,9 @@ def latency_figure(answer: StudyAnswer) -> DrawnFigure | None:
         what = "The calls in the trace of each configuration"
     elif any(each.call_ms for each in shown.details.values()):
         what += ", and the calls of its trace"
-    rows = Rows(tuple(map(names.row_name, shown.details)))
     return drawn(
-        lambda figure: draw_latency(shown, rows, names, figure),
-        0.75 + rows.height_in,
+        lambda figure: draw_latency(shown, names, figure),
+        0.75 + rows_of(names, shown.details).height_in,
         name="latency",
         title="How the times are distributed",
         caption=(
@@ -165,24 +160,17 @@ class CallTime(NamedTuple):
 
 def call_time(answer: StudyAnswer) -> CallTime | None:
     """The parts of the fastest configurations; None where no trace tells."""
-    parts = {
-        row.trial: answer.details.get(row.trial, TrialDetail()).call_parts_ms
-        for row in answer.rows
-        if row.is_measured
-    }
-    known = [row for row in answer.rows if row.trial in parts and any(parts[row.trial].values())]
-    if not known:
-        return None
-    shown = {
-        row.trial: {part: parts[row.trial][part] for part in PARTS if parts[row.trial].get(part)}
-        for row in shown_rows(names_of(answer), known)
-    }
-    return CallTime(shown, len(known))
+    known = _known(answer, lambda detail: any(detail.call_parts_ms.values()))
+    shown = {}
+    for row in shown_rows(names_of(answer), known):
+        parts_ms = answer.details[row.trial].call_parts_ms
+        shown[row.trial] = {part: parts_ms[part] for part in PARTS if parts_ms.get(part)}
+    return CallTime(shown, len(known)) if known else None
 
 
-def draw_call_time(shown: CallTime, rows: Rows, names: ConfigNames, figure: Figure) -> None:
+def draw_call_time(shown: CallTime, names: ConfigNames, figure: Figure) -> None:
     """A bar per configuration, its parts one after the other."""
-    axes = figure.add_subplot()
+    axes, rows = figure.add_subplot(), rows_of(names, shown.parts_ms)
     bars: dict[CallPart, Entry] = {}
     for at, parts_ms in zip(rows.at, shown.parts_ms.values(), strict=True):
         left = 0.0
@@ -193,8 +181,7 @@ def draw_call_time(shown: CallTime, rows: Rows, names: ConfigNames, figure: Figu
                 hatch=hatch, linewidth=0.6, label=name,
             )  # fmt: skip
             left += length
-    leading = [place for place, trial in enumerate(shown.parts_ms) if trial in names.contenders]
-    rows.draw(axes, names.knob, leading)
+    rows.draw(axes, names.knob)
     axes.set_xlim(0, 1.03 * max(sum(parts_ms.values()) for parts_ms in shown.parts_ms.values()))
     axes.xaxis.set_major_locator(MaxNLocator(6))
     axes.set_xlabel("mean time of a call (ms)")
@@ -214,10 +201,9 @@ def call_time_figure(answer: StudyAnswer) -> DrawnFigure | None:
         parts = ", ".join(f"{PARTS[part][0]} {three_digits(ms)}" for part, ms in parts_ms.items())
         total = three_digits(sum(parts_ms.values()))
         texts.append(f"{names.row_name(trial)}: {total} ms, of these {parts}")
-    rows = Rows(tuple(map(names.row_name, shown.parts_ms)))
     return drawn(
-        lambda figure: draw_call_time(shown, rows, names, figure),
-        0.75 + rows.height_in,
+        lambda figure: draw_call_time(shown, names, figure),
+        0.75 + rows_of(names, shown.parts_ms).height_in,
         name="call_time",
         title="Where the time of a call goes",
         caption=(

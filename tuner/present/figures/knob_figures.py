@@ -27,13 +27,9 @@ _MOST_TOLD = 12
 _ROOM = 6
 """In more columns than this the cells are narrow."""
 _SHORT_KINDS = {
-    "deadlocked": "dead-\nlock",
-    "timed-out": "time-\nout",
-    "crashed": "crash",
-    "init-failed": "init",
-    "wrong-answer": "wrong",
-    "trace-failed": "trace",
-}
+    "deadlocked": "dead-\nlock", "timed-out": "time-\nout", "crashed": "crash",
+    "init-failed": "init", "wrong-answer": "wrong", "trace-failed": "trace",
+}  # fmt: skip
 """The kinds of failure, for narrow cells."""
 _LINES: dict[Contender, Literal["-", ":"]] = {"baseline": ":", "best": "-", "challenger": "-"}
 
@@ -94,16 +90,13 @@ def heat_map(answer: StudyAnswer) -> HeatMap | None:
 def _in_the_plane(answer: StudyAnswer, plane: Container[Dimension]) -> list[TrialRow]:
     """The rows whose other dimensions have a value that was measured; the measured rows first."""
     subject = answer.plan.subject
+    every = varying([row.config for row in answer.rows], subject)
     measured = [row.config for row in answer.rows if row.is_measured]
-    outside = [
-        (each, set(values_of(measured, each, subject)))
-        for each in varying([row.config for row in answer.rows], subject)
-        if each not in plane
-    ]
+    outside = {each: values_of(measured, each, subject) for each in every if each not in plane}
     kept = [
         row
         for row in answer.rows
-        if all(row.config.value_of(each, subject) in values for each, values in outside)
+        if all(row.config.value_of(each, subject) in known for each, known in outside.items())
     ]
     return sorted(kept, key=lambda row: not row.is_measured)
 
@@ -116,18 +109,17 @@ def draw_heat_map(shown: HeatMap, contenders: Mapping[Contender, int], axes: Axe
         colour = text_on(shade) if _has_value(row) else theme.INK
         text = _text(row, narrow=len(shown.columns) > _ROOM)
         axes.text(*place, text, ha="center", va="center", fontsize=SMALL, color=colour.light)
-    outlined = set()
-    for place, row in shown.cells.items():
-        for contender in (each for each, trial in contenders.items() if trial == row.trial):
-            outlined.add(contender)
-            # A dark line on a broader light one, to be seen on every cell.
-            for colour, width, line in (
-                (theme.ON_DARK_CELL, 4.5, "-"), (theme.ON_LIGHT_CELL, 2.2, _LINES[contender])
-            ):  # fmt: skip
-                _draw_square(
-                    place, axes, facecolor="none", linewidth=width, edgecolor=colour.light,
-                    linestyle=line, zorder=3, clip_on=False,
-                )  # fmt: skip
+    at = {row.trial: place for place, row in shown.cells.items()}
+    outlined = {each: at[trial] for each, trial in contenders.items() if trial in at}
+    for contender, place in outlined.items():
+        # A dark line on a broader light one, to be seen on every cell.
+        for colour, width, line in (
+            (theme.ON_DARK_CELL, 4.5, "-"), (theme.ON_LIGHT_CELL, 2.2, _LINES[contender])
+        ):  # fmt: skip
+            _draw_square(
+                place, axes, facecolor="none", linewidth=width, edgecolor=colour.light,
+                linestyle=line, zorder=3, clip_on=False,
+            )  # fmt: skip
     axes.set_xlim(-0.55, len(shown.columns) - 0.45)
     axes.set_ylim(len(shown.rows) - 0.45, -0.55)
     names = [name.replace("+", "+\n") if len(name) > 8 else name for name in shown.columns]
@@ -169,11 +161,11 @@ def heat_map_figure(answer: StudyAnswer) -> DrawnFigure | None:
         return None
     contenders = {trial: f" ({contender})" for contender, trial in answer.contenders.items()}
     texts = []
-    for (column, line), row in shown.cells.items():
+    for (x, y), row in shown.cells.items():
         what = row.outcome if row.failure is not None else "not measured"
         if _has_value(row):
             what = f"{three_digits(row.value)} {answer.objective.unit}"
-        at = f"{shown.x_label}={shown.columns[column]}, {shown.y_label}={shown.rows[line]}"
+        at = f"{shown.x_label}={shown.columns[x]}, {shown.y_label}={shown.rows[y]}"
         texts.append(f"{at}: {what}{contenders.get(row.trial, '')}")
     caption = (
         f"The {answer.objective.heading} for each pair of values: the darker a cell, the "
@@ -197,16 +189,20 @@ REST = "interactions and noise"
 
 
 def importance(answer: StudyAnswer) -> dict[str, float] | None:
-    """The share of each knob, the largest first; None unless two vary, and the times differ."""
+    """The share of each knob, the largest first, and what no knob explains alone.
+
+    None unless two vary, and the times differ.
+    """
     shares = {str(each): share for each, share in grid_of(answer).shares.items()}
-    return shares if len(shares) > 1 and any(shares.values()) else None
+    if len(shares) < 2 or not any(shares.values()):
+        return None
+    return {**shares, REST: max(0.0, 1.0 - sum(shares.values()))}
 
 
 def draw_importance(shares: Mapping[str, float], axes: Axes) -> None:
-    """A bar per knob, and one for what no knob explains alone."""
-    bars = {**shares, REST: max(0.0, 1.0 - sum(shares.values()))}
-    rows = Rows(tuple(bars))
-    for at, (name, share) in zip(rows.at, bars.items(), strict=True):
+    """A bar per share."""
+    rows = Rows(tuple(shares))
+    for at, (name, share) in zip(rows.at, shares.items(), strict=True):
         colour, hatch = (theme.OFF_CPU, "////") if name == REST else (theme.SERIES[0], None)
         axes.barh(
             at, 100 * share, rows.bar_in, edgecolor=theme.INK.light, linewidth=0.6,
@@ -227,11 +223,9 @@ def importance_figure(answer: StudyAnswer) -> DrawnFigure | None:
     shares = importance(answer)
     if shares is None:
         return None
-    rest = max(0.0, 1.0 - sum(shares.values()))
-    texts = [f"{name} {whole_percent(share)}" for name, share in {**shares, REST: rest}.items()]
     return drawn(
         lambda figure: draw_importance(shares, figure.add_subplot()),
-        0.65 + Rows((*shares, REST)).height_in,
+        0.65 + Rows(tuple(shares)).height_in,
         name="importance",
         title="Which knobs matter",
         caption=(
@@ -240,5 +234,5 @@ def importance_figure(answer: StudyAnswer) -> DrawnFigure | None:
             "compared with the baseline within blocks; the rest is how knobs act together, and "
             "noise."
         ),
-        alt=", ".join(texts),
+        alt=", ".join(f"{name} {whole_percent(share)}" for name, share in shares.items()),
     )

@@ -155,20 +155,13 @@ def _draw_series(curve: ScalingCurve, top: float, axes: Axes) -> list[Entry]:
     for index, name in enumerate(named):
         points = curve.series[name]
         line = axes.errorbar(
-            [point.x for point in points],
-            [point.value.estimate for point in points],
-            yerr=reach([point.value for point in points], top),
-            marker=MARKERS[index],
-            markersize=5,
-            color=SERIES[index].light,
-            linestyle=LINES[index],
-            linewidth=1.2,
-            capsize=3,
+            [p.x for p in points], [p.value.estimate for p in points],
+            yerr=reach([p.value for p in points], top), marker=MARKERS[index], markersize=5,
+            color=SERIES[index].light, linestyle=LINES[index], linewidth=1.2, capsize=3,
             zorder=6,  # above the marks, which would hide a short interval
             label=entries[name],
-        )
-        if name:
-            handles.append(line)
+        )  # fmt: skip
+        handles += [line] * bool(name)
     return [*handles, *lines[:1]]
 
 
@@ -185,8 +178,7 @@ def _mark(curve: ScalingCurve, axes: Axes) -> list[Entry]:
             if point.trial == trial:
                 value = point.value.estimate
                 marks += axes.plot(
-                    value if curve.threads is None else point.x,
-                    at if curve.threads is None else value,
+                    *((value, at) if curve.threads is None else (point.x, value)),
                     marker=marker, markersize=13, markerfacecolor=face, markeredgecolor=edge,
                     linestyle="none", zorder=zorder,
                     label=entry_name(f"{text}: {names.full_name(trial)}"),
@@ -222,14 +214,11 @@ def step_time_figure(answer: StudyAnswer) -> DrawnFigure | None:
 def values_text(curve: ScalingCurve) -> str:
     """`4 (best) 2 ms (1.9 to 2.1), ...`: the best points in words."""
     texts, names = [], curve.names
-    for point in sorted(
-        curve.points, key=lambda each: curve.answer.objective.cost(each.value.estimate)
-    ):
-        value, low, high = map(
-            three_digits, (point.value.estimate, point.value.low, point.value.high)
-        )
-        text = f"{names.row_name(point.trial)} {value} {curve.answer.objective.unit}"
-        if math.isfinite(point.value.low) and math.isfinite(point.value.high):
-            text += f" ({low} to {high})"
-        texts.append(text)
+    objective = curve.answer.objective
+    for point in sorted(curve.points, key=lambda each: objective.cost(each.value.estimate)):
+        found = point.value
+        value, low, high = map(three_digits, (found.estimate, found.low, found.high))
+        has_ends = math.isfinite(found.low) and math.isfinite(found.high)
+        interval = f" ({low} to {high})" if has_ends else ""
+        texts.append(f"{names.row_name(point.trial)} {value} {objective.unit}{interval}")
     return first_of(texts, _MOST_TOLD, rest="that are worse")

@@ -79,6 +79,11 @@ class Timeline:
     steps: int | None = None
     """How many steps are shown; None unless each step makes the same number of calls."""
 
+    @property
+    def lanes(self) -> list[Lane]:
+        """Those of all servers."""
+        return [lane for server in self.servers for lane in server.lanes]
+
 
 class _Excerpt(NamedTuple):
     start_ns: int
@@ -231,25 +236,23 @@ class _Scene(NamedTuple):
         none = self.work.iloc[:0]
         for rank in lanes["rank"].unique().tolist():
             threads = lanes.loc[lanes["rank"] == rank, "thread"].tolist()
-            process = self.trace.process(rank)
-            labels = _thread_labels(threads, process)
-            yield ServerLanes(
-                label=self._server_label(rank, process),
-                lanes=tuple(
-                    Lane(
-                        label=label,
-                        bars=tuple(
-                            Bar(self.excerpt.ms(start_ns), self.excerpt.ms(end_ns), what, kind)
-                            for start_ns, end_ns, what, kind in bars.get((rank, thread), none)[
-                                ["start_ns", "end_ns", "what", "kind"]
-                            ].itertuples(index=False, name=None)
-                        ),
-                        operators=tuple(self._operators(operators.get((rank, thread), none))),
-                    )
-                    for thread, label in zip(threads, labels, strict=True)
-                ),
-                in_flight=tuple(self._in_flight(rank)),
+            labels = _thread_labels(threads, process := self.trace.process(rank))
+            shown = (
+                Lane(
+                    label=label,
+                    bars=tuple(self._bars(bars.get((rank, thread), none))),
+                    operators=tuple(self._operators(operators.get((rank, thread), none))),
+                )
+                for thread, label in zip(threads, labels, strict=True)
             )
+            in_flight = tuple(self._in_flight(rank))
+            label = self._server_label(rank, process)
+            yield ServerLanes(label=label, lanes=tuple(shown), in_flight=in_flight)
+
+    def _bars(self, part: pd.DataFrame) -> Iterator[Bar]:
+        columns = part[["start_ns", "end_ns", "what", "kind"]]
+        for start_ns, end_ns, what, kind in columns.itertuples(index=False, name=None):
+            yield Bar(self.excerpt.ms(start_ns), self.excerpt.ms(end_ns), what, kind)
 
     def _operators(self, part: pd.DataFrame) -> Iterator[tuple[float, float]]:
         if not self.of_calls:
@@ -265,11 +268,10 @@ class _Scene(NamedTuple):
         calls = self.trace.calls[self.trace.calls["server_rank"] == rank]
         if calls.empty:
             return
-        start_ns, end_ns = self.excerpt.start_ns, self.excerpt.end_ns
-        closed_ns = window(self.trace)[1]
-        ends = calls["end_ns"].to_numpy(dtype=np.int64, na_value=closed_ns)
+        ends = calls["end_ns"].to_numpy(dtype=np.int64, na_value=window(self.trace)[1])
         time, level = open_over_time(calls["start_ns"].to_numpy(), ends)
-        first, after = np.searchsorted(time, [start_ns, end_ns], side="right")
+        edges = [self.excerpt.start_ns, self.excerpt.end_ns]
+        first, after = np.searchsorted(time, edges, side="right")
         yield 0.0, int(level[first - 1]) if first else 0
         for at_ns, calls_now in zip(time[first:after], level[first:after], strict=True):
             yield self.excerpt.ms(at_ns), int(calls_now)

@@ -1,7 +1,7 @@
 """Draws timelines: a lane per thread of each server, above them the calls under way to it."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from textwrap import fill
@@ -17,7 +17,7 @@ from tuner.errors import UsageError
 from tuner.present.figures.kit import theme
 from tuner.present.figures.kit.canvas import SMALL, DrawnFigure, canvas, drawn
 from tuner.present.figures.kit.named_rows import entry_name, legend_below, wrapped
-from tuner.present.figures.timeline_data import FINEST, Bar, Lane, ServerLanes, Timeline, timeline
+from tuner.present.figures.timeline_data import FINEST, Lane, ServerLanes, Timeline, timeline
 from tuner.text import plural, three_digits
 from tuner.trace.model.trace import Trace
 
@@ -57,21 +57,24 @@ class Scales(NamedTuple):
 
     def legend(self, width: int = 1000) -> list[Patch]:
         """An entry for each kind of thing that is drawn, its name in lines of so many letters."""
-        lanes = [lane for each in self.shown for server in each.servers for lane in server.lanes]
+        lanes = [lane for each in self.shown for lane in each.lanes]
         bars = [bar for lane in lanes for bar in lane.bars]
-        named, kinds, colours = {bar.what for bar in bars}, {bar.kind for bar in bars}, self.colours
-        entries = [_patch(paint, name) for name, paint in colours.items() if name in named]
-        if named - set(colours):
-            entries.append(_patch(_OTHERS, "other functions"))
+        named, kinds = {bar.what for bar in bars}, {bar.kind for bar in bars}
+        paints = {name: paint for name, paint in self.colours.items() if name in named}
+        if named != set(paints):
+            paints["other functions"] = _OTHERS
+        entries = [
+            Patch(facecolor=fill.light, edgecolor=edge.light, label=name)
+            for name, (fill, edge) in paints.items()
+        ]
         entries += [
             Patch(facecolor="none", edgecolor=theme.MUTED.light, hatch=_HATCHES[kind], label=label)
             for kind, label in _KINDS.items()
             if kind in kinds
         ]
         if any(lane.operators for lane in lanes):
-            entries.append(
-                Patch(facecolor=theme.OPERATORS.light, linewidth=0, label="inside operators")
-            )
+            strip = Patch(facecolor=theme.OPERATORS.light, linewidth=0, label="inside operators")
+            entries.append(strip)
         for entry in entries:
             entry.set_label(entry_name(str(entry.get_label()), width))
         return entries
@@ -109,21 +112,7 @@ def scales(traces: Sequence[tuple[str, Trace]], finest: int = FINEST) -> Scales:
     return Scales(shown)
 
 
-def write_timeline_figure(trace: Trace, path: Path, title: str = "") -> None:
-    """Draw a trace's timeline.
-
-    Args:
-        trace: The trace.
-        path: The file; its suffix says the format: `.svg` or `.png`.
-        title: What stands above it.
-
-    Raises:
-        UsageError: The trace holds nothing to show.
-    """
-    write_timelines_figure([(title, trace)], path)
-
-
-def write_timelines_figure(traces: Sequence[tuple[str, Trace]], path: Path) -> None:
+def write_timeline_figure(traces: Sequence[tuple[str, Trace]], path: Path) -> None:
     """Draw timelines side by side, on scales of the same length.
 
     Where the traces know their steps, as many steps of each are shown.
@@ -173,7 +162,8 @@ def timeline_figures(traces: Sequence[tuple[str, str, Trace]]) -> list[DrawnFigu
             ),
             alt=(
                 f"{name}: {'; '.join(server.label for server in each.servers)}: "
-                f"{plural(len(list(_bars(each))), 'bar')} in {three_digits(each.length_ms)} ms"
+                f"{plural(sum(len(lane.bars) for lane in each.lanes), 'bar')} in "
+                f"{three_digits(each.length_ms)} ms"
             ),
         )
         for (contender, name, _), each in zip(traces, shared.shown, strict=True)
@@ -181,20 +171,12 @@ def timeline_figures(traces: Sequence[tuple[str, str, Trace]]) -> list[DrawnFigu
     ]
 
 
-def _bars(timeline: Timeline) -> Iterator[Bar]:
-    for server in timeline.servers:
-        for lane in server.lanes:
-            yield from lane.bars
-
-
 def _draw_narrow(shared: Scales, each: Timeline, figure: Figure) -> None:
     shared.draw(each, figure.add_subplot(), narrow=True)
     words = [word for entry in shared.legend() for word in str(entry.get_label()).split()]
     # The name of a function is never broken.
-    if max(map(len, words), default=0) <= _ENTRY:
-        legend_below(figure, shared.legend(_ENTRY), 2)
-    else:
-        legend_below(figure, shared.legend(2 * _ENTRY), 1)
+    columns = 2 if max(map(len, words), default=0) <= _ENTRY else 1
+    legend_below(figure, shared.legend(2 * _ENTRY // columns), columns)
 
 
 def _align(shared: Scales, figure: Figure) -> None:
@@ -288,19 +270,9 @@ def _draw_lane(
             spans, (bar_top, _BAR), facecolor=fill_colour.light, edgecolor=edge.light,
             hatch=_HATCHES.get(kind), linewidth=0.6, zorder=2,
         )  # fmt: skip
-    strip = [(start_ms, min(end_ms, length_ms)) for start_ms, end_ms in lane.operators]
-    _draw_strip(strip, bar_top + _BAR, axes)
-
-
-def _draw_strip(spans: Sequence[tuple[float, float]], top: float, axes: Axes) -> None:
-    """Draw the spans as rectangles of one path: there can be thousands."""
-    if not spans:
-        return
-    bottom = top + _STRIP
-    corners = [[(a, top), (b, top), (b, bottom), (a, bottom)] for a, b in spans]
-    path = MplPath.make_compound_path_from_polys(np.array(corners))
-    axes.add_patch(PathPatch(path, facecolor=theme.OPERATORS.light, linewidth=0, zorder=2))
-
-
-def _patch(paint: _Paint, label: str) -> Patch:
-    return Patch(facecolor=paint[0].light, edgecolor=paint[1].light, label=label)
+    if strip := [(start_ms, min(end_ms, length_ms)) for start_ms, end_ms in lane.operators]:
+        # Rectangles of one path: there can be thousands.
+        upper, lower = bar_top + _BAR, bar_top + _BAR + _STRIP
+        corners = [[(a, upper), (b, upper), (b, lower), (a, lower)] for a, b in strip]
+        path = MplPath.make_compound_path_from_polys(np.array(corners))
+        axes.add_patch(PathPatch(path, facecolor=theme.OPERATORS.light, linewidth=0, zorder=2))

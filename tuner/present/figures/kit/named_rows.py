@@ -3,7 +3,7 @@
 import itertools
 import math
 import textwrap
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -43,6 +43,8 @@ class Rows:
     names: tuple[str, ...]
     bar_in: float = 0.14
     """The height of what is drawn in a row."""
+    leading: tuple[bool, ...] = ()
+    """Which names are dark, where the others are paler."""
 
     @property
     def above(self) -> bool:
@@ -76,10 +78,10 @@ class Rows:
         """Lines of text that `draw` writes over the axes."""
         return 1.6 if label and not self.above else 0.3
 
-    def draw(self, axes: Axes, label: str | None, emphasised: Iterable[int] = ()) -> None:
-        """Name the rows, values of `label`; where some are emphasised, the others are paler."""
-        leading = set(emphasised) or set(range(len(self.names)))
-        colours = [(INK if row in leading else MUTED).light for row in range(len(self.names))]
+    def draw(self, axes: Axes, label: str | None) -> None:
+        """Name the rows, values of `label`."""
+        leading = self.leading if any(self.leading) else [True] * len(self.names)
+        colours = [(INK if is_leading else MUTED).light for is_leading in leading]
         axes.grid(axis="y", visible=False)
         axes.set_ylim(self.height_in, 0)
         if self.above:
@@ -101,6 +103,12 @@ class Rows:
                 label, (0.01, 1), xycoords=("figure fraction", "axes fraction"),
                 xytext=(0, 2), textcoords="offset points", fontsize=SMALL,
             )  # fmt: skip
+
+
+def rows_of(names: ConfigNames, trials: Collection[int]) -> Rows:
+    """A row per trial, of which the contenders stand out."""
+    leading = tuple(trial in names.contenders for trial in trials)
+    return Rows(tuple(map(names.row_name, trials)), leading=leading)
 
 
 def shown_rows(names: ConfigNames, rows: Sequence[TrialRow]) -> list[TrialRow]:
