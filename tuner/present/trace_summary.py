@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import pandas as pd
 from rich.console import Console
@@ -59,12 +59,8 @@ def print_trace(
 ) -> None:
     """Print what the trace tells, the diagnosis first.
 
-    Args:
-        analysis: The trace and its tables.
-        console: Where to print.
-        shown: How much of it.
-        searches: The commands that try what the diagnosis suggests, where they are known.
-        files: What is said of the files that were written, a line each.
+    `searches` are the commands that try what the diagnosis suggests, where they are known, and
+    `files` is what is said of the files that were written, a line each.
     """
     if shown.tables:
         parts = [part for name in shown.tables for part in _table(analysis, name, console, shown)]
@@ -87,7 +83,7 @@ def _brief(
     yield from above
     if not analysis.latency.empty:
         yield line("")
-        yield from map(line, _call_lines(analysis, width, rows))
+        yield from map(line, _calls(analysis, rows).lines(width))
     yield from below
 
 
@@ -175,13 +171,27 @@ def _ranks_of_files(trace: Trace) -> dict[str, list[str]]:
 
 def _table(analysis: Analysis, name: TableName, console: Console, shown: Shown) -> Iterator[Part]:
     """A table of the trace under its title, or why there is none."""
-    title, missing, lines_of = _TABLES[name]
-    lines = lines_of(analysis, console.width, shown.row_limit)
-    if lines:
-        yield line(title, "bold")
-        yield from map(line, lines)
+    title, missing, table_of = _TABLES[name]
+    table = table_of(analysis, shown.row_limit)
+    if table.names:
+        yield from (line(title, "bold"), *map(line, table.lines(console.width)))
     else:
         yield paragraph(f"{title}: none, because {missing}.", "dim")
+
+
+class _Table(NamedTuple):
+    """Columns of named rows, and the lines below them."""
+
+    heading: str
+    names: Sequence[str]
+    columns: Sequence[Column]
+    notes: Sequence[str] = ()
+
+    def lines(self, width: int) -> list[str]:
+        """The table without its empty columns, and its notes."""
+        first = Column(self.heading, [*map(one_line, self.names)], is_name=True)
+        columns = [first, *(each for each in self.columns if any(each.cells))]
+        return [*text_table(columns, width), *self.notes]
 
 
 def _limited(table: pd.DataFrame, limit: int | None) -> tuple[pd.DataFrame, list[str]]:
@@ -191,7 +201,7 @@ def _limited(table: pd.DataFrame, limit: int | None) -> tuple[pd.DataFrame, list
     return table.head(limit), [f"{limit} of {len(table)} rows; --row-limit 0 shows all"]
 
 
-def _call_lines(analysis: Analysis, width: int, most: int) -> list[str]:
+def _calls(analysis: Analysis, most: int) -> _Table:
     """The calls, by their total time: how long they took, and where that went, on average."""
     every = analysis.latency.join(analysis.breakdown.drop(columns="calls"))
     table, left = every.head(most), len(every) - most
@@ -204,27 +214,20 @@ def _call_lines(analysis: Analysis, width: int, most: int) -> list[str]:
     columns += time_columns(table, headings)
     failed = table["failed"] + table["unfinished"]
     columns += [_column("failed", failed)] if failed.any() else []
-    return [*_named("call", _short_names(table.index.tolist()), columns, width), *more]
+    return _Table("call", _short_names(table.index.tolist()), columns, more)
 
 
-def _failed_columns(table: pd.DataFrame) -> list[Column]:
-    headings = {"raised": "raised", "timed_out": "timed out", "unfinished": "unfinished"}
-    return [_column(text, table[name]) for name, text in headings.items() if table[name].any()]
-
-
-def _latency_lines(analysis: Analysis, width: int, limit: int | None) -> list[str]:
-    if analysis.latency.empty:
-        return []
+def _latency(analysis: Analysis, limit: int | None) -> _Table:
     table, more = _limited(analysis.latency, limit)
     headings = {"p50_us": "p50", "p90_us": "p90", "p99_us": "p99", "max_us": "max"}
     columns = [_column("calls", table["calls"]), *time_columns(table, headings)]
-    columns += [*time_columns(table, {"total_us": "total"}), *_failed_columns(table)]
-    return [*_named("call", table.index.tolist(), columns, width), *more]
+    columns += time_columns(table, {"total_us": "total"})
+    ends = {"raised": "raised", "timed_out": "timed out", "unfinished": "unfinished"}
+    columns += [_column(text, table[name]) for name, text in ends.items() if table[name].any()]
+    return _Table("call", table.index.tolist(), columns, more)
 
 
-def _part_lines(analysis: Analysis, width: int, limit: int | None) -> list[str]:
-    if analysis.breakdown.empty:
-        return []
+def _parts(analysis: Analysis, limit: int | None) -> _Table:
     table, more = _limited(analysis.breakdown, limit)
     headings = {
         "latency_us": "latency", "transport_us": "transport", "queue_us": "queue",
@@ -238,7 +241,7 @@ def _part_lines(analysis: Analysis, width: int, limit: int | None) -> list[str]:
     if table["on_cpu_us"].notna().any():
         sums += "; served = on CPU + run queue + off CPU"
     columns = [_column("calls", table["calls"]), *time_columns(table, headings)]
-    return [*_named("call", table.index.tolist(), columns, width), *more, sums]
+    return _Table("call", table.index.tolist(), columns, [*more, sums])
 
 
 def _short_names(names: Sequence[str]) -> list[str]:
@@ -254,46 +257,43 @@ def _servers(analysis: Analysis, width: int) -> Iterator[Part]:
     if every.empty:
         return
     table = every.sort_values("mean", ascending=False, kind="stable")
-    yield line("")
-    yield from map(line, _named("server", table["server"].tolist(), [
+    columns = [
         _column("threads", table["threads"]),
         _column("parallelism", table["mean_while_busy"], decimal),
         _column("max", table["max"]),
         _column("busy", table["busy_fraction"], share),
         _column("calls", table["calls"].where(table["calls"] > 0)),
-    ], width)[: _MOST_SERVERS + 2])  # fmt: skip
+    ]
+    lines = _Table("server", table["server"].tolist(), columns).lines(width)
+    yield from map(line, ["", *lines[: _MOST_SERVERS + 2]])
     if len(table) > _MOST_SERVERS:
         yield line(f"and {len(table) - _MOST_SERVERS} more")
 
 
-def _operator_lines(analysis: Analysis, width: int, limit: int | None) -> list[str]:
+def _operators(analysis: Analysis, limit: int | None) -> _Table:
     recipe = analysis.recipe_table
-    return _lines_of_recipe(recipe[~recipe["Name"].isin(analysis.latency.index)], width, limit)
+    return _recipe(recipe[~recipe["Name"].isin(analysis.latency.index)], limit)
 
 
-def _lines_of_recipe(every: pd.DataFrame, width: int, limit: int | None) -> list[str]:
-    if every.empty:
-        return []
+def _recipe(every: pd.DataFrame, limit: int | None) -> _Table:
     is_merged = every["Node ID"].nunique() > MOST_LISTED
     table, more = _limited(of_all_ranks(every) if is_merged else every, limit)
-    columns = [
-        _column("Self CPU %", table["Self CPU %"] / 100, share),
-        *time_columns(table, {"Self CPU": "Self CPU"}),
-        _column("CPU total %", table["CPU total %"] / 100, share),
-        *time_columns(table, {"CPU total": "CPU total"}),
+    columns = []
+    for name in ("Self CPU", "CPU total"):
+        columns.append(_column(f"{name} %", table[f"{name} %"] / 100, share))
+        columns += time_columns(table, {name: name})
+    columns += [
         *time_columns(table, {"CPU time avg": "CPU time avg"}),
         _column("# of Calls", table["# of Calls"]),
         _column("# of ranks" if is_merged else "Node ID", table["Node ID"]),
     ]
     rows = "each row is of all ranks" if is_merged else "Node ID: rank"
     said = f"As in PyTorch's recipe, CPU total is the time from start to end; {rows}"
-    return [*_named("Name", table["Name"].tolist(), columns, width), *more, said]
+    return _Table("Name", table["Name"].tolist(), columns, [*more, said])
 
 
-def _path_lines(analysis: Analysis, width: int, limit: int | None) -> list[str]:
+def _path(analysis: Analysis, limit: int | None) -> _Table:
     path = analysis.critical_path
-    if path.empty:
-        return []
     if limit:
         large = (path["share"] >= LEAST_SHARE) | (path["ci_high"] >= LEAST_SHARE)
         path = path[large] if large.any() else path
@@ -313,14 +313,12 @@ def _path_lines(analysis: Analysis, width: int, limit: int | None) -> list[str]:
     meant = [f"{part}: {meaning}" for part, meaning in PARTS.items() if part in set(table["part"])]
     if small:
         more.append(f"{plural(small, 'part')} left out: less than {percent(LEAST_SHARE)}")
-    return [*_named("part", names, columns, width), *more, *meant]
+    return _Table("part", names, columns, [*more, *meant])
 
 
-def _thread_lines(analysis: Analysis, width: int, limit: int | None) -> list[str]:
+def _threads(analysis: Analysis, limit: int | None) -> _Table:
     every = analysis.parallelism.sort_values("mean", ascending=False, kind="stable")
-    if every.empty:
-        return []
-    table, more = _limited(every, limit)
+    table, notes = _limited(every, limit)
     columns = [
         _column("threads", table["threads"]),
         _column("mean", table["mean"], decimal),
@@ -332,7 +330,6 @@ def _thread_lines(analysis: Analysis, width: int, limit: int | None) -> list[str
     ]
     keys = list(zip(table["source"], table["server"], strict=True))
     names = [f"{server}, {SOURCES[source]}" for source, server in keys]
-    lines = [*_named("server", names, columns, width), *more]
     for key, name, most in zip(keys, names, table["max"], strict=True):
         if most <= 1:
             # The share of the time that it was busy says it all.
@@ -344,39 +341,39 @@ def _thread_lines(analysis: Analysis, width: int, limit: int | None) -> list[str
         shares = zip(at_level["level"], at_level["share"], strict=True)
         by_level = [f"{level}: {share(of_time)}" for level, of_time in shares]
         busiest = use["busy_fraction"].sort_values(ascending=False)
-        lines += [
+        notes += [
             name,
             f"  time by threads at work: {first_of(by_level, MOST_LISTED)}",
             f"  time at work by thread: {first_of([*map(share, busiest)], MOST_LISTED)}",
         ]
-    return lines
+    return _Table("server", names, columns, notes)
 
 
-_TABLES: Mapping[TableName, tuple[str, str, Callable[[Analysis, int, int | None], list[str]]]] = {
-    "calls": ("Latency of calls", "the trace holds no calls", _latency_lines),
+_TABLES: Mapping[TableName, tuple[str, str, Callable[[Analysis, int | None], _Table]]] = {
+    "calls": ("Latency of calls", "the trace holds no calls", _latency),
     "parts": (
         "Where the time of a call goes, on average",
         "no call is known on its client's side and on its server's",
-        _part_lines,
+        _parts,
     ),
     "recipe": (
         "Time by call and by operator",
         "the trace holds no operators, and no call that ended",
-        lambda analysis, *size: _lines_of_recipe(analysis.recipe_table, *size),
+        lambda analysis, limit: _recipe(analysis.recipe_table, limit),
     ),
-    "operators": ("Time by operator", "the trace holds no operators", _operator_lines),
+    "operators": ("Time by operator", "the trace holds no operators", _operators),
     "path": (
         "The critical path: what the driver waited for, and what that waited for in turn",
         "no call ended",
-        _path_lines,
+        _path,
     ),
     "threads": (
         "Parallelism of each server: its threads at work",
         "the trace does not show any thread at work",
-        _thread_lines,
+        _threads,
     ),
 }
-"""Of each table its title, why there is none, and its lines."""
+"""Of each table its title, why there is none, and its rows."""
 
 
 def _column(heading: str, values: pd.Series, form: Callable[[Any], str] = "{:,}".format) -> Column:
@@ -392,9 +389,3 @@ def time_columns(table: pd.DataFrame, headings: Mapping[str, str]) -> list[Colum
         _column(f"{heading} ({unit})", table[column] / us, decimal)
         for column, heading in headings.items()
     ]
-
-
-def _named(heading: str, names: Sequence[str], columns: Sequence[Column], width: int) -> list[str]:
-    """The lines of a table of named rows, without its empty columns."""
-    first = Column(heading, [*map(one_line, names)], is_name=True)
-    return text_table([first, *(each for each in columns if any(each.cells))], width)
