@@ -57,7 +57,7 @@ class ConfigNames:
 
     @property
     def by(self) -> str:
-        """What the names are values of, for a sentence: `by num_worker_threads`."""
+        """What the names are values of: `by num_worker_threads`."""
         return f"by {self.knob or 'configuration'}"
 
     def full_name(self, trial: int) -> str:

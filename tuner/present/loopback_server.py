@@ -46,15 +46,8 @@ class _Server(socketserver.ThreadingMixIn, WSGIServer):
 def serving(application: "WSGIApplication", port: int | None) -> Iterator[str]:
     """Serve an application on this machine's loopback inside a `with` block.
 
-    Args:
-        application: What answers the requests.
-        port: The port; None: 8080, or a free port where 8080 is taken.
-
-    Yields:
-        The server's address, without a slash at the end.
-
-    Raises:
-        UsageError: The port cannot be used.
+    Yields its address, without a slash at the end. Without a `port` it is 8080, or a free port
+    where 8080 is taken. UsageError if the port cannot be used.
     """
     try:
         server = _Server((HOST, USUAL_PORT if port is None else port), _Handler)
@@ -63,9 +56,7 @@ def serving(application: "WSGIApplication", port: int | None) -> Iterator[str]:
             raise UsageError(f"cannot listen on port {port}: {error.strerror}") from None
         server = _Server((HOST, 0), _Handler)
     server.set_app(_for_this_machine(application))
-    threading.Thread(
-        target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True
-    ).start()
+    threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True).start()
     try:
         yield f"http://{HOST}:{server.server_port}"
     finally:

@@ -257,10 +257,8 @@ class _Both(NamedTuple):
 def progress_of_command(*, quiet: bool, log: Path | None) -> Iterator[Observer]:
     """What a command's search is observed by: a line on stderr, unless `quiet`, and the `log`.
 
-    The log gets plain lines; a terminal has one line that is kept up to date.
-
-    Raises:
-        UsageError: The log cannot be written.
+    The log gets plain lines; a terminal has one line that is kept up to date. UsageError if the log
+    cannot be written.
     """
     try:
         file = None if log is None else log.open("a", encoding="utf-8", buffering=1)

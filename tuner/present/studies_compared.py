@@ -11,7 +11,6 @@ from tuner.plan.config import Config
 from tuner.plan.objectives import METRIC
 from tuner.plan.program_spec import intra_op_text
 from tuner.present.environment_and_method import Facts, environment_facts
-from tuner.present.tables import best_mark
 from tuner.present.wording import confidence, fast
 from tuner.study.answer import StudyAnswer
 from tuner.study.log import BASELINE
@@ -57,8 +56,7 @@ class Comparison(NamedTuple):
     def of(cls, answers: Sequence[StudyAnswer]) -> "Comparison":
         """The comparison of these studies.
 
-        Raises:
-            UsageError: They were measured differently, or have no configuration in common.
+        UsageError if they were measured differently, or have no configuration in common.
         """
         answers = _with_equal_configs(answers)
         names = [answer.study for answer in answers]
@@ -78,13 +76,13 @@ class Comparison(NamedTuple):
         measured = [measured_in(answer) for answer in answers]
         common = [config for config in measured[0] if all(config in each for each in measured)]
         if not common:
-            listed = "; ".join(
+            listed = (
                 f"{name}: {', '.join(map(str, each))}"
                 for (name, _), each in zip(studies, measured, strict=True)
             )
             raise UsageError(
                 "these studies cannot be compared because no configuration was measured in all of "
-                f"them: {listed}"
+                f"them: {'; '.join(listed)}"
             )
         baseline = answers[0].baseline
         return cls(studies, baseline if baseline in common else common[0])
@@ -132,8 +130,8 @@ class Comparison(NamedTuple):
         rows = measured_in(answer)
         if (row := rows.get(config)) is None:
             return Cell()
-        marks = [best_mark(answer)] * (row.trial == answer.best_trial)
-        marks += ["baseline"] * (row.trial == BASELINE)
+        best = "best" if answer.verdict in ("better", "tie") else "kept"
+        marks = [best] * (row.trial == answer.best_trial) + ["baseline"] * (row.trial == BASELINE)
         found = self.ratio(answer, config)
         ratio = "" if found is None else ratio_cell(found.estimate, found.low, found.high)
         spread = interval_text(row.ci_low, row.ci_high)
@@ -164,13 +162,9 @@ def _with_equal_configs(answers: Sequence[StudyAnswer]) -> list[StudyAnswer]:
             same = row.config.resolved(answer.plan.subject)
             known = shortest.get(same, row.config)
             shortest[same] = min(known, row.config, key=lambda config: len(str(config)))
-    return [
-        replace(
-            answer,
-            rows=tuple(
-                replace(row, config=shortest[row.config.resolved(answer.plan.subject)])
-                for row in answer.rows
-            ),
-        )
-        for answer in answers
-    ]
+    equal = []
+    for answer in answers:
+        subject = answer.plan.subject
+        rows = (replace(row, config=shortest[row.config.resolved(subject)]) for row in answer.rows)
+        equal.append(replace(answer, rows=tuple(rows)))
+    return equal

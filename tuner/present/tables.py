@@ -29,8 +29,6 @@ from tuner.text import (
 )
 
 CSV_FORMAT = 2
-_AGAINST_BASELINE = "against the baseline"
-"""The heading of how many times as good a configuration of the front is."""
 _MUCH = 2.0
 """An interval that is too wide for a number says something where all of it is beyond this."""
 _TIMES = {1: "once", 2: "twice"}
@@ -63,7 +61,7 @@ class TrialLine(NamedTuple):
     """One trial as a line of text cells."""
 
     row: TrialRow
-    cells: tuple[str, ...]
+    cells: Sequence[str]
     outcome: str
     is_best: bool
 
@@ -96,15 +94,13 @@ def _knob_columns(rows: Sequence[TrialRow]) -> Iterator[Column]:
 
 def _number_columns(answer: StudyAnswer) -> Iterator[Column]:
     """The objective, its interval, the worlds, and the metrics that tables show."""
-    objective, rows = answer.objective, answer.rows
+    objective, rows, sure = answer.objective, answer.rows, confidence(answer)
     values = [three_digits(row.value) for row in rows]
     yield Column(objective.short_heading, objective.table_heading, values)
-    spreads = [interval_text(row.ci_low, row.ci_high) for row in rows]
-    yield Column(f"{confidence(answer)} interval", None, spreads)
+    yield Column(f"{sure} interval", None, [interval_text(row.ci_low, row.ci_high) for row in rows])
     if any(row.against_baseline for row in rows):
-        ratios = [_against(answer, row) for row in rows]
-        heading = f"times as {fast(answer)} ({confidence(answer)})"
-        yield Column(heading, heading, ratios)
+        heading = f"times as {fast(answer)} ({sure})"
+        yield Column(heading, heading, [_against(answer, row) for row in rows])
     yield Column("worlds", "worlds", [str(row.samples) for row in rows], "count")
     for cell in metric_cells():
         texts = [cell.text(row.metrics) for row in rows]
@@ -187,11 +183,6 @@ OUTCOMES = (
 """What the words of the outcomes mean."""
 
 
-def best_mark(answer: StudyAnswer) -> str:
-    """What the recommended configuration is: `best`, or `kept`."""
-    return "best" if answer.verdict in ("better", "tie") else "kept"
-
-
 class WordsTable(NamedTuple):
     """A table of words, and what it means."""
 
@@ -201,17 +192,14 @@ class WordsTable(NamedTuple):
 
 
 def why_of(answer: StudyAnswer) -> WordsTable | None:
-    """What was traced of the baseline, and of the best or else the challenger.
-
-    None where nothing was traced; else rows that begin with a name.
-    """
+    """What was traced of the baseline, and of the best or else the challenger; None if nothing."""
     if not (rows := answer.why):
         return None
-    facts: list[tuple[str, ...]] = [
-        (cell.heading, *texts)
-        for cell in metric_cells()
-        if cell.traced and any(texts := [cell.text(row.metrics) for row in rows.values()])
-    ]
+    cells = {
+        cell.heading: [cell.text(row.metrics) for row in rows.values()]
+        for cell in metric_cells() if cell.traced
+    }  # fmt: skip
+    facts = [(heading, *texts) for heading, texts in cells.items() if any(texts)]
     facts.append(("limit", *(row.diagnosis or "" for row in rows.values())))
     return WordsTable(["", *(f"{name}: {row.label}" for name, row in rows.items())], facts)
 
@@ -227,7 +215,7 @@ def front_of_answer(answer: StudyAnswer) -> WordsTable | None:
     first, second = front.first, front.second
     headings = ["configuration"]
     for objective in (first, second):
-        headings += [objective.heading, f"{confidence(answer)} interval", _AGAINST_BASELINE]
+        headings += [objective.heading, f"{confidence(answer)} interval", "against the baseline"]
     marks = {answer.best_trial: " (recommended)", BASELINE: " (baseline)"}
     if answer.best_trial == BASELINE:
         marks = {BASELINE: " (recommended, baseline)"}
@@ -277,10 +265,10 @@ def _goal_cells(objective: Objective, point: FrontPoint, goal: Goal) -> tuple[st
 
 
 def knobs_of(answer: StudyAnswer) -> WordsTable | None:
-    """How the values of each knob compare, the others being equal; None for fewer than two knobs.
+    """A row per value of each knob, the others being equal; None for fewer than two knobs.
 
-    It rests on the ratios of the configurations to the baseline, which are paired within blocks. A
-    row per value of each knob; the knob that explains most comes first.
+    It rests on the ratios of the configurations to the baseline, which are paired within blocks.
+    The knob that explains most comes first.
     """
     grid = grid_of(answer)
     if len(grid.values) < 2 or len(grid.points) < 3:

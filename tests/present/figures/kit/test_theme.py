@@ -3,7 +3,7 @@ import re
 import pytest
 
 from tuner.present.figures import theme_css
-from tuner.present.figures.kit.theme import HEAT, PAPER_DARK, THEME, Colour
+from tuner.present.figures.kit.theme import HEAT, PAPER, THEME, Colour
 from tuner.present.figures.knob_figures import text_on
 
 
@@ -28,7 +28,7 @@ LEAST = {"text": 4.5, "mark": 3.0, "filled": 1.0, "faint": 1.0}
 @pytest.mark.parametrize("colour", THEME, ids=lambda colour: colour.name)
 def test_a_colour_is_seen_on_a_light_page_and_on_a_dark_one(colour: Colour) -> None:
     assert contrast(colour.light, "#ffffff") >= LEAST[colour.use]
-    assert contrast(colour.dark, PAPER_DARK) >= LEAST[colour.use]
+    assert contrast(colour.dark, PAPER.dark) >= LEAST[colour.use]
 
 
 def test_no_two_colours_are_alike_in_light_or_in_name() -> None:

@@ -28,12 +28,22 @@ FIGURE_NAMES = frozenset(
 )  # fmt: skip
 """The names of all figures that can be written."""
 SMALL = 9
-"""The smallest text, in points: readable where the figure is scaled down to a phone."""
+"""The smallest text, in points: readable on a phone."""
 _WIDTH = 4.6
 """Inches of a figure of the report: a column of its page, or all of a phone's."""
 _ROOMY = 6.0
 """Inches that any legend fits into, for the time before its own height is known."""
 _FONT = "DejaVu Sans"
+
+_BACKGROUND = "fig-background"
+"""The id of the rectangle behind a figure; a page has its own background."""
+_SVG = "{http://www.w3.org/2000/svg}"
+_HREF = "{http://www.w3.org/1999/xlink}href"
+_VARIABLES = {colour.light: f"var({colour.variable})" for colour in THEME}
+_COLOUR = re.compile("|".join(_VARIABLES))
+_NUMBER = re.compile(r"-?\d+\.\d{3,}")
+_NO_ROTATION = re.compile(r"rotate\(-?0(\.0+)? [^)]*\)")
+_REFERENCE = re.compile(r"url\(#([^)]+)\)")
 
 STYLE: dict[Any, Any] = {
     **dict.fromkeys(
@@ -66,7 +76,7 @@ STYLE: dict[Any, Any] = {
 
 @contextmanager
 def styled_figure(size: tuple[float, float]) -> Iterator[Figure]:
-    """Yield a figure of this size in inches; what is drawn within the block has our style."""
+    """Yield a figure of this size in inches, and our style for what is drawn meanwhile."""
     with mpl.rc_context(STYLE), warnings.catch_warnings():
         # A name may be in a script that the font lacks: an SVG shows it nevertheless.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
@@ -111,8 +121,30 @@ class DrawnFigure:
 
     @property
     def inline_svg(self) -> str:
-        """The SVG for an HTML page: its colours are variables of `theme_css`."""
-        return inline_svg(self.svg, self.name, self.alt)
+        """The SVG for an HTML page, which scales with it: its colours are those of `theme_css`."""
+        root = ET.fromstring(self.svg)
+        for parent in list(root.iter()):
+            for child in list(parent):
+                is_own = child.tag in (f"{_SVG}metadata", f"{_SVG}style")
+                if is_own or child.get("id") == _BACKGROUND:
+                    parent.remove(child)
+        ids = {element.attrib[_HREF].removeprefix("#") for element in root.iter(f"{_SVG}use")}
+        for element in root.iter():
+            ids.update(*map(_REFERENCE.findall, element.attrib.values()))
+        for element in root.iter():
+            element.tag = element.tag.removeprefix(_SVG)
+            element.attrib = _attributes(element.attrib, ids, self.name)
+            # Spaces between elements are not seen; those within a text are.
+            element.text, element.tail = (
+                text if text and text.strip() else None for text in (element.text, element.tail)
+            )
+        root.attrib = {
+            "xmlns": "http://www.w3.org/2000/svg", "viewBox": root.attrib["viewBox"],
+            "role": "img", "aria-label": self.alt,
+            # matplotlib writes this into a <style>, which would apply to the whole page.
+            "style": "stroke-linejoin:round;stroke-linecap:butt",
+        }  # fmt: skip
+        return ET.tostring(root, encoding="unicode")
 
 
 def drawn(
@@ -123,8 +155,7 @@ def drawn(
 ) -> DrawnFigure:
     """A figure of the report's width, so many inches high without its legends.
 
-    `draw` draws everything, `finish` adds what depends on the final layout, and `words` are the
-    name, title, caption and alt of `DrawnFigure`.
+    `finish` adds what depends on the final layout; `words` are those of `DrawnFigure`.
     """
     with styled_figure((_WIDTH, height)) as figure:
         figure.patch.set_gid(_BACKGROUND)
@@ -154,52 +185,14 @@ def write_figures(figures: Iterable[DrawnFigure], folder: Path) -> None:
 
     Earlier figures that are not among these are removed; files of other names stay.
     """
-    gone = set(FIGURE_NAMES)
+    gone = {f"{name}.{suffix}" for name in FIGURE_NAMES for suffix in ("svg", "png")}
     for figure in figures:
-        gone.discard(figure.name)
         for suffix, content in (("svg", figure.svg.encode()), ("png", figure.png)):
-            with written_atomically(folder / f"{figure.name}.{suffix}") as partial:
+            gone.discard(file := f"{figure.name}.{suffix}")
+            with written_atomically(folder / file) as partial:
                 partial.write_bytes(content)
-    for name in gone:
-        for suffix in ("svg", "png"):
-            (folder / f"{name}.{suffix}").unlink(missing_ok=True)
-
-
-_BACKGROUND = "fig-background"
-"""The id of the rectangle behind a figure; a page has its own background."""
-_SVG = "{http://www.w3.org/2000/svg}"
-_HREF = "{http://www.w3.org/1999/xlink}href"
-_VARIABLES = {colour.light: f"var({colour.variable})" for colour in THEME}
-_COLOUR = re.compile("|".join(_VARIABLES))
-_NUMBER = re.compile(r"-?\d+\.\d{3,}")
-_NO_ROTATION = re.compile(r"rotate\(-?0(\.0+)? [^)]*\)")
-_REFERENCE = re.compile(r"url\(#([^)]+)\)")
-
-
-def inline_svg(svg: str, name: str, alt: str) -> str:
-    """A file's SVG as an element of a page, which scales with it; its ids begin with `name`."""
-    root = ET.fromstring(svg)
-    for parent in list(root.iter()):
-        for child in list(parent):
-            if child.tag in (f"{_SVG}metadata", f"{_SVG}style") or child.get("id") == _BACKGROUND:
-                parent.remove(child)
-    ids = {element.attrib[_HREF].removeprefix("#") for element in root.iter(f"{_SVG}use")}
-    for element in root.iter():
-        ids.update(*(_REFERENCE.findall(value) for value in element.attrib.values()))
-    for element in root.iter():
-        element.tag = element.tag.removeprefix(_SVG)
-        element.attrib = _attributes(element.attrib, ids, name)
-        # Spaces between elements are not seen; those within a text are.
-        element.text, element.tail = (
-            text if text and text.strip() else None for text in (element.text, element.tail)
-        )
-    root.attrib = {
-        "xmlns": "http://www.w3.org/2000/svg", "viewBox": root.attrib["viewBox"], "role": "img",
-        "aria-label": alt,
-        # matplotlib writes this into a <style>, which would apply to the whole page.
-        "style": "stroke-linejoin:round;stroke-linecap:butt",
-    }  # fmt: skip
-    return ET.tostring(root, encoding="unicode")
+    for file in gone:
+        (folder / file).unlink(missing_ok=True)
 
 
 def _attributes(attributes: dict[str, str], ids: set[str], name: str) -> dict[str, str]:

@@ -8,9 +8,6 @@ from typing import Literal, NamedTuple
 
 from tuner.study.answer import Contender
 
-PAPER_DARK = "#14171a"
-"""The background that the dark colours are made for."""
-
 
 class Colour(NamedTuple):
     """A colour as matplotlib writes it, `#rrggbb` in lower case, on a light and a dark page."""
@@ -30,7 +27,7 @@ class Colour(NamedTuple):
 
 INK = Colour("ink", "text", "#1b1f24", "#e8eaed")
 MUTED = Colour("muted", "text", "#59626c", "#a7b0ba")
-PAPER = Colour("paper", "faint", "#ffffff", PAPER_DARK)
+PAPER = Colour("paper", "faint", "#ffffff", "#14171a")
 GRID = Colour("grid", "faint", "#e3e6e9", "#2b3138")
 SPINE = Colour("spine", "mark", "#868e96", "#788290")
 
@@ -83,12 +80,8 @@ IN_FLIGHT = Colour("in-flight", "mark", "#8c9298", "#69727c")
 IDLE = Colour("idle", "faint", "#f3f3f3", "#22272d")
 
 # The cells of a heat map, and the texts on them, are the same on light and dark pages.
-HEAT = tuple(
-    Colour(f"heat-{number}", "filled", shade, shade)
-    for number, shade in enumerate(
-        ("#f2f7fc", "#dce9f5", "#c2d9ee", "#a3c6e4", "#3f77ad", "#255a8f", "#123a63")
-    )
-)
+_SHADES = ("#f2f7fc", "#dce9f5", "#c2d9ee", "#a3c6e4", "#3f77ad", "#255a8f", "#123a63")
+HEAT = tuple(Colour(f"heat-{n}", "filled", shade, shade) for n, shade in enumerate(_SHADES))
 ON_LIGHT_CELL = Colour("on-light-cell", "faint", "#0b0d0f", "#0b0d0f")
 ON_DARK_CELL = Colour("on-dark-cell", "faint", "#fcfdfe", "#fcfdfe")
 NO_VALUE = Colour("no-value", "filled", "#e9e6e1", "#3a3733")
@@ -125,8 +118,6 @@ LOOKS: dict[Contender, Look] = {
 
 def theme_css() -> str:
     """The variables that inline figures are coloured by, for a light page and for a dark one."""
-    light = "".join(f"{colour.variable}:{colour.light};" for colour in THEME)
-    dark = "".join(
-        f"{colour.variable}:{colour.dark};" for colour in THEME if colour.dark != colour.light
-    )
+    light = "".join(f"{each.variable}:{each.light};" for each in THEME)
+    dark = "".join(f"{each.variable}:{each.dark};" for each in THEME if each.dark != each.light)
     return f":root{{{light}}}\n@media (prefers-color-scheme: dark){{:root{{{dark}}}}}\n"
