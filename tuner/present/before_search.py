@@ -14,10 +14,7 @@ from tuner.text import command, duration, percent, plural, rough_duration, share
 
 
 def forecast_lines(found: Forecast, epsilon: float) -> list[str]:
-    """What the search would do, and what its budget can be expected to show.
-
-    `epsilon` is the smallest difference that matters, a fraction.
-    """
+    """What the search would do, and what its budget can show; `epsilon` is a fraction."""
     budget, is_grid = duration(found.budget_s), found.sampler == "grid"
     lines = [
         f"{plural(found.configs, 'configuration')}, the baseline included.",

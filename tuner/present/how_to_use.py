@@ -36,10 +36,7 @@ class Snippet(NamedTuple):
 
 
 def snippet_of(answer: StudyAnswer) -> Snippet | None:
-    """The lines that start RPC, or the program, with the recommended configuration.
-
-    None where nothing is recommended, or nothing to be changed.
-    """
+    """The lines that start RPC, or the program, as recommended; None if nothing is to change."""
     if answer.best is None or answer.best_trial == BASELINE:
         return None
     subject = answer.plan.subject

@@ -19,10 +19,7 @@ _WHO = {"tpe": "Optuna's TPE", "gp": "Optuna's Gaussian process", "random": "cha
 
 
 def together_sentences(answer: StudyAnswer) -> list[str]:
-    """What each knob gave, which number of threads is best beside what, and where knobs interact.
-
-    None where the configurations differ in one knob, or too little was measured.
-    """
+    """What each knob gave, which threads are best beside what, and where knobs interact."""
     found = answer.together
     if found is None:
         return []
@@ -202,10 +199,7 @@ def bad_value_sentences(answer: StudyAnswer) -> list[str]:
 
 
 def unmeasured_sentences(answer: StudyAnswer) -> list[str]:
-    """Why configurations that did not fail are in no block; none where there is no such one.
-
-    Of a space that was sampled, `tried_sentences` tell.
-    """
+    """Why configurations that did not fail are in no block, where the grid was measured."""
     labels: dict[str, list[str]] = {}
     for row in answer.rows:
         if row.eliminated and not row.samples:

@@ -112,10 +112,7 @@ def _facts(answer: StudyAnswer, row: TrialRow) -> Iterator[tuple[str, str]]:
 
 
 def _folded(text: str, *, names: bool = False) -> str:
-    """Text in lines that need no scrolling, which Markdown reads neither as a list nor underlined.
-
-    The page of a trial is as wide as its longest attribute, which the dashboard never folds.
-    """
+    """Text in short lines, none of them a list: the dashboard never folds the page of a trial."""
     say = _with_names if names else _plain
     lines = map(say, textwrap.wrap(text, FOLDED_WIDTH))
     return "\\\n".join(_LINE_MARKS.sub(r"\1\\\2", line) for line in lines)

@@ -62,11 +62,11 @@ def report_html(answer: StudyAnswer, figures: Sequence[DrawnFigure]) -> str:
 
 def _side_by_side(table: WordsTable | None) -> list[tuple[str, Facts]]:
     """The columns of a table, each under its heading, with the names of its rows."""
-    return [] if table is None else [
-        (heading, [(row[0], row[place]) for row in table.rows])
-        for place, heading in enumerate(table.headings)
-        if place
-    ]  # fmt: skip
+    if table is None:
+        return []
+    names, *columns = zip(*table.rows, strict=True)
+    facts = ([*zip(names, cells, strict=True)] for cells in columns)
+    return [*zip(table.headings[1:], facts, strict=True)]
 
 
 def notebook_html(answer: StudyAnswer) -> str:
@@ -104,8 +104,7 @@ def comparison_html(comparison: Comparison, figures: Sequence[DrawnFigure]) -> s
 
 def prose(text: str) -> Markup:
     """A sentence, escaped, in which no line ends inside a flag, a percentage or an interval."""
-    escaped = str(escape(text))
-    return Markup(_WHOLE.sub(r'<span class="whole">\g<0></span>', escaped))
+    return Markup(_WHOLE.sub(r'<span class="whole">\g<0></span>', str(escape(text))))
 
 
 def prose_with_names(text: str) -> Markup:
@@ -114,10 +113,7 @@ def prose_with_names(text: str) -> Markup:
 
 
 def _rendered(template: str, **values: Any) -> str:
-    """The page of a template with these values; their text is escaped.
-
-    A name that the template does not know is an error.
-    """
+    """The page of a template with these values, all of which it must know; text is escaped."""
     return _templates().get_template(f"{template}.html.j2").render(
         format=FORMAT, version=version("rpc-tuner"), theme_css=Markup(theme_css()), **values
     )  # fmt: skip
@@ -139,8 +135,7 @@ def _templates() -> jinja2.Environment:
 
 
 def _seen(value: object) -> object:
-    """The value of an expression; what would act in a text, such as a mark that turns the direction
-    of writing, is escaped."""
+    """The value of an expression, of which what would act in a text is escaped."""
     if isinstance(value, Markup):
         return Markup(printable(value))
     return printable(value) if isinstance(value, str) else value

@@ -41,10 +41,7 @@ class _Part(NamedTuple):
     name: str = ""
 
     def cut(self, excess: int = 0) -> str:
-        """The part with up to `excess` characters less of its name.
-
-        The middle is cut: names of configurations begin alike, and their ends are values.
-        """
+        """With a name shorter by `excess` characters: names begin alike, and end with values."""
         most = max(_LEAST_NAME, len(self.name) - excess)
         return f"{cut_in_middle(self.name, most, most // 2)}{self.text}"
 
@@ -94,10 +91,7 @@ def _counted(snapshot: Snapshot) -> list[_Part]:
 
 
 def _leading(snapshot: Snapshot) -> list[_Part]:
-    """The last look at the strongest rival, with its gain over the baseline, or else who is ahead.
-
-    When the answer will be clear is not said: it hangs on luck.
-    """
+    """The last look at the strongest rival, or else who is ahead; never when it will be clear."""
     compared = snapshot.compared
     if compared is not None:
         found = compared.speedup
@@ -156,10 +150,7 @@ class LiveProgress:
 
 
 class PlainProgress:
-    """An observer that prints a line per event, per block as it begins, and per look.
-
-    A `dated` line begins with the local time.
-    """
+    """Prints a line, maybe `dated`, per event, per block as it begins, and per look."""
 
     def __init__(self, console: Console, *, dated: bool = False) -> None:
         self._console, self._dated = console, dated
@@ -186,10 +177,7 @@ class PlainProgress:
 
 
 class NotebookProgress:
-    """An observer that keeps one output of a notebook's cell up to date, and removes it at the end.
-
-    `display` is that of `IPython.display`.
-    """
+    """Keeps one output of a notebook's cell up to date, and removes it at the end."""
 
     def __init__(self, display: Any) -> None:
         self._handle = display({"text/plain": "starting"}, raw=True, display_id=True)

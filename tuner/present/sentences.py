@@ -37,7 +37,6 @@ _MOST_OF_ONE_REASON = 4
 _MOST_ADVISED, _MOST_REASON = 3, 160
 """Sentences of advice, and characters of why a configuration failed."""
 _CHANGED = 1.25
-"""The parallelism is changed where it is so many times what it was, or less."""
 _MOST_OPEN = 2
 """More configurations that may be better are counted."""
 _BEGINNINGS = ("The ", "Too ", "Communication ")
@@ -90,9 +89,14 @@ def _parallelism_sentence(answer: StudyAnswer) -> str | None:
         else math.nan
         for name in ("baseline", "best")
     )
-    if now > before * _CHANGED or now < before / _CHANGED:
+    if is_changed(before, now):
         return f"{answer.best} changed the parallelism from {before:.1f} to {now:.1f}."
     return None
+
+
+def is_changed(before: float, now: float) -> bool:
+    """Whether a metric differs by so much that it may explain a time; false for NaN."""
+    return now >= before * _CHANGED or now <= before / _CHANGED
 
 
 def _limit_of(row: TrialRow) -> str | None:
@@ -274,10 +278,7 @@ def not_excluded_sentence(answer: StudyAnswer) -> str | None:
 
 
 def as_good_sentence(answer: StudyAnswer) -> str | None:
-    """What else may be as good as one that is recommended; None where others say it, or nothing is.
-
-    Those that are tied as far as measured, and those that may be better still, have their own.
-    """
+    """What else may be as good as what is recommended, where no other sentence says it."""
     if answer.best is None or answer.verdict not in ("better", "tie"):
         return None
     known = [*answer.tied, *(answer.by_trial[trial].config for trial in answer.not_excluded)]
@@ -289,10 +290,7 @@ def as_good_sentence(answer: StudyAnswer) -> str | None:
 
 
 def noise_sentence(answer: StudyAnswer) -> str | None:
-    """The smallest gain that the study could have shown; None if it compared nothing.
-
-    Where that is so large that it says nothing, it is why, and what helps; none after `better`.
-    """
+    """The smallest gain that the study could have shown, or why that is so large; or None."""
     if answer.verdict is None or answer.baseline_failed or answer.challenger is None:
         return None
     least, floor = answer.least_gain, answer.noise_floor

@@ -152,10 +152,7 @@ def measured_in(answer: StudyAnswer) -> dict[Config, TrialRow]:
 
 
 def _with_equal_configs(answers: Sequence[StudyAnswer]) -> list[StudyAnswer]:
-    """The answers, in which configurations that act alike are equal: each in its shortest form.
-
-    To name a knob with PyTorch's default is the same as not to name it.
-    """
+    """The answers, in which configurations that act alike are equal, in the shortest form."""
     shortest: dict[object, Config] = {}
     for answer in answers:
         for row in answer.rows:

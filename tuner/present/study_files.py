@@ -28,10 +28,7 @@ State = Literal["finished", "running", "interrupted"]
 
 
 def write_answer(answer: "StudyAnswer") -> None:
-    """Write `trials.csv`, `recommended.json` and `answer.json`.
-
-    An unfinished study recommends nothing.
-    """
+    """Write `trials.csv`, `answer.json`, and `recommended.json` of a study that is finished."""
     from tuner.json_text import json_of
     from tuner.present.summary import summary_of
     from tuner.present.tables import write_trials_csv
@@ -146,10 +143,7 @@ class KeptAnswer(NamedTuple):
 
 
 def kept_answer(folder: StudyFolder) -> KeptAnswer | None:
-    """What the folder's file says of its only study; None where the storage has to be asked.
-
-    So it has while a search runs.
-    """
+    """What the folder's file says of its only study; None while a search runs, or if unreadable."""
     if holder_of(folder.lock) is not None:
         return None
     try:

@@ -138,10 +138,7 @@ def _verdict(entry: Entry) -> str:
 
 
 def _speedup(entry: Entry) -> str:
-    """How many times as good as the baseline; where that is kept, how good its strongest rival is.
-
-    With the interval.
-    """
+    """How many times as good as the baseline; of a baseline that is kept its strongest rival."""
     rival = entry["challenger"]
     if entry["best"] is None or rival["config"] is None:
         return ""

@@ -1,11 +1,17 @@
 """The answer on a terminal: on one screen, or all of it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 
-from tuner.present.how_to_use import continuing, few_lines_of, snippet_of
-from tuner.present.sentences import advice_of, limit_sentences, sentences_of, why_sentences
+from tuner.present.how_to_use import Snippet, continuing, few_lines_of, snippet_of
+from tuner.present.sentences import (
+    advice_of,
+    is_changed,
+    limit_sentences,
+    sentences_of,
+    why_sentences,
+)
 from tuner.present.tables import (
     Column,
     TrialLine,
@@ -39,8 +45,6 @@ _MOST_ROWS, _LEAST_ROWS = 8, 2
 """Configurations that one screen shows, where they have room."""
 _TELLING = (PARALLELISM_MEAN.heading, CPUS_USED.heading)
 """The metrics that may explain a time."""
-_EXPLAINING = 1.25
-"""A metric explains something where the best's is so many times the baseline's, or less."""
 
 
 def summary_of(answer: StudyAnswer) -> Summary:
@@ -68,18 +72,23 @@ def _brief(answer: StudyAnswer) -> Iterator[Part]:
     above, below = [_verdict(answer), line("")], [line("")]
     said = [*why_sentences(answer), *advice_of(answer)]
     below += map(paragraph, said)
-    pasted = (("To use it:", few_lines_of(answer)), ("To go on:", continuing(answer)))
-    height = 1  # where the page is
-    for title, snippet in pasted:
-        if snippet is not None:
-            below += [line(title), code(snippet.text, snippet.language)]
-            height += snippet.text.count("\n") + 2
-    if said and not any(snippet for _, snippet in pasted):
+    pasted = _pasted(answer, few_lines_of(answer))
+    for title, snippet in pasted.items():
+        below += [line(title), code(snippet.text, snippet.language)]
+    if said and not pasted:
         below.append(line(""))
+    # The code with the gap below it, where the page is, and all else.
+    height = sum(each.text.count("\n") + 2 for each in pasted.values()) + 1
     height += sum(height_of(part, _WIDTH) for part in [*above, *below] if "code" not in part)
     # The heading, the rule, and how many more there are.
     rows = max(_LEAST_ROWS, min(_MOST_ROWS, _MOST_LINES - height - 4))
     yield from [*above, _few_trials(answer, rows), *below]
+
+
+def _pasted(answer: StudyAnswer, of_use: Snippet | None) -> dict[str, Snippet]:
+    """What there is to paste, each under its title."""
+    found = {"To use it:": of_use, "To go on:": continuing(answer)}
+    return {title: snippet for title, snippet in found.items() if snippet is not None}
 
 
 def _whole(answer: StudyAnswer) -> Iterator[Part]:
@@ -102,11 +111,8 @@ def _whole(answer: StudyAnswer) -> Iterator[Part]:
             yield _words_part(numbers)
         for name, said in zip(why.headings[1:], why.rows[-1][1:], strict=True):
             yield paragraph(f"{name}: {said}")
-    for title, pasted in (
-        ("To use it:", snippet_of(answer)), ("To go on:", continuing(answer))
-    ):  # fmt: skip
-        if pasted is not None:
-            yield from (line(""), line(title), line(""), code(pasted.text, pasted.language))
+    for title, snippet in _pasted(answer, snippet_of(answer)).items():
+        yield from (line(""), line(title), line(""), code(snippet.text, snippet.language))
     here = answer.environment
     yield paragraph(
         f"{worlds_text(answer)}, in {duration(answer.elapsed_s)}, "
@@ -126,35 +132,23 @@ def _verdict(answer: StudyAnswer) -> Part:
 def trials_part(answer: StudyAnswer) -> Part:
     """The table of all trials, the fastest first, with every column."""
     found = trials_of(answer)
-    return _table(found.columns, found.lines)
+    return _table(found.columns, found.lines, range(len(found.lines)))
 
 
 def _few_trials(answer: StudyAnswer, most: int = _MOST_ROWS) -> Part:
-    """The trials on one screen: the knobs that differ, the time, the ratio, the outcome.
-
-    A metric only where it differs between the baseline and the best. Of many trials those nearest
-    to the best, and the baseline.
-    """
-    found = trials_of(answer)
-    kept = [place for place, each in enumerate(found.columns) if _is_news(answer, each)]
-    lines = found.lines
-    if len(lines) > most:
-        contenders = {*answer.contenders.values(), BASELINE}
-        others = [each for each in lines if each.row.trial not in contenders]
-        near = {each.row.trial for each in others[: most - len(contenders)]}
-        lines = [each for each in lines if each.row.trial in contenders | near]
-    shown = [found.columns[place] for place in kept]
-    cut = [each._replace(cells=tuple(each.cells[place] for place in kept)) for each in lines]
-    more = len(found.lines) - len(lines)
-    return _table(shown, cut, f"and {more:,} more" if more else "")
+    """The trials nearest to the best, and the baseline, with what differs between them."""
+    found, contenders = trials_of(answer), {*answer.contenders.values(), BASELINE}
+    columns = [each for each in found.columns if _is_news(answer, each)]
+    trials = [each.row.trial for each in found.lines]
+    others = [trial for trial in trials if trial not in contenders]
+    shown = contenders.union(others[: most - len(contenders)] if len(trials) > most else others)
+    kept = [place for place, trial in enumerate(trials) if trial in shown]
+    more = len(trials) - len(kept)
+    return _table(columns, found.lines, kept, f"and {more:,} more" if more else "")
 
 
 def _is_news(answer: StudyAnswer, column: Column) -> bool:
-    """Whether a column belongs on one screen.
-
-    A knob that differs does, and a metric of the best, or of the challenger, that is far from the
-    baseline's.
-    """
+    """Whether it is a knob that differs, or a metric of the rival far from the baseline's."""
     if column.of == "knob":
         return len({*column.cells}) > 1 or len(column.cells) == 1
     if column.of != "metric":
@@ -167,23 +161,26 @@ def _is_news(answer: StudyAnswer, column: Column) -> bool:
         base, other = (float(text.replace(",", "")) for text in texts)
     except ValueError:
         return False
-    return not base / _EXPLAINING < other < base * _EXPLAINING
+    return is_changed(base, other)
 
 
-def _table(columns: list[Column], lines: list[TrialLine], more: str = "") -> Part:
-    texts = list(zip(*(each.cells for each in lines), strict=True)) or [()] * len(columns)
+def _table(
+    columns: list[Column], lines: list[TrialLine], kept: Sequence[int], more: str = ""
+) -> Part:
+    """The rows at these places."""
     shown = [
-        TextColumn(column.short, cells)
-        for column, cells in zip(columns, texts, strict=True)
+        TextColumn(column.short, [column.cells[place] for place in kept])
+        for column in columns
         if column.short is not None
     ]
-    shown.append(TextColumn("outcome", [each.outcome for each in lines], is_name=True))
+    rows = [lines[place] for place in kept]
+    shown.append(TextColumn("outcome", [each.outcome for each in rows], is_name=True))
     styles = [
         "bold" if each.is_best
         else "red" if each.row.failure is not None
         else "yellow" if each.row.broken
         else ""
-        for each in lines
+        for each in rows
     ]  # fmt: skip
     return table_part(shown, styles, more)
 

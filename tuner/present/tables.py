@@ -205,10 +205,7 @@ def why_of(answer: StudyAnswer) -> WordsTable | None:
 
 
 def front_of_answer(answer: StudyAnswer) -> WordsTable | None:
-    """The Pareto front, the best by the first objective first; None where there is one objective.
-
-    Both objectives of each configuration, and how they compare with the baseline's.
-    """
+    """The Pareto front with both objectives, beside the baseline; None where there is one."""
     front = answer.front
     if front is None:
         return None
@@ -252,10 +249,7 @@ def front_of_answer(answer: StudyAnswer) -> WordsTable | None:
 
 
 def _goal_cells(objective: Objective, point: FrontPoint, goal: Goal) -> tuple[str, str, str]:
-    """The value, its interval, and how many times as good as the baseline it is.
-
-    The last is paired within blocks, `1.21 (1.16 to 1.25)`; nothing where too few blocks tell.
-    """
+    """The value, its interval, and how many times as good as the baseline, within blocks."""
     spread = "" if goal.spread is None else interval_text(goal.spread.low, goal.spread.high)
     ratio = "1" if point.trial == BASELINE else ""
     if goal.ratio is not None:

@@ -60,10 +60,7 @@ def ends(found: Interval) -> str:
 
 
 def worlds_text(answer: StudyAnswer) -> str:
-    """`17 worlds, 10 of them in 2 blocks`.
-
-    The table counts the 10: those are no first ones, were not traced, and did not fail.
-    """
+    """`17 worlds, 10 of them in 2 blocks`: the 10 are those that the table counts."""
     counted = sum(row.samples for row in answer.rows)
     blocks = plural(answer.blocks, "block")
     return f"{plural(answer.worlds, 'world')}, {counted:,} of them in {blocks}"
@@ -294,10 +291,7 @@ def failing_sentences(answer: StudyAnswer) -> list[str]:
 
 
 def failure_lines(answer: StudyAnswer) -> list[str]:
-    """One line for all configurations that are out for failing alike.
-
-    Where their reasons differ in numbers, it has those of the first alone.
-    """
+    """One line for all configurations that are out for failing alike, with the first's numbers."""
     lines = []
     for rows in _alike(answer):
         labels = [row.label for row in rows]

@@ -46,13 +46,12 @@ def blocks(answer: StudyAnswer) -> Blocks | None:
     """Every observation of the study; None if there are none."""
     if not answer.observations:
         return None
-    worlds = {
-        contender: [seen for seen in answer.observations if seen.trial == trial]
-        for contender, trial in answer.contenders.items()
-    }
-    leading = {each: worlds[each] for each in LOOKS if worlds.get(each)}
-    trials = answer.contenders.values()
-    others = [seen for seen in answer.observations if seen.trial not in trials]
+    contenders = names_of(answer).contenders
+    worlds: dict[Contender | None, list[Observation]] = {}
+    for seen in answer.observations:
+        worlds.setdefault(contenders.get(seen.trial), []).append(seen)
+    leading = {each: worlds[each] for each in LOOKS if each in worlds}
+    others = worlds.get(None, [])
     return Blocks(leading, others, *_scale([*leading.values(), others]))
 
 
@@ -139,13 +138,12 @@ def blocks_figure(answer: StudyAnswer) -> DrawnFigure | None:
     if shown.outside:
         verb = "is" if shown.outside == 1 else "are"
         caption += f" {plural(shown.outside, 'outlier')} {verb} drawn as arrows at the edge."
-    names, texts = names_of(answer), []
+    names, unit, texts = names_of(answer), answer.objective.unit, []
     for worlds in shown.leading.values():
         values = [world.value for world in worlds]
-        texts.append(
-            f"{names.legend_name(worlds[0].trial)}, {plural(len(values), 'world')} from "
-            f"{three_digits(min(values))} to {three_digits(max(values))} {answer.objective.unit}"
-        )
+        ends = f"{three_digits(min(values))} to {three_digits(max(values))} {unit}"
+        name = names.legend_name(worlds[0].trial)
+        texts.append(f"{name}, {plural(len(values), 'world')} from {ends}")
     if shown.others:
         texts.append(f"{plural(len(shown.others), 'world')} of the other configurations")
     return drawn(

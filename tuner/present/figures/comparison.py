@@ -54,10 +54,7 @@ def _threads(knob: str | None, names: Mapping[Config, str]) -> dict[Config, int]
 
 
 def side_by_side(comparison: Comparison) -> SideBySide | None:
-    """What the configurations of the studies took; None where nothing was measured.
-
-    The reference and the studies' baselines are always among the configurations shown.
-    """
+    """What the configurations of the studies took, their baselines among them; None if nothing."""
     studies = comparison.studies
     rows = [measured_in(answer) for _, answer in studies]
     # By the best place of a configuration in any study, so that no study's fastest is left out.

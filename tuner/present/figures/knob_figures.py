@@ -48,10 +48,7 @@ class HeatMap:
     cells: Mapping[Place, TrialRow]
 
     def shade(self, value: float) -> theme.Colour:
-        """The colour of a value's cell: the more time, the darker, on a log scale.
-
-        The colours span at least `LEAST_FACTOR`: values that differ by noise look alike.
-        """
+        """The colour of a cell, darker for more, on a log scale that spans `LEAST_FACTOR`."""
         values = [row.value for row in self.cells.values() if _has_value(row)]
         low, high = math.log(min(values)), math.log(max(values))
         part = (math.log(value) - low) / max(high - low, math.log(LEAST_FACTOR))
@@ -189,10 +186,7 @@ REST = "interactions and noise"
 
 
 def importance(answer: StudyAnswer) -> dict[str, float] | None:
-    """The share of each knob, the largest first, and what no knob explains alone.
-
-    None unless two vary, and the times differ.
-    """
+    """The share of each knob, the largest first, and the rest; None unless two vary and matter."""
     shares = {str(each): share for each, share in grid_of(answer).shares.items()}
     if len(shares) < 2 or not any(shares.values()):
         return None

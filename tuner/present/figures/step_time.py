@@ -48,10 +48,7 @@ class CurvePoint(NamedTuple):
 
 @dataclass(frozen=True)
 class ScalingCurve:
-    """The objective against the worker threads, or of each configuration in a row of its own.
-
-    Against the threads there is a series for each combination of the other knobs.
-    """
+    """The objective by worker threads, a series per combination of other knobs; or in rows."""
 
     answer: StudyAnswer
     threads: str | None
@@ -90,10 +87,7 @@ class ScalingCurve:
 
 
 def scaling_curve(answer: StudyAnswer) -> ScalingCurve:
-    """The objective against the worker threads, or row by row where these do not vary.
-
-    A configuration that does not name its threads has PyTorch's default number of them.
-    """
+    """The objective against the worker threads, those of a default included, or else row by row."""
     names, subject = names_of(answer), answer.plan.subject
     measured = [row for row in answer.rows if row.is_measured]
     threads = threads_dimension(answer)

@@ -103,10 +103,7 @@ class _Excerpt(NamedTuple):
 def timeline(
     trace: Trace, title: str = "", *, steps: int | None = None, finest: int = FINEST
 ) -> Timeline:
-    """What the threads of the servers did, in the whole trace or in an excerpt from its middle.
-
-    It shows so many steps at most, and has room for `finest` operators side by side.
-    """
+    """What threads did in the trace or an excerpt; `finest` operators fit side by side."""
     work = _served_calls(trace)
     of_calls = not work.empty
     if not of_calls:

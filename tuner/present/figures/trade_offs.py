@@ -15,7 +15,6 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Annotation
 from matplotlib.transforms import Bbox
 
-from tuner.decide.statistics import Interval
 from tuner.decide.verdict import undominated
 from tuner.present.configurations import ConfigNames, names_of
 from tuner.present.figures.kit.axis import plane_axis
@@ -54,10 +53,7 @@ class Plane:
         return corners
 
     def draw(self, labels: tuple[str, str, str], names: ConfigNames, axes: Axes) -> list[Artist]:
-        """Draw the contenders and the line through the front, above points that are drawn already.
-
-        The labels are those of the line, the x and the y axis; returns the entries of a legend.
-        """
+        """Draw the contenders and the line of the front; `labels` are the line's, and x and y."""
         handles: list[Artist] = []
         for trial, point in self.at.items():
             if contender := names.contenders.get(trial):
@@ -67,10 +63,9 @@ class Plane:
                     linestyle="none", zorder=4, markerfacecolor=look.fill,
                     label=entry_name(names.legend_name(trial)),
                 )  # fmt: skip
-        corners = self.corners
         handles += axes.plot(
-            [x for x, _ in corners], [y for _, y in corners], color=SERIES[0].light,
-            linewidth=1.2, zorder=1.9, label=labels[0],
+            *zip(*self.corners, strict=True), color=SERIES[0].light, linewidth=1.2, zorder=1.9,
+            label=labels[0],
         )  # fmt: skip
         plane_axis(axes, "x", 5)
         plane_axis(axes, "y", 5)
@@ -79,19 +74,14 @@ class Plane:
         return handles
 
     def name_points(self, texts: Mapping[int, str], names: ConfigNames, axes: Axes) -> None:
-        """Write a text beside each of these trials where there is room, contenders' in bold.
-
-        Call it when everything else is drawn: what is added later can move the axes.
-        """
+        """Write texts beside trials where there is room; call it when everything else is drawn."""
         written = [
             axes.annotate(
                 text, self.at[trial], xytext=(0, 0), textcoords="offset points", fontsize=SMALL,
-                weight="bold" if trial in names.contenders else "normal", zorder=5,
+                weight="bold" if trial in names.contenders else "normal", zorder=5, in_layout=False,
             )
             for trial, text in texts.items()
         ]  # fmt: skip
-        for text in written:
-            text.set_in_layout(False)
         place_texts(axes, written, [*self.at.values()], self.corners)
 
 
@@ -110,10 +100,7 @@ def place_texts(
     points: Sequence[tuple[float, float]],
     stairs: Sequence[tuple[float, float]] = (),
 ) -> list[Annotation]:
-    """Move each text to a free place beside its point, or remove it; returns those that have one.
-
-    None covers a point, nor, unless it must, the line along the axes that has these corners.
-    """
+    """Move each text to a place free of points, and of the stairs if it can, or remove it."""
     figure = axes.figure
     figure.draw_without_rendering()  # type: ignore[union-attr]
     half = _MARK * figure.dpi / 72
@@ -151,17 +138,13 @@ def _first_free(text: Annotation, around: Bbox, taken: Sequence[Bbox]) -> Bbox |
 def cpu(answer: StudyAnswer) -> Plane | None:
     """CPUs used by objective, the fastest first; None where two of them are not known."""
     cost = answer.objective.cost
-    known = [
-        (cost(row.value), row.metric(CPUS_USED), row)
-        for row in answer.rows
-        if row.is_measured and CPUS_USED.name in row.metrics
-    ]
+    known = [row for row in answer.rows if row.is_measured and CPUS_USED.name in row.metrics]
     if len(known) < 2:
         return None
-    in_front = undominated([(value, cpus) for value, cpus, _ in known])
-    front = {row.trial for (_, _, row), is_in in zip(known, in_front, strict=True) if is_in}
-    at = {row.trial: (row.value, cpus) for _, cpus, row in sorted(known, key=lambda each: each[:2])}
-    return Plane(at, [trial for trial in at if trial in front])
+    known.sort(key=lambda row: (cost(row.value), row.metric(CPUS_USED)))
+    at = {row.trial: (row.value, row.metric(CPUS_USED)) for row in known}
+    in_front = undominated([(cost(value), cpus) for value, cpus in at.values()])
+    return Plane(at, [*itertools.compress(at, in_front)])
 
 
 def draw_cpu(answer: StudyAnswer, plane: Plane, axes: Axes) -> list[Artist]:
@@ -185,15 +168,13 @@ def cpu_figure(answer: StudyAnswer) -> DrawnFigure | None:
         return None
     names, unit = names_of(answer), answer.objective.unit
     leading = [trial for trial in plane.at if trial in names.contenders]
-    others = [trial for trial in plane.front if trial not in leading]
-    named = [*leading, *others][:_MOST_NAMED]
+    named = [*leading, *(trial for trial in plane.front if trial not in leading)][:_MOST_NAMED]
     # What stands beside a point: its name, or a letter where names are long; contenders with long
     # names are in the legend, and need none.
     keys = {trial: names.names[trial] for trial in named}
     is_long = any(len(name) > _SHORT for name in keys.values())
     if is_long:
-        rest = [trial for trial in named if trial not in leading]
-        keys = dict(zip(rest, string.ascii_uppercase, strict=False))
+        keys = dict(zip(named[len(leading) :], string.ascii_uppercase, strict=False))
     texts = [
         f"{names.row_name(trial)} {three_digits(plane.at[trial][0])} {unit} with "
         f"{three_digits(plane.at[trial][1])} CPUs"
@@ -244,9 +225,9 @@ def plane_of(front: Front) -> Plane:
 
 def _reach(goal: Goal) -> list[list[float]]:
     """How far the interval reaches down and up."""
-    found = goal.spread or Interval(goal.value, goal.value, goal.value)
+    low, high = (goal.spread.low, goal.spread.high) if goal.spread else (goal.value, goal.value)
     most = _MOST_REACH * abs(goal.value)
-    return [[min(most, goal.value - found.low)], [min(most, found.high - goal.value)]]
+    return [[min(most, goal.value - low)], [min(most, high - goal.value)]]
 
 
 def pareto_figure(answer: StudyAnswer) -> DrawnFigure | None:

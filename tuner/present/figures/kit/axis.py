@@ -60,10 +60,7 @@ def _log_ticks(low: float, high: float, most: int) -> list[float]:
 
 
 def margin_of(low: float, high: float) -> float:
-    """By which factor a log scale of these values goes on at both ends.
-
-    It is so large that the scale spans `LEAST_FACTOR`.
-    """
+    """By which factor a log scale goes on at both ends: so large that it spans `LEAST_FACTOR`."""
     spread = high / low
     return max(1.03, math.pow(spread, 0.06), math.sqrt(LEAST_FACTOR / spread))
 
@@ -75,10 +72,7 @@ def plain_axis(axes: Axes, which: _Which, ticks: int) -> None:
 
 
 def plane_axis(axes: Axes, which: _Which, ticks: int) -> None:
-    """`plain_axis`, which also shows how little values differ that differ by noise alone.
-
-    Call it when everything is drawn. The axis spans at least a quarter of its largest value.
-    """
+    """`plain_axis` of at least a quarter of its largest value; call it when everything is drawn."""
     plain_axis(axes, which, ticks)
     low, high = axes.get_xlim() if which == "x" else axes.get_ylim()
     missing = _LEAST_SPAN * max(abs(low), abs(high)) - (high - low)
@@ -96,10 +90,7 @@ def top_of(found: Sequence[Interval]) -> float:
 
 
 def reach(found: Sequence[Interval], top: float) -> list[list[float]]:
-    """How far the intervals reach below and above; those beyond `top` end just outside of it.
-
-    An interval that is not known has ends that are NaN.
-    """
+    """How far intervals reach below and above; those beyond `top` end just outside, NaN is none."""
     below = [each.estimate - each.low for each in found]
     above = [min(each.high, 2 * top) - each.estimate for each in found]
     return [[max(0.0, 0.0 if math.isnan(end) else end) for end in ends] for ends in (below, above)]

@@ -153,10 +153,7 @@ def drawn(
     finish: Callable[[Figure], None] | None = None,
     **words: str,
 ) -> DrawnFigure:
-    """A figure of the report's width, so many inches high without its legends.
-
-    `finish` adds what depends on the final layout; `words` are those of `DrawnFigure`.
-    """
+    """A figure so many inches high without legends; `finish` adds what depends on the layout."""
     with styled_figure((_WIDTH, height)) as figure:
         figure.patch.set_gid(_BACKGROUND)
         draw(figure)
@@ -181,10 +178,7 @@ def _make_room(figure: Figure) -> None:
 
 
 def write_figures(figures: Iterable[DrawnFigure], folder: Path) -> None:
-    """Write NAME.svg and NAME.png of each figure into the folder.
-
-    Earlier figures that are not among these are removed; files of other names stay.
-    """
+    """Write NAME.svg and NAME.png of each figure; earlier figures not among these are removed."""
     gone = {f"{name}.{suffix}" for name in FIGURE_NAMES for suffix in ("svg", "png")}
     for figure in figures:
         for suffix, content in (("svg", figure.svg.encode()), ("png", figure.png)):

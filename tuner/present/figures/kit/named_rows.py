@@ -140,17 +140,14 @@ def entry_name(name: str, width: int = _ENTRY) -> str:
 
 def entry_names(names: Iterable[str]) -> dict[str, str]:
     """`entry_name` of each name, by the name; names that differ look different."""
-    known = list(dict.fromkeys(names))
+    known = [*dict.fromkeys(names)]
     return dict(zip(known, wrapped_apart(known, _ENTRY), strict=True))
 
 
 def legend_above(
     axes: Axes, handles: Sequence[Entry], columns: int = 1, lines_between: float = 0.3
 ) -> None:
-    """A legend over the axes, so many lines of text above them.
-
-    Where the axes are alone in their figure, it begins at the figure's left edge.
-    """
+    """A legend over the axes, so many lines of text above them, at the left edge of lone axes."""
     if not handles:
         return
     alone = len(axes.figure.axes) == 1
@@ -173,13 +170,7 @@ def legend_below(figure: Figure, handles: Sequence[Entry], columns: int) -> None
 
 def _row_by_row(handles: Sequence[Entry], columns: int) -> list[Entry]:
     """The order in which matplotlib, which fills column by column, shows the entries row by row."""
-    rows = math.ceil(len(handles) / columns)
-    full = len(handles) % columns or columns  # matplotlib fills the first columns
-    return [
-        handles[row * columns + column]
-        for column in range(columns)
-        for row in range(rows if column < full else rows - 1)
-    ]
+    return [handle for first in range(columns) for handle in handles[first::columns]]
 
 
 def wrapped(name: str, width: int, most: int = 2) -> str:
@@ -191,10 +182,7 @@ def wrapped(name: str, width: int, most: int = 2) -> str:
 
 
 def wrapped_apart(names: Sequence[str], width: int) -> list[str]:
-    """The names in two lines at most, of which no two look alike where the names differ.
-
-    Where their ends tell them apart these are kept, and the middle is cut.
-    """
+    """The names in two lines at most, cut in the middle; names that differ look different."""
     for kept in (1.0, 0.6, 0.3, 0.0):
         texts = [_cut(name, width, math.floor(kept * 2 * width)) for name in names]
         if len(set(texts)) == len(set(names)):
