@@ -16,6 +16,9 @@ from tuner.trace.analyze.server_parallelism import Source, levels, parallelism, 
 from tuner.trace.model.trace import Trace
 
 FORMAT = 2
+_TABLES = (
+    "recipe_table", "latency", "breakdown", "parallelism", "levels", "thread_use", "critical_path",
+)  # fmt: skip
 SOURCES: dict[Source, str] = {"calls": "serving calls", "operators": "inside operators"}
 
 
@@ -69,13 +72,7 @@ class Analysis:
             "clock_error_ns": trace.clock_error_ns,
             "tracing_overhead": trace.tracing_overhead,
             "losses": trace.losses,
-            "recipe_table": _records(self.recipe_table),
-            "latency": _records(self.latency.reset_index()),
-            "breakdown": _records(self.breakdown.reset_index()),
-            "parallelism": _records(self.parallelism),
-            "levels": _records(self.levels),
-            "thread_use": _records(self.thread_use),
-            "critical_path": _records(self.critical_path),
+            **{name: _records(getattr(self, name)) for name in _TABLES},
             "diagnosis": {name: found[name] for name in ("rule", "sentences", "suggestions")},
             "least_threads": [
                 {**asdict(role), "least": role.least, "at_least": role.at_least}
@@ -90,6 +87,7 @@ def _of_both_sources(trace: Trace, table: Callable[[Trace, Source], pd.DataFrame
     return parts.reset_index("source").reset_index(drop=True)
 
 
-def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    frame = table if table.index.name is None else table.reset_index()
     rows = frame.astype(object).where(frame.notna(), None).itertuples(index=False, name=None)
     return [dict(zip(frame.columns, row, strict=True)) for row in rows]

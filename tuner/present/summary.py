@@ -77,11 +77,9 @@ def _brief(answer: StudyAnswer) -> Iterator[Part]:
         below += [line(title), code(snippet.text, snippet.language)]
     if said and not pasted:
         below.append(line(""))
-    # The code with the gap below it, where the page is, and all else.
-    height = sum(each.text.count("\n") + 2 for each in pasted.values()) + 1
-    height += sum(height_of(part, _WIDTH) for part in [*above, *below] if "code" not in part)
-    # The heading, the rule, and how many more there are.
-    rows = max(_LEAST_ROWS, min(_MOST_ROWS, _MOST_LINES - height - 4))
+    # Also the heading, the rule, how many more there are, a gap, and where the page is.
+    height = 5 + sum(height_of(part, _WIDTH) for part in [*above, *below])
+    rows = max(_LEAST_ROWS, min(_MOST_ROWS, _MOST_LINES - height))
     yield from [*above, _few_trials(answer, rows), *below]
 
 

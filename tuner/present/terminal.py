@@ -113,7 +113,9 @@ def _text_of(part: Part, width: int) -> str:
 
 
 def height_of(part: Part, width: int) -> int:
-    """How many lines of a screen a line or a paragraph takes."""
+    """How many lines of a screen a part takes that is no table."""
+    if "code" in part:
+        return int(part["code"].count("\n")) + 2  # a gap follows
     lines = _text_of(part, width).split("\n")
     return sum(max(1, math.ceil(cell_len(line) / width)) for line in lines)
 

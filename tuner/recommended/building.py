@@ -22,10 +22,7 @@ from tuner.study.rows import TrialRow, ratio_json
 
 
 def recommendation_of(answer: StudyAnswer, trial: int | None = None) -> Recommendation:
-    """The configuration of a trial, None: of the best one, with what was measured of it.
-
-    UsageError if the study recommends nothing, or the trial did not run.
-    """
+    """That of a trial, or of the best one; UsageError if there is none, or it did not run."""
     row = _best_row(answer) if trial is None else _row_of_trial(answer, trial)
     config, subject, measuring = row.config, answer.plan.subject, answer.plan.measuring
     is_best = row.trial == answer.best_trial
@@ -99,10 +96,8 @@ def _best_row(answer: StudyAnswer) -> TrialRow:
 
 def _row_of_trial(answer: StudyAnswer, trial: int) -> TrialRow:
     if (row := answer.by_trial.get(trial)) is None:
-        last = max(answer.by_trial)
-        raise UsageError(
-            f"the study {answer.study} has no trial {trial}; its trials are 0 to {last}"
-        )
+        known = f"its trials are 0 to {max(answer.by_trial)}"
+        raise UsageError(f"the study {answer.study} has no trial {trial}; {known}")
     if row.failure is not None:
         often = f"fails in {row.worlds_failed} of {row.worlds_run} worlds"
         what = often if row.worlds_failed < row.worlds_run else "cannot run"

@@ -37,7 +37,7 @@ class ProcessValues:
     """What `tuner.machine.machine_differences` takes; None where the file does not say it."""
 
     def of_role(self, role: str) -> dict[str, Value]:
-        """What a process of the role gets, by knob, its intra-op threads included."""
+        """`values_of_role`."""
         return values_of_role(role, self.config, self.own, self.intra_op_threads)
 
 
@@ -51,9 +51,7 @@ def values_of_role(
 
 
 def read_process_values(path: Path) -> ProcessValues:
-    """What processes take from a file of a recommendation. UsageError if it cannot be read, is
-    damaged, or has another format; the rest of it is not looked at.
-    """
+    """What processes take from a recommendation; UsageError if they cannot. No more is read."""
     document = read_document(path)
     try:
         return _process_values(document)
@@ -75,10 +73,8 @@ def _process_values(document: Mapping[str, Any]) -> ProcessValues:
     check_intra_op_threads(threads, roles)
     for role in roles:
         if type(threads[role]) is not int:
-            raise ValueError(
-                f"environment.intra_op_threads.{role} must be a whole number, "
-                f"got {short(threads[role])}"
-            )
+            wrong = f"must be a whole number, got {short(threads[role])}"
+            raise ValueError(f"environment.intra_op_threads.{role} {wrong}")
         INTRA_OP_THREADS.read(threads[role])  # it refuses what is out of range
     machine = {key: environment.get(key) for key in COMPARED_BOUND}
     if unknown := [key for key in COMPARED if machine[key] is None]:
@@ -107,10 +103,10 @@ def _role_patterns(program: object) -> tuple[tuple[str, str], ...]:
     pairs = program.get("role_patterns", []) if isinstance(program, Mapping) else []
     if not isinstance(pairs, list):
         raise ValueError(f"environment.program.role_patterns must be a list, got {short(pairs)}")
-    for pair in pairs:
-        if not isinstance(pair, list) or [*map(type, pair)] != [str, str]:
+    for each in pairs:
+        if not isinstance(each, list) or [*map(type, each)] != [str, str]:
             raise ValueError(
-                f"environment.program.role_patterns must hold pairs, got {short(pair)}"
+                f"environment.program.role_patterns must hold pairs, got {short(each)}"
             )
     return tuple((role, pattern) for role, pattern in pairs)
 
@@ -191,9 +187,8 @@ def _parsed(path: Path) -> Mapping[str, Any]:
         text = content.decode()
         document = tomllib.loads(text) if is_toml else json.loads(text, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
-        raise UsageError(
-            f"{path} is damaged: not valid {'TOML' if is_toml else 'JSON'}: {error}"
-        ) from None
+        kind = "TOML" if is_toml else "JSON"
+        raise UsageError(f"{path} is damaged: not valid {kind}: {error}") from None
     if not isinstance(document, Mapping):
         raise UsageError(f"{path} is damaged: it must hold an object, got {short(document)}")
     return document
@@ -209,8 +204,7 @@ def _search_command(document: Mapping[str, Any]) -> str:
     workload = environment.get("workload") if isinstance(environment, Mapping) else None
     if not isinstance(study, str) or not isinstance(workload, str):
         return ""
-    arguments = ["--workload", workload, "--study", study, "--overwrite"]
-    return f": {command('search', *arguments)}"
+    return f": {command('search', '--workload', workload, '--study', study, '--overwrite')}"
 
 
 def short(value: object) -> str:

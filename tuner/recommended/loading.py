@@ -156,10 +156,10 @@ def _machine_problem(measured: ProcessValues, path: str | PathLike[str]) -> Iter
         # It sees its share alone.
         compared = {name: compared[name] for name in compared if name not in BINDING_COMPARED}
     if differences := machine_differences(measured.machine, this_machine(), compared):
-        again = command("search", "--check", str(path))
         yield (
             f"was measured elsewhere (there, here): {'; '.join(differences)}. Its configuration "
-            f"may not be the best here; to measure it again: {again}"
+            "may not be the best here; to measure it again: "
+            f"{command('search', '--check', str(path))}"
         )
 
 

@@ -205,7 +205,7 @@ class Recommendation(_Part):
         return distinct_roles(self.ranks)
 
     def values_of(self, role: str) -> dict[str, Value]:
-        """What a process of the role gets, by knob, its intra-op threads included."""
+        """`values_of_role`."""
         where = self.environment
         return values_of_role(role, self.config, where.own, where.intra_op_threads)
 
@@ -223,7 +223,7 @@ class Recommendation(_Part):
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema of `recommended.json`; `recommended.schema.json` in this folder holds it."""
+    """The JSON Schema of `recommended.json`, which `recommended.schema.json` holds."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:rpc-tuner:recommended:{FORMAT}",
@@ -278,9 +278,7 @@ def _without_null(value: object) -> Any:
 
 
 def read_recommendation(path: Path) -> Recommendation:
-    """What a file of a recommendation holds, of JSON or TOML. UsageError if it cannot be read, is
-    damaged, or has another format.
-    """
+    """What a file of a recommendation holds, of JSON or TOML; UsageError if it is damaged."""
     document = read_document(path)
     try:
         # As JSON, where dates and tuples are strings and lists; strictly, so that "2" is no number.
@@ -288,8 +286,7 @@ def read_recommendation(path: Path) -> Recommendation:
         found = Recommendation.model_validate_json(text, strict=True)
         _json_of(found)  # what cannot be written again is none of ours
     except ValidationError as error:
-        problems = [_sentence(detail) for detail in error.errors()]
-        raise UsageError.about(f"{path} is damaged", problems) from None
+        raise UsageError.about(f"{path} is damaged", [*map(_sentence, error.errors())]) from None
     except ValueError as error:
         raise UsageError(f"{path} is damaged: {error}") from None
     return found
@@ -307,5 +304,4 @@ def _sentence(detail: Any) -> str:
         cause = message.removeprefix("Value error, ")
         return cause if cause.startswith(place) else f"{place}: {cause}"
     needed = message.replace("Input should", "must", 1)
-    needed = f"{needed[0].lower()}{needed[1:]}"
-    return f"{place} {needed}, got {short(detail['input'])}"
+    return f"{place} {needed[0].lower()}{needed[1:]}, got {short(detail['input'])}"

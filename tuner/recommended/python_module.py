@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tuner.plan.knobs import INTRA_OP_THREADS, SWITCH_INTERVAL, Value, agent_options
-from tuner.recommended.model import Recommendation
+from tuner.recommended.model import Measured, Recommendation, Speedup
 from tuner.recommended.recheck import recheck_command
 from tuner.text import UNTOLD, is_told, percent, plural, three_digits
 from tuner.torch_private.private_names import PRIVATE_KEYWORDS
@@ -158,9 +158,7 @@ def options_call(values: Mapping[str, Value]) -> Code:
 
 
 def as_python(recommendation: Recommendation, sentence: str) -> str:
-    """A module that starts RPC for a program that imports it, and checks itself under `torchrun`;
-    `sentence` stands first in it.
-    """
+    """A module that starts RPC for its importer, and checks itself; `sentence` stands first."""
     ranks = recommendation.ranks
     values = {role: recommendation.values_of(role) for role in recommendation.roles}
     threads = {role: of_role[INTRA_OP_THREADS.name] for role, of_role in values.items()}
@@ -176,13 +174,8 @@ def as_python(recommendation: Recommendation, sentence: str) -> str:
     lines = [
         *_comment(recommendation, sentence, command),
         "",
-        "import os",
-        "import sys",
-        *(BINDING_IMPORTS if bound else ()),
-        "",
-        "import torch",
-        "import torch.distributed.rpc as rpc",
-        "",
+        *("import os", "import sys", *(BINDING_IMPORTS if bound else ()), ""),
+        *("import torch", "import torch.distributed.rpc as rpc", ""),
         "# Name and role of each process, by rank.",
         *names.labelled("RANKS = ").lines(spread=True),
         "# As measured.",
@@ -246,7 +239,7 @@ def _speedup(recommendation: Recommendation) -> str:
         return UNTOLD if recommendation.challenger.config == recommendation.config else "not known"
     if not is_told(speedup.ci_low or 0.0, speedup.ci_high or math.inf):
         return UNTOLD
-    interval = _interval(speedup.ci_low, speedup.ci_high, recommendation.confidence)
+    interval = _interval(speedup, recommendation.confidence)
     return f"{three_digits(speedup.estimate)}{interval}, baseline time / this time"
 
 
@@ -254,13 +247,14 @@ def _measured(recommendation: Recommendation) -> str:
     measured = recommendation.measured
     if measured.value is None:
         return "no world that counts"
-    interval = _interval(measured.ci_low, measured.ci_high, recommendation.confidence)
+    interval = _interval(measured, recommendation.confidence)
     value = f"{three_digits(measured.value)} {measured.unit}"
     return f"{recommendation.objective} {value}{interval}, {plural(measured.worlds, 'world')}"
 
 
-def _interval(low: float | None, high: float | None, confidence: float) -> str:
+def _interval(found: Speedup | Measured, confidence: float) -> str:
+    low, high = found.ci_low, found.ci_high
     if low is None:
         return ""
-    ends = f"{three_digits(low)} " + ("or more" if high is None else f"to {three_digits(high)}")
-    return f" ({ends}, {percent(confidence)} confidence)"
+    end = "or more" if high is None else f"to {three_digits(high)}"
+    return f" ({three_digits(low)} {end}, {percent(confidence)} confidence)"

@@ -16,9 +16,7 @@ from tuner.text import command
 
 
 def recheck_plan(recommendation: Recommendation) -> dict[str, Any]:
-    """The plan that compares the configuration, or the rival of a recommended baseline, with the
-    baseline again. UsageError if nothing was compared with the baseline.
-    """
+    """The plan that compares it with the baseline again; UsageError if nothing was compared."""
     keys = _recheck_keys(recommendation)
     if keys["space"] is None:
         raise UsageError(
