@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tests.plan.specs import threads, workload_spec
 from tuner.decide.statistics import Interval
@@ -28,6 +28,15 @@ ENVIRONMENT = Environment(
     kernel="6.1.0",
 )
 FASTER = Interval(1.5, 1.4, 1.62)
+
+
+T = TypeVar("T")
+
+
+def known(found: T | None) -> T:
+    """What must be there."""
+    assert found is not None
+    return found
 
 
 def study_plan(spec: WorkloadSpec | None = None, **keys: Any) -> StudyPlan:

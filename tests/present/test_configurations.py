@@ -3,7 +3,7 @@
 from matplotlib.figure import Figure
 
 from tests.plan.specs import for_all, threads
-from tests.present.results import measured, study_result
+from tests.present.results import known, measured, study_result
 from tuner.plan.config import Config
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.configurations import names_of, short_names, threads_dimension
@@ -52,8 +52,7 @@ def test_the_role_that_serves_has_the_axis_even_with_fewer_values(plan: StudyPla
     grid = ({"caller": caller, "server": server} for caller in (1, 2, 4) for server in (2, 8))
     answer = of_roles(plan, *grid)
     assert str(threads_dimension(answer)) == "server.num_worker_threads"
-    shown = parallelism(answer)
-    assert shown is not None
+    shown = known(parallelism(answer))
     axes = plot_scaling(answer, Figure().add_subplot())
     assert shown.x_label == axes.get_xlabel() == "server.num_worker_threads"
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.plan.specs import for_all
-from tests.present.results import ROWS, in_blocks, measured, study_plan, study_result
+from tests.present.results import ROWS, in_blocks, known, measured, study_plan, study_result
 from tuner.decide.statistics import Interval
 from tuner.plan.config import ALL_ROLES, Config, Dimension
 from tuner.present.knob_sentences import bad_value_sentences, together_sentences
@@ -38,8 +38,7 @@ def planted() -> StudyAnswer:
 
 
 def test_each_value_is_compared_with_the_best_one_of_its_knob(planted: StudyAnswer) -> None:
-    table = knobs_of(planted)
-    assert table is not None
+    table = known(knobs_of(planted))
     cells = {(row[0], row[2]): row for row in table.rows}
     assert len(cells) == len(table.rows) == 6
     ratio = float(cells["num_worker_threads", "1"][3].split(" ")[0])
@@ -62,12 +61,10 @@ def test_a_value_that_is_clearly_bad_has_a_sentence(planted: StudyAnswer) -> Non
 def test_a_fit_through_all_values_tells_no_interval(planted: StudyAnswer) -> None:
     by_trial = {row.trial: row for row in planted.rows}
     # 4 threads with each transport, and 1 thread with the slower one.
-    table = knobs_of(replace(planted, rows=tuple(by_trial[trial] for trial in (0, 1, 3))))
-    assert table is not None
+    table = known(knobs_of(replace(planted, rows=tuple(by_trial[trial] for trial in (0, 1, 3)))))
     assert {row[3] for row in table.rows} == {"1", "?"}
     assert "the shares overlap" in table.note
-    whole = knobs_of(planted)
-    assert whole is not None
+    whole = known(knobs_of(planted))
     assert "overlap" not in whole.note
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.plan.specs import for_all, threads
+from tests.present.results import known
 from tests.present.screen import Screen
 from tuner.decide.statistics import Interval
 from tuner.errors import UsageError
@@ -89,8 +90,7 @@ def test_the_live_line_fits_the_terminal_and_keeps_the_time_left(
     )
     snapshot = replace(RACING, ahead=(config,))
     if has_looked:
-        found = compared().compared
-        assert found is not None
+        found = known(compared().compared)
         snapshot = replace(snapshot, compared=replace(found, rival=name))
     line = snapshot_line(snapshot, width)
     assert len(line) <= width

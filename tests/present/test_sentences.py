@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from tests.plan.specs import threads
-from tests.present.results import in_blocks, measured, study_plan, study_result
+from tests.present.results import in_blocks, known, measured, study_plan, study_result
 from tuner.plan.config import Config, Dimension
 from tuner.present.knob_sentences import edge_sentences, role_sentence, tried_sentences
 from tuner.present.sentences import advice_of, no_calls_sentence, sentences_of
@@ -19,8 +19,7 @@ SAMPLING = Sampling(sampler="gp", configs=1000, went_on=(0, 1, 2, 3), lessons=(L
 def test_a_step_without_a_call_is_told_first() -> None:
     without = {0: TrialDetail(calls=0), 1: TrialDetail(), 4: TrialDetail(calls=0)}
     answer = study_result(study_plan(), details=without)
-    first = no_calls_sentence(answer)
-    assert first is not None
+    first = known(no_calls_sentence(answer))
     assert first.startswith("The traced steps made no RPC call")
     assert sentences_of(answer)[0] == first
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from tests.golden.media import STORED_STUDIES
-from tests.golden.stored_study import load
+from tests.golden.media import RENDERED
 from tests.plan.specs import threads
 from tests.present.results import ROWS, measured, study_plan, study_result
 from tests.present.screen import Screen
@@ -16,10 +15,8 @@ from tuner.present.how_to_use import init_rpc_lines
 from tuner.present.sentences import why_sentences
 from tuner.present.summary import print_interruption, print_summary, print_verdict
 from tuner.present.terminal import Terminal
-from tuner.present.wording import verdict_sentence
 from tuner.study.answer import StudyAnswer
-from tuner.study.finding import find_study
-from tuner.study.folder import STUDIES, StudyFolder
+from tuner.study.folder import StudyFolder
 
 
 def summary(result: StudyAnswer, *, width: int = 80, whole: bool = False) -> str:
@@ -28,20 +25,14 @@ def summary(result: StudyAnswer, *, width: int = 80, whole: bool = False) -> str
     return screen.text
 
 
-def lines_of(result: StudyAnswer, width: int = 80) -> int:
+def height(text: str, width: int = 80) -> int:
     """How many lines a terminal of this width shows, those that it folds itself included."""
-    return sum(max(1, math.ceil(cell_len(line) / width)) for line in summary(result).splitlines())
+    return sum(max(1, math.ceil(cell_len(line) / width)) for line in text.splitlines())
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in STORED_STUDIES.glob("*.json")))
-def test_each_stored_answer_has_room_on_one_screen(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    load(STORED_STUDIES / f"{name}.json", StudyFolder(STUDIES / name))
-    answer = find_study(name)
-    assert lines_of(answer) <= 24
-    assert summary(answer).startswith(verdict_sentence(answer)[:40])
+@pytest.mark.parametrize("screen", sorted(RENDERED.glob("study-*/terminal-80.txt")))
+def test_each_stored_answer_has_room_on_one_screen(screen: Path) -> None:
+    assert height(screen.read_text()) <= 24
 
 
 def test_of_many_configurations_the_near_ones_and_the_baseline_are_shown(plan: StudyPlan) -> None:
@@ -55,7 +46,7 @@ def test_of_many_configurations_the_near_ones_and_the_baseline_are_shown(plan: S
     said = f"server is the limit: {'because of this ' * 15}and that."
     rows = tuple(replace(row, diagnosis=said) for row in (*ROWS[:2], *slower, ROWS[2]))
     long = study_result(plan, rows=rows, not_excluded=tuple(range(10, 22)))
-    assert 20 < lines_of(long) <= 24
+    assert 20 < height(summary(long)) <= 24
     assert "and 7 more" not in summary(long)
     assert "Not ruled out as better (open): 12 configurations." in summary(long)
 
@@ -92,15 +83,6 @@ def test_the_lines_to_paste_are_never_cut(plan: StudyPlan) -> None:
     text = summary(study_result(plan), width=40, whole=True)
     for line in init_rpc_lines(threads(4), plan.subject).splitlines():
         assert f"    {line}".rstrip() + "\n" in text
-
-
-def test_a_study_without_a_verdict_ends_with_the_command_that_goes_on(plan: StudyPlan) -> None:
-    undecided = study_result(plan, best=threads(16), verdict="undecided")
-    command = "rpc-tuner search --resume --study udf"
-    assert f"\nTo go on:\n    {command} --budget 140s\n\nMore: " in summary(undecided, width=40)
-    interrupted = study_result(plan, best=None, verdict=None, interrupted=True, challenger=None)
-    assert f"\n    {command}\n" in summary(interrupted)
-    assert "--resume" not in summary(study_result(plan))
 
 
 def test_commands_are_spelled_as_they_can_be_typed(

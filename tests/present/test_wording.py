@@ -200,19 +200,13 @@ def test_ties_that_differ_in_several_knobs_are_named_in_full(plan: StudyPlan) ->
 
 
 def test_names_of_functions_in_a_diagnosis_are_code(plan: StudyPlan) -> None:
-    said = (
-        "worker0 waited for calls of num_workers_udf_with_ops that worker1 ran, of "
-        "torch.nn.functional.log_softmax, and of <lambda>: 12 % of it (a | b)."
-    )
-    rows = tuple(replace(row, diagnosis=said) for row in ROWS)
-    answer = study_result(plan, rows=rows)
-    names = ("num_workers_udf_with_ops", "torch.nn.functional.log_softmax")
-    page = report_html(answer, [])
-    for name in names:
-        assert f"calls of <code>{name}</code> that" in page or f"of <code>{name}</code>," in page
-        for note in (study_note(answer), trial_notes(answer)[1]):
-            assert f"`{name}`" in note
-            assert f"of `{name}`" in note.replace("\\\n", " ")
+    said = "worker0 ran calls of udf_with_ops, of torch.nn.log_softmax, and of <lambda>: (a | b)."
+    answer = study_result(plan, rows=tuple(replace(row, diagnosis=said) for row in ROWS))
+    page, note = report_html(answer, []), study_note(answer)
+    for name in ("udf_with_ops", "torch.nn.log_softmax"):
+        assert f"of <code>{name}</code>," in page
+        assert f"of `{name}`," in note
+        assert f"of `{name}`," in trial_notes(answer)[1].replace("\\\n", " ")
     assert "&lt;lambda&gt;" in page
-    assert r"\<lambda\>: 12 % of it (a \| b)." in study_note(answer)
     assert "<code>worker" not in page
+    assert r"\<lambda\>: (a \| b)." in note

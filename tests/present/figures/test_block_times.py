@@ -3,7 +3,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from tests.plan.specs import threads
-from tests.present.results import ROWS, failed_later, measured, study_result
+from tests.present.results import ROWS, failed_later, known, measured, study_result
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures.block_times import blocks, blocks_figure, draw_blocks
 from tuner.study.answer import StudyAnswer
@@ -17,8 +17,7 @@ def seen(*values: tuple[int, int, float]) -> tuple[Observation, ...]:
 
 def test_the_baseline_and_the_best_are_lines_and_the_others_are_marks(plan: StudyPlan) -> None:
     observations = seen((0, 0, 3.0), (1, 0, 2.0), (2, 0, 2.5), (0, 1, 3.1), (1, 1, 2.1))
-    shown = blocks(study_result(plan, observations=observations))
-    assert shown is not None
+    shown = known(blocks(study_result(plan, observations=observations)))
     assert shown.leading == {
         "baseline": [*seen((0, 0, 3.0), (0, 1, 3.1))],
         "best": [*seen((1, 0, 2.0), (1, 1, 2.1))],
@@ -31,37 +30,31 @@ def test_an_outlier_does_not_squash_the_rest(plan: StudyPlan) -> None:
     values = [(0, block, 3.0 + block % 3 / 10) for block in range(20)]
     values += [(0, 20, 300.0), (2, 3, 0.01), *((2, block, 2.5) for block in range(4, 12))]
     answer = study_result(plan, observations=seen(*values))
-    shown = blocks(answer)
-    assert shown is not None
+    shown = known(blocks(answer))
     assert shown.outside == 2
     assert 2.3 < shown.low < 2.5
     assert 3.2 < shown.high < 3.5
-    figure = blocks_figure(answer)
-    assert figure is not None
+    figure = known(blocks_figure(answer))
     assert "2 outliers are drawn as arrows at the edge" in figure.caption
 
 
 def test_worlds_of_configs_that_failed_later_are_shown_and_counted(plan: StudyPlan) -> None:
     rows = (*ROWS, failed_later(5, threads(2), 1.0))
     answer = study_result(plan, rows=rows, observations=seen((0, 0, 3.0), (5, 0, 1.0)))
-    shown, figure = blocks(answer), blocks_figure(answer)
-    assert shown is not None
-    assert figure is not None
+    shown, figure = known(blocks(answer)), known(blocks_figure(answer))
     assert shown.others == [*seen((5, 0, 1.0))]
     assert "1 configuration shown here failed later." in figure.caption
 
 
 def test_slow_configs_are_no_outliers(plan: StudyPlan) -> None:
     values = [(0, block, 3.0) for block in range(8)] + [(3, block, 30.0) for block in range(8)]
-    shown = blocks(study_result(plan, observations=seen(*values)))
-    assert shown is not None
+    shown = known(blocks(study_result(plan, observations=seen(*values))))
     assert shown.outside == 0
     assert shown.high > 30
 
 
 def test_an_outlier_is_an_arrow_at_the_edge(big: StudyAnswer) -> None:
-    shown = blocks(big)
-    assert shown is not None
+    shown = known(blocks(big))
     assert len(shown.others) + sum(map(len, shown.leading.values())) == big.worlds
     axes = Figure().add_subplot()
     draw_blocks(big, shown, axes)
@@ -78,9 +71,7 @@ def test_an_outlier_is_an_arrow_at_the_edge(big: StudyAnswer) -> None:
 
 def test_the_baseline_twice_in_a_block_is_two_marks(plan: StudyPlan) -> None:
     answer = study_result(plan, observations=seen((0, 0, 3.0), (0, 0, 3.2), (1, 0, 2.0)))
-    shown, figure = blocks(answer), blocks_figure(answer)
-    assert shown is not None
-    assert figure is not None
+    shown, figure = known(blocks(answer)), known(blocks_figure(answer))
     assert shown.leading["baseline"] == [*seen((0, 0, 3.0), (0, 0, 3.2))]
     assert "A block has the baseline twice" in figure.caption
 

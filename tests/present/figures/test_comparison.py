@@ -9,6 +9,7 @@ from tests.present.results import (
     failed,
     failed_later,
     in_blocks,
+    known,
     measured,
     nothing_ran,
     study_result,
@@ -40,8 +41,7 @@ def two(plan: StudyPlan) -> list[tuple[str, StudyAnswer]]:
 
 
 def test_each_study_is_a_series_over_the_configs(two: list[tuple[str, StudyAnswer]]) -> None:
-    shown = side_by_side(Comparison(two, REFERENCE))
-    assert shown is not None
+    shown = known(side_by_side(Comparison(two, REFERENCE)))
     assert shown.knob == "num_worker_threads"
     assert list(shown.names.values()) == ["1", "4", "8", "16"]
     assert shown.value_label == "median step time (ms)"
@@ -55,8 +55,7 @@ def test_each_study_is_a_series_over_the_configs(two: list[tuple[str, StudyAnswe
 
 
 def test_ratios_come_from_the_blocks_that_measured_both(two: list[tuple[str, StudyAnswer]]) -> None:
-    shown = side_by_side(Comparison(two, REFERENCE))
-    assert shown is not None
+    shown = known(side_by_side(Comparison(two, REFERENCE)))
     scaled = relative(shown, Comparison(two, REFERENCE))
     assert scaled.reference == REFERENCE
     for (_, answer), (_, points) in zip(two, scaled.series, strict=True):
@@ -71,8 +70,7 @@ def test_ratios_come_from_the_blocks_that_measured_both(two: list[tuple[str, Stu
 
 def test_a_ratio_of_a_single_block_is_not_drawn(two: list[tuple[str, StudyAnswer]]) -> None:
     once = [(name, in_blocks(answer, blocks=1)) for name, answer in two]
-    shown = side_by_side(Comparison(once, REFERENCE))
-    assert shown is not None
+    shown = known(side_by_side(Comparison(once, REFERENCE)))
     found = relative(shown, Comparison(once, REFERENCE)).series
     assert {config for _, points in found for config in points} == {REFERENCE}
 
@@ -84,21 +82,18 @@ def lines_of(shown: SideBySide) -> Figure:
 
 
 def test_threads_are_lines_over_a_scale(two: list[tuple[str, StudyAnswer]]) -> None:
-    shown = side_by_side(Comparison(two, REFERENCE))
-    assert shown is not None
+    shown = known(side_by_side(Comparison(two, REFERENCE)))
     (axes,) = lines_of(shown).axes
     assert axes.get_xscale() == "log"
     curves = [np.asarray(line.get_ydata()).tolist() for line in axes.lines]
     assert [8.0, 2.0, 4.0] in curves
     assert [1.5, 1.0, 2.0] in curves
-    legend = axes.get_legend()
-    assert legend is not None
+    legend = known(axes.get_legend())
     assert [text.get_text() for text in legend.get_texts()] == ["here", "there"]
 
 
 def test_other_knobs_are_rows_with_a_mark_for_each_study(grid: StudyAnswer) -> None:
-    shown = side_by_side(Comparison([("a", grid), ("b", grid), ("c", grid)], grid.baseline))
-    assert shown is not None
+    shown = known(side_by_side(Comparison([("a", grid), ("b", grid), ("c", grid)], grid.baseline)))
     assert shown.threads == {}
     assert len(shown.names) == 11
     (axes,) = lines_of(shown).axes
@@ -112,8 +107,7 @@ def test_many_configs_are_cut_to_the_fastest_of_each_study_and_the_baseline(
     big: StudyAnswer,
 ) -> None:
     other = replace(big, rows=tuple(reversed(big.rows[:58])))
-    shown = side_by_side(Comparison([("a", big), ("b", other)], big.baseline))
-    assert shown is not None
+    shown = known(side_by_side(Comparison([("a", big), ("b", other)], big.baseline)))
     assert len(shown.names) == 10
     assert shown.left_out == 48
     assert {big.rows[0].config, big.rows[57].config, big.baseline} <= set(shown.names)

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from tests.plan.specs import threads
-from tests.present.results import ROWS, detail, failed_later, quantiles, study_result
+from tests.present.results import ROWS, detail, failed_later, known, quantiles, study_result
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.configurations import names_of
 from tuner.present.figures.distributions import (
@@ -29,8 +29,7 @@ def test_latency_has_a_row_for_each_config_that_ran(plan: StudyPlan) -> None:
         1: TrialDetail(step_ms=quantiles(2.0), call_ms=quantiles(0.5)),
         4: TrialDetail(),
     }
-    shown = latency(study_result(plan, details=details))
-    assert shown is not None
+    shown = known(latency(study_result(plan, details=details)))
     assert [*shown.details.items()] == [(1, details[1]), (0, details[0])]
     assert shown.panels == {
         "time of a step (ms)": {1: quantiles(2.0), 0: quantiles(3.0)},
@@ -40,8 +39,7 @@ def test_latency_has_a_row_for_each_config_that_ran(plan: StudyPlan) -> None:
 
 def test_a_row_is_drawn_from_its_quantiles(plan: StudyPlan) -> None:
     answer = study_result(plan, details={1: detail(2.0), 0: detail(3.0)})
-    shown = latency(answer)
-    assert shown is not None
+    shown = known(latency(answer))
     figure = Figure()
     draw_latency(shown, names_of(answer), figure)
     steps, calls = figure.axes
@@ -62,11 +60,9 @@ def test_a_row_is_drawn_from_its_quantiles(plan: StudyPlan) -> None:
 
 def test_without_traces_there_is_one_panel(plan: StudyPlan) -> None:
     answer = study_result(plan, details={0: TrialDetail(step_ms=quantiles(3.0))})
-    shown = latency(answer)
-    assert shown is not None
+    shown = known(latency(answer))
     assert list(shown.panels) == ["time of a step (ms)"]
-    figure = latency_figure(answer)
-    assert figure is not None
+    figure = known(latency_figure(answer))
     assert "calls" not in figure.caption
     assert figure.alt == (
         "Times by num_worker_threads: 16 (baseline) median step 3 ms, 99th percentile 6.6 ms"
@@ -75,29 +71,23 @@ def test_without_traces_there_is_one_panel(plan: StudyPlan) -> None:
 
 def test_of_a_program_there_are_calls_alone(plan: StudyPlan) -> None:
     details = {0: TrialDetail(call_ms=quantiles(3.0))}
-    figure = latency_figure(study_result(plan, details=details))
-    assert figure is not None
+    figure = known(latency_figure(study_result(plan, details=details)))
     assert figure.caption.startswith("The calls in the trace of each configuration, on a log scale")
 
 
 def test_configs_that_failed_after_some_worlds_have_no_row(plan: StudyPlan) -> None:
     rows = (ROWS[0], ROWS[2], failed_later(5, threads(2), 1.0))
     answer = study_result(plan, rows=rows, details={n: detail(n + 1.0) for n in (0, 1, 5)})
-    shown, parts = latency(answer), call_time(answer)
-    assert shown is not None
-    assert parts is not None
+    shown, parts = known(latency(answer)), known(call_time(answer))
     assert [*shown.details] == [*parts.parts_ms] == [1, 0]
     assert shown.known == parts.known == 2
 
 
 def test_many_configs_are_cut_to_the_fastest_and_the_baseline(big: StudyAnswer) -> None:
-    shown, parts = latency(big), call_time(big)
-    assert shown is not None
-    assert parts is not None
+    shown, parts = known(latency(big)), known(call_time(big))
     kept = [*(row.trial for row in big.rows[:9]), 0]
     assert [*shown.details] == [*parts.parts_ms] == kept
-    figure = latency_figure(big)
-    assert figure is not None
+    figure = known(latency_figure(big))
     assert "Shown are 10 of 58 configurations: the baseline, and the best." in figure.caption
 
 
@@ -106,8 +96,7 @@ def test_the_parts_of_a_call_are_in_a_fixed_order(plan: StudyPlan) -> None:
     answer = study_result(
         plan, details={1: TrialDetail(call_parts_ms=mixed), 0: TrialDetail(call_parts_ms={})}
     )
-    shown = call_time(answer)
-    assert shown is not None
+    shown = known(call_time(answer))
     assert shown.parts_ms == {1: mixed}
     assert list(shown.parts_ms[1]) == ["transport", "queue", "on_cpu", "off_cpu"]
 
@@ -115,8 +104,7 @@ def test_the_parts_of_a_call_are_in_a_fixed_order(plan: StudyPlan) -> None:
 def test_the_parts_are_stacked_and_differ_without_colours(plan: StudyPlan) -> None:
     parts: dict[CallPart, float] = {"transport": 0.25, "queue": 0.5, "served": 1.0, "pending": 0.0}
     answer = study_result(plan, details={0: TrialDetail(call_parts_ms=parts)})
-    shown = call_time(answer)
-    assert shown is not None
+    shown = known(call_time(answer))
     figure = Figure()
     draw_call_time(shown, names_of(answer), figure)
     bars = [bar for bar in figure.axes[0].patches if isinstance(bar, Rectangle)]

@@ -9,7 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from tests.plan.specs import for_all, threads
-from tests.present.results import failed, failed_later, measured, study_plan, study_result
+from tests.present.results import failed, failed_later, known, measured, study_plan, study_result
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures.kit.theme import HEAT, ON_DARK_CELL, ON_LIGHT_CELL
 from tuner.present.figures.knob_figures import (
@@ -33,16 +33,14 @@ def test_the_grid_has_a_cell_for_each_config(plan: StudyPlan) -> None:
         failed(3, for_all(num_worker_threads=8, transports="uv")),
     )
     best = for_all(num_worker_threads=4, transports="shm")
-    shown = heat_map(study_result(plan, rows=rows, best=best, challenger=best))
-    assert shown is not None
+    shown = known(heat_map(study_result(plan, rows=rows, best=best, challenger=best)))
     assert (shown.x_label, shown.columns) == ("num_worker_threads", ("4", "8", "16"))
     assert (shown.y_label, shown.rows) == ("transports", ("default", "shm", "uv"))
     assert shown.cells == {(0, 1): rows[0], (0, 2): rows[1], (2, 0): rows[2], (1, 2): rows[3]}
 
 
 def test_more_time_is_darker(grid: StudyAnswer) -> None:
-    shown = heat_map(grid)
-    assert shown is not None
+    shown = known(heat_map(grid))
     values = [row.value for row in shown.cells.values() if row.is_measured]
     assert shown.shade(min(values)) == HEAT[0]
     assert shown.shade(max(values)) == HEAT[-1]
@@ -50,8 +48,7 @@ def test_more_time_is_darker(grid: StudyAnswer) -> None:
 
 
 def test_cells_say_their_number_or_what_failed(grid: StudyAnswer) -> None:
-    shown = heat_map(grid)
-    assert shown is not None
+    shown = known(heat_map(grid))
     axes = Figure().add_subplot()
     draw_heat_map(shown, grid.contenders, axes)
     texts = [text.get_text() for text in axes.texts]
@@ -62,11 +59,9 @@ def test_cells_say_their_number_or_what_failed(grid: StudyAnswer) -> None:
     assert colours == {ON_LIGHT_CELL.light, ON_DARK_CELL.light}
     # Two cells are outlined, each by a dark line along a light one.
     assert len(axes.patches) == 12 + 2 * 2
-    legend = axes.get_legend()
-    assert legend is not None
+    legend = known(axes.get_legend())
     assert [text.get_text() for text in legend.get_texts()] == ["baseline", "best"]
-    figure = heat_map_figure(grid)
-    assert figure is not None
+    figure = known(heat_map_figure(grid))
     assert "A cell with a word is a configuration that failed." in figure.caption
     assert "without a cell" not in figure.caption
     assert re.search(r"num_worker_threads=16, transports=shm: [\d.]+ ms \(baseline\)", figure.alt)
@@ -79,8 +74,7 @@ def test_numbers_of_cells_have_three_digits_and_are_never_powers(plan: StudyPlan
         measured(trial, for_all(num_worker_threads=n, transports=way), value)
         for trial, ((n, way), value) in enumerate(zip(product((1, 2), ways), values, strict=True))
     )
-    shown = heat_map(study_result(plan, rows=rows, best=None, challenger=None))
-    assert shown is not None
+    shown = known(heat_map(study_result(plan, rows=rows, best=None, challenger=None)))
     axes = Figure().add_subplot()
     draw_heat_map(shown, {}, axes)
     texts = {text.get_text() for text in axes.texts}
@@ -101,9 +95,7 @@ def test_a_cell_of_a_config_that_failed_later_says_how(grid: StudyAnswer) -> Non
     fast = grid.rows[0]
     stuck = failed_later(fast.trial, fast.config, 0.01)
     answer = replace(grid, rows=(*grid.rows[1:], stuck))
-    shown, figure = heat_map(answer), heat_map_figure(answer)
-    assert shown is not None
-    assert figure is not None
+    shown, figure = known(heat_map(answer)), known(heat_map_figure(answer))
     axes = Figure().add_subplot()
     draw_heat_map(shown, answer.contenders, axes)
     assert "deadlocked" in [text.get_text() for text in axes.texts]
@@ -125,8 +117,7 @@ def of_three_knobs(plan: StudyPlan) -> StudyAnswer:
 def test_a_value_that_never_works_is_no_dimension(plan: StudyPlan) -> None:
     answer = of_three_knobs(plan)
     shown = heat_map(answer)
-    found = importance(answer)
-    assert found is not None
+    found = known(importance(answer))
     assert "intra_op_threads" not in found
     assert shown is not None
     assert (shown.x_label, shown.y_label) == ("num_worker_threads", "transports")
@@ -143,8 +134,7 @@ def test_a_knob_of_many_values_goes_downwards(plan: StudyPlan) -> None:
         for n in range(1, 10)
         for place, way in enumerate(("shm", "uv"))
     )
-    shown = heat_map(study_result(plan, rows=rows))
-    assert shown is not None
+    shown = known(heat_map(study_result(plan, rows=rows)))
     assert (shown.x_label, shown.y_label) == ("transports", "num_worker_threads")
 
 
@@ -188,14 +178,12 @@ def test_configs_that_failed_later_do_not_count_for_importance(big: StudyAnswer)
 
 
 def test_importance_is_drawn_as_bars(big: StudyAnswer) -> None:
-    shown = importance(big)
-    assert shown is not None
+    shown = known(importance(big))
     axes = Figure().add_subplot()
     draw_importance(shown, axes)
     widths = [bar.get_width() for bar in axes.patches]  # type: ignore[attr-defined]
     assert widths == pytest.approx([100 * share for share in shown.values()])
     assert {*shown} <= {text.get_text() for text in axes.texts}
-    figure = importance_figure(big)
-    assert figure is not None
+    figure = known(importance_figure(big))
     assert figure.alt.startswith("num_worker_threads 8")
     assert " the 58 measured configurations " in figure.caption

@@ -7,7 +7,14 @@ import pytest
 from matplotlib.figure import Figure
 
 from tests.plan.specs import for_all, threads
-from tests.present.results import by_threads, failed_later, measured, study_result, without_metrics
+from tests.present.results import (
+    by_threads,
+    failed_later,
+    known,
+    measured,
+    study_result,
+    without_metrics,
+)
 from tuner.errors import UsageError
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures import plot_parallelism
@@ -41,8 +48,7 @@ def test_configs_without_a_trace_are_no_points(plan: StudyPlan) -> None:
         without_metrics(answer.rows[1], "parallelism_mean", "parallelism_max"),
         answer.rows[2],
     )
-    shown = parallelism(replace(answer, rows=rows))
-    assert shown is not None
+    shown = known(parallelism(replace(answer, rows=rows)))
     assert [point.threads for point in shown.points] == [1, 4]
     axes = Figure().add_subplot()
     draw_parallelism(shown, axes)
@@ -51,8 +57,9 @@ def test_configs_without_a_trace_are_no_points(plan: StudyPlan) -> None:
 
 def test_configs_that_failed_after_their_trace_are_no_points(plan: StudyPlan) -> None:
     answer = by_threads(plan, {4: parallel(2.5, 4), 1: parallel(1.0, 1)})
-    shown = parallelism(replace(answer, rows=(*answer.rows, failed_later(2, threads(2), 1.0))))
-    assert shown is not None
+    shown = known(
+        parallelism(replace(answer, rows=(*answer.rows, failed_later(2, threads(2), 1.0))))
+    )
     assert [point.threads for point in shown.points] == [1, 4]
     rows = (answer.rows[0], failed_later(2, threads(2), 1.0))
     assert parallelism(replace(answer, rows=rows)) is None

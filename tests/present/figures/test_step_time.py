@@ -3,7 +3,7 @@ import itertools
 from matplotlib.figure import Figure
 
 from tests.plan.specs import for_all, threads
-from tests.present.results import ROWS, failed, failed_later, measured, study_result
+from tests.present.results import ROWS, failed, failed_later, known, measured, study_result
 from tuner.decide.statistics import Interval
 from tuner.plan.config import Config
 from tuner.plan.study_plan import StudyPlan
@@ -103,8 +103,7 @@ def test_many_rows_are_cut_to_the_fastest_and_the_baseline(plan: StudyPlan) -> N
     curve = scaling_curve(answer)
     assert [point.value.estimate for point in curve.points] == [*(n + 1.0 for n in range(15)), 18.0]
     assert curve.left_out == 2
-    figure = step_time_figure(answer)
-    assert figure is not None
+    figure = known(step_time_figure(answer))
     assert "Shown are 16 of 18 configurations" in figure.caption
 
 
@@ -121,8 +120,7 @@ def test_very_many_series_are_named_only_if_fast(big: StudyAnswer) -> None:
 def legend_of(curve: ScalingCurve) -> list[str]:
     axes = Figure().add_subplot()
     draw_scaling_curve(curve, axes)
-    legend = axes.get_legend()
-    assert legend is not None
+    legend = known(axes.get_legend())
     return [text.get_text() for text in legend.get_texts()]
 
 

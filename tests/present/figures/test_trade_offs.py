@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
 from tests.plan.specs import threads
-from tests.present.results import failed_later, measured, study_result, without_metrics
+from tests.present.results import failed_later, known, measured, study_result, without_metrics
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures.trade_offs import cpu, cpu_figure, draw_cpu, place_texts
 from tuner.study.answer import StudyAnswer
@@ -27,8 +27,7 @@ def test_the_front_is_what_nothing_beats_in_both(plan: StudyPlan) -> None:
     answer = costing(
         plan, {4: (2.0, 1.9), 8: (2.1, 1.5), 16: (3.0, 1.6), 2: (4.0, 1.0), 1: (6.0, 1.0)}
     )
-    shown = cpu(answer)
-    assert shown is not None
+    shown = known(cpu(answer))
     assert [*shown.at] == [4, 8, 0, 2, 1]
     assert shown.front == [4, 8, 2]
     assert shown.corners == [(2.0, 1.9), (2.1, 1.9), (2.1, 1.5), (4.0, 1.5), (4.0, 1.0)]
@@ -37,8 +36,7 @@ def test_the_front_is_what_nothing_beats_in_both(plan: StudyPlan) -> None:
 def test_configs_that_failed_are_not_in_front(plan: StudyPlan) -> None:
     answer = costing(plan, {4: (2.0, 1.9), 16: (3.0, 1.6)})
     stuck = replace(failed_later(2, threads(2), 1.0), metrics={"cpu_cores": 0.1})
-    shown = cpu(replace(answer, rows=(*answer.rows, stuck)))
-    assert shown is not None
+    shown = known(cpu(replace(answer, rows=(*answer.rows, stuck))))
     assert shown.front == [*shown.at] == [4, 0]
 
 
@@ -49,16 +47,14 @@ def test_configs_without_known_cpus_are_left_out(plan: StudyPlan) -> None:
 
 
 def test_long_names_are_letters_with_a_key(big: StudyAnswer) -> None:
-    figure = cpu_figure(big)
-    assert figure is not None
+    figure = known(cpu_figure(big))
     assert ">A</text>" in figure.inline_svg
     assert ">A: intra_op_threads=" in figure.inline_svg
     assert ">best: intra_op_threads=1" in figure.inline_svg
 
 
 def test_short_names_stand_beside_their_points(plan: StudyPlan) -> None:
-    figure = cpu_figure(costing(plan, {4: (2.0, 1.9), 8: (2.1, 1.5), 16: (3.0, 1.6)}))
-    assert figure is not None
+    figure = known(cpu_figure(costing(plan, {4: (2.0, 1.9), 8: (2.1, 1.5), 16: (3.0, 1.6)})))
     for name in ("4", "8", "16"):
         assert f">{name}</text>" in figure.inline_svg
     assert figure.alt == (
@@ -69,8 +65,7 @@ def test_short_names_stand_beside_their_points(plan: StudyPlan) -> None:
 
 def test_the_baseline_has_a_marker_of_its_own(plan: StudyPlan) -> None:
     answer = costing(plan, {4: (2.0, 1.9), 8: (2.1, 1.5), 16: (3.0, 1.6)})
-    shown = cpu(answer)
-    assert shown is not None
+    shown = known(cpu(answer))
     axes = Figure().add_subplot()
     handles = draw_cpu(answer, shown, axes)
     assert [handle.get_label() for handle in handles] == [
