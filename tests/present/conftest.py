@@ -4,7 +4,7 @@ import pytest
 
 from tests.present.figures.traces import many_kinds, stepped
 from tests.present.grids import big_study, two_knobs
-from tests.present.results import study_plan
+from tests.present.results import known, study_plan
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures import DrawnFigure, study_figures
 from tuner.present.figures.knob_figures import heat_map_figure
@@ -37,6 +37,4 @@ def big_figures(big: StudyAnswer) -> list[DrawnFigure]:
 @pytest.fixture(scope="session")
 def figures(big_figures: list[DrawnFigure], grid: StudyAnswer) -> dict[str, DrawnFigure]:
     """All figures of a report, by name: of three knobs, and the heat map of two."""
-    heat_map = heat_map_figure(grid)
-    assert heat_map is not None
-    return {figure.name: figure for figure in [*big_figures, heat_map]}
+    return {figure.name: figure for figure in [*big_figures, known(heat_map_figure(grid))]}

@@ -3,6 +3,7 @@
 import itertools
 import math
 import random
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -29,25 +30,17 @@ def gridded(
     steps = [step_ms(**point) * chance.uniform(0.98, 1.02) for point in points]
     ranked = sorted(set(range(len(points))) - set(broken), key=lambda trial: steps[trial])
     observations = tuple(_observations(ranked, steps, blocks, chance))
+    worlds = Counter(seen.trial for seen in observations)
     rows = [
-        replace(
-            _row(trial, points[trial], steps[trial], chance),
-            samples=sum(seen.trial == trial for seen in observations),
-        )
+        replace(_row(trial, points[trial], steps[trial], chance), samples=worlds[trial])
         for trial in ranked
     ]
     best = rows[0].config
     return study_result(
-        study_plan(),
-        folder,
-        best=best,
-        challenger=best,
-        blocks=blocks,
-        worlds=len(observations),
+        study_plan(), folder, best=best, challenger=best, blocks=blocks, worlds=len(observations),
         rows=(*rows, *(failed(trial, for_all(**points[trial])) for trial in sorted(broken))),
-        observations=observations,
-        details={trial: detail(steps[trial]) for trial in ranked},
-    )
+        observations=observations, details={trial: detail(steps[trial]) for trial in ranked},
+    )  # fmt: skip
 
 
 def _observations(
@@ -56,13 +49,10 @@ def _observations(
     """The first quarter of the blocks measures all trials, the second the faster half, the rest
     the best and the baseline. Two of the worlds are outliers."""
     for block in range(blocks):
-        if block < blocks // 4:
-            alive = list(ranked)
-        elif block < blocks // 2:
-            alive = [*ranked[: len(ranked) // 2], 0]
-        else:
-            alive = [ranked[0], 0]
-        for trial in sorted(set(alive)):
+        alive = (
+            len(ranked) if block < blocks // 4 else len(ranked) // 2 if block < blocks // 2 else 1
+        )
+        for trial in sorted({*ranked[:alive], 0}):
             spike = 20.0 if (block, trial) in ((1, 0), (3, ranked[-1])) else 1.0
             value = steps[trial] * (1 + 0.002 * block) * chance.gauss(1, 0.02) * spike
             yield Observation(trial, block, "race", value)
@@ -84,10 +74,9 @@ def _row(
 def big_study(folder: Path | None = None) -> StudyAnswer:
     """60 configurations over three knobs, 40 blocks; two of the configurations crashed."""
     grid: dict[str, list[object]] = {
-        "num_worker_threads": [1, 2, 4, 8, 16],
-        "transports": ["shm", "uv", "shm+uv", None],
+        "num_worker_threads": [1, 2, 4, 8, 16], "transports": ["shm", "uv", "shm+uv", None],
         "intra_op_threads": [1, 2, 4],
-    }
+    }  # fmt: skip
 
     def step_ms(num_worker_threads: int, transports: str | None, intra_op_threads: int) -> float:
         contention = 1 + 0.02 * num_worker_threads * intra_op_threads
@@ -100,9 +89,8 @@ def big_study(folder: Path | None = None) -> StudyAnswer:
 def two_knobs(folder: Path | None = None) -> StudyAnswer:
     """12 configurations over two knobs, 12 blocks; trial 5 crashed."""
     grid: dict[str, list[object]] = {
-        "num_worker_threads": [1, 4, 16],
-        "transports": ["shm", "uv", "shm+uv", None],
-    }
+        "num_worker_threads": [1, 4, 16], "transports": ["shm", "uv", "shm+uv", None],
+    }  # fmt: skip
 
     def step_ms(num_worker_threads: int, transports: str | None) -> float:
         return (6 / min(num_worker_threads, 4) + 0.5) * (1.2 if transports == "uv" else 1.0)

@@ -20,13 +20,10 @@ from tuner.world.environment import Environment
 from tuner.world.measurement import CallPart, Quantiles
 
 ENVIRONMENT = Environment(
-    torch="2.13.0",
-    python="3.11.9",
-    cpu_model="Abacus 9000",
-    cpu_count=2,
-    memory_gb=7.7,
+    torch="2.13.0", python="3.11.9", cpu_model="Abacus 9000", cpu_count=2, memory_gb=7.7,
     kernel="6.1.0",
-)
+)  # fmt: skip
+NOT_KNOWN = (math.nan, math.nan)
 FASTER = Interval(1.5, 1.4, 1.62)
 
 
@@ -45,77 +42,40 @@ def study_plan(spec: WorkloadSpec | None = None, **keys: Any) -> StudyPlan:
 
 
 METRICS: dict[str, float] = {
-    "cpu_cores": 1.75,
-    "step_p99_ms": 2.75,
-    "cpu_ms_per_step": 3.5,
-    "peak_rss_mb": 201.4,
-    "rpc_cpu_total_ms": 8.123,
-    "parallelism_mean": 3.52,
-    "parallelism_max": 4.0,
+    "cpu_cores": 1.75, "step_p99_ms": 2.75, "cpu_ms_per_step": 3.5, "peak_rss_mb": 201.4,
+    "rpc_cpu_total_ms": 8.123, "parallelism_mean": 3.52, "parallelism_max": 4.0,
     "tracing_overhead": 1.24,
-}
+}  # fmt: skip
 
 
 def measured(
-    trial: int,
-    config: Config,
-    value: float,
-    ci: tuple[float, float] = (math.nan, math.nan),
-    *,
-    outcome: str = "completed",
-    tied: bool = False,
-    metrics: Mapping[str, float] | None = None,
-) -> TrialRow:
+    trial: int, config: Config, value: float, ci: tuple[float, float] = NOT_KNOWN, *,
+    outcome: str = "completed", tied: bool = False, metrics: Mapping[str, float] | None = None,
+) -> TrialRow:  # fmt: skip
     """A trial that ran, with five worlds; `metrics` replace some of METRICS."""
     return TrialRow(
-        trial=trial,
-        config=config,
-        outcome=outcome,
-        failure=None,
-        samples=5,
-        worlds_run=6,
-        value=value,
-        ci_low=ci[0],
-        ci_high=ci[1],
-        metrics={**METRICS, **(metrics or {})},
-        diagnosis=f"What limits {config}.",
-        tied_with_best=tied,
-    )
+        trial=trial, config=config, outcome=outcome, failure=None, samples=5, worlds_run=6,
+        value=value, ci_low=ci[0], ci_high=ci[1], metrics={**METRICS, **(metrics or {})},
+        diagnosis=f"What limits {config}.", tied_with_best=tied,
+    )  # fmt: skip
 
 
 def failed(trial: int, config: Config, message: str = "server failed first") -> TrialRow:
     """A trial whose worlds crashed before any was measured."""
     return TrialRow(
-        trial=trial,
-        config=config,
-        outcome="crashed",
-        failure=message,
-        samples=0,
-        worlds_run=4,
-        worlds_failed=4,
-        value=math.nan,
-        ci_low=math.nan,
-        ci_high=math.nan,
-    )
+        trial=trial, config=config, outcome="crashed", failure=message, samples=0, worlds_run=4,
+        worlds_failed=4, value=math.nan, ci_low=math.nan, ci_high=math.nan,
+    )  # fmt: skip
 
 
 def failed_later(
-    trial: int,
-    config: Config,
-    value: float,
-    ci: tuple[float, float] = (math.nan, math.nan),
-    *,
-    outcome: str = "deadlocked",
+    trial: int, config: Config, value: float, ci: tuple[float, float] = NOT_KNOWN
 ) -> TrialRow:
     """A trial that failed too often after three worlds were measured, whose numbers are kept."""
     return replace(
-        measured(trial, config, value, ci, outcome=outcome),
-        failure="no progress",
-        samples=3,
-        worlds_run=12,
-        worlds_failed=8,
-        unreliable=True,
-    )
+        measured(trial, config, value, ci, outcome="deadlocked"), failure="no progress", samples=3,
+        worlds_run=12, worlds_failed=8, unreliable=True,
+    )  # fmt: skip
 
 
 def without_metrics(row: TrialRow, *names: str) -> TrialRow:
@@ -140,25 +100,13 @@ def study_result(plan: StudyPlan, folder: Path | None = None, **changes: Any) ->
     configurations; their trials are found in the rows.
     """
     fields: dict[str, Any] = {
-        "study": plan.name,
-        "files": StudyFolder(folder or STUDIES / plan.name),
-        "plan": plan,
-        "environment": ENVIRONMENT,
-        "objective": plan.objective,
-        "best": threads(4),
-        "verdict": "better",
-        "speedup": FASTER,
-        "challenger": threads(4),
-        "challenger_speedup": FASTER,
-        "epsilon_achieved": 0.02,
-        "blocks": 12,
-        "worlds": 60,
-        "resume_budget_s": 140,
-        "elapsed_s": 42.3,
-        "measured_at": datetime(2026, 11, 21, 9, 30, tzinfo=UTC),
-        "rows": ROWS,
-        **changes,
-    }
+        "study": plan.name, "files": StudyFolder(folder or STUDIES / plan.name), "plan": plan,
+        "environment": ENVIRONMENT, "objective": plan.objective, "best": threads(4),
+        "verdict": "better", "speedup": FASTER, "challenger": threads(4),
+        "challenger_speedup": FASTER, "epsilon_achieved": 0.02, "blocks": 12, "worlds": 60,
+        "resume_budget_s": 140, "elapsed_s": 42.3, "rows": ROWS,
+        "measured_at": datetime(2026, 11, 21, 9, 30, tzinfo=UTC), **changes,
+    }  # fmt: skip
     trials = {row.config: row.trial for row in fields["rows"]}
     for name in ("best", "challenger"):
         config = fields.pop(name)
@@ -178,12 +126,8 @@ def in_blocks(answer: StudyAnswer, blocks: int = 8) -> StudyAnswer:
         if row.is_measured
     ]
     found = replace(answer, observations=tuple(seen))
-    return replace(
-        found,
-        rows=tuple(
-            replace(row, against_baseline=found.paired.compare(row.trial, 0)) for row in found.rows
-        ),
-    )
+    rows = (replace(row, against_baseline=found.paired.compare(row.trial, 0)) for row in found.rows)
+    return replace(found, rows=tuple(rows))
 
 
 def _wobble(row: TrialRow, block: int) -> float:
@@ -206,29 +150,15 @@ def by_threads(plan: StudyPlan, metrics: Mapping[int, Mapping[str, float]]) -> S
 
 def nothing_ran(plan: StudyPlan, folder: Path | None = None) -> StudyAnswer:
     """Every configuration failed."""
-    return study_result(
-        plan,
-        folder,
-        best=None,
-        verdict=None,
-        speedup=None,
-        challenger=None,
-        challenger_speedup=None,
-        epsilon_achieved=None,
-        rows=(failed(0, threads(16)), failed(1, threads(4))),
-    )
+    unknown = ("best", "verdict", "speedup", "challenger", "challenger_speedup", "epsilon_achieved")
+    rows = (failed(0, threads(16)), failed(1, threads(4)))
+    return study_result(plan, folder, rows=rows, **dict.fromkeys(unknown))
 
 
 def quantiles(middle: float) -> Quantiles:
     """Times around a median, with a long tail."""
-    return Quantiles(
-        p5=middle * 0.9,
-        p25=middle * 0.97,
-        p50=middle,
-        p75=middle * 1.05,
-        p95=middle * 1.3,
-        p99=middle * 2.2,
-    )
+    shares = {"p5": 0.9, "p25": 0.97, "p50": 1.0, "p75": 1.05, "p95": 1.3, "p99": 2.2}
+    return Quantiles(**{name: middle * share for name, share in shares.items()})
 
 
 def detail(step_ms: float) -> TrialDetail:

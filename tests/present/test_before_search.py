@@ -1,16 +1,14 @@
-import io
+from typing import Any
 
-from rich.console import Console
-
+from tests.present.screen import Screen
 from tuner.plan.workload_spec import CatalogueEntry, OptionSpec
 from tuner.present.before_search import print_catalogue
 
 
-def printed(*entries: CatalogueEntry) -> str:
-    console = Console(file=io.StringIO(), width=90)
-    print_catalogue(entries, console)
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue()
+def printed(summary: str, **fields: Any) -> str:
+    screen = Screen(width=90)
+    print_catalogue([CatalogueEntry(name="echo", summary=summary, **fields)], screen.console)
+    return screen.text
 
 
 OPTIONS = (
@@ -20,11 +18,8 @@ OPTIONS = (
 
 
 def test_a_workload_comes_with_its_roles_and_options() -> None:
-    text = printed(
-        CatalogueEntry(
-            name="echo", summary="Sends it back.", roles={"agent": 1, "peer": 4}, options=OPTIONS
-        )
-    )
+    roles = {"agent": 1, "peer": 4}
+    text = printed("Sends it back.", roles=roles, options=OPTIONS)
     lines = [line.rstrip() for line in text.splitlines()]
     assert lines[0] == "echo  Sends it back."
     assert lines[1] == "  ranks: 1 agent, 4 peer"
@@ -34,10 +29,6 @@ def test_a_workload_comes_with_its_roles_and_options() -> None:
 
 
 def test_what_cannot_run_here_says_why() -> None:
-    text = printed(
-        CatalogueEntry(
-            name="echo", summary="Sends it.", roles={}, options=(), problems=("no gymnasium",)
-        )
-    )
+    text = printed("Sends it.", roles={}, options=(), problems=("no gymnasium",))
     assert "cannot run here: no gymnasium" in text
     assert "ranks:" not in text

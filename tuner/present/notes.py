@@ -137,9 +137,7 @@ def _plain(text: str) -> str:
 
 
 def _table(
-    headings: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    say: Callable[[str], str] = _plain,
+    headings: Sequence[str], rows: Iterable[Sequence[str]], say: Callable[[str], str] = _plain
 ) -> str:
     cells = [map(_plain, headings), [":--"] * len(headings), *(map(say, row) for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in cells)

@@ -10,16 +10,7 @@ from tuner.plan.program_spec import ProgramSpec
 from tuner.study.answer import StudyAnswer
 from tuner.study.log import BASELINE
 from tuner.study.rows import Preference, TrialRow
-from tuner.text import (
-    UNTOLD,
-    duration,
-    first_of,
-    listed,
-    percent,
-    plural,
-    ratio_text,
-    three_digits,
-)
+from tuner.text import UNTOLD, duration, first_of, listed, percent, plural, ratio_text, three_digits
 from tuner.world.failure_evidence import failure_signature, without_evidence
 
 _MOST_NAMED = 3

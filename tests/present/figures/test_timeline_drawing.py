@@ -14,11 +14,7 @@ from tests.present.figures.traces import many_kinds, stepped
 from tests.trace.synthetic import call, trace
 from tuner.present.figures import timeline_drawing
 from tuner.present.figures.timeline_data import MOST_CALLS, timeline
-from tuner.present.figures.timeline_drawing import (
-    Scales,
-    timeline_figures,
-    write_timeline_figure,
-)
+from tuner.present.figures.timeline_drawing import Scales, timeline_figures, write_timeline_figure
 from tuner.trace.model.trace import Trace
 
 
