@@ -1,9 +1,9 @@
 """Runs in rank 0: warms up, times the steps, and in a traced world traces them."""
 
-import math
 import random
 import statistics
 from collections.abc import Callable, Sequence
+from math import ceil
 
 # By its name: a workload may patch the clock for itself.
 from time import perf_counter_ns
@@ -67,18 +67,14 @@ class StepTimer:
             seconds += self._run_one()
 
     def time(self, steps: int | None) -> Timing:
-        """Time `steps` steps or, if that is None, as many as last `min_time_s`."""
+        """Time `steps` steps or, if that is None, as many as last `min_time_s`; one at least."""
         cpu_before = self._cpu_clocks()
         sample = Reservoir(MOST_SAMPLES)
         start_ns = perf_counter_ns()
+        end_ns = start_ns + self._min_time_s * 1e9
         sample.add(self._run_one())
-        if steps is None:
-            end_ns = start_ns + self._min_time_s * 1e9
-            while perf_counter_ns() < end_ns:
-                sample.add(self._run_one())
-        else:
-            for _ in range(steps - 1):
-                sample.add(self._run_one())
+        while perf_counter_ns() < end_ns if steps is None else sample.count < steps:
+            sample.add(self._run_one())
         wall_s = (perf_counter_ns() - start_ns) / 1e9
         cpu_s = [now - then for then, now in zip(cpu_before, self._cpu_clocks(), strict=True)]
         return Timing(sample.values(), sample.count, wall_s, cpu_s)
@@ -93,45 +89,34 @@ class StepTimer:
 
 
 class Reservoir:
-    """Takes numbers one by one, and keeps `most` of them at random (algorithm L): beyond that, most
-    numbers cost one comparison."""
+    """Takes numbers one by one, and keeps `most` of them at random (algorithm R)."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._kept: list[tuple[int, float]] = []
+        self._kept: dict[int, tuple[int, float]] = {}
         # One of its own: a workload has seeded the other one for itself.
-        self._random = random.Random(most)
-        self._weight = 1.0
-        self._next = 0
-        """The number of the next one to keep."""
+        self._random = random.Random(most).random
         self.count = 0
         """How many have come."""
 
     def add(self, value: float) -> None:
         """Take the next number."""
-        if self.count == self._next:
-            if len(self._kept) < self._most:
-                self._kept.append((self.count, value))
-            else:
-                self._kept[self._random.randrange(self._most)] = (self.count, value)
-            self._next += 1 if len(self._kept) < self._most else self._skip()
+        place = self.count
+        if place >= self._most:
+            place = int(self._random() * (self.count + 1))
+        if place < self._most:
+            self._kept[place] = (self.count, value)
         self.count += 1
 
     def values(self) -> list[float]:
         """What is kept, in the order in which it came."""
-        return [value for _, value in sorted(self._kept)]
-
-    def _skip(self) -> int:
-        """How far it is to the next one that is kept."""
-        self._weight *= math.exp(math.log(1.0 - self._random.random()) / self._most)
-        passed = math.log(1.0 - self._random.random()) / math.log1p(-self._weight)
-        return 1 + math.floor(passed)
+        return [value for _, value in sorted(self._kept.values())]
 
 
 def time_traced_steps(timer: StepTimer, steps: int, order: TraceOrder) -> tuple[Timing, float]:
     """Measure the tracing overhead on so many steps, then trace as many and write the trace.
     TraceError, and no file, if the trace is incomplete."""
-    overhead = _tracing_overhead(timer, math.ceil(steps / 2), operators=order.operators)
+    overhead = _tracing_overhead(timer, ceil(steps / 2), operators=order.operators)
     driver = TraceDriver(operators=order.operators, drain_s=DRAIN_S)
     driver.start()
     try:
@@ -149,21 +134,18 @@ def time_traced_steps(timer: StepTimer, steps: int, order: TraceOrder) -> tuple[
 def _tracing_overhead(timer: StepTimer, steps: int, *, operators: bool) -> float:
     """Median traced step time over median untraced step time, of at least `steps` steps each. The
     turns go untraced, traced, traced, untraced, and so on: a steady drift cancels out."""
-    turn = min(TURN_STEPS, math.ceil(steps / LEAST_TURNS))
-    untraced = timer.time(turn).step_s
+    turn = min(TURN_STEPS, ceil(steps / LEAST_TURNS))
+    step_s = {False: timer.time(turn).step_s}
     driver = TraceDriver(operators=operators, drain_s=DRAIN_S)
     driver.start()
     try:
-        traced = timer.time(turn).step_s
-        for number in range(1, math.ceil(steps / turn)):
-            if number % 2:
-                traced += timer.time(turn).step_s
-                driver.pause()
-                untraced += timer.time(turn).step_s
-            else:
-                untraced += timer.time(turn).step_s
-                driver.resume()
-                traced += timer.time(turn).step_s
+        is_traced = True
+        step_s[True] = timer.time(turn).step_s
+        for _ in range(1, ceil(steps / turn)):
+            step_s[is_traced] += timer.time(turn).step_s
+            (driver.pause if is_traced else driver.resume)()
+            is_traced = not is_traced
+            step_s[is_traced] += timer.time(turn).step_s
     finally:
         driver.abandon()
-    return statistics.median(traced) / statistics.median(untraced)
+    return statistics.median(step_s[True]) / statistics.median(step_s[False])
