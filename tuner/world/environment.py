@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from pydantic import ConfigDict
@@ -24,6 +25,8 @@ _CPUINFO_BYTES = 8192
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _DIGITS = 4
 _TOTAL = re.compile(r"^(\w+) .*\btotal=(\d+)", re.MULTILINE)
+_COUNT = re.compile(r"^(\w+) (\d+)$", re.MULTILINE)
+_CPU_MHZ = re.compile(rb"^cpu MHz\s*:(.*)\n", re.MULTILINE)
 
 
 class GroupFacts(FrozenModel):
@@ -98,11 +101,12 @@ class Environment(FrozenModel):
         """What makes measurements incomparable, each as `label: ours, theirs`; for bound ranks also
         what differs in the topology."""
         compared = COMPARED_BOUND if bound else COMPARED
-        found = machine_differences(self.model_dump(), other.model_dump(), compared)
         pairs = zip(self.groups, other.groups, strict=False)
-        for number, (ours, theirs) in enumerate(pairs, start=1):
-            found += [f"group {number}: {each}" for each in ours.differences(theirs)]
-        return found
+        return machine_differences(self.model_dump(), other.model_dump(), compared) + [
+            f"group {number}: {difference}"
+            for number, (ours, theirs) in enumerate(pairs, start=1)
+            for difference in ours.differences(theirs)
+        ]
 
     @property
     def unlike_groups(self) -> list[str]:
@@ -167,7 +171,7 @@ def of_all_hosts(states: Sequence[MachineState]) -> MachineState | None:
         # The host under the most pressure is the one that the others wait for.
         pressure_some=max(known("pressure_some"), default=None),
         pressure_full=max(known("pressure_full"), default=None),
-        mhz=sum(mhz) / len(mhz) if mhz else None,
+        mhz=fmean(mhz) if mhz else None,
         # If one is unknown, the sum is.
         **{name: sum(of) for name in sums if len(of := known(name)) == len(states)},
     )
@@ -200,10 +204,10 @@ class MachineReader:
 
     def read(self) -> MachineReading:
         """The counters now."""
-        found = {"at_s": time.monotonic(), **self._cpu_times()}
-        found |= self._own_s() | self._pressure_s() | self._throttled()
+        found = {"at_s": time.monotonic(), **self._cpu_times(), **self._own_s()}
+        found |= self._pressure_s() | self._throttled()
         if mhz := self._mhz():
-            found["mhz"] = sum(mhz) / len(mhz)
+            found["mhz"] = fmean(mhz)
         if load := _text(self._proc / "loadavg").split():
             found["load"] = float(load[0])
         return found
@@ -264,10 +268,8 @@ class MachineReader:
         """Of the cgroup and its ancestors: the quota of each stops what is below it."""
         total: Counter[str] = Counter()
         for cgroup in self._cgroups:
-            pairs = (line.split() for line in _text(cgroup / "cpu.stat").splitlines())
-            counts = {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2}
-            if "nr_throttled" in counts:
-                total.update(counts)
+            for name, count in _COUNT.findall(_text(cgroup / "cpu.stat")):
+                total[name] += int(count)
         if "nr_throttled" not in total:
             return {}
         # Version 2 counts microseconds, version 1 nanoseconds.
@@ -275,12 +277,10 @@ class MachineReader:
         return {"throttled_periods": total["nr_throttled"], "throttled_s": seconds}
 
     def _mhz(self) -> list[float]:
-        """Of a few CPUs."""
         if known := [int(text) / 1e3 for path in self._frequencies if (text := _text(path))]:
             return known
         with suppress(OSError), (self._proc / "cpuinfo").open("rb") as file:
-            lines = file.read(_CPUINFO_BYTES).decode(errors="replace").splitlines()[:-1]
-            found = [line.partition(":")[2] for line in lines if line.startswith("cpu MHz")]
+            found = _CPU_MHZ.findall(file.read(_CPUINFO_BYTES))
             return [float(text) for text in found[:MOST_FREQUENCIES]]
         return []
 
@@ -312,7 +312,7 @@ def machine_between(before: MachineReading, after: MachineReading) -> MachineSta
         stolen_cpus=rate("stolen_s"),
         pressure_some=rate("some", 1.0),
         pressure_full=rate("full", 1.0),
-        mhz=round(sum(mhz) / len(mhz), 1) if mhz else None,
+        mhz=round(fmean(mhz), 1) if mhz else None,
         load=before.get("load"),
         throttled_s=round(spent["throttled_s"], _DIGITS) if "throttled_s" in spent else None,
         throttled_periods=int(spent["throttled_periods"]) if "throttled_s" in spent else None,

@@ -69,22 +69,19 @@ def give_up_middle(file: Path, kept: int = MOST_KEPT) -> None:
         if file.stat().st_blocks * 512 <= 8 * kept:
             return
         block = 4096
-        descriptor = os.open(file, os.O_WRONLY)
-        try:
-            length = os.fstat(descriptor).st_size - 2 * kept
+        with file.open("r+b") as content:
+            length = os.fstat(content.fileno()).st_size - 2 * kept
             _libc.fallocate(
-                descriptor,
+                content.fileno(),
                 _KEEP_SIZE_AND_PUNCH_HOLE,
                 ctypes.c_long(kept // block * block),
                 ctypes.c_long(max(block, length // block * block)),
             )
-        finally:
-            os.close(descriptor)
 
 
 def failure_signature(kind: str, message: str) -> Hashable:
     """What failures have in common that are alike, by their kind and their message."""
-    return kind, _NUMBER.sub("#", _EVIDENCE.sub("", message))
+    return kind, _NUMBER.sub("#", without_evidence(message))
 
 
 def without_evidence(message: str) -> str:

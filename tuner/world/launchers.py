@@ -24,25 +24,26 @@ def launcher_for(
     ours has started this one."""
     refuse_two_orders(os.environ)
     launching, isolation = draft.launching, draft.launching.isolation
+    is_program = draft.program is not None
     if launching.launcher == "ray":
         if find_spec("ray") is None:
             raise UsageError(
                 "the launcher ray needs Ray, which is not installed: pip install 'rpc-tuner[ray]'"
             )
-        if draft.program is not None and launching.groups > 1:
+        if is_program and launching.groups > 1:
             raise UsageError("--groups is for workloads; a program has the whole cluster")
         # Late: a search that does not use Ray must not wait for its import.
         from tuner.world.ray.ray_launcher import RayGroups, RayLauncher, RayProgramLauncher
 
-        if draft.program is not None:
+        if is_program:
             return RayProgramLauncher(launching, notify=notify, show=show)
         return (RayGroups if launching.groups > 1 else RayLauncher)(launching, notify=notify)
-    if draft.program is not None:
-        if launching.is_grouped:
-            # Two runs of a program may want one port, or write one file.
-            raise UsageError(
-                "--groups and --cpus-per-world are for workloads; a program has the whole machine"
-            )
+    if is_program and launching.is_grouped:
+        # Two runs of a program may want one port, or write one file.
+        raise UsageError(
+            "--groups and --cpus-per-world are for workloads; a program has the whole machine"
+        )
+    if is_program:
         return ProgramLauncher(notify, show, isolation=isolation)
     if not launching.is_grouped:
         return LocalLauncher(isolation=isolation)
@@ -75,16 +76,11 @@ def cpu_sets(groups: int, cpus_per_world: int | None, sys: Path = SYS) -> list[C
 
 
 def _parted(nodes: Sequence[Sequence[int]], size: int) -> list[CpuSet]:
-    if any(len(node) >= size for node in nodes):
-        return [
-            tuple(sorted(node[start : start + size]))
-            for node in nodes
-            for start in range(0, len(node) - size + 1, size)
-        ]
-    found, open_nodes = [], list[int]()
+    fits_in_one = any(len(node) >= size for node in nodes)
+    found, left = [], list[int]()
     for node in nodes:
-        open_nodes += node
-        if len(open_nodes) >= size:
-            found.append(tuple(sorted(open_nodes[:size])))
-            open_nodes = []
+        left = [*node] if fits_in_one else [*left, *node]
+        while len(left) >= size:
+            found.append(tuple(sorted(left[:size])))
+            left = left[size:] if fits_in_one else []
     return found

@@ -92,11 +92,8 @@ class RankProcesses(Protocol):
     """The ranks of a workload's world, wherever they run."""
 
     def start(self, tasks: Sequence[RankTask]) -> Sequence[int | None]:
-        """Start the ranks. LauncherError if they cannot be.
-
-        Returns:
-            Their process ids, in rank order; None for a rank that is not on rank 0's host.
-        """
+        """Start the ranks; their process ids, in rank order, None for a rank that is not on rank
+        0's host. LauncherError if they cannot be started."""
 
     def poll(self, timeout_s: float) -> list[Message]:
         """Every message and every death that comes, once there is one, or the time is over."""
@@ -136,14 +133,14 @@ class RankWorld(LiveWorld):
 
     def _look(self, timeout_s: float) -> bool:
         self._poll(timeout_s)
-        if not self._is_going and all(record.phase == "ready" for record in self._records):
+        if not self._is_going and all(each.phase == "ready" for each in self._records):
             self._is_going = True
             self._ranks.send(0, {"kind": "go", "pids": self._pids})
         if self._result and not self._is_stopping:
             self._is_stopping = True
             self._send_all("stop")
-        self._has_finished = all(record.finished for record in self._records)
-        return self._has_finished or any(record.failed for record in self._records)
+        self._has_finished = all(each.finished for each in self._records)
+        return self._has_finished or any(each.failed for each in self._records)
 
     def _poll(self, timeout_s: float) -> None:
         for rank, message in self._ranks.poll(timeout_s):
@@ -172,10 +169,9 @@ class RankWorld(LiveWorld):
         until_s = time.monotonic() + GRACE_S
         while (left_s := until_s - time.monotonic()) > 0:
             self._poll(left_s)
-        alive = [rank for rank, record in enumerate(self._records) if record.exit_code is None]
+        alive = [rank for rank, each in enumerate(self._records) if each.exit_code is None]
         self._ranks.dump_stacks(alive)
-        # What they said meanwhile; it is not waited for.
-        self._poll(0)
+        self._poll(0)  # what they said meanwhile
         self._world_s = self._lasted_s()
         if self._order.failure_folder is not None:
             self._files = self._ranks.captured()

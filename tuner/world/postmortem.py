@@ -67,9 +67,9 @@ def starvation(records: Sequence[RankRecord]) -> RankRecord | None:
 
 
 def _all_wait(state: dict[str, Any]) -> bool:
-    """Whether all worker threads wait, and at least as many of the rank's calls are out."""
-    pool_size = state["pool_size"]
-    return bool(pool_size) and min(state["waiting"], state["calling"] or 0) >= pool_size
+    size = state["pool_size"]
+    # As many of the rank's calls must be out.
+    return bool(size) and min(state["waiting"], state["calling"] or 0) >= size
 
 
 def root_cause(
@@ -86,30 +86,37 @@ def root_cause(
             failure="init-failed" if first.phase == "init_rpc" else "crashed",
             message=f"{first.name} failed first ({ending(first.exit_code or 0)}, in {first.phase})",
             rank=first.name,
-            is_untimely=_killed_externally(records, first),
+            is_untimely=was_killed(first.exit_code or 0) or _lost_starter(records, first),
             world_s=world_s,
         )
     if reported := [record for record in records if record.failure]:
         first = min(reported, key=lambda record: int(record.failure["time_ns"]))
         report = first.failure
-        first_line = str(report["error"]).split("\n")[0][:300]
+        error = str(report["error"]).split("\n")[0][:300]
         return Failure(
             failure=report["failure"],
-            message=f"{first.name} failed first, in {report['phase']}: {first_line}",
+            message=f"{first.name} failed first, in {report['phase']}: {error}",
             detail=str(report["traceback"]),
             rank=first.name,
             world_s=world_s,
         )
     assert deadline_s is not None
-    return _too_late(records, deadline_s, world_s)
+    steps = records[0].states[-1]["steps_done"] if records[0].states else 0
+    phases = ", ".join(f"{each.name} in {each.phase}" for each in records if not each.finished)
+    busy = [each.name for each in records if each.states and each.states[-1]["idle"] == 0]
+    more = f"; no worker thread of {busy[0]} was idle" if busy else ""
+    return Failure(
+        failure="timed-out",
+        message=f"not done after {deadline_s:g} s ({steps} steps done; {phases}){more}",
+        detail=gauges(records),
+        world_s=world_s,
+    )
 
 
 def deadlock(record: RankRecord, records: Sequence[RankRecord], world_s: float) -> Failure:
     """The failure of a world in which this rank is deadlocked."""
-    pool_size = record.states[-1]["pool_size"]
-    threads = "its only worker thread waits" if pool_size == 1 else (
-        f"all {pool_size} worker threads wait"
-    )  # fmt: skip
+    size = record.states[-1]["pool_size"]
+    threads = "its only worker thread waits" if size == 1 else f"all {size} worker threads wait"
     return Failure(
         failure="deadlocked",
         message=(
@@ -134,14 +141,11 @@ def ending(code: int) -> str:
         return f"signal {-code}"
 
 
-def _killed_externally(records: Sequence[RankRecord], first: RankRecord) -> bool:
-    """Whether somebody else has ended the rank: by a signal, or with what had started it."""
-    if was_killed(first.exit_code or 0):
-        return True
+def _lost_starter(records: Sequence[RankRecord], first: RankRecord) -> bool:
     # Where the starter ended between two starts, another one started the ranks that live. In
     # init_rpc nothing of the workload runs that could end so by itself.
-    gone = [record.exit_code == STARTER_GONE for record in records]
-    return all(gone) or (first.exit_code == STARTER_GONE and first.phase == "init_rpc")
+    are_gone = all(record.exit_code == STARTER_GONE for record in records)
+    return are_gone or (first.exit_code == STARTER_GONE and first.phase == "init_rpc")
 
 
 def was_killed(code: int) -> bool:
@@ -152,19 +156,6 @@ def was_killed(code: int) -> bool:
 def was_interrupted(code: int) -> bool:
     """Whether a process with this exit code was asked to end, or killed, by somebody else."""
     return was_killed(code) or -code in (signal.SIGINT, signal.SIGHUP)
-
-
-def _too_late(records: Sequence[RankRecord], deadline_s: float, world_s: float) -> Failure:
-    steps = records[0].states[-1]["steps_done"] if records[0].states else 0
-    phases = ", ".join(f"{each.name} in {each.phase}" for each in records if not each.finished)
-    busy = [each.name for each in records if each.states and each.states[-1]["idle"] == 0]
-    more = f"; no worker thread of {busy[0]} was idle" if busy else ""
-    return Failure(
-        failure="timed-out",
-        message=f"not done after {deadline_s:g} s ({steps} steps done; {phases}){more}",
-        detail=gauges(records),
-        world_s=world_s,
-    )
 
 
 def gauges(records: Sequence[RankRecord]) -> str:

@@ -56,12 +56,11 @@ def _option_mistakes(entry: CatalogueEntry, given: Mapping[str, object]) -> list
     from workloads.options import kind_mistake
 
     known = {each.name: (each.kind, each.default) for each in entry.options}
-    found = [
+    found = (
         kind_mistake(name, known[name][0], raw) if name in known else unknown_option(name, known)
         for name, raw in given.items()
-    ]
-    mistakes = [mistake for mistake in found if mistake is not None]
-    return knobs_meant(mistakes, given, list(entry.roles))
+    )
+    return knobs_meant([each for each in found if each], given, list(entry.roles))
 
 
 def _spec_of(entry: CatalogueEntry) -> WorkloadSpec:

@@ -29,14 +29,15 @@ from tuner.trace.record.journal import EVERYBODY_READS
 from tuner.world.command.channel import Channel
 from tuner.world.command.order import REQUEST, HookOrder
 from tuner.world.command.program_commands import ColdStarter, LocalCommands
+from tuner.world.descendants import has_variable
 from tuner.world.environment import Environment, MachineReader, MachineState
 from tuner.world.failure_evidence import head_and_tail
 from tuner.world.local.processes import LocalRankProcesses, Processes
 from tuner.world.rank.rank_channel import Message
 from tuner.world.rank.task import RankTask
 
-MOST_PRINTED_BYTES = 1_000_000
-"""Of what the command prints on one host so much is passed on."""
+# Of what the command prints on one host so much is passed on.
+_MOST_PRINTED = 1_000_000
 _MOST_AT_ONCE = 8_000_000
 _MOST_OF_A_FILE = 1 << 28
 _NOTES = ".jsonl"
@@ -113,21 +114,19 @@ class Host:
         """Start ranks of a world, each with so many of the GPUs here; their process ids, by rank.
         LauncherError if they cannot be started."""
         begun_ns = time.time_ns()
-        world = RanksHere(self._processes, self._new_scratch(), self._machine)
-        self._worlds[number], scratch = world, world.scratch
-        order, folder = tasks[0].order, _folder_here(tasks[0].folder)
+        scratch = self._new_scratch()
+        world = self._worlds[number] = RanksHere(self._processes, scratch, self._machine)
+        order = tasks[0].order
         if order.trace is not None:
             order = replace(order, trace=replace(order.trace, path=scratch / _TRACE))
+        folder = _folder_here(tasks[0].folder)
         here = [
             replace(
-                task,
-                order=order,
-                folder=folder,
-                scratch=scratch,
+                task, order=order, folder=folder, scratch=scratch,
                 environment={**task.environment, **devices},
             )
             for task, devices in zip(tasks, _devices(gpus), strict=True)
-        ]
+        ]  # fmt: skip
         pids = world.start(here)
         by_rank = dict(zip((task.rank for task in tasks), pids, strict=True))
         return Timed(begun_ns, time.time_ns(), by_rank)
@@ -142,18 +141,16 @@ class Host:
     ) -> None:
         """Start a command, with the hook in it and these variables beside the host's."""
         machine, given = self._machine.watch(), {**os.environ, **environment}
-        self._worlds[number] = CommandHere(
-            self._new_scratch(), command, _folder_here(folder), order, given, machine
-        )
+        starter, scratch = ColdStarter(command, _folder_here(folder)), self._new_scratch()
+        self._worlds[number] = CommandHere(scratch, starter, order, given, machine)
 
     def _new_scratch(self) -> Path:
         return Path(tempfile.mkdtemp(dir=self._scratch, prefix="world-"))
 
     def call(self, number: int, method: str, *arguments: object) -> Timed:
         """What a method of a world here answers; None where it has ended, or never began."""
-        begun_ns, answer = time.time_ns(), None
-        if (world := self._worlds.get(number)) is not None:
-            answer = getattr(world, method)(*arguments)
+        begun_ns, world = time.time_ns(), self._worlds.get(number)
+        answer = None if world is None else getattr(world, method)(*arguments)
         return Timed(begun_ns, time.time_ns(), answer)
 
     def end(self, number: int) -> MachineState | None:
@@ -219,23 +216,22 @@ class CommandHere(LocalCommands):
     def __init__(
         self,
         scratch: Path,
-        command: Sequence[str],
-        folder: Path,
+        starter: ColdStarter,
         order: HookOrder,
         environment: Mapping[str, str],
         machine: Callable[[], MachineState],
     ) -> None:
         self.scratch = scratch
         self._output, self._here = scratch / "output", scratch / "reports"
+        self._here.mkdir()
         self._channel = Channel(self._here)
         self._read: Counter[Path] = Counter()
         """How far each file has been passed on, in bytes."""
-        self._here.mkdir()
         if order.recording is not None:
             # All hosts run the same command with the same order.
             (self._here / EVERYBODY_READS).touch()
         given = replace(order, reports=self._here).environment(environment)
-        super().__init__([ColdStarter(command, folder)], given, self._here, machine)
+        super().__init__([starter], given, self._here, machine)
         with self._output.open("wb") as output:
             self.start(output.fileno())
 
@@ -248,7 +244,7 @@ class CommandHere(LocalCommands):
         self._channel.note_gone()
         files = sorted(self._here.glob(f"*{_NOTES}"))
         notes = {path.name: lines for path in files if (lines := self._new_lines(path))}
-        left = max(0, MOST_PRINTED_BYTES - self._read[self._output])
+        left = max(0, _MOST_PRINTED - self._read[self._output])
         printed = self._new(self._output, left)
         if printed and len(printed) == left:
             printed += b"\n(more was printed on this host)\n"
@@ -285,15 +281,10 @@ def _folder_here(folder: Path) -> Path:
 
 def _as_without_ray() -> None:
     """Let ranks find what they would find without Ray: their modules, and their environment."""
-    ray = str(Path(sys.modules["ray"].__path__[0]) if "ray" in sys.modules else "/nowhere")
-    sys.path[:] = [entry for entry in sys.path if not entry.startswith(ray)]
-    given = dict(
-        pair.split("=", 1)
-        for pair in Path("/proc/self/environ").read_text(errors="replace").split("\0")
-        if "=" in pair
-    )
+    if ray := sys.modules.get("ray"):
+        sys.path[:] = [entry for entry in sys.path if not entry.startswith(ray.__path__[0])]
     # Ray sets it for its own processes, where no one else has.
-    if "OMP_NUM_THREADS" not in given:
+    if not has_variable(os.getpid(), "OMP_NUM_THREADS"):
         os.environ.pop("OMP_NUM_THREADS", None)
 
 

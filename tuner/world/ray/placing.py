@@ -1,5 +1,6 @@
 """Which rank runs on which host of a cluster, and what can carry calls between hosts."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -32,6 +33,10 @@ class HostInfo:
     address: str
     cpus: int
     gpus: int
+
+    def fits(self, place: RolePlace, ranks: int) -> bool:
+        """Whether so many ranks of a place fit here."""
+        return self.cpus >= place.cpus * ranks and self.gpus >= place.gpus * ranks
 
     def __str__(self) -> str:
         gpus = f", {plural(self.gpus, 'GPU')}" if self.gpus else ""
@@ -80,25 +85,12 @@ def place_ranks(
     return placer.placing()
 
 
-@dataclass
-class _Free:
-    """A host, what it has left, and whether some roles have it for themselves."""
-
-    host: HostInfo
-    cpus: int
-    gpus: int
-    ranks: int = 0
-    is_taken: bool = False
-
-    def fits(self, place: RolePlace, ranks: int) -> bool:
-        return self.cpus >= place.cpus * ranks and self.gpus >= place.gpus * ranks
-
-
 class _Placer:
     def __init__(self, ranks: Sequence[RankSpec], hosts: Sequence[HostInfo]) -> None:
         self._ranks = ranks
         self._hosts = hosts
-        self._free = [_Free(host, host.cpus, host.gpus) for host in hosts]
+        self._taken: set[str] = set()
+        """The nodes that some roles have for themselves."""
         self._placed: dict[int, tuple[HostInfo, RolePlace]] = {}
 
     def choose(self, place: RolePlace, count: int) -> None:
@@ -109,17 +101,17 @@ class _Placer:
         chosen = self._left_for(place, -(-len(mine) // count))[:count]
         if len(chosen) < count:
             raise self._lacking(place, len(mine), count)
-        for each in chosen:
-            each.is_taken = True
         self._deal(place, mine, chosen)
 
     def spread(self, places: Sequence[RolePlace]) -> None:
         """Share out the hosts that are left among the places that take what there is."""
-        wanting = [(each, mine, list[_Free]()) for each in places if (mine := self._ranks_of(each))]
+        wanting = [
+            (each, mine, list[HostInfo]()) for each in places if (mine := self._ranks_of(each))
+        ]
         for turn in range(max((len(mine) for _, mine, _ in wanting), default=0)):
             for place, mine, share in wanting:
                 if turn < len(mine) and (left := self._left_for(place, 1)):
-                    left[0].is_taken = True
+                    self._taken.add(left[0].node)
                     share.append(left[0])
         for place, mine, share in wanting:
             most = -(-len(mine) // max(1, len(share)))
@@ -131,39 +123,32 @@ class _Placer:
         nowhere = RolePlace(roles=(ALL_ROLES,))
         for rank, spec in enumerate(self._ranks):
             if not named & {spec.role, ALL_ROLES}:
-                self._put(nowhere, rank, min(self._free, key=lambda each: each.ranks))
+                there = Counter(host.node for host, _ in self._placed.values())
+                emptiest = min(self._hosts, key=lambda each: there[each.node])
+                self._placed[rank] = (emptiest, nowhere)
 
     def placing(self) -> Placing:
-        pairs = [self._placed[rank] for rank in range(len(self._placed))]
+        hosts, places = zip(*(self._placed[rank] for rank in range(len(self._ranks))), strict=True)
         reserved: dict[str, Reserved] = {}
-        for host, place in pairs:
+        for host, place in zip(hosts, places, strict=True):
             before = reserved.get(host.node, Reserved(0, 0))
             reserved[host.node] = Reserved(before.cpus + place.cpus, before.gpus + place.gpus)
-        return Placing(
-            hosts=tuple(host for host, _ in pairs),
-            gpus=tuple(place.gpus for _, place in pairs),
-            reserved=reserved,
-        )
+        return Placing(hosts=hosts, gpus=tuple(each.gpus for each in places), reserved=reserved)
 
-    def _deal(self, place: RolePlace, ranks: Sequence[int], hosts: Sequence[_Free]) -> None:
+    def _deal(self, place: RolePlace, ranks: Sequence[int], hosts: Sequence[HostInfo]) -> None:
         """Deal the ranks to the hosts, in rank order, as evenly as can be."""
+        self._taken |= {each.node for each in hosts}
         for number, rank in enumerate(ranks):
-            self._put(place, rank, hosts[number * len(hosts) // len(ranks)])
-
-    def _put(self, place: RolePlace, rank: int, free: _Free) -> None:
-        free.cpus -= place.cpus
-        free.gpus -= place.gpus
-        free.ranks += 1
-        self._placed[rank] = (free.host, place)
+            self._placed[rank] = (hosts[number * len(hosts) // len(ranks)], place)
 
     def _ranks_of(self, place: RolePlace) -> list[int]:
         every = ALL_ROLES in place.roles
         return [rank for rank, spec in enumerate(self._ranks) if every or spec.role in place.roles]
 
-    def _left_for(self, place: RolePlace, ranks: int) -> list[_Free]:
+    def _left_for(self, place: RolePlace, ranks: int) -> list[HostInfo]:
         """The hosts that are free and that can hold so many ranks; the scarce ones last."""
-        fitting = [each for each in self._free if not each.is_taken and each.fits(place, ranks)]
-        return sorted(fitting, key=lambda each: (each.gpus > 0 and not place.gpus, each.cpus))
+        free = (e for e in self._hosts if e.node not in self._taken and e.fits(place, ranks))
+        return sorted(free, key=lambda each: (each.gpus > 0 and not place.gpus, each.cpus))
 
     def _lacking(self, place: RolePlace, ranks: int, hosts: int) -> UsageError:
         each = -(-ranks // hosts)

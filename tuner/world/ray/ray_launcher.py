@@ -33,13 +33,8 @@ from tuner.world.ray.ray_worlds import RayCommands, RayRankProcesses
 
 
 class RayLauncher:
-    """Runs worlds on the hosts of a Ray cluster, one at a time.
-
-    Args:
-        launching: Which cluster it is, and where the roles go.
-        hosts: The ids of the nodes that may be used; None: all.
-        notify: Gets what a person should know of where worlds run, a sentence each.
-    """
+    """Runs worlds on the hosts of a Ray cluster, one at a time. `hosts` are the ids of the nodes
+    that may be used; None: all. `notify` gets what a person should know of where worlds run."""
 
     own_network = False
     """See `Launcher.own_network`: hosts meet in a network that they share."""
@@ -47,8 +42,8 @@ class RayLauncher:
     def __init__(
         self,
         launching: Launching | None = None,
-        *,
         hosts: Sequence[str] | None = None,
+        *,
         notify: Callable[[str], None] = lambda sentence: None,
     ) -> None:
         self._launching = launching or Launching(launcher="ray")
@@ -103,14 +98,14 @@ class RayLauncher:
         if not (interfaces := self._hosts.interfaces):
             return tasks
         address = interfaces[0][1]
-        port = hosts[0].call("free_port", address)
+        meeting = f"{MEETING}://{address}:{hosts[0].call('free_port', address)}"
         return [
             replace(
                 task,
-                init_method=f"{MEETING}://{address}:{port}",
-                environment=listening_on(interface) | {HOST_VARIABLE: hosts[task.rank].info.node},
+                init_method=meeting,
+                environment=listening_on(interface) | {HOST_VARIABLE: host.info.node},
             )
-            for task, (interface, _) in zip(tasks, interfaces, strict=True)
+            for task, host, (interface, _) in zip(tasks, hosts, interfaces, strict=True)
         ]
 
 
@@ -125,18 +120,17 @@ class RayGroups(GroupedLauncher):
     def __enter__(self) -> Self:
         with ExitStack() as entering:
             entering.enter_context(connected(self._launching.ray_address, self._notify))
-            parts = host_sets(living_hosts(), self._launching.groups)
-            nodes = [[each.node for each in part] for part in parts]
             self.members = tuple(
-                entering.enter_context(RayLauncher(self._launching, hosts=e, notify=self._notify))
-                for e in nodes
+                entering.enter_context(RayLauncher(self._launching, nodes, notify=self._notify))
+                for nodes in host_sets(living_hosts(), self._launching.groups)
             )
             self._open = entering.pop_all()
         return self
 
 
-def host_sets(hosts: Sequence[HostInfo], groups: int) -> list[list[HostInfo]]:
-    """Equal sets of hosts, as alike as can be; UsageError if there are fewer hosts than groups."""
+def host_sets(hosts: Sequence[HostInfo], groups: int) -> list[list[str]]:
+    """Equal sets of hosts, as alike as can be, by their nodes. UsageError if there are fewer hosts
+    than groups."""
     size = len(hosts) // groups
     if not size:
         raise UsageError(
@@ -145,7 +139,7 @@ def host_sets(hosts: Sequence[HostInfo], groups: int) -> list[list[HostInfo]]:
         )
     # The sort keeps hosts of one size in their order.
     ordered = sorted(hosts, key=lambda each: (-each.cpus, -each.gpus))
-    return [ordered[group::groups][:size] for group in range(groups)]
+    return [[each.node for each in ordered[group::groups][:size]] for group in range(groups)]
 
 
 class _OnHosts(Starters):
@@ -202,8 +196,7 @@ class RayProgramLauncher(ProgramLauncher):
         self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None
     ) -> ProgramSpec:
         """See `Launcher.subject_of`. What cannot be placed is reported before the first run."""
-        request = draft.program
-        if request is not None and len(request.commands) > 1:
+        if draft.program is not None and len(draft.program.commands) > 1:
             raise UsageError(
                 "on a cluster one command runs on each host: --beside is for this machine alone"
             )
@@ -229,22 +222,18 @@ class RayProgramLauncher(ProgramLauncher):
         self._place()
         hosts, interfaces = self._hosts.in_order, self._hosts.interfaces
         address = interfaces[0][1] if interfaces else "127.0.0.1"
-        meeting = {
-            **dict.fromkeys(("WORLD_SIZE", "GROUP_WORLD_SIZE", "PET_NNODES"), str(len(hosts))),
-            **dict.fromkeys(("MASTER_ADDR", "PET_MASTER_ADDR"), address),
-            **dict.fromkeys(
-                ("MASTER_PORT", "PET_MASTER_PORT"), str(hosts[0].call("free_port", address))
-            ),
-            "LOCAL_RANK": "0",
-            "LOCAL_WORLD_SIZE": "1",
-        }
+        port = str(hosts[0].call("free_port", address))
         # As torchrun would set them, and for torchrun.
         environments = [
             {
                 **(listening_on(interfaces[place][0]) if interfaces else LOOPBACK),
                 HOST_VARIABLE: host.info.node,
                 **dict.fromkeys(("RANK", "GROUP_RANK", "PET_NODE_RANK"), str(place)),
-                **meeting,
+                **dict.fromkeys(("WORLD_SIZE", "GROUP_WORLD_SIZE", "PET_NNODES"), str(len(hosts))),
+                **dict.fromkeys(("MASTER_ADDR", "PET_MASTER_ADDR"), address),
+                **dict.fromkeys(("MASTER_PORT", "PET_MASTER_PORT"), port),
+                "LOCAL_RANK": "0",
+                "LOCAL_WORLD_SIZE": "1",
             }
             for place, host in enumerate(hosts)
         ]

@@ -61,13 +61,8 @@ class _World:
 
 
 class RayRankProcesses(_World):
-    """See `tuner.world.live_world.RankProcesses`.
-
-    Args:
-        hosts: Where the ranks are placed.
-        scratch: A folder for what is fetched of a failure.
-        trace: Where rank 0's trace is to be, if it takes one.
-    """
+    """See `tuner.world.live_world.RankProcesses`. `scratch` is a folder for what is fetched of a
+    failure, and `trace` where rank 0's trace is to be, if it takes one."""
 
     def __init__(self, hosts: Hosts, scratch: Path, trace: Path | None) -> None:
         super().__init__(list(hosts.by_node.values()))
@@ -126,12 +121,12 @@ class RayRankProcesses(_World):
     def join(self, timeout_s: float) -> None:
         """See `RankProcesses.join`; then fetches the trace."""
         self._everywhere("join", timeout_s)
+        if self._trace is None:
+            return
         driver = self._by_rank[0]
-        if self._trace is not None:
-            content = driver.answer(self._begin(driver, "trace")).answer
-            if content is not None:
-                with written_atomically(self._trace) as partial:
-                    partial.write_bytes(content)
+        if (content := driver.answer(self._begin(driver, "trace")).answer) is not None:
+            with written_atomically(self._trace) as partial:
+                partial.write_bytes(content)
 
     def dump_stacks(self, ranks: Sequence[int]) -> None:
         """See `RankProcesses.dump_stacks`."""
@@ -168,10 +163,9 @@ class RayCommands(_World):
     def start(self, output: int) -> None:
         """See `Commands`."""
         self._output = output
-        asked = []
-        for host, environment in zip(self._hosts, self._environments, strict=True):
-            given = (self._command, Path.cwd(), self._order, dict(environment))
-            asked.append((host, host.begin("start_program", self._number, *given)))
+        given = (self._number, self._command, Path.cwd(), self._order)
+        each = zip(self._hosts, self._environments, strict=True)
+        asked = [(host, host.begin("start_program", *given, dict(own))) for host, own in each]
         for host, reference in asked:
             host.answer(reference)
         self._exchanging.start()
@@ -249,10 +243,8 @@ class RayCommands(_World):
 
 def _keep(folder: Path, of_hosts: Sequence[Mapping[str, bytes] | None]) -> list[Path]:
     """Write files of hosts to a folder here."""
-    found = []
-    for files in of_hosts:
-        for name, content in (files or {}).items():
-            path = folder / Path(name).name
-            path.write_bytes(content)
-            found.append(path)
-    return found
+    files = [each for of_host in of_hosts for each in (of_host or {}).items()]
+    found = {folder / Path(name).name: content for name, content in files}
+    for path, content in found.items():
+        path.write_bytes(content)
+    return list(found)
