@@ -25,8 +25,6 @@ _LOOK_S = 0.02
 _LEFT_TO_RAY_S = 3.0
 _CLUSTER_GONE_S = 23.0
 _REAP_S = 0.1
-_START = 19
-"""The place of a process's start in /proc/PID/stat, after the name."""
 
 
 def keep_orphans() -> None:
@@ -54,21 +52,20 @@ def descendants(pid: int) -> Iterator[int]:
 def end_descendants(pid: int, wanted: Callable[[int], bool] = lambda child: True) -> None:
     """Kill all of these children with all that they have started, and what those start meanwhile.
     The process must keep orphans, and start none itself meanwhile."""
-    seen: list[int] | None = None
-
-    def left() -> list[int] | None:
-        nonlocal seen
-        if seen is not None and pid == os.getpid():
+    before, until_s = None, time.monotonic() + _WITHIN_S
+    while time.monotonic() < until_s:
+        children = [child for child in _children(pid) if wanted(child)]
+        living = [child for child in children if is_alive(child)]
+        # One that ended while it was looked at may have left a child, which is another one now.
+        if not living and children == before:
+            return
+        kill([each for child in living for each in (child, *descendants(child))])
+        before = children
+        time.sleep(_POLL_S)
+        if pid == os.getpid():
             with suppress(ChildProcessError):
                 while os.waitpid(-1, os.WNOHANG)[0]:
                     pass
-        before, seen = seen, [child for child in _children(pid) if wanted(child)]
-        living = [child for child in seen if is_alive(child)]
-        # One that ended while it was looked at may have left a child, which is another one now.
-        is_over = not living and seen == before
-        return None if is_over else [e for child in living for e in (child, *descendants(child))]
-
-    kill_what_is_left(left, _WITHIN_S, _POLL_S)
 
 
 def end_groups(leaders: Sequence[int], variable: str, text: str) -> None:
@@ -128,12 +125,11 @@ def holds(pid: int, pipe: os.stat_result) -> bool:
 
 def has_variable(pid: int, variable: str, text: str = "") -> bool:
     """Whether a process has an environment variable with a text in it; one that ended has none."""
-    try:
-        lines = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return False
     name, inside = os.fsencode(f"{variable}="), os.fsencode(text)
-    return any(line.startswith(name) and inside in line for line in lines)
+    with suppress(OSError):
+        lines = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        return any(line.startswith(name) and inside in line for line in lines)
+    return False
 
 
 def is_alive(pid: int) -> bool:
@@ -143,15 +139,15 @@ def is_alive(pid: int) -> bool:
 
 def status_of(pid: int) -> list[bytes]:
     """As the kernel has it: its state, its parent, and so on; nothing of a process that is gone."""
-    try:
+    with suppress(OSError):
         # After the name, which may hold anything.
         return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-    except OSError:
-        return []
+    return []
 
 
 def _started(pid: int) -> list[bytes]:
-    return status_of(pid)[_START : _START + 1]
+    """When it was started: an id may be used again."""
+    return status_of(pid)[19:20]
 
 
 def _processes() -> Iterator[int]:
@@ -162,14 +158,11 @@ def _children(pid: int) -> Iterator[int]:
     if not Path("/proc/thread-self/children").exists():  # a kernel that does not list them
         yield from (each for each in _processes() if status_of(each)[1:2] == [b"%d" % pid])
         return
-    try:
-        threads = [*Path(f"/proc/{pid}/task").iterdir()]
-    except OSError:
-        return  # it has ended
-    # A process is the child of the thread that started it.
-    for thread in threads:
-        with suppress(OSError):
-            yield from map(int, (thread / "children").read_text().split())
+    with suppress(OSError):  # it has ended
+        # A process is the child of the thread that started it.
+        for thread in [*Path(f"/proc/{pid}/task").iterdir()]:
+            with suppress(OSError):
+                yield from map(int, (thread / "children").read_text().split())
 
 
 def _open_files(pid: int) -> list[str]:
@@ -191,7 +184,7 @@ def keeping(variable: str) -> list[str]:
 def _keep(variable: str, command: list[str]) -> None:
     """Run the command, and end as it does."""
     keep_orphans()
-    signal.signal(signal.SIGHUP, lambda number, frame: _end_all())
+    signal.signal(signal.SIGHUP, _end_all)
     signal_with_parent(signal.SIGHUP)
     # The group gets these; the command decides.
     before = {each: signal.signal(each, signal.SIG_IGN) for each in (signal.SIGINT, signal.SIGTERM)}
@@ -217,7 +210,7 @@ def _keep(variable: str, command: list[str]) -> None:
     os._exit(code)
 
 
-def _end_all() -> None:
+def _end_all(*_: object) -> None:
     end_descendants(os.getpid())
     os._exit(1)
 
@@ -260,10 +253,9 @@ def _is_of_cluster(pid: int, folder: str) -> bool:
     if has_variable(pid, CLUSTER_VARIABLE, folder):
         return True
     inside = f"{Path(folder).resolve()}/"  # a link, such as that of TMPDIR, is in no /proc
-    try:
+    with suppress(OSError):
         return any(each.startswith(inside) for each in _open_files(pid))
-    except OSError:
-        return False
+    return False
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The contract of every launcher: say what a plan is for, run a world of it; and their groups."""
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self, runtime_checkable
@@ -72,16 +72,10 @@ class Launcher(Protocol):
     ) -> Subject:
         """Find out what a draft's workload or program is: import the one, or run the other.
 
-        Args:
-            draft: The plan as a person gave it; it may have mistakes of its own.
-            failure_folder: Where to keep the evidence of a program that fails, alone.
-            enough: Is asked after each run of a program that went well; where it says no, what is
-                known then is returned.
-
-        Raises:
-            UsageError: It cannot be used as named or given; every problem is listed.
-            LauncherError: This launcher cannot find out.
-        """
+        `failure_folder` is for the evidence of a program that fails, alone. `enough` is asked after
+        each run of a program that went well; where it says no, what is known then is returned.
+        UsageError with every problem if it cannot be used as named or given; LauncherError if this
+        launcher cannot find out."""
 
     def run(self, order: WorldOrder) -> Measurement | Failure:
         """Run one world, until its last process is gone; a Failure if anything goes wrong in it.
@@ -116,23 +110,33 @@ class Fingerprinted(Protocol):
         """What the worlds run on; asked once something is known of the workload."""
 
 
-class GroupedLauncher:
+class Together:
+    """A context manager that enters others, one after the other, all of them or none."""
+
+    def _parts(self) -> Iterable[AbstractContextManager[Any]]:
+        """What to enter; the next is asked for once the one before is entered."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        with ExitStack() as entering:
+            for part in self._parts():
+                entering.enter_context(part)
+            self._entered = entering.pop_all()
+        return self
+
+    def __exit__(self, *ending: object) -> None:
+        self._entered.close()
+
+
+class GroupedLauncher(Together):
     """A launcher per group, which share nothing, since they run worlds at the same time. Used as
     one launcher, it is that of the first group."""
 
     def __init__(self, members: Sequence[Launcher]) -> None:
         self.members = tuple(members)
-        self._open = ExitStack()
 
-    def __enter__(self) -> Self:
-        with ExitStack() as entering:
-            for member in self.members:
-                entering.enter_context(member)
-            self._open = entering.pop_all()
-        return self
-
-    def __exit__(self, *ending: object) -> None:
-        self._open.close()
+    def _parts(self) -> Iterable[AbstractContextManager[Any]]:
+        return self.members
 
     @property
     def own_network(self) -> bool:

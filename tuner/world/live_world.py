@@ -187,14 +187,9 @@ class RankWorld(LiveWorld):
             deadline_s = self._order.deadline_s if self._is_late else None
             return root_cause(self._records, deadline_s=deadline_s, world_s=self._world_s)
         result = self._result
-        return Measurement(
-            step_s=tuple(result["step_s"]),
-            steps=result["steps"],
-            wall_s=result["wall_s"],
-            world_s=self._world_s,
-            tracing_overhead=result["tracing_overhead"],
-            ranks=tuple(
-                RankUsage(name=record.name, cpu_s=cpu_s, **record.usage)
-                for record, cpu_s in zip(self._records, result["cpu_s"], strict=True)
-            ),
-        )
+        ranks = [
+            RankUsage(name=record.name, cpu_s=cpu_s, **record.usage)
+            for record, cpu_s in zip(self._records, result["cpu_s"], strict=True)
+        ]
+        told = {name: result[name] for name in ("step_s", "steps", "wall_s", "tracing_overhead")}
+        return Measurement(ranks=tuple(ranks), world_s=self._world_s, **told)

@@ -55,12 +55,9 @@ class OwnNetwork:
     def __enter__(self) -> Self:
         try:
             self._holder = subprocess.Popen(
-                [*_OURSELVES, "hold"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
+                [*_OURSELVES, "hold"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL, start_new_session=True,
+            )  # fmt: skip
         except OSError:
             return self
         stdout = self._holder.stdout

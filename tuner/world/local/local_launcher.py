@@ -21,12 +21,7 @@ from tuner.plan.workload_spec import WorkloadSpec
 from tuner.world.environment import Environment, GroupFacts, MachineReader
 from tuner.world.launcher import Enough, WorldOrder
 from tuner.world.live_world import EXIT_S, RankWorld
-from tuner.world.local.processes import (
-    LocalRankProcesses,
-    Processes,
-    check_socket_fits,
-    end_process,
-)
+from tuner.world.local.processes import LocalRankProcesses, Processes, end_process
 from tuner.world.measurement import Failure, Measurement
 from tuner.world.own_network import OwnNetwork
 from tuner.world.postmortem import STARTER_GONE, was_killed
@@ -40,16 +35,15 @@ _NEEDS_A_NETWORK = re.compile(
 # Enough to import torch, and what the workload's module needs, from a cold disk.
 DESCRIBE_DEADLINE_S = 120.0
 ASKED = 2
+# A Unix socket's path has 107 bytes at most; multiprocessing's go below the temporary folder.
+_LONGEST_FOLDER = 107 - len("/pymp-12345678/listener-12345678")
 
 
 class LocalLauncher:
-    """Starts each rank from a forkserver that has torch imported already.
-
-    Args:
-        cpus: The logical CPUs that its worlds are kept to, beside worlds on others; None: all.
-        isolation: Whether worlds run in a network namespace of the launcher's own, where the system
-            allows one: RPC has no authentication, and any user of the machine reaches its loopback.
-    """
+    """Starts each rank from a forkserver that has torch imported already. Its worlds are kept to
+    these logical CPUs, beside worlds on others; None: all. With `isolation` they run in a network
+    namespace of the launcher's own, where the system allows one: RPC has no authentication, and any
+    user of the machine reaches its loopback."""
 
     def __init__(self, cpus: Collection[int] | None = None, *, isolation: bool = True) -> None:
         self._cpus = cpus
@@ -61,7 +55,12 @@ class LocalLauncher:
         self._ranks: LocalRankProcesses | None = None
 
     def __enter__(self) -> Self:
-        check_socket_fits()
+        folder = tempfile.gettempdir()
+        if (length := len(os.fsencode(folder))) > _LONGEST_FOLDER:
+            raise UsageError(
+                f"the folder for temporary files has a path of {length} bytes ({folder}), and a "
+                f"socket fits below one of {_LONGEST_FOLDER} at most: set TMPDIR to a shorter one"
+            )
         sweep()
         self._scratch = Path(tempfile.mkdtemp(prefix=own_prefix()))
         note_beside(self._scratch, Path(get_temp_dir()))
@@ -82,12 +81,10 @@ class LocalLauncher:
 
     def _network_holder(self) -> int | None:
         """The process that holds the worlds' network; None where they have the machine's."""
-        if not self._isolation:
-            return None
-        if self._network is None:
+        if self._isolation and self._network is None:
             # Late: describing a workload takes none.
             self._network = OwnNetwork().__enter__()
-        return self._network.holder
+        return None if self._network is None else self._network.holder
 
     def subject_of(
         self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None
@@ -106,12 +103,12 @@ class LocalLauncher:
         document = self._asked(reference, options, longest_s)
         if isinstance(document, str):
             raise UsageError(f"workload {reference}: {document}; what it printed stands above")
-        if "spec" in document:
-            return WorkloadSpec.model_validate(document["spec"])
+        if "unsupported" in document:
+            raise LauncherError("; ".join(document["unsupported"]))
         if "problems" in document:
             problems = knobs_meant(document["problems"], options)
             raise UsageError.about(f"workload {reference}", problems)
-        raise LauncherError("; ".join(document["unsupported"]))
+        return WorkloadSpec.model_validate(document["spec"])
 
     def _asked(self, reference: str, options: Mapping[str, object], longest_s: float) -> Any:
         """What a process of its own says of a workload; a text says why it gave no answer."""
@@ -163,14 +160,9 @@ class LocalLauncher:
                 outcome = RankWorld(self._ranks, order, tasks).run()
             finally:
                 self._ranks = None
-        if isinstance(outcome, Failure) and holder is not None:
-            return _hinting_at_isolation(outcome)
-        return outcome
-
-
-def _hinting_at_isolation(failure: Failure) -> Failure:
-    """The failure; where the world missed other machines, its message says how to reach them."""
-    if not _NEEDS_A_NETWORK.search(f"{failure.message} {failure.detail}"):
-        return failure
-    hint = "worlds have a network of their own: --no-isolation gives them the machine's"
-    return failure.model_copy(update={"message": f"{failure.message}; {hint}"})
+        if holder is None or not isinstance(outcome, Failure):
+            return outcome
+        if not _NEEDS_A_NETWORK.search(f"{outcome.message} {outcome.detail}"):
+            return outcome
+        hint = "worlds have a network of their own: --no-isolation gives them the machine's"
+        return outcome.model_copy(update={"message": f"{outcome.message}; {hint}"})

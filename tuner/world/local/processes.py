@@ -5,7 +5,6 @@ import multiprocessing
 import os
 import signal
 import sys
-import tempfile
 import threading
 import time
 import types
@@ -22,7 +21,7 @@ from pathlib import Path
 from socket import socketpair
 from typing import Any
 
-from tuner.errors import LauncherError, UsageError
+from tuner.errors import LauncherError
 from tuner.world.descendants import (
     descendants,
     end_descendants,
@@ -34,7 +33,7 @@ from tuner.world.descendants import (
 )
 from tuner.world.environment import MachineReader, MachineState
 from tuner.world.failure_evidence import give_up_middle
-from tuner.world.rank.entry import PRELOADED, RESTORED, start_pinned, start_rank
+from tuner.world.rank.entry import RESTORED, restore, start_pinned, start_rank
 from tuner.world.rank.rank_channel import DIED, SPOKEN, LauncherEnd, Message
 from tuner.world.rank.task import RankTask
 
@@ -53,18 +52,6 @@ CAPTURED = (".stdout", ".stderr", ".stacks")
 _starting = threading.Lock()
 _known: set[int] = set()
 """The processes that were started, by any thread, and that were not ended."""
-# Of the path of a Unix socket; multiprocessing's are of this length below the temporary folder.
-_MOST_BYTES, _BELOW = 107, len("/pymp-12345678/listener-12345678")
-
-
-def check_socket_fits() -> None:
-    """UsageError if the folder for temporary files has a path that is too long for a socket."""
-    folder = tempfile.gettempdir()
-    if (length := len(os.fsencode(folder))) > _MOST_BYTES - _BELOW:
-        raise UsageError(
-            f"the folder for temporary files has a path of {length} bytes ({folder}), and a socket "
-            f"fits below one of {_MOST_BYTES - _BELOW} at most: set TMPDIR to a shorter one"
-        )
 
 
 class Processes:
@@ -75,7 +62,7 @@ class Processes:
     def __init__(self, cpus: Collection[int] | None = None) -> None:
         self._cpus = None if cpus is None else tuple(sorted(cpus))
         self.context: ForkServerContext = multiprocessing.get_context("forkserver")
-        self.context.set_forkserver_preload([PRELOADED])
+        self.context.set_forkserver_preload(["tuner.world.rank.preload"])
 
     def start(self, target: Callable[..., None], *arguments: object) -> ForkServerProcess:
         """A new process that runs `target`. LauncherError if there can be none."""
@@ -86,6 +73,7 @@ class Processes:
             process = self.context.Process(target=target, args=arguments, daemon=True)
             try:
                 _start(process)
+                return process
             except (OSError, EOFError) as error:
                 # A forkserver that somebody has killed is there until the kernel has released it.
                 is_gone = isinstance(error, EOFError | ConnectionError)
@@ -93,19 +81,15 @@ class Processes:
                     why = str(error) or "no forkserver"
                     raise LauncherError(f"cannot start a process: {why}") from error
                 time.sleep(_POLL_S)
-            else:
-                return process
 
 
 def _start(process: ForkServerProcess) -> None:
     # A forkserver that somebody has stopped is waited for without end.
     timer = threading.Timer(START_S, _end_forkserver)
     timer.daemon = True
-    with _starting, _without_main_module():
+    with _starting, _own_surroundings():
         timer.start()
         try:
-            with _own_import_path():
-                forkserver.ensure_running()
             # One that is started by half has nothing to read, and prints a traceback.
             _uninterrupted(process.start)
         finally:
@@ -123,10 +107,9 @@ def _uninterrupted(action: Callable[[], None]) -> None:
     def run() -> None:
         try:
             action()
+            future.set_result(None)
         except BaseException as error:
             future.set_exception(error)
-        else:
-            future.set_result(None)
 
     # Thread.start() waits for the thread, and may be interrupted there.
     start_new_thread(run, ())
@@ -181,34 +164,23 @@ def _orphans() -> list[int]:
 
 
 @contextmanager
-def _without_main_module() -> Iterator[None]:
-    """Hide `__main__` from multiprocessing, which would run it again in every new process. A
-    person's script that has no `if __name__ == "__main__"` would start a search in each rank."""
+def _own_surroundings() -> Iterator[None]:
+    """Hide `__main__` from multiprocessing, which would run it again in every new process: a
+    person's script that has no `if __name__ == "__main__"` would start a search in each rank. Have
+    a forkserver that starts now look for modules where this process does: by itself it would look
+    in the current folder first, where `tuner` or `workloads` may be a person's own. Once it has
+    imported ours, it restores its environment (`RESTORED`)."""
     main = sys.modules["__main__"]
-    sys.modules["__main__"] = types.ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = main
-
-
-@contextmanager
-def _own_import_path() -> Iterator[None]:
-    """Have a forkserver that starts now look for modules where this process does. By itself it
-    would look in the current folder first, where `tuner` or `workloads` may be a person's own. Once
-    it has imported ours, it restores its environment (`RESTORED`)."""
     path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
     changes = {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
     before = {name: os.environ.get(name) for name in changes}
+    sys.modules["__main__"] = types.ModuleType("__main__")
     os.environ.update(changes, **{RESTORED: json.dumps(before)})
     try:
         yield
     finally:
-        for name, value in {**before, RESTORED: None}.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        sys.modules["__main__"] = main
+        restore({**before, RESTORED: None})
 
 
 @dataclass
@@ -275,17 +247,17 @@ class LocalRankProcesses:
     def dump_stacks(self, ranks: Sequence[int]) -> None:
         """See `RankProcesses.dump_stacks`."""
         alive = [e for e in self._ranks if e.task.rank in ranks and e.process.is_alive()]
-        files = {self.scratch / f"{each.task.name}.stacks": each.process for each in alive}
+        found = {self.scratch / f"{each.task.name}.stacks": each.process for each in alive}
         # A rank that has no such file has no handler yet, and the signal would end it.
-        for file, process in files.items():
-            if file.exists():
-                with suppress(ProcessLookupError):
-                    os.kill(process.pid or 0, signal.SIGUSR1)
+        files = {file: process for file, process in found.items() if file.exists()}
+        for process in files.values():
+            with suppress(ProcessLookupError):
+                os.kill(process.pid or 0, signal.SIGUSR1)
         until = time.monotonic() + STACKS_S
         sizes: list[int] = []
-        while time.monotonic() < until:
+        while files and time.monotonic() < until:
             before, sizes = sizes, [file.stat().st_size for file in files if file.exists()]
-            if sizes and sizes == before and all(sizes):
+            if sizes == before and all(sizes):
                 return
             time.sleep(_POLL_S)  # a file that grows sends no event
 

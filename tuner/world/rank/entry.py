@@ -17,9 +17,17 @@ from tuner.world.descendants import keep_orphans, signal_with_parent
 from tuner.world.own_network import join
 from tuner.world.rank.task import RankTask
 
-PRELOADED = "tuner.world.rank.preload"
 RESTORED = "RPC_TUNER_RESTORED"
 """The environment variable that lists for a forkserver which others to restore, as JSON."""
+
+
+def restore(environment: Mapping[str, str | None]) -> None:
+    """Set these environment variables, or remove those that are None."""
+    for name, value in environment.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 def start_pinned(cpus: Sequence[int], target: Callable[..., None], *arguments: object) -> None:

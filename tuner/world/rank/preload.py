@@ -13,7 +13,7 @@ import torch.distributed.rpc.rref_proxy  # noqa: F401
 
 from tuner.workloads_package import own_workloads
 from tuner.world.descendants import end_descendants, keep_orphans
-from tuner.world.rank.entry import RESTORED
+from tuner.world.rank.entry import RESTORED, restore
 
 
 def _end_all(forkserver: int) -> None:
@@ -23,11 +23,7 @@ def _end_all(forkserver: int) -> None:
 
 
 # The launcher has changed them for this process's own imports.
-for name, value in json.loads(os.environ.pop(RESTORED, "{}")).items():
-    if value is None:
-        os.environ.pop(name, None)
-    else:
-        os.environ[name] = value
+restore(json.loads(os.environ.pop(RESTORED, "{}")))
 own_workloads()  # before those who import it by its name
 import tuner.world.rank.describe  # noqa: E402
 import tuner.world.rank.run_rank  # noqa: E402, F401

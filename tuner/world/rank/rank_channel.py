@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import wait
+from queue import SimpleQueue
 
 # By its name: a workload may patch the clock for itself.
 from time import time_ns
@@ -63,8 +64,6 @@ class LauncherEnd:
                 part = b""
             self.is_open = bool(part)
             self._received += part
-            if len(part) < _READ_BYTES:
-                break
         *lines, self._received = self._received.split(b"\n")
         found: list[object] = []
         try:
@@ -98,8 +97,7 @@ class RankEnd:
         self._probed = probed
         self._is_socket = _identity(connection)
         self._sending = threading.Lock()
-        self._arrived: dict[str, dict[str, Any]] = {}
-        self._arrival = threading.Condition()
+        self._arrived = {kind: SimpleQueue[dict[str, Any]]() for kind in ("go", "stop", "leave")}
         self.phase = "start"
         self.steps_done = 0
         threading.Thread(target=self._listen, name="rpc-tuner-control", daemon=True).start()
@@ -117,10 +115,8 @@ class RankEnd:
         self.send("phase", phase=phase)
 
     def wait_for(self, kind: str) -> dict[str, Any]:
-        """The message of this kind, once it has come."""
-        with self._arrival:
-            self._arrival.wait_for(lambda: kind in self._arrived)
-            return self._arrived[kind]
+        """The next message of this kind, once it has come: `go`, `stop` or `leave`."""
+        return self._arrived[kind].get()
 
     def _listen(self) -> None:
         try:
@@ -134,9 +130,7 @@ class RankEnd:
 
     def _take(self, message: dict[str, Any]) -> None:
         if message["kind"] != "probe":
-            with self._arrival:
-                self._arrived[message["kind"]] = message
-                self._arrival.notify_all()
+            self._arrived[message["kind"]].put(message)
             return
         try:
             state = self._probed()
@@ -154,8 +148,7 @@ class RankEnd:
 
 
 def _identity(connection: socket.socket) -> tuple[int, int] | None:
-    try:
+    with suppress(OSError):
         status = os.fstat(connection.fileno())
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
+        return status.st_dev, status.st_ino
+    return None

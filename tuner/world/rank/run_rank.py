@@ -121,9 +121,8 @@ def _drive(task: RankTask, parent: RankEnd, workload: Workload, world: World) ->
     )
     parent.enter("step")
     timer.warm_up()
-    tracing_overhead = None
     if order.trace is None:
-        timing = timer.time(order.steps)
+        timing, tracing_overhead = timer.time(order.steps), None
     else:
         assert order.steps is not None
         timing, tracing_overhead = time_traced_steps(timer, order.steps, order.trace)
@@ -157,8 +156,7 @@ def _one_line(error: BaseException) -> str:
     message = _message(error)
     if raised := served_error(message):
         return shortened(raised, MOST_CHARACTERS)
-    frames = traceback.extract_tb(error.__traceback__)
-    if not message and frames:
+    if not message and (frames := traceback.extract_tb(error.__traceback__)):
         message = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}: {frames[-1].line}"
     return f"{type(error).__name__}: {shortened(message, MOST_CHARACTERS)}"
 
@@ -191,17 +189,13 @@ def process_cpu_clock(pid: int) -> int:
 
 def cpu_clocks(pids: Sequence[int | None], names: Sequence[str]) -> list[float]:
     """The CPU seconds of each rank so far; a rank of another host has no process id."""
+    far = [name for pid, name in zip(pids, names, strict=True) if pid is None]
     # No step is under way, and these calls are none of the workload's.
     with unrecorded():
-        far = {
-            name: rpc.rpc_async(name, time.process_time)
-            for pid, name in zip(pids, names, strict=True)
-            if pid is None
-        }
-        answers = {name: float(future.wait()) for name, future in far.items()}
+        futures = [rpc.rpc_async(name, time.process_time) for name in far]
+        answers = iter([float(future.wait()) for future in futures])
     return [
-        answers[name] if pid is None else time.clock_gettime(process_cpu_clock(pid))
-        for pid, name in zip(pids, names, strict=True)
+        next(answers) if pid is None else time.clock_gettime(process_cpu_clock(pid)) for pid in pids
     ]
 
 
@@ -211,19 +205,11 @@ def _enable_meeting(rank: int, ranks: int) -> None:
 
     def meet(url: str, **_: object) -> Iterator[tuple[TCPStore, int, int]]:
         place = urlsplit(url)
-        assert place.hostname is not None
-        assert place.port is not None
-        descriptor = None
-        if rank == 0:
-            descriptor = socket.create_server((place.hostname, place.port)).detach()
+        host, port, is_first = str(place.hostname), int(place.port or 0), rank == 0
         store = TCPStore(
-            place.hostname,
-            place.port,
-            is_master=rank == 0,
-            timeout=_MEET,
-            wait_for_workers=False,
-            master_listen_fd=descriptor,
-        )
+            host, port, is_master=is_first, timeout=_MEET, wait_for_workers=False,
+            master_listen_fd=socket.create_server((host, port)).detach() if is_first else None,
+        )  # fmt: skip
         yield store, rank, ranks
 
     register_rendezvous_handler(MEETING, meet)  # type: ignore[no-untyped-call]

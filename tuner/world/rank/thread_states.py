@@ -170,11 +170,9 @@ class Prober:
     without end, as long as the process lasts, which may start RPC again."""
 
     def __init__(
-        self,
-        request: Path,
-        standing: Callable[[], Mapping[str, object]],
+        self, request: Path, standing: Callable[[], Mapping[str, object]],
         report: Callable[..., None],
-    ) -> None:
+    ) -> None:  # fmt: skip
         """`standing` gives what goes with each answer."""
         self._request = request
         self._standing = standing
@@ -201,15 +199,11 @@ class Prober:
                 with path.open("w") as file:
                     faulthandler.dump_traceback(file)
             self._report(
-                "state",
-                number=int(number),
-                name=self._name,
-                rank=self._rank,
+                "state", number=int(number), name=self._name, rank=self._rank,
                 monotonic_s=time.monotonic(),
                 **(_of_program() if what == "threads" else _NOT_ASKED),
-                **rpc_state(),
-                **self._standing(),
-            )
+                **rpc_state(), **self._standing(),
+            )  # fmt: skip
 
     def _asked(self) -> str:
         with suppress(OSError):

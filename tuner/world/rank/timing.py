@@ -45,18 +45,16 @@ class StepTimer:
     """Runs a workload's step again and again; `on_step` gets how many are done so far."""
 
     def __init__(
-        self,
-        step: Callable[[], None],
-        *,
-        min_time_s: float,
-        cpu_clocks: Callable[[], Sequence[float]],
-        on_step: Callable[[int], None],
-    ) -> None:
+        self, step: Callable[[], None], *, min_time_s: float,
+        cpu_clocks: Callable[[], Sequence[float]], on_step: Callable[[int], None],
+    ) -> None:  # fmt: skip
         self._step = step
         self._min_time_s = min_time_s
         self._cpu_clocks = cpu_clocks
         self._on_step = on_step
         self._done = 0
+        # One of its own: a workload has seeded the other one for itself.
+        self._random = random.Random(MOST_SAMPLES).random
 
     def warm_up(self) -> None:
         """Run steps that are no samples: for WARM_UP_S at least; then until WARM_UP_STEPS are done,
@@ -69,15 +67,20 @@ class StepTimer:
     def time(self, steps: int | None) -> Timing:
         """Time `steps` steps or, if that is None, as many as last `min_time_s`; one at least."""
         cpu_before = self._cpu_clocks()
-        sample = Reservoir(MOST_SAMPLES)
+        kept: dict[int, tuple[int, float]] = {}
+        count = 0
         start_ns = perf_counter_ns()
         end_ns = start_ns + self._min_time_s * 1e9
-        sample.add(self._run_one())
-        while perf_counter_ns() < end_ns if steps is None else sample.count < steps:
-            sample.add(self._run_one())
+        while count == 0 or (perf_counter_ns() < end_ns if steps is None else count < steps):
+            seconds = self._run_one()
+            # The last of n is kept with a chance of MOST_SAMPLES / n: each of them is as likely.
+            place = count if count < MOST_SAMPLES else int(self._random() * (count + 1))
+            if place < MOST_SAMPLES:
+                kept[place] = (count, seconds)
+            count += 1
         wall_s = (perf_counter_ns() - start_ns) / 1e9
         cpu_s = [now - then for then, now in zip(cpu_before, self._cpu_clocks(), strict=True)]
-        return Timing(sample.values(), sample.count, wall_s, cpu_s)
+        return Timing([seconds for _, seconds in sorted(kept.values())], count, wall_s, cpu_s)
 
     def _run_one(self) -> float:
         start_ns = perf_counter_ns()
@@ -86,31 +89,6 @@ class StepTimer:
         self._done += 1
         self._on_step(self._done)
         return seconds
-
-
-class Reservoir:
-    """Takes numbers one by one, and keeps `most` of them at random (algorithm R)."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._kept: dict[int, tuple[int, float]] = {}
-        # One of its own: a workload has seeded the other one for itself.
-        self._random = random.Random(most).random
-        self.count = 0
-        """How many have come."""
-
-    def add(self, value: float) -> None:
-        """Take the next number."""
-        place = self.count
-        if place >= self._most:
-            place = int(self._random() * (self.count + 1))
-        if place < self._most:
-            self._kept[place] = (self.count, value)
-        self.count += 1
-
-    def values(self) -> list[float]:
-        """What is kept, in the order in which it came."""
-        return [value for _, value in sorted(self._kept.values())]
 
 
 def time_traced_steps(timer: StepTimer, steps: int, order: TraceOrder) -> tuple[Timing, float]:

@@ -96,7 +96,7 @@ def _start_own(folder: Path) -> None:
         why = f"Ray cannot be started on this machine: {_first_line(error)}"
         raise LauncherError(why) from None
     finally:
-        os.environ.pop(CLUSTER_VARIABLE, None)
+        del os.environ[CLUSTER_VARIABLE]
 
 
 def _first_line(error: Exception) -> str:
@@ -109,18 +109,17 @@ def living_hosts() -> list[HostInfo]:
     nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
     alive = [node for node in nodes if node["Alive"]]
     named = Counter(node["NodeManagerHostname"] for node in alive)
-    found = []
-    for node in alive:
-        name, address = node["NodeManagerHostname"], node["NodeManagerAddress"]
-        found.append(
-            HostInfo(
-                node=node["NodeID"],
-                name=name if named[name] == 1 else f"{name} ({address})",
-                address=address,
-                cpus=int(node["Resources"].get("CPU", 0)),
-                gpus=int(node["Resources"].get("GPU", 0)),
-            )
+    found = [
+        HostInfo(
+            node=node["NodeID"],
+            name=name if named[name] == 1 else f"{name} ({address})",
+            address=address,
+            cpus=int(node["Resources"].get("CPU", 0)),
+            gpus=int(node["Resources"].get("GPU", 0)),
         )
+        for node in alive
+        for name, address in [(node["NodeManagerHostname"], node["NodeManagerAddress"])]
+    ]
     return sorted(found, key=lambda each: (each.node != here, each.address, each.node))
 
 

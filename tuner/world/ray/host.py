@@ -132,13 +132,9 @@ class Host:
         return Timed(begun_ns, time.time_ns(), by_rank)
 
     def start_program(
-        self,
-        number: int,
-        command: Sequence[str],
-        folder: Path,
-        order: HookOrder,
+        self, number: int, command: Sequence[str], folder: Path, order: HookOrder,
         environment: Mapping[str, str],
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Start a command, with the hook in it and these variables beside the host's."""
         machine, given = self._machine.watch(), {**os.environ, **environment}
         starter, scratch = ColdStarter(command, _folder_here(folder)), self._new_scratch()
@@ -214,13 +210,9 @@ class CommandHere(LocalCommands):
     """One run of a program's command here, and what its processes report."""
 
     def __init__(
-        self,
-        scratch: Path,
-        starter: ColdStarter,
-        order: HookOrder,
-        environment: Mapping[str, str],
-        machine: Callable[[], MachineState],
-    ) -> None:
+        self, scratch: Path, starter: ColdStarter, order: HookOrder,
+        environment: Mapping[str, str], machine: Callable[[], MachineState],
+    ) -> None:  # fmt: skip
         self.scratch = scratch
         self._output, self._here = scratch / "output", scratch / "reports"
         self._here.mkdir()

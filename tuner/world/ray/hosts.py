@@ -171,10 +171,9 @@ class Hosts:
         return {host.info.name: host.call("facts")[0] for host in self.by_node.values()}
 
     def _find_interfaces(self) -> list[tuple[str, str]]:
-        addresses = {node: host.info.address for node, host in self.by_node.items()}
         found = {}
         for node, host in self.by_node.items():
-            others = [address for other, address in addresses.items() if other != node]
+            others = [each.info.address for each in self.by_node.values() if each is not host]
             found[node] = host.call("interface_to", others, self._launching.interface)
         return [found[info.node] for info in self.placing.hosts]
 

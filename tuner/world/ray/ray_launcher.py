@@ -1,11 +1,11 @@
 """The launchers on a Ray cluster: a world is placed on its hosts, and driven from here."""
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from tuner.errors import UsageError
 from tuner.files import own_prefix
@@ -21,7 +21,7 @@ from tuner.world.command.program_commands import Commands, Starters
 from tuner.world.command.program_launcher import ProgramLauncher
 from tuner.world.command.warm.warm_starting import Learnt
 from tuner.world.environment import GroupFacts
-from tuner.world.launcher import Enough, GroupedLauncher, WorldOrder
+from tuner.world.launcher import Enough, GroupedLauncher, Together, WorldOrder
 from tuner.world.live_world import RankWorld
 from tuner.world.local.local_launcher import LocalLauncher
 from tuner.world.measurement import Failure, Measurement
@@ -32,7 +32,7 @@ from tuner.world.ray.placing import HostInfo, unreachable
 from tuner.world.ray.ray_worlds import RayCommands, RayRankProcesses
 
 
-class RayLauncher:
+class RayLauncher(Together):
     """Runs worlds on the hosts of a Ray cluster, one at a time. `hosts` are the ids of the nodes
     that may be used; None: all. `notify` gets what a person should know of where worlds run."""
 
@@ -40,26 +40,15 @@ class RayLauncher:
     """See `Launcher.own_network`: hosts meet in a network that they share."""
 
     def __init__(
-        self,
-        launching: Launching | None = None,
-        hosts: Sequence[str] | None = None,
-        *,
+        self, launching: Launching | None = None, hosts: Sequence[str] | None = None, *,
         notify: Callable[[str], None] = lambda sentence: None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._launching = launching or Launching(launcher="ray")
         self._hosts = Hosts(self._launching, hosts, notify)
         self._describing = LocalLauncher()
-        self._open = ExitStack()
 
-    def __enter__(self) -> Self:
-        with ExitStack() as stack:
-            stack.enter_context(self._hosts)
-            stack.enter_context(self._describing)
-            self._open = stack.pop_all()
-        return self
-
-    def __exit__(self, *ending: object) -> None:
-        self._open.close()
+    def _parts(self) -> Iterable[AbstractContextManager[Any]]:
+        return self._hosts, self._describing
 
     def subject_of(
         self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None
@@ -117,15 +106,13 @@ class RayGroups(GroupedLauncher):
         self._launching = launching
         self._notify = notify
 
-    def __enter__(self) -> Self:
-        with ExitStack() as entering:
-            entering.enter_context(connected(self._launching.ray_address, self._notify))
-            self.members = tuple(
-                entering.enter_context(RayLauncher(self._launching, nodes, notify=self._notify))
-                for nodes in host_sets(living_hosts(), self._launching.groups)
-            )
-            self._open = entering.pop_all()
-        return self
+    def _parts(self) -> Iterable[AbstractContextManager[Any]]:
+        yield connected(self._launching.ray_address, self._notify)
+        self.members = tuple(
+            RayLauncher(self._launching, nodes, notify=self._notify)
+            for nodes in host_sets(living_hosts(), self._launching.groups)
+        )
+        yield from self.members
 
 
 def host_sets(hosts: Sequence[HostInfo], groups: int) -> list[list[str]]:
@@ -168,29 +155,21 @@ class RayProgramLauncher(ProgramLauncher):
     them for one process a host, and what torchrun itself takes from the environment."""
 
     def __init__(
-        self,
-        launching: Launching,
-        notify: Callable[[str], None],
+        self, launching: Launching, notify: Callable[[str], None],
         show: Callable[[bytes], None] | None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(notify, show)
         self._starters = _OnHosts(notify)
         self._launching = launching
         self._hosts = Hosts(launching, None, notify)
-        self._cluster = ExitStack()
 
     def __enter__(self) -> Self:
-        with ExitStack() as stack:
-            stack.enter_context(self._hosts)
+        self._open.enter_context(self._hosts)
+        with ExitStack() as failing:
+            failing.push(self._open)
             super().__enter__()
-            self._cluster = stack.pop_all()
+            failing.pop_all()
         return self
-
-    def __exit__(self, *ending: object) -> None:
-        try:
-            super().__exit__(*ending)
-        finally:
-            self._cluster.close()
 
     def subject_of(
         self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None

@@ -142,12 +142,9 @@ class RayCommands(_World):
     `tuner.world.command.program_commands.Commands`. The order's folder gets all reports."""
 
     def __init__(
-        self,
-        hosts: Sequence[HostProxy],
-        command: Sequence[str],
-        order: HookOrder,
+        self, hosts: Sequence[HostProxy], command: Sequence[str], order: HookOrder,
         environments: Sequence[Mapping[str, str]],
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(hosts)
         self._command = list(command)
         self._order = order
@@ -236,8 +233,7 @@ class RayCommands(_World):
         if isinstance(pid := event.get("pid"), int):
             event |= {"pid": pid + place * _PIDS_OF_A_HOST, "pid_there": pid}
         if isinstance(then_ns := event.get("time_ns"), int):
-            clock = self._hosts[place].clock
-            event["time_ns"] = then_ns - (clock.offset_ns if clock else 0)
+            event["time_ns"] = self._hosts[place].here_ns(then_ns)
         return json.dumps(event).encode()
 
 
