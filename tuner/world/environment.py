@@ -227,12 +227,8 @@ class MachineReader:
         _, _, _, idle, io_wait, irq, soft_irq, steal = (
             sum(column) / _TICKS_PER_S for column in zip(*rows, strict=True)
         )
-        return {
-            "cpus": len(rows),
-            "idle_s": idle + io_wait,
-            "interrupts_s": irq + soft_irq,
-            "stolen_s": steal,
-        }
+        times = {"idle_s": idle + io_wait, "interrupts_s": irq + soft_irq, "stolen_s": steal}
+        return {"cpus": len(rows), **times}
 
     def _own_s(self) -> dict[str, float]:
         """Nothing where the kernel does not list children: a forkserver's are the world."""
@@ -306,17 +302,13 @@ def machine_between(before: MachineReading, after: MachineReading) -> MachineSta
             spent["others_s"] = seconds * cpus - known_s - spent["own_s"]
     mhz = [reading["mhz"] for reading in (before, after) if "mhz" in reading]
     return MachineState(
-        seconds=round(seconds, _DIGITS),
-        cpus=cpus,
-        others_cpus=rate("others_s"),
-        stolen_cpus=rate("stolen_s"),
-        pressure_some=rate("some", 1.0),
-        pressure_full=rate("full", 1.0),
+        seconds=round(seconds, _DIGITS), cpus=cpus, load=before.get("load"),
+        others_cpus=rate("others_s"), stolen_cpus=rate("stolen_s"),
+        pressure_some=rate("some", 1.0), pressure_full=rate("full", 1.0),
         mhz=round(fmean(mhz), 1) if mhz else None,
-        load=before.get("load"),
         throttled_s=round(spent["throttled_s"], _DIGITS) if "throttled_s" in spent else None,
         throttled_periods=int(spent["throttled_periods"]) if "throttled_s" in spent else None,
-    )
+    )  # fmt: skip
 
 
 def _text(path: Path) -> str:

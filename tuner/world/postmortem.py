@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,51 +83,43 @@ def root_cause(
     # A rank that reports a failure stays alive: a rank that is gone died of something else.
     if dead := [r for r in records if r.died_ns is not None and not r.finished and not r.failure]:
         first = min(dead, key=lambda record: record.died_ns or 0)
+        code = first.exit_code or 0
         return Failure(
             failure="init-failed" if first.phase == "init_rpc" else "crashed",
-            message=f"{first.name} failed first ({ending(first.exit_code or 0)}, in {first.phase})",
-            rank=first.name,
-            is_untimely=was_killed(first.exit_code or 0) or _lost_starter(records, first),
-            world_s=world_s,
-        )
+            message=f"{first.name} failed first ({ending(code)}, in {first.phase})",
+            is_untimely=was_killed(code) or _lost_starter(records, first),
+            rank=first.name, world_s=world_s,
+        )  # fmt: skip
     if reported := [record for record in records if record.failure]:
         first = min(reported, key=lambda record: int(record.failure["time_ns"]))
         report = first.failure
         error = str(report["error"]).split("\n")[0][:300]
         return Failure(
-            failure=report["failure"],
             message=f"{first.name} failed first, in {report['phase']}: {error}",
-            detail=str(report["traceback"]),
-            rank=first.name,
-            world_s=world_s,
-        )
+            failure=report["failure"], detail=str(report["traceback"]),
+            rank=first.name, world_s=world_s,
+        )  # fmt: skip
     assert deadline_s is not None
     steps = records[0].states[-1]["steps_done"] if records[0].states else 0
     phases = ", ".join(f"{each.name} in {each.phase}" for each in records if not each.finished)
     busy = [each.name for each in records if each.states and each.states[-1]["idle"] == 0]
     more = f"; no worker thread of {busy[0]} was idle" if busy else ""
-    return Failure(
-        failure="timed-out",
-        message=f"not done after {deadline_s:g} s ({steps} steps done; {phases}){more}",
-        detail=gauges(records),
-        world_s=world_s,
-    )
+    message = f"not done after {deadline_s:g} s ({steps} steps done; {phases}){more}"
+    return Failure(failure="timed-out", message=message, detail=gauges(records), world_s=world_s)
 
 
 def deadlock(record: RankRecord, records: Sequence[RankRecord], world_s: float) -> Failure:
     """The failure of a world in which this rank is deadlocked."""
     size = record.states[-1]["pool_size"]
     threads = "its only worker thread waits" if size == 1 else f"all {size} worker threads wait"
-    return Failure(
-        failure="deadlocked",
-        message=(
-            f"{record.name} deadlocked: {threads} for the answer to a call made while serving "
-            "one, and that answer needs a free thread there; give it more num_worker_threads"
-        ),
-        detail=gauges(records),
-        rank=record.name,
-        world_s=world_s,
+    message = (
+        f"{record.name} deadlocked: {threads} for the answer to a call made while serving one, "
+        "and that answer needs a free thread there; give it more num_worker_threads"
     )
+    return Failure(
+        failure="deadlocked", message=message, detail=gauges(records), rank=record.name,
+        world_s=world_s,
+    )  # fmt: skip
 
 
 def ending(code: int) -> str:
@@ -135,10 +128,9 @@ def ending(code: int) -> str:
         return "it closed the descriptor of its line to rpc-tuner, as os.closerange does"
     if code >= 0:
         return f"exit code {code}"
-    try:
+    with suppress(ValueError):
         return f"signal {-code}, {signal.Signals(-code).name}"
-    except ValueError:
-        return f"signal {-code}"
+    return f"signal {-code}"
 
 
 def _lost_starter(records: Sequence[RankRecord], first: RankRecord) -> bool:

@@ -65,15 +65,13 @@ def _option_mistakes(entry: CatalogueEntry, given: Mapping[str, object]) -> list
 
 def _spec_of(entry: CatalogueEntry) -> WorkloadSpec:
     """The workload with its default options, where all that may be there is there."""
+    ranks = [
+        RankSpec(name=f"{role}{number}", role=role)
+        for role, count in entry.roles.items()
+        for number in range(count)
+    ]
+    options = {option.name: option.default for option in entry.options}
     return WorkloadSpec(
-        reference=entry.name,
-        summary=entry.summary,
-        options={option.name: option.default for option in entry.options},
-        ranks=tuple(
-            RankSpec(name=f"{role}{number}", role=role)
-            for role, count in entry.roles.items()
-            for number in range(count)
-        ),
-        intra_op_threads=1,
-        cuda_devices=_MANY,
-    )
+        reference=entry.name, summary=entry.summary, options=options, ranks=tuple(ranks),
+        intra_op_threads=1, cuda_devices=_MANY,
+    )  # fmt: skip

@@ -79,25 +79,22 @@ class Host:
         """The interface of the route to these addresses, or the one that is named, and our address
         on it. LauncherError if there is none."""
         ours = _own_addresses()
+        here = socket.gethostname()
         if named is not None:
             if found := [address for address, name in ours.items() if name == named]:
                 return named, found[0]
-            known = ", ".join(sorted(set(ours.values())))
             raise LauncherError(
-                f"{socket.gethostname()} has no interface {named} with an IPv4 address; it has "
-                f"{known}; name another by --interface"
+                f"{here} has no interface {named} with an IPv4 address; it has "
+                f"{', '.join(sorted({*ours.values()}))}; name another by --interface"
             )
         for address in addresses:
             with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
                 # A datagram socket sends nothing when it is connected; the kernel finds the route.
                 probe.connect((address, 9))
-                own: str = probe.getsockname()[0]
-                if own in ours:
+                if (own := str(probe.getsockname()[0])) in ours:
                     return ours[own], own
-        raise LauncherError(
-            f"{socket.gethostname()} has no route to {', '.join(addresses)}; "
-            "name the interface by --interface"
-        )
+        to = ", ".join(addresses)
+        raise LauncherError(f"{here} has no route to {to}; name the interface by --interface")
 
     @staticmethod
     def free_port(address: str) -> int:
@@ -106,9 +103,8 @@ class Host:
             with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_STREAM) as attempt:
                 attempt.bind((address, port))
                 return port
-        raise LauncherError(
-            f"no port from {_PORTS.start} to {_PORTS.stop - 1} is free at {address}"
-        )
+        first, last = _PORTS[0], _PORTS[-1]
+        raise LauncherError(f"no port from {first} to {last} is free at {address}")
 
     def start_ranks(self, number: int, tasks: Sequence[RankTask], gpus: Sequence[int]) -> Timed:
         """Start ranks of a world, each with so many of the GPUs here; their process ids, by rank.

@@ -197,15 +197,14 @@ class Hosts:
         kind = ray.remote(Host)
         infos = {info.node: info for info in placing.hosts}
         for index, (node, reserved) in enumerate(placing.reserved.items()):
-            actor = kind.options(
-                num_cpus=reserved.cpus,
-                num_gpus=reserved.gpus,
-                max_concurrency=_THREADS,
-                scheduling_strategy=PlacementGroupSchedulingStrategy(
-                    self._group, placement_group_bundle_index=index
-                ),
-            ).remote()
-            self.by_node[node] = HostProxy(infos[node], actor)
+            there = PlacementGroupSchedulingStrategy(
+                self._group, placement_group_bundle_index=index
+            )
+            started = kind.options(
+                num_cpus=reserved.cpus, num_gpus=reserved.gpus, max_concurrency=_THREADS,
+                scheduling_strategy=there,
+            )  # fmt: skip
+            self.by_node[node] = HostProxy(infos[node], started.remote())
         asked = [(host, host.begin("facts")) for host in self.by_node.values()]
         found = {host.info.name: host.answer(reference) for host, reference in asked}
         if problems := _differences(found):
