@@ -11,8 +11,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from pydantic import ConfigDict
-
 from tuner.cpus import cpu_cgroups
 from tuner.machine import COMPARED, COMPARED_BOUND, machine_differences, this_machine
 from tuner.plan.frozen_model import FrozenModel
@@ -29,10 +27,8 @@ _COUNT = re.compile(r"^(\w+) (\d+)$", re.MULTILINE)
 _CPU_MHZ = re.compile(rb"^cpu MHz\s*:(.*)\n", re.MULTILINE)
 
 
-class GroupFacts(FrozenModel):
+class GroupFacts(FrozenModel, use_attribute_docstrings=True):
     """What one of several groups measures on."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     name: str
     """`CPUs 0-15`, or the names of its hosts."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from tuner.plan.frozen_model import FrozenModel
 from tuner.text import printable, shortened
@@ -89,11 +89,8 @@ class TraceNumbers(FrozenModel):
     """Where the time of such a call goes, on average; the parts sum up to the latency."""
 
 
-class ProgramRun(FrozenModel):
-    """What only a run of a program has."""
-
-    # Earlier versions kept more of a run.
-    model_config = ConfigDict(extra="ignore")
+class ProgramRun(FrozenModel, extra="ignore"):
+    """What only a run of a program has. Earlier versions kept more of it."""
 
     calls: int
     """RPC calls that its ranks made in `Measurement.wall_s`."""

@@ -148,14 +148,13 @@ def test_daemons_end_with_their_world(launcher: LocalLauncher, then: str, kind: 
 
 def test_a_forkserver_that_was_stopped_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "RELEASE_S", 0.5)
-    starting = processes.Processes()
-    process = starting.start(time.sleep, 600)
+    process = processes.start_process(None, time.sleep, 600)
     server: Any = forkserver._forkserver
     stopped = server._forkserver_pid
     os.kill(stopped, signal.SIGSTOP)
     processes.end_process(process)
     monkeypatch.undo()
-    again = starting.start(time.sleep, 0)
+    again = processes.start_process(None, time.sleep, 0)
     assert server._forkserver_pid != stopped
     again.join()
     assert again.exitcode == 0
@@ -176,7 +175,7 @@ def test_an_interruption_waits_until_a_process_is_started(
 
     monkeypatch.setattr(ForkServerProcess, "start", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        processes.Processes().start(time.sleep, 0.0)
+        processes.start_process(None, time.sleep, 0.0)
     (process,) = started
     processes.end_process(process)
 

@@ -21,7 +21,7 @@ from tuner.plan.workload_spec import WorkloadSpec
 from tuner.world.environment import Environment, GroupFacts, MachineReader
 from tuner.world.launcher import Enough, WorldOrder
 from tuner.world.live_world import EXIT_S, RankWorld
-from tuner.world.local.processes import LocalRankProcesses, Processes, end_process
+from tuner.world.local.processes import LocalRankProcesses, end_process, start_process
 from tuner.world.measurement import Failure, Measurement
 from tuner.world.own_network import OwnNetwork
 from tuner.world.postmortem import STARTER_GONE, was_killed
@@ -49,7 +49,6 @@ class LocalLauncher:
         self._cpus = cpus
         self._isolation = isolation
         self._network: OwnNetwork | None = None
-        self._processes = Processes(cpus)
         self._machine = MachineReader(is_shared=cpus is not None)
         self._scratch: Path | None = None
         self._ranks: LocalRankProcesses | None = None
@@ -96,10 +95,9 @@ class LocalLauncher:
         return self.describe(draft.workload, draft.options, longest_s)
 
     def describe(
-        self, reference: str, options: Mapping[str, object], longest_s: float | None = None
+        self, reference: str, options: Mapping[str, object], longest_s: float = DESCRIBE_DEADLINE_S
     ) -> WorkloadSpec:
-        """See `WorkloadLauncher.describe`; within so many seconds, None: DESCRIBE_DEADLINE_S."""
-        longest_s = DESCRIBE_DEADLINE_S if longest_s is None else longest_s
+        """See `WorkloadLauncher.describe`; within so many seconds."""
         document = self._asked(reference, options, longest_s)
         if isinstance(document, str):
             raise UsageError(f"workload {reference}: {document}; what it printed stands above")
@@ -118,7 +116,7 @@ class LocalLauncher:
             channel = LauncherEnd(ours)
             with theirs:
                 given = (Path.cwd(), theirs, reference, dict(options))
-                process = self._processes.start(start_describing, *given)
+                process = start_process(self._cpus, start_describing, *given)
             try:
                 return channel.awaited(until - time.monotonic())
             except TimeoutError:
@@ -153,7 +151,7 @@ class LocalLauncher:
             dir=self._scratch, prefix="world-", ignore_cleanup_errors=True
         ) as scratch:
             folder = Path(scratch)
-            self._ranks = LocalRankProcesses(self._processes, folder, self._machine)
+            self._ranks = LocalRankProcesses(self._cpus, folder, self._machine)
             holder = self._network_holder()
             tasks = [replace(each, network_of=holder) for each in rank_tasks(order, folder)]
             try:

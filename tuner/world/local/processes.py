@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import forkserver
 from multiprocessing.connection import wait
-from multiprocessing.context import ForkServerContext, ForkServerProcess
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from socket import socketpair
 from typing import Any
@@ -54,33 +54,29 @@ _known: set[int] = set()
 """The processes that were started, by any thread, and that were not ended."""
 
 
-class Processes:
-    """Starts processes from a forkserver that has torch imported already. They, and whatever they
-    start, are kept to these logical CPUs; None: those of this process. Several threads may use one
-    each."""
-
-    def __init__(self, cpus: Collection[int] | None = None) -> None:
-        self._cpus = None if cpus is None else tuple(sorted(cpus))
-        self.context: ForkServerContext = multiprocessing.get_context("forkserver")
-        self.context.set_forkserver_preload(["tuner.world.rank.preload"])
-
-    def start(self, target: Callable[..., None], *arguments: object) -> ForkServerProcess:
-        """A new process that runs `target`. LauncherError if there can be none."""
-        if self._cpus is not None:
-            target, arguments = start_pinned, (self._cpus, target, *arguments)
-        until = time.monotonic() + START_S + RELEASE_S
-        while True:
-            process = self.context.Process(target=target, args=arguments, daemon=True)
-            try:
-                _start(process)
-                return process
-            except (OSError, EOFError) as error:
-                # A forkserver that somebody has killed is there until the kernel has released it.
-                is_gone = isinstance(error, EOFError | ConnectionError)
-                if not is_gone or time.monotonic() >= until:
-                    why = str(error) or "no forkserver"
-                    raise LauncherError(f"cannot start a process: {why}") from error
-                time.sleep(_POLL_S)
+def start_process(
+    cpus: Collection[int] | None, target: Callable[..., None], *arguments: object
+) -> ForkServerProcess:
+    """A new process that runs `target`, from a forkserver that has torch imported already. It, and
+    whatever it starts, is kept to these logical CPUs; None: those of this process. LauncherError if
+    there can be none."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tuner.world.rank.preload"])
+    if cpus is not None:
+        target, arguments = start_pinned, (tuple(cpus), target, *arguments)
+    until = time.monotonic() + START_S + RELEASE_S
+    while True:
+        process = context.Process(target=target, args=arguments, daemon=True)
+        try:
+            _start(process)
+            return process
+        except (OSError, EOFError) as error:
+            # A forkserver that somebody has killed is there until the kernel has released it.
+            is_gone = isinstance(error, EOFError | ConnectionError)
+            if not is_gone or time.monotonic() >= until:
+                why = str(error) or "no forkserver"
+                raise LauncherError(f"cannot start a process: {why}") from error
+            time.sleep(_POLL_S)
 
 
 def _start(process: ForkServerProcess) -> None:
@@ -195,8 +191,8 @@ class LocalRankProcesses:
     """See `tuner.world.live_world.RankProcesses`; of a world that is spread, the ranks of one host.
     `scratch` is the world's folder, in which they leave what they print, and their stacks."""
 
-    def __init__(self, processes: Processes, scratch: Path, machine: MachineReader) -> None:
-        self._processes = processes
+    def __init__(self, cpus: Collection[int] | None, scratch: Path, machine: MachineReader) -> None:
+        self._cpus = cpus
         self.scratch = scratch
         self._machine = machine.watch()
         self._ranks: list[_LiveRank] = []
@@ -207,7 +203,7 @@ class LocalRankProcesses:
             ours, theirs = socketpair()
             channel = LauncherEnd(ours)
             with theirs:
-                process = self._processes.start(start_rank, task, theirs)
+                process = start_process(self._cpus, start_rank, task, theirs)
             self._ranks.append(_LiveRank(task, process, channel))
         return [each.process.pid for each in self._ranks]
 

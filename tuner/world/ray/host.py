@@ -32,7 +32,7 @@ from tuner.world.command.program_commands import ColdStarter, LocalCommands
 from tuner.world.descendants import has_variable
 from tuner.world.environment import Environment, MachineReader, MachineState
 from tuner.world.failure_evidence import head_and_tail
-from tuner.world.local.processes import LocalRankProcesses, Processes
+from tuner.world.local.processes import LocalRankProcesses
 from tuner.world.rank.rank_channel import Message
 from tuner.world.rank.task import RankTask
 
@@ -65,7 +65,6 @@ class Host:
     def __init__(self) -> None:
         _as_without_ray()
         sweep()
-        self._processes = Processes()
         self._machine = MachineReader()
         self._scratch = Path(tempfile.mkdtemp(prefix=own_prefix()))
         self._worlds: dict[int, RanksHere | CommandHere] = {}
@@ -111,7 +110,7 @@ class Host:
         LauncherError if they cannot be started."""
         begun_ns = time.time_ns()
         scratch = self._new_scratch()
-        world = self._worlds[number] = RanksHere(self._processes, scratch, self._machine)
+        world = self._worlds[number] = RanksHere(scratch, self._machine)
         order = tasks[0].order
         if order.trace is not None:
             order = replace(order, trace=replace(order.trace, path=scratch / _TRACE))
@@ -164,8 +163,8 @@ class Host:
 class RanksHere(LocalRankProcesses):
     """The ranks of one world that are here. It is polled while messages are sent to it."""
 
-    def __init__(self, processes: Processes, scratch: Path, machine: MachineReader) -> None:
-        super().__init__(processes, scratch, machine)
+    def __init__(self, scratch: Path, machine: MachineReader) -> None:
+        super().__init__(None, scratch, machine)
         self._polling = threading.Lock()
         self._is_over = False
 
