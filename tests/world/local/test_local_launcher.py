@@ -19,12 +19,13 @@ from tests.fakes import order
 from tests.marks import needs_two_cpus
 from tests.world.launcher_contract import (
     TROUBLES,
-    FailureContract,
     LauncherContract,
     awaited,
     dozing_search,
     ends,
+    fails,
     family_of,
+    run,
 )
 from tests.world.local.launching import launcher
 from tuner.errors import UsageError
@@ -40,27 +41,10 @@ __all__ = ["launcher"]
 pytestmark = pytest.mark.world
 
 
-def run(
-    launcher: LocalLauncher,
-    workload: str,
-    *,
-    deadline_s: float = 90.0,
-    options: dict[str, object] | None = None,
-    **knobs: Any,
-) -> Measurement | Failure:
-    spec = launcher.describe(f"{TROUBLES}:{workload}", options or {})
-    return launcher.run(order(spec, deadline_s=deadline_s, **knobs))
-
-
-def failure(outcome: Measurement | Failure) -> Failure:
-    assert isinstance(outcome, Failure), outcome
-    return outcome
-
-
 def past_deadline(launcher: LocalLauncher, workload: str, phase: str) -> Failure:
     """How a world ends that is in this phase at its deadline; a busy machine gets there later."""
     for deadline_s in (2.0, 8.0, 40.0):
-        found = failure(run(launcher, workload, deadline_s=deadline_s))
+        found = fails(launcher, workload, deadline_s=deadline_s)
         assert found.failure == "timed-out"
         assert f"not done after {deadline_s:g} s" in found.message
         assert found.world_s < 120  # what hangs would hang for 600 s
@@ -69,7 +53,7 @@ def past_deadline(launcher: LocalLauncher, workload: str, phase: str) -> Failure
     raise AssertionError(found.message)
 
 
-class TestLocalLauncher(LauncherContract, FailureContract):
+class TestLocalLauncher(LauncherContract):
     @pytest.fixture
     def launcher(self, launcher: LocalLauncher) -> LocalLauncher:
         return launcher
@@ -88,18 +72,16 @@ def test_worlds_that_go_well(launcher: LocalLauncher, workload: str, knobs: Any)
     assert isinstance(outcome, Measurement), outcome
 
 
-@pytest.mark.parametrize("traced", [False, True])
-def test_a_workload_that_leaves_its_working_folder_is_measured(
-    launcher: LocalLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, traced: bool
+def test_a_workload_that_leaves_its_working_folder_is_traced(
+    launcher: LocalLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     spec = launcher.describe(f"{TROUBLES}:Leaves", {"folder": str(tmp_path / "elsewhere")})
     path = Path("traces") / "leaves.json"
-    trace = TraceOrder(path=path, operators=True) if traced else None
+    trace = TraceOrder(path=path, operators=True)
     outcome = launcher.run(replace(order(spec), trace=trace))
     assert isinstance(outcome, Measurement), outcome
-    assert path.exists() == traced
-    assert not (tmp_path / "elsewhere" / "traces").exists()
+    assert path.exists()
 
 
 def test_a_world_past_its_deadline_is_ended(launcher: LocalLauncher) -> None:
@@ -118,7 +100,7 @@ def test_a_world_past_its_deadline_is_ended(launcher: LocalLauncher) -> None:
 def test_what_is_raised_is_told_in_a_line(
     launcher: LocalLauncher, workload: str, message: str
 ) -> None:
-    found = failure(run(launcher, workload)).message
+    found = fails(launcher, workload).message
     assert re.sub(r"py:\d+", "py:LINE", found) == f"worker0 failed first, {message}"
 
 
@@ -161,10 +143,7 @@ def test_a_forkserver_that_was_stopped_is_replaced(monkeypatch: pytest.MonkeyPat
     processes.end_process(again)
 
 
-def test_an_interruption_waits_until_a_process_is_started(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """One that is started by half has no one to read from, and prints a traceback."""
+def test_an_interruption_waits_until_a_process_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[ForkServerProcess] = []
     start = ForkServerProcess.start
 
@@ -183,36 +162,27 @@ def test_an_interruption_waits_until_a_process_is_started(
 @needs_two_cpus
 def test_every_thread_of_a_rank_is_bound_to_its_share(launcher: LocalLauncher) -> None:
     assert isinstance(run(launcher, "Bound", cpu_binding="equal"), Measurement)
-    assert failure(run(launcher, "Bound")).failure == "crashed"
+    assert fails(launcher, "Bound").failure == "crashed"
 
 
-def test_a_workload_that_overrides_a_process_knob_has_failed_with_it(
-    launcher: LocalLauncher,
-) -> None:
-    found = failure(run(launcher, "SetsItsOwn", switch_interval=0.001))
+def test_a_workload_that_overrides_a_process_knob_fails_with_it(launcher: LocalLauncher) -> None:
+    found = fails(launcher, "SetsItsOwn", switch_interval=0.001)
     assert found.failure == "init-failed"
     assert "the workload set its own switch interval to 20ms after the tool: " in found.message
     assert isinstance(run(launcher, "SetsItsOwn"), Measurement)
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("workload", "problem"),
-    [
-        ("Absent", "has no class Absent"),
-        ("NoSteps", "does not define step"),
-        ("TwiceTheSameName", "the rank name 'worker0' is used 2 times"),
-        ("Untyped", "Untyped.calls has no type; write `calls: int = 4`"),
-        ("NobodyThere", "ranks() is empty; rank 0 must be there to drive"),
-        ("call_back", "has no class call_back"),
-    ],
-)
-def test_mistakes_in_a_workload_are_reported(
-    launcher: LocalLauncher, workload: str, problem: str
-) -> None:
-    with pytest.raises(UsageError) as raised:
-        launcher.describe(f"{TROUBLES}:{workload}", {})
-    assert problem in str(raised.value)
+def test_mistakes_in_a_workload_are_reported(launcher: LocalLauncher) -> None:
+    for workload, problem in {
+        "NoSteps": "does not define step",
+        "TwiceTheSameName": "the rank name 'worker0' is used 2 times",
+        "Untyped": "Untyped.calls has no type; write `calls: int = 4`",
+        "NobodyThere": r"ranks\(\) is empty; rank 0 must be there to drive",
+        "call_back": "has no class call_back",
+    }.items():
+        with pytest.raises(UsageError, match=problem):
+            launcher.describe(f"{TROUBLES}:{workload}", {})
 
 
 DESCRIBE = """
@@ -228,12 +198,9 @@ def test_what_a_module_prints_on_import_stays_off_stdout(tmp_path: Path) -> None
     module = tmp_path / "chatty.py"
     module.write_text("print('hello')\nfrom tests.world.local.troubles import Pair\n")
     done = subprocess.run(
-        [sys.executable, "-c", DESCRIBE, f"{module}:Pair"],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+        [sys.executable, "-c", DESCRIBE, f"{module}:Pair"], capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}, timeout=300,
+    )  # fmt: skip
     assert done.stdout == "caller server\n"
     assert "hello" in done.stderr
 

@@ -12,7 +12,6 @@ import pytest
 from tests.fakes import order
 from tests.world.launcher_contract import (
     TROUBLES,
-    FailureContract,
     LauncherContract,
     awaited,
     dozing_search,
@@ -28,7 +27,7 @@ from tuner.world.ray.ray_launcher import RayLauncher, host_sets
 
 
 @pytest.mark.world
-class TestRayLauncher(LauncherContract, FailureContract):
+class TestRayLauncher(LauncherContract):
     @pytest.fixture
     def launcher(self, launcher: RayLauncher) -> RayLauncher:
         return launcher
