@@ -4,16 +4,11 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tuner.world.environment import (
-    MachineReader,
-    MachineReading,
-    MachineState,
-    machine_between,
-    of_all_hosts,
-)
+from tuner.world.environment import MachineReader, MachineState, of_all_hosts
 
 PID, FORKSERVER, RANK = 100, 200, 300
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -54,9 +49,6 @@ class FakeMachine:
         told = " ".join(map(str, children or []))
         self.write(f"proc/{pid}/task/{pid}/children", told)
 
-    def read(self) -> MachineReading:
-        return MachineReader(self.proc, self.sys).read()
-
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
@@ -69,10 +61,10 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
 
 def between(machine: FakeMachine, seconds: float, change: Callable[[], None]) -> MachineState:
     """What was read of a change that took so long."""
-    before = machine.read()
+    machine_since = MachineReader(machine.proc, machine.sys).watch()
     machine.now_s += seconds
     change()
-    return machine_between(before, machine.read())
+    return machine_since()
 
 
 def test_what_is_neither_idle_nor_ours_is_of_others(machine: FakeMachine) -> None:
@@ -105,8 +97,7 @@ def test_a_world_alone_is_not_disturbed(machine: FakeMachine) -> None:
 
 def test_a_rank_of_another_group_that_ends_meanwhile_is_ours(machine: FakeMachine) -> None:
     """It is read in neither file of the first time: not among children, and not yet reaped."""
-    reader = MachineReader(machine.proc, machine.sys, is_shared=True)
-    before = reader.read()
+    machine_since = MachineReader(machine.proc, machine.sys, is_shared=True).watch()
     machine.now_s = 1.0
     machine.cpu_s([0.9, 0, 0.1, 0, 0, 0, 0, 0], [0.9, 0, 0.1, 0, 0, 0, 0, 0])
     machine.process(FORKSERVER, 0, children=[])
@@ -118,14 +109,11 @@ def test_a_rank_of_another_group_that_ends_meanwhile_is_ours(machine: FakeMachin
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "getpid", reaped)
-        state = machine_between(before, reader.read())
-    assert state.others_cpus == pytest.approx(0.1, abs=0.02)
-    assert not state.is_disturbed
+        assert machine_since().others_cpus == pytest.approx(0.1, abs=0.02)
 
 
 def test_a_tenth_of_the_cpus_disturbs() -> None:
-    cases = [(0.19, 0.0, False), (0.21, 0.0, True), (0.15, 0.1, True), (None, None, False)]
-    for others, stolen, is_disturbed in cases:
+    for others, stolen, is_disturbed in [(0.19, 0.0, False), (0.21, 0.0, True), (0.15, 0.1, True)]:
         state = MachineState(seconds=1.0, cpus=2, others_cpus=others, stolen_cpus=stolen)
         assert state.is_disturbed is is_disturbed
 
@@ -139,39 +127,37 @@ def test_cpus_that_we_may_not_use_do_not_count(
     assert (state.cpus, state.others_cpus) == (1, 0.0)
 
 
-@pytest.mark.parametrize("file", ["proc/pressure/cpu", "cgroup/cpu.pressure"])
-def test_pressure_is_a_share_of_the_time(machine: FakeMachine, file: str) -> None:
-    """Of the machine, or else of the cgroup."""
-    text = "some avg10=0.00 avg60=0.00 avg300=0.00 total={}\nfull avg10=0.00 total={}"
-    machine.write(file, text.format(1_000_000, 0))
-    state = between(machine, 4.0, lambda: machine.write(file, text.format(2_000_000, 400_000)))
-    assert (state.pressure_some, state.pressure_full) == (0.25, 0.1)
+PRESSURE = "some avg10=0.00 avg60=0.00 avg300=0.00 total={}\nfull avg10=0.00 total={}"
+QUOTA = "nr_periods {}\nnr_throttled {}\nthrottled_"
+CPUINFO = "cpu MHz\t\t: 2000.5\nflags: x\ncpu MHz : {}.5\nflags: {}"
 
 
 @pytest.mark.parametrize(
-    ("key", "per_second"), [("throttled_usec", 10**6), ("throttled_time", 10**9)]
-)
-def test_a_quota_of_either_version_throttles(
-    machine: FakeMachine, key: str, per_second: int
+    ("file", "text", "before", "after", "told"),
+    [
+        # Shares of the time: of the machine, or else of the cgroup.
+        ("proc/pressure/cpu", PRESSURE, (10**6, 0), (2 * 10**6, 400_000), (0.25, 0.1)),
+        ("cgroup/cpu.pressure", PRESSURE, (10**6, 0), (2 * 10**6, 400_000), (0.25, 0.1)),
+        # A quota of either version.
+        ("cgroup/cpu.stat", QUOTA + "usec {}", (10, 2, 10**6), (20, 5, 3 * 10**6), (2.0, 3)),
+        ("cgroup/cpu.stat", QUOTA + "time {}", (10, 2, 10**9), (20, 5, 3 * 10**9), (2.0, 3)),
+        ("proc/cpuinfo", CPUINFO, (3000, "y"), (3000, "y"), (2500.5,)),
+        ("sys/devices/system/cpu/cpu1/cpufreq/scaling_cur_freq", "{}", (10**6,), (2 * 10**6,),
+         (1500.0,)),
+    ],
+)  # fmt: skip
+def test_pressure_quota_and_frequency(
+    machine: FakeMachine, file: str, text: str, before: Any, after: Any, told: tuple[float, ...]
 ) -> None:
-    text = "nr_periods {}\nnr_throttled {}\n" + key + " {}"
-    machine.write("cgroup/cpu.stat", text.format(10, 2, per_second))
-    after = text.format(20, 5, 3 * per_second)
-    state = between(machine, 1.0, lambda: machine.write("cgroup/cpu.stat", after))
-    assert (state.throttled_periods, state.throttled_s) == (3, 2.0)
-
-
-def test_the_frequency_is_that_of_the_governor_or_of_cpuinfo(machine: FakeMachine) -> None:
-    machine.write("proc/cpuinfo", "cpu MHz\t\t: 2000.5\nflags: x\ncpu MHz : 3000.5\nflags: y")
-    assert machine.read()["mhz"] == 2500.5
-    for cpu, khz in enumerate((1_000_000, 1_400_000)):
-        machine.write(f"sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq", str(khz))
-    assert machine.read()["mhz"] == 1200.0
+    machine.write(file, text.format(*before))
+    state = between(machine, 4.0, lambda: machine.write(file, text.format(*after)))
+    found = state.model_dump(include={"pressure_some", "pressure_full", "throttled_s",
+                                      "throttled_periods", "mhz"}, exclude_none=True)  # fmt: skip
+    assert tuple(found.values()) == told
 
 
 def test_where_nothing_is_told_nothing_is_known(machine: FakeMachine, tmp_path: Path) -> None:
-    reader = MachineReader(tmp_path / "nothing", tmp_path / "sys")
-    state = machine_between(reader.read(), reader.read())
+    state = MachineReader(tmp_path / "nothing", tmp_path / "sys").watch()()
     assert state.cpus == len(os.sched_getaffinity(0))
     assert {*state.model_dump(exclude={"seconds", "cpus"}).values()} == {None}
     assert not state.is_disturbed

@@ -1,6 +1,5 @@
 """The head and the tail of what a process printed."""
 
-import os
 from pathlib import Path
 
 from tuner.world.failure_evidence import MOST_KEPT, give_up_middle, head_and_tail
@@ -8,9 +7,8 @@ from tuner.world.failure_evidence import MOST_KEPT, give_up_middle, head_and_tai
 
 def test_of_a_long_file_both_ends_are_kept(tmp_path: Path) -> None:
     file = tmp_path / "printed"
-    for size in (0, 1, 100):
-        file.write_bytes(b"x" * size)
-        assert head_and_tail(file, 100) == b"x" * size
+    file.write_bytes(b"x" * 100)
+    assert head_and_tail(file, 100) == b"x" * 100
     file.write_bytes(b"first " + b"x" * 10_000 + b" last")
     kept = head_and_tail(file, 101)
     assert kept.startswith(b"first xxx")
@@ -31,14 +29,4 @@ def test_the_disk_gets_the_middle_back_while_the_file_is_written(tmp_path: Path)
         writer.write(b" last")
     give_up_middle(tmp_path / "gone")
     assert head_and_tail(file).endswith(b" middle last")
-    if _can_punch(tmp_path):
-        assert freed < 3 * MOST_KEPT
-
-
-def _can_punch(folder: Path) -> bool:
-    file = folder / "hole"
-    file.write_bytes(b"x" * 16 * MOST_KEPT)
-    os.sync()
-    before = file.stat().st_blocks
-    give_up_middle(file)
-    return file.stat().st_blocks < before
+    assert freed < 3 * MOST_KEPT

@@ -6,17 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tests.fakes import UDF, order
 from tuner import cpus as numbering
 from tuner.cpus import named, share_of_rank, topology
 from tuner.errors import UsageError
 from tuner.world import launchers as module
-from tuner.world.launcher import TraceOrder
 from tuner.world.launchers import cpu_sets
-from tuner.world.rank.task import rank_tasks
 
 Machine = Callable[..., Path]
 
@@ -126,31 +121,3 @@ def test_the_topology_is_of_what_may_be_used(machine: Machine, tmp_path: Path) -
     assert topology(tmp_path / "nothing") == (1, 1)
     sys = machine("0-3", "4-7", cores=("0,2", "1,3", "4,6", "5,7"), may_use=[0, 1, 2, 3])
     assert topology(sys) == (1, 2)
-
-
-@given(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.integers(1, 12), st.data())
-def test_shares_are_equal_and_disjoint_unless_ranks_take_turns(
-    sizes: list[int], ranks: int, data: st.DataObject
-) -> None:
-    cpus = data.draw(st.permutations(range(sum(sizes))))
-    nodes = [sorted(cpus[sum(sizes[:at]) : sum(sizes[: at + 1])]) for at in range(len(sizes))]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(numbering, "numa_nodes", lambda sys: nodes)
-        patch.setattr(numbering, "usable_cpus", lambda: len(cpus))
-        found = [share_of_rank(index, ranks) for index in range(ranks)]
-    assert len({len(each) for each in found}) == 1
-    used = [cpu for each in found for cpu in each]
-    if ranks <= len(cpus):
-        assert len(used) == len(set(used)) >= ranks
-    else:
-        assert set(used) == set(cpus)
-
-
-def test_orders_hold_in_every_working_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert TraceOrder(path=Path("traces/a.json"), operators=True).path == tmp_path / "traces/a.json"
-    one = order(UDF, failure_folder=Path("failures/a"))
-    assert one.failure_folder == tmp_path / "failures" / "a"
-    assert {task.folder for task in rank_tasks(one, scratch=tmp_path)} == {tmp_path}
