@@ -27,11 +27,11 @@ class PendingCall:
     """A future of the type that `rpc_async` gives, which is completed once `release` is called."""
 
     def __init__(self) -> None:
-        self._source: Future[int] = Future()
-        self.future: Any = self._source.then(lambda done: done.value())
+        self.made: Future[int] = Future()
+        self.future: Any = self.made.then(lambda done: done.value())
 
     def release(self) -> None:
-        self._source.set_result(1)
+        self.made.set_result(1)
 
 
 def waiting_threads(function: Callable[[], object], release: Callable[[], None]) -> int:
@@ -74,7 +74,6 @@ class Held:
 @pytest.mark.parametrize(
     "wait",
     [
-        lambda held, future: future.wait(),
         lambda held, future: held.future.wait(),
         lambda held, future: held.several[0].wait(),
         lambda held, future: held.by_name[held.name].wait(),
@@ -96,8 +95,8 @@ def test_a_thread_that_waits_for_a_future_counts(
 
 
 def test_a_future_that_python_made_counts() -> None:
-    future: Future[int] = Future()
-    assert waiting_threads(lambda: future.wait(), lambda: future.set_result(1)) == 1
+    call = PendingCall()
+    assert waiting_threads(lambda: call.made.wait(), call.release) == 1
 
 
 class Gate:

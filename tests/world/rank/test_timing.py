@@ -1,5 +1,6 @@
 import random
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
@@ -7,23 +8,19 @@ from tuner.world.rank import timing
 from tuner.world.rank.timing import WARM_UP_S, WARM_UP_STEPS, StepTimer
 
 
-class Stepper:
-    """Steps of a length that the test chooses, by a clock of its own, which are timed."""
+def timer(
+    patch: pytest.MonkeyPatch, length_ns: Callable[[int], int], min_time_s: float = 0.0
+) -> tuple[StepTimer, list[int]]:
+    """Times steps that take so long by a clock of their own, by their number; which are done."""
+    done = [0]
+    now_ns = 0
 
-    def __init__(
-        self, patch: pytest.MonkeyPatch, step_s: float, *, steps: int | None, min_time_s: float
-    ) -> None:
-        self.step_ns, self.now_ns = round(step_s * 1e9), 0
-        self.done: list[int] = []
-        patch.setattr(timing, "perf_counter_ns", lambda: self.now_ns)
-        timer = StepTimer(
-            self.step, min_time_s=min_time_s, cpu_clocks=list, on_step=self.done.append
-        )
-        timer.warm_up()
-        self.timing = timer.time(steps)
+    def step() -> None:
+        nonlocal now_ns
+        now_ns += length_ns(done[-1] + 1)
 
-    def step(self) -> None:
-        self.now_ns += self.step_ns
+    patch.setattr(timing, "perf_counter_ns", lambda: now_ns)
+    return StepTimer(step, min_time_s=min_time_s, cpu_clocks=list, on_step=done.append), done
 
 
 @pytest.mark.parametrize(
@@ -41,26 +38,18 @@ def test_how_many_steps_are_timed_after_how_many_to_warm_up(
     monkeypatch: pytest.MonkeyPatch, step_s: float, steps: int | None, min_time_s: float,
     timed: int, warm_up: int,
 ) -> None:  # fmt: skip
-    found = Stepper(monkeypatch, step_s, steps=steps, min_time_s=min_time_s)
-    assert found.timing.step_s == [step_s] * timed
-    assert found.timing.steps == timed
-    assert found.timing.wall_s == pytest.approx(step_s * timed)
-    assert found.done == [*range(1, warm_up + timed + 1)]
+    stepping, done = timer(monkeypatch, lambda number: round(step_s * 1e9), min_time_s)
+    stepping.warm_up()
+    found = stepping.time(steps)
+    assert (found.step_s, found.steps) == ([step_s] * timed, timed)
+    assert found.wall_s == pytest.approx(step_s * timed)
+    assert done == [*range(warm_up + timed + 1)]
 
 
 def test_of_many_steps_a_sample_is_kept_each_as_likely(monkeypatch: pytest.MonkeyPatch) -> None:
-    now_ns = done = 0
-
-    def step() -> None:
-        nonlocal now_ns, done
-        done += 1
-        now_ns += done  # each takes as many nanoseconds as its number
-
-    monkeypatch.setattr(timing, "perf_counter_ns", lambda: now_ns)
     random.seed(3)
     before = random.getstate()
-    timer = StepTimer(step, min_time_s=0.0, cpu_clocks=list, on_step=lambda done: None)
-    found = timer.time(300_000)
+    found = timer(monkeypatch, lambda number: number)[0].time(300_000)
     assert random.getstate() == before  # a workload has seeded it for itself
     numbers = [round(seconds * 1e9) for seconds in found.step_s]
     assert (found.steps, len(numbers)) == (300_000, 2000)
