@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+from itertools import pairwise
 from pathlib import Path
 
 import jsonschema
@@ -23,17 +24,15 @@ def test_the_cluster_is_as_rays_schema_has_it() -> None:
     jsonschema.validate(cluster, json.loads(schema.read_text()))
     assert len(cluster["provider"]["worker_ips"]) == cluster["max_workers"]
     # Ray's ports are not those where ranks meet.
-    for key in ("head_start_ray_commands", "worker_start_ray_commands"):
-        assert "--max-worker-port 19999" in cluster[key][-1]
+    for starts in ("head", "worker"):
+        assert "--max-worker-port 19999" in cluster[f"{starts}_start_ray_commands"][-1]
 
 
 def test_the_job_runs_a_search_on_workers_of_a_host_each() -> None:
     documents = yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text())
     found = {each["kind"]: each for each in documents}
     assert set(found) == {"PersistentVolumeClaim", "RayJob", "NetworkPolicy"}
-    job = found["RayJob"]
-    assert job["apiVersion"] == "ray.io/v1"
-    cluster = job["spec"]["rayClusterSpec"]
+    cluster = found["RayJob"]["spec"]["rayClusterSpec"]
     (workers,) = cluster["workerGroupSpecs"]
     assert workers["minReplicas"] <= workers["replicas"] <= workers["maxReplicas"]
     (rule,) = workers["template"]["spec"]["affinity"]["podAntiAffinity"][
@@ -52,15 +51,14 @@ def test_the_search_is_one_that_the_command_takes(name: str) -> None:
     found = re.search(command, (DEPLOY / name).read_text())
     assert found is not None
     words = shlex.split(found.group())
-    pairs = [words[at + 1] for at, word in enumerate(words) if word == "--place"]
-    place = [tuple(pair.split("=", 1)) for pair in pairs]
-    workload = words[words.index("--workload") + 1]
-    assert workload in SHIPPED
-    launcher = words[words.index("--launcher") + 1]
-    launching, mistakes = read_launching({"launcher": launcher, "place": place})
-    assert mistakes == []
+    pairs = list(pairwise(words))
+    flags = dict(pairs)
+    assert flags["--workload"] in SHIPPED
+    place = [tuple(value.split("=", 1)) for flag, value in pairs if flag == "--place"]
+    launching, mistakes = read_launching({"launcher": flags["--launcher"], "place": place})
+    assert not mistakes
     assert launching.mistakes(["server", "trainer"]) == []
-    assert draft_plan({"workload": workload, **launching.keys()}).problems == ()
+    assert draft_plan({"workload": flags["--workload"], **launching.keys()}).problems == ()
 
 
 def test_the_image_copies_what_is_there_and_does_not_run_as_root() -> None:

@@ -48,38 +48,30 @@ def folder(tmp_path: Path) -> Path:
 
 def run(folder: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command,
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+        command, cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True,
+        text=True, timeout=300,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("is_script", [False, True])
 def test_a_world_runs_in_such_a_folder(folder: Path, is_script: bool) -> None:
     """The person's own workload is measured, the shipped ones are found, and the hidden module is
     reported. The current folder comes first; or it is not looked in, as for a console script."""
-    hidden = "workloads"
+    hidden, script = "workloads", folder / "bin" / "one_world.py"
     if is_script:
         (folder / "tuner.py").write_text("raise RuntimeError('not this one')\n")
         (folder / "workloads").rename(folder / "others")
         hidden = "workloads.py"
         (folder / hidden).write_text("MINE = 1\n")
-    script = folder / ("bin" if is_script else ".") / "one_world.py"
-    script.parent.mkdir(exist_ok=True)
-    script.write_text(ONE_WORLD)
+        listed = run(folder, RPC_TUNER, "search", "--list-workloads", "--json")
+        assert '"parameter_server"' in listed.stdout, listed.stderr
+    script.parent.mkdir()
+    for file in (script, folder / script.name):
+        file.write_text(ONE_WORLD)
     done = run(folder, PYTHON, *([script] if is_script else ["-m", "one_world"]))
     assert done.stdout == "measurement\ncaller server\n", done.stderr
     told = f"rpc-tuner has a package workloads of its own, which hides {folder}/{hidden}: rename"
     assert told in done.stderr
-
-
-def test_the_console_script_finds_the_shipped_workloads(folder: Path) -> None:
-    (folder / "tuner.py").write_text("raise RuntimeError('not this one')\n")
-    done = run(folder, RPC_TUNER, "search", "--list-workloads", "--json")
-    assert '"parameter_server"' in done.stdout, done.stderr
 
 
 def test_the_contract_is_imported_from_tuner_unless_another_one_is_there(folder: Path) -> None:

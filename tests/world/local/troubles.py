@@ -1,6 +1,7 @@
 """Workloads for the local launcher's tests; most go wrong, each in its own way."""
 
 import os
+import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -170,6 +171,30 @@ class LeavesDaemons(Pair):
             os._exit(1)
         if self.then == "hangs":
             time.sleep(1200)
+
+
+def network() -> str:
+    return os.readlink("/proc/self/ns/net")  # noqa: PTH115
+
+
+class Where(Pair):
+    """Wrong unless both ranks are in this network, or in another one of their `own`."""
+
+    network: str = ""
+    own: bool = True
+    reaches_others: bool = False
+
+    def step(self, world: World) -> None:
+        self.there = {network(), rpc.rpc_sync("worker1", network)}
+        # Large enough for one process to read it from the other's memory.
+        rpc.rpc_sync("worker1", torch.add, args=(torch.ones(400_000), 1))
+        if self.reaches_others:
+            socket.create_connection(("192.0.2.1", 80), timeout=5)
+
+    def check(self, world: World) -> None:
+        assert len(self.there) == 1
+        assert (self.network not in self.there) == self.own
+        socket.create_server(("127.0.0.1", 0)).close()
 
 
 def affinities() -> list[tuple[int, ...]]:
