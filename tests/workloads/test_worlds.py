@@ -9,7 +9,7 @@ import pytest
 
 from tests.fakes import order
 from tests.workloads.cartpole_copies import Alone
-from tests.world.local.launching import impatient_launcher
+from tests.world.launcher_contract import impatient
 from tuner.world.local.local_launcher import LocalLauncher
 from tuner.world.measurement import Failure, Measurement, Outcome
 from workloads.cartpole import CartPole
@@ -26,7 +26,7 @@ EPISODES = 5
 
 @pytest.fixture(scope="module")
 def launcher() -> Iterator[LocalLauncher]:
-    with impatient_launcher(grace_s=0.0) as running:
+    with impatient(LocalLauncher(), grace_s=0.0) as running:
         yield running
 
 

@@ -85,6 +85,17 @@ def dozing_search(module: str, launcher: str, folder: Path) -> Iterator["subproc
         assert search.communicate()[0] == "started\n"
 
 
+@contextmanager
+def impatient(launcher: Any, *, grace_s: float = live_world.GRACE_S) -> Iterator[Any]:
+    """The launcher, which probes worlds early: those of tests last a fraction of a second. For so
+    long it waits for the first cause of a failure to be heard of."""
+    with pytest.MonkeyPatch.context() as patch, launcher as running:
+        patch.setattr(live_world, "PROBE_AFTER_S", 0.5)
+        patch.setattr(live_world, "PROBE_EVERY_S", 0.2)
+        patch.setattr(live_world, "GRACE_S", grace_s)
+        yield running
+
+
 def survives(outcome: Measurement | Failure) -> bool:
     """Whether an outcome is the same after it was written as JSON and read, as a study does."""
     record = Record(trial=0, block=3, phase="race", outcome=outcome)

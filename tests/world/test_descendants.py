@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -121,11 +121,11 @@ def test_of_a_cluster_what_has_the_mark_or_a_file_of_the_folder_ends_and_nothing
     folder = tmp_path / "link" / "cluster"
     folder.mkdir()
     marked = {**os.environ, CLUSTER_VARIABLE: str(folder)}
-    with ExitStack() as stack, sleeping() as other:
-        with cluster_reaped(folder), (folder / "agent.log").open("w") as log:
-            heir = stack.enter_context(sleeping(env=marked))
-            agent = stack.enter_context(sleeping(stderr=log))
+    log = (folder / "agent.log").open("w")
+    with sleeping(env=marked) as heir, sleeping(stderr=log) as agent, sleeping() as other:
+        with cluster_reaped(folder):
+            log.close()
         assert ends(heir.pid, within_s=60)
         assert ends(agent.pid, within_s=60)
         assert other.poll() is None
-        assert not folder.exists()
+    assert not folder.exists()

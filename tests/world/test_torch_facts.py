@@ -5,14 +5,7 @@ import torch
 import torch.distributed.rpc as rpc
 from torch.distributed.rpc import constants
 
-from tuner.plan.knobs import (
-    CHANNELS,
-    NUM_WORKER_THREADS,
-    RPC_TIMEOUT,
-    TRANSPORTS,
-    Value,
-    agent_options,
-)
+from tuner.plan.knobs import CHANNELS, NUM_WORKER_THREADS, RPC_TIMEOUT, TRANSPORTS, agent_options
 from tuner.torch_private.agent import tensorpipe_options
 from tuner.torch_private.support import missing_support
 
@@ -42,10 +35,7 @@ def test_known_transports_and_channels_are_known_to_torch() -> None:
 
 
 def test_configs_reach_the_options() -> None:
-    values: dict[str, Value] = {"num_worker_threads": 3, "rpc_timeout": 7.5, "transports": ("uv",),
-                                "channels": None}  # fmt: skip
-    options = tensorpipe_options(**agent_options(values), init_method="file:///nowhere")
-    assert (options.num_worker_threads, options.rpc_timeout) == (3, 7.5)
-    assert options.init_method == "file:///nowhere"
-    options = tensorpipe_options(**agent_options({}), init_method="file:///nowhere")
-    assert options.num_worker_threads == NUM_WORKER_THREADS.default
+    given = agent_options({"num_worker_threads": 3, "transports": ("uv",), "channels": None})
+    options = tensorpipe_options(**given, init_method="file:///nowhere")
+    assert (options.num_worker_threads, options.init_method) == (3, "file:///nowhere")
+    assert options.rpc_timeout == RPC_TIMEOUT.default

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from multiprocessing import forkserver
 from multiprocessing.context import ForkServerProcess
@@ -25,9 +26,9 @@ from tests.world.launcher_contract import (
     ends,
     fails,
     family_of,
+    impatient,
     run,
 )
-from tests.world.local.launching import launcher
 from tuner.errors import UsageError
 from tuner.plan import measuring
 from tuner.plan.draft import draft_plan
@@ -36,9 +37,14 @@ from tuner.world.local import processes
 from tuner.world.local.local_launcher import LocalLauncher
 from tuner.world.measurement import Failure, Measurement
 
-__all__ = ["launcher"]
-
 pytestmark = pytest.mark.world
+
+
+@pytest.fixture(scope="module")
+def launcher() -> Iterator[LocalLauncher]:
+    """The forkserver imports torch once for all tests of the module."""
+    with impatient(LocalLauncher()) as running:
+        yield running
 
 
 def past_deadline(launcher: LocalLauncher, workload: str, phase: str) -> Failure:

@@ -15,6 +15,7 @@ from pathlib import Path
 import torch.distributed.rpc as rpc
 
 from tuner.world.rank import thread_states
+from tuner.world.rank.task import LOOPBACK
 
 THREADS = 8
 
@@ -28,26 +29,17 @@ class AskedAlways(thread_states.Prober):
         return f"{next(self._numbers)} "
 
 
-def end_in_the_middle(folder: Path) -> None:
-    os.environ.update(TP_SOCKET_IFNAME="lo", GLOO_SOCKET_IFNAME="lo")
-    options = rpc.TensorPipeRpcBackendOptions(init_method=f"file://{folder}/store")
-    rpc.init_rpc("worker", rank=0, world_size=1, rpc_backend_options=options)  # type: ignore[no-untyped-call]
-    for _ in range(THREADS):
-        AskedAlways(folder / "request", dict, lambda *event, **facts: None).begin("worker", 0)
-    time.sleep(0.05)
-
-
-def main(times: int) -> None:
-    thread_states._PROBE_POLL_S = 0.0
-    codes: Counter[int] = Counter()
-    for _ in range(times):
-        with tempfile.TemporaryDirectory() as folder:
-            if (pid := os.fork()) == 0:
-                end_in_the_middle(Path(folder))
-                sys.exit(0)
-            codes[os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])] += 1
-    print(json.dumps(codes))
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]))
+os.environ |= LOOPBACK
+thread_states._PROBE_POLL_S = 0.0
+codes: Counter[int] = Counter()
+for _ in range(int(sys.argv[1])):
+    with tempfile.TemporaryDirectory() as folder:
+        if (pid := os.fork()) == 0:
+            options = rpc.TensorPipeRpcBackendOptions(init_method=f"file://{folder}/store")
+            rpc.init_rpc("worker", rank=0, world_size=1, rpc_backend_options=options)  # type: ignore[no-untyped-call]
+            for _ in range(THREADS):
+                AskedAlways(Path(folder), dict, lambda *event, **facts: None).begin("worker", 0)
+            time.sleep(0.05)
+            sys.exit(0)
+        codes[os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])] += 1
+print(json.dumps(codes))

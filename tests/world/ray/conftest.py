@@ -1,7 +1,6 @@
 """One local Ray cluster for a whole session of tests, since it takes seconds to start."""
 
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +8,7 @@ from pathlib import Path
 import pytest
 import ray
 
-from tuner.world import live_world
+from tests.world.launcher_contract import impatient
 from tuner.world.ray.cluster import connected
 from tuner.world.ray.ray_launcher import RayLauncher
 
@@ -30,16 +29,12 @@ def local_cluster() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def launcher(local_cluster: None) -> Iterator[RayLauncher]:
-    """A launcher that probes worlds early: those of tests last a fraction of a second."""
-    with pytest.MonkeyPatch.context() as patch, RayLauncher() as running:
-        patch.setattr(live_world, "PROBE_AFTER_S", 0.5)
-        patch.setattr(live_world, "PROBE_EVERY_S", 0.2)
+    with impatient(RayLauncher()) as running:
         yield running
 
 
 @pytest.fixture
 def short_path() -> Iterator[Path]:
     """A folder whose name is short enough for the sockets in it."""
-    folder = Path(tempfile.mkdtemp(prefix="r-", dir="/tmp"))
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix="r-", dir="/tmp", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
