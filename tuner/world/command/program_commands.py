@@ -29,7 +29,6 @@ _GENTLE: tuple[tuple[int, float], ...] = ((signal.SIGINT, 5.0), (signal.SIGTERM,
 _POLL_S = 0.02
 _MOST_NAMED = 3
 
-
 Started = subprocess.Popen[bytes] | WarmProcess
 """It leads a session and a process group of its own."""
 
@@ -73,8 +72,7 @@ class Starters:
         self._network = OwnNetwork()
         self._open = ExitStack()
         self._servers = ExitStack()
-        self._cold: list[Starter] = []
-        self._warm: list[WarmStarter] = []
+        self._cold: Sequence[Starter] = ()
         self._again: Callable[[], None] | None = None
         self._why_cold = ""
         self.each: Sequence[Starter] = ()
@@ -97,22 +95,22 @@ class Starters:
     @property
     def is_warm(self) -> bool:
         """Whether any command is started warm."""
-        return bool(self._warm)
+        return any(isinstance(each, WarmStarter) for each in self.each)
 
     @property
     def how(self) -> str:
         """How the next run starts, and why, as a phrase; empty before the first one."""
-        if self._warm:
-            count, all_ = len(self._warm), len(self.each)
-            some = "" if count == all_ else f" ({count} of {all_} commands)"
-            return f"warm{some}: from a process that has imported the same packages"
-        return f"cold: {self._why_cold}" if self._why_cold else ""
+        if not self.is_warm:
+            return f"cold: {self._why_cold}" if self._why_cold else ""
+        count, all_ = sum(isinstance(each, WarmStarter) for each in self.each), len(self.each)
+        some = "" if count == all_ else f" ({count} of {all_} commands)"
+        return f"warm{some}: from a process that has imported the same packages"
 
     def start_cold(self, request: ProgramRequest, *, alone: bool = True) -> None:
         """From the next run on start the commands as they are, `alone` in a network of its own."""
         prefix = [*(self._network.prefix if alone else []), *keeping(ORDER_VARIABLE)]
-        self._cold = [ColdStarter([*prefix, *command], Path.cwd()) for command in request.commands]
-        self.each = self._cold
+        self.each = [ColdStarter([*prefix, *command], Path.cwd()) for command in request.commands]
+        self._cold = self.each
 
     def leave_network(self, request: ProgramRequest) -> None:
         """From the next run on start the commands in the machine's network, and cold."""
@@ -139,14 +137,13 @@ class Starters:
 
     def _warmed(self, command: Sequence[str], learnt: Learnt, until_s: float) -> WarmStarter | None:
         environment = HookOrder(config=Config.of({}), reports=Path()).environment(os.environ)
-        prefix = self._network.prefix
-        starter = partial(WarmStarter, command, environment, Path.cwd(), learnt)
         try:
-            warm = self._servers.enter_context(starter(prefix=prefix, until_s=until_s))
+            warm = WarmStarter(command, environment, Path.cwd(), learnt,
+                               prefix=self._network.prefix, until_s=until_s)  # fmt: skip
         except LauncherError as error:
             self._note_cold(str(error))
             return None
-        self._warm.append(warm)
+        self._servers.enter_context(warm)
         if warm.left_out:
             some = [f"{name} ({why})" for name, why in warm.left_out.items()]
             self._notify(f"imported anew by each run: {first_of(some, _MOST_NAMED)}")
@@ -172,7 +169,7 @@ class Starters:
         self._notify(f"each run starts cold: {why}")
 
     def _end_servers(self) -> None:
-        self.each, self._warm = self._cold, []
+        self.each = self._cold
         self._servers.close()
 
 

@@ -16,15 +16,14 @@ _WITHOUT_HOOK = "EIS"
 
 @dataclass(frozen=True)
 class PythonCommand:
-    """A command that runs a script or a module in Python.
-
-    `interpreter` is Python and the options that are its own; `kind` is `script` or `module`;
-    `name` is the script's path as it is given, or the module's name.
-    """
+    """A command that runs a script or a module in Python."""
 
     interpreter: tuple[str, ...]
+    """Python, and the options that are its own."""
     kind: str
+    """`script` or `module`."""
     name: str
+    """The script's path as it is given, or the module's name."""
     arguments: tuple[str, ...]
 
 
@@ -32,9 +31,7 @@ def recognise(
     command: Sequence[str], environment: Mapping[str, str], cwd: Path
 ) -> PythonCommand | str:
     """The parts of a command that can be started warm; of another one, a clause that says why not.
-
-    The environment says where Python is.
-    """
+    The environment says where Python is."""
     if not command or _INTERPRETER.fullmatch(Path(command[0]).name) is None:
         return "it does not start with python"
     python = cwd / command[0] if "/" in command[0] else command[0]
@@ -78,11 +75,11 @@ def _options(command: Sequence[str]) -> Iterator[tuple[str, str, int]]:
 
 def _problem(letter: str, value: str) -> str | None:
     """Why an option of the interpreter rules a warm start out; None if it does not."""
-    if letter in _KEPT:
+    name = value.partition("=")[0]
+    if letter in _KEPT or (letter == "X" and name in _KEPT_X):
         return None
     if letter == "X":
-        name = value.partition("=")[0]
-        return None if name in _KEPT_X else f"-X {name} looks at how Python starts"
+        return f"-X {name} looks at how Python starts"
     if letter in _WITHOUT_HOOK:
         return f"-{letter} keeps the hook out"
     if letter == "c":

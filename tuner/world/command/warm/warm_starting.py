@@ -63,7 +63,6 @@ class WarmProcess:
 
     pid: int
     _answers: FileIO
-    _command: Sequence[str]
     _code: int | None = None
     is_lost: bool = False
     """Whether it ended with its server, so that its exit code is unknown."""
@@ -79,7 +78,7 @@ class WarmProcess:
         """See `subprocess.Popen`."""
         if self._code is None:
             if not wait([self._answers.fileno()], timeout):
-                raise subprocess.TimeoutExpired(list(self._command), timeout or 0.0)
+                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0.0)
             answer = self._answers.readline()
             self._answers.close()
             if not answer:
@@ -95,7 +94,9 @@ class WarmStarter:
 
     The server runs in the program's own interpreter, with its options, environment and folder.
     Children that the program starts by `spawn` come from it too; those that they start in turn
-    start cold, as does what the program starts by `subprocess` or `exec`.
+    start cold, as does what the program starts by `subprocess` or `exec`. LauncherError says why
+    it cannot be. `environment` is the program's, with the hook; `prefix` goes before the server's
+    command; one that still imports at `until_s`, by `time.monotonic`, is given up.
 
     What a program can see of it:
 
@@ -117,57 +118,16 @@ class WarmStarter:
         prefix: Sequence[str] = (),
         until_s: float = math.inf,
     ) -> None:
-        """Prepare; the server starts on entering. LauncherError says why it cannot be.
-
-        Args:
-            command: The program and its arguments.
-            environment: What the program is started with, the hook in it; see `start`.
-            cwd: The folder to start it in.
-            learnt: What its first run showed.
-            prefix: What goes before the server's command, such as `unshare -n`.
-            until_s: When to give up a server that still imports, by `time.monotonic`.
-        """
         parts = recognise(command, environment, cwd)
         if isinstance(parts, str):
             raise LauncherError(f"the program cannot be started warm: {parts}")
-        self._command = [*command]
         self._task = {"kind": parts.kind, "name": parts.name, "argv": parts.arguments,
-                      "orig_argv": self._command}  # fmt: skip
-        self._interpreter = [*prefix, *parts.interpreter]
+                      "orig_argv": [*command]}  # fmt: skip
         self._cwd = cwd.absolute()
-        self._learnt = learnt
-        self._until_s = until_s
         self._environment = {k: v for k, v in environment.items() if k != ORDER_VARIABLE}
         self._running: list[WarmProcess] = []
-        self._server: _Server | None = None
-        self.left_out: Mapping[str, str] = {}
-        """Modules that are not imported beforehand, and why not, as a clause."""
-
-    def start(self, environment: Mapping[str, str], stdout: int, stderr: int) -> WarmProcess:
-        """See `tuner.world.command.program_commands.ColdStarter`.
-
-        Variables that libraries read as they are imported must be those that the server has.
-        """
-        assert self._server is not None
-        differing = _differing(read_at_import(environment), read_at_import(self._environment))
-        if differing:
-            raise LauncherError(f"the server was started with another {', '.join(differing)}")
-        self._running = [process for process in self._running if process.poll() is None]
-        order = {"task": self._task, "cwd": str(self._cwd), "environment": dict(environment)}
-        pid, answers = self._server.start(order, stdout, stderr)
-        process = WarmProcess(pid, answers, self._command)
-        self._running.append(process)
-        return process
-
-    def check(self) -> None:
-        """ServerGoneError if the server has ended, and with it what was started last."""
-        if self._server is not None and any(process.is_lost for process in self._running):
-            raise self._server.gone()
-
-    def __enter__(self) -> Self:
-        """Start the server, which takes as long as the imports; LauncherError says why not."""
-        start = partial(_Server, self._interpreter, self._environment, self._cwd,
-                        self._learnt.modules, self._until_s)  # fmt: skip
+        start = partial(_Server, [*prefix, *parts.interpreter], self._environment, self._cwd,
+                        learnt.modules, until_s)  # fmt: skip
         server = None
         with suppress(LauncherError):  # perhaps a module ends the process that imports it
             server = start(one_by_one=False)
@@ -176,34 +136,48 @@ class WarmStarter:
             if server is not None:
                 server.close()
             server = start(one_by_one=True)
-        found = server.found
+        self._server, found = server, server.found
+        self.left_out: Mapping[str, str] = found["left_out"]
+        """Modules that are not imported beforehand, and why not, as a clause."""
         # What Python, a sitecustomize or a library sets is set again by the server.
         known = {**self._environment, **found["changed"]}
-        by_program = _differing(self._learnt.environment, read_at_import(known))
         if found["unfit"] is not None:
             why = f"it cannot be imported beforehand: {found['unfit']}"
-        elif by_program:
+        elif by_program := _differing(learnt.environment, read_at_import(known)):
             why = f"it sets {', '.join(by_program)}, which libraries read as they are imported"
         else:
-            self._server, self.left_out = server, found["left_out"]
-            return self
+            return
         server.close()
         raise LauncherError(f"the program cannot be started warm: {why}")
 
+    def start(self, environment: Mapping[str, str], stdout: int, stderr: int) -> WarmProcess:
+        """As a `ColdStarter`; what libraries read at their import must be as the server has it."""
+        differing = _differing(read_at_import(environment), read_at_import(self._environment))
+        if differing:
+            raise LauncherError(f"the server was started with another {', '.join(differing)}")
+        self._running = [process for process in self._running if process.poll() is None]
+        order = {"task": self._task, "cwd": str(self._cwd), "environment": dict(environment)}
+        pid, answers = self._server.start(order, stdout, stderr)
+        self._running.append(WarmProcess(pid, answers))
+        return self._running[-1]
+
+    def check(self) -> None:
+        """ServerGoneError if the server has ended, and with it what was started last."""
+        if any(process.is_lost for process in self._running):
+            raise self._server.gone()
+
+    def __enter__(self) -> Self:
+        return self
+
     def __exit__(self, *ending: object) -> None:
-        """End the server, and all that is left of what it has started."""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        self._server.close()  # and all that is left of what it has started
         for process in self._running:
             process.wait()
 
 
 class _Server:
-    """A process that imports modules once, and forks itself for each run.
-
-    LauncherError if it does not come up. For its messages see `rpc_tuner_server.main`.
-    """
+    """A process that imports modules once, and forks itself for each run; LauncherError if it does
+    not come up. For its messages see `rpc_tuner_server.main`."""
 
     def __init__(
         self,
@@ -239,8 +213,7 @@ class _Server:
             raise LauncherError(f"cannot start {interpreter[0]!r}: {error.strerror}") from None
         finally:
             theirs.close()
-        left_s = max(_LEAST_START_S, until_s - time.monotonic())
-        self._control.settimeout(min(_START_S, left_s))
+        self._control.settimeout(min(_START_S, max(_LEAST_START_S, until_s - time.monotonic())))
         try:
             messages.send(self._control, {"modules": modules, "one_by_one": one_by_one})
             self.found: dict[str, Any] = messages.receive(self._control)[0]

@@ -11,16 +11,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from . import descendants, linux, messages, program, template
-from .preloading import preload
+from . import descendants, messages, program, template
+from .preloading import keep_to_the_end, preload
 
 
 def main(descriptor: int) -> None:
-    """Serve the socket until the other side closes it; then end all that was started.
-
-    Its first message says what to import (`modules`, `one_by_one`), and is answered with what came
-    of it; each later one is a run.
-    """
+    """Serve the socket until the other side closes it; then end all that was started. Its first
+    message says what to import, and is answered with what came of it; each later one is a run."""
     hook = importlib.import_module("rpc_tuner_hook")
     del sys.path[:2]
     if not sys.flags.safe_path:
@@ -47,7 +44,7 @@ class _Server:
         order, _ = messages.receive(self._control)
         before = set(sys.modules)
         found = preload(order["modules"], self._hook.is_installed, one_by_one=order["one_by_one"])
-        linux.keep_to_the_end(sys.modules.keys() - before)
+        keep_to_the_end(sys.modules.keys() - before)
         changed = _changed_environment()
         messages.send(self._control, {**found, "changed": changed})
         signal.signal(signal.SIGCHLD, self._reap)

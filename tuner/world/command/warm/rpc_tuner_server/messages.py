@@ -12,11 +12,8 @@ _MOST_DESCRIPTORS = 253
 
 
 def send(connection: socket.socket, message: object, descriptors: Sequence[int] = ()) -> None:
-    """Send a message; the descriptors stay open here.
-
-    OSError if the other side is gone, or a descriptor is not open; ValueError if there are more
-    than one message takes.
-    """
+    """Send a message; the descriptors stay open here. OSError if the other side is gone, or one of
+    them is not open; ValueError if there are too many."""
     if len(descriptors) > _MOST_DESCRIPTORS:
         raise ValueError(f"{len(descriptors)} descriptors are more than {_MOST_DESCRIPTORS}")
     # Names of files are bytes in the end: json writes what is no UTF-8 as lone surrogates.

@@ -5,13 +5,14 @@ runs. A module that leaves such a thing is left out.
 """
 
 import contextlib
+import ctypes
 import gc
 import importlib
 import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -25,11 +26,9 @@ _SHARED = ("socket:", "pipe:", "anon_inode:", "/dev/nvidia", "/dev/dri", "/dev/k
 def preload(
     modules: Sequence[str], is_installed: Callable[[str], bool], *, one_by_one: bool
 ) -> dict[str, object]:
-    """Import modules in this order; those that are not there are passed over.
-
-    `one_by_one` each is tried in a process of its own first, which takes twice the time. Returns
-    `unfit`, why this process cannot be forked now, and `left_out`, why modules are not imported.
-    """
+    """Import modules in this order; those that are not there are passed over. `one_by_one` each is
+    tried in a process of its own first, which takes twice the time. Returns `unfit`, why this
+    process cannot be forked now, and `left_out`, why modules are not imported."""
     why_unfit = partial(_why_unfit, is_installed, {*sys.modules}, _descriptors().keys())
     left_out: dict[str, str] = {}
     gc.disable()
@@ -49,13 +48,51 @@ def preload(
     return {"unfit": unfit, "left_out": left_out}
 
 
+def keep_to_the_end(names: Iterable[str]) -> None:
+    """Have this process, and its forks, end without freeing the modules of these names.
+
+    That would take longer than many a program: their pages are shared with the server up to then.
+    Of C libraries, no static destructor is called: PyTorch's take a quarter of a second of CPU. All
+    that is the program's own ends as ever, except objects that a library still holds then.
+    """
+    # Handlers run in reverse order, so before those of the libraries that are loaded now, and
+    # after those of later ones. Each is called with the exit status.
+    libc = ctypes.CDLL(None)
+    libc.on_exit(libc._exit, None)
+    libc.on_exit(libc.fcloseall, None)
+    sys.__interactivehook__ = _Keeper(
+        getattr(sys, "__interactivehook__", None), {name: sys.modules[name] for name in names}
+    )
+
+
+class _Keeper:
+    """Takes modules out of `sys.modules` as Python begins to free those that are there.
+
+    Python drops what is `sys.__interactivehook__` just before, and when no import works any more.
+    """
+
+    def __init__(self, hook: Callable[[], None] | None, modules: dict[str, object]) -> None:
+        self._hook = hook
+        self._modules = modules
+        # For ever: nothing of them may be freed.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(modules))
+
+    def __call__(self) -> None:
+        if self._hook is not None:
+            self._hook()
+
+    def __del__(self) -> None:
+        present = sys.modules
+        for name, module in self._modules.items():
+            if present.get(name) is module:
+                del present[name]
+
+
 def _why_unfit(
     is_installed: Callable[[str], bool], modules: Collection[str], descriptors: Collection[int]
 ) -> str | None:
-    """Why a fork of this process would not be what it is; None if it would.
-
-    Which modules and descriptors there were before the first import is given.
-    """
+    """Why a fork of this process would not be what it is; None if it would. Which modules and
+    descriptors there were before the first import is given."""
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
         if name in modules or not isinstance(file, str) or not Path(file).is_absolute():

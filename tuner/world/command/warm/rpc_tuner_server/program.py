@@ -1,7 +1,5 @@
 """Runs a program in a process that was forked for it, as Python would in a new process.
-
-`WarmStarter` lists what differs.
-"""
+`WarmStarter` lists what differs."""
 
 import fcntl
 import importlib
@@ -22,11 +20,8 @@ ORDER_VARIABLE = "RPC_TUNER_ORDER"
 
 
 def become(inherited: Mapping[str, Any], descriptors: Mapping[int, int]) -> None:
-    """Take over what a new process inherits: folder, environment, signals, open files.
-
-    `inherited` has `cwd`, `environment`, `blocked` and `ignored` signals; `descriptors` says for
-    each number which one that is open now is to have it.
-    """
+    """Take over what a new process inherits: its `cwd`, `environment`, `blocked` and `ignored`
+    signals, and open files: `descriptors` says which one that is open now gets each number."""
     _place(descriptors)
     os.chdir(inherited["cwd"])
     warned_before = os.environ.get("PYTHONWARNINGS", "")
@@ -43,12 +38,10 @@ def become(inherited: Mapping[str, Any], descriptors: Mapping[int, int]) -> None
 
 
 def run(task: Mapping[str, Any]) -> None:
-    """Run a script, a module or code as `__main__`; raises what it raises.
-
-    The task has `kind` (`script`, `module` or `code`), `name` (the path, the module or the code),
-    `argv` (all that comes after it), `orig_argv`; and `path_of_hook`, the `sys.path` that it will
-    have, where that is another one than now.
-    """
+    """Run a script, a module or code as `__main__`; raises what it raises. The task has `kind`
+    (`script`, `module` or `code`), `name` (the path, the module or the code), `argv` (all that
+    comes after it), `orig_argv`; and `path_of_hook`, the `sys.path` that it will have, where that
+    is another one than now."""
     kind, name = task["kind"], task["name"]
     sys.orig_argv[:] = task["orig_argv"]
     sys.argv[:] = [{"script": name, "module": "-m", "code": "-c"}[kind], *task["argv"]]

@@ -7,35 +7,38 @@ asked: it waits for it, signals it, and is its parent in every other respect, as
 
 import atexit
 import contextlib
+import ctypes
 import fcntl
 import multiprocessing.util
 import os
+import platform
 import signal
 import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import descendants, linux, messages, program
+from . import descendants, messages, program
 
 Task = Mapping[str, Any]
 """See `program.run`."""
 _STDIO = (0, 1, 2)
 _HIGH = 200
 """The first number for a descriptor of ours: a program that counts its own does not meet it."""
+_SET_SUBREAPER, _GET_SUBREAPER = 36, 37
+_CLONE = {"x86_64": 56, "aarch64": 220}
+_libc = ctypes.CDLL(None)
 
 
 def keep_template(task: Task, read_at_import: Callable[[Mapping[str, str]], object]) -> Task:
     """Fork the copy; returns the task of this process, and in children that come later, theirs.
-
-    `read_at_import` is the part of an environment that has its effect as modules are imported.
-    """
+    `read_at_import` is the part of an environment that has its effect as modules are imported."""
     ours, theirs = socket.socketpair()
     try:
-        pid = linux.fork_unseen()
+        pid = _fork_unseen()
     except OSError:
         ours.close()
         theirs.close()
@@ -49,6 +52,37 @@ def keep_template(task: Task, read_at_import: Callable[[Mapping[str, str]], obje
     atexit.register(high.close)
     multiprocessing.util.spawnv_passfds = _Spawner(high, read_at_import).spawn
     return task
+
+
+@contextlib.contextmanager
+def _adopting() -> Iterator[None]:
+    """Take the orphans among the descendants as children, for a moment."""
+    before = ctypes.c_int()
+    _libc.prctl(_GET_SUBREAPER, ctypes.byref(before), 0, 0, 0)
+    descendants.keep_orphans()
+    try:
+        yield
+    finally:
+        _libc.prctl(_SET_SUBREAPER, before.value, 0, 0, 0)
+
+
+def _fork_unseen() -> int:
+    """As `os.fork()`, but `os.wait()` does not see the child: its end sends no signal. OSError also
+    where the kind of processor is not known."""
+    number = _CLONE.get(platform.machine())
+    if number is None:
+        raise OSError(f"no call of clone is known for {platform.machine()}")
+    # Holds the GIL, as a fork needs it.
+    python = ctypes.pythonapi
+    python.PyOS_BeforeFork()
+    pid = ctypes.PyDLL(None).syscall(number, 0, None, None, None, None)
+    if pid == 0:
+        python.PyOS_AfterFork_Child()
+        return 0
+    python.PyOS_AfterFork_Parent()
+    if pid < 0:
+        raise OSError("no process can be forked")
+    return int(pid)
 
 
 class _Spawner:
@@ -79,7 +113,7 @@ class _Spawner:
         numbers = sorted({*_STDIO, *map(int, passfds)})
         try:
             message = {"task": task, "numbers": numbers, "inherited": _inherited()}
-            with self._lock, linux.adopting():
+            with self._lock, _adopting():
                 messages.send(self._connection, message, numbers)
                 pid: int | None = messages.receive(self._connection)[0]["pid"]
         except (OSError, EOFError, ValueError):
@@ -88,16 +122,15 @@ class _Spawner:
 
     def _what_a_child_gets(self) -> object:
         """What the copy has of its own, which the program may have changed for itself since."""
-        kept = ("Umask", "Uid", "Gid", "Groups", "Cap", "NSsid", "NSpgid", "NoNewPrivs",
-                "Seccomp", "Cpus_allowed", "Mems_allowed")  # fmt: skip
-        lines = _text("/proc/self/status").splitlines()
+        kept = (b"Umask", b"Uid", b"Gid", b"Groups", b"Cap", b"NSsid", b"NSpgid", b"NoNewPrivs",
+                b"Seccomp", b"Cpus_allowed", b"Mems_allowed")  # fmt: skip
+        here = Path("/proc/self")
+        status, *others = [(here / name).read_bytes() for name in ("status", "limits", "cgroup")]
         return (
             os.getpid(),
-            [line for line in lines if line.startswith(kept)],
-            _text("/proc/self/limits"),
-            _text("/proc/self/cgroup"),
-            [_link(path) for path in sorted(Path("/proc/self/ns").iterdir())],
-            _link(Path("/proc/self/root")),
+            [line for line in status.splitlines() if line.startswith(kept)],
+            others,
+            [_link(path) for path in (*sorted((here / "ns").iterdir()), here / "root")],
             os.getpriority(os.PRIO_PROCESS, 0),
             self._read_at_import(os.environ),
         )
@@ -128,11 +161,8 @@ def _serve(connection: socket.socket) -> Task:
 
 
 def _fork_orphan(connection: socket.socket) -> int | None:
-    """Fork a process whose parent is gone: it becomes a child of the nearest subreaper.
-
-    As `os.fork()`, except that the process returns here only when it has its new parent; None if
-    no process can be forked.
-    """
+    """As `os.fork()`, but the parent of the new process is gone: it returns here as a child of the
+    nearest subreaper. None if no process can be forked."""
     reader, writer = os.pipe()
     if (between := os.fork()) == 0:
         parent = os.getpid()
@@ -167,10 +197,6 @@ def _inherited() -> dict[str, object]:
             if signal.getsignal(number) is signal.SIG_IGN
         ],
     }
-
-
-def _text(path: str) -> str:
-    return Path(path).read_text(encoding="utf-8", errors="replace")
 
 
 def _link(path: Path) -> str:
