@@ -1,7 +1,5 @@
-"""The channel between the tool and the processes of a program: files in a folder of the run.
-
-Each process adds its events to a file of its own; one file asks all of them what they are doing.
-"""
+"""The channel between the tool and the processes of a program: files in a folder of the run. Each
+process adds its events to a file of its own; one file asks all of them what they are doing."""
 
 import json
 import os
@@ -24,7 +22,7 @@ _POLL_S = 0.02
 
 
 class Channel:
-    """What the tool reads and writes of it, by the folder of the hook's order."""
+    """The tool's side of it, by the folder of the hook's order."""
 
     def __init__(self, reports: Path) -> None:
         self._reports = reports

@@ -10,7 +10,6 @@ from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.knobs import KNOBS, agent_options
 
-FORMAT = 1
 HOOK = Path(__file__).with_name("hook")
 ORDER_VARIABLE = "RPC_TUNER_ORDER"
 REQUEST = "request"
@@ -78,18 +77,17 @@ class HookOrder:
                 options.setdefault(dimension.role, {})[name] = option
             else:
                 process.setdefault(dimension.role, {})[name] = value
-        return json.dumps(
-            {
-                "format": FORMAT,
-                "package": str(_PACKAGE),
-                "reports": str(self.reports.resolve()),
-                "options": options,
-                "process": process,
-                "ranks": self.ranks,
-                "roles": [list(pair) for pair in self.roles],
-                "say": self.say,
-                "recording": None if self.recording is None else asdict(self.recording),
-                "learn": self.learn,
-                "request": str(self.reports.resolve() / REQUEST) if self.probe else None,
-            }
-        )
+        reports = self.reports.resolve()
+        order = {
+            "package": str(_PACKAGE),
+            "reports": str(reports),
+            "options": options,
+            "process": process,
+            "ranks": self.ranks,
+            "roles": [*self.roles],
+            "say": self.say,
+            "recording": None if self.recording is None else asdict(self.recording),
+            "learn": self.learn,
+            "request": str(reports / REQUEST) if self.probe else None,
+        }
+        return json.dumps(order)

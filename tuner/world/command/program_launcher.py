@@ -1,44 +1,54 @@
-"""The launcher of programs: a world is one run of the program's commands on this machine."""
+"""The launcher of programs: a world is one run of the program's commands on this machine, whose
+processes report to a folder, and answer questions there."""
 
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
-from tuner.errors import LauncherError
-from tuner.files import own_prefix, sweep
+from tuner.errors import LauncherError, TraceError
+from tuner.files import own_prefix, sweep, written_atomically
 from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft
 from tuner.plan.program_spec import ProgramRequest, ProgramSpec
+from tuner.world.command.channel import Channel, records_of
 from tuner.world.command.discovering import Discovery, TriedRun
-from tuner.world.command.judging import is_port_taken
+from tuner.world.command.ends import failed_first, given_up, suspected_ns
+from tuner.world.command.joining import join_recorded
+from tuner.world.command.judging import Counted, ProgramEnd, is_port_taken, outcome_of
 from tuner.world.command.order import HookOrder, RecordingOrder
 from tuner.world.command.program_commands import Commands, LocalCommands, Starters, end_tree
-from tuner.world.command.program_world import ProgramWorld
 from tuner.world.command.running import check_commands
 from tuner.world.command.warm.warm_starting import ServerGoneError, learn
-from tuner.world.environment import MachineReader
+from tuner.world.environment import MachineReader, MachineState
+from tuner.world.failure_evidence import give_up_middle, head_and_tail
 from tuner.world.launcher import Enough, WorldOrder
+from tuner.world.live_world import LiveWorld
 from tuner.world.measurement import Failure, Measurement
+from tuner.world.postmortem import starvation
 
 # A port of an earlier run may be held for a while.
 PORT_ATTEMPTS = 10
 PORT_WAIT_S = 1.0
+ANSWERS_S = 2.0
+# A rank that waits where no process will listen is given up after this time.
+UNMET_S = 5.0
+# After a first command has failed, the others get this long to say what happened to them.
+OTHERS_S = 1.0
+# What --expect and --metric can see of a run, its head and its tail, in bytes.
+MOST_OUTPUT = 8 << 20
+_POLL_S = 0.01
 
 
 class ProgramLauncher:
-    """Runs a program again and again, warm where that can be.
-
-    Args:
-        notify: Gets what a person should know of how the program is run, a sentence each.
-        show: Takes what the program prints, as it comes; None: it is not shown.
-        isolation: Whether it has a network of its own, where it can have one.
-    """
+    """Runs a program again and again, warm where that can be. `notify` gets what a person should
+    know of how it is run, a sentence each; `show` takes what it prints, as it comes; with
+    `isolation` it has a network of its own, where it can have one."""
 
     def __init__(
         self,
@@ -76,15 +86,9 @@ class ProgramLauncher:
     def subject_of(
         self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None
     ) -> ProgramSpec:
-        """Run the program a few times as it is: see `Launcher.subject_of`.
-
-        A second run shows whether it can be started warm, and whether its number of calls varies.
-        A program that fails once its RPC has begun may go well with other options.
-
-        Raises:
-            UsageError: It cannot be tuned; a ProgramFailedError, where a run of it failed.
-            LauncherError: The plan has a workload.
-        """
+        """Run the program a few times as it is: see `Launcher.subject_of`. A second run shows
+        whether it can be started warm, and whether its number of calls varies. A program that fails
+        once its RPC has begun may go well with other options; ProgramFailedError of another."""
         request = draft.program
         if request is None:
             raise LauncherError("this launcher runs programs, and the plan has a workload")
@@ -110,9 +114,8 @@ class ProgramLauncher:
         return self._run(order).outcome
 
     def _run(self, order: WorldOrder, *, learns: bool = False) -> TriedRun:
-        """One run; its trace is written, and what a failure leaves is kept. A run whose port
-        another process still has is tried again, and one that is lost with the server that it came
-        from, from a new server or cold; all of them end by the deadline."""
+        """One run. One whose port another process still has is tried again, and one that is lost
+        with the server that it came from, from a new server or cold; all end by the deadline."""
         until_s = time.monotonic() + order.deadline_s
         attempts = 0
         while True:
@@ -150,7 +153,7 @@ class ProgramLauncher:
                 ranks=len(request.ranks) if isinstance(request, ProgramSpec) else None,
             )
             commands = self._commands(request, to_hook)
-            world = ProgramWorld(order, commands, folder, self._show, is_last=is_last)
+            world = _ProgramWorld(order, request, commands, folder, self._show, is_last=is_last)
             outcome = world.run()
             return TriedRun(world.end, outcome, learn(reports) if learns else None)
 
@@ -159,3 +162,186 @@ class ProgramLauncher:
         environment = order.environment(os.environ)
         machine = self._machine.watch()
         return LocalCommands(self._starters.each, environment, order.reports, machine)
+
+
+class _ProgramWorld(LiveWorld):
+    """One run of these commands, which are not yet started. What they print comes to the file
+    `output` of the folder, and to `show`; their reports are in `reports`. One that `is_last` is run
+    no more if another process has its port."""
+
+    end: ProgramEnd
+    """How it ended, once it has."""
+
+    def __init__(
+        self,
+        order: WorldOrder,
+        request: ProgramRequest,
+        commands: Commands,
+        folder: Path,
+        show: Callable[[bytes], None] | None,
+        *,
+        is_last: bool,
+    ) -> None:
+        super().__init__(order)
+        self._request = request
+        self._commands = commands
+        self._show = show
+        self._is_last = is_last
+        self._path = folder / "output"
+        self._output, self._printed = self._path.open("wb"), self._path.open("rb")
+        self._reports = folder / "reports"
+        self._channel = Channel(self._reports)
+        self._window = None
+        if (lasts_s := request.window_s) is not None:
+            self._window = _Window(request.warm_up_s, lasts_s, self._channel)
+        self._codes: tuple[int | None, ...] = ()
+        self._counted: Counted | None = None
+        self._why: Mapping[str, Any] = {}
+        """Why it was ended, as fields of its end."""
+
+    def _start(self) -> None:
+        self._commands.start(self._output.fileno())
+
+    def _look(self, timeout_s: float) -> bool:
+        self._pass_on()
+        if self._has_ended():
+            return True
+        if any(self._codes):
+            until_s = time.monotonic() + OTHERS_S
+            while not self._has_ended() and time.monotonic() < until_s:
+                time.sleep(_POLL_S)
+            return True
+        if self._window is not None and (counted := self._window.look(time.monotonic())):
+            self._commands.stop_gently()
+            self._counted = counted
+            return True
+        time.sleep(min(timeout_s, _POLL_S))
+        return False
+
+    def _probe(self) -> bool:
+        self._channel.note_gone()
+        report, now_ns = self._channel.report(), time.time_ns()
+        self._channel.ask("" if suspected_ns(report) is None else "threads")
+        why = {
+            "is_late": now_ns - (report.no_listener_since_ns or now_ns) > UNMET_S * 1e9,
+            "cause": given_up(report, now_ns),
+            "starved": starvation(records_of(report)),
+        }
+        self._why = {field: value for field, value in why.items() if value}
+        return bool(self._why)
+
+    def _has_ended(self) -> bool:
+        self._codes = self._commands.codes()
+        return None not in self._codes
+
+    def _settle(self) -> None:
+        self._run_s = self._lasted_s()
+        if self._is_late:
+            self._why = {"is_late": True}
+        if self._why:
+            self._keep_stacks()
+        # What ends from now on is ended by us.
+        self._channel.note_gone()
+        self._over_ns = time.time_ns()
+
+    def _keep_stacks(self) -> None:
+        """Of all ranks that still run, or wait for others to start."""
+        report = self._channel.report()
+        pids = {rank.pid for rank in report.latest if rank.ended_ns is None}
+        pids = (pids | {each.pid for each in report.unmet}) - report.gone
+        self._channel.answers(self._channel.ask("stacks"), pids, ANSWERS_S)
+
+    def _end(self) -> MachineState | None:
+        try:
+            return self._commands.end()
+        finally:
+            self._pass_on()
+            self._printed.close()
+            self._output.close()
+
+    def _captured(self) -> Sequence[Path] | None:
+        if is_port_taken(self.end) and not self._is_last:
+            return None
+        return [self._path, *sorted(self._reports.glob("*.stacks"))]
+
+    def _outcome(self) -> Measurement | Failure:
+        self._commands.check()
+        report = self._channel.report()
+        first = None if self._counted is not None else failed_first(report, self._over_ns)
+        facts: dict[str, Any] = {"cause": first, "counted": self._counted, **self._why}
+        self.end = ProgramEnd(
+            exit_codes=self._codes,
+            run_s=self._run_s,
+            output=head_and_tail(self._path, MOST_OUTPUT).decode(errors="replace"),
+            report=report,
+            states=records_of(report),
+            **facts,
+        )
+        outcome = outcome_of(self.end, self._request, self._order.objective)
+        if (trace := self._order.trace) is None or isinstance(outcome, Failure):
+            return outcome
+        try:
+            document = join_recorded(self._reports, clocks=self._commands.clocks())
+            with written_atomically(trace.path) as partial:
+                partial.write_bytes(document)
+        except TraceError as error:
+            message = str(error)
+        except OSError as error:
+            message = f"the trace could not be written: {error}"
+        else:
+            return outcome
+        return Failure(failure="trace-failed", message=message, world_s=outcome.world_s)
+
+    def _pass_on(self) -> None:
+        if text := self._printed.read():
+            give_up_middle(self._path, MOST_OUTPUT)
+            if self._show is not None:
+                self._show(text)
+
+
+@dataclass
+class _Window:
+    """Waits for all ranks, then for the warm-up, and then counts for the length of the window.
+    Ranks may shut RPC down and start it again meanwhile; where other processes take over, the
+    waiting begins anew."""
+
+    warm_up_s: float
+    lasts_s: float
+    channel: Channel
+    _pids: Set[int] = frozenset()
+    """The ranks, once all are there."""
+    _ready_s: float = 0.0
+    _first: tuple[float, int] | None = None
+    """When the window began, and the number of the question then."""
+
+    def look(self, now_s: float) -> Counted | None:
+        """What was counted, once the window is over."""
+        if self._first is not None and now_s < self._first[0] + self.lasts_s:
+            return None
+        if self._pids and now_s < self._ready_s + self.warm_up_s:
+            return None
+        report = self.channel.report()
+        pids = {rank.pid for rank in report.latest}
+        if not self._pids or pids != self._pids:
+            self._pids, self._ready_s = pids if report.is_ready else set(), now_s
+            self._first = None
+        elif self._first is None:
+            number = self.channel.ask()
+            if len(self.channel.answers(number, pids, ANSWERS_S)) == len(pids):
+                self._first = (now_s, number)
+        else:
+            return self._count(self._first[1])
+        return None
+
+    def _count(self, first: int) -> Counted | None:
+        before = self.channel.answers(first)
+        after = self.channel.answers(self.channel.ask(), self._pids, ANSWERS_S)
+        pairs = [(before[pid], state) for pid, state in after.items() if pid in before]
+        if len(pairs) < len(self._pids):
+            return None  # a rank that is busy answers late; the deadline ends what never does
+        lasted = [now["monotonic_s"] - then["monotonic_s"] for then, now in pairs]
+        return Counted(
+            calls=sum(now["calls"] - then["calls"] for then, now in pairs),
+            seconds=sum(lasted) / len(lasted),
+            cpu_s={now["rank"]: now["cpu_s"] - then["cpu_s"] for then, now in pairs},
+        )

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from tuner.text import first_of, listed, shortened
 from tuner.world.command.events import Event, agents, by_world, read_all
@@ -14,14 +14,13 @@ _MOST_RANKS = 10_000
 _MOST_NAMED = 8
 _REACH = ("it reaches every Python but one that is started with -S, -I or -E, or with an "
           "environment of its own")  # fmt: skip
-_Step = TypeVar("_Step", "Rendezvous", "InitFailure")
+_STEPS = ("rendezvous", "init_rpc", "init-failed", "ready")
 _KNOBS = ("num_worker_threads", "rpc_timeout", "transports", "channels", "intra_op_threads",
           "switch_interval", "cpu_binding")  # fmt: skip
 
 
 class ProcessEnd(NamedTuple):
-    """How a process ended, as far as it reported that, or as the command saw it. Times are Unix
-    nanoseconds, here and below."""
+    """How a process ended, as far as that is known. Times are Unix nanoseconds, here and below."""
 
     time_ns: int
     pid: int
@@ -291,18 +290,16 @@ def read_reports(folder: Path) -> ProgramReport:
     """Everything that the processes have written to the folder."""
     processes = [_Process(events) for events in read_all(folder)]
     ranks = [rank for process in processes for rank in process.ranks]
-    failures = [process.init_failure for process in processes if process.init_failure is not None]
     others = [process for process in processes if not process.ranks]
-
-    def of_kind(name: str) -> list[Event]:
-        return [event for process in processes for event in process.of_kind(name)]
-
+    problems = [event for process in processes for event in process.of_kind("hook-failed")]
+    states = [event for process in processes for event in process.of_kind("state")]
+    failures = [process.init_failure for process in processes if process.init_failure is not None]
     return ProgramReport(
         ranks=tuple(sorted(ranks, key=lambda rank: (rank.rank, rank.init_ns))),
         processes=len(processes),
         problems=tuple(
             f"the hook failed in process {each['pid']}: {shortened(each['error'])}"
-            for each in of_kind("hook-failed")
+            for each in problems
         ),
         unmet=tuple(process.unmet for process in processes if process.unmet is not None),
         init_failure=min((each for each in failures if not _is_over(each, ranks)), default=None),
@@ -310,7 +307,7 @@ def read_reports(folder: Path) -> ProgramReport:
         raised=tuple(sorted(raised for process in processes for raised in process.raised)),
         gone=frozenset(each.end.pid for each in processes if each.end and each.end.gone_ns),
         newest_start_ns=max((each.began_ns for each in others if each.end is None), default=0),
-        states=tuple(sorted(of_kind("state"), key=lambda each: (each["number"], each["rank"]))),
+        states=tuple(sorted(states, key=lambda each: (each["number"], each["rank"]))),
     )
 
 
@@ -327,8 +324,13 @@ class _Process:
     def __init__(self, events: Sequence[Event]) -> None:
         self._events = events
         self.began_ns = events[0]["time_ns"] if events else 0
-        self.unmet = self._step("rendezvous", Rendezvous)
-        self.init_failure = self._step("init-failed", InitFailure)
+        self.unmet: Rendezvous | None = None
+        self.init_failure: InitFailure | None = None
+        step = next((event for event in reversed(events) if event["event"] in _STEPS), None)
+        if step and step["event"] == "rendezvous":
+            self.unmet = Rendezvous(**{fact: step[fact] for fact in Rendezvous._fields})
+        if step and step["event"] == "init-failed":
+            self.init_failure = InitFailure(**{fact: step[fact] for fact in InitFailure._fields})
         self.ranks = [*map(RankReport.of, agents(events))]
         self.name = self.ranks[-1].name if self.ranks else ""
         self.raised = [
@@ -340,14 +342,6 @@ class _Process:
 
     def of_kind(self, name: str) -> list[Event]:
         return [event for event in self._events if event["event"] == name]
-
-    def _step(self, wanted: str, kind: type[_Step]) -> _Step | None:
-        """The last step on its way through `init_rpc`, if it is the wanted one."""
-        steps = ("rendezvous", "init_rpc", "init-failed", "ready")
-        last = next((event for event in reversed(self._events) if event["event"] in steps), None)
-        if last is None or last["event"] != wanted:
-            return None
-        return kind(**{fact: last[fact] for fact in kind._fields})
 
     def _end(self) -> ProcessEnd | None:
         last = {event["event"]: event for event in self._events}

@@ -38,10 +38,8 @@ _SET_LATER = "PYTHONWARNINGS"
 
 
 class Reports:
-    """Appends what happens in this process to a file of its own, a line of JSON for each.
-
-    With `learn` that is also what it has imported by its first `init_rpc`.
-    """
+    """Appends what happens in this process to a file of its own, a line of JSON for each; with
+    `learn` also what it has imported by its first `init_rpc`."""
 
     def __init__(self, folder: str, learn: bool = False) -> None:
         self._folder = folder
@@ -79,10 +77,8 @@ def _pid_namespace() -> int:
 
 
 def is_installed(file: str) -> bool:
-    """Whether a module's file belongs to Python or to an installed package.
-
-    One that was installed in editable mode is a file of whoever edits it.
-    """
+    """Whether a module's file belongs to Python or to an installed package; one that was installed
+    in editable mode is a file of whoever edits it."""
     import sysconfig
 
     if {"site-packages", "dist-packages"} & set(file.split("/")):
@@ -113,10 +109,8 @@ def read_at_import(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def install(text: str) -> None:
-    """Hook `torch.distributed.rpc` as it is imported, or now if it is there.
-
-    `text` is the order in JSON, as `tuner.world.command.order` writes it.
-    """
+    """Hook `torch.distributed.rpc` as it is imported, or now if it is there; `text` is the order as
+    `tuner.world.command.order` writes it."""
     order = _read(text)
     reports = Reports(order["reports"], order["learn"])
     reports.send("started", parent=os.getppid(), arguments=sys.orig_argv)
