@@ -29,7 +29,6 @@ class Channel:
         self._gone: set[Path] = set()
         self._namespace = Path("/proc/self/ns/pid").stat().st_ino
         self.asked = 0
-        """How many questions there were."""
 
     def report(self) -> ProgramReport:
         """All that the processes have reported so far."""
@@ -40,8 +39,7 @@ class Channel:
         for file in self._reports.glob("*.jsonl"):
             if file in self._gone or not file.stem.isdigit():
                 continue
-            pid = int(file.stem)
-            status = status_of(pid)
+            status = status_of(pid := int(file.stem))
             if (status and status[0] not in (b"Z", b"X")) or not self._is_ours(file):
                 continue
             self._gone.add(file)
@@ -60,8 +58,8 @@ class Channel:
         return next(filter(None, named), 0) in (0, self._namespace)
 
     def ask(self, more: Literal["", "stacks", "threads"] = "") -> int:
-        """Ask every rank for its state; the number of the question. And for more: the `stacks` of
-        its threads, or what its `threads` do, which takes some milliseconds."""
+        """Ask every rank for its state, and for the `stacks` of its threads, or what its `threads`
+        do, which takes some milliseconds; the number of the question."""
         self.asked += 1
         self.request = f"{self.asked} {more}"
         return self.asked

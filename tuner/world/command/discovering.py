@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -64,9 +65,7 @@ class TriedRun:
             if self.failure is None:
                 return "started warm, the program does not fail"
             return f"started warm, the program fails: {self.failure.message}"
-        ranks, theirs = (
-            [(rank.rank, rank.name) for rank in run.end.report.ranks] for run in (self, first)
-        )
+        ranks, theirs = ([(r.rank, r.name) for r in run.end.report.ranks] for run in (self, first))
         return "" if ranks == theirs else "started warm, the program has other ranks"
 
 
@@ -125,10 +124,9 @@ class Discovery:
         if run.failure is not None and run.may_go_well_again and self._is_time_for(run):
             run = self._again(run.failure)
         if (failure := run.failure) is not None:
-            detail = "" if failure.detail.strip() in failure.message else "".join(
-                f"\n    {line}" for line in failure.detail.splitlines()
-            )  # fmt: skip
-            why = f"{failure.message}{detail}"
+            is_said = failure.detail.strip() in failure.message
+            detail = [] if is_said else failure.detail.splitlines()
+            why = "\n    ".join([failure.message, *detail])
             if not run.may_go_well_otherwise:
                 raise ProgramFailedError(f"the program cannot be tuned: {why}")
             self.notify(f"the program fails with its own options: {why}")
@@ -221,8 +219,7 @@ def _own_options(ranks: Sequence[RankReport]) -> dict[str, dict[str, Any]]:
 
 def _is_known(knob: str, value: Any) -> bool:
     """Whether a knob can have the value: torch takes more, such as an rpc_timeout of 0."""
-    try:
+    with suppress(ValueError):
         KNOBS[knob].read(value)
-    except ValueError:
-        return False
-    return True
+        return True
+    return False

@@ -44,10 +44,8 @@ def failed_first(report: ProgramReport, until_ns: int | None = None) -> Cause | 
     """The first rank whose own end is a failure, whatever became of the others; None if none is.
     What came after the program's end, `until_ns`, is no cause of it."""
     causes = [_of_end(rank) for rank in _gone(report) if _is_failure(rank.end)]
-    if (unbegun := report.init_failure) is not None:
-        causes.append(
-            Cause(unbegun.time_ns, unbegun.name, unbegun.text, unbegun.traceback, in_init=True)
-        )
+    if (failed := report.init_failure) is not None:
+        causes += [Cause(failed.time_ns, failed.name, failed.text, failed.traceback, in_init=True)]
     first = _first([each for each in causes if until_ns is None or each.time_ns <= until_ns])
     if first is not None and _BROKEN in first.text:
         return _peer_of(first, report) or first
@@ -57,9 +55,8 @@ def failed_first(report: ProgramReport, until_ns: int | None = None) -> Cause | 
 def given_up(report: ProgramReport, now_ns: int) -> Cause | None:
     """Why a run cannot come to a good end any more; None while it can."""
     if (first := failed_first(report)) is not None:
-        unbegun = report.init_failure
-        may_try_again = unbegun is not None and unbegun.pid not in report.gone
-        may_try_again = may_try_again or report.newest_start_ns > first.time_ns
+        unbegun = report.init_failure is not None and report.init_failure.pid not in report.gone
+        may_try_again = unbegun or report.newest_start_ns > first.time_ns
         if now_ns - first.time_ns > (UNBEGUN_S if may_try_again else GRACE_S) * 1e9:
             return first
     return stuck(report, now_ns)
@@ -67,8 +64,7 @@ def given_up(report: ProgramReport, now_ns: int) -> Cause | None:
 
 def stuck(report: ProgramReport, now_ns: int) -> Cause | None:
     """For what the ranks wait in vain: what failed before all of them stood still; None if nothing.
-    Where the others go on, a rank that ended without `shutdown`, or a failed call, is no
-    failure."""
+    Where others go on, a rank that ended without `shutdown`, or a failed call, is no failure."""
     gone = [*_gone(report)]
     if waited_for := [_of_end(rank) for rank in gone if _is_waited_for(rank, report, now_ns)]:
         return _first(waited_for)
@@ -99,9 +95,8 @@ def suspected_ns(report: ProgramReport) -> int | None:
 
 def _gone(report: ProgramReport) -> Iterator[RankReport]:
     """The ranks whose processes have ended, and that no process has taken the place of."""
-    started: dict[int, int] = {}
-    for rank in report.ranks:
-        started[rank.rank] = max(rank.init_ns, started.get(rank.rank, 0))
+    # In order of rank, then of time.
+    started = {rank.rank: rank.init_ns for rank in report.ranks}
     for rank in report.ranks:
         if rank.end is not None and started[rank.rank] <= rank.end.time_ns:
             yield rank
@@ -227,8 +222,8 @@ def _before(still: _Still | None, causes: list[Cause]) -> list[Cause]:
 
 
 def _still(report: ProgramReport, living: set[int], *, daemons: bool = False) -> _Still | None:
-    """Since when all these ranks, and with `daemons` their daemon threads, do nothing, by what they
-    have reported; None if one does anything."""
+    """Since when all these ranks, and with `daemons` their daemon threads, do nothing; None if one
+    does anything."""
     by_number: dict[int, dict[int, Event]] = defaultdict(dict)
     for state in report.states:
         by_number[state["number"]][state["pid"]] = state

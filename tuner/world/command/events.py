@@ -1,8 +1,6 @@
-"""What the processes of a program report, event by event, each checked as it is read.
-
-A program can write there, too, and a killed process leaves half a line: what is no event of the
-hook's is left out. Standard library only, as `tuner.run`.
-"""
+"""What the processes of a program report, event by event. A program can write there, too, and a
+killed process leaves half a line: what is no event of the hook's is left out. Standard library
+only, as `tuner.run`."""
 
 import json
 import math
@@ -89,12 +87,12 @@ _KINDS: dict[str, _Check] = {
 
 def _facts(text: str) -> dict[str, _Check]:
     """The check of each fact in `name:kind` pairs; it may be None where a ? follows the kind."""
-    pairs = [each.split(":") for each in text.split()]
-    return {name: _or_none(kind[:-1]) if kind[-1] == "?" else _KINDS[kind] for name, kind in pairs}
 
+    def check(kind: str) -> _Check:
+        known = _KINDS[kind.removesuffix("?")]
+        return known if kind in _KINDS else lambda value: value is None or known(value)
 
-def _or_none(kind: str) -> _Check:
-    return lambda value: value is None or _KINDS[kind](value)
+    return {name: check(kind) for name, kind in (each.split(":") for each in text.split())}
 
 
 _OF_ALL = _facts("pid:whole time_ns:whole")

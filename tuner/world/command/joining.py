@@ -12,7 +12,7 @@ from tuner.files import head_of
 from tuner.text import first_of, listed, plural
 from tuner.trace.files.native_writer import trace_document
 from tuner.trace.files.trace_text import Number, decode_json
-from tuner.trace.model.spans import CALLS_PER_RANK, MergedTrace, OperatorSpan, RankRecording
+from tuner.trace.model.spans import CALLS_PER_RANK, OperatorSpan, RankRecording
 from tuner.trace.record.clock import SAME_CLOCK, ClockOffset
 from tuner.trace.record.journal import MOST_CALLS
 from tuner.trace.record.journal_reader import JournalContent, read_journal
@@ -32,26 +32,8 @@ def join_recorded(
     `folder` is that of `HookOrder.reports`; `ended_ns` is when the program ended, None while it
     runs; `clocks` are those of other hosts against this one's, by `RankRecording.boot_id`.
     TraceError if nothing was recorded."""
-    return trace_document(_joined(folder, ended_ns or time.time_ns(), clocks or {}))
-
-
-def is_recorded(folder: Path) -> bool:
-    """Whether every agent that was being recorded has handed over, or its process is gone."""
-    return all(
-        "record-end" in agent or not is_alive(agent["init_rpc"]["pid"])
-        for agent in _recorded_agents(folder)
-    )
-
-
-def has_window_ended(folder: Path) -> bool:
-    """Whether a rank has recorded for its whole window, and every other one has handed over."""
-    found = list(_recorded_agents(folder))
-    ends = [agent["record-end"]["reason"] for agent in found if "record-end" in agent]
-    return len(ends) == len(found) and "window" in ends
-
-
-def _joined(folder: Path, ended_ns: int, clocks: Mapping[str, ClockOffset]) -> MergedTrace:
-    found = [_Part(folder, agent, ended_ns) for agent in _recorded_agents(folder)]
+    now_ns = ended_ns or time.time_ns()
+    found = [_Part(folder, agent, now_ns) for agent in _recorded_agents(folder)]
     found.sort(key=lambda part: part.prepared_ns)
     worlds = by_world(found, lambda part: part.recording.rank)
     if not worlds:
@@ -72,12 +54,27 @@ def _joined(folder: Path, ended_ns: int, clocks: Mapping[str, ClockOffset]) -> M
     losses += _unrecorded(folder, recordings)
     merged = merge(
         recordings,
-        {each.name: clocks.get(each.boot_id, SAME_CLOCK) for each in recordings},
+        {each.name: (clocks or {}).get(each.boot_id, SAME_CLOCK) for each in recordings},
         (min(part.start_ns for part in parts), max(part.end_ns for part in parts)),
         may_lack_spans=True,
     )
     facts = replace(merged.facts, losses=(*losses, *merged.facts.losses))
-    return replace(merged, facts=facts)
+    return trace_document(replace(merged, facts=facts))
+
+
+def is_recorded(folder: Path) -> bool:
+    """Whether every agent that was being recorded has handed over, or its process is gone."""
+    return all(
+        "record-end" in agent or not is_alive(agent["init_rpc"]["pid"])
+        for agent in _recorded_agents(folder)
+    )
+
+
+def has_window_ended(folder: Path) -> bool:
+    """Whether a rank has recorded for its whole window, and every other one has handed over."""
+    found = list(_recorded_agents(folder))
+    ends = [agent["record-end"]["reason"] for agent in found if "record-end" in agent]
+    return len(ends) == len(found) and "window" in ends
 
 
 def _recorded_agents(folder: Path) -> Iterator[Mapping[str, Event]]:

@@ -23,12 +23,11 @@ _ANOTHER_PORT = re.compile(r"EADDRINUSE|[Aa]ddress already in use")
 
 @dataclass(frozen=True, kw_only=True)
 class Counted:
-    """What the ranks did in a window."""
+    """What the ranks did in a window; their CPU seconds by rank."""
 
     calls: int
     seconds: float
     cpu_s: Mapping[int, float]
-    """By rank."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,22 +113,19 @@ def _failure(end: ProgramEnd, request: ProgramRequest, metric: float | None) -> 
     if request.expect is not None and not re.search(request.expect, end.output, re.MULTILINE):
         return failed("wrong-answer", f"its output does not match {request.expect!r}")
     if request.metric is not None and metric is None:
-        return failed(
-            "crashed", f"no number above zero in its output matches {request.metric.pattern!r}"
-        )
+        pattern = request.metric.pattern
+        return failed("crashed", f"no number above zero in its output matches {pattern!r}")
     active_s, calls = end.active_s, end.calls
     if calls < 0 or (active_s is not None and active_s <= 0):
-        return failed(
-            "crashed",
-            f"its ranks report {calls} calls in {active_s} s: a clock was set, or the program "
-            "changed its reports",
-        )
+        told = f"its ranks report {calls} calls in {active_s} s"
+        why = "a clock was set, or the program changed its reports"
+        return failed("crashed", f"{told}: {why}")
     return None
 
 
 def _of_cause(end: ProgramEnd, cause: Cause) -> Failure:
     # What the others did when the run was ended for it.
-    done = "" if None not in end.exit_codes else f" ({_phases(end)})"
+    done = f" ({_phases(end)})" if None in end.exit_codes else ""
     return _failed(
         end,
         "init-failed" if cause.in_init else "crashed",
@@ -144,10 +140,9 @@ def _measurement(end: ProgramEnd, metric: float | None) -> Measurement:
     counted, report = end.counted, end.report
     # In order of rank.
     agents = {rank: [*each] for rank, each in groupby(report.ranks, lambda agent: agent.rank)}
-    if counted is not None:
-        cpu_s = counted.cpu_s
-    else:
-        cpu_s = {rank: sum(a.cpu_s or 0.0 for a in each) for rank, each in agents.items()}
+    cpu_s = counted.cpu_s if counted is not None else {
+        rank: sum(agent.cpu_s or 0.0 for agent in each) for rank, each in agents.items()
+    }  # fmt: skip
     usage = [
         RankUsage(
             name=each[-1].name,
@@ -158,16 +153,13 @@ def _measurement(end: ProgramEnd, metric: float | None) -> Measurement:
         for rank, each in agents.items()
         if rank in cpu_s
     ]
+    rpc_active_s = None if counted else report.rpc_active_s
     return Measurement(
         wall_s=end.run_s if end.active_s is None else end.active_s,
         world_s=end.run_s,
         cpu_wall_s=None if counted else report.used_s,
         ranks=tuple(usage),
-        program=ProgramRun(
-            calls=end.calls,
-            rpc_active_s=None if counted else report.rpc_active_s,
-            metric=metric,
-        ),
+        program=ProgramRun(calls=end.calls, rpc_active_s=rpc_active_s, metric=metric),
     )
 
 

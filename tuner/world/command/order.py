@@ -51,7 +51,6 @@ class HookOrder:
     say: bool = False
     """Whether each rank prints one line on stderr about what it got."""
     recording: RecordingOrder | None = None
-    """None records nothing."""
     learn: bool = False
     """Whether each rank reports what it has imported by `init_rpc`, for a warm start."""
     probe: bool = False
@@ -67,16 +66,14 @@ class HookOrder:
 
     def to_json(self) -> str:
         """The order as the hook reads it."""
-        options: dict[str, dict[str, object]] = {}
-        process: dict[str, dict[str, object]] = {}
+        options, process = dict[str, dict[str, object]](), dict[str, dict[str, object]]()
         for dimension, value in self.config.items:
-            name = dimension.knob
+            role, name = dimension.role, dimension.knob
             if KNOBS[name].is_init_rpc_option:
                 # Also where the value is None: that is PyTorch's own choice, not the program's.
-                option = agent_options({name: value}).get(name)
-                options.setdefault(dimension.role, {})[name] = option
+                options.setdefault(role, {})[name] = agent_options({name: value}).get(name)
             else:
-                process.setdefault(dimension.role, {})[name] = value
+                process.setdefault(role, {})[name] = value
         reports = self.reports.resolve()
         order = {
             "package": str(_PACKAGE),

@@ -29,13 +29,10 @@ _GENTLE: tuple[tuple[int, float], ...] = ((signal.SIGINT, 5.0), (signal.SIGTERM,
 _POLL_S = 0.02
 _MOST_NAMED = 3
 
-Started = subprocess.Popen[bytes] | WarmProcess
-"""It leads a session and a process group of its own."""
-
 
 @dataclass(frozen=True)
 class ColdStarter:
-    """Starts a command as it is."""
+    """Starts a command as it is, in a session of its own."""
 
     command: Sequence[str]
     cwd: Path
@@ -204,7 +201,7 @@ class LocalCommands:
     reports: Path
     machine: Callable[[], MachineState]
     """Gives what the machine did since the start."""
-    _processes: list[Started] = field(default_factory=list)
+    _processes: list[subprocess.Popen[bytes] | WarmProcess] = field(default_factory=list)
 
     def start(self, output: int) -> None:
         """See `Commands`."""
@@ -217,7 +214,15 @@ class LocalCommands:
 
     def stop_gently(self) -> None:
         """See `Commands`."""
-        stop_gently([process.pid for process in self._processes], lambda: None not in self.codes())
+        for number, seconds in _GENTLE:
+            for process in self._processes:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(process.pid, number)
+            until = time.monotonic() + seconds
+            while time.monotonic() < until:
+                if None not in self.codes():
+                    return
+                time.sleep(_POLL_S)
 
     def end(self) -> MachineState:
         """See `Commands`."""
@@ -236,19 +241,6 @@ class LocalCommands:
     def clocks(self) -> Mapping[str, ClockOffset]:
         """See `Commands`: there is one."""
         return {}
-
-
-def stop_gently(pids: Sequence[int], have_ended: Callable[[], bool]) -> None:
-    """Ask the process groups of these leaders to end, as Ctrl-C and then a shutdown would."""
-    for number, seconds in _GENTLE:
-        for pid in pids:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(pid, number)
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            if have_ended():
-                return
-            time.sleep(_POLL_S)
 
 
 def end_tree(pids: Sequence[int], reports: Path) -> None:

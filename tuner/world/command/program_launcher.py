@@ -191,9 +191,7 @@ class _ProgramWorld(LiveWorld):
         self._output, self._printed = self._path.open("wb"), self._path.open("rb")
         self._reports = folder / "reports"
         self._channel = Channel(self._reports)
-        self._window = None
-        if (lasts_s := request.window_s) is not None:
-            self._window = _Window(request.warm_up_s, lasts_s, self._channel)
+        self._window = _Window(request, self._channel)
         self._codes: tuple[int | None, ...] = ()
         self._counted: Counted | None = None
         self._why: Mapping[str, Any] = {}
@@ -211,7 +209,7 @@ class _ProgramWorld(LiveWorld):
             while not self._has_ended() and time.monotonic() < until_s:
                 time.sleep(_POLL_S)
             return True
-        if self._window is not None and (counted := self._window.look(time.monotonic())):
+        if (counted := self._window.look(time.monotonic())) is not None:
             self._commands.stop_gently()
             self._counted = counted
             return True
@@ -305,32 +303,29 @@ class _Window:
     Ranks may shut RPC down and start it again meanwhile; where other processes take over, the
     waiting begins anew."""
 
-    warm_up_s: float
-    lasts_s: float
+    request: ProgramRequest
     channel: Channel
     _pids: Set[int] = frozenset()
     """The ranks, once all are there."""
-    _ready_s: float = 0.0
-    _first: tuple[float, int] | None = None
-    """When the window began, and the number of the question then."""
+    _first: int | None = None
+    """The number of the question at the beginning of the window."""
+    _next_s: float = 0.0
 
     def look(self, now_s: float) -> Counted | None:
         """What was counted, once the window is over."""
-        if self._first is not None and now_s < self._first[0] + self.lasts_s:
-            return None
-        if self._pids and now_s < self._ready_s + self.warm_up_s:
+        if self.request.window_s is None or now_s < self._next_s:
             return None
         report = self.channel.report()
         pids = {rank.pid for rank in report.latest}
         if not self._pids or pids != self._pids:
-            self._pids, self._ready_s = pids if report.is_ready else set(), now_s
-            self._first = None
+            self._pids, self._first = pids if report.is_ready else set(), None
+            self._next_s = now_s + (self.request.warm_up_s if self._pids else 0.0)
         elif self._first is None:
             number = self.channel.ask()
             if len(self.channel.answers(number, pids, ANSWERS_S)) == len(pids):
-                self._first = (now_s, number)
+                self._first, self._next_s = number, now_s + self.request.window_s
         else:
-            return self._count(self._first[1])
+            return self._count(self._first)
         return None
 
     def _count(self, first: int) -> Counted | None:

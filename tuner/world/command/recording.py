@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from tuner.errors import TraceError
 from tuner.files import own_prefix
@@ -35,8 +35,7 @@ _POLL_S = 0.05
 _WINDOW_POLL_S = 0.25
 
 
-@dataclass(frozen=True, kw_only=True)
-class RecordedEnd:
+class RecordedEnd(NamedTuple):
     """How a program ended that was recorded."""
 
     exit_code: int
@@ -59,9 +58,9 @@ def record_program(
     config: Config | None = None,
     stdout: IO[Any] | None = None,
 ) -> RecordedEnd:
-    """Run a command to its end, and show the trace of its ranks as soon as it is whole.
-
-    Where a rank has failed, and all others do nothing any more, the program is ended.
+    """Run a command to its end, and show the trace of its ranks as soon as it is whole. Where a
+    rank has failed, and all others do nothing any more, the program is ended. UsageError if it
+    cannot be started.
 
     Args:
         command: The program and its arguments.
@@ -73,19 +72,11 @@ def record_program(
         roles: See `HookOrder`.
         config: The knobs to put under the program; None: none.
         stdout: Where the program's output goes; None: where ours goes.
-
-    Raises:
-        UsageError: A command cannot be started.
     """
     with tempfile.TemporaryDirectory(prefix=own_prefix(), ignore_cleanup_errors=True) as scratch:
         folder = Path(scratch)
-        order = HookOrder(
-            config=config or Config.of({}),
-            reports=folder,
-            roles=roles,
-            recording=recording,
-            probe=True,
-        )
+        order = HookOrder(config=config or Config.of({}), reports=folder, roles=roles,
+                          recording=recording, probe=True)  # fmt: skip
         started_s = time.monotonic()
         kill = partial(end_tree, reports=folder)
         signals: list[int] = []
@@ -93,7 +84,7 @@ def record_program(
         is_shown = False
         with program as processes:
             ranks = _Ranks(folder, processes, notify, signals)
-            while None in [process.poll() for process in processes]:
+            while _any_runs(processes):
                 has_window = recording.for_s is not None and not is_shown
                 if has_window and has_window_ended(folder):
                     is_shown = True
@@ -113,12 +104,7 @@ def record_program(
                 why_not = _why_not(read_reports(folder), ran_s, code)
             else:
                 show(document, ended)
-        return RecordedEnd(
-            exit_code=ended,
-            is_given_up=ranks.is_given_up,
-            report=read_reports(folder),
-            why_not=why_not,
-        )
+        return RecordedEnd(ended, ranks.is_given_up, read_reports(folder), why_not)
 
 
 @dataclass
@@ -147,7 +133,11 @@ class _Ranks:
             self._say(cause.text)
             self.notify("no rank does anything any more, so the program is ended")
             self.is_given_up = True
-            self._end()
+            # As a scheduler does; they may end before their ranks have handed over.
+            for process in self.processes:
+                process.terminate()
+            _await(lambda: not _any_runs(self.processes) and is_recorded(self.folder))
+            end_tree([process.pid for process in self.processes], self.folder)
             return
         wait_s, now_s = 0.0, time.monotonic()
         if (since_ns := suspected_ns(report)) is not None:
@@ -170,24 +160,15 @@ class _Ranks:
             self._said.append(text)
             self.notify(text)
 
-    def _end(self) -> None:
-        """Ask the commands to end, as a scheduler does, and then kill what is left of them. They
-        may end before their ranks have handed over what they recorded."""
-        for process in self.processes:
-            process.terminate()
-        _await(
-            lambda: (
-                None not in [process.poll() for process in self.processes]
-                and is_recorded(self.folder)
-            )
-        )
-        end_tree([process.pid for process in self.processes], self.folder)
-
 
 def asking_pause_s(since_s: float, asked: int) -> float:
     """How long to wait before ranks are asked again what they do, which were `asked` so often.
     `since_s` is how long ago something happened last that they may wait for in vain."""
     return max(SLOWER * since_s, SLOWER_BY_S * asked)
+
+
+def _any_runs(processes: Sequence["subprocess.Popen[bytes]"]) -> bool:
+    return None in [process.poll() for process in processes]
 
 
 def _await(is_over: Callable[[], bool]) -> None:

@@ -188,8 +188,8 @@ class ProgramReport:
     @property
     def is_ready(self) -> bool:
         """Whether the agents of all ranks have started."""
-        ready = all(rank.ready_ns is not None for rank in self.ranks)
-        return bool(self.ranks) and ready and not self.missing_ranks
+        ready = [rank.ready_ns is not None for rank in self.ranks]
+        return bool(ready) and all(ready) and not self.missing_ranks
 
     @property
     def missing_ranks(self) -> list[int]:
@@ -198,10 +198,9 @@ class ProgramReport:
 
     @property
     def rpc_active_s(self) -> float | None:
-        """Seconds from the last rank's `init_rpc` to the last call of `shutdown`. A rank that only
-        serves calls `shutdown` at once: the last one to call it is the driver. Where RPC was
-        started several times, the sum; without a world size, from the first `init_rpc`. None if a
-        rank never came so far."""
+        """Seconds from the last rank's `init_rpc` (the first one's, without a world size) to the
+        last call of `shutdown`, which is the driver's: who only serves calls it at once. The sum of
+        several worlds; None if a rank never came so far."""
         total_ns = 0
         for world in self.worlds:
             ready = [rank.ready_ns for rank in world if rank.ready_ns is not None]
@@ -249,9 +248,8 @@ class ProgramReport:
         return "; ".join([what, *self.problems])
 
     def why_missing(self, without: str = "", hint: str = "") -> str:
-        """Why ranks are missing that the others wait for, as a sentence; empty if none is.
-        `without` is what a rank lacks that the hook did not reach; empty: the program is known to
-        have started all of its ranks. For the hint see `waiting`."""
+        """Why ranks are missing that the others wait for, as a sentence; empty if none is. A rank
+        that the hook did not reach runs `without` it; empty: the program has started all ranks."""
         if not self.missing_ranks:
             return self.waiting(hint) if self.unmet and not self.ranks else ""
         if self.init_failure is not None:
@@ -298,8 +296,7 @@ def read_reports(folder: Path) -> ProgramReport:
         ranks=tuple(sorted(ranks, key=lambda rank: (rank.rank, rank.init_ns))),
         processes=len(processes),
         problems=tuple(
-            f"the hook failed in process {each['pid']}: {shortened(each['error'])}"
-            for each in problems
+            f"the hook failed in process {e['pid']}: {shortened(e['error'])}" for e in problems
         ),
         unmet=tuple(process.unmet for process in processes if process.unmet is not None),
         init_failure=min((each for each in failures if not _is_over(each, ranks)), default=None),
@@ -332,10 +329,8 @@ class _Process:
         if step and step["event"] == "init-failed":
             self.init_failure = InitFailure(**{fact: step[fact] for fact in InitFailure._fields})
         self.ranks = [*map(RankReport.of, agents(events))]
-        self.name = self.ranks[-1].name if self.ranks else ""
-        self.raised = [
-            Raised(each["time_ns"], self.name, each["error"]) for each in self.of_kind("raised")
-        ]
+        self.name = name = self.ranks[-1].name if self.ranks else ""
+        self.raised = [Raised(e["time_ns"], name, e["error"]) for e in self.of_kind("raised")]
         self.end = self._end()
         if self.ranks:
             self.ranks[-1] = replace(self.ranks[-1], end=self.end)

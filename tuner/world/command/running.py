@@ -1,7 +1,5 @@
-"""Runs a program with a configuration, as if it were started by hand.
-
-Standard library only: on the hosts of a program there may be nothing but torch.
-"""
+"""Runs a program with a configuration, as if it were started by hand. Standard library only: on the
+hosts of a program there may be nothing but torch."""
 
 import os
 import shutil
@@ -46,14 +44,12 @@ class RunEnd:
         """What no rank got, because none has the role: a sentence for each such role. Nothing is
         said where ranks are not known, which may have it."""
         known = list(dict.fromkeys(rank.role for rank in self.report.ranks))
-        if not known or self.report.missing_ranks:
-            return []
         given = dict.fromkeys(dimension.role for dimension, _ in config.items)
         return [
             f"no rank has the role {role!r}, so what is set for it was not used"
             f"{did_you_mean(role, known)}"
             for role in given
-            if role not in (ALL_ROLES, *known)
+            if role not in (ALL_ROLES, *known) and known and not self.report.missing_ranks
         ]
 
 
@@ -75,10 +71,10 @@ def check_commands(commands: Sequence[Sequence[str]]) -> None:
     for name, *_ in commands:
         if shutil.which(name) is not None:
             continue
-        how = f"; did you mean python {name}?" if name.endswith(".py") else ""
-        why = f"is not executable{how}"
-        if not Path(name).is_file():
-            why = "is no file, and no command on the PATH"
+        why = "is no file, and no command on the PATH"
+        if Path(name).is_file():
+            how = f"; did you mean python {name}?" if name.endswith(".py") else ""
+            why = f"is not executable{how}"
         problems.append(f"{name!r} {why}")
     if problems:
         raise UsageError.about("the program", problems)
@@ -93,9 +89,9 @@ def started(
     kill: Callable[[Sequence[int]], None] | None = None,
     signals: list[int] | None = None,
 ) -> Iterator["list[subprocess.Popen[bytes]]"]:
-    """Start the commands of one world with the hook in them; UsageError if one cannot be. Until the
-    end of the block SIGTERM and SIGHUP are passed on to them. Ctrl-C comes to them from the
-    terminal; the second one kills all, by `kill`. `signals` gets the numbers of all that come."""
+    """Start the commands of one world with the hook in them; UsageError if one cannot be. SIGTERM
+    and SIGHUP are passed on to them; Ctrl-C comes to them from the terminal, and the second one
+    kills all, by `kill`. `signals` gets the numbers of all that come."""
     check_commands(commands)
     processes: list[subprocess.Popen[bytes]] = []
     came = [] if signals is None else signals

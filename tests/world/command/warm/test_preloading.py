@@ -12,11 +12,12 @@ from tuner.plan.config import Config
 from tuner.world.command.order import HookOrder
 from tuner.world.command.program_commands import ColdStarter
 from tuner.world.command.reports import read_reports
-from tuner.world.command.warm.python_command import PythonCommand, recognise
 from tuner.world.command.warm.warm_starting import (
     Learnt,
+    PythonCommand,
     WarmStarter,
     learn,
+    recognise,
 )
 
 pytestmark = pytest.mark.slow

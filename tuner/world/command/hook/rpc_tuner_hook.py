@@ -1,7 +1,5 @@
-"""Waits in a Python process until `torch.distributed.rpc` is imported, and hooks it then.
-
-Standard library only: it runs in the program's own interpreter, before the program.
-"""
+"""Waits in a Python process until `torch.distributed.rpc` is imported, and hooks it then. Standard
+library only: it runs in the program's own interpreter, before the program."""
 
 import importlib
 import json
@@ -16,15 +14,12 @@ from typing import Any
 
 RPC_MODULE = "torch.distributed.rpc"
 _KINDS: dict[str, tuple[type, ...]] = {
-    "package": (str,),
-    "reports": (str,),
-    "options": (dict,),
-    "process": (dict,),
-    "ranks": (int, type(None)),
+    **dict.fromkeys(("package", "reports"), (str,)),
+    **dict.fromkeys(("options", "process"), (dict,)),
+    **dict.fromkeys(("say", "learn"), (bool,)),
     "roles": (list,),
-    "say": (bool,),
+    "ranks": (int, type(None)),
     "recording": (dict, type(None)),
-    "learn": (bool,),
     "request": (str, type(None)),
 }
 """What the order must hold."""
@@ -89,14 +84,14 @@ def is_installed(file: str) -> bool:
 
 def installed_modules() -> list[str]:
     """The modules that are imported now, in that order, without the program's own ones."""
-    names = []
-    for name, module in list(sys.modules.items()):
-        spec = getattr(module, "__spec__", None)
-        file = getattr(module, "__file__", None)
+    return [
+        name
+        for name, module in [*sys.modules.items()]
+        if isinstance(file := getattr(module, "__file__", None), str)
         # Otherwise it cannot be imported by that name: `torch.ops`, `six.moves`.
-        if isinstance(file, str) and getattr(spec, "name", None) == name and is_installed(file):
-            names.append(name)
-    return names
+        and getattr(getattr(module, "__spec__", None), "name", None) == name
+        and is_installed(file)
+    ]
 
 
 def read_at_import(environment: Mapping[str, str]) -> dict[str, str]:

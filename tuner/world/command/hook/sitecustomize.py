@@ -1,7 +1,5 @@
 """Python imports this at its start, since its folder is on PYTHONPATH; then the person's own one.
-
-Nothing here may fail: it runs before the program, in every Python process of it.
-"""
+Nothing here may fail: it runs before the program, in every Python process of it."""
 
 import contextlib
 import importlib

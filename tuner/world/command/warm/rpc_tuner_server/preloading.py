@@ -1,8 +1,5 @@
-"""Imports modules beforehand, and leaves out those with which a process cannot be forked.
-
-Threads, sockets and devices do not survive a fork; a program's own files may change between two
-runs. A module that leaves such a thing is left out.
-"""
+"""Imports modules beforehand, but those with which a process cannot be forked: threads, sockets and
+devices do not survive that, and a program's own files may change between two runs."""
 
 import contextlib
 import ctypes
@@ -66,10 +63,8 @@ def keep_to_the_end(names: Iterable[str]) -> None:
 
 
 class _Keeper:
-    """Takes modules out of `sys.modules` as Python begins to free those that are there.
-
-    Python drops what is `sys.__interactivehook__` just before, and when no import works any more.
-    """
+    """Takes modules out of `sys.modules` as Python begins to free those that are there: just before
+    it drops what is `sys.__interactivehook__`, when no import works any more."""
 
     def __init__(self, hook: Callable[[], None] | None, modules: dict[str, object]) -> None:
         self._hook = hook
@@ -102,7 +97,7 @@ def _why_unfit(
     if _has_children():
         return "it starts a process"
     # A library may end its threads before a fork, and start them again when they are needed.
-    if _cuda_is_lost_in_a_fork():
+    if _found_by_a_fork(_uses_cuda) != "":
         return "it uses CUDA"
     if names := _threads():
         return f"it leaves a thread ({', '.join(names)})"
@@ -120,20 +115,32 @@ def _import(name: str) -> None:
 
 def _tried(name: str, why_unfit: Callable[[], str | None]) -> str | None:
     """Why a process is unfit that imports this module; None if it is fit."""
-    answer = os.memfd_create("reason")
-    if (pid := os.fork()) == 0:
-        # It leaves no trace, whatever the module does.
-        try:
-            _import(name)
-            os.write(answer, (why_unfit() or "").encode())
-        finally:
-            os._exit(0)
-    status = os.waitpid(pid, 0)[1]
+
+    def import_it() -> str:
+        _import(name)
+        return why_unfit() or ""
+
+    reason = _found_by_a_fork(import_it)
     descendants.end_descendants(os.getpid())
+    return "its import ends the process" if reason is None else reason or None
+
+
+def _found_by_a_fork(look: Callable[[], str]) -> str | None:
+    """What a fork of this process finds, that leaves no trace; None if it does not end well."""
+    answer = os.memfd_create("found")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # from Python 3.12 on, of threads
+        pid = os.fork()
+    if pid == 0:
+        try:
+            os.write(answer, look().encode())
+            os._exit(0)
+        finally:
+            os._exit(1)
+    status = os.waitpid(pid, 0)[1]
     os.lseek(answer, 0, os.SEEK_SET)
     with os.fdopen(answer, "rb") as file:
-        reason = file.read().decode()
-    return reason or ("its import ends the process" if status else None)
+        return None if status else file.read().decode()
 
 
 def _has_children() -> bool:
@@ -144,19 +151,9 @@ def _has_children() -> bool:
     return True
 
 
-def _cuda_is_lost_in_a_fork() -> bool:
-    """Whether CUDA is in use, by a fork."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # from Python 3.12 on, of threads
-        pid = os.fork()
-    if pid == 0:
-        is_lost = True
-        try:
-            cuda = sys.modules.get("torch.cuda")
-            is_lost = cuda is not None and (cuda._is_in_bad_fork() or cuda.is_initialized())
-        finally:
-            os._exit(is_lost)
-    return os.waitpid(pid, 0)[1] != 0
+def _uses_cuda() -> str:
+    cuda = sys.modules.get("torch.cuda")
+    return "yes" if cuda is not None and (cuda._is_in_bad_fork() or cuda.is_initialized()) else ""
 
 
 def _threads() -> list[str]:

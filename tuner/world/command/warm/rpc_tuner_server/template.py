@@ -2,8 +2,7 @@
 
 `multiprocessing` starts Python again for a child by `spawn`, for its resource tracker and for its
 forkserver. Here the copy is forked instead, and the new process becomes a child of the one that
-asked: it waits for it, signals it, and is its parent in every other respect, as it was before.
-"""
+asked, which can wait for it and signal it as ever."""
 
 import atexit
 import contextlib
@@ -187,15 +186,12 @@ def _fork_orphan(connection: socket.socket) -> int | None:
 
 def _inherited() -> dict[str, object]:
     """What a new process inherits of this one, as `program.become` takes it."""
+    settable = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
     return {
         "cwd": str(Path.cwd()),
         "environment": dict(os.environ),
-        "blocked": [int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, [])],
-        "ignored": [
-            int(number)
-            for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
-            if signal.getsignal(number) is signal.SIG_IGN
-        ],
+        "blocked": [*signal.pthread_sigmask(signal.SIG_BLOCK, [])],
+        "ignored": [each for each in settable if signal.getsignal(each) is signal.SIG_IGN],
     }
 
 
