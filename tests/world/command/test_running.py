@@ -81,11 +81,11 @@ def test_options_changed_after_they_were_made_are_set_again(
 def test_a_sitecustomize_of_the_person_is_imported_too(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "sitecustomize.py").write_text("import builtins\nbuiltins.theirs = 7\n")
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.path.append('theirs')\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    look = "import sys; print(theirs, [p for p in sys.path if p.endswith('hook')])"
+    look = "import sys; print(sys.path[-1], [p for p in sys.path if p.endswith('hook')])"
     end = run_program([*PYTHON, "-c", look], Config.of({}))
-    assert capfd.readouterr().out == "7 []\n"
+    assert capfd.readouterr().out == "theirs []\n"
     assert end.report.processes == 1
 
 

@@ -58,8 +58,8 @@ class Channel:
         return next(filter(None, named), 0) in (0, self._namespace)
 
     def ask(self, more: Literal["", "stacks", "threads"] = "") -> int:
-        """Ask every rank for its state, and for the `stacks` of its threads, or what its `threads`
-        do, which takes some milliseconds; the number of the question."""
+        """Ask every rank for its state, and its `stacks`, or what its `threads` do, which takes
+        some milliseconds; the number of the question."""
         self.asked += 1
         self.request = f"{self.asked} {more}"
         return self.asked
@@ -81,8 +81,7 @@ class Channel:
     def answers(
         self, number: int, pids: Collection[int] | None = None, within_s: float = 0.0
     ) -> dict[int, Event]:
-        """What ranks have answered to a question, by process id. Those of `pids` are waited for,
-        until all are there or the time is over."""
+        """The answers to a question by process id; those of `pids` are waited for, for a time."""
         until_s = time.monotonic() + within_s
         while True:
             states = [state for state in self.report().states if state["number"] == number]

@@ -62,9 +62,8 @@ class TriedRun:
         """What a warm run did otherwise than the first, cold one, as a clause; empty if nothing."""
         kind, expected = (run.failure and run.failure.failure for run in (self, first))
         if kind != expected:
-            if self.failure is None:
-                return "started warm, the program does not fail"
-            return f"started warm, the program fails: {self.failure.message}"
+            does = "does not fail" if self.failure is None else f"fails: {self.failure.message}"
+            return f"started warm, the program {does}"
         ranks, theirs = ([(r.rank, r.name) for r in run.end.report.ranks] for run in (self, first))
         return "" if ranks == theirs else "started warm, the program has other ranks"
 
@@ -73,10 +72,8 @@ def check_backend(end: ProgramEnd) -> None:
     """UsageError if a rank has another agent than TensorPipe's."""
     for rank in end.report.ranks:
         if rank.backend != "TENSORPIPE":
-            raise UsageError(
-                f"the program's rank {rank.name} uses the RPC backend {rank.backend}: only "
-                "TensorPipe has options to tune"
-            )
+            who = f"the program's rank {rank.name} uses the RPC backend {rank.backend}"
+            raise UsageError(f"{who}: only TensorPipe has options to tune")
 
 
 @dataclass
@@ -138,10 +135,8 @@ class Discovery:
         if not self.starters.in_own_network:
             self.notify(f"the program failed, and is run once more: {failure.message}")
             return self.run(self._until_s, True)
-        self.notify(
-            "the program failed in a network of its own, and is run once more in the "
-            f"machine's: {failure.message}"
-        )
+        failed = "the program failed in a network of its own"
+        self.notify(f"{failed}, and is run once more in the machine's: {failure.message}")
         self.starters.start_cold(self.request, alone=False)
         run = self.run(self._until_s, True)
         if run.failure is None and self._is_time_for(run):

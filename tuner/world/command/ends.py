@@ -33,10 +33,8 @@ class Cause:
     rank: str | None
     """Its name; None: of no rank that is known."""
     text: str
-    """What happened, as a clause that names the rank."""
     traceback: str = ""
     in_init: bool = False
-    """Whether the rank had not got through `init_rpc`."""
     killed_externally: bool = False
 
 

@@ -7,6 +7,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
@@ -48,14 +49,13 @@ def _is_text(value: Any) -> bool:
 
 def _are_variables(value: Any) -> bool:
     """Whether a process can have this environment."""
-    try:
+    with suppress(UnicodeEncodeError):
         return type(value) is dict and all(
             type(text) is str and name and b"=" not in os.fsencode(name)
             and b"\0" not in os.fsencode(name + text)
             for name, text in value.items()
         )  # fmt: skip
-    except UnicodeEncodeError:
-        return False
+    return False
 
 
 _is_whole = _number(1 - (1 << 62), (1 << 62) - 1, int)
@@ -176,12 +176,9 @@ def agents(events: Sequence[Event]) -> Iterator[dict[str, Event]]:
 
 def by_world(agents: Iterable[_T], rank_of: Callable[[_T], int]) -> list[list[_T]]:
     """Agents in the order of their starts, by world: a rank that is there begins another one."""
-    worlds: list[list[_T]] = []
-    there: set[int] = set()
+    worlds: list[dict[int, _T]] = []
     for agent in agents:
-        if not worlds or rank_of(agent) in there:
-            worlds.append([])
-            there.clear()
-        worlds[-1].append(agent)
-        there.add(rank_of(agent))
-    return worlds
+        if not worlds or rank_of(agent) in worlds[-1]:
+            worlds.append({})
+        worlds[-1][rank_of(agent)] = agent
+    return [[*world.values()] for world in worlds]

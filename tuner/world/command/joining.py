@@ -47,10 +47,8 @@ def join_recorded(
         f"{listed(part.recording.name for part in parts if loss in part.losses)} {loss}"
         for loss in dict.fromkeys(chain.from_iterable(part.losses for part in parts))
     ]
-    if len(worlds) > 1:
-        losses.append(
-            f"the program started RPC {len(worlds)} times: this is the world with the most calls"
-        )
+    if (count := len(worlds)) > 1:
+        losses += [f"the program started RPC {count} times: this is the world with the most calls"]
     losses += _unrecorded(folder, recordings)
     merged = merge(
         recordings,
@@ -72,14 +70,14 @@ def is_recorded(folder: Path) -> bool:
 
 def has_window_ended(folder: Path) -> bool:
     """Whether a rank has recorded for its whole window, and every other one has handed over."""
-    found = list(_recorded_agents(folder))
+    found = _recorded_agents(folder)
     ends = [agent["record-end"]["reason"] for agent in found if "record-end" in agent]
     return len(ends) == len(found) and "window" in ends
 
 
-def _recorded_agents(folder: Path) -> Iterator[Mapping[str, Event]]:
-    for events in read_all(folder):
-        yield from (agent for agent in agents(events) if "recording" in agent)
+def _recorded_agents(folder: Path) -> list[dict[str, Event]]:
+    found = [agent for events in read_all(folder) for agent in agents(events)]
+    return [agent for agent in found if "recording" in agent]
 
 
 class _Part:
@@ -88,7 +86,7 @@ class _Part:
     def __init__(self, folder: Path, agent: Mapping[str, Event], program_ended_ns: int) -> None:
         first, recording, started = agent["init_rpc"], agent["recording"], agent.get("record-start")
         self._agent = agent
-        self._ended = ended = agent.get("record-end")
+        self._ended: Event = (ended := agent.get("record-end", {}))
         try:
             self._content = read_journal(folder / recording["journal"])
         except OSError:
@@ -96,16 +94,13 @@ class _Part:
         # `pid` differs from the one on its own host where there are several hosts.
         pid = first.get("pid_there", first["pid"])
         timeout_s = started["rpc_timeout_s"] if started else first["rpc_timeout"]
-        main_cpu_s, main_run_queue_s = (ended and ended["main_thread_s"]) or (None, None)
+        main_cpu_s, main_run_queue_s = ended.get("main_thread_s") or (None, None)
         self.recording = RankRecording(
-            rank=first["rank"],
-            name=first["name"],
-            host=recording["host"],
-            boot_id=recording["boot_id"],
+            **{fact: first[fact] for fact in ("rank", "name")},
+            **{fact: recording[fact] for fact in ("host", "boot_id", "cpu_count")},
             pid=pid,
-            cpu_count=recording["cpu_count"],
             num_worker_threads=(started or first)["num_worker_threads"],
-            cpu_s=ended["cpu_s"] if ended else None,
+            cpu_s=ended.get("cpu_s"),
             main_cpu_s=main_cpu_s,
             main_run_queue_s=main_run_queue_s,
             threads=tuple(self._threads(pid).items()),
@@ -114,7 +109,7 @@ class _Part:
             done_ns=self._content.done_ns,
             operators=self._operators(folder),
             noted=self._content.noted,
-            disturbed=bool(ended and ended["disturbed"]),
+            disturbed=ended.get("disturbed", False),
             issued=self._issued(),
             arrived=Counter(call // CALLS_PER_RANK for call in self._arrived()),
             rpc_timeout_s=timeout_s if timeout_s < _NO_TIMEOUT_S else 0,
@@ -130,27 +125,24 @@ class _Part:
         """What it lacks, each as the end of a sentence that its name begins."""
         if not self.is_begun:
             yield "did not get through init_rpc"
-        elif self._ended is None and is_alive(self._agent["init_rpc"]["pid"]):
+        elif not self._ended and is_alive(self._agent["init_rpc"]["pid"]):
             yield "had not ended: the trace has what it recorded so far"
-        elif self._ended is None:
-            yield (
-                "ended from one moment to the next, by a signal or os._exit: the trace has the "
-                "calls up to then, and no CPU time"
-            )
+        elif not self._ended:
+            how = "ended from one moment to the next, by a signal or os._exit"
+            yield f"{how}: the trace has the calls up to then, and no CPU time"
         elif "record-start" not in self._agent:
             yield "ended before the recording was to start"
         elif self._ended["is_cut"]:
-            yield (
-                f"made more than {MOST_CALLS:,} calls, or more than the disk has room for, and no "
-                "more are recorded: --start-after and --for choose a part of the run"
-            )
+            many = f"made more than {MOST_CALLS:,} calls, or more than the disk has room for"
+            how = "--start-after and --for choose a part of the run"
+            yield f"{many}, and no more are recorded: {how}"
         if self._content.damaged:
             yield "recorded calls that cannot be read: the program's files were changed"
-        if self.recording.operators is None and "operators" in (self._ended or ()):
+        if self.recording.operators is None and "operators" in self._ended:
             yield "recorded operators that cannot be read, or more than are read"
 
     def _threads(self, pid: int) -> dict[int, str]:
-        names = dict(map(tuple, self._ended["threads"])) if self._ended else {}
+        names = dict(self._ended.get("threads", ()))
         serving = sorted({span.thread for span in self._content.server_spans})
         calling = {span.thread for span in self._content.client_spans}
         return {
@@ -161,13 +153,13 @@ class _Part:
 
     def _issued(self) -> dict[tuple[str, str], int]:
         """The process's own count of calls; of one that was killed, that of its journal."""
-        if self._ended is not None:
+        if self._ended:
             return {(server, body): count for server, body, count in self._ended["issued"]}
         return dict(Counter((span.server, span.body) for span in self._content.client_spans))
 
     def _arrived(self) -> list[int]:
         served, arrivals = self._content.server_spans, self._content.arrivals
-        if self._ended is None or arrivals is None:
+        if not self._ended or arrivals is None:
             return [span.call_id for span in served]
         # Other ranks may call it after it has counted: what began later arrived later.
         counted, since_ns = set(arrivals), self._ended["counted_ns"]
@@ -175,7 +167,7 @@ class _Part:
         return [*arrivals, *(call for call in late if call not in counted)]
 
     def _operators(self, folder: Path) -> list[OperatorSpan] | None:
-        if self._ended is None or "operators" not in self._ended:
+        if "operators" not in self._ended:
             return None
         content = head_of(folder / self._ended["operators"], _MOST_OPERATOR_BYTES)
         try:

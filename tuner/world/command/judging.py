@@ -100,16 +100,16 @@ def _failure(end: ProgramEnd, request: ProgramRequest, metric: float | None) -> 
         kind = "crashed" if end.report.is_ready else "init-failed"
         killed = any(was_killed(code) for code in end.exit_codes if code)
         return failed(kind, _how_it_ended(end, request), is_untimely=killed)
+    ended = f"it ended after {end.run_s:.1f} s"
     if not end.report.ranks:
         codes = ", ".join("ended by us" if code is None else str(code) for code in end.exit_codes)
-        ended = f"it ended after {end.run_s:.1f} s with exit code {codes}"
-        return failed("init-failed", f"{ended}{end.report.why_no_rank}")
+        return failed("init-failed", f"{ended} with exit code {codes}{end.report.why_no_rank}")
     if missing := end.report.why_missing():
         return failed("init-failed", missing)
     if overridden := next(filter(None, (rank.overridden for rank in end.report.ranks)), ""):
         return failed("init-failed", overridden)
     if request.window_s is not None and end.counted is None:
-        return failed("crashed", f"it ended after {end.run_s:.1f} s, before its window was over")
+        return failed("crashed", f"{ended}, before its window was over")
     if request.expect is not None and not re.search(request.expect, end.output, re.MULTILINE):
         return failed("wrong-answer", f"its output does not match {request.expect!r}")
     if request.metric is not None and metric is None:
@@ -126,14 +126,10 @@ def _failure(end: ProgramEnd, request: ProgramRequest, metric: float | None) -> 
 def _of_cause(end: ProgramEnd, cause: Cause) -> Failure:
     # What the others did when the run was ended for it.
     done = f" ({_phases(end)})" if None in end.exit_codes else ""
-    return _failed(
-        end,
-        "init-failed" if cause.in_init else "crashed",
-        f"{cause.text}{done}",
-        detail=cause.traceback or gauges(end.states) or _tail(end.output),
-        rank=cause.rank or "",
-        is_untimely=cause.killed_externally,
-    )
+    kind: FailureKind = "init-failed" if cause.in_init else "crashed"
+    detail = cause.traceback or gauges(end.states) or _tail(end.output)
+    return _failed(end, kind, f"{cause.text}{done}", detail=detail, rank=cause.rank or "",
+                   is_untimely=cause.killed_externally)  # fmt: skip
 
 
 def _measurement(end: ProgramEnd, metric: float | None) -> Measurement:

@@ -20,10 +20,8 @@ _PACKAGE = Path(__file__).resolve().parents[3]
 def refuse_two_orders(given: Mapping[str, str]) -> None:
     """UsageError if the environment has an order already: a hook obeys only one."""
     if ORDER_VARIABLE in given:
-        raise UsageError(
-            "record, search or run has started this command, and only one of them reaches the "
-            "program: start each of them with the program itself"
-        )
+        what = "record, search or run has started this command, and only one of them reaches"
+        raise UsageError(f"{what} the program: start each of them with the program itself")
 
 
 @dataclass(frozen=True, kw_only=True)

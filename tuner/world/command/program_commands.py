@@ -40,18 +40,12 @@ class ColdStarter:
     def start(
         self, environment: Mapping[str, str], stdout: int, stderr: int
     ) -> "subprocess.Popen[bytes]":
-        """Start it once more with these variables, its stdin at its end; the descriptors stay open
-        here. LauncherError if it cannot be."""
+        """Start it once more, its stdin at its end. LauncherError if it cannot be."""
         try:
             return subprocess.Popen(
-                self.command,
-                env=environment,
-                cwd=self.cwd,
-                stdin=subprocess.DEVNULL,
-                stdout=stdout,
-                stderr=stderr,
-                start_new_session=True,
-            )
+                self.command, env=environment, cwd=self.cwd, start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr,
+            )  # fmt: skip
         except OSError as error:
             raise LauncherError(f"cannot start {self.command[0]!r}: {error.strerror}") from None
 
@@ -134,9 +128,9 @@ class Starters:
 
     def _warmed(self, command: Sequence[str], learnt: Learnt, until_s: float) -> WarmStarter | None:
         environment = HookOrder(config=Config.of({}), reports=Path()).environment(os.environ)
+        prefix, here = self._network.prefix, Path.cwd()
         try:
-            warm = WarmStarter(command, environment, Path.cwd(), learnt,
-                               prefix=self._network.prefix, until_s=until_s)  # fmt: skip
+            warm = WarmStarter(command, environment, here, learnt, prefix=prefix, until_s=until_s)
         except LauncherError as error:
             self._note_cold(str(error))
             return None
@@ -148,26 +142,23 @@ class Starters:
 
     def start_again(self, why: str) -> None:
         """Start the servers once more; what ends a second time is not worth it, and all is cold."""
-        if self._again is None:
+        again, self._again = self._again, None
+        if again is None:
             self.cool_down(why)
             return
-        again, self._again = self._again, None
         self._notify(f"{why}; it is started again")
-        self._end_servers()
+        self._servers.close()
         again()
 
     def cool_down(self, why: str) -> None:
         """End the servers; from the next run on, all is cold."""
         self._note_cold(why)
-        self._end_servers()
+        self.each = self._cold
+        self._servers.close()
 
     def _note_cold(self, why: str) -> None:
         self._why_cold = why
         self._notify(f"each run starts cold: {why}")
-
-    def _end_servers(self) -> None:
-        self.each = self._cold
-        self._servers.close()
 
 
 class Commands(Protocol):

@@ -97,13 +97,11 @@ class ProgramLauncher:
             shutil.rmtree(failure_folder, ignore_errors=True)
 
         def run_as_it_is(until_s: float, learns: bool) -> TriedRun:
+            deadline_s = min(until_s - time.monotonic(), draft.measuring.deadline_s)
             order = WorldOrder(
-                subject=request,
-                config=Config.of({}),
-                deadline_s=min(until_s - time.monotonic(), draft.measuring.deadline_s),
-                failure_folder=failure_folder,
-                folder_called=str(failure_folder or ""),
-            )
+                subject=request, config=Config.of({}), deadline_s=deadline_s,
+                failure_folder=failure_folder, folder_called=str(failure_folder or ""),
+            )  # fmt: skip
             return self._run(order, learns=learns)
 
         discovery = Discovery(request, self._starters, run_as_it_is, self._notify, enough)
@@ -144,14 +142,11 @@ class ProgramLauncher:
             reports = folder / "reports"
             reports.mkdir()
             to_hook = HookOrder(
-                config=order.config,
-                reports=reports,
-                roles=request.role_patterns,
+                config=order.config, reports=reports, roles=request.role_patterns,
                 recording=None if trace is None else RecordingOrder(operators=trace.operators),
-                probe=True,
-                learn=learns,
                 ranks=len(request.ranks) if isinstance(request, ProgramSpec) else None,
-            )
+                probe=True, learn=learns,
+            )  # fmt: skip
             commands = self._commands(request, to_hook)
             world = _ProgramWorld(order, request, commands, folder, self._show, is_last=is_last)
             outcome = world.run()
@@ -237,17 +232,14 @@ class _ProgramWorld(LiveWorld):
         if self._is_late:
             self._why = {"is_late": True}
         if self._why:
-            self._keep_stacks()
+            # The stacks of all ranks that still run, or wait for others to start.
+            report = self._channel.report()
+            pids = {rank.pid for rank in report.latest if rank.ended_ns is None}
+            pids = (pids | {each.pid for each in report.unmet}) - report.gone
+            self._channel.answers(self._channel.ask("stacks"), pids, ANSWERS_S)
         # What ends from now on is ended by us.
         self._channel.note_gone()
         self._over_ns = time.time_ns()
-
-    def _keep_stacks(self) -> None:
-        """Of all ranks that still run, or wait for others to start."""
-        report = self._channel.report()
-        pids = {rank.pid for rank in report.latest if rank.ended_ns is None}
-        pids = (pids | {each.pid for each in report.unmet}) - report.gone
-        self._channel.answers(self._channel.ask("stacks"), pids, ANSWERS_S)
 
     def _end(self) -> MachineState | None:
         try:
@@ -267,14 +259,9 @@ class _ProgramWorld(LiveWorld):
         report = self._channel.report()
         first = None if self._counted is not None else failed_first(report, self._over_ns)
         facts: dict[str, Any] = {"cause": first, "counted": self._counted, **self._why}
-        self.end = ProgramEnd(
-            exit_codes=self._codes,
-            run_s=self._run_s,
-            output=head_and_tail(self._path, MOST_OUTPUT).decode(errors="replace"),
-            report=report,
-            states=records_of(report),
-            **facts,
-        )
+        output = head_and_tail(self._path, MOST_OUTPUT).decode(errors="replace")
+        self.end = ProgramEnd(exit_codes=self._codes, run_s=self._run_s, output=output,
+                              report=report, states=records_of(report), **facts)  # fmt: skip
         outcome = outcome_of(self.end, self._request, self._order.objective)
         if (trace := self._order.trace) is None or isinstance(outcome, Failure):
             return outcome
@@ -282,12 +269,11 @@ class _ProgramWorld(LiveWorld):
             document = join_recorded(self._reports, clocks=self._commands.clocks())
             with written_atomically(trace.path) as partial:
                 partial.write_bytes(document)
+            return outcome
         except TraceError as error:
             message = str(error)
         except OSError as error:
             message = f"the trace could not be written: {error}"
-        else:
-            return outcome
         return Failure(failure="trace-failed", message=message, world_s=outcome.world_s)
 
     def _pass_on(self) -> None:

@@ -186,8 +186,6 @@ def _why_not(report: ProgramReport, ran_s: float, code: int) -> str:
         return f"{ended}{report.why_no_rank}"
     others = [rank for rank in report.ranks if rank.backend != "TENSORPIPE"]
     if others:
-        return (
-            f"{first_of([rank.name for rank in others], 3)} uses the agent {others[0].backend}: "
-            "only TensorPipe's calls can be recorded"
-        )
+        uses = f"{first_of([rank.name for rank in others], 3)} uses the agent {others[0].backend}"
+        return f"{uses}: only TensorPipe's calls can be recorded"
     return "no rank could be recorded"

@@ -152,7 +152,6 @@ class ProgramReport:
     """Of processes that never were a rank, and that raised."""
     raised: tuple[Raised, ...] = ()
     gone: frozenset[int] = frozenset()
-    """The ids of processes that are."""
     newest_start_ns: int = 0
     """When the latest of the processes began that live and are no rank (yet)."""
     states: tuple[Event, ...] = ()
@@ -261,10 +260,9 @@ class ProgramReport:
             return waiting
         if not without:
             return f"the hook did not reach {some}: {_REACH}"
-        return (
-            f"this command knows nothing of {some}: another command may have started it; if this "
-            f"one did, it runs without {without}, and the hook did not reach it: {_REACH}"
-        )
+        unknown = f"this command knows nothing of {some}: another command may have started it"
+        runs = f"it runs without {without}, and the hook did not reach it"
+        return f"{unknown}; if this one did, {runs}: {_REACH}"
 
     def notes(self, without: str, hint: str = "") -> list[str]:
         """What a person has to know of ranks that may run `without` something."""
@@ -292,6 +290,9 @@ def read_reports(folder: Path) -> ProgramReport:
     problems = [event for process in processes for event in process.of_kind("hook-failed")]
     states = [event for process in processes for event in process.of_kind("state")]
     failures = [process.init_failure for process in processes if process.init_failure is not None]
+    # One after which the rank has started, in any process, is over.
+    ready = [(rank.rank, rank.ready_ns or 0) for rank in ranks]
+    last = [f for f in failures if not any(r == f.rank and ns > f.time_ns for r, ns in ready)]
     return ProgramReport(
         ranks=tuple(sorted(ranks, key=lambda rank: (rank.rank, rank.init_ns))),
         processes=len(processes),
@@ -299,19 +300,12 @@ def read_reports(folder: Path) -> ProgramReport:
             f"the hook failed in process {e['pid']}: {shortened(e['error'])}" for e in problems
         ),
         unmet=tuple(process.unmet for process in processes if process.unmet is not None),
-        init_failure=min((each for each in failures if not _is_over(each, ranks)), default=None),
+        init_failure=min(last, default=None),
         other_ends=tuple(sorted(each.end for each in others if each.end and each.end.error)),
         raised=tuple(sorted(raised for process in processes for raised in process.raised)),
         gone=frozenset(each.end.pid for each in processes if each.end and each.end.gone_ns),
         newest_start_ns=max((each.began_ns for each in others if each.end is None), default=0),
         states=tuple(sorted(states, key=lambda each: (each["number"], each["rank"]))),
-    )
-
-
-def _is_over(failure: InitFailure, ranks: Sequence[RankReport]) -> bool:
-    """Whether the rank has started after it, in any process."""
-    return any(
-        rank.rank == failure.rank and (rank.ready_ns or 0) > failure.time_ns for rank in ranks
     )
 
 
@@ -347,12 +341,7 @@ class _Process:
         raised = exited if gone.get("code") != 0 else {}
         waiting = f"rank {self.unmet.rank}" if self.unmet is not None else ""
         return ProcessEnd(
-            time_ns=first["time_ns"],
-            pid=first["pid"],
-            name=self.name or waiting,
-            error=raised.get("error", ""),
-            traceback=raised.get("traceback", ""),
-            reported=bool(exited),
-            gone_ns=gone.get("time_ns"),
-            code=gone.get("code"),
-        )
+            time_ns=first["time_ns"], pid=first["pid"], name=self.name or waiting,
+            error=raised.get("error", ""), traceback=raised.get("traceback", ""),
+            reported=bool(exited), gone_ns=gone.get("time_ns"), code=gone.get("code"),
+        )  # fmt: skip

@@ -41,8 +41,7 @@ class RunEnd:
         return [*self.report.notes("the configuration"), *overridden]
 
     def unused(self, config: Config) -> list[str]:
-        """What no rank got, because none has the role: a sentence for each such role. Nothing is
-        said where ranks are not known, which may have it."""
+        """A sentence for each role that no rank has; none where unknown ranks may have it."""
         known = list(dict.fromkeys(rank.role for rank in self.report.ranks))
         given = dict.fromkeys(dimension.role for dimension, _ in config.items)
         return [

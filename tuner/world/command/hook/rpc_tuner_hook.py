@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -42,7 +43,7 @@ class Reports:
         self._known_as = 0
 
     def send(self, event: str, **facts: object) -> None:
-        """Add a line; a process whose file, or folder, is gone reports nothing."""
+        """Add a line, if there is a file, or a folder, and room for it."""
         if event == "init_rpc" and self._learn:
             self._learn = False
             environment = read_at_import(os.environ)
@@ -52,34 +53,24 @@ class Reports:
         if self._known_as != os.getpid():  # also in a fork
             self._known_as = os.getpid()
             flags |= os.O_CREAT
-            line["pid_namespace"] = _pid_namespace()
-        try:
+            with suppress(OSError):  # in which its id is one: a sandbox has one of its own
+                namespace = os.stat("/proc/self/ns/pid")  # noqa: PTH116 - pathlib takes a while
+                line["pid_namespace"] = namespace.st_ino
+        with suppress(OSError):
             descriptor = os.open(f"{self._folder}/{os.getpid()}.jsonl", flags, 0o600)
-        except OSError:
-            return
-        try:
-            os.write(descriptor, json.dumps(line, default=repr).encode() + b"\n")
-        finally:
-            os.close(descriptor)
-
-
-def _pid_namespace() -> int:
-    """In which its id is one: a sandbox has one of its own. 0 if that is not known."""
-    try:
-        return os.stat("/proc/self/ns/pid").st_ino  # noqa: PTH116 - pathlib takes a while
-    except OSError:
-        return 0
+            try:
+                os.write(descriptor, json.dumps(line, default=repr).encode() + b"\n")
+            finally:
+                os.close(descriptor)
 
 
 def is_installed(file: str) -> bool:
-    """Whether a module's file belongs to Python or to an installed package; one that was installed
-    in editable mode is a file of whoever edits it."""
+    """Whether a module's file belongs to Python or to a package that is not there to be edited."""
     import sysconfig
 
-    if {"site-packages", "dist-packages"} & set(file.split("/")):
-        return True
-    folders = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib")}
-    return any(file.startswith(folder + os.sep) for folder in folders)
+    folders = [sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")]
+    is_package = {"site-packages", "dist-packages"} & {*file.split("/")}
+    return bool(is_package) or file.startswith(tuple(folders))
 
 
 def installed_modules() -> list[str]:

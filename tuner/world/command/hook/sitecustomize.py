@@ -12,13 +12,11 @@ _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pat
 def _import_the_next_one() -> None:
     """Import the sitecustomize that Python would have found without this folder."""
     ours = sys.modules.pop("sitecustomize", None)
-    before = sys.path[:]
-    sys.path[:] = [path for path in before if os.path.abspath(path) != _HERE]  # noqa: PTH100
+    sys.path[:] = [path for path in sys.path if os.path.abspath(path) != _HERE]  # noqa: PTH100
     try:
         with contextlib.suppress(ImportError):
             __import__("sitecustomize")
     finally:
-        sys.path[:] = [path for path in before if os.path.abspath(path) != _HERE]  # noqa: PTH100
         if ours is not None:
             sys.modules.setdefault("sitecustomize", ours)
 

@@ -46,12 +46,11 @@ class ServerGoneError(LauncherError):
 
 @dataclass(frozen=True, kw_only=True)
 class Learnt:
-    """What the ranks of a program had done by the time they called `init_rpc`."""
+    """What the ranks of a program had imported by the time they called `init_rpc`, in order, of
+    what is installed; and the variables that they had which libraries read at their import."""
 
     modules: tuple[str, ...] = ()
-    """Installed ones that they had imported, in that order."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """The variables they had that are read as libraries are imported."""
 
 
 def learn(reports: Path) -> Learnt:
@@ -162,8 +161,7 @@ class WarmStarter:
             raise LauncherError(f"the server was started with another {', '.join(differing)}")
         self._running = [process for process in self._running if process.poll() is None]
         order = {"task": self._task, "cwd": str(self._cwd), "environment": dict(environment)}
-        pid, answers = self._server.start(order, stdout, stderr)
-        self._running.append(WarmProcess(pid, answers))
+        self._running.append(self._server.start(order, stdout, stderr))
         return self._running[-1]
 
     def check(self) -> None:
@@ -196,22 +194,15 @@ class _Server:
     ) -> None:
         self._control, theirs = socket.socketpair()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the server
-        folders = [str(Path(__file__).parent), str(HOOK)]
-        code = (
-            f"import sys; sys.path[:0] = {folders!r}; from rpc_tuner_server.main import main; "
-            f"main({theirs.fileno()})"
-        )
+        folders, number = [str(Path(__file__).parent), str(HOOK)], theirs.fileno()
+        begin = "from rpc_tuner_server.main import main"
+        code = f"import sys; sys.path[:0] = {folders!r}; {begin}; main({number})"
         try:
             self._process = subprocess.Popen(
-                [*interpreter, "-c", code],
-                env=environment,
-                cwd=cwd,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=self._errors,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-            )
+                [*interpreter, "-c", code], env=environment, cwd=cwd, start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self._errors,
+                pass_fds=[number],
+            )  # fmt: skip
         except OSError as error:
             self._control.close()
             self._errors.close()
@@ -233,8 +224,8 @@ class _Server:
             raise
         self._control.settimeout(None)
 
-    def start(self, order: Mapping[str, object], stdout: int, stderr: int) -> tuple[int, FileIO]:
-        """Have it start a process: its id, and the pipe on which its exit code comes."""
+    def start(self, order: Mapping[str, object], stdout: int, stderr: int) -> WarmProcess:
+        """Have it start a process."""
         read, write = os.pipe()
         answers = FileIO(read)
         # Where the server is gone, so is the other end of the pipe.
@@ -246,7 +237,7 @@ class _Server:
         if not (pid := answers.readline()):
             answers.close()
             raise self.gone()
-        return int(pid), answers
+        return WarmProcess(int(pid), answers)
 
     def close(self) -> None:
         """End it, and with it all that it has started."""
@@ -264,8 +255,8 @@ class _Server:
     def gone(self, otherwise: str = "") -> ServerGoneError:
         """The error that reports its end, with its last words if it had any."""
         self._errors.seek(0)
-        lines = self._errors.read().decode(errors="replace").strip().splitlines() or [otherwise]
-        last = f": {lines[-1]}" if lines[-1] else ""
+        said = self._errors.read().decode(errors="replace").strip() or otherwise
+        last = "".join(f": {line}" for line in said.splitlines()[-1:])
         return ServerGoneError(f"the server of warm starts ended{last}")
 
 

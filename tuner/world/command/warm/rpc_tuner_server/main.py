@@ -69,9 +69,7 @@ class _Server:
         for descriptor in (report, *self._runs.values()):
             os.close(descriptor)
         environment = {**order["environment"], **changed}
-        inherited = {
-            "cwd": order["cwd"], "environment": environment, "blocked": blocked, "ignored": [],
-        }  # fmt: skip
+        inherited = {**order, "environment": environment, "blocked": blocked, "ignored": []}
         program.become(inherited, {0: os.open(os.devnull, os.O_RDONLY), 1: out, 2: err})
         return template.keep_template(order["task"], self._hook.read_at_import)
 

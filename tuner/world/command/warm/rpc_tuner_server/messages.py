@@ -12,10 +12,8 @@ _MOST_DESCRIPTORS = 253
 
 
 def send(connection: socket.socket, message: object, descriptors: Sequence[int] = ()) -> None:
-    """Send a message; the descriptors stay open here. OSError if the other side is gone, or one of
-    them is not open; ValueError if there are too many."""
-    if len(descriptors) > _MOST_DESCRIPTORS:
-        raise ValueError(f"{len(descriptors)} descriptors are more than {_MOST_DESCRIPTORS}")
+    """Send a message; the descriptors stay open here. OSError if the other side is gone, one of
+    them is not open, or they are too many."""
     # Names of files are bytes in the end: json writes what is no UTF-8 as lone surrogates.
     content = json.dumps(message).encode()
     socket.send_fds(connection, [len(content).to_bytes(_HEADER, "big")], list(descriptors))

@@ -63,10 +63,9 @@ def run(task: Mapping[str, Any]) -> None:
             _run_script(name, main)
         else:
             exec(compile(name, "<string>", "exec", dont_inherit=True), main.__dict__)  # noqa: S102
-    except SystemExit:
-        raise
-    except BaseException:
-        sys.excepthook = _without_own_frames(sys.excepthook)
+    except BaseException as error:
+        if not isinstance(error, SystemExit):
+            sys.excepthook = _without_own_frames(sys.excepthook)
         raise
 
 

@@ -66,10 +66,8 @@ def _adopting() -> Iterator[None]:
 
 
 def _fork_unseen() -> int:
-    """As `os.fork()`, but `os.wait()` does not see the child: its end sends no signal. OSError also
-    where the kind of processor is not known."""
-    number = _CLONE.get(platform.machine())
-    if number is None:
+    """As `os.fork()`, but `os.wait()` does not see the child: its end sends no signal."""
+    if (number := _CLONE.get(platform.machine())) is None:
         raise OSError(f"no call of clone is known for {platform.machine()}")
     # Holds the GIL, as a fork needs it.
     python = ctypes.pythonapi
@@ -115,7 +113,7 @@ class _Spawner:
             with self._lock, _adopting():
                 messages.send(self._connection, message, numbers)
                 pid: int | None = messages.receive(self._connection)[0]["pid"]
-        except (OSError, EOFError, ValueError):
+        except (OSError, EOFError):
             pid = None  # a closed stdin, a copy that somebody has killed
         return self._plain(path, args, passfds) if pid is None else pid
 
