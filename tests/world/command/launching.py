@@ -1,13 +1,14 @@
 """Launches programs that nobody edited, and tells what comes of them."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.programs.running import PROGRAMS as PROGRAMS
 from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.draft import draft_plan
@@ -16,7 +17,6 @@ from tuner.world.launcher import WorldOrder
 from tuner.world.measurement import Failure, Measurement
 
 PYTHON = sys.executable
-PROGRAMS = Path(__file__).parents[2] / "programs"
 
 
 class Launched:
@@ -36,25 +36,25 @@ class Launched:
         self.spec = launcher.subject_of(self.draft, failure_folder)
 
     def run(self, **order: Any) -> Measurement | Failure:
-        values = order.pop("config", {})
-        wanted = {"deadline_s": 60.0, "trace": None, "failure_folder": None, **order}
-        return self.launcher.run(
-            WorldOrder(subject=self.spec, config=Config.from_json(values), seed=0, steps=None,
-                       min_time_s=0.1, **wanted)
-        )  # fmt: skip
+        given = {"deadline_s": 60.0, **order, "config": Config.from_json(order.get("config", {}))}
+        return self.launcher.run(WorldOrder(subject=self.spec, **given))
 
     def measured(self, **order: Any) -> Measurement:
         outcome = self.run(**order)
         assert isinstance(outcome, Measurement), outcome
         return outcome
 
+    def counted(self) -> int:
+        """The calls of a run."""
+        run = self.measured().program
+        assert run is not None
+        return run.calls
+
 
 @contextmanager
-def launched(
-    *commands: list[str], show: Callable[[bytes], None] | None = None, **keys: Any
-) -> Iterator[Launched]:
+def launched(*commands: list[str], **keys: Any) -> Iterator[Launched]:
     told: list[str] = []
-    with ProgramLauncher(told.append, show) as launcher:
+    with ProgramLauncher(told.append) as launcher:
         yield Launched(launcher, told, programs=[*commands], **keys)
 
 

@@ -6,15 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.world.command.reported import BEGAN_NS, NAMES, PIDS, events_of, report_of, until
-from tuner.world.command.ends import (
-    GRACE_S,
-    STILL_S,
-    UNBEGUN_S,
-    failed_first,
-    given_up,
-    stuck,
-)
+from tests.world.command.reported import PIDS, events_of, report_of, until
+from tuner.world.command.ends import GRACE_S, STILL_S, UNBEGUN_S, failed_first, given_up, stuck
 from tuner.world.command.reports import ProgramReport
 
 LAST_NS = events_of(1)[-1]["time_ns"]
@@ -105,16 +98,15 @@ def test_a_broken_connection_is_the_fault_of_the_peer(
     assert told(report).startswith(text)
 
 
-@pytest.mark.parametrize("is_new", [False, True])
+@pytest.mark.parametrize("grace_s", [GRACE_S, UNBEGUN_S])
 def test_a_program_gets_time_to_end_or_to_start_the_rank_again(
-    tmp_path: Path, is_new: bool
+    tmp_path: Path, grace_s: float
 ) -> None:
     failed = [*until(1, "ready"), exit_of(1, "ValueError: no")]
-    new = [{"event": "started", "pid": 7, "time_ns": END_NS + 1}] if is_new else []
+    new = [{"event": "started", "pid": 7, "time_ns": END_NS + 1}] * (grace_s == UNBEGUN_S)
     report = report_of(tmp_path, until(0, "ready"), failed, new)
-    grace_ns = int((UNBEGUN_S if is_new else GRACE_S) * 1e9)
-    assert given_up(report, END_NS + grace_ns) is None
-    assert given_up(report, END_NS + grace_ns + 1) is not None
+    assert given_up(report, END_NS + int(grace_s * 1e9)) is None
+    assert given_up(report, END_NS + int(grace_s * 1e9) + 1) is not None
 
 
 def test_what_stood_still_while_another_rank_went_on_does_not_wait_yet(tmp_path: Path) -> None:
@@ -136,8 +128,7 @@ def test_shutdown_waits_in_vain_for_a_rank_that_is_gone(
     leaves = [*until(1, "ready"), *ending]
     waits = report_of(tmp_path, until(0, "shutdown"), leaves)
     assert stuck(waits, END_NS + GRACE_NS) is None
-    cause = stuck(waits, END_NS + GRACE_NS + 1)
-    assert cause is not None
+    assert (cause := stuck(waits, END_NS + GRACE_NS + 1))
     assert cause.rank == "observer1"
     for goes_on in (until(0, "ready"), until(0, "ended")):
         assert stuck(report_of(tmp_path, goes_on, leaves), END_NS + 10 * GRACE_NS) is None
@@ -230,13 +221,12 @@ def test_ranks_wait_for_one_whose_process_failed_before(tmp_path: Path) -> None:
     waiting = [{**event, **dict.fromkeys(("pool_size", "idle"), None)}
                for event in states(raised_s=0)[1:]]  # fmt: skip
     failed = [{**exit_of(1, "FileNotFoundError: no data", END_NS), "pid": 7}]
-    report = report_of(tmp_path, [*until(0, "rendezvous"), *waiting], failed)
-    cause = stuck(report, LATE_NS)
-    assert cause is not None
-    assert cause.text == "a process that is no rank failed first: FileNotFoundError: no data"
+    cause = stuck(report_of(tmp_path, [*until(0, "rendezvous"), *waiting], failed), LATE_NS)
+    text = "a process that is no rank failed first: FileNotFoundError: no data"
+    assert (cause and cause.text) == text
 
 
 def test_the_first_of_several_failures_is_told(tmp_path: Path) -> None:
-    first = [*until(1, "ready"), exit_of(1, "ValueError: no", BEGAN_NS + 10**9)]
-    second = [*until(0, "ready"), exit_of(0, "ValueError: later", BEGAN_NS + 2 * 10**9)]
-    assert told(report_of(tmp_path, second, first)) == f"{NAMES[1]} failed first: ValueError: no"
+    first = [*until(1, "ready"), exit_of(1, "ValueError: no", END_NS - 1)]
+    second = [*until(0, "ready"), exit_of(0, "ValueError: later")]
+    assert told(report_of(tmp_path, second, first)) == "observer1 failed first: ValueError: no"

@@ -7,14 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.world.command.reported import (
-    BEGAN_NS,
-    NAMES,
-    PIDS,
-    events_of,
-    journal_of,
-    write_reports,
-)
+from tests.world.command.reported import BEGAN_NS, NAMES, PIDS, events_of, journal_of, write_reports
 from tuner.errors import TraceError
 from tuner.plan.program_spec import ProgramRequest
 from tuner.trace.files.native_reader import trace_of
@@ -124,22 +117,15 @@ def fail_to_begin(folder: Path, rank: int, error: str, after_ns: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "others"),
-    [
-        ({"exit_codes": (1,)}, ""),
-        ({}, ""),
-        (
-            {"is_late": True, "exit_codes": (None,)},
-            " (0 calls made; agent in init_rpc, observer1 in init_rpc)",
-        ),
-    ],
+    ("exit_code", "others"),
+    [(1, ""), (0, ""), (None, " (0 calls made; agent in init_rpc, observer1 in init_rpc)")],
 )
 def test_the_rank_that_failed_first_in_init_rpc_is_the_cause(
-    folder: Path, changes: dict[str, Any], others: str
+    folder: Path, exit_code: int | None, others: str
 ) -> None:
     fail_to_begin(folder, 0, "DistNetworkError: Connection reset by peer", 10**9)
     fail_to_begin(folder, 1, "DistStoreError: wait timeout after 0ms", 10**9 - 1)
-    outcome = outcome_in(folder, output="RuntimeError: what came last", **changes)
+    outcome = outcome_in(folder, output="RuntimeError: what came last", exit_codes=(exit_code,))
     assert isinstance(outcome, Failure)
     assert outcome.failure == "init-failed"
     cause = "observer1 failed first, in init_rpc: DistStoreError: wait timeout after 0ms"

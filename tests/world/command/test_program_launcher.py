@@ -42,9 +42,14 @@ def test_the_first_runs_show_ranks_roles_and_options(spawning: Launched) -> None
     assert ProgramSpec.model_validate(spec.model_dump(mode="json")) == spec
 
 
-def test_it_starts_warm_and_does_the_same(spawning: Launched) -> None:
+def test_it_starts_warm_and_leaves_a_trace_of_the_same_calls(
+    spawning: Launched, tmp_path: Path
+) -> None:
     assert not any("cold" in sentence for sentence in spawning.told)
-    assert spawning.measured().program.calls == 32  # type: ignore[union-attr]
+    order = TraceOrder(path=tmp_path / "trace.json", operators=False)
+    spawning.measured(trace=order)
+    trace = read_trace(order.path)
+    assert (len(trace.calls), trace.losses) == (32, ())
 
 
 def test_fewer_threads_take_longer_and_call_as_often(spawning: Launched) -> None:
@@ -68,14 +73,6 @@ def test_fewer_threads_take_longer_and_call_as_often(spawning: Launched) -> None
     assert one.wall_s > 2 * eight.wall_s
 
 
-def test_a_traced_run_leaves_its_trace(spawning: Launched, tmp_path: Path) -> None:
-    order = TraceOrder(path=tmp_path / "trace.json", operators=False)
-    spawning.measured(trace=order)
-    trace = read_trace(order.path)
-    assert len(trace.calls) == 32
-    assert trace.losses == ()
-
-
 def test_a_deadline_ends_all_of_it(spawning: Launched, tmp_path: Path) -> None:
     failure = spawning.run(deadline_s=0.3, failure_folder=tmp_path / "failures" / "late")
     assert isinstance(failure, Failure)
@@ -84,18 +81,13 @@ def test_a_deadline_ends_all_of_it(spawning: Launched, tmp_path: Path) -> None:
     assert (tmp_path / "failures" / "late" / "failure.json").is_file()
 
 
-@pytest.fixture(scope="module")
-def endless() -> Iterator[Launched]:
-    command = [PYTHON, str(PROGRAMS / "never_ends.py")]
-    with launched(command, window="0.5s", warm_up="0.2s") as running:
-        yield running
-
-
 @pytest.mark.thorough
-def test_a_program_that_never_ends_is_counted_in_a_window(endless: Launched) -> None:
-    assert not endless.spec.shuts_down
-    assert endless.draft.finish(endless.spec).objective.name == "ms_per_call"
-    outcome = endless.measured()
+def test_a_program_that_never_ends_is_counted_in_a_window() -> None:
+    command = [PYTHON, str(PROGRAMS / "never_ends.py")]
+    with launched(command, window="0.5s", warm_up="0.2s") as endless:
+        assert not endless.spec.shuts_down
+        assert endless.draft.finish(endless.spec).objective.name == "ms_per_call"
+        outcome = endless.measured()
     assert outcome.program is not None
     # On a full machine the ranks hear late that the window is over.
     assert 0.1 < outcome.wall_s < outcome.world_s
@@ -108,7 +100,6 @@ def test_a_program_that_never_ends_is_counted_in_a_window(endless: Launched) -> 
 def test_of_a_program_that_starts_rpc_again_all_counts_and_nothing_in_between() -> None:
     command = [PYTHON, str(PROGRAMS / "starts_again.py"), free_port(), "3"]
     with launched(command, metric="calls made=calls: ([0-9]+)") as running:
-        assert running.spec.calls == (30, 30)
         outcome = running.measured()
     assert [rank.name for rank in running.spec.ranks] == ["node0", "node1"]
     assert [rank.name for rank in outcome.ranks] == ["node0", "node1"]
@@ -123,7 +114,6 @@ def test_a_window_goes_on_while_rpc_is_started_again() -> None:
     command = [PYTHON, str(PROGRAMS / "starts_again.py"), free_port(), "0"]
     with launched(command, window="2s", warm_up="0.2s", deadline="60s") as running:
         outcome = running.measured()
-    assert [rank.name for rank in outcome.ranks] == ["node0", "node1"]
     assert outcome.program is not None
     # Ten calls take 0.2 s at least, and then none is made for 0.3 s.
     assert 0 < outcome.program.calls <= 20 * outcome.wall_s + 20
@@ -171,9 +161,8 @@ def test_several_commands_are_one_world_at_the_port_that_they_name() -> None:
 
 @pytest.mark.thorough
 def test_a_tcp_address_under_torchrun_is_recognised() -> None:
-    torchrun = [PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
-    program = [str(PROGRAMS / "each_host.py"), "tcp://127.0.0.1:29611"]
-    told = refused([*torchrun, *program], cold=True)
+    torchrun = [each for each in TORCHRUN if each != "--standalone"]
+    told = refused([*torchrun, str(PROGRAMS / "each_host.py"), "tcp://127.0.0.1:29611"], cold=True)
     assert "the program cannot be tuned: not done after" in told
     assert "under torchrun no process listens at a tcp:// address of the program's own" in told
 
@@ -228,10 +217,10 @@ def test_a_program_that_overrides_a_process_knob_has_failed_with_it() -> None:
     command = [PYTHON, "-W", "ignore", str(PROGRAMS / "bound.py"), free_port(), "overrides"]
     with launched(command) as running:
         failure = running.run(config={"*": {"switch_interval": 0.001}})
-        assert isinstance(failure, Failure)
-        assert failure.failure == "init-failed"
-        assert failure.message == (
-            "the program set its own switch interval to 20ms after the tool: switch_interval had "
-            "no effect"
-        )
         running.measured()
+    assert isinstance(failure, Failure)
+    assert failure.failure == "init-failed"
+    assert failure.message == (
+        "the program set its own switch interval to 20ms after the tool: switch_interval had no "
+        "effect"
+    )

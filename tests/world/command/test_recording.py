@@ -15,6 +15,7 @@ import pytest
 
 from tests.programs.running import PROGRAMS, free_port, with_sitecustomize
 from tests.world.command.recorded import python, recorded
+from tests.world.command.reported import BEGAN_NS, PIDS, report_of, until
 from tuner.world.command import recording
 from tuner.world.command.order import RecordingOrder
 
@@ -63,66 +64,13 @@ def test_operators_are_recorded_where_they_are_asked_for() -> None:
     assert trace.losses == ()
 
 
-def test_a_rank_that_the_hook_did_not_reach_gets_what_it_can_read(tmp_path: Path) -> None:
-    program = tmp_path / "halves.py"
-    program.write_text(HALVES)
-    port = free_port()
-    ranks = [f"{sys.executable} -W ignore {flag} {program} {rank} {port}"
-             for rank, flag in enumerate(("", "-E"))]  # fmt: skip
-    run = recorded("sh", "-c", f"{ranks[0]} & {ranks[1]} & wait")
-    assert run.printed.count("done") == 2
-    trace = run.trace
-    assert [rank.name for rank in trace.ranks] == ["left"]
-    assert len(trace.calls) == run.counted
-    assert Counter(trace.calls["status"]) == {"ok": 9, "raised": 1}
-    there, here = (trace.calls[trace.calls["server"] == name] for name in ("right", "left"))
-    assert (len(there), set(there["link"])) == (9, {""})
-    assert (len(here), set(here["link"])) == (1, {"exact"})
-    assert any("right recorded nothing: 9 calls to it" in loss for loss in trace.losses)
-    assert "rank 1 recorded nothing" in trace.losses
-
-
-HALVES = """
-import sys
-import torch.distributed.rpc as rpc
-from torch.distributed.rpc.functions import async_execution
-
-def add(one, other=0):
-    return one + other
-
-def fail():
-    raise KeyError("no")
-
-@async_execution
-def later(to, number):
-    return rpc.rpc_async(to, add, args=(number, 1))
-
-class Counter:
-    def get(self, number):
-        return number
-
-rank, names = int(sys.argv[1]), ["left", "right"]
-other = names[1 - rank]
-options = rpc.TensorPipeRpcBackendOptions(init_method=f"tcp://127.0.0.1:{sys.argv[2]}")
-rpc.init_rpc(names[rank], rank=rank, world_size=2, rpc_backend_options=options)
-assert rpc.rpc_sync(other, add, args=(1,), kwargs={"other": 2}) == 3
-assert rpc.rpc_async(other, add, args=(1,)).wait() == 1
-assert rpc.rpc_sync(other, later, args=(other, 1)) == 2
-counter = rpc.remote(other, Counter)
-assert counter.rpc_sync().get(4) == 4
-assert counter.remote().get(5).to_here() == 5
-try:
-    rpc.rpc_sync(other, fail)
-except RuntimeError:
-    pass
-except KeyError:
-    pass
-# Eight as above, one that asks for the type of the counter, and one in the other's `later`.
-if rank == 0:
-    print("calls: 10", flush=True)
-print("done", flush=True)
-rpc.shutdown()
-"""
+def test_a_rank_that_the_hook_did_not_reach_gets_what_it_can_read() -> None:
+    trace = (run := recorded(*shell_of_ranks("-E", ""))).trace
+    assert [rank.name for rank in trace.ranks] == ["trainer1"]
+    assert len(trace.calls) == run.counted == 20
+    assert (set(trace.calls["status"]), set(trace.calls["link"])) == ({"ok"}, {""})
+    lost = "ps recorded nothing: 20 calls to it have no server's side"
+    assert trace.losses == (lost, "rank 0 recorded nothing")
 
 
 def test_the_calls_of_a_window_are_those_that_the_program_made_in_it(
@@ -141,10 +89,8 @@ def test_the_calls_of_a_window_are_those_that_the_program_made_in_it(
         number = np.searchsorted(made_ns, start_ns) - 1
         # None is missing in between, and none is there twice.
         assert number.tolist() == [*range(number[0], number[0] + len(calls))]
-        assert number[0] > 0
-        assert number[-1] < len(made_ns) - 1
-        assert set(calls["status"]) == {"ok"}
-        assert set(calls["link"]) == {"exact"}
+        assert 0 < number[0] < number[-1] < len(made_ns) - 1
+        assert (set(calls["status"]), set(calls["link"])) == ({"ok"}, {"exact"})
 
 
 def test_what_the_driver_used_in_a_window_is_of_that_window() -> None:
@@ -152,6 +98,29 @@ def test_what_the_driver_used_in_a_window_is_of_that_window() -> None:
     run = recorded(*python("learner_computes.py", "1", free_port()), order=order)
     (learner,) = [rank for rank in run.trace.ranks if rank.name == "learner"]
     assert 0 < (learner.main_cpu_s or 0) < 0.8
+
+
+RECORD_AND_PRINT = """
+import sys
+from tuner.trace.analyze.headroom import least_threads
+from tuner.trace.files.native_reader import trace_of
+from tuner.world.command.order import RecordingOrder
+from tuner.world.command.recording import record_program
+
+def show(document, code):
+    trace = trace_of(document, "the trace")
+    for each in least_threads(trace):
+        print(each.role, each.waiting, each.threads, each.least)
+    print((trace.calls["status"] == "unfinished").sum(), "unfinished", *trace.losses)
+
+record_program(sys.argv[1:], RecordingOrder(), show)
+"""
+IGNORES_INTERRUPTS = """
+import signal, subprocess, time
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+print(subprocess.Popen(["sleep", "600"], start_new_session=True).pid, flush=True)
+time.sleep(600)
+"""
 
 
 def recording_alone(*command: str) -> "subprocess.Popen[str]":
@@ -190,29 +159,6 @@ def test_a_second_interrupt_ends_all_that_the_program_has_started() -> None:
     assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
 
 
-IGNORES_INTERRUPTS = """
-import signal, subprocess, time
-signal.signal(signal.SIGINT, signal.SIG_IGN)
-print(subprocess.Popen(["sleep", "600"], start_new_session=True).pid, flush=True)
-time.sleep(600)
-"""
-RECORD_AND_PRINT = """
-import sys
-from tuner.trace.analyze.headroom import least_threads
-from tuner.trace.files.native_reader import trace_of
-from tuner.world.command.order import RecordingOrder
-from tuner.world.command.recording import record_program
-
-def show(document, code):
-    trace = trace_of(document, "the trace")
-    for each in least_threads(trace):
-        print(each.role, each.waiting, each.threads, each.least)
-    print((trace.calls["status"] == "unfinished").sum(), "unfinished", *trace.losses)
-
-record_program(sys.argv[1:], RecordingOrder(), show)
-"""
-
-
 @pytest.mark.parametrize("every_s", [1.0, 60.0, 86_400.0])
 def test_in_a_day_the_ranks_are_asked_some_thousands_of_times(every_s: float) -> None:
     """However often something fails: all answers are read again with each look."""
@@ -221,3 +167,19 @@ def test_in_a_day_the_ranks_are_asked_some_thousands_of_times(every_s: float) ->
         now_s += max(recording.LOOK_S, recording.asking_pause_s(now_s % every_s, asked))
         asked += 1
     assert 50 < asked < 3000
+
+
+@pytest.mark.parametrize("signals", [[], [signal.SIGINT]])
+def test_of_a_program_that_is_interrupted_no_rank_has_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, signals: list[int]
+) -> None:
+    """Ranks that end for Ctrl-C may raise, and a program may take a while to clean up."""
+    raised = {"event": "exit", "pid": PIDS[1], "time_ns": BEGAN_NS + 10**9, "error": "OSError: no",
+              "traceback": ""}  # fmt: skip
+    report_of(tmp_path, until(0, "shutdown"), [*until(1, "ready"), raised])
+    said: list[str] = []
+    monkeypatch.setattr(recording, "LOOK_S", 0.0)
+    ranks = recording._Ranks(tmp_path, [], said.append, signals)
+    ranks.look()
+    assert said == ([] if signals else ["observer1 failed first: OSError: no"])
+    assert not ranks.is_given_up

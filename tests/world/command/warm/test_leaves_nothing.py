@@ -35,11 +35,8 @@ if __name__ == "__main__":
 STARTER = """
 import os, sys, time
 from pathlib import Path
-from tests.world.command.warm.starting_both import PYTHON, hooked, learnt_with
-from tuner.world.command.warm.warm_starting import WarmStarter
-folder = Path(sys.argv[1])
-environment = hooked(folder)
-with WarmStarter([PYTHON, "tree.py"], environment, folder, learnt_with(environment)) as warm:
+from tests.world.command.warm.test_leaves_nothing import starting
+with starting(Path(sys.argv[1])) as (warm, environment):
     warm.start(environment, 1, 2)
     time.sleep(600)
 """
@@ -65,17 +62,13 @@ def gone(pid: int, timeout_s: float = 20.0) -> bool:
     return True
 
 
-@pytest.fixture
-def environment(tmp_path: Path) -> dict[str, str]:
-    (tmp_path / "tree.py").write_text(TREE)
-    return hooked(tmp_path)
-
-
 @contextmanager
-def starting(environment: dict[str, str], folder: Path) -> Iterator[WarmStarter]:
+def starting(folder: Path) -> Iterator[tuple[WarmStarter, dict[str, str]]]:
+    (folder / "tree.py").write_text(TREE)
+    environment = hooked(folder)
     learnt = learnt_with(environment)
     with WarmStarter([PYTHON, "tree.py"], environment, folder, learnt) as warm:
-        yield warm
+        yield warm, environment
 
 
 def started(warm: WarmStarter, environment: dict[str, str]) -> tuple[WarmProcess, list[int], int]:
@@ -86,8 +79,14 @@ def started(warm: WarmStarter, environment: dict[str, str]) -> tuple[WarmProcess
     return process, [int(pid) for pid in first_line(reader)[1:]], reader
 
 
-def test_at_the_end_of_the_starter(environment: dict[str, str], tmp_path: Path) -> None:
-    with starting(environment, tmp_path) as warm:
+def is_closed(reader: int) -> bool:
+    """Whether no process holds the other end any more."""
+    with os.fdopen(reader, "rb") as pipe:
+        return pipe.read() == b""
+
+
+def test_at_the_end_of_the_starter(tmp_path: Path) -> None:
+    with starting(tmp_path) as (warm, environment):
         process, below, reader = started(warm, environment)
         assert process.poll() is None
         with pytest.raises(subprocess.TimeoutExpired):
@@ -98,25 +97,21 @@ def test_at_the_end_of_the_starter(environment: dict[str, str], tmp_path: Path) 
         pids += [each.pid for each in run.children(recursive=True)]
     assert all(gone(pid) for pid in pids)
     assert process.wait(1.0) == -signal.SIGKILL
-    # Nobody holds the other end.
-    assert os.read(reader, 1) == b""
-    os.close(reader)
+    assert is_closed(reader)
 
 
-def test_the_group_can_be_killed_and_the_next_run_is_none_the_worse(
-    environment: dict[str, str], tmp_path: Path
-) -> None:
-    with starting(environment, tmp_path) as warm:
+def test_the_group_can_be_killed_and_the_next_run_is_none_the_worse(tmp_path: Path) -> None:
+    with starting(tmp_path) as (warm, environment):
         for _ in range(2):
             process, below, reader = started(warm, environment)
             os.killpg(process.pid, signal.SIGTERM)
             assert process.wait(20.0) == -signal.SIGTERM
             # What has left the group, and the session, ends with the run, too.
             assert all(gone(pid) for pid in below)
-            os.close(reader)
+            assert is_closed(reader)
 
 
-def test_when_the_tuner_is_killed(environment: dict[str, str], tmp_path: Path) -> None:
+def test_when_the_tuner_is_killed(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", STARTER, str(tmp_path)],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -130,31 +125,20 @@ def test_when_the_tuner_is_killed(environment: dict[str, str], tmp_path: Path) -
     assert all(gone(pid) for pid in below)
 
 
-def test_when_the_server_is_killed(environment: dict[str, str], tmp_path: Path) -> None:
-    with starting(environment, tmp_path) as warm:
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_when_the_server_is_killed_or_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: signal.Signals
+) -> None:
+    with starting(tmp_path) as (warm, environment):
         process, below, reader = started(warm, environment)
-        psutil.Process(psutil.Process(process.pid).ppid()).kill()
-        assert process.wait(20.0) == -signal.SIGKILL
+        monkeypatch.setattr(warm_starting, "_FORK_S", 0.5)
+        psutil.Process(psutil.Process(process.pid).ppid()).send_signal(how)
         with pytest.raises(LauncherError, match="the server of warm starts"):
             run_to_end(warm, environment)
+        assert process.wait(20.0) == -signal.SIGKILL
     os.kill(below[1], signal.SIGKILL)  # in a session of its own, that nobody knows
     assert all(gone(pid) for pid in (process.pid, *below))
-    assert os.read(reader, 1) == b""
-    os.close(reader)
-
-
-def test_when_the_server_is_stopped(
-    environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(warm_starting, "_FORK_S", 0.5)
-    with starting(environment, tmp_path) as warm:
-        process, below, reader = started(warm, environment)
-        psutil.Process(psutil.Process(process.pid).ppid()).suspend()
-        with pytest.raises(LauncherError, match="the server of warm starts"):
-            run_to_end(warm, environment)
-        assert process.wait(20.0) == -signal.SIGKILL
-    os.kill(below[1], signal.SIGKILL)
-    os.close(reader)
+    assert is_closed(reader)
 
 
 def test_an_interpreter_that_is_none_is_told(tmp_path: Path) -> None:
@@ -162,8 +146,5 @@ def test_an_interpreter_that_is_none_is_told(tmp_path: Path) -> None:
     (tmp_path / "python").chmod(0o700)
     (tmp_path / "main.py").touch()
     environment = hooked(tmp_path)
-    with (
-        pytest.raises(LauncherError, match="the server of warm starts ended: no such thing"),
-        WarmStarter(["./python", "main.py"], environment, tmp_path, learnt_with(environment)),
-    ):
-        pass
+    with pytest.raises(LauncherError, match="the server of warm starts ended: no such thing"):
+        WarmStarter(["./python", "main.py"], environment, tmp_path, learnt_with(environment))

@@ -12,13 +12,7 @@ from tuner.plan.config import Config
 from tuner.world.command.order import HookOrder
 from tuner.world.command.program_commands import ColdStarter
 from tuner.world.command.reports import read_reports
-from tuner.world.command.warm.warm_starting import (
-    Learnt,
-    PythonCommand,
-    WarmStarter,
-    learn,
-    recognise,
-)
+from tuner.world.command.warm.warm_starting import WarmStarter, learn
 
 pytestmark = pytest.mark.slow
 
@@ -84,15 +78,9 @@ def test_a_module_that_a_fork_would_break_is_left_out_and_told(folder: Path) -> 
 def test_variables_that_are_read_at_import_are_the_same(folder: Path) -> None:
     environment = environment_of(folder)
     command = [PYTHON, "main.py"]
-    assert isinstance(recognise(command, environment, folder), PythonCommand)
-    own = Learnt(
-        modules=(), environment={**learnt_with(environment).environment, "OMP_NUM_THREADS": "3"}
-    )
-    with (
-        pytest.raises(LauncherError, match="it sets OMP_NUM_THREADS, which libraries read as"),
-        WarmStarter(command, environment, folder, own),
-    ):
-        pass
+    own = learnt_with({**environment, "OMP_NUM_THREADS": "3"})
+    with pytest.raises(LauncherError, match="it sets OMP_NUM_THREADS, which libraries read as"):
+        WarmStarter(command, environment, folder, own)
     with WarmStarter(command, environment, folder, learnt_with(environment)) as warm:
         for name in ("OMP_NUM_THREADS", "PYTHONHASHSEED"):
             with pytest.raises(LauncherError, match=f"started with another {name}"):
@@ -121,14 +109,13 @@ def test_a_child_with_other_variables_starts_cold(tmp_path: Path) -> None:
         ended = run_to_end(warm, environment)
     cpus = len(os.sched_getaffinity(0))
     assert ended.err == ""
-    assert ended.out.splitlines() == [
-        "True None", "False 2", "True None", f"{cpus == 1} None", "False None",
-    ]  # fmt: skip
+    starts = ["True None", "False 2", "True None", f"{cpus == 1} None", "False None"]
+    assert ended.out.splitlines() == starts
 
 
 @pytest.mark.world
-@pytest.mark.thorough
 def test_what_is_learnt_is_what_was_installed(folder: Path) -> None:
+    """And what ranks report is the same where they are started warm."""
     (folder / "main.py").write_text(
         "import decimal, is_fine, beside_main, torch.distributed.rpc as rpc\n"
         "at = rpc.TensorPipeRpcBackendOptions(init_method='file://' + __file__ + '.store')\n"
