@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from multiprocessing.process import BaseProcess
 
 import torch.distributed.rpc as rpc
 
@@ -31,10 +32,6 @@ def fails_once(number: int) -> int:
     if len(_tried) == 1:
         raise ConnectionError("shard 7 could not be read")
     return number
-
-
-def quit_soon() -> None:
-    threading.Timer(0.1, os._exit, args=(0,)).start()
 
 
 def begin(rank: int, port: int) -> None:
@@ -83,16 +80,14 @@ def break_down(rank: int, port: int) -> None:
     threading.Event().wait()
 
 
-def started(
-    target: Callable[..., None], port: int, ranks: tuple[int, ...] = (1, 2)
-) -> list[multiprocessing.process.BaseProcess]:
-    servers = [_spawn.Process(target=target, args=(n, port)) for n in ranks]
+def started(target: Callable[..., None], port: int, *ranks: int) -> list[BaseProcess]:
+    servers = [_spawn.Process(target=target, args=(n, port)) for n in ranks or (1, 2)]
     for server in servers:
         server.start()
     return [*servers]
 
 
-def join(ranks: list[multiprocessing.process.BaseProcess]) -> None:
+def join(ranks: list[BaseProcess]) -> None:
     for rank in ranks:
         rank.join()
 
@@ -112,23 +107,11 @@ def leaves_early(port: int) -> None:
     servers = started(serve_for_a_second, port)
     begin(0, port)
     call("server1")
-    go_on_with_second(servers)
-
-
-def go_on_with_second(servers: list[multiprocessing.process.BaseProcess]) -> None:
     servers[0].join()
     time.sleep(PAUSE_S)
     call("server2")
     rpc.shutdown(graceful=False)
     servers[1].kill()
-
-
-def exits(port: int) -> None:
-    servers = started(serve_for_ever, port)
-    begin(0, port)
-    call("server1", count=CALLS - 1)
-    rpc.rpc_sync("server1", quit_soon)
-    go_on_with_second(servers)
 
 
 def fail_once(port: int, then: Callable[[], object], more: int) -> None:
@@ -161,14 +144,14 @@ def call_now_and_then(rank: int, port: int) -> None:
 
 def serves_in_shutdown(port: int) -> None:
     """Only the server calls `shutdown`, and at once; the other two are done some time."""
-    client, server = started(call_now_and_then, port, (0,)), started(serve, port, (1,))
-    join([*started(begin, port, (2,)), *client])
+    client, server = started(call_now_and_then, port, 0), started(serve, port, 1)
+    join([*started(begin, port, 2), *client])
     server[0].terminate()
     server[0].join()
 
 
 def ends_shutdown(port: int) -> None:
-    servers = [*started(serve_for_ever, port, (1,)), *started(begin, port, (2,))]
+    servers = [*started(serve_for_ever, port, 1), *started(begin, port, 2)]
     begin(0, port)
     call("server1", count=2 * CALLS)
     servers[1].join()
@@ -178,11 +161,11 @@ def ends_shutdown(port: int) -> None:
 
 
 def starts_again(port: int) -> None:
-    ranks = started(break_down, port, (0, 1, 2))
+    ranks = started(break_down, port, 0, 1, 2)
     ranks[1].join()
     for rank in ranks:
         rank.kill()
-    join([*started(call_both, port + 1, (0,)), *started(serve, port + 1)])
+    join([*started(call_both, port + 1, 0), *started(serve, port + 1)])
 
 
 if __name__ == "__main__":

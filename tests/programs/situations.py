@@ -1,7 +1,7 @@
 """What bug reports show: calls that fail, end late, or come when RPC starts and ends.
 
-python situations.py PORT: which one stands in the environment, as SITUATION, which names a function
-of those at the end. Each prints what its ranks see, line by line, and its number of calls last.
+python situations.py PORT: which one stands in the environment, as SITUATION, which names a
+function. Each prints what its ranks see, line by line, and its number of calls last.
 """
 
 import multiprocessing
@@ -327,8 +327,7 @@ def both_ways(rank: int, port: int) -> None:
             futures.append(rpc.rpc_async("client" if rank else "server1", nap, args=(0.001,)))
         while rank == 0 and not all(future.done() for future in futures):
             pass
-        for future in futures:
-            future.wait()
+        torch.futures.wait_all(futures)
         time.sleep(0.05 * rank)
     print(f"{rank} made: {made_ns}", flush=True)
     rpc.shutdown()
@@ -359,7 +358,8 @@ def serves(rank: int, port: int) -> None:
     threading.Event().wait()
 
 
-def ended(port: int, how: signal.Signals) -> None:
+def killed(port: int) -> None:
+    """A server that serves until its parent ends it, of which it cannot know."""
     server = _spawn.Process(target=serves, args=(1, port))
     server.start()
     begin(0, port)
@@ -367,20 +367,10 @@ def ended(port: int, how: signal.Signals) -> None:
     print(f"total {sum(future.wait() for future in futures):.2f}")
     rpc.shutdown(graceful=False)
     assert server.pid is not None
-    os.kill(server.pid, how)
+    os.kill(server.pid, signal.SIGKILL)
     server.join()
     print(f"exit code {server.exitcode}")
     counted(50)
-
-
-def terminated(port: int) -> None:
-    """A server that serves until its parent ends it."""
-    ended(port, signal.SIGTERM)
-
-
-def killed(port: int) -> None:
-    """The same, and it cannot know."""
-    ended(port, signal.SIGKILL)
 
 
 def drive(rank: int, port: int, chosen: Callable[[], None], size: int) -> None:
@@ -396,15 +386,12 @@ DRIVEN = {silent: 2, remote: 2, loads_data: 2, own_pickler: 2, autograd: 2, scri
 SPAWNED = {limits: 2, still_sending: 2, group_after: 2, left_alive: 2, same_name: 2, tries_again: 2,
            many_lives: 2, both_ways: 2, together: 4}  # fmt: skip
 """What so many ranks do."""
-ALONE = [joins_late, terminated, killed]
-"""What starts its processes itself."""
 
 if __name__ == "__main__":
-    port, name = int(sys.argv[1]), os.environ["SITUATION"]
-    chosen: Any = {each.__name__: each for each in [*DRIVEN, *SPAWNED, *ALONE]}[name]
+    port, chosen = int(sys.argv[1]), globals()[os.environ["SITUATION"]]
     if chosen in DRIVEN:
         mp.spawn(drive, args=(port, chosen, DRIVEN[chosen]), nprocs=DRIVEN[chosen])
     elif chosen in SPAWNED:
         mp.spawn(chosen, args=(port,), nprocs=SPAWNED[chosen])
-    else:
+    else:  # it starts its processes itself
         chosen(port)
