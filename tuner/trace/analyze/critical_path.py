@@ -13,20 +13,9 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from tuner.text import whole_percent
-from tuner.torch_private.private_names import BACKWARD as BACKWARD_NAME
-from tuner.trace.analyze.path_walk import (
-    BACKWARD,
-    CALLER,
-    ISSUE,
-    OFF_CPU,
-    ON_CPU,
-    PARTS,
-    RUN_QUEUE,
-    SERVED,
-    Driver,
-    find_driver,
-    walk,
-)
+from tuner.torch_private.private_names import BACKWARD
+from tuner.trace.analyze import path_walk
+from tuner.trace.analyze.path_walk import PARTS, SERVED, Driver, find_driver, walk
 from tuner.trace.analyze.server_parallelism import window
 from tuner.trace.analyze.time_spans import Spans, floats, group_codes, summed, united
 from tuner.trace.model.trace import FloatArray, IntArray, Trace
@@ -173,18 +162,18 @@ def critical_path(trace: Trace) -> pd.DataFrame:
 def _with_backward(trace: Trace, driver: Driver, path: IntArray) -> IntArray:
     """The path, with the driver's own time in backward passes of distributed autograd apart."""
     operators = trace.operators
-    passes = operators[(operators["name"] == BACKWARD_NAME) & (operators["rank"] == driver.rank)]
+    passes = operators[(operators["name"] == BACKWARD) & (operators["rank"] == driver.rank)]
     if passes.empty:
         return path
     inside = united(Spans.of(passes))
-    is_own = path[:, 2] == CALLER
+    is_own = path[:, 2] == path_walk.CALLER
     # Each piece is cut at the edges that lie in it.
     edges = np.sort(np.concatenate([inside.start, inside.end]))
     piece, start, end, _ = _cut(edges, *path[is_own, :2].T)
     pieces = path[is_own][piece]
     pieces[:, 0], pieces[:, 1] = start, end
     begun, ended = (np.searchsorted(each, start, side="right") for each in inside[1:])
-    pieces[begun > ended, 2] = BACKWARD
+    pieces[begun > ended, 2] = path_walk.BACKWARD
     return np.concatenate([path[~is_own], pieces])
 
 
@@ -229,21 +218,22 @@ def _with_cpu(trace: Trace, path: IntArray) -> tuple[IntArray, FloatArray]:
     split = served[~np.isnan(shares[0][of_call])]
     plain = np.delete(np.arange(len(path)), split)
     pieces = path.T[:, np.concatenate([plain, *([split] * 3)])]
-    pieces[2, len(plain) :] = np.repeat([ON_CPU, RUN_QUEUE, OFF_CPU], len(split))
+    by_cpu = [path_walk.ON_CPU, path_walk.RUN_QUEUE, path_walk.OFF_CPU]
+    pieces[2, len(plain) :] = np.repeat(by_cpu, len(split))
     return pieces, np.concatenate([np.ones(len(plain)), *(each[call[split]] for each in shares)])
 
 
 def _rows(
     trace: Trace, driver: Driver, part: IntArray, call: IntArray
 ) -> tuple[IntArray, pd.DataFrame]:
-    is_caller = np.isin(part, [CALLER, BACKWARD])
+    is_caller = np.isin(part, [path_walk.CALLER, path_walk.BACKWARD])
     # Names as text: a category's codes of two columns differ.
     client, server, function = (
         trace.calls[name].astype("str").to_numpy()[call]
         for name in ("client", "server", "function")
     )
     process = np.where(is_caller, trace.process(driver.rank).name, server)
-    process = np.where(part == ISSUE, client, process)
+    process = np.where(part == path_walk.ISSUE, client, process)
     function = np.where(is_caller, "", function)
     keys = [part, pd.factorize(process)[0], pd.factorize(function)[0]]
     _, first, row = np.unique(group_codes(keys), return_index=True, return_inverse=True)

@@ -21,16 +21,8 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from tuner.text import first_of, plural, shortened
-from tuner.trace.files.chrome_events import (
-    Document,
-    Event,
-    EventId,
-    EventParts,
-    SpanColumns,
-    Spans,
-    id_number,
-    thread_numbers,
-)  # fmt: skip
+from tuner.trace.files import chrome_events as chrome
+from tuner.trace.files.chrome_events import Event, EventId, EventParts, SpanColumns, Spans
 from tuner.trace.files.trace_text import TraceText, decode_json
 from tuner.trace.model.spans import CallName, read_call_name
 
@@ -109,10 +101,12 @@ class _Columns:
         self.labels |= _thread_labels(group[METADATA], pid)
 
     def process(
-        self, subject: str, document: Document, pid: EventId, recorded_ns: Sequence[int]
+        self, subject: str, document: chrome.Document, pid: EventId, recorded_ns: Sequence[int]
     ) -> Process:
         """The process; `recorded_ns` is when the profiler recorded."""
-        numbers = thread_numbers([*self.labels, *self.operators.threads, *self.calls.threads])
+        numbers = chrome.thread_numbers(
+            [*self.labels, *self.operators.threads, *self.calls.threads]
+        )
         zero_ns = document.baseTimeNanoseconds or 0
         operators = self.operators.spans(numbers, zero_ns)
         calls = self.calls.spans(numbers, zero_ns)
@@ -168,7 +162,8 @@ class KinetoEvents:
     def file(self, events: EventParts, last: TraceText) -> KinetoFile:
         """The file, once its last part was added. UsageError if it is no trace of Kineto."""
         losses, others, document = events.losses(last), _what_else(self._others), events.document
-        threads, base_ns = thread_numbers(self._profiler.threads), document.baseTimeNanoseconds
+        threads = chrome.thread_numbers(self._profiler.threads)
+        base_ns = document.baseTimeNanoseconds
         recorded_ns = self._profiler.spans(threads, base_ns or 0).window_ns()
         columns = self._columns
         pids = [pid for pid, of in columns.items() if of.operators.threads or of.calls.threads]
@@ -227,7 +222,7 @@ def _pid(pid: EventId) -> int | None:
     if isinstance(pid, str):
         found = _LAST_NUMBER.fullmatch(pid)
         return int(found[1]) if found else None
-    return id_number(pid)
+    return chrome.id_number(pid)
 
 
 def _thread_labels(metadata: Iterable[Event], pid: EventId) -> dict[EventId, str]:
@@ -242,7 +237,7 @@ def _thread_labels(metadata: Iterable[Event], pid: EventId) -> dict[EventId, str
             continue
         # Kineto writes `thread 12880 (python)`, with the kernel's name of the thread.
         own = _THREAD_LABEL.fullmatch(name)
-        is_main = event.tid is not None and id_number(event.tid) == _pid(pid)
+        is_main = event.tid is not None and chrome.id_number(event.tid) == _pid(pid)
         labels[event.tid] = "main" if is_main else own[1] if own else name
     return labels
 

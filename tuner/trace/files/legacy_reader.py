@@ -12,16 +12,8 @@ import numpy as np
 import pandas as pd
 
 from tuner.text import plural
-from tuner.trace.files.chrome_events import (
-    UNKNOWN_CLOCKS,
-    Event,
-    EventParts,
-    SpanColumns,
-    Spans,
-    calls_by_name,
-    categorical,
-    thread_numbers,
-)
+from tuner.trace.files import chrome_events as chrome
+from tuner.trace.files.chrome_events import Event, EventParts, SpanColumns, Spans, categorical
 from tuner.trace.files.trace_text import TraceText
 from tuner.trace.model.spans import REMOTE_OPERATOR, TraceRank, read_call_name
 from tuner.trace.model.trace import UNKNOWN_RANK, Trace, make_operators
@@ -69,7 +61,7 @@ def legacy_trace(columns: SpanColumns, events: EventParts, last: TraceText) -> T
         losses=(
             *losses,
             *([KNOWN_LOSS] if rows["is_call"].any() or (rows["call"] != "").any() else []),
-            *([UNKNOWN_CLOCKS] if len(ranks) > 1 else []),
+            *([chrome.UNKNOWN_CLOCKS] if len(ranks) > 1 else []),
         ),
     )
 
@@ -82,7 +74,7 @@ def _rows(columns: SpanColumns) -> pd.DataFrame:
     """
     threads = columns.threads
     spans = columns.spans({thread: place for place, thread in enumerate(threads)})
-    local = thread_numbers(threads)
+    local = chrome.thread_numbers(threads)
     places = [
         (int(found[1]), int(found[2]))
         if isinstance(thread, str) and (found := _REMOTE_THREAD.fullmatch(thread))
@@ -126,7 +118,8 @@ def _ranks(rows: pd.DataFrame) -> tuple[dict[int, str], int]:
 def _calls(rows: pd.DataFrame, ranks: Mapping[str, int]) -> pd.DataFrame:
     of_calls = rows[rows["is_call"]].sort_values("start_ns", kind="stable", ignore_index=True)
     times = (of_calls[name].to_numpy() for name in ("thread", "start_ns", "end_ns"))
-    calls = calls_by_name(Spans(of_calls["own"].array, *times), of_calls["rank"].to_numpy(), ranks)
+    spans = Spans(of_calls["own"].array, *times)
+    calls = chrome.calls_by_name(spans, of_calls["rank"].to_numpy(), ranks)
     calls["parent_call"] = _callers(of_calls, calls, may_be_itself=False)
     return calls
 

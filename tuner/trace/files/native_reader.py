@@ -1,5 +1,6 @@
 """Reads our own trace files, as `tuner.trace.files.native_writer` writes them."""
 
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -11,7 +12,6 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import union_categoricals
 
-from tuner.errors import UsageError
 from tuner.text import plural, shortened
 from tuner.trace.files.chrome_events import categorical
 from tuner.trace.files.native_writer import CALL, FORMAT, OPERATOR, SERVED
@@ -23,14 +23,11 @@ Lasting = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]  # nanoseconds that somet
 Time = Annotated[float, msgspec.Meta(gt=-(2.0**52), lt=2.0**52)]
 Length = Annotated[float, msgspec.Meta(ge=0, lt=2.0**52)]
 """Microseconds: no more than fit into an int64 as nanoseconds."""
+_FORMAT = re.compile(rb'\{"rpc_tuner":\s*\{"format":\s*(-?\d{1,9})\s*[,}]')
 _NO_CALL = -(2**63)  # beyond the numbers of calls
-_CARRIED = (
-    *("kind", "body", "function", "client", "server", "client_rank", "server_rank"),
-    *("issued_ns", "error", "timeout_s", "request_bytes", "link"),
-)
-"""The columns that the arguments of a call's first event hold, with equal names."""
-_SORTED = {*_CARRIED, "status"}
-"""The columns whose categories are in their own order, not in that of their first use."""
+_WORDS = ("kind", "body", "function", "client", "server", "status", "link")
+"""The columns of words in the arguments of a call's first event; their categories are sorted."""
+_NUMBERS = ("client_rank", "server_rank", "issued_ns", "timeout_s", "request_bytes")
 _BOUNDS: dict[tuple[str, ...], tuple[float, float]] = {
     ("rank", "num_worker_threads", "cpu_count", "steps"): (0, 2**31),
     ("cpu_s", "rpc_timeout_s", "main_cpu_s", "main_run_queue_s"): (0, 2**32),
@@ -83,7 +80,7 @@ class Event(msgspec.Struct, gc=False):
 class Header(Facts):
     """The facts about the trace, and the version of the file's format."""
 
-    format: int
+    format: Annotated[int, msgspec.Meta(ge=FORMAT, le=FORMAT)]
 
     def __post_init__(self) -> None:
         for facts in (*self.ranks, self):
@@ -103,14 +100,6 @@ class Document(msgspec.Struct):
     traceEvents: list[Event]  # noqa: N815 - the format's own name
 
 
-class _Format(msgspec.Struct):
-    format: int
-
-
-class _AnyVersion(msgspec.Struct):
-    rpc_tuner: _Format
-
-
 def trace_of(document_bytes: bytes, subject: str) -> Trace:
     """The trace in the content of one of our files; `subject` is its name in messages."""
     return read_native([TraceText(subject=subject, content=document_bytes)])
@@ -122,13 +111,12 @@ def read_native(parts: Iterable[TraceText]) -> Trace:
     count = 0
     try:
         for text in parts:
+            _check_format(text)
             try:
                 document, whole = text.decode(Document)
             except msgspec.ValidationError as error:
-                raise _not_ours(text, error) from None
+                raise text.refused(f"not as rpc-tuner writes its traces: {error}") from None
             header = document.rpc_tuner
-            if header.format != FORMAT:
-                raise _other_format(text, header.format)
             if header.window_ns[0] > header.window_ns[1]:
                 raise _DamageError("its window ends before it begins")
             count += len(document.traceEvents)
@@ -142,26 +130,18 @@ def read_native(parts: Iterable[TraceText]) -> Trace:
     return Trace(calls=calls, operators=operators, source="rpc-tuner", **facts)
 
 
-def _not_ours(text: TraceText, problem: msgspec.ValidationError) -> UsageError:
-    """The error for a file with our mark but another layout: it may be of another format."""
-    try:
-        version = text.decode(_AnyVersion)[0].rpc_tuner.format
-    except msgspec.ValidationError:
-        version = FORMAT
-    if version != FORMAT:
-        return _other_format(text, version)
-    return text.refused(f"not as rpc-tuner writes its traces: {problem}")
-
-
-def _other_format(text: TraceText, version: int) -> UsageError:
+def _check_format(text: TraceText) -> None:
+    """UsageError if the text says that it is of another format, which may have another layout."""
+    said = _FORMAT.match(text.content)
+    version = int(said[1]) if said else FORMAT
     if version < 1:
-        return text.refused(f"damaged: there is no format {version}")
-    age, cure = "a newer", "upgrade rpc-tuner"
-    if version < FORMAT:
-        age, cure = "an older", "record it again"
-    return text.refused(
-        f"{age} rpc-tuner wrote it, in format {version}; this one reads format {FORMAT}: {cure}"
-    )
+        raise text.refused(f"damaged: there is no format {version}")
+    if version != FORMAT:
+        older = version < FORMAT
+        age, cure = ("an older", "record it again") if older else ("a newer", "upgrade rpc-tuner")
+        raise text.refused(
+            f"{age} rpc-tuner wrote it, in format {version}; this one reads format {FORMAT}: {cure}"
+        )
 
 
 class _DamageError(Exception):
@@ -211,19 +191,16 @@ def _begun(begun: Sequence[Event]) -> pd.DataFrame:
         raise _DamageError("a call lacks its facts")
     return make_calls(
         {
-            **{name: [_bounded(getattr(fact, name)) for fact in facts] for name in _CARRIED},
+            **{name: categorical(getattr(fact, name) for fact in facts) for name in _WORDS},
+            **{name: [getattr(fact, name) for fact in facts] for name in _NUMBERS},
             "call_id": _integers([event.id for event in begun], "a call"),
             "name": categorical(event.name for event in begun),
             "client_thread": _integers([event.tid for event in begun], "a call"),
             "start_ns": _times_ns([event.ts for event in begun], "a call"),
-            "status": [fact.status for fact in facts],
+            "error": [shortened(fact.error) for fact in facts],
             "parent_call": [fact.parent for fact in facts],
         }
     )
-
-
-def _bounded(value: object) -> object:
-    return shortened(value) if isinstance(value, str) else value
 
 
 def _served(served: Sequence[Event]) -> pd.DataFrame:
@@ -264,7 +241,7 @@ def _together(frames: Iterable[pd.DataFrame]) -> dict[str, Any]:
     some, *others = frames
     filled = [frame for frame in (some, *others) if len(frame)] or [some]
     return {
-        name: union_categoricals(parts, sort_categories=name in _SORTED)
+        name: union_categoricals(parts, sort_categories=name in _WORDS)
         if isinstance(parts[0].dtype, pd.CategoricalDtype)
         else pd.concat(parts, ignore_index=True)
         for name in some.columns

@@ -90,28 +90,6 @@ def event_places(content: bytes, start: int = 0) -> tuple[list[tuple[int, int]],
     return places, None
 
 
-def _error_of(event: bytes, form: type[object]) -> ValueError:
-    try:
-        # With white space, so that msgspec does not say that half a character is truncated.
-        decode_json(event + b" " * _NEAR_BYTES, form)
-    except ValueError as error:
-        return error
-    return ValueError("more than one value")
-
-
-def _bad_ones(events: list[bytes], form: type[object], first: int = 0) -> list[int]:
-    """The places of the events that are no JSON; `first` is that of the first one."""
-    try:
-        decode_json(b"[" + b",".join(events) + b"]", form)
-    except ValueError as error:
-        if len(events) == 1:
-            return [] if isinstance(error, msgspec.ValidationError) else [first]
-        half = len(events) // 2
-        former = _bad_ones(events[:half], form, first)
-        return former + _bad_ones(events[half:], form, first + half)
-    return []
-
-
 @dataclass(frozen=True, kw_only=True)
 class TraceText:
     """The JSON of one trace, not yet parsed; `subject` is its path, for messages."""
@@ -135,16 +113,16 @@ class TraceText:
         UsageError if it is no JSON or holds no complete event; `msgspec.ValidationError` if it is
         JSON of another type.
         """
-        content, is_whole = self.content, True
+        content = self.content
         while True:
             try:
-                return decode_json(content, form), is_whole
+                return decode_json(content, form), content is self.content
             except msgspec.ValidationError:
                 raise
             except ValueError as error:
-                if not (is_whole and self._breaks_off(error)):
+                if content is not self.content or not self._breaks_off(error):
                     raise self.malformed(error) from None
-            content, is_whole = self._whole_events(), False
+            content = self._whole_events()
 
     def refused(self, problem: str) -> UsageError:
         """The error that names this trace and its problem."""
@@ -162,14 +140,20 @@ class TraceText:
         """
         head = self.head or head_of(self.content)
         places, end = event_places(self.content, len(head)) if head else ([], None)
-        pieces = [*self._pieces(len(head), places, end)]
-        bad = _bad_ones([event for _, event in pieces], list[form])  # type: ignore[valid-type]
+        kept: list[bytes] = []
+        bad: list[int] = []
         problem = ""
-        if bad:
-            begin, event = pieces[bad[0]]
-            problem = self._problem(_error_of(event, form), event, begin)
-        left_out = {*bad}
-        kept = [event for place, (_, event) in enumerate(pieces) if place not in left_out]
+        for begin, event in self._pieces(len(head), places, end):
+            # With white space, so that msgspec does not say that half a character is truncated.
+            array = b"[%b%b]" % (event, b" " * _NEAR_BYTES)
+            try:
+                decode_json(array, list[form])  # type: ignore[valid-type]
+            except ValueError as error:
+                if not isinstance(error, msgspec.ValidationError):
+                    problem = problem or self._problem(error, array, begin - 1)
+                    bad.append(len(kept) + len(bad))
+                    continue
+            kept.append(event)
         # What breaks off after the last event is left out, too.
         tail = b"" if end is None else self.content[end:]
         return replace(self, content=head + b",".join(kept) + tail), bad, problem
@@ -179,8 +163,7 @@ class TraceText:
     ) -> Iterator[tuple[int, bytes]]:
         """The objects of the array, and what lies between them but for white space and commas."""
         for begin, after in [*places, *([] if end is None else [(end, end)])]:
-            between = self.content[start:begin].strip(BETWEEN)
-            if between:
+            if between := self.content[start:begin].strip(BETWEEN):
                 yield self.content.index(between, start), between
             if after > begin:
                 yield begin, self.content[begin:after]
@@ -207,8 +190,8 @@ class TraceText:
 
     def broken_off(self, events: int) -> str:
         """The loss of a text that is not whole."""
-        after = plural(events, "complete event")
-        return f"{self.subject} breaks off at {self._end}, after {after}."
+        number = plural(events, "complete event")
+        return f"{self.subject} breaks off at {self._end}, after {number}."
 
     def left_out(self, number: int, noun: str, why: str) -> str:
         """The loss of spans or events that cannot be used."""

@@ -5,7 +5,7 @@ columns hold (CallKind, CallBody, CallStatus, Link) are in `tuner.trace.model.sp
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -70,6 +70,14 @@ OPERATOR_COLUMNS: dict[str, str] = {
     "call_name": "category",  # that call's name; empty for an operator that no call ran
     "link": "category",  # Link
 }
+_MISSING: dict[str, dict[str, Any]] = {
+    "int64": {"dtype": "int64"},
+    "Int64": {"data": pd.NA, "dtype": "Int64"},
+    "Float64": {"data": pd.NA, "dtype": "Float64"},
+    "str": {"data": "", "dtype": "str"},
+    "category": {"data": "", "dtype": pd.CategoricalDtype([""])},
+}
+"""What a column holds that is not given; one of plain integers has no rows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,18 +131,7 @@ def _typed(columns: dict[str, object], declared: dict[str, str]) -> pd.DataFrame
         {
             name: pd.Series(columns[name], dtype=dtype)
             if name in columns or (rows and dtype == "int64")
-            else _missing(rows, dtype)
+            else pd.Series(**_MISSING[dtype], index=range(rows))
             for name, dtype in declared.items()
         }
     )
-
-
-def _missing(rows: int, dtype: str) -> pd.Series:
-    """A column of nulls or empty text; one of plain integers has no rows."""
-    if dtype == "Int64":
-        return pd.Series(pd.arrays.IntegerArray(np.zeros(rows, np.int64), np.ones(rows, bool)))
-    if dtype == "Float64":
-        return pd.Series(pd.arrays.FloatingArray(np.zeros(rows), np.ones(rows, bool)))
-    if dtype == "category":
-        return pd.Series(pd.Categorical.from_codes(np.zeros(rows, np.int64), pd.Index([""])))
-    return pd.Series([""] * rows if dtype == "str" else [], dtype=dtype)
