@@ -202,7 +202,7 @@ class SpanColumns:
     @property
     def lost(self) -> dict[str, int]:
         """How many events were left out, by reason: in one order, however the parts were cut."""
-        return {reason: number for reason, number in self._lost.items() if number}
+        return dict(+self._lost)
 
     @property
     def threads(self) -> Sequence[EventId]:
@@ -234,8 +234,7 @@ def _spans_of(events: Sequence[Event], threads: NDArray[np.int32]) -> tuple[Span
     """The spans of these events, and how many events were left out, by every reason."""
     ts: list[Any] = [event.ts for event in events]
     dur: list[Any] = [event.dur for event in events]
-    is_exact = bool(events) and isinstance(events[0], ExactEvent)
-    if is_exact:
+    if is_exact := bool(events) and isinstance(events[0], ExactEvent):
         ts, dur = (
             [each if each is not None and each.is_finite() else None for each in us]
             for us in (ts, dur)
@@ -254,19 +253,18 @@ def _spans_of(events: Sequence[Event], threads: NDArray[np.int32]) -> tuple[Span
     # The end is not the start plus the duration, each rounded: what begins where another ends must
     # do so afterwards, too.
     spans = Spans(names, threads, _nanoseconds(start), _nanoseconds(start + lasted))
-    return spans, {
-        "without a time stamp": int((~stamped).sum()),
-        "without a duration": int((stamped & ~lasting).sum()),
-        "with a negative duration": int((stamped & lasting & ~forward).sum()),
+    lost = {
+        "without a time stamp": ~stamped,
+        "without a duration": stamped & ~lasting,
+        "with a negative duration": stamped & lasting & ~forward,
     }
+    return spans, {why: int(which.sum()) for why, which in lost.items()}
 
 
 def _split(us: FloatArray) -> IntArray:
-    """Whole microseconds, and the picoseconds beside them: two rows.
-
-    They are converted apart, since nanoseconds since 1970 as a float64 have steps of 256. What a
-    number has beside its nanoseconds, as 30.00000000000022 has, is less than a picosecond.
-    """
+    """Whole microseconds, and the picoseconds beside them: two rows."""
+    # Apart: nanoseconds since 1970 as a float64 have steps of 256. What a number has beside its
+    # nanoseconds, as 30.00000000000022 has, is less than a picosecond.
     whole = np.floor(us)
     return np.array([whole, np.rint((us - whole) * _PS_PER_US)]).astype(np.int64)
 
@@ -298,10 +296,7 @@ def id_number(each: EventId) -> int | None:
 
 
 def categorical(values: Iterable[str]) -> pd.Categorical:
-    """A categorical of strings: much faster than pandas' own way if few of them differ.
-
-    Long ones are shortened: no function has a name of a million characters.
-    """
+    """A categorical of shortened strings: much faster than pandas' own if few of them differ."""
     codes: defaultdict[str, int] = defaultdict(count().__next__)
     of_each = np.array([codes[value] for value in values], dtype=np.int32)
     names: defaultdict[str, int] = defaultdict(count().__next__)

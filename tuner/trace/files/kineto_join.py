@@ -26,10 +26,9 @@ _NUMBERED = re.compile(r"([^0-9]*)([0-9]*)")
 
 
 def join_kineto(files: Sequence[KinetoFile]) -> Trace:
-    """One trace of all processes; its zero is the moment in which the first began to record.
+    """One trace of all processes, from when the first began to record; ranks as in `RANKS_BY`.
 
-    A process whose file does not say its rank gets the lowest free one, in the natural order of the
-    files' names. UsageError if the files cannot be of one run.
+    UsageError if the files cannot be of one run.
     """
     files = sorted(files, key=lambda file: (_natural(file.subject), file.subject))
     processes = [process for file in files for process in file.processes]
@@ -167,13 +166,10 @@ def _rank_files(processes: Sequence[Process]) -> list[RankFile]:
 
 
 def _names(processes: Sequence[Process], numbers: Sequence[int]) -> list[str]:
-    """The RPC name of each process; `rank N` where no call has it.
-
-    A process that made no call has the name of a server with its rank in it, if all processes that
-    called have theirs.
-    """
+    """The RPC name of each process; `rank N` where no call has it."""
     own = [(each.rpc_name, number) for each, number in zip(processes, numbers, strict=True)]
     servers: dict[int | None, str] = {}
+    # Where the ranks of callers are in their names, those of servers are so, too.
     if all(_number_in(name) == number for name, number in own if name):
         called = {name.server for each in processes for name in each.call_names}
         servers = {_number_in(name): name for name in sorted(called - {name for name, _ in own})}

@@ -34,10 +34,7 @@ def legacy_events(events: Iterable[Event]) -> list[Event]:
 
 
 def legacy_trace(columns: SpanColumns, events: EventParts, last: TraceText) -> Trace:
-    """The trace of a file's spans, once its last part is read; its base time is unknown.
-
-    UsageError if no span has proper times.
-    """
+    """The trace of a file's spans, once it is read. UsageError if none has proper times."""
     losses = events.losses(last)
     rows = _rows(columns)
     losses += [last.left_out(number, "span", why) for why, number in columns.lost.items()]
@@ -67,11 +64,7 @@ def legacy_trace(columns: SpanColumns, events: EventParts, last: TraceText) -> T
 
 
 def _rows(columns: SpanColumns) -> pd.DataFrame:
-    """Columns rank, thread, own, call, is_call, start_ns, end_ns.
-
-    `own` is the name of the operator or the call, `call` that of the call that ran it, if any did.
-    The process that profiled has UNKNOWN_RANK.
-    """
+    """A row per span: its own name, and that of the call that ran it; UNKNOWN_RANK profiled."""
     threads = columns.threads
     spans = columns.spans({thread: place for place, thread in enumerate(threads)})
     local = chrome.thread_numbers(threads)
@@ -127,10 +120,12 @@ def _calls(rows: pd.DataFrame, ranks: Mapping[str, int]) -> pd.DataFrame:
 def _operators(rows: pd.DataFrame, calls: pd.DataFrame) -> pd.DataFrame:
     operators = rows[~rows["is_call"]]
     call_id = _callers(operators, calls)
-    own = operators[["rank", "thread", "start_ns", "end_ns"]]
     return make_operators(
         {
-            **{str(name): column.to_numpy() for name, column in own.items()},
+            **{
+                name: operators[name].to_numpy()
+                for name in ("rank", "thread", "start_ns", "end_ns")
+            },
             "name": operators["own"].array.remove_unused_categories(),
             "call_id": call_id,
             "call_name": operators["call"].array.remove_unused_categories(),

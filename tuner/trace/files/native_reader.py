@@ -145,7 +145,7 @@ def _check_format(text: TraceText) -> None:
 
 
 class _DamageError(Exception):
-    """What is wrong: an event lacks a field that every event of its kind has, or the like."""
+    """An event lacks a field that every event of its kind has, or the like."""
 
 
 def _times_ns(us: Sequence[float | None], what: str) -> IntArray:
@@ -155,10 +155,9 @@ def _times_ns(us: Sequence[float | None], what: str) -> IntArray:
 
 
 def _integers(numbers: Sequence[int | None], what: str) -> IntArray:
-    try:
-        return np.array(numbers, dtype=np.int64)
-    except (TypeError, OverflowError):
-        raise _DamageError(f"{what} lacks its number, rank or thread") from None
+    if None in numbers:
+        raise _DamageError(f"{what} lacks its number, rank or thread")
+    return np.array(numbers, dtype=np.int64)
 
 
 class _Frames(NamedTuple):
@@ -206,6 +205,7 @@ def _begun(begun: Sequence[Event]) -> pd.DataFrame:
 def _served(served: Sequence[Event]) -> pd.DataFrame:
     facts = [event.args or Args() for event in served]
     starts_ns = _times_ns([event.ts for event in served], "a served call")
+    measured = ("answered_ns", "done_ns", "cpu_ns", "run_queue_ns")
     columns = {
         "call_id": _integers([fact.call for fact in facts], "a served call"),
         "server_thread": [event.tid for event in served],
@@ -214,9 +214,8 @@ def _served(served: Sequence[Event]) -> pd.DataFrame:
             None if event.dur is None else start + round(event.dur * 1e3)
             for start, event in zip(starts_ns.tolist(), served, strict=True)
         ],
+        **{name: [getattr(fact, name) for fact in facts] for name in measured},
     }
-    for name in ("answered_ns", "done_ns", "cpu_ns", "run_queue_ns"):
-        columns[name] = [getattr(fact, name) for fact in facts]
     return pd.DataFrame(columns, dtype="Int64")
 
 
@@ -252,11 +251,12 @@ def _together(frames: Iterable[pd.DataFrame]) -> dict[str, Any]:
 def _calls(frames: Sequence[_Frames], text: TraceText) -> tuple[pd.DataFrame, list[str]]:
     begun = _together(part.calls for part in frames)
     ids = pd.Index(begun["call_id"])
-    _unique(ids, "repeated")
     ended = pd.DataFrame(_together(part.ended for part in frames)).astype("Int64")
     end_ns = ended.drop_duplicates("call_id", keep="last").set_index("call_id")["end_ns"]
     served = pd.DataFrame(_together(part.served for part in frames)).set_index("call_id")
-    _unique(served.index, "served twice")
+    for index, what in ((ids, "repeated"), (served.index, "served twice")):
+        if index.has_duplicates:
+            raise _DamageError(f"call {index.value_counts().index[0]} is {what}")
     status = np.where(ids.isin(end_ns.index), np.asarray(begun["status"]), "unfinished")
     calls = make_calls(
         {
@@ -276,11 +276,6 @@ def _calls(frames: Sequence[_Frames], text: TraceText) -> tuple[pd.DataFrame, li
     if orphans := len(served.index.difference(ids)):
         losses.append(text.left_out(orphans, "served call", "without its client's side"))
     return calls, losses
-
-
-def _unique(ids: pd.Index, what: str) -> None:
-    if ids.has_duplicates:
-        raise _DamageError(f"call {ids.value_counts().index[0]} is {what}")
 
 
 def _operators(frames: Sequence[_Frames], calls: pd.DataFrame) -> pd.DataFrame:

@@ -32,7 +32,6 @@ MOST_OBJECTS = 10_000_000  # the most JSON objects of a trace that are read; an 
 PART_BYTES = 2**22  # the least bytes of a part that is not the last
 MOST_EVENT_BYTES = 2**24  # in which an event, or what comes after the events, must end
 _GZIP = b"\x1f\x8b"
-_SPACE = b" \t\n\r"
 _BETWEEN_EVENTS = re.compile(rb"\}([ \t\n\r]*,[ \t\n\r]*)\{")
 _NEAR_BYTES = 2**16
 _PLACES_TRIED = 10
@@ -61,11 +60,6 @@ def _binary_kind(text: TraceText) -> str:
     return "a protobuf, as Perfetto writes it, not JSON"
 
 
-def _refuse_binary(parts: Iterable[TraceText]) -> Trace:
-    text = next(iter(parts))
-    raise text.foreign(_binary_kind(text))
-
-
 def _read_chrome(parts: Iterable[TraceText]) -> Trace | KinetoFile:
     """Events of the legacy profiler, if any in an array is; else Kineto's."""
     events, legacy, kineto = EventParts(), SpanColumns(), KinetoEvents()
@@ -86,7 +80,6 @@ _Recognizes = Callable[[TraceText], bool]
 _Read = Callable[[Iterable[TraceText]], Trace | KinetoFile]
 READERS: tuple[tuple[_Recognizes, _Read], ...] = (
     (lambda text: text.content.startswith(MARK), read_native),
-    (lambda text: bool(_binary_kind(text)), _refuse_binary),
     # Last, for any other text: it says why a text is no trace.
     (lambda _: True, _read_chrome),
 )
@@ -153,17 +146,14 @@ def read_traces(paths: Sequence[Path]) -> Trace:
 def _read(path: Path) -> Trace | KinetoFile:
     parts = open_trace(path)
     first = next(parts)
-    if not first.first:
-        raise first.foreign("empty")
+    if refused := _binary_kind(first) if first.first else "empty":
+        raise first.foreign(refused)
     read = next(read for recognizes, read in READERS if recognizes(first))
     return read(chain([first], parts))
 
 
 def open_trace(path: Path) -> Iterator[TraceText]:
-    """The text of a trace file, compressed with gzip or not, in parts.
-
-    UsageError if it cannot be read, or has more than is read of a trace.
-    """
+    """The parts of a trace file, gzip or not. UsageError if it cannot be read, or is too large."""
     try:
         with path.open("rb") as file:
             start = file.read(PART_BYTES)
@@ -222,7 +212,7 @@ def _parts(subject: str, unpacked: bool, chunks: Iterable[bytes]) -> Iterator[Tr
         if not head:
             head = head_of(held)
             held = held[len(head) :]
-        blank = len(held) - len(held.lstrip(_SPACE))
+        blank = len(held) - len(held.lstrip(b" \t\n\r"))
         held, skipped = held[blank:], skipped + blank
         found = _events_in(held) if head else None
         if found is not None:
@@ -247,11 +237,10 @@ def _events_in(held: bytes) -> tuple[int, int] | None:
                 continue
             return end, following
     # An event that is no JSON ends as others do.
-    last = trace_text.event_places(held)[0][-2:]
-    if len(last) < 2:
-        return None
-    end = last[0][1]
-    return end, end + len(held[end:]) - len(held[end:].lstrip(trace_text.BETWEEN))
+    *_, last = [(0, 0), *trace_text.event_places(held)[0][:-1]]
+    end = last[1]
+    following = len(held) - len(held[end:].lstrip(trace_text.BETWEEN))
+    return (end, following) if end else None
 
 
 def _endless(text: TraceText) -> UsageError:

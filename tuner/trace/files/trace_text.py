@@ -24,11 +24,9 @@ NO_OBJECTS = "JSON, but no trace: its events are no objects"
 
 _EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
 _PLACES_TRIED = 10
-_BRACKET = re.compile(
-    rb'[^"{}\[\]]*+(?:"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"?+[^"{}\[\]]*+)*+([{}\[\]]|\Z)'
-)
-"""The next brace or bracket outside of strings. These hold no line break, even where one lacks its
-end. Possessive, so that no text takes long."""
+_STRING = rb'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"?+'  # no line break, even where it lacks its end
+_BRACKET = re.compile(rb'[^"{}\[\]]*+(?:%b[^"{}\[\]]*+)*+([{}\[\]]|\Z)' % _STRING)
+"""The next brace or bracket outside of strings. Possessive, so that no text takes long."""
 BETWEEN = b" \t\r\n,"  # what may stand between two events
 _HALF = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}[^\\\\]")
 _NEAR_BYTES = 16
@@ -64,10 +62,7 @@ def closing_of(head: bytes) -> bytes:
 
 
 def event_places(content: bytes, start: int = 0) -> tuple[list[tuple[int, int]], int | None]:
-    """Where each object of an array begins and ends, though it may be no JSON; and its end.
-
-    `start` is a place in the array, whose end is None where it is not seen.
-    """
+    """Where objects of an array begin and end, from `start` in it; its end, None if not seen."""
     braces, brackets, began = 0, 0, 0
     places = []
     for found in _BRACKET.finditer(content, start):
@@ -108,10 +103,9 @@ class TraceText:
         return found[0] if found else b""
 
     def decode(self, form: type[T]) -> tuple[T, bool]:
-        """The text parsed as that type, and whether it is whole, and not cut off by a kill.
+        """The text as that type, and whether it is whole; else, its complete events.
 
-        UsageError if it is no JSON or holds no complete event; `msgspec.ValidationError` if it is
-        JSON of another type.
+        UsageError if it is no JSON or has no complete event; `msgspec.ValidationError` as above.
         """
         content = self.content
         while True:
@@ -134,7 +128,7 @@ class TraceText:
         return self.foreign(found if "UTF-8" in found else f"not JSON, so no trace: {found}")
 
     def without_bad_events(self, form: type[object]) -> tuple["TraceText", list[int], str]:
-        """The same without the events that are no JSON; their places, and what is wrong first.
+        """The same without events that are no JSON; their places, and what is wrong first.
 
         `form` is what is read of an event; its other fields are not decoded.
         """
@@ -230,7 +224,7 @@ class TraceText:
         """The text up to its last complete event, closed."""
         head = self.head or head_of(self.content)
         places = event_places(self.content, len(head))[0] if head else []
-        if places or self.follows:
-            end = places[-1][1] if places else len(head)
-            return self.content[:end] + closing_of(head)
-        raise self.refused(f"breaks off at {self._end}, before any event in it is complete")
+        if not (places or self.follows):
+            raise self.refused(f"breaks off at {self._end}, before any event in it is complete")
+        end = places[-1][1] if places else len(head)
+        return self.content[:end] + closing_of(head)
