@@ -10,7 +10,7 @@ def test_time_spent_waiting_for_overlapping_calls_counts_once() -> None:
     inner = [
         call(100 + i, 2 + i, 5 + i, parent_call=0, client_rank=1, server_rank=2) for i in (0, 1)
     ]
-    beyond = call(200, 98, 130, parent_call=9, client_rank=1, server_rank=2)
+    beyond = call(200, 98, 130, kind="rpc_sync", parent_call=9, client_rank=1, server_rank=2)
     numbers = gather(trace([*calls, *inner, beyond]), 1)
     assert numbers.nested_share == pytest.approx((4 + 2) / 100)
 

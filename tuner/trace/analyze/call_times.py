@@ -1,10 +1,17 @@
 """Latencies of calls, and where their time goes."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 
-from tuner.trace.analyze.time_spans import floats
+from tuner.trace.analyze.time_spans import Spans, floats, united
 from tuner.trace.model.trace import FloatArray, Trace
+
+BLOCKING = ("rpc_sync", "to_here")
+WAITED_FOR = (*BLOCKING, "rpc_async")
+"""The kinds of calls that a function waits for: at once, or after it did other things."""
+NEVER_NS = np.iinfo(np.int64).max  # the end of what did not end
 
 
 def latency(calls: pd.DataFrame) -> pd.DataFrame:
@@ -112,6 +119,19 @@ def breakdown(calls: pd.DataFrame) -> pd.DataFrame:
 def outermost(calls: pd.DataFrame) -> pd.DataFrame:
     """The rows of a calls frame whose calls were not made inside another call."""
     return calls[calls["parent_call"].isna()]
+
+
+def nested_waits(calls: pd.DataFrame, kinds: Sequence[str] = WAITED_FOR) -> Spans:
+    """When served calls waited for calls of their own; the group is the served call's id."""
+    served = calls[calls["body"] != "fetch"]
+    outer = served.set_index("call_id")["server_end_ns"].fillna(NEVER_NS)
+    inner = calls[calls["parent_call"].isin(outer.index) & calls["kind"].isin(kinds)]
+    parent = inner["parent_call"].to_numpy(np.int64)
+    left = outer.loc[parent].to_numpy(np.int64)
+    answered = inner["end_ns"].to_numpy(np.int64, na_value=NEVER_NS)
+    spans = Spans(parent, inner["start_ns"].to_numpy(), np.minimum(answered, left))
+    # A function that ended before the answer came did not wait for it.
+    return united(spans.take((answered <= left) | (inner["kind"] != "rpc_async").to_numpy()))
 
 
 def rpc_cpu_total_ms(trace: Trace) -> float:

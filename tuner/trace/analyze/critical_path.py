@@ -180,10 +180,7 @@ def _with_backward(trace: Trace, driver: Driver, path: IntArray) -> IntArray:
 def _cut(
     edges: IntArray, start: IntArray, end: IntArray
 ) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-    """The pieces of spans cut at edges: the span of each, its start, its end, and its gap.
-
-    Gap number n lies before edge n.
-    """
+    """The pieces of spans cut at edges: the span of each, its start, its end, its next edge."""
     first = np.searchsorted(edges, start, side="right")
     count = np.searchsorted(edges, end, side="left") - first + 1
     span = np.repeat(np.arange(len(start)), count)

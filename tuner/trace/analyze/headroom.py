@@ -9,7 +9,7 @@ import pandas as pd
 from tuner.roles import role_of
 from tuner.text import plural
 from tuner.torch_private.private_names import BACKWARD
-from tuner.trace.analyze.call_times import call_times
+from tuner.trace.analyze.call_times import BLOCKING, NEVER_NS, call_times, nested_waits
 from tuner.trace.analyze.diagnosis_rules import few_named
 from tuner.trace.analyze.time_spans import Spans, open_over_time, united
 from tuner.trace.model.trace import FloatArray, Trace
@@ -20,10 +20,6 @@ computed, 99 % were off it for less than 20 us, also on a busy machine; a call o
 another process of the same host had its answer after 150 us at the earliest."""
 OFTEN = 0.05
 """A function is named if so many of its calls waited: a few others met the GIL, or a page fault."""
-_BLOCKING = ("rpc_sync", "to_here")
-_WAITED_FOR = (*_BLOCKING, "rpc_async")
-"""The kinds of calls that a function waits for: at once, or after it did other things."""
-_NEVER_NS = np.iinfo(np.int64).max  # the end of what did not end
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,15 +117,15 @@ def least_threads(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> list[L
     has_all = called <= known and {rank.rank for rank in trace.ranks} == set(range(len(known)))
     if trace.source != "rpc-tuner" or trace.calls.empty or not has_all:
         return []
-    calls, held = trace.calls.set_index("call_id"), _nested_waits(trace.calls)
+    calls, held = trace.calls.set_index("call_id"), nested_waits(trace.calls)
     served = _served(trace.calls, held)
     off = served[served["is_off"]]
     off_cpu = (off.index.to_numpy(), off["start"].to_numpy(), off["end"].to_numpy())
     waiting = _most_open(served, held)
-    stuck = _most_open(served, held.take(held.end == _NEVER_NS))
+    stuck = _most_open(served, held.take(held.end == NEVER_NS))
     both = Spans(*map(np.concatenate, zip(held, off_cpu, strict=True)))
     may_wait = _most_open(served, united(both))
-    open_ns = Spans.of(calls.fillna({"end_ns": _NEVER_NS}))
+    open_ns = Spans.of(calls.fillna({"end_ns": NEVER_NS}))
     under_way = _most_open(calls, open_ns._replace(group=calls.index.to_numpy()))
     waits = served["is_off"] | served.index.isin(held.group)
     runs_scripts = (calls["body"] == "script").any()
@@ -159,19 +155,6 @@ def least_threads(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> list[L
     return list(by_role.values())
 
 
-def _nested_waits(calls: pd.DataFrame, kinds: Sequence[str] = _WAITED_FOR) -> Spans:
-    """When served calls waited for calls of their own; the group is the served call's id."""
-    served = calls[calls["body"] != "fetch"]
-    outer = served.set_index("call_id")["server_end_ns"].fillna(_NEVER_NS)
-    inner = calls[calls["parent_call"].isin(outer.index) & calls["kind"].isin(kinds)]
-    parent = inner["parent_call"].to_numpy(np.int64)
-    left = outer.loc[parent].to_numpy(np.int64)
-    answered = inner["end_ns"].to_numpy(np.int64, na_value=_NEVER_NS)
-    spans = Spans(parent, inner["start_ns"].to_numpy(), np.minimum(answered, left))
-    # A function that ended before the answer came did not wait for it.
-    return united(spans.take((answered <= left) | (inner["kind"] != "rpc_async").to_numpy()))
-
-
 def _served(calls: pd.DataFrame, held: Spans) -> pd.DataFrame:
     """By call id: what ran on servers, for how long, whether it is known and was off the CPU.
 
@@ -180,7 +163,7 @@ def _served(calls: pd.DataFrame, held: Spans) -> pd.DataFrame:
     longer than all of its time on the CPU.
     """
     times = call_times(calls)
-    blocking_us = _sums_us(calls, _nested_waits(calls, _BLOCKING))
+    blocking_us = _sums_us(calls, nested_waits(calls, BLOCKING))
     beside_us = _sums_us(calls, held) - blocking_us
     computed_us = times["on_cpu_us"] + times["run_queue_us"]
     off_us = times["off_cpu_us"] - blocking_us - np.maximum(beside_us - computed_us, 0)
@@ -189,7 +172,7 @@ def _served(calls: pd.DataFrame, held: Spans) -> pd.DataFrame:
         server=calls["server"].astype(str),
         function=calls["function"].astype(str),
         start=calls["server_start_ns"].fillna(0).astype("int64"),
-        end=calls["server_end_ns"].fillna(_NEVER_NS).astype("int64"),
+        end=calls["server_end_ns"].fillna(NEVER_NS).astype("int64"),
         has_ended=calls["server_end_ns"].notna() | ~begun,
         is_seen=begun & off_us.notna(),
         # An operator waits for no call; what a script waits for is not known.

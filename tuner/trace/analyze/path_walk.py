@@ -1,14 +1,11 @@
 """The walk along the critical path: backwards in time, from a step's end to its begin.
 
 A *frame* is what issues calls one after another: a served function, the driver's thread, or the
-rest of a process. Every call is a child of one frame: that of the call which its client was
-serving, else the driver's, else that of its client's process.
-
-At any time the path is in one frame. It goes back to the last child that ended, since the frame
-waited for it, and through what that child did since it was issued: the way back, the pickling of
-its answer, the served function (a frame of its own), the wait for a thread, the way there. A frame
-waits for a call only since it was last seen at work: when it issued a call, or left an operator.
-What lies between is the frame's own time.
+rest of a process. The path is in one frame at a time. It goes back to the last call of the frame
+that ended, since the frame waited for it, and through what that call did since it was issued: the
+way back, the pickling of its answer, the served function (a frame of its own), the wait for a
+thread, the way there. A frame waits for a call only since it was last seen at work: when it issued
+a call, or left an operator. What lies between is the frame's own time.
 
 A result that is complete only after its function returned (`async_execution`) waits for whoever
 completes it: a later call of the same function that is being served then, and so the client of that
@@ -17,6 +14,7 @@ call; or the other threads of its process.
 
 from array import array
 from bisect import bisect_right
+from collections import defaultdict
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -87,23 +85,22 @@ def find_driver(trace: Trace) -> Driver | None:
     rank_of, thread_of = ours["client_rank"].to_numpy(), ours["client_thread"].to_numpy()
     code = group_codes((rank_of, thread_of))
     spans = Spans.of(ours)
-    spans = Spans(code, spans.start, np.maximum(spans.start, spans.end))
-    covered_ns = united(spans).by_group_ns()
+    spans = spans._replace(end=np.maximum(spans.start, spans.end))
+    covered_ns = united(spans._replace(group=code)).by_group_ns()
     longest = int(np.argmax(covered_ns))
     first = int(np.argmax(code == longest))
     rank, thread = int(rank_of[first]), int(thread_of[first])
-    here = spans.take(rank_of == rank)
-    of_process_ns = united(here._replace(group=np.zeros_like(here.group))).total_ns()
+    of_process_ns = united(spans.take(rank_of == rank)).total_ns()
     is_alone = bool(covered_ns[longest] >= MAIN * of_process_ns)
     is_mine = (rank_of == rank) & ((thread_of == thread) | (not is_alone))
     return Driver(rank, thread, is_alone, ours[is_mine])
 
 
 def walk(trace: Trace, driver: Driver, opened: int, closed: int) -> IntArray:
-    """The driver's critical path from `opened` to `closed`, in nanoseconds.
+    """The driver's critical path from `opened` to `closed`, in nanoseconds: a row per piece.
 
-    It has a row per piece, the latest first, without gaps: its start, its end, its part by its
-    place in PARTS, and the call, which is DRIVER_FRAME for the driver's own time.
+    The latest is first, and there are no gaps. A row has the start, the end, the part's place in
+    PARTS, and the call, or DRIVER_FRAME.
     """
     walking = _Walk(trace, driver, closed)
     walking.through_frame(DRIVER_FRAME, opened, closed, DRIVER_FRAME, 0)
@@ -113,8 +110,8 @@ def walk(trace: Trace, driver: Driver, opened: int, closed: int) -> IntArray:
 class _Walk:
     """One walk; `path` is what it has found: start, end, part and call of each piece in turn.
 
-    Its lists have one item per call, since a loop reads single items of them much faster:
-    start <= issued <= end, and start <= arrived <= served <= left <= done <= answered <= end.
+    Its lists, which are faster in a loop, have one item per call: start <= issued <= end, and
+    start <= arrived <= served <= left <= done <= answered <= end.
     """
 
     def __init__(self, trace: Trace, driver: Driver, closed: int) -> None:
@@ -135,26 +132,24 @@ class _Walk:
         self.served, self.left, self.done = served.tolist(), left.tolist(), done.tolist()
         self.answered = answered.tolist()
         self.is_seen = is_seen.tolist()  # whether the trace shows how it was served
-        self.waits_for_thread = waits_for_thread.tolist()
-        """Whether it waited for a thread; else to be dispatched."""
+        self.waits_for_thread = waits_for_thread.tolist()  # else to be dispatched
         self.kind, self.server = calls["kind"].tolist(), calls["server_rank"].tolist()
         frame = _frames(calls, driver)
         self.frame = frame.tolist()
-        """The frame that it is a child of; a served function has the number of its call."""
         ended = np.flatnonzero(calls["end_ns"].notna().to_numpy())
         by_end, by_issue = (ended[np.lexsort((at[ended], frame[ended]))] for at in (end, issued))
         self.by_end, self.end_times = by_end.tolist(), end[by_end].tolist()
         self.by_issue, self.issue_times = by_issue.tolist(), issued[by_issue].tolist()
         frames, number = np.unique(frame[ended], return_counts=True)
         edges = pairwise([0, *np.cumsum(number).tolist()])
+        # Where in these four each frame's calls are.
         self.children = dict(zip(frames.tolist(), edges, strict=True))
-        """Where in these four each frame's children are."""
         self.join_of = list(zip(self.server, calls["function"].cat.codes, strict=True))
-        self.joins: dict[tuple[int, int], list[int]] = {}
-        """The `async_execution` calls by server and function, in the order in which they began."""
+        # The `async_execution` calls by server and function, in the order in which they began.
+        self.joins = defaultdict[tuple[int, int], list[int]](list)
         rows = np.flatnonzero(calls["done_ns"].notna().to_numpy() & is_seen)
         for row in rows[np.argsort(served[rows], kind="stable")].tolist():
-            self.joins.setdefault(self.join_of[row], []).append(row)
+            self.joins[self.join_of[row]].append(row)
         operators = trace.operators
         here = (operators["rank"] == driver.rank) & (operators["thread"] == driver.thread)
         inside = united(Spans.of(operators[here & driver.is_alone]))
@@ -165,18 +160,15 @@ class _Walk:
             self.path.extend((start, end, part, call))
 
     def waited(self, call: int, since: int, until: int, depth: int) -> None:
-        """A wait for a call: what the call did since it was issued, drawn together to the wait.
-
-        A call that was issued long before ends so late for all that it did, not only the last.
-        """
-        began, pieces = self.issued[call], len(self.path)
+        """A wait for a call: what the call did since it was issued, drawn together to the wait."""
+        began, path = self.issued[call], self.path
+        pieces = len(path)
         self.through_call(call, min(began, since), until, depth)
-        if began >= since:
-            return
-        path = self.path
-        for place in range(pieces, len(path), 4):
-            for bound in (place, place + 1):
-                path[bound] = until - (until - path[bound]) * (until - since) // (until - began)
+        if began < since:
+            # It ends so late for all that it did, not only for the last.
+            for place in range(pieces, len(path), 4):
+                for bound in (place, place + 1):
+                    path[bound] = until - (until - path[bound]) * (until - since) // (until - began)
 
     def through_frame(self, frame: int, since: int, until: int, owner: int, depth: int) -> None:
         """From `until` back to `since` in a frame; `owner` is the call whose time is its own."""
@@ -253,8 +245,16 @@ class _Walk:
             until = begin
 
     def _pending(self, call: int, since: int, until: int, depth: int) -> None:
-        # That of its process, beside what it serves and drives, if no call completed it.
-        frame = self._completer(call, len(self.start) + 1 + self.server[call])
+        # The call of this function that was being served when the result was complete.
+        group, done = self.joins[self.join_of[call]], self.done[call]
+        place = bisect_right(group, done, key=self.served.__getitem__) - 1
+        completers = (
+            other
+            for other in reversed(group[max(place - CONCURRENT, 0) : place + 1])
+            if other != call and self.left[other] >= done
+        )
+        # Without one, what its process does beside what it serves and drives.
+        frame = next(completers, len(self.start) + 1 + self.server[call])
         # Back through the completer, and the functions that it was called from in turn.
         while 0 <= frame < len(self.start) and until > since:
             began = max(self.start[frame], since)
@@ -265,15 +265,6 @@ class _Walk:
         if until > since:
             owner = DRIVER_FRAME if frame == DRIVER_FRAME else call
             self.through_frame(frame, since, until, owner, depth)
-
-    def _completer(self, call: int, instead: int) -> int:
-        """The call that was being served when the result of this one was complete."""
-        group = self.joins.get(self.join_of[call], [])
-        place = bisect_right(group, self.done[call], key=self.served.__getitem__) - 1
-        for other in reversed(group[max(place - CONCURRENT, 0) : place + 1]):
-            if other != call and self.left[other] >= self.done[call]:
-                return other
-        return instead
 
 
 def _filled(calls: pd.DataFrame, column: str, instead: IntArray) -> IntArray:
@@ -289,17 +280,18 @@ def _arrivals(trace: Trace, served: IntArray, start: IntArray) -> tuple[IntArray
     calls = trace.calls
     queue_us = np.nan_to_num(call_times(calls)["queue_us"].to_numpy())
     arrived = np.maximum(served - np.round(queue_us * 1e3).astype(np.int64), start)
-    full, serving = np.zeros(len(calls)), np.zeros(len(calls))
+    is_full, is_serving = np.zeros(len(calls), bool), np.zeros(len(calls), bool)
     for rank, steps in threads_taken(trace).items():
         pool = trace.process(rank).num_worker_threads or max(1, len(steps.time_at_level()) - 1)
         here = calls["server_rank"].to_numpy() == rank
-        full[here] = np.nan_to_num(steps.share_from(pool, arrived[here], served[here]))
-        serving[here] = np.nan_to_num(steps.share_from(1, arrived[here], served[here]))
-    is_full = full >= MOST
-    return np.where(is_full | (serving >= MOST), arrived, served), is_full
+        # Without a wait, the share is not a number, and no such comparison holds.
+        is_full[here] = steps.share_from(pool, arrived[here], served[here]) >= MOST
+        is_serving[here] = steps.share_from(1, arrived[here], served[here]) >= MOST
+    return np.where(is_full | is_serving, arrived, served), is_full
 
 
 def _frames(calls: pd.DataFrame, driver: Driver) -> IntArray:
+    """The frame that each call is made in; a served function is numbered as its call."""
     parent = calls["parent_call"].to_numpy(np.int64, na_value=-1)
     frame: IntArray = pd.Index(calls["call_id"]).get_indexer(pd.Index(parent)).astype(np.int64)
     alone = frame < 0

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from tuner.trace.analyze import server_parallelism
-from tuner.trace.analyze.call_times import call_times
+from tuner.trace.analyze.call_times import call_times, nested_waits
 from tuner.trace.analyze.server_parallelism import threads_at_work, threads_taken, window
 from tuner.trace.analyze.time_spans import Spans, Steps, group_codes, united
 from tuner.trace.model.trace import Trace
@@ -119,8 +119,8 @@ def gather(trace: Trace, rank: int) -> Evidence:
 
 def _means(times: pd.DataFrame) -> Means:
     timed = times[times["wire_us"].notna()]
-    mean = {name: float(value) for name, value in timed.mean().items()}
-    parts = {name: mean[name] for name in ("latency_us", "queue_us", "served_us", "pending_us")}
+    mean = timed.mean().astype(float)
+    parts = mean[["latency_us", "queue_us", "served_us", "pending_us"]].to_dict()
     return Means(calls=len(timed), transport_us=mean["wire_us"] - mean["queue_us"], **parts)
 
 
@@ -204,23 +204,17 @@ def _in_long_ns(operators: pd.DataFrame) -> float:
 
 
 def _nested_share(trace: Trace, served: pd.DataFrame) -> float:
-    """Of the served time, the share in which a call made by the server's code was under way."""
-    served = served.set_index("call_id")
-    begun, left = (served[f"server_{edge}_ns"].astype("int64") for edge in ("start", "end"))
-    inner = trace.calls[trace.calls["end_ns"].notna()]
-    inner = inner[inner["parent_call"].isin(served.index)]
-    parent = inner["parent_call"].to_numpy(np.int64)
-    start = np.maximum(inner["start_ns"].to_numpy(), begun.loc[parent].to_numpy())
-    end = np.minimum(inner["end_ns"].to_numpy(np.int64), left.loc[parent].to_numpy())
-    nested = united(Spans(parent, start, end).take(end > start))
-    return nested.total_ns() / max(float((left - begun).sum()), 1.0)
+    """Of the served time, the share in which the server's code waited for calls of its own."""
+    waits = nested_waits(trace.calls)
+    here = waits.take(np.isin(waits.group, served["call_id"]))
+    served_ns = float((served["server_end_ns"] - served["server_start_ns"]).sum())
+    return here.total_ns() / max(served_ns, 1.0)
 
 
 def _host_cpus_used(trace: Trace, host: str) -> float | None:
     """CPU seconds of the trace's processes on a machine, over the window's seconds."""
-    whole_ns = server_parallelism.window_length_ns(trace)
-    used = [rank.cpu_s for rank in trace.ranks if rank.host == host]
-    known = [cpu_s for cpu_s in used if cpu_s is not None]
-    if not used or len(known) < len(used) or whole_ns <= 0:
-        return None
-    return sum(known) / (whole_ns / 1e9)
+    whole_s = server_parallelism.window_length_ns(trace) / 1e9
+    used_s = [rank.cpu_s for rank in trace.ranks if rank.host == host]
+    known_s = [cpu_s for cpu_s in used_s if cpu_s is not None]
+    is_known = 0 < len(known_s) == len(used_s) and whole_s > 0
+    return sum(known_s) / whole_s if is_known else None
