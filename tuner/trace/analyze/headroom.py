@@ -103,10 +103,9 @@ def least_threads(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> list[L
     """What each role needs so that calls as those in the trace cannot deadlock.
 
     A served function that waits for a call of its own holds a thread, and the answer needs another
-    one. A function that had not ended by the time of the answer may have waited for it; one that
-    returned before did not. A function that was off the CPU beside its calls may have waited for
-    another served function, or for a call that the trace does not show, as those of scripts and of
-    distributed autograd: then nothing is promised. For `roles` see `tuner.roles.role_of`.
+    one. A function that was off the CPU beside its calls may have waited for another served
+    function, or for a call that the trace does not show, as those of scripts and of distributed
+    autograd: then nothing is promised. For `roles` see `tuner.roles.role_of`.
 
     Returns:
         One value per role, in order of rank: that of a process in a deadlock, else of the process
@@ -128,8 +127,7 @@ def least_threads(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> list[L
     open_ns = Spans.of(calls.fillna({"end_ns": NEVER_NS}))
     under_way = _most_open(calls, open_ns._replace(group=calls.index.to_numpy()))
     waits = served["is_off"] | served.index.isin(held.group)
-    runs_scripts = (calls["body"] == "script").any()
-    calls_unseen = runs_scripts or (trace.operators["name"] == BACKWARD).any()
+    may_hide = (calls["body"] == "script").any() or (trace.operators["name"] == BACKWARD).any()
     by_role: dict[str, LeastThreads] = {}
     for rank in trace.ranks:
         role = role_of(rank.name, roles)
@@ -145,7 +143,7 @@ def least_threads(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> list[L
             functions=tuple(often.index),
             under_way=under_way.get(rank.name, 0),
             threads=rank.num_worker_threads,
-            is_sure=not calls_unseen and len(mine) > 0 and is_sure,
+            is_sure=not may_hide and len(mine) > 0 and is_sure,
             has_ended=bool(mine["has_ended"][mine["server"] == rank.name].all()),
             stuck=stuck.get(rank.name, 0),
         )
@@ -156,13 +154,10 @@ def least_threads(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> list[L
 
 
 def _served(calls: pd.DataFrame, held: Spans) -> pd.DataFrame:
-    """By call id: what ran on servers, for how long, whether it is known and was off the CPU.
-
-    `held` is when they waited for calls of their own, which is no time off the CPU here. Beside an
-    asynchronous call a function may compute first: of that time, it surely waited only for what is
-    longer than all of its time on the CPU.
-    """
+    """By call id: what ran on servers, and whether it was off the CPU, beside `held`, in calls."""
     times = call_times(calls)
+    # Beside an asynchronous call a function may compute first: of that time, it surely waited only
+    # for what is longer than all of its time on the CPU.
     blocking_us = _sums_us(calls, nested_waits(calls, BLOCKING))
     beside_us = _sums_us(calls, held) - blocking_us
     computed_us = times["on_cpu_us"] + times["run_queue_us"]
@@ -190,8 +185,8 @@ def _sums_us(calls: pd.DataFrame, spans: Spans) -> FloatArray:
 def _most_open(calls: pd.DataFrame, spans: Spans) -> dict[str, int]:
     """By server, the most of its calls' spans that were open at once; `calls` is by call id."""
     names = calls.loc[spans.group, "server"].astype(str).to_numpy()
-    by_server = {str(name): spans.take(names == name) for name in np.unique(names)}
+    of_each = {str(name): spans.take(names == name) for name in np.unique(names)}
     return {
-        name: int(open_over_time(here.start, here.end).level.max(initial=0))
-        for name, here in by_server.items()
+        name: int(open_over_time(own.start, own.end).level.max(initial=0))
+        for name, own in of_each.items()
     }

@@ -34,21 +34,16 @@ def recipe_table(trace: Trace) -> pd.DataFrame:
     spans = _on_threads(calls, operators)
     above = parents(spans)
     lasted_ns = (calls["end_ns"] - calls["start_ns"]).to_numpy(dtype=np.int64)
-    of_calls = _sums(
-        calls[["name", "client_rank"]],
-        lasted_ns,
-        lasted_ns - _counted_elsewhere(calls, operators, spans, above),
-    )
-    of_operators = _sums(
-        operators[["rank", "name", "call_name"]],
-        (spans.end - spans.start)[len(calls) :],
-        _own_of_operators(spans, above, len(calls)),
-    )
+    own_ns = lasted_ns - _counted_elsewhere(calls, operators, spans, above)
+    names = {"client_rank": "Node ID", "rank": "Node ID"}
+    of_calls = _sums(calls[["name", "client_rank"]].rename(columns=names), lasted_ns, own_ns)
+    ran_ns = (spans.end - spans.start)[len(calls) :]
+    own_ns = _own_of_operators(spans, above, len(calls))
+    ran = operators[["rank", "name", "call_name"]].rename(columns=names)
+    of_operators = _sums(ran, ran_ns, own_ns)
     called, name = (of_operators[column].astype("str") for column in ("call_name", "name"))
     of_operators["Name"] = name.where(called == "", called + REMOTE_OPERATOR + name)
     of_calls["Name"] = of_calls["name"].astype("str")
-    of_calls = of_calls.rename(columns={"client_rank": "Node ID"})
-    of_operators = of_operators.rename(columns={"rank": "Node ID"})
     table = pd.concat((of_calls, of_operators), ignore_index=True)
     everything_us = table["Self CPU"].sum()
     percent = 100.0 / everything_us if everything_us > 0 else np.nan
@@ -66,7 +61,6 @@ def of_all_ranks(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _finished(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with the mean times, the largest "CPU total" first."""
     table["CPU time avg"] = table["CPU total"] / table["# of Calls"]
     table = table.sort_values("CPU total", ascending=False, kind="stable", ignore_index=True)
     return table[list(RECIPE_COLUMNS)]
@@ -75,8 +69,7 @@ def _finished(table: pd.DataFrame) -> pd.DataFrame:
 def format_table(table: pd.DataFrame, row_limit: int | None = None) -> str:
     """A recipe table as text, in the layout of PyTorch's profiler, but with names in full.
 
-    Its lines are of equal width; the last one has the total of "Self CPU", also of rows that are
-    beyond the limit.
+    The total of "Self CPU" in its last line is of all rows, also of those beyond the limit.
     """
     shown = table.head(row_limit) if row_limit is not None else table
     values = shown[list(RECIPE_COLUMNS)].itertuples(index=False, name=None)
@@ -89,10 +82,9 @@ def format_table(table: pd.DataFrame, row_limit: int | None = None) -> str:
 
 
 def _on_threads(calls: pd.DataFrame, operators: pd.DataFrame) -> Spans:
-    """What ran on each thread: the calls, as far as their clients' threads were in them; operators.
+    """What each thread was in: calls first, since of equal spans the first contains the others.
 
-    Calls come first: of equal spans, the first contains the others. A client's thread is in a call
-    until its end, or until it was issued if it is asynchronous and the trace says when.
+    A client's thread is in a call to its end, or, if known, until an asynchronous one was issued.
     """
     issued = calls["issued_ns"].fillna(calls["end_ns"])
     left = calls["end_ns"].where(_waits(calls), issued).to_numpy(dtype=np.int64)
@@ -126,9 +118,11 @@ def _sums(frame: pd.DataFrame, total_ns: IntArray, own_ns: FloatArray) -> pd.Dat
     code, distinct = pd.factorize(group_codes(columns))
     first = np.empty(len(distinct), np.int64)
     first[code[::-1]] = np.arange(len(code))[::-1]
-    sums = {"Self CPU": summed(code, own_ns) / 1e3, "CPU total": summed(code, total_ns) / 1e3}
-    counts = np.bincount(code, minlength=len(distinct))
-    return frame.iloc[first].reset_index(drop=True).assign(**sums, **{"# of Calls": counts})
+    sums = {
+        "Self CPU": summed(code, own_ns) / 1e3, "CPU total": summed(code, total_ns) / 1e3,
+        "# of Calls": np.bincount(code),
+    }  # fmt: skip
+    return frame.iloc[first].reset_index(drop=True).assign(**sums)
 
 
 def _counted_elsewhere(
@@ -169,10 +163,8 @@ def _rows(row_of: pd.Index, call_id: pd.Series) -> IntArray:
 
 def _cells(row: tuple[Any, ...]) -> tuple[str, ...]:
     name, own_percent, own, percent, total, mean, count, node = row
-    own_cells, total_cells = (
-        (f"{share:.2f}%", _time(us)) for share, us in ((own_percent, own), (percent, total))
-    )
-    return str(name), *own_cells, *total_cells, _time(mean), str(count), str(node)
+    own_share, share = f"{own_percent:.2f}%", f"{percent:.2f}%"
+    return str(name), own_share, _time(own), share, _time(total), _time(mean), str(count), str(node)
 
 
 def _time(us: float) -> str:

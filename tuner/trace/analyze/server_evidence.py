@@ -119,8 +119,8 @@ def gather(trace: Trace, rank: int) -> Evidence:
 
 def _means(times: pd.DataFrame) -> Means:
     timed = times[times["wire_us"].notna()]
-    mean = timed.mean().astype(float)
-    parts = mean[["latency_us", "queue_us", "served_us", "pending_us"]].to_dict()
+    mean = {str(name): float(value) for name, value in timed.mean().items()}
+    parts = {name: mean[name] for name in ("latency_us", "queue_us", "served_us", "pending_us")}
     return Means(calls=len(timed), transport_us=mean["wire_us"] - mean["queue_us"], **parts)
 
 

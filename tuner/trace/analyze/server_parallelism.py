@@ -1,11 +1,10 @@
 """Parallelism: calls, or remote operators, that a server ran at once.
 
-It is counted in threads, each of which runs one call at a time. A thread is at work from
-`server_start_ns` to `server_end_ns` of each call that it runs, or to the end of the window if the
-call never left it. Then it pickles the answer: it is not free (`threads_taken`), but that is
-none of the work that is counted. If operators are counted, it is at work while it is inside one.
-Spans that overlap on one thread are united first, so no thread counts twice.
-With L(t) the number of a server's threads at work at the time t, in a window of length W:
+It is counted in threads. One is at work from `server_start_ns` to `server_end_ns` of each call that
+it runs, or to the end of the window if the call never left it. Then it pickles the answer: it is
+not free (`threads_taken`), but that is none of the work that is counted. If operators are counted,
+it is at work while it is inside one. With L(t) the number of a server's threads at work at the time
+t, in a window of length W:
 
     mean            = integral of L over the window / W
     busy_fraction   = time with L > 0 / W
@@ -50,7 +49,7 @@ def window(trace: Trace) -> tuple[int, int]:
     calls, operators = trace.calls, trace.operators
     of_calls = ("start_ns", "end_ns", "server_start_ns", "server_end_ns", "answered_ns", "done_ns")
     times = [calls[column].dropna() for column in of_calls]
-    times += [operators[column] for column in ("start_ns", "end_ns")]
+    times += [operators["start_ns"], operators["end_ns"]]
     edges = list(trace.window_ns) if trace.window_ns[1] > trace.window_ns[0] else []
     edges += [int(edge) for each in times if len(each) for edge in (each.min(), each.max())]
     return (min(edges), max(edges)) if edges else (0, 0)
@@ -74,11 +73,7 @@ def threads_taken(trace: Trace) -> dict[int, Steps]:
 
 
 def parallelism(trace: Trace, source: Source = "calls") -> pd.DataFrame:
-    """PARALLELISM_COLUMNS, one row per server, by rank; for the formulas see this module.
-
-    `efficiency` is the share of its threads that a busy server kept at work; it is also low if
-    there are more threads than the callers can fill, though those cost little.
-    """
+    """PARALLELISM_COLUMNS, one row per server, by rank; for the formulas see this module."""
     whole_ns = window_length_ns(trace)
     rows = []
     for rank, work in _by_server(_work(trace, source)):
@@ -94,10 +89,7 @@ def parallelism(trace: Trace, source: Source = "calls") -> pd.DataFrame:
 
 
 def levels(trace: Trace, source: Source = "calls") -> pd.DataFrame:
-    """LEVEL_COLUMNS: the share of the window in which each server had how many threads at work.
-
-    It has a row per server and level, from 0 to the server's highest.
-    """
+    """LEVEL_COLUMNS: the share of the window that each server had 0, 1, ... threads at work."""
     whole_ns = window_length_ns(trace)
     rows = []
     for rank, steps in threads_at_work(trace, source).items():
@@ -134,22 +126,17 @@ def remote_parallelism(trace: Trace) -> tuple[float, float]:
     Calls are counted if servers' spans are known, else remote operators; NaN without either.
     """
     source: Source = "calls" if trace.calls["server_start_ns"].notna().any() else "operators"
-    extents = [_extent(steps) for steps in threads_at_work(trace, source).values()]
-    if not extents:
-        return (float("nan"), float("nan"))
-    total_ns, busy_ns, highest = zip(*extents, strict=True)
-    return (_ratio(sum(total_ns), sum(busy_ns)), float(max(highest)))
+    extents = np.array([_extent(steps) for steps in threads_at_work(trace, source).values()])
+    total_ns, busy_ns, highest = extents.T if len(extents) else (np.array([np.nan]),) * 3
+    return _ratio(total_ns.sum(), busy_ns.sum()), float(highest.max())
 
 
 def _work(trace: Trace, source: Source) -> pd.DataFrame:
-    """A row per served call or remote operator; times in nanoseconds.
-
-    `thread` is the kernel's id, or a negative number of the row's own; `call` the call's id, or -1.
-    """
     return _served_calls(trace) if source == "calls" else _remote_operators(trace)
 
 
 def _served_calls(trace: Trace, *, with_answer: bool = False) -> pd.DataFrame:
+    """A row per call; a thread that is not known has a negative number of its own."""
     calls = trace.calls[trace.calls["server_start_ns"].notna()]
     nowhere = -1 - np.arange(len(calls))
     thread = calls["server_thread"]
@@ -178,12 +165,11 @@ def _remote_operators(trace: Trace) -> pd.DataFrame:
         operators = operators[operators["rank"].isin(calls["server_rank"]).to_numpy()]
     names = {"start_ns": "start", "end_ns": "end", "call_id": "call"}
     work = operators[["rank", "thread", *names]].rename(columns=names)
-    return work.assign(call=work["call"].to_numpy(dtype=np.int64, na_value=-1))
+    return work.assign(call=work["call"].fillna(-1).astype(np.int64))
 
 
 def _by_server(work: pd.DataFrame) -> Iterator[tuple[int, pd.DataFrame]]:
-    for rank in sorted(work["rank"].unique()):
-        yield int(rank), work[work["rank"] == rank]
+    return ((int(rank), work[work["rank"] == rank]) for rank in sorted(work["rank"].unique()))
 
 
 def _steps(work: pd.DataFrame) -> Steps:
