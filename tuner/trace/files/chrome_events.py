@@ -25,9 +25,8 @@ EventId = int | str | None  # the id of a process or a thread in its trace
 UNKNOWN_CLOCKS = "How far the clocks of different hosts are apart is not known."
 """A loss of every foreign trace with several ranks, unless all are known to be of one host."""
 _MOST_COMMAS = 100_000  # in a text without objects that is looked at element by element
-_LONGEST_US = 2.0**60 / 1e3
-_LATEST_US = 2.0**61 / 1e3
-"""36 years, and 73 years since 1970: sums of smaller times fit into an int64 of nanoseconds."""
+# 36 years, and 73 years since 1970: sums of smaller times fit into an int64 of nanoseconds.
+_LONGEST_US, _LATEST_US = 2.0**60 / 1e3, 2.0**61 / 1e3
 _PS_PER_US = 1_000_000
 _DIGITS = re.compile(r"-?[0-9]{1,18}")
 _NOT_JSON, _NO_EVENT = "not valid as JSON", "not in the Chrome trace format"
@@ -104,7 +103,7 @@ class EventParts:
         if wrong:
             first = place = min(wrong)
             for other in bad:
-                # Its place among all events, also those that were left out before.
+                # Its place among all events, also those that are no JSON.
                 place += other <= place
             self._leave_out(_NO_EVENT, len(wrong), seen + place, wrong[first])
         self.read += len(events)
@@ -116,7 +115,6 @@ class EventParts:
 
     def losses(self, last: TraceText) -> list[str]:
         """What the trace lacks, once its last part is read. UsageError if it has no event."""
-        # In one order, however the parts were cut.
         losses = [
             last.left_out(number, "event", f"{why}, first event {first}: {problem}")
             for why, (number, first, problem) in sorted(self._left_out.items(), reverse=True)
@@ -199,10 +197,9 @@ class SpanColumns:
         self._parts: list[Spans] = []
         self._lost: Counter[str] = Counter()
 
-    @property
-    def lost(self) -> dict[str, int]:
-        """How many events were left out, by reason: in one order, however the parts were cut."""
-        return dict(+self._lost)
+    def losses(self, text: TraceText, noun: str) -> list[str]:
+        """What was left out, by reason: in one order, however the parts were cut."""
+        return [text.left_out(number, noun, why) for why, number in (+self._lost).items()]
 
     @property
     def threads(self) -> Sequence[EventId]:
@@ -309,16 +306,11 @@ def calls_by_name(spans: Spans, client_rank: IntArray, ranks: Mapping[str, int])
     names = spans.names.remove_unused_categories()
     parts = [part for part in map(read_call_name, names.categories) if part]
     rank = [ranks.get(part.server, UNKNOWN_RANK) for part in parts]
-    order = np.argsort(spans.start_ns, kind="stable")
-    ids = np.empty(len(order), dtype=np.int64)
-    ids[order] = np.arange(1, len(order) + 1)
-    return make_calls(
+    words = ("kind", "body", "function", "client", "server")
+    calls = make_calls(
         {
-            **{
-                name: categorical(getattr(part, name) for part in parts)[names.codes]
-                for name in ("kind", "body", "function", "client", "server")
-            },
-            "call_id": ids,
+            **{word: categorical(getattr(p, word) for p in parts)[names.codes] for word in words},
+            "call_id": np.zeros(len(names), np.int64),
             "name": names,
             "client_rank": client_rank,
             "server_rank": np.array(rank, dtype=np.int64)[names.codes],
@@ -328,3 +320,5 @@ def calls_by_name(spans: Spans, client_rank: IntArray, ranks: Mapping[str, int])
             "status": np.full(len(names), "ok"),
         }
     )
+    calls["call_id"] = np.arange(1, len(calls) + 1)
+    return calls

@@ -133,14 +133,6 @@ class _Columns:
             window_ns=(min(times_ns), max(times_ns)) if times_ns else None,
         )
 
-    def losses(self, text: TraceText) -> list[str]:
-        """Its spans that lack a proper time."""
-        return [
-            text.left_out(number, noun, why)
-            for noun, spans in (("operator", self.operators), ("call", self.calls))
-            for why, number in spans.lost.items()
-        ]
-
 
 class KinetoEvents:
     """What a file holds of its processes, part by part."""
@@ -173,7 +165,9 @@ class KinetoEvents:
         # Other events, such as annotations on a GPU, are of no process of their own.
         pids = pids or [pid for pid, each in columns.items() if each.is_annotated] or [None]
         processes = [columns[pid].process(last.subject, document, pid, recorded_ns) for pid in pids]
-        losses += [loss for pid in pids for loss in columns[pid].losses(last)]
+        for pid in pids:
+            losses += columns[pid].operators.losses(last, "operator")
+            losses += columns[pid].calls.losses(last, "call")
         latest_ns = max((each.window_ns[1] for each in processes if each.window_ns), default=0)
         is_based = base_ns is not None or latest_ns >= YEAR_2001_NS
         # An array never has a base: it does not lack one.
@@ -206,7 +200,7 @@ def _categories(group: Mapping[str, Sequence[Event]]) -> dict[str, int]:
 
 def _with_ranks(processes: Sequence[Process], pids: Sequence[EventId]) -> list[Process]:
     """The processes with the ranks that the ids of a joined file say."""
-    found = [_RANK.fullmatch(pid) if isinstance(pid, str) else None for pid in pids]
+    found = [isinstance(pid, str) and _RANK.fullmatch(pid) for pid in pids]
     ranks = [int(each[1]) if each else None for each in found]
     if len(processes) == 1:
         # Else the file says the rank of the process that wrote it, but not which of these it is.

@@ -37,7 +37,7 @@ def legacy_trace(columns: SpanColumns, events: EventParts, last: TraceText) -> T
     """The trace of a file's spans, once it is read. UsageError if none has proper times."""
     losses = events.losses(last)
     rows = _rows(columns)
-    losses += [last.left_out(number, "span", why) for why, number in columns.lost.items()]
+    losses += columns.losses(last, "span")
     if rows.empty:
         number = plural(events.read, "event")
         raise last.foreign(f"no span of the legacy profiler in {number}", losses)
@@ -74,15 +74,15 @@ def _rows(columns: SpanColumns) -> pd.DataFrame:
         else (UNKNOWN_RANK, local[thread])
         for thread in threads
     ]
-    located = np.array(places, dtype=np.int64).reshape(-1, 2)[spans.threads]
+    rank, thread = np.array(places, dtype=np.int64).reshape(-1, 2)[spans.threads].T
     # `call#remote_op: call#remote_op: aten::mul`: a call may run calls.
     parts = [["", *name.split(REMOTE_OPERATOR)] for name in spans.names.categories]
     is_call = np.array([bool(read_call_name(part[-1])) for part in parts], dtype=bool)
     codes = spans.names.codes
     return pd.DataFrame(
         {
-            "rank": located[:, 0],
-            "thread": located[:, 1],
+            "rank": rank,
+            "thread": thread,
             "own": categorical(part[-1] for part in parts)[codes],
             "call": categorical(part[-2] for part in parts)[codes],
             "is_call": is_call[codes],
