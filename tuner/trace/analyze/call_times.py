@@ -18,17 +18,14 @@ def latency(calls: pd.DataFrame) -> pd.DataFrame:
     """The latencies of the calls of a frame with CALL_COLUMNS, by name.
 
     Returns:
-        One row per name, which is the index, the largest total first. p50_us, p90_us, p99_us,
-        max_us and total_us are of latencies in microseconds: from the client's start to the
-        completion of its future. `calls` counts the calls that ended, `raised` and `timed_out`
-        those of them that did so, `failed` both, `unfinished` the calls that did not end.
+        One row per name, the index, the largest total first. p50_us, p90_us, p99_us, max_us and
+        total_us are of latencies, from the client's start to the completion of its future. `calls`
+        counts the calls that ended, `raised` and `timed_out` those of them that did so, `failed`
+        both, `unfinished` the calls that did not end.
     """
     took_us = (floats(calls, "end_ns") - floats(calls, "start_ns")) / 1e3
-    ended = ~np.isnan(took_us)
-    raised, timed_out = (
-        ended & (calls["status"] == status).to_numpy(dtype=bool)
-        for status in ("raised", "timed-out")
-    )
+    ended, status = ~np.isnan(took_us), calls["status"].astype(str).to_numpy()
+    raised, timed_out = (ended & (status == each) for each in ("raised", "timed-out"))
     counted = {
         "failed": raised | timed_out, "raised": raised, "timed_out": timed_out,
         "unfinished": ~ended,
@@ -56,15 +53,14 @@ def call_times(calls: pd.DataFrame, clock_error_ns: int = 0) -> pd.DataFrame:
         One row per call. All columns are microseconds, NaN where unknown:
 
         - latency_us: from the client's start to its end.
-        - wire_us: latency minus serving, which lasts from server_start_ns to server_end_ns, or to
-          done_ns of an async_execution function. So it is the way to the server and back, with the
-          wait for a server thread; it needs no common clock. Unknown if the client gave up first.
-        - to_server_us, to_client_us: the way to the server, and the way back. Unknown if smaller
-          than `clock_error_ns`: it could be all error.
+        - wire_us: latency minus serving, from server_start_ns to server_end_ns, or to done_ns of an
+          async_execution function: the way to the server and back, with the wait for a server
+          thread. It needs no common clock. Unknown if the client gave up first.
+        - to_server_us, to_client_us: the way there, and back. Unknown if smaller than
+          `clock_error_ns`: it could be all error.
         - queue_us: an estimate of the wait for a server thread: how much later the function began
-          than that of the fastest request of the same name. It takes the fastest one to have met a
-          free thread, and the way to be equally long for all; it is too low where every request
-          waited. A constant clock offset cancels out.
+          than that of the fastest request of the same name, which is taken to have met a free
+          thread. It is too low where every request waited. A constant clock offset cancels out.
         - served_us, and its parts on_cpu_us, run_queue_us, off_cpu_us: the server's wall time. CPU
           and run queue times beyond it are cut, so the three always add up to it.
         - pending_us: server_end_ns to done_ns; 0 for a function that returned its result itself.
@@ -98,11 +94,10 @@ def breakdown(calls: pd.DataFrame) -> pd.DataFrame:
     """Where the time of a call goes on average, by name, from a frame with CALL_COLUMNS.
 
     Returns:
-        One row per name, which is the index, the longest latency first. The means are in
-        microseconds: latency_us = transport_us (the wire without the queue) + queue_us + served_us
-        + pending_us, and served_us, the server's wall time, = on_cpu_us + run_queue_us +
-        off_cpu_us. `calls` is how many calls they are of, one at least: those that ended and whose
-        serving is known; if CPU time was measured for some calls of a name, only those.
+        One row per name, the index, the longest latency first. Means in microseconds: latency_us =
+        transport_us (the wire without the queue) + queue_us + served_us + pending_us, and served_us
+        = on_cpu_us + run_queue_us + off_cpu_us. `calls` is how many calls they are of: those that
+        ended and whose serving is known; if CPU time was measured for some, only those.
     """
     times = call_times(calls)
     parts = times.drop(columns=["wire_us", "to_server_us", "to_client_us"])
@@ -136,9 +131,7 @@ def nested_waits(calls: pd.DataFrame, kinds: Sequence[str] = WAITED_FOR) -> Span
 
 def rpc_cpu_total_ms(trace: Trace) -> float:
     """The RPC CPU total: "CPU total" of all outermost calls, in ms per step; NaN without steps."""
-    if not trace.steps:
-        return float("nan")
-    return float(np.nansum(_outermost_us(trace))) / 1e3 / trace.steps
+    return float(outermost_ms(trace).sum()) / trace.steps if trace.steps else float("nan")
 
 
 def rpc_p99_ms(trace: Trace) -> float:
@@ -149,17 +142,12 @@ def rpc_p99_ms(trace: Trace) -> float:
 
 def outermost_ms(trace: Trace) -> FloatArray:
     """The latencies, in ms, of the outermost calls that began in the window and ended."""
-    took_us = _outermost_us(trace)
-    return took_us[~np.isnan(took_us)] / 1e3
-
-
-def _outermost_us(trace: Trace) -> FloatArray:
-    """The latencies of the outermost calls that began in the window; NaN for one without end."""
     calls = outermost(trace.calls)
     opened, closed = trace.window_ns
     if closed > opened:
         calls = calls[calls["start_ns"].between(opened, closed)]
-    return (floats(calls, "end_ns") - floats(calls, "start_ns")) / 1e3
+    took_us = (floats(calls, "end_ns") - floats(calls, "start_ns")) / 1e3
+    return took_us[~np.isnan(took_us)] / 1e3
 
 
 def _by_name(table: pd.DataFrame, column: str) -> pd.DataFrame:

@@ -24,8 +24,7 @@ CONFIDENCE = 0.95
 MOST_STEPS = 100
 """More steps are taken together in turn: then neighbours, which resemble each other, count once."""
 LEAST_STEPS = 5
-"""Fewer steps say little of the next one: of two, Student's interval is 13 times their error. The
-time is then cut into SLICES."""
+"""Fewer steps say little of the next one: then the time is cut into SLICES."""
 USUAL = 2.0  # a step that takes this many times as long as the fast ones do was disturbed
 FAST = 0.1  # the quantile of the steps' durations that the fast ones have
 SLICES = 20
@@ -61,17 +60,14 @@ class Share(NamedTuple):
 
 
 def step_edges(trace: Trace, driver: Driver) -> IntArray:
-    """When each step begins, and when the last one ends; nanoseconds.
-
-    A step begins with a call that is issued while no other one is under way. Where a workload's
-    steps have several such beginnings, an equal number belongs to each.
-    """
+    """When each step begins, with a call while no other is under way; and when the last ends."""
     start = driver.calls["start_ns"].to_numpy()
     reach = np.maximum.accumulate(driver.calls["end_ns"].to_numpy(np.int64))
     begins = start[np.append(True, start[1:] >= reach[:-1])]
     opened, closed = int(start[0]), int(reach[-1])
     if trace.steps is not None:
         opened, closed = window(trace)
+        # A workload's steps may have several such beginnings: then as many each.
         if trace.steps and len(begins) % trace.steps == 0:
             begins = begins[:: len(begins) // trace.steps]
     edges = np.unique(np.concatenate(([opened], begins[1:], [closed])))
@@ -143,10 +139,9 @@ def critical_path(trace: Trace) -> pd.DataFrame:
 
     Returns:
         PATH_COLUMNS, one row per part of a call (`PARTS`), process and function, the largest share
-        first, but `unseen` last. `share` is of the time of all steps, but for those of a workload
-        that took twice as long as its fast ones; the shares add up to 1. `ci_low` and `ci_high` are
-        its 95 % confidence interval over the steps of this trace; NaN for `unseen`, which may be
-        anything. No row without calls.
+        first, but `unseen` last; none without calls. `share` is of the time of all steps but those
+        of a workload that took twice as long as its fast ones. `ci_low` and `ci_high` are its 95 %
+        confidence interval over the steps; NaN for `unseen`, which may be anything.
     """
     path = find_critical_path(trace)
     if path is None:
@@ -167,7 +162,6 @@ def _with_backward(trace: Trace, driver: Driver, path: IntArray) -> IntArray:
         return path
     inside = united(Spans.of(passes))
     is_own = path[:, 2] == path_walk.CALLER
-    # Each piece is cut at the edges that lie in it.
     edges = np.sort(np.concatenate([inside.start, inside.end]))
     piece, start, end, _ = _cut(edges, *path[is_own, :2].T)
     pieces = path[is_own][piece]
@@ -192,11 +186,9 @@ def _cut(
 
 
 def _with_cpu(trace: Trace, path: IntArray) -> tuple[IntArray, FloatArray]:
-    """Start, end, part and call of all pieces, and their weights; SERVED by what the CPU did.
-
-    A thread cannot compute while it waits for a call of its own: the times that the server measured
-    are those of what the path does not put down to such calls, spread evenly over the call.
-    """
+    """Start, end, part and call of all pieces, and their weights; SERVED by what the CPU did."""
+    # A thread cannot compute while it waits for a call of its own: the times that were measured are
+    # those of what the path does not put down to such calls, spread evenly over the call.
     calls = trace.calls
     start, end, part, call = path.T
     served = np.flatnonzero(part == SERVED)

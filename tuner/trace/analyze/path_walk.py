@@ -28,10 +28,9 @@ from tuner.trace.model.spans import TraceRank
 from tuner.trace.model.trace import BoolArray, IntArray, Trace
 
 MOST = 0.5
-"""A call that waited on the server waited for a thread if none was free for this share of the time;
-if not, but a thread was taken for this share, it waited to be dispatched."""
-MAIN = 0.8
-"""A thread whose calls cover this share of the time that its process waits is the driver alone."""
+"""A call waited for a thread if none was free for this share of its wait on the server; if not, but
+a thread was taken for this share, it waited to be dispatched."""
+MAIN = 0.8  # a thread whose calls cover this share of its process's waiting is the driver alone
 DEEPEST = 100  # a longer chain of calls is not followed; what lies beyond is unseen
 CONCURRENT = 64  # at most so many calls are looked at to find the one that completed a result
 DRIVER_FRAME = -1
@@ -52,8 +51,7 @@ PARTS = {
     "to_client": "the way back",
     "unseen": "is under way, but the trace does not show how it was served",
 }
-"""The parts of the path, and what each means; also their order. The walk does not part `served` by
-what the CPU did, nor `backward` from `caller`."""
+"""The parts of the path, in order; the walk itself has no `backward`, nor parts of `served`."""
 # Plain numbers: the loop is faster without attributes of a class.
 (
     CALLER, BACKWARD, ISSUE, _TO_SERVER, _QUEUE, _DISPATCH, ON_CPU, RUN_QUEUE, OFF_CPU, SERVED,
@@ -153,7 +151,11 @@ class _Walk:
         operators = trace.operators
         here = (operators["rank"] == driver.rank) & (operators["thread"] == driver.thread)
         inside = united(Spans.of(operators[here & driver.is_alone]))
-        self.operator_starts, self.operator_ends = inside.start.tolist(), inside.end.tolist()
+        # Before the first one, none has ended.
+        self.operator_starts, self.operator_ends = (
+            inside.start.tolist(),
+            [-(2**62), *inside.end.tolist()],
+        )
 
     def add(self, start: int, end: int, part: int, call: int) -> None:
         if end > start:
@@ -194,17 +196,14 @@ class _Walk:
                 issued -= 1
             else:
                 self.add(end_ns, until, own, owner)
-                until = self._waited_since(frame, max(issue_ns, since), end_ns)
+                until = max(issue_ns, since)
+                if frame == DRIVER_FRAME:
+                    # It did not wait while it was in an operator.
+                    last = bisect_right(self.operator_starts, end_ns)
+                    until = max(until, min(self.operator_ends[last], end_ns))
                 self._wait(ended, low, until, end_ns, depth)
                 ended -= 1
         self.add(since, until, own, owner)
-
-    def _waited_since(self, frame: int, since: int, end_ns: int) -> int:
-        """When a frame began to wait for what ended then: not while it was in an operator."""
-        if frame != DRIVER_FRAME:
-            return since
-        last = bisect_right(self.operator_starts, end_ns) - 1
-        return max(since, min(self.operator_ends[last], end_ns)) if last >= 0 else since
 
     def _wait(self, ended: int, low: int, since: int, until: int, depth: int) -> None:
         call = self.by_end[ended]

@@ -18,12 +18,11 @@ RECIPE_COLUMNS = (
 def recipe_table(trace: Trace) -> pd.DataFrame:
     """The table of PyTorch's RPC profiling recipe, from any trace.
 
-    As in PyTorch's profiler, "CPU total" is wall time from start to end; for a call, it is the time
-    of the client's span. "Self CPU" is the part of it that no other row counts: for an operator,
-    without the operators and the calls directly inside it; for a call, without its remote operators
-    (time in which several ran counts once), the calls made inside it, and what the client's thread
-    ran while it issued the call, or in foreign traces until the call ended. Calls beside an
-    asynchronous one are not inside it. A call that never ended is left out.
+    As in PyTorch's profiler, "CPU total" is wall time from start to end, of a call on its client.
+    "Self CPU" is the part of it that no other row counts: of an operator, without the operators and
+    the calls directly inside it; of a call, without its remote operators (time in which several ran
+    counts once), the calls made inside it, and what the client's thread ran while it issued the
+    call, or in foreign traces until the call ended. A call that never ended is left out.
 
     Returns:
         RECIPE_COLUMNS, one row per name and rank, the largest "CPU total" first. Times are in

@@ -12,12 +12,10 @@ from tuner.trace.analyze.time_spans import Spans, Steps, group_codes, united
 from tuner.trace.model.trace import Trace
 
 LONG_OPERATOR_NS = 30_000
-"""An operator releases the GIL while it runs, but a shorter one ends before another thread has it:
-two threads were no faster than one with multiplications of 2 us, and 1.9x faster with 40 us."""
-MEASURED_SHARE = 0.8
-"""CPU times speak for a server if they cover at least this share of its served time."""
-UNCROWDED = 2 / 3
-"""Calls are uncrowded if at most this share of the usual number of others ran beside them."""
+"""An operator releases the GIL, but a shorter one ends before another thread has it: two threads
+were no faster than one with multiplications of 2 us, and 1.9x faster with 40 us."""
+MEASURED_SHARE = 0.8  # CPU times speak for a server if they cover this share of its served time
+UNCROWDED = 2 / 3  # calls are uncrowded if at most this share of the usual number ran beside them
 ENOUGH_TO_COMPARE = 10  # what fewer calls show may be chance
 
 

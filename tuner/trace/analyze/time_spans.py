@@ -1,7 +1,4 @@
-"""Arithmetic on spans of time, in groups such as those of a thread, a call or a server.
-
-Nothing here loops over spans; `parents` loops over groups.
-"""
+"""Arithmetic on spans of time, in groups such as those of a thread, a call or a server."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -48,9 +45,7 @@ class Steps(NamedTuple):
 
     def time_at_level(self) -> FloatArray:
         """Nanoseconds at each level, from 0 to the highest."""
-        if not len(self.time):
-            return np.zeros(1)
-        return summed(self.level[:-1], np.diff(self.time))
+        return summed(self.level[:-1], np.diff(self.time), 1)
 
     def level_at(self, time: IntArray) -> IntArray:
         """The level right after each time."""
@@ -105,15 +100,14 @@ def united(spans: Spans) -> Spans:
 def parents(spans: Spans) -> IntArray:
     """For each span, the position of the span of its group that directly contains it; -1 for none.
 
-    If two spans start together, the longer one contains the shorter; of equal spans, the first
-    contains the others. The spans of a group should nest; if two cross, the parent is at least open
-    at its child's start.
+    Of equal spans, the first contains the others. The spans of a group should nest; if two cross,
+    the parent is at least open at its child's start.
     """
     order = _outer_first(spans)
     depth = _depths(spans.take(order))
     count = len(depth)
-    # The parent is the nearest span before it in this order that is one level further out, so in
-    # the order by level and place, the last key below (level - 1, own place).
+    # The parent is the nearest span before it in this order that is one level further out: by
+    # level and place, the last key below (level - 1, own place).
     by_level = np.argsort(depth, kind="stable")
     keys = depth[by_level] * count + by_level
     inner = by_level[depth[by_level] > 0]
