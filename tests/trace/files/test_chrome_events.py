@@ -22,6 +22,7 @@ from tuner.trace.files.chrome_events import (
     thread_numbers,
 )
 from tuner.trace.files.reader import read_trace
+from tuner.trace.files.trace_text import TraceText
 
 NEW_YEAR_NS = 1_704_067_200_000_000_000
 """2024."""
@@ -60,7 +61,8 @@ def test_times_are_exact_to_the_nanosecond(
 def test_what_is_no_time_of_ours_is_left_out(ts: str) -> None:
     columns = SpanColumns()
     columns.add(msgspec.json.decode(f'[{{"ts": {ts}, "dur": 1}}]', type=list[ExactEvent]))
-    assert columns.lost == {"without a time stamp": 1}
+    text = TraceText(subject="it", content=b"")
+    assert columns.losses(text, "span") == ["Left out of it: 1 span without a time stamp."]
 
 
 @given(st.data())

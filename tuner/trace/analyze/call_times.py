@@ -43,11 +43,7 @@ def latency(calls: pd.DataFrame) -> pd.DataFrame:
 
 
 def call_times(calls: pd.DataFrame, clock_error_ns: int = 0) -> pd.DataFrame:
-    """Where the time of each call goes.
-
-    Args:
-        calls: A calls frame, CALL_COLUMNS.
-        clock_error_ns: How far times of different ranks may be apart.
+    """Where the time of each call goes; times of different ranks may be `clock_error_ns` apart.
 
     Returns:
         One row per call. All columns are microseconds, NaN where unknown:

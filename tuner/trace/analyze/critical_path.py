@@ -1,8 +1,7 @@
 """The critical path of a trace as a table: which part of which call the driver waited for.
 
-The shares are of the time of the driver's steps and add up to 1. The steps of a workload all do
-the same, so those that took twice as long as the fast ones were disturbed, and are left out. Of
-what a served function did itself, on the path, the parts follow from its CPU and run queue times.
+The shares are of the time of the driver's steps. The steps of a workload all do the same, so those
+that took twice as long as the fast ones were disturbed, and are left out.
 """
 
 from dataclasses import dataclass

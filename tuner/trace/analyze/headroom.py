@@ -15,11 +15,9 @@ from tuner.trace.analyze.time_spans import Spans, open_over_time, united
 from tuner.trace.model.trace import FloatArray, Trace
 
 ALLOWED_OFF_US = 50
-"""A call that was off the CPU for longer may have waited for another one. Of 17,000 calls that only
-computed, 99 % were off it for less than 20 us, also on a busy machine; a call of a script to
-another process of the same host had its answer after 150 us at the earliest."""
-OFTEN = 0.05
-"""A function is named if so many of its calls waited: a few others met the GIL, or a page fault."""
+"""A call that was off the CPU for longer may have waited for another one: of 17,000 calls that only
+computed, 99 % were off it for less than 20 us; a script's call took 150 us at least."""
+OFTEN = 0.05  # a function is named if so many of its calls waited: a few may have met the GIL
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,14 +28,13 @@ class LeastThreads:
     waiting: int
     """The most threads of one process that waited at once, in served calls, for calls of theirs."""
     may_wait: int
-    """The same with those that were off the CPU: they may have waited for another served call, or
-    for a call that the trace does not show."""
+    """The same with those that were off the CPU, which may have waited for other calls."""
     functions: tuple[str, ...]  # what these calls ran, the most frequent first
     under_way: int  # the most calls to that process that were under way at once
     threads: int | None  # its worker threads; None if the trace does not say
     is_sure: bool
-    """Whether every served call of the role, of which there are some, was seen, and on the CPU or
-    in calls of its own, and neither a script nor distributed autograd may have made others."""
+    """Whether every served call of the role was seen, and on the CPU or in calls of its own, and
+    neither a script nor distributed autograd may have made others."""
     has_ended: bool  # every call that the process served
     stuck: int  # its threads that waited, for calls of theirs, when the trace ended
 

@@ -2,10 +2,9 @@
 
 A *frame* is what issues calls one after another: a served function, the driver's thread, or the
 rest of a process. The path is in one frame at a time. It goes back to the last call of the frame
-that ended, since the frame waited for it, and through what that call did since it was issued: the
-way back, the pickling of its answer, the served function (a frame of its own), the wait for a
-thread, the way there. A frame waits for a call only since it was last seen at work: when it issued
-a call, or left an operator. What lies between is the frame's own time.
+that ended, since the frame waited for it, and through what that call did since it was issued. A
+served function is a frame of its own. A frame waits for a call only since it was last seen at work:
+when it issued a call, or left an operator. What lies between is the frame's own time.
 
 A result that is complete only after its function returned (`async_execution`) waits for whoever
 completes it: a later call of the same function that is being served then, and so the client of that
@@ -132,7 +131,12 @@ class _Walk:
         self.is_seen = is_seen.tolist()  # whether the trace shows how it was served
         self.waits_for_thread = waits_for_thread.tolist()  # else to be dispatched
         self.kind, self.server = calls["kind"].tolist(), calls["server_rank"].tolist()
-        frame = _frames(calls, driver)
+        # The frame that each call is made in; a served function is numbered as its call.
+        parent = calls["parent_call"].to_numpy(np.int64, na_value=-1)
+        frame = pd.Index(calls["call_id"]).get_indexer(pd.Index(parent)).astype(np.int64)
+        of_process = len(calls) + 1 + calls["client_rank"].to_numpy()
+        frame = np.where(frame < 0, of_process, frame)
+        frame[calls.index.get_indexer(driver.calls.index)] = DRIVER_FRAME
         self.frame = frame.tolist()
         ended = np.flatnonzero(calls["end_ns"].notna().to_numpy())
         by_end, by_issue = (ended[np.lexsort((at[ended], frame[ended]))] for at in (end, issued))
@@ -151,11 +155,7 @@ class _Walk:
         operators = trace.operators
         here = (operators["rank"] == driver.rank) & (operators["thread"] == driver.thread)
         inside = united(Spans.of(operators[here & driver.is_alone]))
-        # Before the first one, none has ended.
-        self.operator_starts, self.operator_ends = (
-            inside.start.tolist(),
-            [-(2**62), *inside.end.tolist()],
-        )
+        self.operator_starts, self.operator_ends = inside.start.tolist(), inside.end.tolist()
 
     def add(self, start: int, end: int, part: int, call: int) -> None:
         if end > start:
@@ -200,7 +200,8 @@ class _Walk:
                 if frame == DRIVER_FRAME:
                     # It did not wait while it was in an operator.
                     last = bisect_right(self.operator_starts, end_ns)
-                    until = max(until, min(self.operator_ends[last], end_ns))
+                    worked_ns = self.operator_ends[last - 1] if last else until
+                    until = max(until, min(worked_ns, end_ns))
                 self._wait(ended, low, until, end_ns, depth)
                 ended -= 1
         self.add(since, until, own, owner)
@@ -287,13 +288,3 @@ def _arrivals(trace: Trace, served: IntArray, start: IntArray) -> tuple[IntArray
         is_full[here] = steps.share_from(pool, arrived[here], served[here]) >= MOST
         is_serving[here] = steps.share_from(1, arrived[here], served[here]) >= MOST
     return np.where(is_full | is_serving, arrived, served), is_full
-
-
-def _frames(calls: pd.DataFrame, driver: Driver) -> IntArray:
-    """The frame that each call is made in; a served function is numbered as its call."""
-    parent = calls["parent_call"].to_numpy(np.int64, na_value=-1)
-    frame: IntArray = pd.Index(calls["call_id"]).get_indexer(pd.Index(parent)).astype(np.int64)
-    alone = frame < 0
-    frame[alone] = len(calls) + 1 + calls["client_rank"].to_numpy()[alone]
-    frame[calls.index.get_indexer(driver.calls.index)] = DRIVER_FRAME
-    return frame

@@ -36,10 +36,14 @@ def recipe_table(trace: Trace) -> pd.DataFrame:
     own_ns = lasted_ns - _counted_elsewhere(calls, operators, spans, above)
     names = {"client_rank": "Node ID", "rank": "Node ID"}
     of_calls = _sums(calls[["name", "client_rank"]].rename(columns=names), lasted_ns, own_ns)
-    ran_ns = (spans.end - spans.start)[len(calls) :]
-    own_ns = _own_of_operators(spans, above, len(calls))
+    inside = np.flatnonzero(above >= 0)
+    outside = above[inside]
+    overlap = np.minimum(spans.end[inside], spans.end[outside]) - spans.start[inside]
+    ran_ns = spans.end - spans.start
+    # Rounded times can make operators cross: no time below zero, which would lessen others.
+    own_ns = np.maximum(ran_ns - summed(outside, overlap, len(above)), 0.0)
     ran = operators[["rank", "name", "call_name"]].rename(columns=names)
-    of_operators = _sums(ran, ran_ns, own_ns)
+    of_operators = _sums(ran, ran_ns[len(calls) :], own_ns[len(calls) :])
     called, name = (of_operators[column].astype("str") for column in ("call_name", "name"))
     of_operators["Name"] = name.where(called == "", called + REMOTE_OPERATOR + name)
     of_calls["Name"] = of_calls["name"].astype("str")
@@ -95,16 +99,6 @@ def _on_threads(calls: pd.DataFrame, operators: pd.DataFrame) -> Spans:
     )  # fmt: skip
     end = np.concatenate((left, operators["end_ns"].to_numpy()))
     return Spans(group_codes((rank, thread)), start, end)
-
-
-def _own_of_operators(spans: Spans, above: IntArray, calls: int) -> FloatArray:
-    """Per operator, the nanoseconds in which nothing else ran inside it; calls come first."""
-    inside = np.flatnonzero(above >= 0)
-    outside = above[inside]
-    overlap = np.minimum(spans.end[inside], spans.end[outside]) - spans.start[inside]
-    own = spans.end - spans.start - summed(outside, overlap, len(above))
-    # Rounded times can make operators cross: no time below zero, which would lessen others.
-    return np.maximum(own[calls:], 0.0)
 
 
 def _sums(frame: pd.DataFrame, total_ns: IntArray, own_ns: FloatArray) -> pd.DataFrame:

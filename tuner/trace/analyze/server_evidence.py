@@ -96,6 +96,9 @@ def gather(trace: Trace, rank: int) -> Evidence:
     at_work = threads_at_work(trace)[rank]
     seen = max(1, served["server_thread"].nunique(), len(at_work.time_at_level()) - 1)
     pool = process.num_worker_threads or seen
+    timed = times[times["wire_us"].notna()]
+    mean = {str(name): float(value) for name, value in timed.mean().items()}
+    parts = {name: mean[name] for name in ("latency_us", "queue_us", "served_us", "pending_us")}
     operators = server_parallelism.parallelism(trace, "operators").set_index("rank")
     in_operators = operators["mean_while_busy"].get(rank)
     return Evidence(
@@ -105,7 +108,7 @@ def gather(trace: Trace, rank: int) -> Evidence:
         pool=pool,
         calls=int((sent["body"] != "fetch").sum()),
         served_calls=len(served),
-        means=_means(times),
+        means=Means(calls=len(timed), transport_us=mean["wire_us"] - mean["queue_us"], **parts),
         use=_use(trace, rank, sent, times, at_work, pool),
         cpu=_cpu(trace, served, times, at_work),
         nested_share=_nested_share(trace, served),
@@ -113,13 +116,6 @@ def gather(trace: Trace, rank: int) -> Evidence:
         host_cpus_used=_host_cpus_used(trace, process.host),
         cpu_count=process.cpu_count,
     )
-
-
-def _means(times: pd.DataFrame) -> Means:
-    timed = times[times["wire_us"].notna()]
-    mean = {str(name): float(value) for name, value in timed.mean().items()}
-    parts = {name: mean[name] for name in ("latency_us", "queue_us", "served_us", "pending_us")}
-    return Means(calls=len(timed), transport_us=mean["wire_us"] - mean["queue_us"], **parts)
 
 
 def _use(

@@ -11,8 +11,6 @@ t, in a window of length W:
     mean_while_busy = integral of L over the window / time with L > 0
     max             = largest L
     efficiency      = mean_while_busy / num_worker_threads
-
-Two spans do not overlap if one ends in the nanosecond in which the other starts.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,9 +23,9 @@ from tuner.trace.analyze.time_spans import Spans, Steps, group_codes, open_over_
 from tuner.trace.model.trace import UNKNOWN_RANK, Trace
 
 Source = Literal["calls", "operators"]
-"""What shows that a thread is at work: served calls, or remote operators. In a trace that links no
-operator to a call, such as one of Kineto, all operators of the servers count; without calls, or if
-a server's rank is not known, every rank is a server."""
+"""What shows that a thread is at work: served calls, or remote operators. Of a trace that links no
+operator to a call, as Kineto's, all operators of the servers; of all ranks if servers are unknown.
+"""
 
 PARALLELISM_COLUMNS = {
     "server": "str",
@@ -101,10 +99,7 @@ def levels(trace: Trace, source: Source = "calls") -> pd.DataFrame:
 
 
 def thread_use(trace: Trace, source: Source = "calls") -> pd.DataFrame:
-    """THREAD_COLUMNS: how busy each thread of each server was, and with how many calls.
-
-    RPC threads that were never at work are included if the trace names them.
-    """
+    """THREAD_COLUMNS: how busy each thread of each server was, also a named one without calls."""
     whole_ns = window_length_ns(trace)
     rows = []
     for rank, work in _by_server(_work(trace, source)):

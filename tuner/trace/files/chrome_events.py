@@ -145,24 +145,19 @@ def _read(text: TraceText) -> tuple[Document, list[Event], dict[int, str], bool]
             with suppress(msgspec.ValidationError):
                 events = decode_json(raw, list[form])  # type: ignore[valid-type]
                 return document, events, {}, whole
-        return document, *_one_by_one(raw, text), whole
+        if bytes(raw).count(b",") > _MOST_COMMAS + 100 * bytes(raw).count(b"{"):
+            raise text.foreign(NO_OBJECTS)
+        events, wrong = [], {}
+        for place, each in enumerate(decode_json(raw, list[msgspec.Raw])):
+            try:
+                events.append(decode_json(each, ExactEvent))
+            except msgspec.ValidationError as error:
+                wrong[place] = str(error)
+        return document, events, wrong, whole
     except msgspec.ValidationError as error:
         raise text.foreign(f"JSON, but no trace: its events: {error}") from None
     except ValueError as error:
         raise text.malformed(error) from None
-
-
-def _one_by_one(raw: msgspec.Raw, text: TraceText) -> tuple[list[Event], dict[int, str]]:
-    if bytes(raw).count(b",") > _MOST_COMMAS + 100 * bytes(raw).count(b"{"):
-        raise text.foreign(NO_OBJECTS)
-    events: list[Event] = []
-    wrong = {}
-    for place, each in enumerate(decode_json(raw, list[msgspec.Raw])):
-        try:
-            events.append(decode_json(each, ExactEvent))
-        except msgspec.ValidationError as error:
-            wrong[place] = str(error)
-    return events, wrong
 
 
 class Spans(NamedTuple):

@@ -145,23 +145,18 @@ def _windows_apart(processes: Sequence[Process]) -> list[str]:
 
 def _rank_files(processes: Sequence[Process]) -> list[RankFile]:
     """The rank of each: as its file says, by its name in its calls, or the lowest free one."""
-    said = {place: each.rank for place, each in enumerate(processes) if each.rank is not None}
-    named = {
-        place: number
-        for place, each in enumerate(processes)
-        if each.rank is None and (number := _number_in(each.rpc_name)) is not None
-    }
-    if len({*said.values(), *named.values()}) < len({*said.values()}) + len(named):
-        named = {}
-    known = named | said
-    free = (number for number in count() if number not in {*known.values()})
+    said = [each.rank for each in processes]
+    named = [_number_in(each.rpc_name) if each.rank is None else each.rank for each in processes]
+    known = [number for number in named if number is not None]
+    numbers = named if len({*known}) == len(known) else said
+    free = (number for number in count() if number not in numbers)
     return [
         RankFile(
-            rank=known[place] if place in known else next(free),
+            rank=next(free) if number is None else number,
             file=each.subject,
-            by="file" if place in said else "calls" if place in named else "order",
+            by="order" if number is None else "calls" if each.rank is None else "file",
         )
-        for place, each in enumerate(processes)
+        for each, number in zip(processes, numbers, strict=True)
     ]
 
 

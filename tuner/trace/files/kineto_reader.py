@@ -4,8 +4,7 @@ They hold operators, and the clients' side of calls that a program annotates wit
 Every version of PyTorch since 1.8 is read:
 
 - The category of operators is `Operator` in 1.8 and 1.9, and `cpu_op` since. Older versions write
-  annotations with it, too, so that a call is known by its name alone.
-- Ids of threads are text in older versions.
+  annotations with it, too; and ids of threads as text.
 - Times are whole microseconds since 1970 before 2.4; with three decimals since
   `baseTimeNanoseconds` since, which older versions write after the events; and in builds between
   them with three decimals since 1970, which are more digits than a float64 has.
@@ -35,8 +34,8 @@ YEAR_2001_NS = 10**18  # earlier times do not count from 1970
 
 _PHASES = frozenset("XBM")  # complete events, begins, and metadata
 _THREAD_LABEL = re.compile(r"thread \d+ \((.*)\)")
+# The id of a process in a joined file: `[rank1] 7`, `[rank 1] 7`, `[TP01] 7`.
 _RANK = re.compile(r"\[?(?:rank|wr|tp)[ _:-]?([0-9]{1,9})\b.*", re.IGNORECASE)
-"""The id of a process in a joined file: `[rank1] 7`, `[rank 1] 7`, `[TP01] 7`."""
 _LAST_NUMBER = re.compile(r"(?:.*[^0-9])?([0-9]{1,18})\]?")
 _OF_DEVICES = re.compile(r"(?i)kernel|memcpy|memset|runtime|gpu_.*|.*_runtime|.*_driver|cuda_.*")
 _OF_TORCH = re.compile(rf"{_OF_DEVICES.pattern}|python_function|Trace|user_annotation")
@@ -171,11 +170,13 @@ class KinetoEvents:
         latest_ns = max((each.window_ns[1] for each in processes if each.window_ns), default=0)
         is_based = base_ns is not None or latest_ns >= YEAR_2001_NS
         # An array never has a base: it does not lack one.
-        if not is_based and not events.is_whole and last.first != b"[":
-            processes = [replace(each, is_baseless=True) for each in processes]
+        is_baseless = not (is_based or events.is_whole or last.first == b"[")
+        if is_baseless:
             unknown = "from when its times count is not known"
             losses.append(f"{last.subject} lacks its base time: {unknown}.")
-        return KinetoFile(last.subject, _with_ranks(processes, pids), losses, others)
+        ranks = zip(processes, _ranks(pids, processes[0].rank), strict=True)
+        processes = [replace(each, rank=rank, is_baseless=is_baseless) for each, rank in ranks]
+        return KinetoFile(last.subject, processes, losses, others)
 
 
 def _grouped(events: Iterable[Event]) -> dict[EventId, dict[str, list[Event]]]:
@@ -198,17 +199,15 @@ def _categories(group: Mapping[str, Sequence[Event]]) -> dict[str, int]:
     return {each: number for each, number in found.items() if number and each not in OPERATORS}
 
 
-def _with_ranks(processes: Sequence[Process], pids: Sequence[EventId]) -> list[Process]:
-    """The processes with the ranks that the ids of a joined file say."""
-    found = [isinstance(pid, str) and _RANK.fullmatch(pid) for pid in pids]
+def _ranks(pids: Sequence[EventId], own: int | None) -> list[int | None]:
+    """The ranks that the ids of a joined file say; `own` is that of the process that wrote it."""
+    found = [_RANK.fullmatch(pid) if isinstance(pid, str) else None for pid in pids]
     ranks = [int(each[1]) if each else None for each in found]
-    if len(processes) == 1:
-        # Else the file says the rank of the process that wrote it, but not which of these it is.
-        ranks = [processes[0].rank if processes[0].rank is not None else ranks[0]]
+    if len(ranks) == 1 and own is not None:
+        # Of several processes, it is not known which one wrote the file.
+        ranks = [own]
     said = [rank for rank in ranks if rank is not None]
-    if len({*said}) < len(said):
-        ranks = [None] * len(ranks)
-    return [replace(each, rank=rank) for each, rank in zip(processes, ranks, strict=True)]
+    return ranks if len({*said}) == len(said) else [None] * len(ranks)
 
 
 def _pid(pid: EventId) -> int | None:

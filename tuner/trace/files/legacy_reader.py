@@ -18,8 +18,7 @@ from tuner.trace.files.trace_text import TraceText
 from tuner.trace.model.spans import REMOTE_OPERATOR, TraceRank, read_call_name
 from tuner.trace.model.trace import UNKNOWN_RANK, Trace, make_operators
 
-PROCESSES = ("CPU functions", "CPU Functions")
-"""What the legacy profiler writes for the process of every event; and what libtorch writes."""
+PROCESSES = ("CPU functions", "CPU Functions")  # of every event; the second is from libtorch
 KNOWN_LOSS = (
     "The legacy profiler shows overlapping calls of one function as a single call. From the "
     "second call that a server's thread serves, it leaves out the call's remote operators, or "

@@ -1,11 +1,9 @@
 """Writes our own trace files; Perfetto (ui.perfetto.dev) opens them.
 
-They are Chrome trace events, with facts about the trace before them: a process per rank, a track
-per thread. A call is an async event on its client, since calls overlap, with a slice for the moment
-in which it is issued; a slice on the server's thread, with the operators nested in it; and an arrow
-from the one slice to the other.
-
-Every traced process imports this: standard library only.
+They are Chrome trace events, with facts about the trace before them. A call is an async event on
+its client, since calls overlap, with a slice for the moment in which it is issued; a slice on the
+server's thread; and an arrow from the one slice to the other. Every traced process imports this:
+standard library only.
 """
 
 import json

@@ -18,7 +18,7 @@ import msgspec
 
 from tuner.errors import UsageError
 from tuner.trace.files import trace_text
-from tuner.trace.files.chrome_events import Event, EventParts, SpanColumns
+from tuner.trace.files.chrome_events import EventParts, SpanColumns
 from tuner.trace.files.kineto_join import join_kineto
 from tuner.trace.files.kineto_reader import KinetoEvents, KinetoFile
 from tuner.trace.files.legacy_reader import legacy_events, legacy_trace
@@ -63,16 +63,13 @@ def _binary_kind(text: TraceText) -> str:
 def _read_chrome(parts: Iterable[TraceText]) -> Trace | KinetoFile:
     """Events of the legacy profiler, if any in an array is; else Kineto's."""
     events, legacy, kineto = EventParts(), SpanColumns(), KinetoEvents()
-
-    def add(found: Sequence[Event], text: TraceText) -> None:
+    for text in parts:
+        found = events.read_part(text)
         if text.first == b"[":
             legacy.add(legacy_events(found))
         if not legacy.threads:
             kineto.add(found, text)
-
-    for text in parts:
-        # No name keeps the events of a part while the next is read: that takes memory, and time.
-        add(events.read_part(text), text)
+        del found  # before the next part is read: it takes memory, and time
     return legacy_trace(legacy, events, text) if legacy.threads else kineto.file(events, text)
 
 

@@ -66,22 +66,18 @@ def event_places(content: bytes, start: int = 0) -> tuple[list[tuple[int, int]],
     braces, brackets, began = 0, 0, 0
     places = []
     for found in _BRACKET.finditer(content, start):
-        bracket = found[1]
-        if bracket == b"{":
-            if not braces:
-                began = found.start(1)
-            braces += 1
-        elif bracket == b"}" and braces:
-            braces -= 1
+        bracket, place = found[1], found.start(1)
+        if braces:
+            # Brackets inside an object are not counted: it may lack one.
+            braces += (bracket == b"{") - (bracket == b"}")
             if not braces and not brackets:
                 places.append((began, found.end()))
-        elif not braces and bracket == b"[":
-            # Inside an object they are not counted: it may lack one.
-            brackets += 1
-        elif not braces and bracket == b"]":
-            if not brackets:
-                return places, found.start(1)
-            brackets -= 1
+        elif bracket == b"{":
+            braces, began = 1, place
+        elif bracket == b"]" and not brackets:
+            return places, place
+        else:
+            brackets += (bracket == b"[") - (bracket == b"]")
     return places, None
 
 

@@ -15,8 +15,7 @@ CallStatus = Literal["ok", "raised", "timed-out", "unfinished"]
 Link = Literal["exact", "inferred", ""]
 """How the server's side is known: by the call's id, by time and name, or not at all."""
 STOPPED = "BaseException"
-"""The error of a served function that raised what is no Exception, such as SystemExit: its server
-does not notice that before the thread serves another call."""
+"""The error of a served function that raised no Exception: its server notices that later."""
 # A call's id is rank * CALLS_PER_RANK + number, with the client's rank. It fits into the 53 bits
 # that every reader of JSON keeps.
 CALLS_PER_RANK = 1 << 32

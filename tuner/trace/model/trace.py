@@ -18,19 +18,17 @@ FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
 Recorder = Literal["rpc-tuner", "kineto", "legacy"]  # what recorded a trace
-RECORDERS: dict[Recorder, str] = {
+RECORDERS: dict[Recorder, str] = {  # their names in sentences
     "rpc-tuner": "rpc-tuner",
     "kineto": "torch.profiler (Kineto)",
     "legacy": "the legacy profiler",
 }
-"""Their names in sentences."""
 RankSource = Literal["file", "calls", "order"]  # how it is known which rank a file is of
-RANKS_BY: dict[RankSource, str] = {
+RANKS_BY: dict[RankSource, str] = {  # the same in sentences
     "file": "as the files say",
     "calls": "by the names in their calls",
     "order": "by the order of the files' names",
 }
-"""The same in sentences."""
 CALL_COLUMNS: dict[str, str] = {
     "call_id": "int64",  # unique in the trace
     "name": "category",  # as in PyTorch: rpc_async#function(client -> server)
