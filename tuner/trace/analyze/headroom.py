@@ -33,8 +33,7 @@ class LeastThreads:
     under_way: int  # the most calls to that process that were under way at once
     threads: int | None  # its worker threads; None if the trace does not say
     is_sure: bool
-    """Whether every served call of the role was seen, and on the CPU or in calls of its own, and
-    neither a script nor distributed autograd may have made others."""
+    """Whether every served call of the role was seen, on the CPU or in calls that are recorded."""
     has_ended: bool  # every call that the process served
     stuck: int  # its threads that waited, for calls of theirs, when the trace ended
 

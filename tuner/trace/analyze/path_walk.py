@@ -94,11 +94,7 @@ def find_driver(trace: Trace) -> Driver | None:
 
 
 def walk(trace: Trace, driver: Driver, opened: int, closed: int) -> IntArray:
-    """The driver's critical path from `opened` to `closed`, in nanoseconds: a row per piece.
-
-    The latest is first, and there are no gaps. A row has the start, the end, the part's place in
-    PARTS, and the call, or DRIVER_FRAME.
-    """
+    """The driver's critical path, the latest piece first: start, end, place in PARTS, and call."""
     walking = _Walk(trace, driver, closed)
     walking.through_frame(DRIVER_FRAME, opened, closed, DRIVER_FRAME, 0)
     return np.frombuffer(walking.path, np.int64).reshape(-1, 4)
@@ -273,10 +269,7 @@ def _filled(calls: pd.DataFrame, column: str, instead: IntArray) -> IntArray:
 
 
 def _arrivals(trace: Trace, served: IntArray, start: IntArray) -> tuple[IntArray, BoolArray]:
-    """When each call began to wait on its server, and whether it was a thread that it waited for.
-
-    `call_times` estimates the wait. Where the server was idle meanwhile, it is part of the way.
-    """
+    """When each call began to wait on its server, and whether it was for a thread."""
     calls = trace.calls
     queue_us = np.nan_to_num(call_times(calls)["queue_us"].to_numpy())
     arrived = np.maximum(served - np.round(queue_us * 1e3).astype(np.int64), start)
@@ -287,4 +280,5 @@ def _arrivals(trace: Trace, served: IntArray, start: IntArray) -> tuple[IntArray
         # Without a wait, the share is not a number, and no such comparison holds.
         is_full[here] = steps.share_from(pool, arrived[here], served[here]) >= MOST
         is_serving[here] = steps.share_from(1, arrived[here], served[here]) >= MOST
+    # Where the server was idle, what `call_times` estimates as a wait is part of the way.
     return np.where(is_full | is_serving, arrived, served), is_full

@@ -70,10 +70,7 @@ def _finished(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def format_table(table: pd.DataFrame, row_limit: int | None = None) -> str:
-    """A recipe table as text, in the layout of PyTorch's profiler, but with names in full.
-
-    The total of "Self CPU" in its last line is of all rows, also of those beyond the limit.
-    """
+    """A recipe table as text, as PyTorch's profiler lays it out; the total is of all its rows."""
     shown = table.head(row_limit) if row_limit is not None else table
     values = shown[list(RECIPE_COLUMNS)].itertuples(index=False, name=None)
     rows = [RECIPE_COLUMNS, *map(_cells, values)]

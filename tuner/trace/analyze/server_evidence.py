@@ -53,9 +53,9 @@ class Use:
 class Cpu:
     """What the threads did while they ran calls. The first three are shares that add up to 1.
 
-    Ratios are of off-CPU time over what is usual; None if there were too few such calls. That of
-    the uncrowded calls is about 1 if calls sleep, less if they wait for each other. Calls that
-    compute for longer need not sleep for longer: so it is also given whatever the CPU time.
+    Ratios are of off-CPU time over what is usual; None for too few calls. That of the uncrowded
+    ones is about 1 if calls sleep, less if they wait for each other. Calls that compute for longer
+    need not sleep for longer: so it is also given whatever the CPU time.
     """
 
     on_share: float

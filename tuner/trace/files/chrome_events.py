@@ -22,8 +22,8 @@ from tuner.trace.model.trace import UNKNOWN_RANK, BoolArray, FloatArray, IntArra
 
 EventId = int | str | None  # the id of a process or a thread in its trace
 
+# A loss of every foreign trace with several ranks, unless all are known to be of one host.
 UNKNOWN_CLOCKS = "How far the clocks of different hosts are apart is not known."
-"""A loss of every foreign trace with several ranks, unless all are known to be of one host."""
 _MOST_COMMAS = 100_000  # in a text without objects that is looked at element by element
 # 36 years, and 73 years since 1970: sums of smaller times fit into an int64 of nanoseconds.
 _LONGEST_US, _LATEST_US = 2.0**60 / 1e3, 2.0**61 / 1e3

@@ -26,10 +26,7 @@ _NUMBERED = re.compile(r"([^0-9]*)([0-9]*)")
 
 
 def join_kineto(files: Sequence[KinetoFile]) -> Trace:
-    """One trace of all processes, from when the first began to record; ranks as in `RANKS_BY`.
-
-    UsageError if the files cannot be of one run.
-    """
+    """One trace of all processes. UsageError if the files cannot be of one run."""
     files = sorted(files, key=lambda file: (_natural(file.subject), file.subject))
     processes = [process for file in files for process in file.processes]
     problems = [*_same_ranks(processes), *_world_sizes(processes), *_baseless(processes)]

@@ -1,7 +1,7 @@
-"""Reads trace files of every format: ours, that of `torch.profiler`, the legacy profiler's.
+"""Reads trace files of every format, in parts of some MB, to take little memory.
 
-A file is read in parts of some MB, to take little memory. Each part is a document of its own: the
-beginning of the whole one, and some of its events; the last part has what comes after them, too.
+Each part is a document of its own: the beginning of the whole one, and some of its events; the last
+part has what comes after them, too.
 """
 
 import codecs
