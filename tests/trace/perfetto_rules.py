@@ -6,35 +6,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 Event = Mapping[str, Any]
-Track = tuple[int, int]
-"""A process and a thread."""
+Slices = Mapping[tuple[int, int], list[tuple[float, float, str]]]
+"""Start, end (ns) and name of the slices of each process and thread, outer slices first."""
 
 
 def broken_rules(document: Mapping[str, Any]) -> list[str]:
     """What is wrong with a file, each as a sentence."""
     events = document["traceEvents"]
-    slices = _slices(events)
-    return [
-        *_badly_formed(events),
-        *_nameless_tracks(events),
-        *_crossing_slices(slices),
-        *_loose_halves(events, "b", "e"),
-        *_loose_halves(events, "s", "f"),
-        *_loose_arrows(events, slices),
-    ]
-
-
-def _slices(events: Sequence[Event]) -> dict[Track, list[tuple[float, float, str]]]:
-    """Start, end (ns) and name of the slices of each track, outer slices first."""
-    found: dict[Track, list[tuple[float, float, str]]] = defaultdict(list)
+    slices = defaultdict[tuple[int, int], list[tuple[float, float, str]]](list)
     for event in events:
         if event["ph"] in ("X", "B"):
             start = _ns(event["ts"])
             end = math.inf if event["ph"] == "B" else start + _ns(event["dur"])
-            found[event["pid"], event["tid"]].append((start, end, event["name"]))
-    for of_track in found.values():
+            slices[event["pid"], event["tid"]].append((start, end, event["name"]))
+    for of_track in slices.values():
         of_track.sort(key=lambda each: (each[0], -each[1]))
-    return found
+    halves = [*_loose_halves(events, "b", "e"), *_loose_halves(events, "s", "f")]
+    return [*_badly_formed(events), *_crossing_slices(slices), *halves,
+            *_loose_arrows(events, slices)]  # fmt: skip
 
 
 def _ns(us: float) -> int:
@@ -43,30 +32,23 @@ def _ns(us: float) -> int:
 
 def _badly_formed(events: Sequence[Event]) -> Iterator[str]:
     calls = {None, *(event["id"] for event in events if event["ph"] == "b")}
+    named = {(event["pid"], event.get("tid")) for event in events
+             if event["ph"] == "M" and event["args"].get("name")}  # fmt: skip
     for event in events:
-        if event["ph"] not in ("M", "b", "e", "s", "f", "X", "B"):
-            yield f"unknown phase {event['ph']}"
-        if event["ph"] != "M" and not 0 <= event["ts"] < 1e15:
-            yield f"{event['name']} has the time {event['ts']}"
-        if event["ph"] == "X" and not 0 <= event["dur"] < 1e15:
-            yield f"{event['name']} lasts {event['dur']}"
+        name, phase = event["name"], event["ph"]
+        if phase not in ("M", "b", "e", "s", "f", "X", "B"):
+            yield f"unknown phase {phase}"
+        if phase != "M" and not 0 <= event["ts"] < 1e15:
+            yield f"{name} has the time {event['ts']}"
+        if phase != "M" and not {(event["pid"], None), (event["pid"], event["tid"])} <= named:
+            yield f"the process or the thread of {name} has no name"
+        if phase == "X" and not 0 <= event["dur"] < 1e15:
+            yield f"{name} lasts {event['dur']}"
         if (call := event.get("args", {}).get("call")) not in calls:
-            yield f"{event['name']} belongs to call {call}, which is not there"
+            yield f"{name} belongs to call {call}, which is not there"
 
 
-def _nameless_tracks(events: Sequence[Event]) -> Iterator[str]:
-    named = {
-        (event["name"], event["pid"], event.get("tid"))
-        for event in events
-        if event["ph"] == "M" and event["args"].get("name")
-    }
-    used = {(event["pid"], event["tid"]) for event in events if event["ph"] != "M"}
-    needed = {("process_name", pid, None) for pid, _ in used}
-    needed |= {("thread_name", *track) for track in used}
-    yield from (f"there is no {name} of {where}" for name, *where in needed - named)
-
-
-def _crossing_slices(slices: Mapping[Track, list[tuple[float, float, str]]]) -> Iterator[str]:
+def _crossing_slices(slices: Slices) -> Iterator[str]:
     for track, of_track in slices.items():
         around: list[tuple[float, float, str]] = []
         for each in of_track:
@@ -90,19 +72,16 @@ def _loose_halves(events: Sequence[Event], first: str, last: str) -> Iterator[st
         if begin is None or (end is None and last == "f"):
             yield f"{key} is half of an event"
         elif end is not None:
-            same = ("name", "pid") if last == "e" else ("name",)
-            if any(begin[name] != end[name] for name in same):
+            if begin["name"] != end["name"] or (last == "e" and begin["pid"] != end["pid"]):
                 yield f"{begin['name']} ends as {end['name']}"
             if end["ts"] < begin["ts"]:
                 yield f"{begin['name']} goes back in time"
 
 
-def _loose_arrows(
-    events: Sequence[Event], slices: Mapping[Track, list[tuple[float, float, str]]]
-) -> Iterator[str]:
+def _loose_arrows(events: Sequence[Event], slices: Slices) -> Iterator[str]:
     for event in events:
         if event["ph"] in ("s", "f"):
-            time, track = _ns(event["ts"]), slices[event["pid"], event["tid"]]
+            time, track = _ns(event["ts"]), slices.get((event["pid"], event["tid"]), [])
             if not any(start <= time <= end for start, end, _ in track):
                 yield f"the arrow {event['ph']} of {event['name']} is at no slice"
             if event["ph"] == "f" and event.get("bp") != "e":

@@ -99,21 +99,6 @@ def test_a_rule_speaks_on_one_side_of_its_threshold(
     assert explain(evidence(both | there))[0] == other_rule
 
 
-@pytest.mark.parametrize(
-    ("changes", "phrase"),
-    [
-        (TWO | {"cpu.off_first_ratio": 0.5, "cpu.cpus_used": 0.6}, "1 wait for the GIL or a lock"),
-        (TWO | {"cpu.off_first_ratio": 0.5, "cpu.cpus_used": 0.4}, "1 wait for a lock, or what"),
-        (TWO, "worker1 seem to wait"),
-        ({"cpu_count": 15}, "parallelism cannot exceed 15,"),
-        # That many threads are the default.
-        ({"cpu_count": 17}, "They were on the CPU for 100 % of their time."),
-    ],
-)
-def test_the_words_depend_on_the_evidence(changes: Changes, phrase: str) -> None:
-    assert phrase in " ".join(explain(evidence(changes))[1])
-
-
 def evidence(changes: Changes) -> Evidence:
     """A server with one thread, too few, that runs operators on 8 CPUs; with these changes."""
     found = Evidence(

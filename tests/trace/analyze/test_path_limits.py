@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tuner.trace.analyze.critical_path import SURE, Share, share_of
+from tuner.trace.analyze.critical_path import SURE, Share
 from tuner.trace.analyze.path_limits import COMPARABLE, LARGE, MOST_LIMITS, Limit, limits_of
 from tuner.trace.analyze.path_limits import said as told
 
@@ -38,25 +38,3 @@ def test_a_limit_is_a_large_share_whose_interval_holds() -> None:
     assert limits_of([sure] * (MOST_LIMITS + 1)) == []
     assert limits_of([drawn_share("caller", 0.9, np.nan, np.nan)]) == []
     assert limits_of([]) == []
-
-
-def drawn(seed: int, mean: list[float], steps: int = 30) -> list[Limit]:
-    """Shares of steps of 10 ms, whose parts vary by a third from step to step."""
-    rng = np.random.default_rng(seed)
-    time = np.array(mean) * rng.lognormal(-0.054, 0.33, (steps, len(mean)))
-    total = np.maximum(time.sum(axis=1), 10.0)
-    limits = [
-        Limit(
-            kind="served", processes=(f"worker{i}",), functions=("f",), share=share_of(part, total)
-        )
-        for i, part in enumerate(time.T, start=1)
-    ]
-    return sorted(limits, key=lambda limit: -limit.share.share)
-
-
-def test_what_is_named_in_one_run_is_at_least_said_in_the_next() -> None:
-    """The share of worker2 is LARGE, so that chance decides whether it is a limit."""
-    runs = [drawn(seed, [4.5, 10 * LARGE, 1.0]) for seed in range(400)]
-    named = [sum("worker2" in limit.phrase("a") for limit in limits_of(shares)) for shares in runs]
-    assert 0 < sum(named) < len(runs)
-    assert all("worker2" in told("a", 30, shares, limits_of(shares)) for shares in runs)

@@ -1,11 +1,9 @@
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.trace.analyze.time_spans import (
     Spans,
-    open_over_time,
     parents,
 )
 
@@ -57,12 +55,3 @@ def test_a_parent_is_open_where_its_child_begins(of: list[Row]) -> None:
         if found >= 0 and end > start:
             assert of[found][0] == group
             assert of[found][1] <= start < of[found][2]
-
-
-@given(rows(), rows(least_length=1))
-def test_the_mean_level_is_the_mean_over_moments(of: list[Row], over: list[Row]) -> None:
-    steps = open_over_time(spans(of).start, spans(of).end)
-    means = steps.mean_level(spans(over).start, spans(over).end)
-    for mean, (_, first, last) in zip(means, over, strict=True):
-        count = [sum(start <= t < end for _, start, end in of) for t in range(first, last)]
-        assert mean == pytest.approx(sum(count) / len(count))

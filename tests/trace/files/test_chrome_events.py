@@ -18,8 +18,6 @@ from tuner.trace.files.chrome_events import (
     ExactEvent,
     SpanColumns,
     Spans,
-    id_number,
-    thread_numbers,
 )
 from tuner.trace.files.reader import read_trace
 from tuner.trace.files.trace_text import TraceText
@@ -154,10 +152,3 @@ def test_the_same_structure_has_the_same_table_however_it_is_spelt(
         (name, start * unit_ns - zero_ns, end * unit_ns - zero_ns)
         for name, start, end in sorted(SPANS)
     ]
-
-
-def test_a_thread_whose_id_is_text_has_the_number_in_it() -> None:
-    assert thread_numbers(["7", 7, "stream 7", None, 2**70]) == {
-        "7": 7, 7: 7, "stream 7": 1, None: 2, 2**70: 3,
-    }  # fmt: skip
-    assert [id_number(each) for each in ("-3", "", "7x", "9" * 19)] == [-3, None, None, None]

@@ -7,8 +7,6 @@ from tests.trace.golden_files import NATIVE, rows
 from tuner.errors import UsageError
 from tuner.trace.files.native_reader import trace_of
 from tuner.trace.files.native_writer import FORMAT
-from tuner.trace.files.reader import read_trace
-from tuner.trace.model.spans import TraceRank
 
 GOLDEN: dict[str, Any] = json.loads(NATIVE.read_text())
 
@@ -29,18 +27,6 @@ def changed(cat: str, ph: str, **changes: Any) -> list[dict[str, Any]]:
     event = next(each for each in events if (each.get("cat"), each["ph"]) == (cat, ph))
     event.update(changes)
     return events
-
-
-def test_facts_are_kept() -> None:
-    trace = read_trace(NATIVE)
-    assert trace.ranks[0] == TraceRank(
-        rank=0, name="caller", num_worker_threads=16, host="alpha", pid=70, cpu_count=4,
-        cpu_s=0.25, threads=((70, "main"),),
-    )  # fmt: skip
-    assert trace.ranks[1].threads == ((81, "RPC worker"), (82, "RPC worker"))
-    assert (trace.base_time_ns, trace.window_ns) == (1_700_000_000_000_000_000, (0, 9_000_000))
-    assert (trace.steps, trace.clock_error_ns, trace.tracing_overhead) == (3, 0, 1.25)
-    assert trace.losses == ("One thread had no name.",)
 
 
 @pytest.mark.parametrize(

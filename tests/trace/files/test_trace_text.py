@@ -17,7 +17,7 @@ from tuner.errors import UsageError
 from tuner.trace.files import reader
 from tuner.trace.files.kineto_reader import MOST_PROCESSES
 from tuner.trace.files.reader import open_trace, read_trace
-from tuner.trace.files.trace_text import TraceText, event_places
+from tuner.trace.files.trace_text import TraceText
 from tuner.trace.model.trace import Trace
 
 FORMATS = pytest.mark.parametrize("path", [NATIVE, KINETO[0], LEGACY], ids=lambda path: path.stem)
@@ -52,28 +52,6 @@ def test_a_text_cut_anywhere_yields_its_complete_events(path: Path) -> None:
         document, whole = text.decode(msgspec.Raw)
         assert not whole
         assert len(events_of(json.loads(bytes(document)))) == complete
-
-
-@pytest.mark.parametrize(
-    ("content", "places", "end"),
-    [
-        (b'[{"a": {}}, {"}": "{"}]', [b'{"a": {}}', b'{"}": "{"}'], b"]"),
-        (b'[{"a\\"}": 1}, 5, {"b": [[1], {}]}], "c": [{}]', [b'{"a\\"}": 1}', b'{"b": [[1], {}]}'],
-         b'], "c": [{}]'),
-        (b'[{"a": "\n}, {"b": 1}, {', [b'{"a": "\n}', b'{"b": 1}'], None),
-        (b'[{"a": NaN}', [b'{"a": NaN}'], None),
-        (b'[{"a": [NaN}, {"b": 1}]', [b'{"a": [NaN}', b'{"b": 1}'], b"]"),
-        (b'[[{"a": 1}, {"b": [2}], {"c": 3}]', [b'{"c": 3}'], b"]"),
-        (b"[", [], None),
-        (b"[ ]", [], b"]"),
-    ],
-)  # fmt: skip
-def test_objects_have_places_though_they_are_no_json(
-    content: bytes, places: list[bytes], end: bytes | None
-) -> None:
-    found, closed = event_places(content, 1)
-    assert [content[begin:after] for begin, after in found] == places
-    assert (None if closed is None else content[closed:]) == end
 
 
 # Parts.
