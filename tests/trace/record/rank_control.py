@@ -20,7 +20,7 @@ import torch.distributed.rpc as rpc
 from torch._C._distributed_rpc import PyRRef
 from torch.distributed.rpc import api, internal
 
-from tests.trace.record.served import count_items, work
+from tests.trace.record.served import work
 
 _orders: "queue.SimpleQueue[tuple[Answer[Any], Callable[..., Any], tuple[Any, ...]] | None]"
 _orders = queue.SimpleQueue()
@@ -69,9 +69,9 @@ def start_hammering(name: str, threads: int) -> None:
     _hammering.set()
     few, many = list(range(100)), list(range(100_000))  # the long list takes longer to pickle
     ways: list[Callable[[], object]] = [
-        lambda: rpc.rpc_sync(name, count_items, args=(few,)),
-        lambda: rpc.remote(name, count_items, args=(many,)).to_here(),
-        lambda: rpc.rpc_async(name, count_items, args=(many,)).wait(),
+        lambda: rpc.rpc_sync(name, len, args=(few,)),
+        lambda: rpc.remote(name, len, args=(many,)).to_here(),
+        lambda: rpc.rpc_async(name, len, args=(many,)).wait(),
     ]
 
     def hammer(way: Callable[[], object]) -> None:
@@ -119,23 +119,6 @@ def hide_tuner() -> None:
 def show_tuner() -> None:
     sys.meta_path.remove(_hidden)
     sys.modules.update(_modules)
-
-
-_profilers: list[torch.autograd.profiler.profile] = []
-
-
-def start_profiler() -> None:
-    """Start a user's own profiler of this process."""
-    _profilers.append(torch.autograd.profiler.profile(use_kineto=True))
-    _profilers[0].__enter__()  # type: ignore[no-untyped-call]
-
-
-def stop_profiler() -> list[str]:
-    """Stop it; returns the names of the operators that it recorded."""
-    torch.neg(torch.ones(1))
-    profiler = _profilers.pop()
-    profiler.__exit__(None, None, None)  # type: ignore[no-untyped-call]
-    return [event.name for event in profiler.function_events or ()]
 
 
 _real_time_ns = time.time_ns

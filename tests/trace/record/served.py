@@ -6,7 +6,7 @@ import threading
 import time
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import torch
@@ -33,10 +33,6 @@ def work(sample: Tensor) -> Tensor:
 def where() -> tuple[int, int, int]:
     """The process, the thread, and Unix time in nanoseconds."""
     return os.getpid(), threading.get_native_id(), time.time_ns()
-
-
-def nap(seconds: float) -> None:
-    time.sleep(seconds)
 
 
 # A served call waits at a gate until another call opens it: no sleep has to be long enough.
@@ -139,11 +135,6 @@ def rref_of(value: object) -> "rpc.RRef[object]":
     return rpc.RRef(value)
 
 
-def exception_of(message: str) -> Exception:
-    """An exception that is a result."""
-    return ValueError(message)
-
-
 def sum_of(first: "rpc.RRef[Tensor]", second: "rpc.RRef[Tensor]") -> Tensor:
     return first.to_here() + second.to_here()
 
@@ -158,10 +149,6 @@ def _scripted(code: Any) -> Any:
 @_scripted
 def scripted(x: Tensor, y: Tensor) -> Tensor:
     return x * y + x
-
-
-def count_items(items: Sequence[object]) -> int:
-    return len(items)
 
 
 def operators_of(func: Callable[..., object], *args: object) -> Counter[str]:
@@ -194,16 +181,12 @@ def raise_value_error() -> None:
     raise ValueError("no\nway")
 
 
-def raise_key_error() -> None:
-    raise KeyError("a key")
-
-
 def raise_two_arguments() -> None:
     raise TwoArgumentsError(1, 2)
 
 
 def nested_timeout(name: str) -> None:
-    rpc.rpc_sync(name, nap, args=(LONG_S,), timeout=0.1)
+    rpc.rpc_sync(name, time.sleep, args=(LONG_S,), timeout=0.1)
 
 
 def no_pickle() -> object:

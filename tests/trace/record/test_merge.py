@@ -1,4 +1,4 @@
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,13 +10,7 @@ from scipy.sparse.csgraph import maximum_bipartite_matching
 
 from tests.trace.record.recordings import MAIN, client_span, operator, pair, recording, server_span
 from tuner.errors import TraceError
-from tuner.trace.model.spans import (
-    ClientSpan,
-    MergedTrace,
-    OperatorSpan,
-    RankRecording,
-    ServerSpan,
-)
+from tuner.trace.model.spans import ClientSpan, MergedTrace, OperatorSpan, RankRecording, ServerSpan
 from tuner.trace.record.clock import SAME_CLOCK, ClockOffset
 from tuner.trace.record.merge import link, losses, merge, missing_spans
 
@@ -50,13 +44,6 @@ def merged(start_ns: int = 950) -> MergedTrace:
     return merge(complete(), ONE_CLOCK, (T0 + start_ns, T0 + 5000))
 
 
-def test_the_base_is_the_earliest_time_of_all() -> None:
-    facts = merged().facts
-    assert facts.base_time_ns == T0 + 900  # an operator before the window
-    assert facts.window_ns == (50, 4100)
-    assert merged(10).facts.base_time_ns == T0 + 10
-
-
 def test_both_ends_of_a_call_are_joined() -> None:
     call, *_, hanging = merged().calls
     assert (call.name, call.client_rank) == ("rpc_async#work(worker0 -> worker1)", 0)
@@ -82,6 +69,9 @@ def test_operators_name_their_calls() -> None:
 
 def test_the_facts_describe_each_rank_and_what_a_complete_trace_lacks() -> None:
     facts = merged().facts
+    assert facts.base_time_ns == T0 + 900  # an operator before the window
+    assert facts.window_ns == (50, 4100)
+    assert merged(10).facts.base_time_ns == T0 + 10
     first, second = facts.ranks
     assert (first.rank, first.name, first.pid) == (0, "worker0", MAIN)
     assert first.threads == ((MAIN, "main"),)
@@ -100,21 +90,15 @@ def test_the_facts_describe_each_rank_and_what_a_complete_trace_lacks() -> None:
 
 def shifted(each: RankRecording, ns: int) -> RankRecording:
     """The recording of a process whose clock is this far ahead."""
-
-    def ahead(spans: Iterable[Any]) -> list[Any]:
-        times = ("start_ns", "issued_ns", "end_ns")
-        return [
+    times = ("start_ns", "issued_ns", "end_ns")
+    ahead: dict[str, Any] = {
+        name: [
             span._replace(**{t: getattr(span, t) + ns for t in times if getattr(span, t, None)})
-            for span in spans
+            for span in getattr(each, name)
         ]
-
-    return replace(
-        each,
-        client_spans=ahead(each.client_spans),
-        server_spans=ahead(each.server_spans),
-        done_ns={call: done + ns for call, done in each.done_ns.items()},
-        operators=ahead(each.operators or ()),
-    )
+        for name in ("client_spans", "server_spans", "operators")
+    }
+    return replace(each, **ahead, done_ns={call: at + ns for call, at in each.done_ns.items()})
 
 
 @given(st.integers(-(10**12), 10**12), st.integers(-(10**12), 10**12))
@@ -129,11 +113,9 @@ def test_clocks_that_differ_make_no_difference(first_ns: int, second_ns: int) ->
 
 
 def test_the_clock_error_is_the_sum_of_the_two_largest() -> None:
-    clocks = {"worker0": SAME_CLOCK, "worker1": ClockOffset(5, 40), "worker2": ClockOffset(9, 100)}
+    clocks = {f"worker{rank}": ClockOffset(5, error) for rank, error in enumerate((7, 40, 100))}
     ranks = [recording(rank) for rank in range(3)]
     assert merge(ranks, clocks, (0, 1)).facts.clock_error_ns == 140
-    clocks["worker2"] = SAME_CLOCK
-    assert merge(ranks, clocks, (0, 1)).facts.clock_error_ns == 40
 
 
 def test_a_builtin_is_served_by_its_own_server_and_not_on_the_main_thread() -> None:
@@ -184,20 +166,19 @@ def test_what_the_spans_lack(rank: int, fields: dict[str, Any], missing: list[st
             merge(recordings, ONE_CLOCK, (0, 9000))
 
 
-@pytest.mark.parametrize("body", ["builtin", "script", "fetch"])
-def test_what_runs_without_python_needs_no_server_span(body: str) -> None:
-    client, server = pair(client_span(1, body=body))
+@pytest.mark.parametrize(
+    "fields",
+    [{"body": "builtin"}, {"body": "script"}, {"body": "fetch"}, {"status": "raised"},
+     {"status": "timed-out"}, {"status": "unfinished", "end_ns": None}],
+)  # fmt: skip
+def test_what_runs_without_python_or_fails_needs_no_server_span(fields: dict[str, Any]) -> None:
+    client, server = recording(0, client_spans=[client_span(1, **fields)]), recording(1)
     assert missing_spans([client, server]) == []
     # It is counted nevertheless.
+    body = fields.get("body", "python")
     assert missing_spans([replace(client, issued={}), server]) == [
         f"worker0 issued 0 {body} calls to worker1, but has 1 span"
     ]
-
-
-@pytest.mark.parametrize("status", ["raised", "timed-out", "unfinished"])
-def test_a_call_that_failed_needs_no_server_span(status: str) -> None:
-    call = client_span(1, status=status, end_ns=None if status == "unfinished" else 1100)
-    assert missing_spans([recording(0, client_spans=[call]), recording(1)]) == []
 
 
 # Links of operators to calls.
@@ -206,9 +187,8 @@ ADD, MM, SCRIPT = "aten::add", "aten::mm", "sc"
 
 
 def builtin(number: int, start_ns: int, end_ns: int | None, function: str = ADD) -> ClientSpan:
-    return client_span(
-        number, body="builtin", function=function, start_ns=start_ns, end_ns=end_ns
-    )  # fmt: skip
+    times = {"start_ns": start_ns, "end_ns": end_ns}
+    return client_span(number, body="builtin", function=function, **times)
 
 
 @st.composite
@@ -275,35 +255,29 @@ def test_linking_agrees_with_a_search_of_all_spans(
     assert link(operators, spans, [], MAIN) == ([owner(each) for each in operators], {})
 
 
-def test_a_builtin_is_served_by_the_operator_of_its_name_and_what_is_inside() -> None:
-    operators = [
-        operator(30, 80, ADD),
-        operator(40, 50, "aten::to"),
-        operator(42, 48, "aten::copy_"),
-        operator(80, 85, "aten::set_"),  # right after it: of no call
-    ]
-    call_of, inferred = link(operators, [], [builtin(5, 10, 100)], MAIN)
-    assert call_of == [5, 5, 5, None]
-    assert inferred == {5: ServerSpan(5, 2001, 30, 80, None, None)}
+NAMED_SCRIPT = builtin(5, 10, 100, f"__torch__.a.b.{SCRIPT}")._replace(body="script")
 
 
-def test_an_operator_that_calls_one_of_its_own_name_is_one_slot() -> None:
-    operators = [operator(30, 80, ADD), operator(30, 70, ADD), operator(35, 60, ADD)]
-    call_of, inferred = link(operators, [], [builtin(5, 10, 100), builtin(6, 10, 100)], MAIN)
-    assert len(set(call_of)) == 1
-    assert [(span.start_ns, span.end_ns) for span in inferred.values()] == [(30, 80)]
-
-
-def test_torchscript_is_known_by_the_last_part_of_its_name() -> None:
-    operators = [
-        operator(30, 80, SCRIPT, is_operator=False),
-        operator(40, 50, ADD),
-        operator(50, 60, MM),
-    ]
-    script = builtin(5, 10, 100, f"__torch__.a.b.{SCRIPT}")._replace(body="script")
-    # The add inside the script is no slot for the builtin.
-    call_of, inferred = link(operators, [], [script, builtin(6, 10, 100)], MAIN)
-    assert (call_of, [*inferred]) == ([5, 5, 5], [5])
+@pytest.mark.parametrize(
+    ("operators", "calls", "call_of"),
+    [
+        # What is inside of the builtin is of its call, but not what is right after it.
+        ([(30, 80, ADD), (40, 50, "aten::to"), (42, 48, "aten::copy_"), (80, 85, "aten::set_")],
+         [builtin(5, 10, 100)], [5, 5, 5, None]),
+        # An operator that calls one of its own name is one slot.
+        ([(30, 80, ADD), (30, 70, ADD), (35, 60, ADD)],
+         [builtin(5, 10, 100), builtin(6, 10, 100)], [5, 5, 5]),
+        # The add inside the script is no slot for the builtin.
+        ([(30, 80, SCRIPT), (40, 50, ADD), (50, 60, MM)], [NAMED_SCRIPT, builtin(6, 10, 100)],
+         [5, 5, 5]),
+    ],
+)  # fmt: skip
+def test_operators_are_of_the_call_of_the_outermost_one(
+    operators: list[tuple[int, int, str]], calls: list[ClientSpan], call_of: list[int | None]
+) -> None:
+    ran = [operator(*each, is_operator=each[2] != SCRIPT) for each in operators]
+    served = {5: ServerSpan(5, 2001, 30, 80, None, None)}
+    assert link(ran, [], calls, MAIN) == (call_of, served)
 
 
 def fits(slot: OperatorSpan, call: ClientSpan) -> bool:
