@@ -26,9 +26,6 @@ def test_annotations_with_names_of_calls_are_the_clients_side_of_calls() -> None
                     "server_thread")) == {("trainer", "ps", 0, -1, "ok", "", None)}  # fmt: skip
     assert trace.losses == (CLIENTS_ONLY,)
     assert (trace.clock_error_ns, trace.steps) == (0, None)
-
-
-def test_ranks_have_what_the_file_tells_of_them() -> None:
     assert read_traces(KINETO).ranks == (
         TraceRank(rank=0, name="trainer", host="alpha", pid=70,
                   threads=((70, "main"), (72, "pt_autograd_0"))),

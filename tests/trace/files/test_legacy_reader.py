@@ -104,17 +104,13 @@ def test_what_ran_belongs_to_the_last_call_of_its_name_that_had_begun(tmp_path: 
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "rank", "losses"), [(KEY, "one", (KNOWN_LOSS,)), ("aten::mul", "rank 0", ())]
-)
-def test_a_process_alone_is_rank_0(
-    name: str, rank: str, losses: tuple[str, ...], tmp_path: Path
-) -> None:
-    trace = read_trace(write(tmp_path / "a", [span(name)]))
-    assert [(each.rank, each.name) for each in trace.ranks] == [(0, rank)]
-    # The server has no operators, and so no rank.
-    assert rows(trace.calls, "client_rank", "server_rank") == [(0, -1)] * (name == KEY)
-    assert trace.losses == losses
+def test_a_process_alone_is_rank_0(tmp_path: Path) -> None:
+    for name, rank, losses in ((KEY, "one", (KNOWN_LOSS,)), ("aten::mul", "rank 0", ())):
+        trace = read_trace(write(tmp_path / "a", [span(name)]))
+        assert [(each.rank, each.name) for each in trace.ranks] == [(0, rank)]
+        # The server has no operators, and so no rank.
+        assert rows(trace.calls, "client_rank", "server_rank") == [(0, -1)] * (name == KEY)
+        assert trace.losses == losses
 
 
 def test_events_that_the_legacy_profiler_does_not_write_are_no_spans(tmp_path: Path) -> None:

@@ -87,9 +87,11 @@ def test_each_call_is_an_async_event_with_an_arrow_to_its_server(document: dict[
     assert (ends[0]["pid"], ends[0]["tid"], ends[0]["ts"]) == (1, 2001, 1.6)
 
 
-def test_calls_are_read_as_they_were_written() -> None:
-    written = trace()
-    calls = trace_of(trace_document(written), "it").calls.set_index("call_id")
+def test_calls_and_facts_are_read_as_they_were_written() -> None:
+    written = trace(steps=3, tracing_overhead=1.25)
+    found = trace_of(trace_document(written), "it")
+    assert {name: getattr(found, name) for name in vars(written.facts)} == vars(written.facts)
+    calls = found.calls.set_index("call_id")
     assert list(calls.reset_index().columns) == list(CALL_COLUMNS)
     assert len(calls) == len(written.calls)
     for call in written.calls:
