@@ -10,7 +10,14 @@ import numpy as np
 import pandas as pd
 
 from tests.trace.analyze import planted
-from tests.trace.analyze.planted import COMPUTE, SLEEP, Rows, repeated, serves, waits_for_a_cpu
+from tests.trace.analyze.planted import (
+    COMPUTE,
+    SLEEP,
+    Rows,
+    repeated,
+    serves,
+    step,
+)  # fmt: skip
 from tests.trace.synthetic import Part, call, ranks, simulate, trace
 from tuner.trace.model.spans import TraceRank
 from tuner.trace.model.trace import Trace
@@ -27,20 +34,16 @@ def with_calls(taken: Trace, *more: dict[str, Any]) -> Trace:
 def a_queue_of_others() -> Trace:
     """Calls of worker2 wait for a thread; those of the driver do not, and wait all the same."""
 
-    def step(at: float, number: int) -> Rows:
-        begun = at + (9 if number else 5.1)
+    def mine(at: float, number: int) -> Rows:
         crowd = [
-            call(number + i, at, at + i // 2, served_ms=(at + i // 2 - 1, at + i // 2),
-                 client_rank=2, thread=11 + i % 2, function="crowd", **ASLEEP)
+            (0, i // 2, (i // 2 - 1, i // 2),
+             {"client_rank": 2, "thread": 11 + i % 2, "function": "crowd", **ASLEEP})
             for i in range(2, 12)
         ]  # fmt: skip
-        return [
-            *crowd,
-            call(number, at + 5, at + 10, served_ms=(begun, at + 10), thread=12, **ASLEEP),
-            call(number + 1, at + 5, at + 10, served_ms=(at + 5, at + 10), client_rank=2, **ASLEEP),
-        ]
+        own = (5, 10, (9 if number else 5.1, 10), {"thread": 12, **ASLEEP})
+        return step(own, (5, 10, (5, 10), {"client_rank": 2, **ASLEEP}), *crowd)(at, number)
 
-    return repeated(step, steps=20, processes=ranks(3, threads=2))
+    return repeated(mine, steps=20, processes=ranks(3, threads=2))
 
 
 def of_durations(*, steps: int | None) -> Trace:
@@ -56,10 +59,7 @@ def of_durations(*, steps: int | None) -> Trace:
 
 def idle_before(*, steps: int | None, idle_ms: float) -> Trace:
     """Calls for 200 ms, after a time without any."""
-
-    def short(at: float, number: int) -> Rows:
-        return [call(number, at, at + 9, served_ms=(at + 1, at + 8))]
-
+    short = step((0, 9, (1, 8), {}))
     return replace(repeated(short, steps=20, window_ms=(-idle_ms, 200)), steps=steps)
 
 
@@ -86,14 +86,8 @@ LOST = (
 
 def with_losses() -> Trace:
     """Two calls in turn, of which only the first one's server kept what it recorded."""
-
-    def step(at: float, number: int) -> Rows:
-        return [
-            call(number, at, at + 4, served_ms=(at + 0.5, at + 3.5), **ASLEEP),
-            call(number + 1, at + 4, at + 10, server_rank=2, function="look_up"),
-        ]
-
-    return repeated(step, losses=LOST)
+    lost = (4, 10, None, {"server_rank": 2, "function": "look_up"})
+    return repeated(step((0, 4, (0.5, 3.5), ASLEEP), lost), losses=LOST)
 
 
 def served_once(body: str, **facts: Any) -> Trace:
@@ -101,33 +95,25 @@ def served_once(body: str, **facts: Any) -> Trace:
     columns: dict[str, Any] = {"body": body}
     if body == "fetch":
         columns |= {"kind": "to_here", "function": ""}
-
-    def step(at: float, number: int) -> Rows:
-        unseen = [call(number + i, at + 2 * i, at + 2 * i + 2, **columns) for i in range(1, 5)]
-        return [call(number, at, at + 1, served_ms=(at, at + 1)), *unseen]
-
-    return repeated(step, **facts)
+    unseen = [(2 * i, 2 * i + 2, None, columns) for i in range(1, 5)]
+    return repeated(step((0, 1, (0, 1), {}), *unseen), **facts)
 
 
-def seen_in_part(*lost: dict[str, Any], **facts: Any) -> Trace:
-    def step(at: float, number: int) -> Rows:
-        return [call(number, at, at + 10, served_ms=(at, at + 9)), *(lost if number == 0 else ())]
-
-    return repeated(step, **facts)
+def seen_in_part(*lost: dict[str, Any]) -> Trace:
+    taken = repeated(step((0, 10, (0, 9), {})))
+    return with_calls(taken, *lost) if lost else taken
 
 
 def of_two_servers(*names: str) -> Trace:
     """The agent waits for the two others in turn."""
     processes = tuple(TraceRank(rank=i, name=name) for i, name in enumerate(("agent", *names)))
 
-    def step(at: float, number: int) -> Rows:
+    def acts(at: float, number: int) -> Rows:
         env = 1 + number // 100 % 2
-        columns: dict[str, Any] = {
-            "client": "agent", "server": processes[env].name, "server_rank": env,
-        }  # fmt: skip
-        return [call(number, at, at + 10, served_ms=(at + 1, at + 9), function="act", **columns)]
+        columns = {"client": "agent", "server": processes[env].name, "server_rank": env}
+        return step((0, 10, (1, 9), {"function": "act", **columns}))(at, number)
 
-    return repeated(step, steps=100, processes=processes)
+    return repeated(acts, steps=100, processes=processes)
 
 
 def in_two_phases() -> Trace:
@@ -139,16 +125,12 @@ def in_two_phases() -> Trace:
 
 def pickles(size: int | None) -> Trace:
     """A caller sends a large object to three others, and pickles it for each of them."""
-
-    def step(at: float, number: int) -> Rows:
-        return [
-            call(number + i, at + 3 * i, at + 9.9, served_ms=(at + 9.7, at + 9.8),
-                 issued_ns=round((at + 3 * i + 2.8) * 1e6), function="set_up", server_rank=1 + i,
-                 request_bytes=size)
-            for i in range(3)
-        ]  # fmt: skip
-
-    return repeated(step, steps=12)
+    columns = {"function": "set_up", "request_bytes": size}
+    calls = [
+        (3 * i, 9.9, (9.7, 9.8), {"issued_ms": 3 * i + 2.8, "server_rank": 1 + i, **columns})
+        for i in range(3)
+    ]
+    return repeated(step(*calls), steps=12)
 
 
 def one_is_long(calls: int) -> Trace:
@@ -163,14 +145,9 @@ def one_is_long(calls: int) -> Trace:
 
 def a_caller(cpu_s: float | None, run_queue_s: float | None, **columns: Any) -> Trace:
     """A caller that waits for no call for 90 % of a tenth of a second."""
-    driver = TraceRank(
-        rank=0, name="worker0", pid=1, main_cpu_s=cpu_s, main_run_queue_s=run_queue_s
-    )
-    return repeated(
-        lambda at, number: [call(number, at, at + 1, served_ms=(at, at + 1))],
-        processes=(driver, *ranks()[1:]),
-        **columns,
-    )
+    times: dict[str, Any] = {"main_cpu_s": cpu_s, "main_run_queue_s": run_queue_s}
+    driver = TraceRank(rank=0, name="worker0", pid=1, **times)
+    return repeated(step((0, 1, (0, 1), {})), processes=(driver, *ranks()[1:]), **columns)
 
 
 def raises(call_id: int, error: str, **columns: Any) -> dict[str, Any]:
@@ -213,7 +190,7 @@ DRIVERS: dict[str, Callable[[], Trace]] = {
     "caller and wire": serves([], 4, 1, think_ms=4, way_ms=2, steps=20),
     "wire and sleep": serves(SLEEP, 4, 1, way_ms=2.5, steps=20),
     "queue and sleep": serves(SLEEP, 1, 2, steps=20),
-    "computing and run queue": partial(waits_for_a_cpu, 0.5),
+    "computing and run queue": partial(planted.waits_for_a_cpu, 0.5),
     "four quarters": partial(repeated, planted.of_four_quarters),
     "processes named alike are one limit": partial(of_two_servers, "env1", "env2"),
     "processes of a role are one limit": partial(of_two_servers, "east", "west"),

@@ -1,5 +1,4 @@
 import dataclasses
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tests.trace.analyze import planted
-from tests.trace.analyze.planted import repeated, shares
+from tests.trace.analyze.planted import repeated, shares, step
 from tests.trace.synthetic import call, ns, operator, ranks, trace
 from tuner.trace.analyze.critical_path import PATH_COLUMNS, critical_path, share_of
 from tuner.trace.analyze.path_walk import DEEPEST, PARTS
@@ -31,7 +30,7 @@ def there_and_back(worker: str, function: str, *parts_ms: float) -> dict[Keys, f
 
 
 @pytest.mark.parametrize(
-    ("step", "expected"),
+    ("calls", "expected"),
     [
         (planted.one_measured_call, {
             ("issue", "worker0", "udf"): 0.05, ("to_server", "worker1", "udf"): 0.25,
@@ -39,7 +38,7 @@ def there_and_back(worker: str, function: str, *parts_ms: float) -> dict[Keys, f
             ("off_cpu", "worker1", "udf"): 0.2, ("to_client", "worker1", "udf"): 0.2,
         }),
         # An answer is pickled before it is on its way.
-        (partial(planted.one_answered_call, 1.5), {
+        (planted.one_answered_call, {
             ("issue", "worker0", "udf"): 0.05, ("to_server", "worker1", "udf"): 0.25,
             ("served", "worker1", "udf"): 0.5, ("answer", "worker1", "udf"): 0.15,
             ("to_client", "worker1", "udf"): 0.05,
@@ -82,8 +81,8 @@ def there_and_back(worker: str, function: str, *parts_ms: float) -> dict[Keys, f
         }),
     ],
 )  # fmt: skip
-def test_the_path_through_planted_calls(step: Any, expected: dict[Keys, float]) -> None:
-    assert shares(repeated(step)) == pytest.approx(expected, abs=1e-5)
+def test_the_path_through_planted_calls(calls: planted.Step, expected: dict[Keys, float]) -> None:
+    assert shares(repeated(calls)) == pytest.approx(expected, abs=1e-5)
 
 
 def test_a_caller_that_is_in_an_operator_does_not_wait() -> None:
@@ -97,19 +96,14 @@ def test_a_caller_that_is_in_an_operator_does_not_wait() -> None:
 def test_results_taken_one_by_one_waited_for_a_thread_all_the_same() -> None:
     """Sixteen calls at once on one thread; with operators the trace shows the waits one by one."""
 
-    def step(at: float, number: int) -> planted.Rows:
-        return [
-            call(number + i, at, at + 0.5 * (i + 1), served_ms=(at + 0.5 * i, at + 0.5 * (i + 1)))
-            for i in range(16)
-        ]
-
     def reading(at: float) -> planted.Rows:
         return [operator("aten::sum", at + i / 2 + 0.01, at + i / 2 + 0.02, rank=0, thread=1)
                 for i in range(1, 17)]  # fmt: skip
 
+    sixteen = step(*((0, (i + 1) / 2, (i / 2, (i + 1) / 2), {}) for i in range(16)))
     one_thread: dict[str, Any] = {"processes": ranks(2, threads=1)}
-    at_the_end = shares(repeated(step, **one_thread))
-    one_by_one = shares(repeated(step, operators=reading, **one_thread))
+    at_the_end = shares(repeated(sixteen, **one_thread))
+    one_by_one = shares(repeated(sixteen, operators=reading, **one_thread))
     assert at_the_end["queue", "worker1", "udf"] == pytest.approx(0.8 * 15 / 16, abs=0.01)
     # The first call did not wait for a thread, the second one did half of its time, and so on. For
     # 4 % of each wait the caller takes the result before it.
@@ -121,18 +115,13 @@ def test_results_taken_one_by_one_waited_for_a_thread_all_the_same() -> None:
 @pytest.mark.parametrize(("is_answered", "part"), [(True, "queue"), (False, "to_server")])
 def test_a_thread_that_pickles_an_answer_is_not_free(is_answered: bool, part: str) -> None:
     """Two threads take a quarter of the time to run each call, and the rest for its answer."""
-
-    def step(at: float, number: int) -> planted.Rows:
-        begins = [at + 2 * (i // 2) for i in range(8)]
-        return [
-            call(
-                number + i, at, begun + 2.1, thread=11 + i % 2, served_ms=(begun, begun + 0.8),
-                cpu_ms=0.8, run_queue_ms=0, answered_ns=ns(begun + 2) if is_answered else None,
-            )
-            for i, begun in enumerate(begins)
-        ]  # fmt: skip
-
-    taken = repeated(step, steps=20, processes=ranks(2, threads=2))
+    eight = step(*(
+        (0, begun + 2.1, (begun, begun + 0.8),
+         {"thread": thread, "cpu_ms": 0.8, "run_queue_ms": 0,
+          **({"answered_ms": begun + 2} if is_answered else {})})
+        for begun in (0, 2, 4, 6) for thread in (11, 12)
+    ))  # fmt: skip
+    taken = repeated(eight, steps=20, processes=ranks(2, threads=2))
     assert critical_path(taken).loc[0, "part"] == part
     use = gather(taken, 1).use
     assert (use.waited_full_share > 0.9) == is_answered
@@ -142,16 +131,12 @@ def test_a_thread_that_pickles_an_answer_is_not_free(is_answered: bool, part: st
 
 
 def test_a_driver_is_rank_0_or_the_process_that_waits_for_calls_the_longest() -> None:
-    def step(at: float, number: int) -> planted.Rows:
+    def in_turn(at: float, number: int) -> planted.Rows:
         """Two threads of rank 0 call in turn: the driver is both."""
-        thread = 1 + number // 100 % 2
-        long: dict[str, Any] = {"client_rank": 1, "function": "long"}
-        return [
-            call(number, at + 2, at + 6, served_ms=(at + 3, at + 5), client_thread=thread),
-            call(number + 1, at, at + 9, served_ms=(at + 1, at + 8), server_rank=2, **long),
-        ]
+        long = (0, 9, (1, 8), {"server_rank": 2, "client_rank": 1, "function": "long"})
+        return step((2, 6, (3, 5), {"client_thread": 1 + number // 100 % 2}), long)(at, number)
 
-    taken = repeated(step)
+    taken = repeated(in_turn)
     assert shares(taken)["caller", "worker0", ""] == 0.6
     # Without steps, the time from its first call to the end of the last one counts.
     found = shares(dataclasses.replace(taken, steps=None))
@@ -159,19 +144,13 @@ def test_a_driver_is_rank_0_or_the_process_that_waits_for_calls_the_longest() ->
 
 
 def test_a_chain_that_is_too_deep_ends_unseen() -> None:
-    def step(at: float, number: int) -> planted.Rows:
-        depth = 3 * DEEPEST
-        return [
-            call(
-                1000 * number + level, begin, end, served_ms=(begin, end),
-                parent_call=1000 * number + level - 1 if level else None,
-                client_rank=level % 2, server_rank=(level + 1) % 2,
-            )
-            for level in range(depth)
-            for begin, end in [(at + level * 0.01, at + 10 - level * 0.01)]
-        ]  # fmt: skip
-
-    found = critical_path(repeated(step))
+    levels = [
+        (level / 100, 10 - level / 100, (level / 100, 10 - level / 100),
+         {"client_rank": level % 2, "server_rank": (level + 1) % 2,
+          **({"parent": level - 1} if level else {})})
+        for level in range(3 * DEEPEST)
+    ]  # fmt: skip
+    found = critical_path(repeated(lambda at, number: step(*levels)(at, 1000 * number)))
     assert found["part"].iloc[-1] == "unseen"
     assert found["share"].sum() == pytest.approx(1)
 

@@ -187,7 +187,7 @@ ADD, MM, SCRIPT = "aten::add", "aten::mm", "sc"
 
 
 def builtin(number: int, start_ns: int, end_ns: int | None, function: str = ADD) -> ClientSpan:
-    times = {"start_ns": start_ns, "end_ns": end_ns}
+    times: dict[str, Any] = {"start_ns": start_ns, "end_ns": end_ns}
     return client_span(number, body="builtin", function=function, **times)
 
 
