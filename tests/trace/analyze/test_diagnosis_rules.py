@@ -20,7 +20,7 @@ def test_what_the_trace_s_own_processes_may_have_used_is_not_put_down_to_others(
         return replace(found, use=replace(found.use, busy_fraction=0.5))
 
     assert taken_by_others(half_busy(0.5)) == ()
-    assert "used 0.8 of 2 logical CPUs: other pro" in "".join(taken_by_others(half_busy(0.4)))
+    assert "used 0.8 of 2 logical CPUs. Other pro" in "".join(taken_by_others(half_busy(0.4)))
 
 
 def test_calls_that_compute_longer_alone_and_sleep_as_long_do_not_wait_for_each_other() -> None:

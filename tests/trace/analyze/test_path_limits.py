@@ -13,8 +13,8 @@ def test_only_what_is_known_is_said() -> None:
     assert "21 %" not in told("a", 100, [sure, beside], limits_of([sure, beside]))
     known, unknown = drawn_share("queue", 0.19, 0.15, 0.23), drawn_share("caller", 0.18, 0.0, 0.9)
     assert told("a", 100, [known, unknown], []) == (
-        "No clear limit of a: for 19 % (15-23 %) of the time it waited for calls of f that queued "
-        "for a thread of b."
+        "No clear limit of a. For 19 % (15-23 %) of the time it waited while calls of f queued for "
+        "a thread of b."
     )
 
 

@@ -76,11 +76,10 @@ def diagnose(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> Diagnosis:
     A trace without servers' spans has "no clear limit". For `roles` see `tuner.roles.role_of`.
     """
     path = find_critical_path(trace)
-    failures, doubt = failed_calls(trace), _doubt(trace)
+    failures, doubt, *because = failed_calls(trace), *_doubt(trace)
     if doubt or path is None:
         clear = f"No clear limit: the trace {doubt or 'holds no calls that ended'}."
-        sentences = (*failures, clear)
-        return Diagnosis(rule="no-clear-limit", sentences=sentences)
+        return Diagnosis(rule="no-clear-limit", sentences=(*failures, clear, *because))
     driver, shares = trace.process(path.driver.rank).name, shares_of_path(path, roles)
     limits = path_limits.limits_of(shares)
     whys = [_why(trace, path, limit) for limit in limits]
@@ -89,11 +88,15 @@ def diagnose(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> Diagnosis:
     for why in whys:
         if why.suggestion is not None:
             by_knob.setdefault(why.suggestion.knob, why.suggestion)
+    limit = path_limits.said(driver, len(path.driver.calls), shares, limits)
+    is_explained = {"blocked-threads", "gil-or-lock"} & {why.rule for why in whys}
+    is_off = "off the CPU" in limit and not is_explained
     return Diagnosis(
         rule=whys[0].rule if whys else "no-clear-limit",
         sentences=(
             *failures,
-            path_limits.said(driver, len(path.driver.calls), shares, limits),
+            limit,
+            *[path_limits.OFF_CPU] * is_off,
             # Two limits of one server have one explanation.
             *dict.fromkeys(sentence for why in whys for sentence in why.sentences),
             *(each.sentence for each in by_knob.values()),
@@ -116,20 +119,20 @@ def explain(found: Evidence) -> tuple[Rule, tuple[str, ...]]:
     return "calls", ()
 
 
-def _doubt(trace: Trace) -> str:
-    """Why the trace is too little to judge by; empty if it is not."""
+def _doubt(trace: Trace) -> tuple[str, ...]:
+    """What makes the trace too little to judge by, empty if nothing does; and sentences on why."""
     calls, has_ended = trace.calls, trace.calls["end_ns"].notna()
     number, served = int(has_ended.sum()), int((calls["server_end_ns"].notna() & has_ended).sum())
     if calls.empty:
-        return "holds no calls"
+        return ("holds no calls",)
     if not served:
-        return f"does not show how any call was served{why_unseen(trace, calls)}"
+        return "does not show how any call was served", *why_unseen(trace, calls)
     if served >= ENOUGH_CALLS:
-        return ""
+        return ("",)
     ended = f"{plural(number, 'call')} that ended"
     if number < ENOUGH_CALLS:
-        return f"holds only {ended}"
-    return f"shows of only {served} of {ended} how they were served{why_unseen(trace, calls)}"
+        return (f"holds only {ended}",)
+    return f"shows how only {served} of the {ended} were served", *why_unseen(trace, calls)
 
 
 def _disturbed(
@@ -140,11 +143,12 @@ def _disturbed(
     if not number:
         return ()
     largest = shares_of_path(replace(path, time_ns=path.disturbed_ns), roles)[0]
-    verb, whose = ("is", "its") if number == 1 else ("are", "their")
+    verb, they = ("is", "it") if number == 1 else ("are", "they")
     return (
-        f"{number} of {plural(number + len(path.time_ns), 'step')} {verb} left out, since {whose} "
-        f"time is more than twice that of the fast ones: for {whole_percent(largest.share.share)} "
-        f"of it, the driver {largest.phrase(driver)}.",
+        f"{number} of {plural(number + len(path.time_ns), 'step')} {verb} left out: {they} took "
+        "more than twice as long as the fast ones.",
+        f"For {whole_percent(largest.share.share)} of that time, {driver} "
+        f"{largest.phrase(driver)}.",
     )
 
 
@@ -156,15 +160,15 @@ def _beside_calls(trace: Trace, path: CriticalPath) -> tuple[str, ...]:
     calls, own = trace.calls, path.driver.calls
     ends = calls["end_ns"].fillna(window(trace)[1])
     outside = (calls["start_ns"] < own["start_ns"].min()) | (ends > own["end_ns"].max())
-    of_whole = f"{whole_percent(calls_s / whole_s)} of the {duration(whole_s)} recorded"
+    of_whole = f"That is {whole_percent(calls_s / whole_s)} of the {duration(whole_s)} recorded."
     span = "to the end of the last one"
-    rest = "the rest holds no call, and no option of RPC changes it"
+    rest = "The rest holds no call, and no option of RPC changes it"
     if number := int(outside.sum()):
         span = f"of {trace.process(path.driver.rank).name} to the end of its last one"
         lie = "lies" if number == 1 else "lie"
         rest = f"{number} of {plural(len(calls), 'call')} {lie} outside of it"
     about = f"All of that is about the {duration(calls_s)} from the first call"
-    return (f"{about} {span}, {of_whole}: {rest}.",)
+    return f"{about} {span}.", f"{of_whole} {rest}."
 
 
 def _why(trace: Trace, path: CriticalPath, limit: Limit) -> _Why:
@@ -183,7 +187,7 @@ def _why(trace: Trace, path: CriticalPath, limit: Limit) -> _Why:
     why = _Why("wire") if limit.kind == "wire" else _why_on_server(limit.kind, found)
     is_full = why.rule == "cpus-full"
     suggestion = suggest(trace, path, limit.kind, found, is_cpus_full=is_full)
-    if suggestion is None and any("more threads help" in each for each in why.sentences):
+    if suggestion is None and "more threads help" in " ".join(why.sentences).lower():
         suggestion = more_threads(found)
     return why._replace(suggestion=suggestion)
 
@@ -232,20 +236,19 @@ def _caller_meanwhile(trace: Trace, path: CriticalPath, own_share: float) -> str
     unknown = f"The trace does not tell whether {process.name} computes meanwhile"
     if path.length_s < MOSTLY * seconds:
         return f"{unknown}: its CPU time is known of the whole recording only."
-    operator = _busiest_operator(trace, driver)
-    of_operators = f"; of its operators, {operator}" if operator else ""
+    busiest = _busiest_operator(trace, driver)
     if not driver.is_main_of(process) or process.main_cpu_s is None or seconds <= 0:
-        return f"{unknown}{of_operators}."
-    does = f"sleeps, or waits for {rules.WAITS_FOR}"
+        return f"{unknown}.{busiest}"
+    does = f"sleeps, or waits for {rules.WAITS_FOR}."
     if process.main_cpu_s / seconds >= MOST_OF_OWN_TIME * own_share:
-        does = f"computes{of_operators}"
+        does = f"computes.{busiest}"
     elif (process.main_run_queue_s or 0.0) / seconds >= MOST_OF_OWN_TIME * own_share:
-        does = "waits for a free CPU"
-    return f"Meanwhile {process.name} {does}: {rules.main_thread_used(process, seconds)}."
+        does = "waits for a free CPU."
+    return f"Meanwhile {process.name} {does} Its {rules.main_thread_used(process, seconds)}."
 
 
 def _busiest_operator(trace: Trace, driver: Driver) -> str:
-    """The operator, of those that no other one ran, with the most time; empty if it has little."""
+    """A sentence on the outermost operator with the most time; empty if it has little."""
     operators, whole_ns = trace.operators, window_length_ns(trace)
     is_mine = (operators["rank"] == driver.rank) & (operators["thread"] == driver.thread)
     mine = operators[is_mine]
@@ -256,4 +259,4 @@ def _busiest_operator(trace: Trace, driver: Driver) -> str:
     share = float(by_name.max()) / whole_ns
     if share < LEAST_NAMED_SHARE:
         return ""
-    return f"{by_name.idxmax()} takes the most, {whole_percent(share)} of the time"
+    return f" Its busiest operator is {by_name.idxmax()}, with {whole_percent(share)} of the time."

@@ -92,13 +92,13 @@ def _number(value: float) -> str:
 
 
 def main_thread_used(process: TraceRank, seconds: float) -> str:
-    """What a main thread did, whose times are known: `was on the CPU for 70 % of the time`."""
+    """What is known of a main thread: `main thread was on the CPU for 70 % of the time`."""
     on_cpu, ready = (
         None if used_s is None else whole_percent(min(used_s / seconds, 1.0))
         for used_s in (process.main_cpu_s, process.main_run_queue_s)
     )
-    waited = "" if ready is None else f" and waited for a free one for {ready}"
-    return f"its main thread was on the CPU for {on_cpu} of the time{waited}"
+    waited = "" if ready is None else f", and waited for a CPU for {ready}"
+    return f"main thread was on the CPU for {on_cpu} of the time{waited}"
 
 
 def _serving(found: Evidence) -> str:
@@ -125,19 +125,19 @@ def blocked_threads(found: Evidence) -> tuple[str, ...]:
     if cpu is None or cpu.off_share < BLOCKED:
         return ()
     nested = found.nested_share >= MOST * cpu.off_share
-    unknown = "asleep, or waiting for I/O or a call that is not recorded"
-    why = "waiting for calls of their own" if nested else unknown
-    blocked = f"They were off the CPU for {whole_percent(cpu.off_share)} of their time, {why}."
+    unknown = "slept, or waited for I/O or a call that is not recorded"
+    why = f"They {'waited for calls of their own' if nested else unknown}."
+    blocked = f"They were off the CPU for {whole_percent(cpu.off_share)} of their time. {why}"
     if short_of_threads(found):
         if not nested and use.parallelism >= SEVERAL and cpu.off_first_ratio is None:
             # No call began alone, which would show whether calls wait for each other.
-            blocked = f"{blocked[:-1]}; if they wait for a lock, more threads do not help."
+            blocked = f"{blocked} If they wait for a lock, more threads do not help."
         return (f"{_waiting(found)}: more threads help.", blocked)
     limits = use.full_share >= MOST and use.busy_fraction >= MOST
     if not limits or found.means.queue_share >= QUEUED:
         return ()
-    hardly = f"{_serving(found)}, and they hardly waited for a thread"
-    return (f"{hardly}: the calls themselves are the limit.", blocked)
+    hardly = "They hardly waited for a thread: the calls themselves are the limit."
+    return (f"{_serving(found)}. {hardly}", blocked)
 
 
 def cpus_full(found: Evidence) -> tuple[str, ...]:
@@ -151,10 +151,10 @@ def cpus_full(found: Evidence) -> tuple[str, ...]:
     if not (served_full or cpu.run_queue_share >= max(ready, cpu.off_share)):
         return ()
     said = (
-        f"The logical CPUs are full: the calls that {found.server} ran, with a parallelism of "
-        f"{_number(found.use.parallelism)}, used {logical_cpus(cpu.cpus_used, cpus)} and waited "
-        f"for a free one for {whole_percent(cpu.run_queue_share)} of their time: more threads do "
-        "not help."
+        "The logical CPUs are full: more threads do not help. The calls that "
+        f"{found.server} ran, with a parallelism of {_number(found.use.parallelism)}, used "
+        f"{logical_cpus(cpu.cpus_used, cpus)}. They waited for a free one for "
+        f"{whole_percent(cpu.run_queue_share)} of their time."
     )
     if used is None or served_full:
         return (said,)
@@ -173,8 +173,8 @@ def taken_by_others(found: Evidence) -> tuple[str, ...]:
     used, cpus = found.host_cpus_used, found.cpu_count
     if used is None or cpus is None or used >= FULL_HOST * cpus * found.use.busy_fraction:
         return ()
-    rest = "other programs, or a limit on CPU time, took the rest"
-    return (f"All processes of the trace used {host_cpus(found)}: {rest}.",)
+    rest = "Other programs, or a limit on CPU time, took the rest."
+    return (f"All processes of the trace used {host_cpus(found)}. {rest}",)
 
 
 def gil_or_lock(found: Evidence) -> tuple[str, ...]:
@@ -185,9 +185,9 @@ def gil_or_lock(found: Evidence) -> tuple[str, ...]:
     uses_one_cpu = ONE_CPU[0] <= cpu.cpus_used <= ONE_CPU[1]
     if uses_one_cpu and _waits_though_threads_are_free(found):
         return (
-            f"{_serving(found)} and used {logical_cpus(cpu.cpus_used)}, while each waited "
-            f"{short_time(found.means.queue_us)} though threads were free: calls wait for the GIL, "
-            "and more threads do not help.",
+            f"Calls wait for the GIL of {found.server}: more threads do not help. "
+            f"Each waited {short_time(found.means.queue_us)} though threads were free. "
+            f"{_serving(found)}. They used {logical_cpus(cpu.cpus_used)}.",
             MOVE_WORK,
         )
     if use.parallelism < SEVERAL:
@@ -198,13 +198,13 @@ def gil_or_lock(found: Evidence) -> tuple[str, ...]:
     gil = cpu.cpus_used >= GIL_AT_LEAST
     of_what = "the GIL or a lock" if gil else "a lock, or what works like one"
     operators = found.operator_parallelism
-    in_operators = "" if operators is None else f", and operators with one of {_number(operators)},"
+    in_operators = "" if operators is None else f", and operators one of {_number(operators)}"
     return (
-        f"Threads of {found.server} {'' if hinder else 'seem to '}wait for {of_what}: calls with "
-        f"a parallelism of {_number(use.parallelism)}{in_operators} used "
-        f"{logical_cpus(cpu.cpus_used)} together, each off the CPU for "
-        f"{whole_percent(cpu.off_share)} of its time: more threads do not help.",
-        MOVE_WORK if gil else "Hold it for less time, or use more processes.",
+        f"Threads of {found.server} {'' if hinder else 'seem to '}wait for {of_what}: more threads "
+        f"do not help. Calls had a parallelism of {_number(use.parallelism)}{in_operators}. "
+        f"They used {logical_cpus(cpu.cpus_used)} together. Each call was off the CPU for "
+        f"{whole_percent(cpu.off_share)} of its time.",
+        MOVE_WORK if gil else "Hold the lock for less time, or use more processes.",
     )
 
 
@@ -239,8 +239,8 @@ def _gil_ahead(found: Evidence, cpu: Cpu) -> tuple[str, ...]:
     if gil is None or gil < GIL_LETS_ONE or not short_of_threads(found):
         return ()
     return (
-        f"{_waiting(found)}, but more threads do not help: for {whole_percent(gil)} of their "
-        "time they are in Python or in short operators, which the GIL lets only one thread run.",
+        f"{_waiting(found)}, but more threads do not help. For {whole_percent(gil)} of their time, "
+        "calls are in Python or in short operators. The GIL lets only one thread run these.",
         MOVE_WORK,
     )
 
@@ -261,11 +261,11 @@ def queueing(found: Evidence) -> tuple[str, ...]:
         conditions.append(f"they get a CPU ({host_cpus(found)} are in use)")
     on_cpu = f"They were on the CPU for {whole_percent(cpu.on_share)} of their time"
     if conditions:
-        helps = f"more threads help if {' and '.join(conditions)}"
-        return (f"{_waiting(found)}: {helps}.", f"{on_cpu}.")
+        helps = f"More threads help if {' and '.join(conditions)}"
+        return (f"{_waiting(found)}. {helps}.", f"{on_cpu}.")
     named = most < DEFAULT_THREADS
-    bound = f"; the parallelism cannot exceed {three_digits(most)}, {why}" if named else ""
-    return (f"{_waiting(found)}: more threads help.", f"{on_cpu}{bound}.")
+    bound = f" The parallelism cannot exceed {three_digits(most)}, {why}." if named else ""
+    return (f"{_waiting(found)}: more threads help.", f"{on_cpu}.{bound}")
 
 
 def _highest_parallelism(found: Evidence) -> tuple[float, str]:

@@ -38,25 +38,25 @@ _PHRASES = {
     "backward": "was in dist_autograd.backward",
     "issue": "waited while {p} pickled requests of {fs}",
     "wire": "waited for calls on their way, mostly {f} to {p}",
-    "run_queue": "waited for functions that were ready to run but had no CPU, mostly {f} on {p}",
-    "queue": "waited for calls of {fs} that queued for a thread of {p}",
-    "dispatch": "waited for calls of {fs} that {p} had not begun though a thread was free",
+    "run_queue": "waited for functions without a free CPU, mostly {f} on {p}",
+    "queue": "waited while calls of {fs} queued for a thread of {p}",
+    "dispatch": "waited while {p} did not begin {fs} though a thread was free",
     "on_cpu": "waited while {fs} {was} on the CPU on {p}",
-    "off_cpu": "waited while {fs} {was} off the CPU on {p} (asleep, or waiting for "
-    f"{WAITS_FOR})",
+    "off_cpu": "waited while {fs} {was} off the CPU on {p}",
     "served": "waited while {fs} ran on {p}",
     "pending": "waited for results of {fs} that were not complete yet on {p}",
-    UNSEEN: "waited for {fs} on {p}, and the trace does not show how {it} served",
+    UNSEEN: "waited for {fs} on {p}. The trace does not show how {it} served",
 }
+OFF_CPU = f"Off the CPU means asleep, or waiting for {WAITS_FOR}."
 _NAMES = {
     "caller": "The caller is the limit",
     "backward": "The backward pass is the limit",
     "wire": "Communication is the limit",
-    "run_queue": "Too few free logical CPUs are the limit",
+    "run_queue": "The logical CPUs are the limit",
 }
 _NUMBERS = {2: "Two", 3: "Three"}
 _WITHOUT_PYTHON = {
-    "builtin": "builtin operators run without Python",
+    "builtin": "Builtin operators run without Python",
     "script": "TorchScript functions run without Python",
     "fetch": "PyTorch answers to_here without Python",
 }
@@ -131,12 +131,12 @@ def said(driver: str, calls: int, shares: list[Limit], limits: list[Limit]) -> s
         few = f"it made only {plural(calls, 'call')}, too few to say what limits it"
         why = few if calls < FEW_CALLS else "what it waited for differs too much over the time"
         return f"No clear limit of {driver}: {why}."
-    several = "; ".join(
-        f"for {each.share.text} of the time it {each.phrase(driver)}"
+    largest = (
+        f" For {each.share.text} of the time it {each.phrase(driver)}."
         for each in seen[:MOST_SHOWN]
         if each.share.share >= SHOWN and each.share.is_known
     )
-    return f"No clear limit of {driver}{': ' if several else ''}{several}."
+    return f"No clear limit of {driver}.{''.join(largest)}"
 
 
 def _alike(rows: pd.DataFrame, roles: Sequence[tuple[str, str]]) -> pd.Series:
@@ -173,21 +173,20 @@ def unseen_shares(trace: Trace, driver: str, shares: list[Limit]) -> tuple[str, 
         if each.share.share < SHOWN:
             continue
         if each.kind == "backward":
-            what = "what the ranks compute and send for each other meanwhile is not recorded"
-            was = f"{driver} was in dist_autograd.backward"
-            sentences.append(f"{was} for {share} of the time: {what}.")
+            what = "What the ranks compute and send in dist_autograd.backward"
+            sentences.append(f"{what}, for {share} of the time, is not recorded.")
         elif each.kind == UNSEEN:
             calls = trace.calls
             here = calls["server"].isin(each.processes) & calls["function"].isin(each.functions)
-            why = why_unseen(trace, calls[here])
-            sentences.append(f"For {share} of the time, {driver} {each.phrase(driver)}{why}.")
+            sentences.append(f"For {share} of the time, {driver} {each.phrase(driver)}.")
+            sentences += why_unseen(trace, calls[here])
     return tuple(sentences)
 
 
-def why_unseen(trace: Trace, calls: pd.DataFrame) -> str:
-    """Why the trace does not show how some of these calls were served: `: because`.
+def why_unseen(trace: Trace, calls: pd.DataFrame) -> list[str]:
+    """Why the trace does not show how some of these calls were served, as sentences.
 
-    Empty where the trace does not say.
+    None where the trace does not say.
     """
     unseen = calls[calls["server_end_ns"].isna()]
     bodies, servers = (set(unseen[column].astype(str)) for column in ("body", "server"))
@@ -195,8 +194,8 @@ def why_unseen(trace: Trace, calls: pd.DataFrame) -> str:
     for body, reason in _WITHOUT_PYTHON.items():
         if body in bodies:
             is_shown = body != "fetch" and not trace.operators_recorded
-            reasons.append(f"{reason}{', and only a trace with operators shows them' * is_shown}")
+            reasons.append(f"{reason}{': only a trace with operators shows them' * is_shown}.")
     # `a, b and c ended` is a loss of each of them.
     of_one = rf"([\w:-]+, )*([\w:-]+ and )?({'|'.join(map(re.escape, servers))})(?![\w:-])"
-    reasons += [loss.split(": ")[0] for loss in trace.losses if servers and re.match(of_one, loss)]
-    return f": {'; '.join(reasons)}" if reasons else ""
+    losses = (loss.split(": ")[0] for loss in trace.losses if servers and re.match(of_one, loss))
+    return [*reasons, *(f"{loss}." for loss in losses)]

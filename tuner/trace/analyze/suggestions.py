@@ -44,7 +44,7 @@ class Suggestion:
     @property
     def sentence(self) -> str:
         """Why, and the flag of a search that tries it."""
-        helps = f"The knob {self.knob} may help; --space {self.space} tries it."
+        helps = f"The knob {self.knob} may help: --space {self.space} tries it."
         return f"{self.why} {helps}".lstrip()
 
 
@@ -90,7 +90,7 @@ def _waits_for_gil(trace: Trace, path: CriticalPath, found: Evidence) -> Suggest
         return None
     why = (
         f"Calls wait for the GIL of {found.server}: {whole_percent(slow)} of them took "
-        f"{rules.short_time(INTERVAL_NS / 1e3)} or more to begin though a thread was free, and "
+        f"{rules.short_time(INTERVAL_NS / 1e3)} or more to begin though a thread was free. Its "
         f"{rules.main_thread_used(process, _window_s(trace))}."
     )
     return Suggestion(knob=SWITCH_INTERVAL, values="5ms,1ms,0.2ms", why=why)
@@ -128,11 +128,11 @@ def _held_by_ranks(trace: Trace, found: Evidence) -> Suggestion | None:
     if cpu.cpus_used >= rules.FULL_HOST * cpus:
         return None
     ranks = [rank for rank in trace.ranks if rank.host == host]
-    held = f"{rules.host_cpus(found)} are in use by the ranks"
+    held = f"The ranks use {rules.host_cpus(found)}"
     # What it would use at once, if it got it.
     wanted = found.use.parallelism * (cpu.on_share + cpu.run_queue_share)
     if len(ranks) > 1 and wanted <= rules.ONE_CPU[1] * (cpus // len(ranks)):
-        why = f"{held}, and {found.server} does not get its share of them."
+        why = f"{held}: {found.server} does not get its share of them."
         return Suggestion(knob=CPU_BINDING, values=f"none,{EQUAL}", why=why)
     served_s = trace.calls.groupby("server_rank")["cpu_ns"].sum().astype(float) / 1e9
     polled = sum(
@@ -142,8 +142,8 @@ def _held_by_ranks(trace: Trace, found: Evidence) -> Suggestion | None:
     if polled < 1:
         return None
     why = (
-        f"{held}, {rules.logical_cpus(polled)} by threads that neither serve calls nor are a main "
-        "thread: those of the shm transport poll."
+        f"{held}. Threads that neither serve calls nor are a main thread use "
+        f"{rules.logical_cpus(polled)}: those of the shm transport poll."
     )
     return Suggestion(knob="transports", values="default,uv", why=why)
 
