@@ -54,17 +54,18 @@ def shortened(text: str, most: int = MOST_CHARACTERS) -> str:
 
 
 def three_digits(value: float) -> str:
-    """Three significant digits or all before the point, with commas between thousands: `12,345`.
+    """Three significant digits, with commas in a number of five or more: `0.012`, `12,300`.
 
     Never a power of ten; nothing where the number is unknown.
     """
     if math.isnan(value):
         return ""
-    if abs(value) >= 100:
-        return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.0f}"
     # Digits behind the point: enough for three that are not zero, but a picosecond is nothing.
-    digits = 2 - math.floor(math.log10(abs(value))) if value else 0
-    text = f"{value:.{min(digits, 9)}f}"
+    digits = min(2 - math.floor(math.log10(abs(value))), 9) if value else 0
+    rounded = round(value, digits)
+    if digits <= 0:
+        return f"{rounded:,.0f}" if abs(rounded) >= 10_000 else f"{rounded:.0f}"
+    text = f"{rounded:.{digits}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
@@ -81,8 +82,8 @@ def is_told(low: float, high: float) -> bool:
 
 
 def ratio_text(value: float) -> str:
-    """Two decimals of a ratio, and more where one just above 1 would look like 1."""
-    return f"{value:.2f}" if abs(value - 1) >= 0.01 else f"{value:.4f}"
+    """Three digits of a ratio, at most two of them behind the point: `1.00`, `12.3`."""
+    return f"{value:.2f}" if 0.1 <= value < 9.995 else three_digits(value)
 
 
 def ratio_cell(estimate: float, low: float, high: float) -> str:
@@ -91,11 +92,7 @@ def ratio_cell(estimate: float, low: float, high: float) -> str:
         return three_digits(estimate)
     if not is_told(low, high):
         return "?"
-    ratio, *ends = (
-        f"{value:.2f}" if 0.1 <= value < 9.995 else three_digits(value)
-        for value in (estimate, low, high)
-    )
-    return f"{ratio} ({' to '.join(ends)})"
+    return f"{ratio_text(estimate)} ({ratio_text(low)} to {ratio_text(high)})"
 
 
 def times_cell(estimate: float, low: float, high: float) -> str:
@@ -122,7 +119,7 @@ def whole_percent(fraction: float) -> str:
 
 def share(fraction: float) -> str:
     """`12.3 %` for 0.12345: a measured share, to the tenth; nothing where it is unknown."""
-    return "" if math.isnan(fraction) else percent(round(fraction, 3))
+    return "" if math.isnan(fraction) else f"{three_digits(round(fraction * 100, 1))} %"
 
 
 def distance(log_ratio: float) -> str:

@@ -64,6 +64,7 @@ def test_mistakes_are_told_with_what_would_be_right(raw: str, told: str) -> None
     ("raw", "value", "excess", "text"),
     [
         ("peak_rss_mb<=2000", 2400.0, 400.0, "peak_rss_mb 2400 > 2000, by 20 %"),
+        ("peak_rss_mb<=2000", 2004.0, 4.0, "peak_rss_mb > 2000, by 0.2 %"),
         ("cpu_cores>=2", 1.5, 0.5, "cpu_cores 1.5 < 2, by 25 %"),
         ("cpu_cores<=0", 1.5, 1.5, "cpu_cores 1.5 > 0"),
     ],

@@ -21,7 +21,7 @@ from tuner.present.wording import (
 from tuner.recommended.model import Recommendation
 from tuner.study.answer import StudyAnswer
 from tuner.study.rows import TrialRow, ratio_json
-from tuner.text import UNTOLD, ratio_text
+from tuner.text import UNTOLD, duration, ratio_text
 
 CHECK_FORMAT = 1
 
@@ -182,7 +182,7 @@ def check_lines(result: CheckResult) -> list[str]:
         differences and f"Different from then (then, now): {differences}.",
         *failing_sentences(answer),
         busy_sentence(answer),
-        f"{worlds_text(answer)}, in {answer.elapsed_s:.0f} s; less than {epsilon(answer)} does not "
-        "matter.",
+        f"{worlds_text(answer)}, in {duration(answer.elapsed_s)}. Less than {epsilon(answer)} does "
+        "not matter.",
     ]
     return [*filter(None, lines)]

@@ -9,7 +9,7 @@ from tuner.present.wording import confidence, epsilon, faster_or_slower, worlds_
 from tuner.study.answer import MachineUse, StudyAnswer
 from tuner.study.metrics import PARALLELISM_MEAN
 from tuner.study.records import Phase
-from tuner.text import MOST_TELLING, decimal, duration, percent, plural, share
+from tuner.text import MOST_TELLING, decimal, duration, percent, plural, share, three_digits
 from tuner.world.environment import DISTURBED_SHARE, Environment
 
 Facts = list[tuple[str, str]]
@@ -82,7 +82,7 @@ def _others(machine: MachineUse) -> str:
         waited = f"some thread waited for a CPU {share(machine.pressure_some)} of the time"
         said.append(f"{waited}, the worlds' own included")
     if machine.mhz is not None:
-        said.append(f"{machine.mhz:.0f} MHz")
+        said.append(f"{three_digits(machine.mhz)} MHz")
     if machine.load is not None:
         said.append(f"load average {decimal(machine.load)}")
     return "; ".join(said)

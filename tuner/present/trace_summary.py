@@ -13,6 +13,7 @@ from tuner.present.analysis import SOURCES, Analysis
 from tuner.present.terminal import Part, height_of, line, paragraph, print_parts
 from tuner.present.text_table import Column, text_table
 from tuner.text import decimal, first_of, one_line, percent, plural, share, three_digits
+from tuner.trace.analyze.diagnosis_rules import short_time
 from tuner.trace.analyze.path_walk import PARTS
 from tuner.trace.analyze.recipe_table import of_all_ranks
 from tuner.trace.analyze.server_parallelism import window
@@ -145,7 +146,7 @@ def _facts(trace: Trace) -> Iterator[str]:
     ranks = first_of([rank.name for rank in trace.ranks], MOST_LISTED)
     yield (
         f"Recorded by {RECORDERS[trace.source]}: {plural(len(trace.ranks), 'rank')} ({ranks}), "
-        f"{', '.join(held)}, {three_digits((closed - opened) / 1e6)} ms."
+        f"{', '.join(held)}, {short_time((closed - opened) / 1e3)}."
     )
     if known := _ranks_of_files(trace):
         said = (f"{first_of(each, MOST_LISTED)}, {how}" for how, each in known.items())
@@ -154,8 +155,7 @@ def _facts(trace: Trace) -> Iterator[str]:
         overhead = three_digits(trace.tracing_overhead)
         yield f"Tracing overhead: a traced step took {overhead} times as long as an untraced one."
     if trace.clock_error_ns:
-        error_us = three_digits(trace.clock_error_ns / 1e3)
-        yield f"Times of different ranks are comparable to within {error_us} us."
+        yield f"The clocks of the ranks agree to within {short_time(trace.clock_error_ns / 1e3)}."
 
 
 def _ranks_of_files(trace: Trace) -> dict[str, list[str]]:

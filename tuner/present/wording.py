@@ -189,8 +189,12 @@ def _better(answer: StudyAnswer) -> str:
         return f"Use {answer.best}: {better}{by}. By how much is {UNTOLD}."
     sure = answer.plan.measuring.confidence
     level = "" if sure == _USUAL.confidence else f", {percent(sure)} confidence"
-    times = f"{ratio_text(speedup.estimate)} times as {fast(answer)} as {name}"
-    return f"Use {answer.best}: {times} ({ends(speedup)}{level}){by}."
+    better, between = f"{ratio_text(speedup.estimate)} times as {fast(answer)} as", ends(speedup)
+    if ratio_text(speedup.low) == "1.00":
+        # It is more than 1, and would not look like it.
+        better = f"{_three(speedup.estimate - 1)} % {faster_or_slower(answer)[0]} than"
+        between = change_range(speedup)
+    return f"Use {answer.best}: {better} {name} ({between}{level}){by}."
 
 
 def _cheaper(answer: StudyAnswer) -> str:

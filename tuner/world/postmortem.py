@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from tuner.text import three_digits
 from tuner.world.measurement import Failure
 
 CHANNEL_CLOSED = 213
@@ -104,7 +105,7 @@ def root_cause(
     phases = ", ".join(f"{each.name} in {each.phase}" for each in records if not each.finished)
     busy = [each.name for each in records if each.states and each.states[-1]["idle"] == 0]
     more = f"; no worker thread of {busy[0]} was idle" if busy else ""
-    message = f"not done after {deadline_s:g} s ({steps} steps done; {phases}){more}"
+    message = f"not done after {three_digits(deadline_s)} s ({steps} steps done; {phases}){more}"
     return Failure(failure="timed-out", message=message, detail=gauges(records), world_s=world_s)
 
 

@@ -28,7 +28,7 @@ def test_warnings_of_torch_do_not_hide_what_a_program_says(warning: str) -> None
     failure, alone = (outcome_of(replace(END, output=each), REQUEST) for each in (output, warning))
     assert isinstance(failure, Failure)
     assert isinstance(alone, Failure)
-    assert failure.message == "exit code 1 after 2.0 s: ValueError: no such file"
+    assert failure.message == "exit code 1 after 2 s: ValueError: no such file"
     assert failure.detail == "loading\nValueError: no such file"
     assert alone.message.endswith(warning)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from tuner.plan.objectives import Objective
 from tuner.plan.program_spec import ProgramRequest
-from tuner.text import listed, plural
+from tuner.text import listed, plural, three_digits
 from tuner.torch_private.exceptions import served_error
 from tuner.world.command.ends import Cause, alone_gone
 from tuner.world.command.reports import ProgramReport, RankReport
@@ -94,13 +94,13 @@ def _failure(end: ProgramEnd, request: ProgramRequest, metric: float | None) -> 
     if end.is_late:
         stuck = end.report.no_listener_since_ns is not None
         kind: FailureKind = "init-failed" if stuck else "timed-out"
-        message = f"not done after {end.run_s:.3g} s ({_phases(end)})"
+        message = f"not done after {three_digits(end.run_s)} s ({_phases(end)})"
         return failed(kind, message, detail=gauges(end.states) or _tail(end.output))
     if end.counted is None and any(end.exit_codes):
         kind = "crashed" if end.report.is_ready else "init-failed"
         killed = any(was_killed(code) for code in end.exit_codes if code)
         return failed(kind, _how_it_ended(end, request), is_untimely=killed)
-    ended = f"it ended after {end.run_s:.1f} s"
+    ended = f"it ended after {three_digits(end.run_s)} s"
     if not end.report.ranks:
         codes = ", ".join("ended by us" if code is None else str(code) for code in end.exit_codes)
         return failed("init-failed", f"{ended} with exit code {codes}{end.report.why_no_rank}")
@@ -174,7 +174,7 @@ def _how_it_ended(end: ProgramEnd, request: ProgramRequest) -> str:
     if rank := alone_gone(end.report):
         last = "" if _WARNING_OF_TORCH.match(said) else last
         return f"{rank} failed first ({ending(code)}){last}"
-    return f"{ending(code)}{which} after {end.run_s:.1f} s{last}"
+    return f"{ending(code)}{which} after {three_digits(end.run_s)} s{last}"
 
 
 def _phases(end: ProgramEnd) -> str:

@@ -13,7 +13,7 @@ from typing import IO, Any, NamedTuple
 from tuner.errors import TraceError
 from tuner.files import own_prefix
 from tuner.plan.config import Config
-from tuner.text import first_of
+from tuner.text import first_of, three_digits
 from tuner.world.command.channel import Channel
 from tuner.world.command.ends import failed_first, stuck, suspected_ns
 from tuner.world.command.joining import has_window_ended, is_recorded, join_recorded
@@ -179,7 +179,7 @@ def _await(is_over: Callable[[], bool]) -> None:
 
 
 def _why_not(report: ProgramReport, ran_s: float, code: int) -> str:
-    ended = f"the program ended after {ran_s:.1f} s with exit code {code}"
+    ended = f"the program ended after {three_digits(ran_s)} s with exit code {code}"
     if report.init_failure is not None:
         return f"{ended}: {report.init_failure.text}"
     if not report.ranks:
