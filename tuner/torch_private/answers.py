@@ -1,5 +1,6 @@
 """What a call returns: values, exceptions, futures; and the functions that return them."""
 
+import functools
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -12,6 +13,7 @@ from tuner.torch_private.exceptions import served
 
 # Looked up once, for speed; `support` reports what is missing.
 ScriptModule: Any = torch.jit.ScriptModule
+Tensor = torch.Tensor
 Future: Any = torch._C.Future
 """The class of all futures, made by Python or by C++."""
 _internal: Any = internal
@@ -23,12 +25,16 @@ RPC_TIMEOUT_MARK = "RPCErr:1:"
 
 @contextmanager
 def hooked_answers(
-    raised: Callable[[str], None], reduced: Callable[[Any], tuple[Any, ...] | None]
+    raised: Callable[[str], None],
+    reduced: Callable[[Any], tuple[Any, ...] | None],
+    is_quick: Callable[[], bool],
+    quickly_pickled: Callable[[Any], tuple[bytes, list[Any]] | None],
 ) -> Iterator[None]:
     """Make each answer that is an exception go through these, while PyTorch's own code makes it.
 
     `raised` gets the exception in one line, on the thread of the function that raised it. `reduced`
-    says how to pickle the answer, None for PyTorch's way.
+    says how to pickle the answer, None for PyTorch's way. If `is_quick` says so of the next answer
+    of this thread, it is pickled by `quickly_pickled`, which returns None for PyTorch's way.
     """
     current_agent, reducers = _internal._get_current_rpc_agent, _reducers()
 
@@ -41,12 +47,31 @@ def hooked_answers(
     def reduce(answer: Any) -> tuple[Any, ...]:
         return reduced(answer) or answer.__reduce_ex__(2)
 
+    pickler = _internal._internal_rpc_pickler
+    kind: Any = type(pickler)
+
+    class WithQuickAnswers(kind):  # type: ignore[misc]
+        # A property, so that no frame of ours is below what the program pickles.
+        @property
+        def serialize(self) -> Callable[[Any], tuple[bytes, list[Any]]]:
+            plainly: Callable[[Any], tuple[bytes, list[Any]]] = super().serialize
+            if not is_quick():
+                return plainly
+            return lambda answer: quickly_pickled(answer) or plainly(answer)
+
     _internal._get_current_rpc_agent, reducers[_RemoteException] = agent_of_error, reduce
+    pickler.__class__ = functools.update_wrapper(WithQuickAnswers, kind, updated=())
     try:
         yield
     finally:
+        pickler.__class__ = kind
         _internal._get_current_rpc_agent = current_agent
         del reducers[_RemoteException]
+
+
+def received_tensor(number: int) -> Any:
+    """The tensor of this number that came with what this thread unpickles."""
+    return _internal._thread_local_tensor_tables.recv_tables[number]
 
 
 def pickle_as_tuple(kind: type[tuple[Any, ...]]) -> None:

@@ -2,8 +2,10 @@
 
 import functools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from io import BytesIO
+from pickle import GLOBAL, Pickler, dumps
 from time import time_ns
 from types import FunctionType
 from typing import Any, NamedTuple
@@ -23,6 +25,7 @@ _local_invoke_async_execution: Any = getattr(rref_proxy, "_local_invoke_async_ex
 _find_builtin: Any = getattr(torch.jit._builtins, "_find_builtin", None)
 _profiler_enabled: Any = getattr(torch.autograd, "_profiler_enabled", None)
 _internal_pickler: Any = getattr(internal, "_internal_rpc_pickler", None)
+_tensor_receiver: Any = getattr(_internal_pickler, "_tensor_receiver", None)
 _api: Any = api
 _send_udf: Any = getattr(api, "_invoke_rpc_python_udf", None)
 _default_s: Any = getattr(api, "get_rpc_timeout", None)
@@ -42,6 +45,7 @@ _PLAIN_TYPES = frozenset(
     {type(None), bool, int, float, complex, str, bytes, torch.Tensor, FunctionType, PY_RREF}
 )
 _all_plain = _PLAIN_TYPES.issuperset
+_all_simple = (_PLAIN_TYPES - {torch.Tensor, PY_RREF}).issuperset
 # More values than this are not looked at: that would take longer than it saves.
 _FEW = 16
 _MOST_KNOWN = 1000
@@ -88,11 +92,14 @@ def _hooked_invoke(client: _Client) -> Callable[..., Any]:
     """What `rpc_sync` and `rpc_async` share: every line that it runs slows the program."""
     invoke_rpc = _api._invoke_rpc
     # Most programs repeat few different calls.
-    known: dict[tuple[Any, Any, Any], tuple[CallTarget, Any]] = {}
+    known: dict[tuple[Any, Any, Any], tuple[CallTarget, Any, bytes]] = {}
 
-    def plain_target(to: Any, func: Any, mode: Any, args: Any) -> tuple[CallTarget, Any] | None:
+    def plain_target(
+        to: Any, func: Any, mode: Any, args: Any
+    ) -> tuple[CallTarget, Any, bytes] | None:
         if (
-            _is_of_rpc_itself(func)
+            (function := name_in_pickles(func)) is None
+            or _is_of_rpc_itself(func)
             or hasattr(func, "_wrapped_async_rpc_function")
             or _find_builtin(func) is not None
         ):
@@ -106,8 +113,8 @@ def _hooked_invoke(client: _Client) -> Callable[..., Any]:
         is_lasting = func.__closure__ is None and func is not _local_invoke and type(to) is str
         # In a group of workers that may change, a name may come to mean another worker.
         if is_lasting and _is_group_static() and len(known) < _MOST_KNOWN:
-            known[to, func, mode] = target, worker
-        return target, worker
+            known[to, func, mode] = target, worker, function
+        return target, worker, function
 
     def invoke(
         to: Any, func: Any, mode: Any, args: Any = None, kwargs: Any = None, timeout: float = -1
@@ -125,12 +132,12 @@ def _hooked_invoke(client: _Client) -> Callable[..., Any]:
             ):
                 found = known.get((to, func, mode))
                 try:
-                    if found is None:
+                    if found is None or not _is_named(func):
                         found = plain_target(to, func, mode, args)
                     if found is not None:
-                        target, worker = found
+                        target, worker, function = found
                         return client.call_python(
-                            target, worker, func, args or (), kwargs or {}, timeout
+                            target, worker, function, args or (), kwargs or {}, timeout
                         )
                 except Exception:
                     found = None  # It was not sent: PyTorch itself is to raise why.
@@ -160,17 +167,52 @@ def _is_plain(values: Any) -> bool:
     return True
 
 
-def send_python(worker: Any, timeout_s: float, request: Any) -> tuple[Any, int]:
-    """Send a `request` in place of a PythonUDF to PyTorch's WorkerInfo, unseen by the hooks.
+def pickled_plainly(args: Any, kwargs: Any) -> tuple[bytes, list[Any]]:
+    """Arguments and keywords as one pickle, and their tensors, as PyTorch's pickler makes them.
+
+    Only for what `_is_plain` holds of: its own code is most of the time that PyTorch takes.
+    """
+    if _all_simple(map(type, args)) and _all_simple(map(type, kwargs.values())):
+        return dumps((args, kwargs)), []
+    tensors: list[Any] = []
+
+    def reduce_tensor(tensor: Any) -> tuple[Any, ...]:
+        tensors.append(tensor)
+        return _tensor_receiver, (len(tensors) - 1,)
+
+    file = BytesIO()
+    pickler = Pickler(file)
+    pickler.dispatch_table = {
+        torch.Tensor: reduce_tensor, PY_RREF: _internal_pickler._py_rref_reducer
+    }  # fmt: skip
+    pickler.dump((args, kwargs))
+    return file.getvalue(), tensors
+
+
+def send_python(
+    worker: Any, pickled: bytes, tensors: Sequence[Any], timeout_s: float
+) -> tuple[Any, int]:
+    """Send this in place of a PythonUDF to PyTorch's WorkerInfo, unseen by the hooks.
 
     Returns the future of the answer, and the bytes that were sent.
     """
-    pickled, tensors = _internal_pickler.serialize(request)
     size = len(pickled)
     for tensor in tensors:
         if tensor.layout is torch.strided:
             size += tensor.nbytes
     return _send_udf(worker, pickled, tensors, timeout_s, False), size
+
+
+def name_in_pickles(func: Any) -> bytes | None:
+    """How a pickle names a function of a module; None if it is not found by that name."""
+    name, module = func.__qualname__, sys.modules.get(func.__module__)
+    if getattr(module, "__dict__", None) is not func.__globals__ or not _is_named(func):
+        return None
+    return GLOBAL + f"{func.__module__}\n{name}\n".encode()
+
+
+def _is_named(func: Any) -> bool:
+    return func.__globals__.get(func.__qualname__) is func
 
 
 def _is_group_static() -> bool:

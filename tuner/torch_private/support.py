@@ -37,7 +37,13 @@ def missing_tracing_support(*, operators: bool) -> list[str]:
         "rpc.api": (api, [*of_calls, *SENDERS]),
         "rpc.internal": (
             internal,
-            ["PythonUDF", "RemoteException", "_get_current_rpc_agent", "_internal_rpc_pickler"],
+            [
+                "PythonUDF",
+                "RemoteException",
+                "_get_current_rpc_agent",
+                "_internal_rpc_pickler",
+                "_thread_local_tensor_tables",
+            ],
         ),
         "rpc.PyRRef": (PY_RREF, ["_get_future", "_get_type", "to_here"]),
         "rpc.rref_proxy": (rref_proxy, ["_local_invoke", "_local_invoke_async_execution"]),

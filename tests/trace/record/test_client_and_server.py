@@ -10,13 +10,18 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+import torch
 from torch.distributed.rpc import internal
 
 from tuner.torch_private.answers import error_of
+from tuner.torch_private.calls import name_in_pickles, pickled_plainly
 from tuner.trace.model.spans import ServerSpan
 from tuner.trace.record.server import Served, Server, Serving, serving_now
 from tuner.trace.record.threads import Thread, forget_threads, this_thread, threads
-from tuner.trace.record.wire import Ends, OnTheWay, marked, received
+from tuner.trace.record.wire import Ends, OnTheWay, marked, received, request
+
+ONES = torch.ones(2)
+_SERIALIZE = internal._InternalRPCPickler.serialize
 
 
 @pytest.fixture
@@ -36,7 +41,7 @@ def run(
     call_id: int, func: Callable[..., Any], *args: Any, plainly: bool = True, **named: Any
 ) -> Any:
     """What PyTorch gets from a function that it runs; not `plainly` for `remote`."""
-    return cast(Any, internal)._run_function(Served((call_id, plainly, func, args, named)))
+    return cast(Any, internal)._run_function(Served((call_id, plainly, func, (args, named))))
 
 
 def test_a_call_that_ends_during_the_collection_is_collected_once(server: Server) -> None:
@@ -158,13 +163,81 @@ def test_what_is_no_pickle_of_a_known_protocol_gets_no_mark() -> None:
 def test_pickles_name_no_function_of_ours(server: Server) -> None:
     """Finding a function by its name would take most of the time to unpickle."""
     udf = internal.PythonUDF(max, (1, 2), {})
-    request = pickle.dumps(OnTheWay((Served, ((7, True, *udf),))))
+    sent = request(7, b"cbuiltins\nmax\n", pickle.dumps(((1, 2), {})))
     with_mark = marked(pickle.dumps(udf), 7, answers_plainly=True)
     answer = pickle.dumps(OnTheWay((received, (7, 3), None, iter(()))))
     error = pickle.dumps(run(7, fails), protocol=4)
     assert with_mark is not None
-    assert b"tuner" not in request + with_mark + answer + error
+    assert b"tuner" not in sent + with_mark + answer + error
     assert pickle.loads(answer) == 3
+
+
+@pytest.mark.parametrize(
+    "value", [None, True, 2**70, 0.5, torch.ones(2), torch.nn.Parameter(torch.ones(2)), "text", [1]]
+)
+def test_an_answer_is_what_pytorch_sends_without_recording(
+    value: Any, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[int] = []
+    client = SimpleNamespace(answered=lambda call_id, value: ended.append(call_id))
+    monkeypatch.setattr(Ends, "client", client)
+    pickled, tensors = internal.serialize(run(2**40, lambda: value))  # type: ignore[no-untyped-call]
+    assert len(tensors) == isinstance(value, torch.Tensor)
+    found = internal.deserialize(pickled, tensors)  # type: ignore[no-untyped-call]
+    assert (type(found), str(found), ended) == (type(value), str(value), [2**40])
+
+
+def test_what_else_a_thread_pickles_before_an_answer_is_pickled_plainly(server: Server) -> None:
+    answer = run(7, max, 1, 2)
+    pickled, _ = internal.serialize(["a call of a finalizer"])  # type: ignore[no-untyped-call]
+    assert pickle.loads(pickled) == ["a call of a finalizer"]
+    pickled, _ = internal.serialize(answer)  # type: ignore[no-untyped-call]
+    assert pickle.loads(pickled) == 2
+
+
+def test_an_answer_is_sent_where_recording_has_ended_meanwhile(server: Server) -> None:
+    answer = run(7, max, 1, 2)
+    server.stop()
+    assert type(internal._internal_rpc_pickler).__dict__.get("serialize") is _SERIALIZE
+    pickled, _ = internal.serialize(answer)  # type: ignore[no-untyped-call]
+    assert pickle.loads(pickled) == 2
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs"),
+    [
+        ((1, "text", fails), {"key": None}),
+        ((ONES, [ONES, (ONES, 2.5)]), {}),
+        ((1,), {"tensors": {"w": ONES}}),
+        (("x" * 70_000, ["y" * 70_000, ONES]), {}),
+        ((), {}),
+    ],
+)
+def test_a_request_has_what_pytorchs_own_has(args: Any, kwargs: Any, server: Server) -> None:
+    values, tensors = pickled_plainly(args, kwargs)
+    name = name_in_pickles(fails)
+    assert name is not None
+    plain, of_plain = internal.serialize(internal.PythonUDF(fails, args, kwargs))  # type: ignore[no-untyped-call]
+    assert tensors == of_plain
+    served = internal.deserialize(request(7, name, values), tensors)  # type: ignore[no-untyped-call]
+    expected = internal.deserialize(plain, of_plain)  # type: ignore[no-untyped-call]
+    assert isinstance(served, Served)
+    assert served[:3] == (7, True, fails)
+    assert str(served[3]) == str(expected[1:])
+
+
+def test_only_a_function_that_its_module_has_by_its_name_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """PyTorch raises for the others, or takes longer."""
+    before = fails
+    name = name_in_pickles(before)
+    assert name is not None
+    assert pickle.loads(name + pickle.STOP) is before
+    assert name_in_pickles(lambda: None) is None
+    assert name_in_pickles(Server.start) is None
+    monkeypatch.setattr(sys.modules[__name__], "fails", stack)
+    assert name_in_pickles(before) is None
 
 
 def test_an_answer_that_takes_long_to_pickle_says_when_it_is_pickled(server: Server) -> None:

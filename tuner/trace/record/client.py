@@ -12,11 +12,16 @@ from torch.futures import Future
 
 from tuner.daemon_threads import start_daemon
 from tuner.torch_private.answers import RPC_TIMEOUT_MARK, error_line, error_of
-from tuner.torch_private.calls import CallTarget, hooked_client, limit_s, send_python
+from tuner.torch_private.calls import (
+    CallTarget,
+    hooked_client,
+    limit_s,
+    pickled_plainly,
+    send_python,
+)
 from tuner.trace.model.spans import CALLS_PER_RANK, ClientSpan, OperatorSpan
-from tuner.trace.record.server import Served
 from tuner.trace.record.threads import this_thread
-from tuner.trace.record.wire import OnTheWay, marked
+from tuner.trace.record.wire import marked, request
 
 # How often to look for calls that ended without an answer.
 WATCH_S = 0.05
@@ -136,10 +141,12 @@ class Client:
         return self._reads[server]
 
     def call_python(
-        self, target: CallTarget, worker: Any, func: Any, args: Any, kwargs: Any, timeout_s: float
-    ) -> Any:
+        self, target: CallTarget, worker: Any, function: bytes, args: Any, kwargs: Any,
+        timeout_s: float,
+    ) -> Any:  # fmt: skip
         """Make an `rpc_sync` or `rpc_async` call of a plain Python function; returns its future.
 
+        `function` is how a pickle names it, and no code of the program pickles its arguments.
         The answer notes the call's end: see `wire.received`.
         """
         call = OpenCall(self._rank, target)
@@ -151,8 +158,9 @@ class Client:
         self._keep_sent(call)
         call.is_marked = True
         try:
-            request = OnTheWay((Served, ((call_id, True, func, args, kwargs),)))
-            future, call.request_bytes = send_python(worker, timeout_s, request)
+            values, tensors = pickled_plainly(args, kwargs)
+            pickled = request(call_id, function, values)
+            future, call.request_bytes = send_python(worker, pickled, tensors, timeout_s)
         except BaseException:
             self.not_sent(call)
             raise

@@ -25,7 +25,7 @@ from tuner.trace.record.threads import (
     this_thread,
     threads,
 )
-from tuner.trace.record.wire import MARKED, REQUESTED, Ends, OnTheWay, received
+from tuner.trace.record.wire import MARKED, REQUESTED, Ends, OnTheWay, quickly_pickled, received
 
 NEGLIGIBLE_NS = 20_000  # the run queue is not read for less time than this off the CPU
 QUICKLY_PICKLED_NS = 50_000  # it is not noted that an answer took less time than this to pickle
@@ -39,8 +39,8 @@ class Served(tuple[Any, ...]):
     """What is pickled for a call, and what PyTorch runs in place of a PythonUDF.
 
     Its items are the id of the call; whether what the function returns is the answer, else it stays
-    here, or is the future of an `async_execution` function; the function, its arguments and its
-    keywords.
+    here, or is the future of an `async_execution` function; the function; and its arguments with
+    its keywords.
 
     PyTorch takes `func`, `args` and `kwargs` of it, one after another, for the call. They are such
     that C calls the program's function: while that runs, no frame of ours is on the stack, and so
@@ -54,7 +54,7 @@ class Served(tuple[Any, ...]):
     @property
     def args(self) -> tuple[Iterator[Any]]:
         """An iterator, whose only item is what the function returns; it begins now."""
-        call_id, answers_plainly, func, args, kwargs = self
+        call_id, answers_plainly, func, (args, kwargs) = self
         if kwargs:
             func = partial(func, **kwargs)
         server = Ends.server
@@ -81,7 +81,7 @@ def marked_udf(call_id: int, answers_plainly: bool, udf: Any) -> Any:
     """A pickle that `wire.marked` made is unpickled as this."""
     if Ends.server is None:
         return udf
-    return Served((call_id, answers_plainly, udf.func, udf.args, udf.kwargs))
+    return Served((call_id, answers_plainly, udf.func, (udf.args, udf.kwargs)))
 
 
 copyreg.add_extension(__name__, Served.__name__, REQUESTED)
@@ -127,6 +127,7 @@ def _left(serving: tuple[Any, ...], value: Any, error: str = "") -> Any:
         server.served.write_on(record)
     thread.serving = outer
     if answers_plainly and type(value) in _QUICKLY_PICKLED and not error:
+        thread.answers_quickly = True
         return OnTheWay((received, (call_id, value)))
     if error:
         server.raised(call_id, error)
@@ -178,7 +179,9 @@ class Server:
 
     def start(self) -> None:
         """Record the calls that this process serves."""
-        self._hooks.enter_context(hooked_answers(_raised, _reduced))
+        self._hooks.enter_context(
+            hooked_answers(_raised, _reduced, _answers_quickly, quickly_pickled)
+        )
 
     def stop(self) -> None:
         """Record no further call, but for the ends of those that have arrived."""
@@ -220,6 +223,15 @@ def _raised(error: str) -> None:
     """The function that this thread has just left raised this, in one line."""
     if (serving := this_thread().serving) is not None:
         serving(None, error)
+
+
+def _answers_quickly() -> bool:
+    """Whether the next answer that this thread sends is one plain value or tensor; asked once."""
+    thread = agent_threads.get(get_ident())
+    if thread is None or not thread.answers_quickly:
+        return False
+    thread.answers_quickly = False
+    return True
 
 
 def _reduced(answer: Any) -> tuple[Any, ...] | None:

@@ -15,7 +15,7 @@ SCHEDULE_BYTES = 64  # more than the longest content of a `schedule`
 class Thread:
     """One thread. Other threads read `serving` only."""
 
-    __slots__ = ("answering", "id", "issuing_to", "schedule", "serving")
+    __slots__ = ("answering", "answers_quickly", "id", "issuing_to", "schedule", "serving")
 
     def __init__(self, native_id: int) -> None:
         self.id = native_id
@@ -24,6 +24,8 @@ class Thread:
         self.answering: tuple[Any, int, int] | None = None
         """The server and the id of the call whose exception is about to be pickled, and when its
         function ended."""
+        self.answers_quickly = False
+        """Whether the answer that it is about to send is one plain value or tensor."""
         self.issuing_to: object = None
         """The call that is being issued."""
         self.schedule: int | None = None

@@ -5,16 +5,27 @@ imports both. If no trace is running, they give what the program sent.
 """
 
 import copyreg
-from pickle import EXT4, LONG1, NEWFALSE, NEWTRUE, PROTO, REDUCE, STOP, TUPLE3
+import pickle
 from typing import Any
 
-from tuner.torch_private.answers import pickle_as_tuple
+from tuner.torch_private.answers import Tensor, pickle_as_tuple, received_tensor
 
 # Numbers for pickles of what is added to them. To find it by name would take most of the time to
 # unpickle. Numbers this large are unassigned (PEP 307).
-REQUESTED, ANSWERED, MARKED = 0x72706301, 0x72706302, 0x72706303
-_MARK = EXT4 + MARKED.to_bytes(4, "little") + LONG1 + b"\x08"
-_END = TUPLE3 + REDUCE + STOP
+REQUESTED, ANSWERED, MARKED, TENSOR_ANSWERED = range(0x72706301, 0x72706305)
+
+
+def _call_of(number: int, opened: bytes = b"") -> bytes:
+    """The beginning of a pickle's code for a call; its first argument, the id, comes next."""
+    return pickle.EXT4 + number.to_bytes(4, "little") + opened + pickle.LONG1 + b"\x08"
+
+
+_PROTOCOL = pickle.PROTO + b"\x04"
+_END = pickle.REDUCE + pickle.STOP
+_MARK, _MARK_END = _call_of(MARKED), pickle.TUPLE3 + _END
+_REQUEST, _REQUEST_END = _call_of(REQUESTED, pickle.MARK), pickle.TUPLE + pickle.TUPLE1 + _END
+_ANSWER, _ANSWER_END = _PROTOCOL + _call_of(ANSWERED), pickle.TUPLE2 + _END
+_TENSOR, _TENSOR_END = _PROTOCOL + _call_of(TENSOR_ANSWERED), pickle.TUPLE1 + _END
 
 
 class Ends:
@@ -44,10 +55,37 @@ def marked(pickled: bytes, call_id: int, answers_plainly: bool) -> bytes | None:
     what PyTorch gives it. Around its code goes a call of `server.marked_udf` with what that code
     makes.
     """
-    if not (pickled.startswith(PROTO) and pickled.endswith(STOP)):
+    if not (pickled.startswith(pickle.PROTO) and pickled.endswith(pickle.STOP)):
         return None
-    mark = _MARK + call_id.to_bytes(8, "little") + (NEWTRUE if answers_plainly else NEWFALSE)
-    return b"".join((pickled[:2], mark, pickled[2:-1], _END))
+    plainly = pickle.NEWTRUE if answers_plainly else pickle.NEWFALSE
+    return b"".join((pickled[:2], _MARK, _bytes(call_id), plainly, pickled[2:-1], _MARK_END))
+
+
+def request(call_id: int, function: bytes, values: bytes) -> bytes:
+    """What its server unpickles as a `server.Served`, whose function returns the answer.
+
+    `function` is how a pickle names it; `values` is the pickle of its arguments and its keywords.
+    """
+    return b"".join(
+        (
+            values[:2], _REQUEST, _bytes(call_id), pickle.NEWTRUE, function, values[2:-1],
+            _REQUEST_END,
+        )
+    )  # fmt: skip
+
+
+def quickly_pickled(answer: object) -> tuple[bytes, list[Any]] | None:
+    """A marked answer of one plain value or tensor, as PyTorch sends it; None for other objects."""
+    if type(answer) is not OnTheWay:
+        return None
+    call_id, value = answer[1]
+    if type(value) is Tensor:
+        return b"".join((_TENSOR, _bytes(call_id), _TENSOR_END)), [value]
+    return b"".join((_ANSWER, _bytes(call_id), pickle.dumps(value, 4)[2:-1], _ANSWER_END)), []
+
+
+def _bytes(call_id: int) -> bytes:
+    return call_id.to_bytes(8, "little")
 
 
 def received(call_id: int, value: Any) -> Any:
@@ -61,4 +99,9 @@ def received(call_id: int, value: Any) -> Any:
     return value
 
 
+def _tensor_received(call_id: int) -> Any:
+    return received(call_id, received_tensor(0))
+
+
 copyreg.add_extension(__name__, received.__name__, ANSWERED)
+copyreg.add_extension(__name__, _tensor_received.__name__, TENSOR_ANSWERED)
