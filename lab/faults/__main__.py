@@ -26,11 +26,10 @@ def main(arguments: list[str]) -> int:
             continue
         started_s = time.monotonic()
         outcome = row.outcome()
-        print(
-            f"{'survived' if outcome.is_good else 'FAILED'} in {time.monotonic() - started_s:.0f} "
-            f"s: {row.fault}: {outcome.told} (lost {outcome.lost}, left {outcome.left})",
-            flush=True,
-        )
+        how = "survived" if outcome.is_good else "FAILED"
+        counts = f"(lost {outcome.lost}, left {outcome.left})"
+        took_s = time.monotonic() - started_s
+        print(f"{how} in {took_s:.0f} s: {row.fault}: {outcome.told} {counts}", flush=True)
         outcomes.append((row, outcome))
     good = sum(outcome.is_good for _, outcome in outcomes)
     table = Table("fault", "expected", "outcome", "lost", "left")

@@ -75,11 +75,8 @@ _THEIRS = ("--workload", "subject.py:Hangs")
 _COMMAND = ("--", sys.executable, "subject.py")
 
 ROWS = tuple(
-    Row(
-        f"{fault}, with a budget of {BUDGET_S} s",
-        f"it says so after {MOST_S:.0f} s at most",
-        partial(_hangs, content, subject, codes, told),
-    )
+    Row(f"{fault}, with a budget of {BUDGET_S} s", f"it says so after {MOST_S:.0f} s at most",
+        partial(_hangs, content, subject, codes, told))
     for fault, subject, content, codes, told in (
         ("every one of nine configurations hangs", _OURS, "", (3,),
          "only num_worker_threads=16 was tried, and failed in its only world: timed-out"),

@@ -49,11 +49,8 @@ def _signalled(numbers: Sequence[int], folder: Path) -> Outcome:
         running.process.send_signal(number)
     ended = running.ended(PATIENCE_S)
     lost = max(0, known - len(observations(study)))
-    survived = (
-        ended.code == 130
-        and "; everything measured is kept, and this continues it: " in ended.stderr
-        and " --resume " in ended.stderr
-    )
+    how = "; everything measured is kept, and this continues it: "
+    survived = ended.code == 130 and " --resume " in ended.stderr.partition(how)[2]
     return outcome_of(ended, study, f"exit code {ended.code}, the answer so far", survived, lost)
 
 
@@ -113,12 +110,10 @@ def _thousand(folder: Path) -> Outcome:
 
     running.awaits(look, 3600.0)
     ended = running.ended(PATIENCE_S)
-    first, last = seen[1], seen[-1]
-    grown = [last[place] - first[place] for place in range(4)]
-    worlds = len(observations(here / "study"))
-    told = (
-        f"{worlds} observations; from the 200th on {grown[0]:+.0f} MB, {grown[1]:+d} descriptors, "
-        f"{grown[2]:+d} threads, {grown[3]:+d} temporary files"
+    grown = [last - first for first, last in zip(seen[1], seen[-1], strict=True)]
+    names = ("MB", "descriptors", "threads", "temporary files")
+    told = f"{len(observations(here / 'study'))} observations; from the 200th on " + ", ".join(
+        f"{more:+.0f} {name}" for more, name in zip(grown, names, strict=True)
     )
     is_flat = grown[0] < 60 and grown[1] <= 2 and grown[2] <= 2 and grown[3] <= 10
     return outcome_of(ended, here / "study", told, ended.code == 0 and is_flat)
@@ -146,9 +141,8 @@ def _leftovers(folder: Path) -> Outcome:
     killed.process.kill()
     first = killed.ended(PATIENCE_S)
     second = Running(*SHORT, "--resume", cwd=here).ended(PATIENCE_S)
-    told = (
-        f"{len(first.left_files)} folders after the kill, {len(second.left_files)} after the next"
-    )
+    counts = [len(ended.left_files) for ended in (first, second)]
+    told = f"{counts[0]} folders after the kill, {counts[1]} after the next"
     return outcome_of(second, here / "study", told, second.code == 0 and bool(first.left_files))
 
 

@@ -59,10 +59,8 @@ def _damaged(
     is_expected: Callable[[Ended], bool],
     folder: Path,
 ) -> Outcome:
-    """Each damage in the place of a file of that name, given to a command in its folder.
-
-    `make` makes the good one in a folder.
-    """
+    """Each damage in the place of a file of that name, which `make` makes in a folder, given to a
+    command there."""
     here = folder / "here"
     here.mkdir()
     make(here)
@@ -88,11 +86,8 @@ def _large_trace(folder: Path) -> Outcome:
     write_trace(here / "trace.json", _OPERATORS)
     ended = Running("tuner.analyze", "trace.json", cwd=here).ended(5 * MOST_S)
     told = f"exit code {ended.code} after {ended.seconds:.1f} s, {ended.peak_rss_mb:.0f} MB at most"
-    survived = (
-        ended.code == 0
-        and f"{_OPERATORS:,} operators" in ended.stdout
-        and ended.peak_rss_mb <= MOST_COMMAND_MB
-    )
+    is_read = ended.code == 0 and f"{_OPERATORS:,} operators" in ended.stdout
+    survived = is_read and ended.peak_rss_mb <= MOST_COMMAND_MB
     return Outcome(told=told, survived=survived, left=ended.left)
 
 

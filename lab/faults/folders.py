@@ -1,7 +1,6 @@
 """Folders that are not a study's: a search leaves them as they are."""
 
-import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Set
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,17 +18,10 @@ def _write(folder: Path) -> None:
         (folder / name).write_text(f"mine: {name}")
 
 
-def _content(folder: Path) -> Mapping[str, str]:
-    return {
-        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in folder.rglob("*")
-        # Each search that looks at a folder writes into its lock who it is.
-        if path.is_file() and path.name != "search.lock"
-    }
-
-
-def _changed(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    return sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+def _content(folder: Path) -> Set[tuple[Path, bytes]]:
+    # Each search that looks at a folder writes into its lock who it is.
+    files = [path for path in folder.rglob("*") if path.is_file() and path.name != "search.lock"]
+    return {(path, path.read_bytes()) for path in files}
 
 
 def _refused(prepare: Callable[[Path], object], folder: Path, **changes: Any) -> Outcome:
@@ -40,8 +32,8 @@ def _refused(prepare: Callable[[Path], object], folder: Path, **changes: Any) ->
     try:
         fake_search(out, **changes)
     except UsageError as error:
-        changed = _changed(before, _content(folder))
         told = str(error).replace(str(folder), "")
+        changed = before ^ _content(folder)
         return Outcome(told=f"refused: {told}", survived=True, lost=len(changed))
     return Outcome(told="it was used", survived=False)
 
@@ -53,7 +45,7 @@ def _foreign_among_ours(folder: Path) -> Outcome:
     _write(out / "mine")
     before = _content(out / "mine")
     fake_search(out, overwrite=True)
-    lost = len(_changed(before, _content(out / "mine")))
+    lost = len(before ^ _content(out / "mine"))
     return Outcome(told=f"{len(before)} foreign files, all kept", survived=not lost, lost=lost)
 
 

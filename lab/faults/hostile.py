@@ -4,9 +4,8 @@ import time
 from functools import partial
 from multiprocessing import forkserver
 from pathlib import Path
-from typing import Any
 
-from lab.faults.kit.commands import LEFT_AFTER_S, folder_mb
+from lab.faults.kit.commands import folder_mb, still_there
 from lab.faults.kit.hostile_workloads import ATTACKS, MEASURED
 from lab.faults.kit.rows import Outcome, Row
 from lab.faults.kit.searches import HOSTILE
@@ -48,13 +47,8 @@ def _inject(attack: str, expected: str, folder: Path) -> Outcome:
 
 def _left() -> int:
     """What is left of the world below the forkserver."""
-    server: Any = forkserver._forkserver
-    until = time.monotonic() + LEFT_AFTER_S
-    while True:
-        left = [*descendants(server._forkserver_pid)] if server._forkserver_pid else []
-        if not left or time.monotonic() > until:
-            return len(left)
-        time.sleep(0.02)
+    pid = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
+    return len(still_there(lambda: [*descendants(pid)] if pid else []))
 
 
 ROWS = tuple(

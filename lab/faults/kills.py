@@ -28,24 +28,13 @@ Victims = Callable[[psutil.Process], Sequence[psutil.Process]]
 """From the process of a search to those that may be killed."""
 
 
-def _forkservers(search: psutil.Process) -> list[psutil.Process]:
-    return _of(search.children(), "multiprocessing.forkserver")
+def _servers(text: str, search: psutil.Process) -> list[psutil.Process]:
+    """The children of a search whose command line has the text."""
+    return [each for each in search.children() if text in " ".join(each.cmdline())]
 
 
-def _ranks(search: psutil.Process) -> list[psutil.Process]:
-    return [rank for server in _forkservers(search) for rank in server.children()]
-
-
-def _warm_servers(search: psutil.Process) -> list[psutil.Process]:
-    return _of(search.children(), "rpc_tuner_server")
-
-
-def _program_ranks(search: psutil.Process) -> list[psutil.Process]:
-    return [rank for server in _warm_servers(search) for rank in server.children()]
-
-
-def _of(processes: Sequence[psutil.Process], text: str) -> list[psutil.Process]:
-    return [each for each in processes if any(text in part for part in each.cmdline())]
+def _ranks(text: str, search: psutil.Process) -> list[psutil.Process]:
+    return [rank for server in _servers(text, search) for rank in server.children()]
 
 
 def _killed(victims: Victims, arguments: Sequence[str], folder: Path) -> Outcome:
@@ -70,17 +59,16 @@ def _killed(victims: Victims, arguments: Sequence[str], folder: Path) -> Outcome
     return sessions.outcome(ended)
 
 
+_FORKSERVER = "multiprocessing.forkserver"
 _OF_PROGRAM = ("--space", "num_worker_threads=2,4", "--", sys.executable, "main.py")
 
 ROWS = tuple(
-    Row(
-        f"SIGKILL of {what} at {KILLS} random moments",
+    Row(f"SIGKILL of {what} at {KILLS} random moments",
         "the search goes on, nothing is lost, no configuration is barred",
-        partial(_killed, victims, arguments),
-    )
+        partial(_killed, victims, arguments))
     for what, victims, arguments in (
-        ("a rank", _ranks, SEARCH[1:]),
-        ("the forkserver", _forkservers, SEARCH[1:]),
-        ("a rank of a program", _program_ranks, _OF_PROGRAM),
+        ("a rank", partial(_ranks, _FORKSERVER), SEARCH[1:]),
+        ("the forkserver", partial(_servers, _FORKSERVER), SEARCH[1:]),
+        ("a rank of a program", partial(_ranks, "rpc_tuner_server"), _OF_PROGRAM),
     )
-)
+)  # fmt: skip

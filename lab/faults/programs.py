@@ -2,7 +2,6 @@
 
 import signal
 import sys
-import time
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from lab.faults.kit.commands import LEFT_AFTER_S, Running
+from lab.faults.kit.commands import Running, still_there
 from lab.faults.kit.rows import Outcome, Row
 from lab.faults.kit.searches import PATIENCE_S, measuring, observations, outcome_of
 
@@ -33,19 +32,16 @@ rpc.shutdown()
 """
 
 
-def _search(here: Path, blocks: int, *subject: str) -> Running:
-    return Running(
-        "tuner.search", "--study", "udf", "--budget", "10m", "--max-blocks", str(blocks),
-        "--space", "num_worker_threads=2", "--out", "study", *subject, cwd=here,
-    )  # fmt: skip
-
-
 def _daemons(flags: Sequence[str], number: signal.Signals | None, folder: Path) -> Outcome:
     """Every run of a program leaves a daemon, and the search ends by itself or by a signal."""
     here, mark = folder / "here", uuid.uuid4().hex
     here.mkdir()
     (here / "main.py").write_text(_DAEMONS.format(mark=mark))
-    running = _search(here, 3 if number is None else 300, *flags, "--", sys.executable, "main.py")
+    running = Running(
+        "tuner.search", "--study", "udf", "--budget", "10m", "--max-blocks",
+        "3" if number is None else "300", "--space", "num_worker_threads=2", "--out", "study",
+        *flags, "--", sys.executable, "main.py", cwd=here,
+    )  # fmt: skip
     if number is not None:
         measuring(running, here / "study")
         running.process.send_signal(number)
@@ -53,40 +49,28 @@ def _daemons(flags: Sequence[str], number: signal.Signals | None, folder: Path) 
     if number is not None:
         # The next search removes the temporary files of one that was killed.
         ended = replace(ended, left_files=())
-    left = _left(mark)
+    left = still_there(partial(_marked, mark))
+    for each in left:
+        with suppress(psutil.Error):
+            each.kill()
     told = f"exit code {ended.code}, {len(observations(here / 'study'))} observations"
     expected = 0 if number is None else -number
     outcome = outcome_of(ended, here / "study", told, ended.code == expected)
-    return replace(outcome, left=left + outcome.left)
-
-
-def _left(mark: str) -> int:
-    """How many daemons are there a while later; they are killed then."""
-    until = time.monotonic() + LEFT_AFTER_S
-    while (found := _marked(mark)) and time.monotonic() < until:
-        time.sleep(0.05)
-    for each in found:
-        with suppress(psutil.Error):
-            each.kill()
-    return len(found)
+    return replace(outcome, left=len(left) + outcome.left)
 
 
 def _marked(mark: str) -> list[psutil.Process]:
-    return [
-        each for each in psutil.process_iter(["cmdline"]) if mark in (each.info["cmdline"] or [])
-    ]
+    every = psutil.process_iter(["cmdline"])
+    return [each for each in every if mark in (each.info["cmdline"] or [])]
 
 
 ROWS = tuple(
-    Row(
-        f"each run of a program leaves a daemon: {how}",
-        "it is measured, nothing is left",
-        partial(_daemons, flags, number),
-    )
+    Row(f"each run of a program leaves a daemon: {how}", "it is measured, nothing is left",
+        partial(_daemons, flags, number))
     for how, flags, number in (
         ("started warm", (), None),
         ("started cold", ("--cold",), None),
         ("warm, and the command is killed", (), signal.SIGKILL),
         ("cold, and the command is killed", ("--cold",), signal.SIGKILL),
     )
-)
+)  # fmt: skip

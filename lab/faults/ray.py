@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from lab.faults.kit.commands import Ended, Running
+from lab.faults.kit.commands import Ended, Running, still_there
 from lab.faults.kit.rows import Outcome, Row
 from lab.faults.kit.searches import PATIENCE_S, Sessions
 from tests.world.ray.namespaces import FakeCluster, FakeHost, fake_cluster
@@ -24,7 +24,6 @@ _GROUPS = ("--groups", "2")
 _LONG = 300
 """Blocks of a search that does not end by itself."""
 _GONE_S = 10.0
-_POLL_S = 0.05
 
 
 class _Searches(Sessions):
@@ -52,7 +51,10 @@ class _Searches(Sessions):
     def ended(self, running: Running, *, is_killed: bool = False) -> Ended:
         """Also what is left on the hosts."""
         ended = super().ended(running, is_killed=is_killed)
-        self.left += _left_on(self.cluster.hosts)
+        hosts = self.cluster.hosts
+        self.left += still_there(
+            lambda: [line for h in hosts for _, line in _processes(h)], _GONE_S
+        )
         return ended
 
 
@@ -67,16 +69,6 @@ def _processes(host: FakeHost) -> list[tuple[psutil.Process, str]]:
             ):
                 found.append((each, line))
     return found
-
-
-def _left_on(hosts: Sequence[FakeHost]) -> list[str]:
-    """What still runs on hosts after the time that it has to end."""
-    until = time.monotonic() + _GONE_S
-    while (left := [line for host in hosts for _, line in _processes(host)]) and (
-        time.monotonic() < until
-    ):
-        time.sleep(_POLL_S)
-    return left
 
 
 def _actors(host: FakeHost) -> list[psutil.Process]:

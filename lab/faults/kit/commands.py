@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import psutil
 
@@ -17,22 +18,20 @@ ROOT = Path(__file__).parents[3]
 _MARK = "RPC_TUNER_FAULT"
 LEFT_AFTER_S = 5.0
 _POLL_S = 0.05
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended, and what it used."""
+    """How a command ended, what its own process used, and what is there LEFT_AFTER_S later."""
 
     code: int
     stdout: str
     stderr: str
     seconds: float
     peak_rss_mb: float
-    """Of the command's own process."""
     left_processes: tuple[str, ...]
-    """The command lines of those that are there LEFT_AFTER_S seconds later."""
     left_files: tuple[str, ...]
-    """In its folder for temporary files."""
 
     @property
     def left(self) -> int:
@@ -45,9 +44,7 @@ class Ended:
 
 class Running:
     """`python -m` that runs; its temporary files, and what it prints, go beside its folder `cwd`.
-
-    `inside` is what runs it in another place, such as a network namespace.
-    """
+    `inside` is what runs it in another place, such as a network namespace."""
 
     def __init__(
         self,
@@ -65,21 +62,13 @@ class Running:
         self._printed = [cwd.parent / f"{cwd.name}-{mark}.{name}" for name in ("out", "err")]
         self._peak_kb = 0
         self._started_s = time.monotonic()
+        given = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(self.temporary), _MARK: mark}
         with self._printed[0].open("wb") as out, self._printed[1].open("wb") as err:
             self.process = subprocess.Popen(
-                [*inside, sys.executable, "-m", *arguments],
-                cwd=cwd,
-                env={
-                    **os.environ,
-                    "PYTHONPATH": str(ROOT),
-                    "TMPDIR": str(self.temporary),
-                    _MARK: mark,
-                    **(environment or {}),
-                },
-                stdin=subprocess.DEVNULL,
-                stdout=out,
+                [*inside, sys.executable, "-m", *arguments], cwd=cwd,
+                env={**given, **(environment or {})}, stdin=subprocess.DEVNULL, stdout=out,
                 stderr=err if stderr is None else stderr,
-            )
+            )  # fmt: skip
         threading.Thread(target=self._watch_memory, daemon=True).start()
 
     @property
@@ -123,11 +112,8 @@ class Running:
         return Ended(code, out, err, seconds, self._peak_kb / 1024, tuple(left), files)
 
     def _left(self) -> list[str]:
-        until = time.monotonic() + LEFT_AFTER_S
-        while (left := self.others()) and time.monotonic() < until:
-            time.sleep(_POLL_S)
         found = []
-        for each in left:
+        for each in still_there(self.others):
             with suppress(psutil.Error):
                 found.append(f"{each.pid} {' '.join(each.cmdline())[:120]}")
         return found
@@ -140,6 +126,14 @@ class Running:
                 peak = next(line for line in lines if line.startswith("VmHWM"))
                 self._peak_kb = max(self._peak_kb, int(peak.split()[1]))
             time.sleep(_POLL_S)
+
+
+def still_there(find: Callable[[], Sequence[_T]], within_s: float = LEFT_AFTER_S) -> Sequence[_T]:
+    """What is found when the time is over that it has to end."""
+    until = time.monotonic() + within_s
+    while (found := find()) and time.monotonic() < until:
+        time.sleep(_POLL_S)
+    return found
 
 
 def folder_mb(folder: Path) -> float:

@@ -18,7 +18,6 @@ class Outcome:
     told: str
     """What happened, as a clause with its numbers."""
     survived: bool
-    """Whether that is what was expected."""
     lost: int = 0
     """Observations that were measured and are not there any more, or are there twice."""
     left: int = 0
@@ -31,14 +30,12 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Row:
-    """One fault, and how to cause it."""
+    """One fault, and how to cause it in an empty folder; a quick one by `make test-all`, too."""
 
     fault: str
     expected: str
     inject: Callable[[Path], Outcome]
-    """Causes it, in an empty folder."""
     is_quick: bool = False
-    """Whether `make test-all` causes it, too."""
     starts_worlds: bool = True
 
     def outcome(self) -> Outcome:

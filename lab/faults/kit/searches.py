@@ -1,6 +1,7 @@
 """Searches that faults are done to: how they are asked for, and what they must leave."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,20 +33,15 @@ Key = tuple[int, int, bool]
 
 
 def kept(out: Path, name: str, storage: str | None = None) -> Mapping[Key, Record]:
-    """Every observation by its trial, its block, and whether it is the baseline's second.
-
-    AssertionError if one is there twice.
-    """
+    """Every observation by its trial, its block, and whether it is the baseline's second."""
     place = StudyPlace.named(name, storage=storage, out=out)
-    try:
+    records: Sequence[Record] = []
+    with suppress(UsageError):  # killed while it was made
         records = load_study(place).records()
-    except UsageError:
-        # Killed while it was made.
-        records = []
-    found = {_key(each): each for each in records}
-    assert len(found) == len(records), "an observation is there twice"
     beside = WriteAheadLog(place.folder, name).read()
-    return {**{_key(each): each for each in beside}, **found}
+    by_key = [{(r.trial, r.block, r.again): r for r in each} for each in (beside, records)]
+    assert len(by_key[1]) == len(records), "an observation is there twice"
+    return by_key[0] | by_key[1]
 
 
 def lost(before: Mapping[Key, Record], after: Mapping[Key, Record]) -> int:
@@ -53,20 +49,15 @@ def lost(before: Mapping[Key, Record], after: Mapping[Key, Record]) -> int:
     return sum(after.get(key) != record for key, record in before.items())
 
 
-def _key(record: Record) -> Key:
-    return record.trial, record.block, record.again
-
-
 def observations(folder: Path) -> list[tuple[int, int]]:
     """The trial and the block of every observation in a study; none while it is being created."""
-    if not (folder / "study.db").exists():
-        return []
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    try:
+    with suppress(Exception):
+        # Who opens a storage that is not there makes one, which the search would refuse.
+        assert (folder / "study.db").exists()
         study = optuna.load_study(study_name="udf", storage=f"sqlite:///{folder}/study.db")
         return [(each.number, block) for each in study.trials for block in each.intermediate_values]
-    except Exception:
-        return []
+    return []
 
 
 def outcome_of(ended: Ended, folder: Path, told: str, survived: bool, lost: int = 0) -> Outcome:
@@ -88,14 +79,9 @@ def measuring(running: Running, folder: Path, least: int = 2) -> bool:
 
 
 class Sessions:
-    """Searches of one study, one after the other: what they lose and leave is added up.
-
-    Args:
-        folder: Where the study and what belongs to it goes.
-        arguments: Of each search, but for `--study`, `--out`, and whether it goes on.
-        storage: Where the study is, if it is not in its folder.
-        how: What `Running` takes beside these.
-    """
+    """Searches of one study, one after the other: what they lose and leave is added up. The
+    arguments are those of each, but for `--study`, `--out`, and whether it goes on; the storage is
+    where the study is, if it is not in its folder; `how` is what `Running` takes beside these."""
 
     def __init__(
         self, folder: Path, arguments: Sequence[str], storage: str | None = None, **how: Any
@@ -120,7 +106,6 @@ class Sessions:
     def kept(self) -> Mapping[Key, Record]:
         """What is in the study now."""
         study = self._here / "study"
-        # Who opens a storage that is not there makes one, which the search would refuse.
         is_there = self._storage is not None or (study / "study.db").exists()
         return kept(study, "udf", self._storage) if is_there else {}
 
@@ -128,10 +113,9 @@ class Sessions:
         """Wait until there are so many worlds more than are known."""
 
         def are_there() -> bool:
-            try:
+            with suppress(Exception):  # it is being created just now
                 return len(self.kept()) >= len(self._known) + more
-            except Exception:
-                return False  # it is being created just now
+            return False
 
         return running.awaits(are_there, PATIENCE_S)
 
