@@ -24,19 +24,6 @@ from lab.faults.kit.searches import (
 )
 
 KILLS = 30
-_TWENTY = """
-import torch
-import torch.distributed.rpc as rpc
-from workloads import Rank, Workload
-
-class Twenty(Workload):
-    def ranks(self):
-        return [Rank(f"worker{n}", "server" if n else "caller") for n in range(20)]
-
-    def step(self, world):
-        for name in world.names("server"):
-            rpc.rpc_sync(name, torch.add, args=(torch.ones(1), 1))
-"""
 
 
 def _signalled(numbers: Sequence[int], folder: Path) -> Outcome:
@@ -121,12 +108,10 @@ def _thousand(folder: Path) -> Outcome:
 
 def _twenty_ranks(folder: Path) -> Outcome:
     here = folder / "here"
-    here.mkdir()
-    (here / "twenty.py").write_text(_TWENTY)
     ended = Running(
         "tuner.search", "--study", "udf", "--budget", "10m", "--max-blocks", "2",
-        "--deadline", "2m", "--space", "num_worker_threads=2", "--workload", "twenty.py:Twenty",
-        "--out", "study", cwd=here,
+        "--deadline", "2m", "--space", "num_worker_threads=2", "--workload", "light",
+        "--set", "world_size=20", "--set", "calls=20", "--out", "study", cwd=here,
     ).ended(600.0)  # fmt: skip
     found = observations(here / "study")
     told = f"exit code {ended.code}, {len(found)} observations in {ended.seconds:.0f} s"
