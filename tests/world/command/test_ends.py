@@ -25,8 +25,16 @@ def gone(rank: int, code: int | None = None, time_ns: int = END_NS) -> Event:
     return {"event": "gone", "pid": PIDS[rank], "time_ns": time_ns, "code": code}
 
 
+NO = "ValueError: no"
+BROKEN = "RuntimeError: eof (this error originated at tensorpipe/transport/shm/c.cc:259)"
 LEAVES = [*until(1, "ready"), exit_of(1), gone(1)]
+FAILS = [*until(1, "ready"), exit_of(1, NO)]
+BREAKS = [*until(0, "ready"), exit_of(0, BROKEN)]
 GRACE_NS, LATE_NS = int(GRACE_S * 1e9), END_NS + 60 * 10**9
+
+
+def again(events: list[Event]) -> list[Event]:
+    return [{**event, "time_ns": event["time_ns"] + 2 * 10**9} for event in events]
 
 
 def told(report: ProgramReport, until_ns: int | None = None) -> str:
@@ -37,74 +45,60 @@ def told(report: ProgramReport, until_ns: int | None = None) -> str:
 @pytest.mark.parametrize(
     ("ending", "text"),
     [
-        ([exit_of(1, "ValueError: no")], "observer1 failed first: ValueError: no"),
+        ([exit_of(1, NO)], "observer1 failed first: ValueError: no"),
         ([exit_of(1), gone(1, 1)], ""),
-        ([exit_of(1, "ValueError: no"), gone(1, 1)], "observer1 failed first: ValueError: no"),
-        ([exit_of(1, "ValueError: no"), gone(1, 0)], ""),  # it has handled that
+        ([exit_of(1, NO), gone(1, 1)], "observer1 failed first: ValueError: no"),
+        ([exit_of(1, NO), gone(1, 0)], ""),  # it has handled that
         ([gone(1, -11)], "observer1 failed first (signal 11, SIGSEGV)"),
         ([gone(1, 7)], "observer1 failed first (exit code 7)"),
-        ([gone(1, 0)], ""),
-        ([gone(1, -15)], ""),
-        ([gone(1, -9)], ""),
-        ([gone(1, None)], ""),
+        *(([gone(1, code)], "") for code in (0, -15, -9, None)),
     ],
 )
 def test_only_an_end_that_nobody_asked_for_is_a_failure(
     tmp_path: Path, ending: list[Event], text: str
 ) -> None:
     report = report_of(tmp_path, until(0, "ended"), [*until(1, "ready"), *ending])
-    assert told(report) == text
-    assert told(report, END_NS) == text
+    assert told(report) == told(report, END_NS) == text
     assert told(report, END_NS - 1) == ""  # the program had ended before
 
 
 @pytest.mark.parametrize(
-    ("last", "where"), [("init_rpc", ", in init_rpc"), ("shutdown", ", in shutdown"), ("ended", "")]
-)
-def test_it_is_said_where_the_rank_was(tmp_path: Path, last: str, where: str) -> None:
-    report = report_of(tmp_path, [*until(1, last), exit_of(1, "ValueError: no")])
-    assert told(report) == f"observer1 failed first{where}: ValueError: no"
-    cause = failed_first(report)
-    assert cause is not None
-    assert cause.in_init == (last == "init_rpc")
-    assert (cause.rank, cause.traceback) == ("observer1", "Traceback: ValueError: no")
-
-
-def test_a_rank_that_was_started_again_has_not_failed(tmp_path: Path) -> None:
-    failed = [*until(1, "ready"), exit_of(1, "ValueError: no")]
-    again = [{**event, "time_ns": event["time_ns"] + 2 * 10**9} for event in until(1, "ready")]
-    assert told(report_of(tmp_path, until(0, "ready"), failed))
-    assert told(report_of(tmp_path, until(0, "ready"), failed, again)) == ""
-    assert told(report_of(tmp_path, until(0, "ready"), [*failed, *again])) == ""
-
-
-BROKEN = "RuntimeError: eof (this error originated at tensorpipe/transport/shm/c.cc:259)"
-
-
-@pytest.mark.parametrize(
-    ("ending", "text"),
+    ("processes", "text"),
     [
-        ([exit_of(1, time_ns=END_NS - 1), gone(1)], "observer1 ended without shutdown, and others"),
-        ([gone(1, time_ns=END_NS + 1)], "observer1 was killed first, or it called os._exit"),
-        ([exit_of(1, "ValueError: no", END_NS + 1)], "observer1 failed first: ValueError: no"),
-        ([], "agent failed first: RuntimeError: eof"),
+        ([[*until(1, "init_rpc"), exit_of(1, NO)]], f"observer1 failed first, in init_rpc: {NO}"),
+        ([[*until(1, "shutdown"), exit_of(1, NO)]], f"observer1 failed first, in shutdown: {NO}"),
+        ([[*until(1, "ended"), exit_of(1, NO)]], f"observer1 failed first: {NO}"),
+        # One that was started again has not failed, in whatever process.
+        ([until(0, "ready"), FAILS, again(until(1, "ready"))], ""),
+        ([until(0, "ready"), [*FAILS, *again(until(1, "ready"))]], ""),
+        # A broken connection is the fault of the peer.
+        ([BREAKS, [*until(1, "ready"), exit_of(1, time_ns=END_NS - 1), gone(1)]],
+         "observer1 ended without shutdown, and others wait for it"),
+        ([BREAKS, [*until(1, "ready"), gone(1, time_ns=END_NS + 1)]],
+         "observer1 was killed first, or it called os._exit"),
+        ([BREAKS, [*until(1, "ready"), exit_of(1, NO, END_NS + 1)]],
+         f"observer1 failed first: {NO}"),
+        ([BREAKS, until(1, "ready")], f"agent failed first: {BROKEN}"),
+        ([[*until(0, "ready"), exit_of(0, "OSError: later", END_NS + 1)], FAILS],
+         f"observer1 failed first: {NO}"),
     ],
-)
-def test_a_broken_connection_is_the_fault_of_the_peer(
-    tmp_path: Path, ending: list[Event], text: str
+)  # fmt: skip
+def test_the_first_failure_is_told_and_where_the_rank_was(
+    tmp_path: Path, processes: list[list[Event]], text: str
 ) -> None:
-    mine = [*until(0, "ready"), exit_of(0, BROKEN)]
-    report = report_of(tmp_path, mine, [*until(1, "ready"), *ending])
-    assert told(report).startswith(text)
+    report = report_of(tmp_path, *processes)
+    assert told(report) == text
+    if (cause := failed_first(report)) is not None and NO in text:
+        assert cause.in_init == ("init_rpc" in text)
+        assert (cause.rank, cause.traceback) == ("observer1", f"Traceback: {NO}")
 
 
 @pytest.mark.parametrize("grace_s", [GRACE_S, UNBEGUN_S])
 def test_a_program_gets_time_to_end_or_to_start_the_rank_again(
     tmp_path: Path, grace_s: float
 ) -> None:
-    failed = [*until(1, "ready"), exit_of(1, "ValueError: no")]
     new = [{"event": "started", "pid": 7, "time_ns": END_NS + 1}] * (grace_s == UNBEGUN_S)
-    report = report_of(tmp_path, until(0, "ready"), failed, new)
+    report = report_of(tmp_path, until(0, "ready"), FAILS, new)
     assert given_up(report, END_NS + int(grace_s * 1e9)) is None
     assert given_up(report, END_NS + int(grace_s * 1e9) + 1) is not None
 
@@ -224,9 +218,3 @@ def test_ranks_wait_for_one_whose_process_failed_before(tmp_path: Path) -> None:
     cause = stuck(report_of(tmp_path, [*until(0, "rendezvous"), *waiting], failed), LATE_NS)
     text = "a process that is no rank failed first: FileNotFoundError: no data"
     assert (cause and cause.text) == text
-
-
-def test_the_first_of_several_failures_is_told(tmp_path: Path) -> None:
-    first = [*until(1, "ready"), exit_of(1, "ValueError: no", END_NS - 1)]
-    second = [*until(0, "ready"), exit_of(0, "ValueError: later")]
-    assert told(report_of(tmp_path, second, first)) == "observer1 failed first: ValueError: no"

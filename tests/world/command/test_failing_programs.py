@@ -110,23 +110,6 @@ def test_where_the_server_of_warm_starts_dies_it_is_started_again(after_s: float
     assert running.told[2:] == [f"each run starts cold: {gone}"]
 
 
-def test_what_a_server_cannot_import_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    installed = tmp_path / "site-packages"
-    installed.mkdir()
-    (installed / "leaves_a_thread.py").write_text(
-        "import threading, time\n"
-        "threading.Thread(target=time.sleep, args=(600,), daemon=True).start()\n"
-    )
-    monkeypatch.setenv("PYTHONPATH", str(installed), prepend=os.pathsep)
-    with launched(one_rank(tmp_path, "import leaves_a_thread")) as running:
-        sentence, warm = running.told
-    assert sentence.startswith("imported anew by each run: leaves_a_thread (it leaves a thread")
-    assert running.spec.starts == "warm: from a process that has imported the same packages"
-    assert warm == f"each run starts {running.spec.starts}"
-
-
 def test_a_program_that_fails_in_one_of_five_runs_keeps_its_baseline(tmp_path: Path) -> None:
     """And the answer says how often it failed. The baseline's second world fails, too."""
     runs = tmp_path / "runs"

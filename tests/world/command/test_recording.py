@@ -100,21 +100,6 @@ def test_what_the_driver_used_in_a_window_is_of_that_window() -> None:
     assert 0 < (learner.main_cpu_s or 0) < 0.8
 
 
-RECORD_AND_PRINT = """
-import sys
-from tuner.trace.analyze.headroom import least_threads
-from tuner.trace.files.native_reader import trace_of
-from tuner.world.command.order import RecordingOrder
-from tuner.world.command.recording import record_program
-
-def show(document, code):
-    trace = trace_of(document, "the trace")
-    for each in least_threads(trace):
-        print(each.role, each.waiting, each.threads, each.least)
-    print((trace.calls["status"] == "unfinished").sum(), "unfinished", *trace.losses)
-
-record_program(sys.argv[1:], RecordingOrder(), show)
-"""
 IGNORES_INTERRUPTS = """
 import signal, subprocess, time
 signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -123,32 +108,12 @@ time.sleep(600)
 """
 
 
-def recording_alone(*command: str) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
-        [sys.executable, "-c", RECORD_AND_PRINT, *command],
-        stdout=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
-
-
-def test_a_deadlock_is_recorded_until_it_is_ended() -> None:
-    """Three calls of a relay with three threads; with four, as another test finds, it goes well."""
-    with recording_alone(*python("nested.py", free_port(), "3", "3")) as stuck:
-        assert stuck.stdout is not None
-        while "calling" not in stuck.stdout.readline():
-            assert stuck.poll() is None
-        # Twenty times what the calls take with one thread more.
-        with pytest.raises(subprocess.TimeoutExpired):
-            stuck.wait(timeout=2)
-        os.killpg(stuck.pid, signal.SIGTERM)
-        printed = stuck.stdout.read()
-    assert "relay 3 3 None" in printed
-    assert "6 unfinished" in printed
-    assert "driver, relay1 and store ended from one moment to the next" in printed
-
-
 def test_a_second_interrupt_ends_all_that_the_program_has_started() -> None:
     """It ignores the first one, and so does a child of it in a session of its own."""
-    with recording_alone(sys.executable, "-c", IGNORES_INTERRUPTS) as process:
+    command = [sys.executable, "-m", "tuner.record", "--", sys.executable, "-c", IGNORES_INTERRUPTS]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
         assert process.stdout is not None
         child = psutil.Process(int(process.stdout.readline()))
         os.kill(process.pid, signal.SIGINT)

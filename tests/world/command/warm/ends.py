@@ -11,13 +11,6 @@ import time
 from typing import Any
 
 
-def raises_two() -> None:
-    try:
-        raise KeyError("first")
-    except KeyError:
-        raise ValueError("second") from None
-
-
 def raises_from() -> None:
     try:
         [][1]
@@ -79,7 +72,6 @@ def starts_itself_again() -> None:
 
 WAYS: dict[str, Any] = {
     "nothing": lambda: None,
-    "exits_with_3": lambda: sys.exit(3),
     "exits_with_text": lambda: sys.exit("a last word"),
     "exits_at_once": lambda: os._exit(4),
     "raises_end_of_file": input,

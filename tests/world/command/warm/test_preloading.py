@@ -1,6 +1,7 @@
 """What is imported beforehand: installed modules that leave nothing that a fork would lose."""
 
 import json
+import math
 import os
 from pathlib import Path
 
@@ -9,8 +10,9 @@ import pytest
 from tests.world.command.warm.starting_both import PYTHON, hooked, learnt_with, run_to_end
 from tuner.errors import LauncherError
 from tuner.plan.config import Config
+from tuner.plan.program_spec import ProgramRequest
 from tuner.world.command.order import HookOrder
-from tuner.world.command.program_commands import ColdStarter
+from tuner.world.command.program_commands import ColdStarter, Starters
 from tuner.world.command.reports import read_reports
 from tuner.world.command.warm.warm_starting import WarmStarter, learn
 
@@ -73,6 +75,20 @@ def test_a_module_that_a_fork_would_break_is_left_out_and_told(folder: Path) -> 
         "takes_the_programs": "it imports beside_main, a file of the program",
         "kills": "its import ends the process",
     }
+
+
+def test_what_each_run_imports_anew_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("PYTHONPATH", libraries(folder))
+    said: list[str] = []
+    request = ProgramRequest(commands=((PYTHON, "main.py"),))
+    learnt = learnt_with(environment_of(folder), ["leaves_a_thread"])
+    with Starters(said.append, isolation=False) as starters:
+        starters.start_cold(request)
+        assert starters.warm_up(request, learnt, math.inf)
+        assert starters.how == "warm: from a process that has imported the same packages"
+    (sentence,) = said
+    assert sentence.startswith("imported anew by each run: leaves_a_thread (it leaves a thread")
 
 
 def test_variables_that_are_read_at_import_are_the_same(folder: Path) -> None:

@@ -23,10 +23,9 @@ pytestmark = pytest.mark.slow
 
 HERE = Path(__file__).parent
 WAYS = [
-    "nothing", "exits_with_3", "exits_with_text", "exits_at_once", "raises_end_of_file",
-    "interrupted", "killed", "aborted", "bad_code", "raises_two", "raises_from", "end_late",
-    "own_excepthook", "exits_in_a_child", "spawns_in_a_forked_child",
-    "is_killed_by_its_child", "starts_itself_again", "no_such_name",
+    "nothing", "exits_with_text", "exits_at_once", "raises_end_of_file", "interrupted", "killed",
+    "aborted", "bad_code", "raises_from", "end_late", "own_excepthook", "exits_in_a_child",
+    "spawns_in_a_forked_child", "is_killed_by_its_child", "starts_itself_again", "no_such_name",
 ]  # fmt: skip
 
 
@@ -38,12 +37,9 @@ def difference(cold: Ended, warm: Ended) -> str:
 
 @pytest.mark.parametrize(
     "how",
-    [
-        ("-W", "error", "sees.py", "one", "two words"),
-        ("-u", "-m", "sees", "-m"),
-        ("-OP", "./sees.py"),
-    ],
-)
+    [("-W", "error", "sees.py", "one", "two words"), ("-u", "-m", "sees", "-m"),
+     ("-OP", "./sees.py")],
+)  # fmt: skip
 def test_a_program_and_its_children_see_the_same(how: tuple[str, ...], tmp_path: Path) -> None:
     environment = hooked(tmp_path, SEEN_BY_C="given", PYTHONPATH=str(HERE))
     cold, warm = both([PYTHON, *how], environment, HERE)
