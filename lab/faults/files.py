@@ -1,6 +1,8 @@
 """Hostile files, given to the commands as a person does: refused in a line, without a traceback."""
 
 import gzip
+import itertools
+import os
 import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -15,23 +17,28 @@ from tests.trace.kineto_trace import write_trace
 # Of a machine that does something else meanwhile.
 MOST_S = 60.0
 _OPERATORS = 1_000_000
-_HUGE_BYTES = 1 << 32
-_INFLATED_BYTES = 1 << 30
 _PLAN = b'workload = "udf"\n[space]\nnum_worker_threads = [2, 4]\n'
+
+
+def _write(content: bytes, path: Path) -> None:
+    path.write_bytes(content)
+
+
+def _written(name: str, content: bytes) -> Callable[[Path], object]:
+    return lambda here: (here / name).write_bytes(content)
 
 
 def _huge(path: Path) -> None:
     """4 GB that take no room on the disk."""
-    with path.open("wb") as file:
-        file.truncate(_HUGE_BYTES)
+    path.touch()
+    os.truncate(path, 1 << 32)
 
 
 def _bomb(path: Path) -> None:
     """4 MB that inflate to 1 GB."""
     with gzip.open(path, "wb", compresslevel=1) as file:
         file.write(b"[")
-        for _ in range(_INFLATED_BYTES >> 20):
-            file.write(b" " * (1 << 20))
+        file.writelines(itertools.repeat(b" " * (1 << 20), 1 << 10))
 
 
 def _damages(good: bytes) -> Mapping[str, Callable[[Path], object]]:
@@ -45,10 +52,7 @@ def _damages(good: bytes) -> Mapping[str, Callable[[Path], object]]:
         "NULs": b"\0" * 4096,
         "a JSON list": b"[1, 2]",
     }
-    written = {
-        name: lambda path, content=content: path.write_bytes(content)
-        for name, content in contents.items()
-    }
+    written = {name: partial(_write, content) for name, content in contents.items()}
     return {**written, "of 4 GB": _huge, "a gzip bomb": _bomb}
 
 
@@ -105,10 +109,6 @@ def _is_shown(ended: Ended) -> bool:
 
 def _study(here: Path) -> None:
     fake_search(here / "good", name="good")
-
-
-def _written(name: str, content: bytes) -> Callable[[Path], object]:
-    return lambda here: (here / name).write_bytes(content)
 
 
 _REFUSED = "exit code 2 and one line for each of nine kinds of damage"

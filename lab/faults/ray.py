@@ -30,17 +30,11 @@ class _Searches(Sessions):
     """Searches of one study from the first of two hosts, which `flags` says how to use."""
 
     def __init__(self, cluster: FakeCluster, folder: Path, flags: Sequence[str]) -> None:
-        super().__init__(
-            folder, (*_SEARCH, *flags, "--ray-address", cluster.address),
-            inside=cluster.hosts[0].inside([]),
-            environment={k: v for k, v in cluster.environment.items() if k[:4] == "RAY_"},
-        )  # fmt: skip
-        self.cluster = cluster
-
-    @property
-    def host(self) -> FakeHost:
-        """The one that the command is not on."""
-        return self.cluster.hosts[1]
+        arguments = (*_SEARCH, *flags, "--ray-address", cluster.address)
+        environment = {k: v for k, v in cluster.environment.items() if k[:4] == "RAY_"}
+        inside = cluster.hosts[0].inside([])
+        super().__init__(folder, arguments, inside=inside, environment=environment)
+        self.cluster, self.host = cluster, cluster.hosts[1]
 
     def begun(self, blocks: int = _LONG, more: int = 3) -> Running:
         """Search, or go on, until so many more worlds are in the study."""
@@ -64,9 +58,8 @@ def _processes(host: FakeHost) -> list[tuple[psutil.Process, str]]:
     for each in host.processes():
         with suppress(psutil.Error):
             line = " ".join(each.cmdline())
-            if each.status() != psutil.STATUS_ZOMBIE and (
-                line.startswith("ray::Host") or "multiprocessing." in line or "tuner" in line
-            ):
+            is_ours = line.startswith("ray::Host") or "multiprocessing." in line or "tuner" in line
+            if is_ours and each.status() != psutil.STATUS_ZOMBIE:
                 found.append((each, line))
     return found
 

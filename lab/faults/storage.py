@@ -1,5 +1,6 @@
 """Storages that go away, and commands that are killed while they write: `--resume` goes on."""
 
+import itertools
 import os
 import random
 import signal
@@ -61,12 +62,10 @@ def _dying(at: int, search: Callable[[], object]) -> int | None:
     """Search in a process that is killed at its statement number `at`; its return code."""
     pid = os.fork()
     if pid == 0:
-        done = 0
+        statements = itertools.count(1)
 
         def count(*given: object) -> None:
-            nonlocal done
-            done += 1
-            if done == at:
+            if next(statements) == at:
                 os.kill(os.getpid(), signal.SIGKILL)
 
         try:

@@ -17,7 +17,9 @@ OUTPUTS = {"no data": "ConnectionError: no data", "no module": "ModuleNotFoundEr
 IN_NETWORK = "the program failed in a network of its own, and is run once more in the machine's: "
 BY_CHANCE = "it failed by chance: it runs in a network of its own, too"
 NOT_ALONE = "the program does not run in a network of its own; it has the machine's"
-WARM = "each run starts warm"
+WARM, COLD = "each run starts warm", "each run starts cold"
+DIFFERS = "started warm, the program fails: exit code 1"
+SECOND = "a second run of the program failed: exit code 1"
 
 
 class FakeStarters:
@@ -69,24 +71,12 @@ def report(tmp_path: Any) -> ProgramReport:
     ("runs", "cold", "told", "starts", "calls"),
     [
         ("ok, ok", False, [WARM], "warm", 2),
-        ("ok, ok", True, ["each run starts cold"], "cold", 2),
+        ("ok, ok", True, [COLD], "cold", 2),
         ("no data, ok, ok, ok", False, [IN_NETWORK, BY_CHANCE, WARM], "warm", 2),
         ("no data, ok, no data, ok", False, [IN_NETWORK, NOT_ALONE, WARM], "warm", 2),
         ("ok, no data, ok", False, [WARM], "warm", 2),
-        (
-            "ok, no data, no data, ok",
-            False,
-            ["each run starts cold: started warm, the program fails: exit code 1"],
-            "cold",
-            2,
-        ),
-        (
-            "ok, no data",
-            True,
-            ["a second run of the program failed: exit code 1", "each run starts cold"],
-            "cold",
-            1,
-        ),
+        ("ok, no data, no data, ok", False, [f"{COLD}: {DIFFERS}"], "cold", 2),
+        ("ok, no data", True, [SECOND, COLD], "cold", 1),
     ],
 )
 def test_a_run_that_fails_by_chance_decides_nothing(

@@ -160,23 +160,24 @@ def test_several_commands_are_one_world_at_the_port_that_they_name() -> None:
 
 
 @pytest.mark.thorough
-def test_a_tcp_address_under_torchrun_is_recognised() -> None:
-    torchrun = [each for each in TORCHRUN if each != "--standalone"]
-    told = refused([*torchrun, str(PROGRAMS / "each_host.py"), "tcp://127.0.0.1:29611"], cold=True)
-    assert "the program cannot be tuned: not done after" in told
-    assert "under torchrun no process listens at a tcp:// address of the program's own" in told
-
-
-@pytest.mark.thorough
 @pytest.mark.parametrize(
-    ("code", "told"),
+    ("commands", "told"),
     [
-        ("print('hello')", "it ended after .* with exit code 0 and never called init_rpc"),
-        ("import os; os.kill(os.getpid(), 11)", "signal 11, SIGSEGV after"),
+        (["python -c print()"], "it ended after .* with exit code 0 and never called init_rpc"),
+        (["python -c __import__('os').abort()"], "signal 6, SIGABRT after"),
+        (["python by_rank.py --rank 0", "python -E by_rank.py --rank 1"],
+         "the hook did not reach rank 1: it reaches every Python but one that is"),
+        (["python -m torch.distributed.run --nproc-per-node 2 each_host.py tcp://127.0.0.1:29611"],
+         "not done after .*under torchrun no process listens at a tcp:// address of the program's"),
     ],
-)
-def test_a_program_that_cannot_be_tuned(code: str, told: str) -> None:
-    assert re.match(f"the program cannot be tuned: {told}", refused([PYTHON, "-c", code]))
+)  # fmt: skip
+def test_a_program_that_cannot_be_tuned(
+    commands: list[str], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(PROGRAMS)
+    monkeypatch.setenv("PATH", str(Path(PYTHON).parent), prepend=os.pathsep)
+    said = refused(*map(str.split, commands), cold=True)
+    assert re.match(f"the program cannot be tuned: {told}", said)
 
 
 def test_a_command_that_is_not_there() -> None:
@@ -186,15 +187,6 @@ def test_a_command_that_is_not_there() -> None:
     script = str(PROGRAMS / "forked.py")
     assert refused([script]) == (
         f"the program: {script!r} is not executable; did you mean python {script}?"
-    )
-
-
-@pytest.mark.thorough
-def test_a_rank_that_is_not_reached() -> None:
-    program = str(PROGRAMS / "by_rank.py")
-    whole, hidden = [PYTHON, program, "--rank", "0"], [PYTHON, "-E", program, "--rank", "1"]
-    assert "the hook did not reach rank 1: it reaches every Python but one that is" in refused(
-        whole, hidden, cold=True
     )
 
 
