@@ -6,19 +6,10 @@ from tests.plan.specs import for_all, threads
 from tests.present.results import known, measured, study_result
 from tuner.plan.config import Config
 from tuner.plan.study_plan import StudyPlan
-from tuner.present.configurations import names_of, short_names, threads_dimension
+from tuner.present.configurations import short_names, threads_dimension
 from tuner.present.figures import plot_scaling
 from tuner.present.figures.parallelism import parallelism
 from tuner.study.answer import StudyAnswer
-
-
-def test_configs_of_one_knob_are_called_by_its_value(plan: StudyPlan) -> None:
-    names = names_of(study_result(plan))
-    assert names.knob == "num_worker_threads"
-    assert names.names[1] == "4"
-    assert names.row_name(0) == "16 (baseline)"
-    assert names.full_name(2) == "num_worker_threads=8"
-    assert names.legend_name(1) == "best: num_worker_threads=4"
 
 
 def test_what_all_configs_share_is_left_out_of_their_names() -> None:
@@ -30,13 +21,6 @@ def test_what_all_configs_share_is_left_out_of_their_names() -> None:
     assert short_names(mixed) == (None, {each: str(each) for each in mixed})
     assert short_names([threads(16)]) == ("num_worker_threads", {threads(16): "16"})
     assert short_names([]) == (None, {})
-
-
-def test_a_baseline_that_is_best_is_named_once(plan: StudyPlan) -> None:
-    names = names_of(study_result(plan, best=threads(16), challenger=threads(4)))
-    assert names.contenders == {0: "baseline", 1: "challenger"}
-    names = names_of(study_result(plan, best=None, challenger=None))
-    assert names.contenders == {0: "baseline"}
 
 
 def of_roles(plan: StudyPlan, *numbers: dict[str, int]) -> StudyAnswer:

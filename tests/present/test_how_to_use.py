@@ -130,19 +130,6 @@ def test_a_switch_interval_of_one_role_names_each() -> None:
     assert lines[5] == 'sys.setswitchinterval({"caller": 0.005, "server": 0.0002}[role])  # seconds'
 
 
-@pytest.mark.parametrize(
-    ("config", "roles"),
-    [
-        (OF_EVERY_KNOB, ("caller", "server")),
-        (BY_ROLE, ("agent", "observer", "logger")),
-        (Config.from_json({'the "boss"': {"num_worker_threads": 2}}), ('the "boss"', "server")),
-    ],
-)
-def test_the_lines_are_python(config: Config, roles: tuple[str, ...]) -> None:
-    code = compile(init_rpc_lines(config, workload_spec(*roles)), "lines", "exec")
-    assert {"torch", "rpc", "options"} <= set(code.co_names)
-
-
 def test_the_options_are_what_torch_takes() -> None:
     import torch.distributed.rpc as rpc
 

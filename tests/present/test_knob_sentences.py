@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.plan.specs import for_all
-from tests.present.results import ROWS, in_blocks, known, measured, study_plan, study_result
+from tests.present.results import in_blocks, known, measured, study_plan, study_result
 from tuner.decide.statistics import Interval
 from tuner.plan.config import ALL_ROLES, Config, Dimension
 from tuner.present.knob_sentences import bad_value_sentences, together_sentences
@@ -66,12 +66,6 @@ def test_a_fit_through_all_values_tells_no_interval(planted: StudyAnswer) -> Non
     assert "the shares overlap" in table.note
     whole = known(knobs_of(planted))
     assert "overlap" not in whole.note
-
-
-def test_one_knob_has_no_table() -> None:
-    answer = in_blocks(study_result(study_plan(), rows=ROWS))
-    assert knobs_of(answer) is None
-    assert bad_value_sentences(answer) == []
 
 
 BINDING, WORKERS = (Dimension(ALL_ROLES, each) for each in ("cpu_binding", "num_worker_threads"))

@@ -16,19 +16,6 @@ def html(note: str) -> str:
     return str(MarkdownIt("commonmark").enable(["table", "strikethrough"]).render(note))
 
 
-def test_a_mark_of_the_dashboard_that_misleads_is_explained(plan: StudyPlan) -> None:
-    kept = study_result(plan, best=threads(16), verdict="keep-baseline")
-    explained = (
-        "The dashboard marks trial 1 as the best because its value is the lowest; the answer "
-    )
-    assert explained + "is trial 0" in study_note(kept)
-    notes = trial_notes(kept)
-    assert [number for number, note in notes.items() if "The dashboard marks" in note] == [1]
-    assert [number for number, note in notes.items() if ": the answer\n" in note] == [0]
-    assert notes[1].startswith("## num_worker_threads=4: not the answer\n")
-    assert "The dashboard marks" not in study_note(study_result(plan))
-
-
 def test_an_eliminated_config_is_not_explained_as_marked(plan: StudyPlan) -> None:
     # Optuna's best trial is one that was completed.
     rows = (measured(3, threads(1), 1.0, outcome="eliminated"), *ROWS[:3])

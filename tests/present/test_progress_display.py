@@ -25,18 +25,9 @@ from tuner.present.progress_display import (
 from tuner.searching.progress_reports import Compared, GroupState, Silent, Snapshot, report_stage
 
 RACING = Snapshot(
-    phase="race",
-    block=7,
-    worlds=48,
-    calibrated=6,
-    traced=6,
-    configs=6,
-    survivors=5,
-    ahead=(for_all(transports="shm"),),
-    ahead_value=1.8042,
-    unit="ms",
-    remaining_s=9.1,
-)
+    phase="race", block=7, worlds=48, calibrated=6, traced=6, configs=6, survivors=5,
+    ahead=(for_all(transports="shm"),), ahead_value=1.8042, unit="ms", remaining_s=9.1,
+)  # fmt: skip
 
 
 def test_a_race_says_the_block_the_survivors_and_who_is_ahead() -> None:
@@ -53,17 +44,14 @@ def test_a_race_says_the_block_the_survivors_and_who_is_ahead() -> None:
 def test_plain_lines_come_once_per_block_and_phase() -> None:
     screen = Screen()
     progress = PlainProgress(screen.console)
-    progress.on_snapshot(RACING)
-    progress.on_snapshot(replace(RACING, worlds=49))
-    progress.on_snapshot(replace(RACING, block=8))
-    progress.on_snapshot(replace(RACING, block=8, phase="exploration"))
-    progress.on_snapshot(replace(RACING, block=9, phase="exploration", configs=1))
-    assert [line.split(" · ")[:2] for line in screen.lines] == [
-        ["racing", "block 7"],
-        ["racing", "block 8"],
-        ["exploring", "6 configurations tried"],
-        ["exploring", "1 configuration tried"],
-    ]
+    exploring = replace(RACING, block=8, phase="exploration")
+    for each in (RACING, replace(RACING, worlds=49), replace(RACING, block=8), exploring,
+                 replace(exploring, block=9, configs=1)):  # fmt: skip
+        progress.on_snapshot(each)
+    assert [" · ".join(line.split(" · ")[:2]) for line in screen.lines] == [
+        "racing · block 7", "racing · block 8", "exploring · 6 configurations tried",
+        "exploring · 1 configuration tried",
+    ]  # fmt: skip
 
 
 def test_the_live_line_shows_the_last_snapshot_and_events_stay() -> None:
@@ -81,17 +69,12 @@ def test_the_live_line_shows_the_last_snapshot_and_events_stay() -> None:
 def test_the_live_line_fits_the_terminal_and_keeps_the_time_left(
     width: int, has_looked: bool
 ) -> None:
-    name = "agent.num_worker_threads=16 observer.num_worker_threads=4 transports=shm+uv"
-    config = Config.from_json(
-        {
-            "agent": {"num_worker_threads": 16},
-            "observer": {"num_worker_threads": 4, "transports": ["shm", "uv"]},
-        }
-    )
+    observer = {"num_worker_threads": 4, "transports": ["shm", "uv"]}
+    config = Config.from_json({"agent": {"num_worker_threads": 16}, "observer": observer})
     snapshot = replace(RACING, ahead=(config,))
     if has_looked:
         found = known(compared().compared)
-        snapshot = replace(snapshot, compared=replace(found, rival=name))
+        snapshot = replace(snapshot, compared=replace(found, rival=str(config)))
     line = snapshot_line(snapshot, width)
     assert len(line) <= width
     assert line.startswith("racing · ")
@@ -150,20 +133,15 @@ def test_the_leading_comparison_has_its_interval() -> None:
 def test_plain_lines_show_a_comparison_once_at_its_look() -> None:
     screen = Screen()
     progress = PlainProgress(screen.console)
-    progress.on_snapshot(RACING)
-    progress.on_snapshot(compared())
-    progress.on_snapshot(compared())
-    progress.on_snapshot(replace(compared(), block=8))
-    progress.on_snapshot(replace(compared(), block=8, looks=4))
+    for each in (RACING, compared(), compared(), replace(compared(), block=8),
+                 replace(compared(), block=8, looks=4)):  # fmt: skip
+        progress.on_snapshot(each)
     assert ["1.12x" in line for line in screen.lines] == [False, True, False, True]
 
 
 def test_every_group_is_shown_while_blocks_are_measured() -> None:
-    groups = (
-        GroupState(1, 12, 3, 6, is_lost=False),
-        GroupState(2, None, 0, 0, is_lost=False),
-        GroupState(3, None, 0, 0, is_lost=True),
-    )
+    busy = GroupState(1, 12, 3, 6, is_lost=False)
+    groups = (busy, *(GroupState(n, None, 0, 0, is_lost=n == 3) for n in (2, 3)))
     line = snapshot_line(replace(RACING, groups=groups))
     assert line.endswith(" · groups 1: block 12, 3 of 6, 2: idle, 3: lost · 9.1s left")
     idle = tuple(each._replace(block=None) for each in groups)
@@ -188,11 +166,9 @@ class Cell:
 
 
 def in_ipython(monkeypatch: pytest.MonkeyPatch, shell: str) -> Cell:
-    cell = Cell()
-    running = type(shell, (), {})()
-    fake: Any = SimpleNamespace(
-        get_ipython=lambda: running, display=SimpleNamespace(display=cell.display)
-    )
+    cell, running = Cell(), type(shell, (), {})()
+    shown: Any = SimpleNamespace(display=cell.display)
+    fake: Any = SimpleNamespace(get_ipython=lambda: running, display=shown)
     monkeypatch.setitem(sys.modules, "IPython", fake)
     return cell
 
@@ -239,8 +215,5 @@ def test_a_log_gets_dated_lines_also_of_a_quiet_search(
 
 
 def test_a_log_that_cannot_be_written_is_told(tmp_path: Path) -> None:
-    with (
-        pytest.raises(UsageError, match=r"cannot write --log .*: Is a directory"),
-        progress_of_command(quiet=True, log=tmp_path),
-    ):
-        pass
+    with pytest.raises(UsageError, match=r"cannot write --log .*: Is a directory"):
+        progress_of_command(quiet=True, log=tmp_path).__enter__()

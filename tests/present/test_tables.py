@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from tests.plan.specs import for_all, threads
-from tests.present.results import ROWS, against, failed, measured, study_plan, study_result
+from tests.plan.specs import threads
+from tests.present.results import ROWS, against, failed, study_result
 from tests.present.screen import Screen
-from tuner.plan.config import Config
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.summary import trials_part
 from tuner.present.tables import ratio_note, write_trials_csv
@@ -68,20 +67,6 @@ def test_what_was_seen_once_and_is_far_off_is_said_without_an_interval(plan: Stu
     assert "?" not in note
     near = against(ROWS[3], 0.5, 0.0, math.inf, blocks=1)
     assert "?: " in (ratio_note(study_result(plan, rows=(*COMPARED[:3], near))) or "")
-
-
-def test_there_is_a_column_for_each_tuned_knob_of_each_role() -> None:
-    best = Config.from_json(
-        {"*": {"transports": ["shm", "uv"]}, "server": {"num_worker_threads": 4}}
-    )
-    baseline = for_all(transports=None)
-    result = study_result(
-        study_plan(), best=best, rows=(measured(1, best, 2.0), measured(0, baseline, 3.0))
-    )
-    header, first, second = printed(result)
-    assert header[:2] == ["transports", "server.num_worker_threads"]
-    assert first[:3] == ["shm+uv", "4", "2"]
-    assert second[:3] == ["default", "-", "3"]
 
 
 def test_a_message_of_several_lines_stays_one_cell(plan: StudyPlan, tmp_path: Path) -> None:

@@ -36,8 +36,6 @@ DEFAULTS = "PyTorch's defaults"
     ("changes", "said"),
     [
         ({**KEPT, **NO_RIVAL}, f"Keep {DEFAULTS}: nothing else could run."),
-        ({**KEPT, "challenger_speedup": Interval(0.84, 0.76, 0.91)},
-         f"Keep {DEFAULTS}: nothing here gains 3 %."),
         ({**UNDECIDED, **NO_RIVAL, "elapsed_s": 4.0},
          f"Not decided in 4s: that was too short to compare {DEFAULTS} with anything."),
         ({**UNDECIDED, "challenger_speedup": Interval(0.95, 0.0, math.inf)},
@@ -64,8 +62,6 @@ DEFAULTS = "PyTorch's defaults"
          "too short to measure anything else."),
         ({"interrupted": True, "needed_s": 39, "worlds": 1, "best": None},
          "Not begun: the budget was too short. 1 world of the baseline is kept."),
-        ({"interrupted": True, "needed_s": 39, "worlds": 3, "best": None},
-         "Not begun: the budget was too short. 3 worlds of the baseline are kept."),
     ],
 )  # fmt: skip
 def test_the_verdicts_that_few_searches_have(
@@ -105,37 +101,23 @@ def test_what_is_said_of_failures_that_are_alike_is_true_of_each(plan: StudyPlan
     ]
 
 
-def test_who_may_be_better_is_named(plan: StudyPlan) -> None:
-    result = study_result(plan, best=threads(16), verdict="undecided")
-    others = tuple(row.trial for row in result.rows if row.label == "num_worker_threads=8")
-    said = (
-        "Not excluded: num_worker_threads=8 may be more than 3 % faster than num_worker_threads=16."
-    )
-    assert not_excluded_sentence(replace(result, not_excluded=others)) == said
-    assert not_excluded_sentence(result) is None
-
-
 def test_who_is_not_told_apart_from_the_best_is_named_once(plan: StudyPlan) -> None:
-    by_config = {row.config: row.trial for row in ROWS}
-    tied, other = by_config[threads(8)], by_config[threads(1)]
-    result = study_result(plan, not_told_apart=(tied, other))
+    result = study_result(plan, not_told_apart=(2, 3))  # 2 is tied
     assert as_good_sentence(result) == (
         "Not told apart from the best, and at most 3 % faster: num_worker_threads=1."
     )
-    assert as_good_sentence(replace(result, not_excluded=(other,))) is None
+    assert as_good_sentence(replace(result, not_excluded=(3,))) is None
     assert as_good_sentence(replace(result, verdict="keep-baseline")) is None
 
 
 def test_who_looks_slower_is_not_said_to_be_perhaps_faster(plan: StudyPlan) -> None:
-    result = study_result(plan, best=threads(16), verdict="keep-baseline")
-    (other,) = [row.trial for row in result.rows if row.label == "num_worker_threads=8"]
     observations = tuple(
         Observation(trial, block, "race", 10 + slower + block / 10)
         for block in range(4)
-        for trial, slower in ((0, 0), (other, 3 + block / 7))
+        for trial, slower in ((0, 0), (2, 3 + block / 7))
     )
-    result = replace(result, observations=observations, not_excluded=(other,))
-    assert not_excluded_sentence(result) == (
+    kept: dict[str, Any] = {**KEPT, "not_excluded": (2,)}
+    assert not_excluded_sentence(study_result(plan, observations=observations, **kept)) == (
         "num_worker_threads=8 looks slower, in too few blocks to be sure."
     )
 
@@ -168,10 +150,8 @@ def test_where_little_was_tried_nothing_is_said_of_the_whole_space(plan: StudyPl
     assert verdict_sentence(one) == (
         "Only num_worker_threads=16 was tried, and failed in all 4 worlds."
     )
-    assert why_nothing_ran(one).startswith(
-        "only num_worker_threads=16 was tried, and failed in all 4 worlds: "
-        "crashed, server failed first; see "
-    )
+    tried = "only num_worker_threads=16 was tried, and failed in all 4 worlds"
+    assert why_nothing_ran(one).startswith(f"{tried}: crashed, server failed first; see ")
     two = replace(nothing, rows=(*nothing.rows, left))
     assert verdict_sentence(two) == (
         "None of the 2 configurations that were tried could run the workload, and 1 was not tried."
@@ -191,11 +171,9 @@ def test_ties_that_differ_in_several_knobs_are_named_in_full(plan: StudyPlan) ->
     three = (*ROWS[:2], replace(ROWS[2], tied_with_best=True))
     within = "Within 3 % of the best, as far as measured: "
     assert tied_sentence(study_result(plan, rows=three)) == f"{within}num_worker_threads=8, 16."
-    tied = [
-        for_all(num_worker_threads=2, transports="shm"),
-        for_all(num_worker_threads=4, transports="uv"),
-    ]
-    rows = (ROWS[0], *(replace(ROWS[1], config=config) for config in tied))
+    tied = ({"num_worker_threads": 2, "transports": "shm"},
+            {"num_worker_threads": 4, "transports": "uv"})  # fmt: skip
+    rows = (ROWS[0], *(replace(ROWS[1], config=for_all(**each)) for each in tied))
     assert tied_sentence(study_result(plan, rows=rows)) == (
         f"{within}num_worker_threads=2 transports=shm; num_worker_threads=4 transports=uv."
     )

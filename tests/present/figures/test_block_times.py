@@ -3,7 +3,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from tests.plan.specs import threads
-from tests.present.results import ROWS, failed_later, known, measured, study_result
+from tests.present.results import ROWS, failed_later, known, study_result
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures.block_times import blocks, blocks_figure, draw_blocks
 from tuner.study.answer import StudyAnswer
@@ -74,9 +74,3 @@ def test_the_baseline_twice_in_a_block_is_two_marks(plan: StudyPlan) -> None:
     shown, figure = known(blocks(answer)), known(blocks_figure(answer))
     assert shown.leading["baseline"] == [*seen((0, 0, 3.0), (0, 0, 3.2))]
     assert "A block has the baseline twice" in figure.caption
-
-
-def test_without_observations_there_is_no_figure(plan: StudyPlan) -> None:
-    answer: StudyAnswer = study_result(plan, rows=(measured(0, threads(16), 3.0),))
-    assert blocks(answer) is None
-    assert blocks_figure(answer) is None

@@ -64,9 +64,8 @@ def test_without_traces_there_is_one_panel(plan: StudyPlan) -> None:
     assert list(shown.panels) == ["time of a step (ms)"]
     figure = known(latency_figure(answer))
     assert "calls" not in figure.caption
-    assert figure.alt == (
-        "Times by num_worker_threads: 16 (baseline) median step 3 ms, 99th percentile 6.6 ms"
-    )
+    times = "16 (baseline) median step 3 ms, 99th percentile 6.6 ms"
+    assert figure.alt == f"Times by num_worker_threads: {times}"
 
 
 def test_of_a_program_there_are_calls_alone(plan: StudyPlan) -> None:
@@ -93,10 +92,8 @@ def test_many_configs_are_cut_to_the_fastest_and_the_baseline(big: StudyAnswer) 
 
 def test_the_parts_of_a_call_are_in_a_fixed_order(plan: StudyPlan) -> None:
     mixed: dict[CallPart, float] = {"off_cpu": 0.1, "queue": 0.3, "transport": 0.2, "on_cpu": 0.4}
-    answer = study_result(
-        plan, details={1: TrialDetail(call_parts_ms=mixed), 0: TrialDetail(call_parts_ms={})}
-    )
-    shown = known(call_time(answer))
+    details = {1: TrialDetail(call_parts_ms=mixed), 0: TrialDetail(call_parts_ms={})}
+    shown = known(call_time(study_result(plan, details=details)))
     assert shown.parts_ms == {1: mixed}
     assert list(shown.parts_ms[1]) == ["transport", "queue", "on_cpu", "off_cpu"]
 

@@ -24,6 +24,17 @@ from tuner.present.figures.knob_figures import (
 )
 from tuner.study.answer import StudyAnswer
 
+WAYS = ("shm", "uv")
+
+
+def of_two_knobs(step_ms: dict[tuple[int, str], float]) -> StudyAnswer:
+    """A study of these numbers of threads with these transports."""
+    rows = tuple(
+        measured(trial, for_all(num_worker_threads=count, transports=way), value)
+        for trial, ((count, way), value) in enumerate(step_ms.items())
+    )
+    return study_result(study_plan(), rows=rows, best=None, challenger=None)
+
 
 def test_the_grid_has_a_cell_for_each_config(plan: StudyPlan) -> None:
     rows = (
@@ -68,13 +79,8 @@ def test_cells_say_their_number_or_what_failed(grid: StudyAnswer) -> None:
 
 
 def test_numbers_of_cells_have_three_digits_and_are_never_powers(plan: StudyPlan) -> None:
-    ways = ("shm", "uv")
-    values = [0.0000123456, 9.996, 99.97, 1234.5]
-    rows = tuple(
-        measured(trial, for_all(num_worker_threads=n, transports=way), value)
-        for trial, ((n, way), value) in enumerate(zip(product((1, 2), ways), values, strict=True))
-    )
-    shown = known(heat_map(study_result(plan, rows=rows, best=None, challenger=None)))
+    values = (0.0000123456, 9.996, 99.97, 1234.5)
+    shown = known(heat_map(of_two_knobs(dict(zip(product((1, 2), WAYS), values, strict=True)))))
     axes = Figure().add_subplot()
     draw_heat_map(shown, {}, axes)
     texts = {text.get_text() for text in axes.texts}
@@ -85,8 +91,7 @@ def test_only_two_knobs_are_a_grid(plan: StudyPlan, big: StudyAnswer) -> None:
     assert heat_map(study_result(plan)) is None
     assert heat_map(big) is None
     broken = tuple(
-        failed(n, for_all(num_worker_threads=n + 1, transports=way))
-        for n, way in enumerate(("shm", "uv"))
+        failed(n, for_all(num_worker_threads=n + 1, transports=way)) for n, way in enumerate(WAYS)
     )
     assert heat_map(study_result(plan, rows=broken)) is None
 
@@ -104,18 +109,13 @@ def test_a_cell_of_a_config_that_failed_later_says_how(grid: StudyAnswer) -> Non
     assert "deadlocked (best)" in figure.alt
 
 
-def of_three_knobs(plan: StudyPlan) -> StudyAnswer:
-    """Two values of three knobs; with more intra-op threads nothing works."""
+def test_a_value_that_never_works_is_no_dimension(plan: StudyPlan) -> None:
     rows = []
     for trial, (count, way, intra) in enumerate(product((4, 16), ("shm", "uv"), (1, 2))):
         one = for_all(num_worker_threads=count, transports=way, intra_op_threads=intra)
         works = intra == 1 and (count, way) != (16, "uv")
         rows.append(measured(trial, one, trial + 1.0) if works else failed_later(trial, one, 0.5))
-    return study_result(plan, rows=tuple(rows))
-
-
-def test_a_value_that_never_works_is_no_dimension(plan: StudyPlan) -> None:
-    answer = of_three_knobs(plan)
+    answer = study_result(plan, rows=tuple(rows))
     shown = heat_map(answer)
     found = known(importance(answer))
     assert "intra_op_threads" not in found
@@ -129,12 +129,8 @@ def test_a_value_that_never_works_is_no_dimension(plan: StudyPlan) -> None:
 
 
 def test_a_knob_of_many_values_goes_downwards(plan: StudyPlan) -> None:
-    rows = tuple(
-        measured(2 * n + place, for_all(num_worker_threads=n, transports=way), float(n))
-        for n in range(1, 10)
-        for place, way in enumerate(("shm", "uv"))
-    )
-    shown = known(heat_map(study_result(plan, rows=rows)))
+    values = {(n, way): float(n) for n, way in product(range(1, 10), WAYS)}
+    shown = known(heat_map(of_two_knobs(values)))
     assert (shown.x_label, shown.y_label) == ("transports", "num_worker_threads")
 
 
@@ -144,19 +140,9 @@ def test_values_that_differ_by_noise_look_alike() -> None:
     assert shown.shade(2.0) == shown.shade(2.02) == HEAT[0]
 
 
-def shares(step_ms: dict[tuple[int, str], float]) -> dict[str, float] | None:
-    """Of a study of these numbers of threads with these transports."""
-    rows = tuple(
-        measured(trial, for_all(num_worker_threads=count, transports=way), value)
-        for trial, ((count, way), value) in enumerate(step_ms.items())
-    )
-    return importance(study_result(study_plan(), rows=rows, best=None, challenger=None))
-
-
 def test_two_knobs_that_multiply_share_the_variance() -> None:
-    values = {(n, way): n * (3.0 if way == "uv" else 1.0)
-              for n, way in product((1, 2), ("shm", "uv"))}  # fmt: skip
-    found = shares(values)
+    values = {(n, way): n * (3.0 if way == "uv" else 1.0) for n, way in product((1, 2), WAYS)}
+    found = importance(of_two_knobs(values))
     parts = {"transports": math.log(3) ** 2, "num_worker_threads": math.log(2) ** 2}
     total = sum(parts.values())
     assert found == pytest.approx({**{name: part / total for name, part in parts.items()}, REST: 0})
@@ -164,17 +150,16 @@ def test_two_knobs_that_multiply_share_the_variance() -> None:
 
 
 def test_where_no_knob_explains_anything_alone_there_is_no_figure() -> None:
-    assert shares({(1, "shm"): 1.0, (2, "uv"): 1.0, (1, "uv"): 2.0, (2, "shm"): 2.0}) is None
-    assert shares({(1, "shm"): 1.0, (2, "shm"): 2.0}) is None
+    crossed = {(1, "shm"): 1.0, (2, "uv"): 1.0, (1, "uv"): 2.0, (2, "shm"): 2.0}
+    for values in (crossed, {(1, "shm"): 1.0, (2, "shm"): 2.0}):
+        assert importance(of_two_knobs(values)) is None
 
 
 def test_configs_that_failed_later_do_not_count_for_importance(big: StudyAnswer) -> None:
     last = big.rows[57]
     stuck = failed_later(last.trial, last.config, 1000.0)
-    shown = importance(replace(big, rows=(*big.rows[:57], *big.rows[58:], stuck)))
-    without = importance(replace(big, rows=big.rows[:57]))
-    assert shown == without
-    assert shown is not None
+    shown = known(importance(replace(big, rows=(*big.rows[:57], *big.rows[58:], stuck))))
+    assert shown == importance(replace(big, rows=big.rows[:57]))
 
 
 def test_importance_is_drawn_as_bars(big: StudyAnswer) -> None:

@@ -46,25 +46,15 @@ def test_the_other_knobs_make_the_series(plan: StudyPlan) -> None:
         measured(trial, for_all(num_worker_threads=count, transports=way), float(trial + 1))
         for trial, (count, way) in enumerate(grid)
     )
-    curve = scaling_curve(study_result(plan, rows=rows))
-    assert [(p.x, p.value.estimate) for p in curve.series["transports=shm"]] == [
-        (1.0, 1.0),
-        (2.0, 3.0),
-    ]
-    assert [(p.x, p.value.estimate) for p in curve.series["transports=uv"]] == [
-        (1.0, 2.0),
-        (2.0, 4.0),
-    ]
+    series = scaling_curve(study_result(plan, rows=rows)).series
+    assert {name: [(p.x, p.value.estimate) for p in points] for name, points in series.items()} == {
+        "transports=shm": [(1.0, 1.0), (2.0, 3.0)], "transports=uv": [(1.0, 2.0), (2.0, 4.0)],
+    }  # fmt: skip
 
 
 def test_a_baseline_that_does_not_name_the_tuned_role_has_its_place(plan: StudyPlan) -> None:
-    rows = (
-        measured(0, threads(16), 3.0),
-        *(
-            measured(n, Config.from_json({"server": {"num_worker_threads": n}}), 6.0 / n)
-            for n in (1, 2, 4)
-        ),
-    )
+    servers = ((n, Config.from_json({"server": {"num_worker_threads": n}})) for n in (1, 2, 4))
+    rows = (measured(0, threads(16), 3.0), *(measured(n, each, 6.0 / n) for n, each in servers))
     curve = scaling_curve(study_result(plan, rows=rows))
     assert curve.threads == "server.num_worker_threads"
     assert list(curve.series) == [""]

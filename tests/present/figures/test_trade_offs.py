@@ -24,10 +24,8 @@ def costing(plan: StudyPlan, costs: dict[int, tuple[float, float]]) -> StudyAnsw
 
 
 def test_the_front_is_what_nothing_beats_in_both(plan: StudyPlan) -> None:
-    answer = costing(
-        plan, {4: (2.0, 1.9), 8: (2.1, 1.5), 16: (3.0, 1.6), 2: (4.0, 1.0), 1: (6.0, 1.0)}
-    )
-    shown = known(cpu(answer))
+    costs = {4: (2.0, 1.9), 8: (2.1, 1.5), 16: (3.0, 1.6), 2: (4.0, 1.0), 1: (6.0, 1.0)}
+    shown = known(cpu(costing(plan, costs)))
     assert [*shown.at] == [4, 8, 0, 2, 1]
     assert shown.front == [4, 8, 2]
     assert shown.corners == [(2.0, 1.9), (2.1, 1.9), (2.1, 1.5), (4.0, 1.5), (4.0, 1.0)]
@@ -68,25 +66,18 @@ def test_the_baseline_has_a_marker_of_its_own(plan: StudyPlan) -> None:
     shown = known(cpu(answer))
     axes = Figure().add_subplot()
     handles = draw_cpu(answer, shown, axes)
-    assert [handle.get_label() for handle in handles] == [
-        "best: num_worker_threads=4",
-        "baseline: num_worker_threads=16",
-        "nothing is better in both",
-    ]
+    best, baseline = "best: num_worker_threads=4", "baseline: num_worker_threads=16"
+    labels = [handle.get_label() for handle in handles]
+    assert labels == [best, baseline, "nothing is better in both"]
     markers = {line.get_label(): line.get_marker() for line in axes.lines}
-    assert markers["best: num_worker_threads=4"] == "*"
-    assert markers["baseline: num_worker_threads=16"] == "s"
+    assert (markers[best], markers[baseline]) == ("*", "s")
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("median step time (ms)", "CPUs used")
     assert axes.get_xlim()[0] < 2.0 < 3.0 < axes.get_xlim()[1]
     assert axes.get_xlim()[1] - axes.get_xlim()[0] == pytest.approx(1.24)
 
 
 @settings(max_examples=15, deadline=None)
-@given(
-    st.lists(
-        st.tuples(st.floats(0.0, 1.0), st.floats(0.0, 1.0)), min_size=2, max_size=12, unique=True
-    )
-)
+@given(st.lists(st.tuples(*[st.floats(0.0, 1.0)] * 2), min_size=2, max_size=12, unique=True))
 def test_names_cover_neither_each_other_nor_points_nor_leave_the_axes(
     points: list[tuple[float, float]],
 ) -> None:
@@ -95,11 +86,9 @@ def test_names_cover_neither_each_other_nor_points_nor_leave_the_axes(
     axes.plot([x for x, _ in points], [y for _, y in points], "o")
     axes.margins(0.1)
     texts = [
-        axes.annotate(f"name {n}", point, xytext=(0, 0), textcoords="offset points")
-        for n, point in enumerate(points)
+        axes.annotate(f"name {n}", at, xytext=(0, 0), textcoords="offset points", in_layout=False)
+        for n, at in enumerate(points)
     ]
-    for text in texts:
-        text.set_in_layout(False)
     placed = place_texts(axes, texts, points)
     boxes = [text.get_window_extent() for text in placed]
     around = axes.get_window_extent()
