@@ -5,23 +5,12 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import (
-    BrowserContext,
-    ConsoleMessage,
-    Page,
-    Request,
-    Response,
-    WebSocket,
-    expect,
-    sync_playwright,
-)
+from playwright.sync_api import BrowserContext, Page, Request, WebSocket, expect, sync_playwright
 
 from tests.browser.chromium import launched
 from tests.cheap_studies import no_waiting_for_the_disk
 
 __all__ = ["no_waiting_for_the_disk"]  # for the studies that the pages are of
-
-
 # A page that is slow, on a machine that does something else, is not wrong.
 PATIENCE_MS = 60_000
 
@@ -45,27 +34,18 @@ def page(profile: BrowserContext) -> Iterator[Page]:
     page = profile.new_page()
     troubles: list[str] = []
 
-    def logged(message: ConsoleMessage) -> None:
-        if message.type == "error":
-            troubles.append(f"console error: {message.text} ({message.location.get('url')})")
+    def note(trouble: str, *, is_one: bool = True) -> None:
+        troubles.extend([trouble] * is_one)
 
     def requested(what: Request | WebSocket) -> None:
-        if not stays_home(what.url):
-            troubles.append(f"request leaves this machine: {what.url}")
+        note(f"request leaves this machine: {what.url}", is_one=not stays_home(what.url))
 
-    def failed(request: Request) -> None:
-        troubles.append(f"failed request: {request.url} ({request.failure})")
-
-    def answered(response: Response) -> None:
-        if response.status >= 400:
-            troubles.append(f"failed request: {response.url} ({response.status})")
-
-    page.on("console", logged)
-    page.on("pageerror", lambda error: troubles.append(f"uncaught error: {error.message}"))
+    page.on("console", lambda said: note(f"console: {said}", is_one=said.type == "error"))
+    page.on("pageerror", lambda error: note(f"uncaught error: {error.message}"))
     page.on("request", requested)
     page.on("websocket", requested)
-    page.on("requestfailed", failed)
-    page.on("response", answered)
+    page.on("requestfailed", lambda each: note(f"failed request: {each.url} ({each.failure})"))
+    page.on("response", lambda each: note(f"{each.status}: {each.url}", is_one=each.status >= 400))
     yield page
     found = list(troubles)
     page.close()

@@ -58,26 +58,30 @@ def searched(steps_ms: dict[int, float], best: int, enough: tuple[str, ...] = ()
     plan = study_plan(space={"num_worker_threads": sorted(steps_ms)})
     order = [16, *(count for count in steps_ms if count != 16)]
     rows = tuple(
-        measured(trial, threads(count), steps_ms[count], (steps_ms[count], steps_ms[count]))
-        for trial, count in enumerate(order)
+        replace(measured(trial, threads(n), steps_ms[n]), enough_threads=enough)
+        for trial, n in enumerate(order)
     )
-    rows = tuple(replace(row, enough_threads=enough) for row in rows)
-    answer = study_result(plan, best=threads(best), challenger=threads(best), rows=rows)
-    return in_blocks(answer)
+    return in_blocks(study_result(plan, best=threads(best), challenger=threads(best), rows=rows))
 
 
-def test_the_largest_value_that_beats_its_neighbour_is_told_with_the_flag() -> None:
-    (said,) = edge_sentences(searched({8: 3.0, 16: 2.0, 32: 1.0}, best=32))
-    assert said.startswith("num_worker_threads=32 is the largest value tried, and ")
+@pytest.mark.parametrize(
+    ("steps_ms", "best", "begins", "ends"),
+    [
+        ({8: 3.0, 16: 2.0, 32: 1.0}, 32, "32 is the largest value tried, and ", "larger ones: "
+         "--space num_worker_threads=8,16,32,64"),
+        ({4: 1.0, 16: 2.0, 32: 3.0}, 4, "4 is the smallest value tried, and ", "smaller ones: "
+         "--space num_worker_threads=2,4,16,32"),
+    ],
+)  # fmt: skip
+def test_a_value_at_the_edge_that_beats_its_neighbour_is_told_with_the_flag(
+    steps_ms: dict[int, float], best: int, begins: str, ends: str
+) -> None:
+    answer = searched(steps_ms, best)
+    (said,) = edge_sentences(answer)
+    assert said.startswith(f"num_worker_threads={begins}")
     assert " times as fast as 16 (" in said
-    assert said.endswith("To try larger ones: --space num_worker_threads=8,16,32,64")
-    assert said in sentences_of(searched({8: 3.0, 16: 2.0, 32: 1.0}, best=32))
-
-
-def test_the_smallest_value_is_told_likewise() -> None:
-    (said,) = edge_sentences(searched({4: 1.0, 8: 2.0, 16: 3.0}, best=4))
-    assert said.startswith("num_worker_threads=4 is the smallest value tried, and ")
-    assert said.endswith("To try smaller ones: --space num_worker_threads=2,4,8,16")
+    assert said.endswith(f"To try {ends}")
+    assert said in sentences_of(answer)
 
 
 def test_a_value_for_all_roles_says_how_to_find_the_one_that_needs_it() -> None:

@@ -29,17 +29,10 @@ def here(tmp_path: Path) -> StudyAnswer:
 
 @pytest.fixture
 def there(tmp_path: Path) -> StudyAnswer:
-    rows = (
-        measured(1, threads(4), 1.0, (0.9, 1.1)),
-        measured(0, threads(16), 4.0),
-        measured(2, threads(2), 5.0),
-    )
-    return study(
-        "there",
-        tmp_path,
-        rows=rows,
-        environment=ENVIRONMENT.model_copy(update={"cpu_model": "Slide Rule", "cpu_count": 8}),
-    )
+    rows = (measured(1, threads(4), 1.0, (0.9, 1.1)), measured(0, threads(16), 4.0),
+            measured(2, threads(2), 5.0))  # fmt: skip
+    other = ENVIRONMENT.model_copy(update={"cpu_model": "Slide Rule", "cpu_count": 8})
+    return study("there", tmp_path, rows=rows, environment=other)
 
 
 def test_shared_configs_stand_side_by_side(here: StudyAnswer, there: StudyAnswer) -> None:
@@ -87,12 +80,9 @@ def test_what_was_measured_differently_is_refused_with_what_differs(
     tmp_path: Path, here: StudyAnswer
 ) -> None:
     other = study(
-        "other",
-        tmp_path,
-        keys={"confidence": "90%", "min_time": "1s"},
-        spec=workload_spec("caller", "server").model_copy(update={"intra_op_threads": 4}),
-        objective=OBJECTIVES["cpu_ms_per_step"],
-    )
+        "other", tmp_path, keys={"confidence": "90%", "min_time": "1s"},
+        spec=workload_spec(intra_op_threads=4), objective=OBJECTIVES["cpu_ms_per_step"],
+    )  # fmt: skip
     with pytest.raises(UsageError) as caught:
         Comparison.of([here, other])
     assert caught.value.problems == (
@@ -138,12 +128,9 @@ def test_the_page_says_which_way_a_programs_metric_is_better(tmp_path: Path) -> 
 def test_configs_that_act_alike_are_compared_however_they_are_written(
     here: StudyAnswer, there: StudyAnswer
 ) -> None:
-    named = {
-        "num_worker_threads=4": for_all(num_worker_threads=4, transports=None),
-        "num_worker_threads=16": for_all(num_worker_threads=16, transports=None),
-        "num_worker_threads=2": for_all(num_worker_threads=2, transports="uv"),
-    }
-    rows = tuple(replace(row, config=named[row.label]) for row in there.rows)
+    written = ((4, None), (16, None), (2, "uv"))
+    configs = (for_all(num_worker_threads=n, transports=way) for n, way in written)
+    rows = tuple(replace(row, config=each) for row, each in zip(there.rows, configs, strict=True))
     comparison = Comparison.of([here, replace(there, rows=rows)])
     lines = dict(comparison.lines())
     assert list(lines) == ["num_worker_threads=4", "num_worker_threads=16"]

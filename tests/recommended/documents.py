@@ -12,16 +12,10 @@ from tuner.recommended.model import Recommendation
 from tuner.world.environment import Environment
 
 OF_EVERY_KNOB = for_all(
-    num_worker_threads=8,
-    transports="shm+uv",
-    channels="cma+basic",
-    rpc_timeout=5.5,
-    devices="0+1",
-    device_maps="worker1:0-1+1-0",
-    intra_op_threads=2,
-    cpu_binding="equal",
+    num_worker_threads=8, transports="shm+uv", channels="cma+basic", rpc_timeout=5.5,
+    devices="0+1", device_maps="worker1:0-1+1-0", intra_op_threads=2, cpu_binding="equal",
     switch_interval="1ms",
-)
+)  # fmt: skip
 BY_ROLE = Config.from_json(
     {
         "*": {"num_worker_threads": 8, "transports": ["uv", "shm"], "channels": ["basic", "cma"]},
@@ -33,22 +27,14 @@ AGENT = workload_spec("agent", "observer", "observer")
 
 
 def recommendation(
-    config: Config,
-    spec: WorkloadSpec | None = None,
-    environment: Environment = ENVIRONMENT,
+    config: Config, spec: WorkloadSpec | None = None, environment: Environment = ENVIRONMENT,
     **changes: Any,
-) -> Recommendation:
+) -> Recommendation:  # fmt: skip
     """This configuration, recommended against 16 threads unless `changes` say otherwise."""
-    plan = study_plan(spec)
-    fields = {"best": config, "challenger": config, **changes}
+    fields = {"best": config, "challenger": config, "environment": environment, **changes}
     tried = dict.fromkeys([threads(16), config, fields["challenger"] or config])
-    answer = study_result(
-        plan,
-        **fields,
-        rows=tuple(measured(trial, each, 2.0, (1.9, 2.1)) for trial, each in enumerate(tried)),
-        environment=environment,
-    )
-    return recommendation_of(answer)
+    rows = tuple(measured(trial, each, 2.0, (1.9, 2.1)) for trial, each in enumerate(tried))
+    return recommendation_of(study_result(study_plan(spec), rows=rows, **fields))
 
 
 def document(config: Config = BY_ROLE, spec: WorkloadSpec = AGENT) -> dict[str, Any]:

@@ -23,8 +23,6 @@ from tuner.recommended.python_module import BIND_CPUS, BINDING_IMPORTS
 
 MARK = "RPC_TUNER_CPUS"
 TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE")
-
-
 Cpus = list[int]
 LINES = "\n".join(["import os", *BINDING_IMPORTS, BIND_CPUS])
 
@@ -99,10 +97,8 @@ def test_the_lines_compute_the_shares_of_the_tool(
     [
         (2, 3, ("", "", "", "", "")),
         (5, 8, ("5", "8", "1", "4", "2")),
-        # torchrun has started one process, which starts the ranks.
-        (1, 2, ("0", "1", "0", "1", "1")),
-        # Each process of torchrun starts a world of its own.
-        (1, 2, ("0", "2", "0", "2", "")),
+        (1, 2, ("0", "1", "0", "1", "1")),  # one process of torchrun, which starts the ranks
+        (1, 2, ("0", "2", "0", "2", "")),  # each process of torchrun starts a world of its own
     ],
 )
 def test_the_lines_find_the_place_on_the_host_as_the_tool_does(

@@ -46,8 +46,8 @@ def test_a_best_without_a_counting_world_is_still_recommended(plan: StudyPlan) -
 def test_without_a_verdict_there_are_only_trials_to_export(plan: StudyPlan) -> None:
     with pytest.raises(UsageError, match="recommends nothing: no configuration of its search"):
         recommendation_of(nothing_ran(plan))
-    answer = study_result(plan, best=None, verdict=None, speedup=None, challenger=None,
-                          challenger_speedup=None, interrupted=True)  # fmt: skip
+    unknown = dict.fromkeys(("best", "verdict", "speedup", "challenger", "challenger_speedup"))
+    answer = study_result(plan, **unknown, interrupted=True)
     with pytest.raises(UsageError, match=r"with --resume, or choose a configuration by --trial N"):
         recommendation_of(answer)
     assert recommendation_of(answer, 1).config == threads(4)

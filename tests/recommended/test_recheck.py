@@ -57,9 +57,8 @@ def test_the_command_measures_the_config_and_the_baseline(
     first, second = plan.candidates()
     assert first.for_role("server")["num_worker_threads"] == 16
     assert second == config
-    assert (plan.name, plan.subject.reference, plan.objective.name) == (
-        "udf-check", "udf", "step_ms",
-    )  # fmt: skip
+    found = (plan.name, plan.subject.reference, plan.objective.name)
+    assert found == ("udf-check", "udf", "step_ms")
 
 
 def test_a_recommended_baseline_meets_its_strongest_rival(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,13 +85,8 @@ def test_options_and_names_are_quoted_for_a_shell(monkeypatch: pytest.MonkeyPatc
     [
         {"workload": "udf", "baseline": {"num_worker_threads": 1}, "budget": "90s"},
         {"workload": "udf", "space": {"caller.num_worker_threads": 4, "transports": "uv,shm+uv"}},
-        {
-            "workload": "udf",
-            "objective": "step_p99_ms",
-            "epsilon": "1%",
-            "confidence": "90%",
-            "seed": 7,
-        },
+        {"workload": "udf", "objective": "step_p99_ms", "epsilon": "1%", "confidence": "90%",
+         "seed": 7},
         {"workload": "udf", "max_blocks": 4, "min_time": "1s", "deadline": "77s"},
         {"workload": "udf", "objective": "step_ms,cpu_ms_per_step", "sampler": "gp"},
         {"workload": "udf", "require": ["peak_rss_mb<=2000", "step_p99_ms<=50"]},

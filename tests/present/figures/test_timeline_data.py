@@ -21,6 +21,7 @@ from tuner.present.figures.timeline_data import (
 )
 from tuner.present.figures.timeline_drawing import write_timeline_figure
 from tuner.trace.model.spans import TraceRank
+from tuner.trace.model.trace import Trace
 
 SERVER = TraceRank(
     rank=1, name="worker1", num_worker_threads=4, threads=((11, "RPC worker 1"), (12, "main"))
@@ -32,11 +33,9 @@ def bars_of(found: Timeline) -> list[list[Bar]]:
 
 
 def test_a_lane_shows_what_its_thread_served_and_when() -> None:
-    calls = [
-        call(1, 10, 14, served_ms=(11, 13), thread=11),
-        call(2, 10.5, 17, served_ms=(13.5, 16), thread=11),
-        call(3, 11, 16, served_ms=(12, 15.5), thread=12),
-    ]
+    calls = [call(1, 10, 14, served_ms=(11, 13), thread=11),
+             call(2, 10.5, 17, served_ms=(13.5, 16), thread=11),
+             call(3, 11, 16, served_ms=(12, 15.5), thread=12)]  # fmt: skip
     found = timeline(trace(calls, processes=(SERVER,), window_ms=(4, 20)), "three")
     (server,) = found.servers
     assert server.lanes == (
@@ -49,11 +48,8 @@ def test_a_lane_shows_what_its_thread_served_and_when() -> None:
 
 
 def test_calls_under_way_are_counted_for_the_server_they_go_to() -> None:
-    calls = [
-        call(1, 0, 4, served_ms=(1, 3)),
-        call(2, 2, 6, served_ms=(3, 5)),
-        call(3, 1, 9, served_ms=(1, 8), server_rank=2),
-    ]
+    calls = [call(1, 0, 4, served_ms=(1, 3)), call(2, 2, 6, served_ms=(3, 5)),
+             call(3, 1, 9, served_ms=(1, 8), server_rank=2)]  # fmt: skip
     first, second = timeline(trace(calls)).servers
     assert first.in_flight == ((0, 1), (2, 2), (4, 1), (6, 0))
     assert second.in_flight == ((0, 0), (1, 1), (9, 0))
@@ -79,13 +75,10 @@ def test_a_bar_has_the_kind_of_its_link() -> None:
 
 def test_operators_of_a_lane_are_united_and_those_of_other_threads_left_out() -> None:
     served = call(1, 0, 100, served_ms=(10, 90))
-    operators = [
-        operator("aten::linear", 20, 40, of=served),
-        operator("aten::addmm", 25, 30, of=served),
-        operator("aten::relu", 40.001, 50, of=served),  # a gap too small to be seen
-        operator("aten::add", 60, 70, of=served),
-        operator("aten::copy_", 0, 5, rank=0, thread=1),
-    ]
+    # Between 40 and 40.001 is a gap too small to be seen.
+    spans = ((20, 40), (25, 30), (40.001, 50), (60, 70))
+    operators = [operator("aten::add", *span, of=served) for span in spans]
+    operators.append(operator("aten::copy_", 0, 5, rank=0, thread=1))
     (server,) = timeline(trace([served], operators)).servers
     assert server.lanes[0].operators == ((20, 50), (60, 70))
 
@@ -102,19 +95,21 @@ def test_a_long_trace_is_cut_to_whole_steps_from_the_middle() -> None:
     assert min(bar.start_ms for lane in bars_of(found) for bar in lane) > 0
 
 
-def test_fewer_steps_can_be_asked_for() -> None:
-    found = timeline(stepped(10), steps=3)
-    assert found.note == "steps 4 to 6 of 10, 12 calls"
-    assert timeline(stepped(10), steps=1).note == "step 5 of 10, 4 calls"
-    assert timeline(stepped(2), steps=3).note == "all 2 steps, 8 calls"
-
-
-def test_calls_that_differ_from_step_to_step_are_counted_without_steps() -> None:
-    whole = stepped(100)
-    found = timeline(replace(whole, steps=99))
-    assert found.note == "served calls 171 to 230 of 400"
-    assert found.steps is None
-    assert sum(map(len, bars_of(found))) >= EXCERPT_CALLS
+@pytest.mark.parametrize(
+    ("of", "steps", "note"),
+    [
+        (stepped(10), 3, "steps 4 to 6 of 10, 12 calls"),
+        (stepped(10), 1, "step 5 of 10, 4 calls"),
+        (stepped(2), 3, "all 2 steps, 8 calls"),
+        (stepped(2, at_once=MOST_CALLS + 10), None, "served calls 131 to 190 of 320"),
+        # No step of 99 has a number of 400 calls.
+        (replace(stepped(100), steps=99), None, "served calls 171 to 230 of 400"),
+    ],
+)
+def test_steps_are_shown_whole_or_else_calls(of: Trace, steps: int | None, note: str) -> None:
+    found = timeline(of, steps=steps)
+    assert found.note == note
+    assert (found.steps is None) == note.startswith("served")
 
 
 def test_of_calls_issued_all_together_those_in_the_middle_are_shown_as_they_are_served() -> None:
@@ -131,11 +126,6 @@ def test_of_calls_issued_all_together_those_in_the_middle_are_shown_as_they_are_
     # Steps that do not wait for their calls are over before these are served.
     stepwise = timeline(replace(trace(burst), steps=4))
     assert (stepwise.note, stepwise.servers) == (found.note, found.servers)
-
-
-def test_a_step_of_very_many_calls_is_not_shown_whole() -> None:
-    found = timeline(stepped(2, at_once=MOST_CALLS + 10))
-    assert found.note == "served calls 131 to 190 of 320"
 
 
 def test_a_call_that_began_before_the_excerpt_is_shown() -> None:
@@ -158,28 +148,16 @@ def test_very_many_threads_are_cut_to_the_busiest() -> None:
 
 
 def test_without_calls_the_bars_are_the_stretches_in_operators() -> None:
-    operators = [
-        operator("aten::linear", 10, 20, thread=5),
-        operator("aten::addmm", 12, 18, thread=5),
-        operator("aten::relu", 22, 24, thread=5),
-        operator("aten::add", 11, 15, thread=6),
-    ]
+    spans = ((10, 20, 5), (12, 18, 5), (22, 24, 5), (11, 15, 6))
+    operators = [operator("aten::add", *span, thread=thread) for *span, thread in spans]
     found = timeline(kineto(operators, [(5, "python"), (6, "python")]))
     (server,) = found.servers
-    assert server.label == "rank 1"
-    assert server.in_flight == ()
+    assert (server.label, server.in_flight) == ("rank 1", ())
+    bars = [Bar(*span, "in operators", "operators") for span in ((0, 10), (12, 14), (1, 5))]
     assert server.lanes == (
-        Lane(
-            label="python 5",
-            bars=(
-                Bar(0, 10, "in operators", "operators"),
-                Bar(12, 14, "in operators", "operators"),
-            ),
-        ),
-        Lane(label="python 6", bars=(Bar(1, 5, "in operators", "operators"),)),
-    )
-    assert found.note == "all operators"
-    assert found.functions == ("in operators",)
+        Lane(label="python 5", bars=(bars[0], bars[1])), Lane(label="python 6", bars=(bars[2],)),
+    )  # fmt: skip
+    assert (found.note, found.functions) == ("all operators", ("in operators",))
 
 
 def test_very_many_operators_are_cut_to_the_middle() -> None:
