@@ -22,8 +22,6 @@ STACKS = "Thread 0x1 (most recent call first): in serve"
 
 
 class Crashing(FakeLauncher):
-    """Two threads crash, one is slow, eight are the fastest."""
-
     def run(self, order: WorldOrder) -> Measurement | Failure:
         outcome = super().run(order)
         if isinstance(outcome, Failure) and order.failure_folder is not None:
@@ -114,8 +112,8 @@ def test_why_trials_failed_or_were_eliminated(page: Page, monday: str) -> None:
     page.goto(f"{monday}/trials")
     page.get_by_role("button", name="Trial 2 Fail").click()
     expect(page.get_by_role("heading", name="num_worker_threads=2")).to_be_visible()
-    expect(page.get_by_text("Failed, crashed: worker1 failed first")).to_be_visible()
-    expect(page.get_by_text("failure_reason worker1 failed first")).to_be_visible()
+    for text in ("Failed, crashed: worker1 failed first", "failure_reason worker1 failed first"):
+        expect(page.get_by_text(text)).to_be_visible()
     assert downloaded(page, "worker1.stacks").decode() == STACKS
 
     slow = "^eliminated .* behind num_worker_threads=16 in one world"
@@ -151,5 +149,5 @@ def test_all_studies_of_a_folder_one_by_one_and_compared(page: Page, studies: Pa
         trace = studies / "tuesday" / "traces" / "num_worker_threads=4.json"
         assert gzip.decompress(downloaded(page, f"{trace.name}.gz")) == trace.read_bytes()
         page.goto(f"{together}/compare-studies?ids=0,1")
-        expect(page.get_by_text("median step time (ms) of monday")).to_be_visible()
-        expect(page.get_by_text("median step time (ms) of tuesday")).to_be_visible()
+        for name in ("monday", "tuesday"):
+            expect(page.get_by_text(f"median step time (ms) of {name}")).to_be_visible()

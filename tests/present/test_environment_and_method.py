@@ -53,17 +53,12 @@ def test_groups_are_told_and_what_makes_them_unlike(plan: StudyPlan) -> None:
 @pytest.mark.parametrize(
     ("least", "floor", "said"),
     [
-        (
-            0.042, Interval(1.002, 0.971, 1.034),
-            "The smallest gain that could have been shown is 4.2 %. The baseline against "
-            "itself, in the same blocks: 1.00 (0.97 to 1.03).",
-        ),
         (0.5, None, "The smallest gain that could have been shown is 50 %."),
         (0.5, Interval(1.0, 0.1, 9.0), "in the same blocks: too uncertain to say."),
         *((least, None, (
             "12 blocks are too few to show a gain. A larger --budget helps, and so do fewer "
             "values, or a quieter machine."
-        )) for least in (None, 1.01, 54.77, 1e9)),
+        )) for least in (None, 1.01, 1e9)),
     ],
 )  # fmt: skip
 def test_the_noise_floor_is_one_plain_sentence(

@@ -30,11 +30,9 @@ def bound(plan: StudyPlan, environment: Environment = HERE, **changes: Any) -> S
 
 @pytest.fixture(autouse=True)
 def _on_the_machine_of_the_study(monkeypatch: pytest.MonkeyPatch) -> None:
-    here = HERE.model_dump()
-    monkeypatch.setattr("tuner.present.how_to_use.this_machine", lambda: here)
-    monkeypatch.setattr(
-        "tuner.present.how_to_use.share_of_rank", lambda rank, ranks: (rank, rank + ranks)
-    )
+    here, module = HERE.model_dump(), "tuner.present.how_to_use"
+    monkeypatch.setattr(f"{module}.this_machine", lambda: here)
+    monkeypatch.setattr(f"{module}.share_of_rank", lambda rank, ranks: (rank, rank + ranks))
 
 
 def text_of(answer: StudyAnswer) -> str:
@@ -125,8 +123,12 @@ def test_a_switch_interval_of_one_role_names_each() -> None:
     config = Config.from_json({"server": {"switch_interval": 0.0002}})
     lines = init_rpc_lines(config, workload_spec()).splitlines()
     assert lines[:5] == [
-        "import sys", "", "import torch", "import torch.distributed.rpc as rpc", "",
-    ]  # fmt: skip
+        "import sys",
+        "",
+        "import torch",
+        "import torch.distributed.rpc as rpc",
+        "",
+    ]
     assert lines[5] == 'sys.setswitchinterval({"caller": 0.005, "server": 0.0002}[role])  # seconds'
 
 

@@ -1,5 +1,6 @@
 """The main effect and the importance of each knob."""
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -18,18 +19,14 @@ TRANSPORTS = {"shm": 1.0, "uv": 1.5}
 
 def grid(threads: dict[int, float]) -> StudyAnswer:
     """A grid in which each knob takes so many times as long, whatever the other one is."""
-    step_ms = {
-        (number, way): slower * worse
-        for number, slower in threads.items()
-        for way, worse in TRANSPORTS.items()
-    }
-    rows = [
-        measured(trial, for_all(num_worker_threads=number, transports=way), value)
-        for trial, ((number, way), value) in enumerate(step_ms.items())
-    ]
+    rows = tuple(
+        measured(trial, for_all(num_worker_threads=number, transports=way), slower * worse)
+        for trial, ((number, slower), (way, worse)) in enumerate(
+            itertools.product(threads.items(), TRANSPORTS.items())
+        )
+    )
     best = min(rows, key=lambda row: row.value).config
-    answer = study_result(study_plan(), rows=tuple(rows), best=best, challenger=best)
-    return in_blocks(answer, blocks=12)
+    return in_blocks(study_result(study_plan(), rows=rows, best=best, challenger=best), blocks=12)
 
 
 @pytest.fixture

@@ -55,13 +55,13 @@ def test_only_a_metric_that_explains_something_is_shown(plan: StudyPlan) -> None
     def metrics(cpus: float) -> dict[str, float]:
         return {"cpu_cores": cpus, "parallelism_mean": 3.5, "parallelism_max": 4}
 
-    rows = [replace(row, metrics=metrics(1.0 if row.trial else 2.0)) for row in ROWS[:3]]
-    text = summary(study_result(plan, rows=tuple(rows)))
+    rows = tuple(replace(row, metrics=metrics(1.0 if row.trial else 2.0)) for row in ROWS[:3])
+    text = summary(study_result(plan, rows=rows))
     assert "CPUs used" in text
     assert "parallelism" not in text
-    alike = tuple(replace(row, metrics=metrics(2.0)) for row in rows)
-    assert "CPUs used" not in summary(study_result(plan, rows=alike))
-    assert "CPUs used" in " ".join(summary(study_result(plan, rows=alike), whole=True).split())
+    alike = study_result(plan, rows=tuple(replace(row, metrics=metrics(2.0)) for row in rows))
+    assert "CPUs used" not in summary(alike)
+    assert "CPUs used" in " ".join(summary(alike, whole=True).split())
 
 
 def test_the_why_is_the_limit_of_the_baseline_and_what_changed(plan: StudyPlan) -> None:
@@ -72,8 +72,7 @@ def test_the_why_is_the_limit_of_the_baseline_and_what_changed(plan: StudyPlan) 
     )
     assert why_sentences(study_result(plan, rows=rows)) == [
         "Why: in the baseline, server is the limit: for 90 % of it, it slept. "
-        "num_worker_threads=4 changed the "
-        "parallelism from 1.0 to 2.0."
+        "num_worker_threads=4 changed the parallelism from 1.0 to 2.0."
     ]
     unclear = tuple(replace(row, diagnosis="No clear limit.") for row in ROWS)
     assert why_sentences(study_result(plan, rows=unclear, verdict="tie")) == []
@@ -125,10 +124,8 @@ def test_an_interruption_shows_the_table_as_far_as_it_goes(plan: StudyPlan) -> N
 def test_the_verdict_has_a_colour_unless_nobody_wants_one(
     environment: dict[str, str], has_colour: bool
 ) -> None:
-    file = StringIO()
-    terminal = Terminal(
-        file=file, width=100, force_terminal=True, color_system="standard", _environ=environment
-    )
+    how = {"width": 100, "force_terminal": True, "color_system": "standard"}
+    terminal = Terminal(file=(file := StringIO()), _environ=environment, **how)
     print_verdict(study_result(study_plan()), terminal)
     assert ("\x1b[1;32m" in file.getvalue()) == has_colour
     assert "\x1b[1" in file.getvalue()

@@ -6,21 +6,17 @@ import pandas as pd
 
 from tests.plan.specs import threads
 from tests.present.results import ROWS, against, failed, study_result
-from tests.present.screen import Screen
 from tuner.plan.study_plan import StudyPlan
-from tuner.present.summary import trials_part
-from tuner.present.tables import ratio_note, write_trials_csv
-from tuner.present.terminal import print_parts
+from tuner.present.tables import ratio_note, trials_of, write_trials_csv
 from tuner.study.answer import StudyAnswer
 from tuner.study.rows import TrialDetail
 from tuner.world.measurement import Quantiles
 
 
-def printed(result: StudyAnswer, width: int = 120) -> list[list[str]]:
-    """The words of each line of the table, empty lines and rules left out."""
-    screen = Screen(width=width)
-    print_parts([trials_part(result)], screen.console)
-    return [line.split() for line in screen.lines if line.strip(" ─")]
+def ratios_of(answer: StudyAnswer) -> list[str]:
+    """The cells of how many times as fast as the baseline each row is."""
+    (column,) = [each for each in trials_of(answer).columns if each.heading.startswith("times as")]
+    return column.cells
 
 
 COMPARED = (
@@ -39,25 +35,17 @@ def test_an_interval_too_wide_for_a_number_that_is_all_on_one_side_has_a_word(
     fast = against(ROWS[1], 12.0, 2.5, 40.0)
     either = against(ROWS[0], 1.0, 0.3, 3.0)
     result = study_result(plan, rows=(fast, either, COMPARED[2], slow), best=threads(16))
-    cells = [
-        " ".join(line).split("much ")[-1] for line in printed(result) if "much " in " ".join(line)
-    ]
-    assert [cell.split()[0] for cell in cells] == ["faster", "slower"]
+    assert ratios_of(result) == ["much faster", "?", "1", "much slower"]
 
 
 def test_what_was_seen_once_and_is_far_off_is_said_without_an_interval(plan: StudyPlan) -> None:
     far = against(replace(ROWS[3], value=1660.0, samples=1), 0.05, 0.0, math.inf, blocks=1)
     fast = against(replace(ROWS[1], value=0.25), 12.0, 0.0, math.inf, blocks=2)
     steps = Quantiles(p5=1650.0, p25=1655.0, p50=1660.0, p75=1665.0, p95=1670.0, p99=1670.0)
-    result = study_result(
-        plan,
-        rows=(fast, COMPARED[2], far),
-        best=threads(16),
-        details={far.trial: TrialDetail(step_ms=steps)},
-    )
-    cells = [" ".join(line) for line in printed(result)]
-    assert any(" much slower, once " in each for each in cells)
-    assert any(" much faster, twice " in each for each in cells)
+    details = {far.trial: TrialDetail(step_ms=steps)}
+    rows = (fast, COMPARED[2], far)
+    result = study_result(plan, rows=rows, best=threads(16), details=details)
+    assert ratios_of(result) == ["much faster, twice", "1", "much slower, once"]
     note = ratio_note(result) or ""
     assert note.endswith(
         "Too few blocks for an interval, but seen: num_worker_threads=8 had 0.25 ms; "

@@ -41,3 +41,12 @@ def document(config: Config = BY_ROLE, spec: WorkloadSpec = AGENT) -> dict[str, 
     """The content of `recommended.json` as data that a test may damage."""
     found: dict[str, Any] = json.loads(recommendation(config, spec).model_dump_json())
     return found
+
+
+EACH = [
+    recommendation(threads(4)),
+    recommendation(OF_EVERY_KNOB, workload_spec(cuda_devices=2)),
+    recommendation(BY_ROLE, AGENT),
+    recommendation(threads(16), verdict="undecided", speedup=None, challenger=None,
+                   challenger_speedup=None),
+]  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.plan.specs import threads, workload_spec
-from tests.recommended.documents import AGENT, BY_ROLE, OF_EVERY_KNOB, recommendation
+from tests.recommended.documents import EACH, recommendation
 from tuner.plan.config import Config
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.recommended.model import Recommendation
@@ -26,18 +26,14 @@ STRANGE = WorkloadSpec(
 )
 MANY = workload_spec("agent", *["observer"] * 11)
 
-EACH = [
-    recommendation(threads(4)),
-    recommendation(OF_EVERY_KNOB, workload_spec(cuda_devices=2)),
-    recommendation(BY_ROLE, AGENT),
+ALL = [
+    *EACH,
     recommendation(threads(2), MANY),
     recommendation(Config.from_json({"it's": {"num_worker_threads": 2}}), STRANGE),
-    recommendation(threads(16), verdict="undecided", speedup=None, challenger=None,
-                   challenger_speedup=None),
-]  # fmt: skip
+]
 
 
-@pytest.mark.parametrize("each", EACH)
+@pytest.mark.parametrize("each", ALL)
 def test_the_module_has_the_options_of_every_role(each: Recommendation) -> None:
     # What it defines where another module imports it.
     module: dict[str, Any] = {"__name__": "rpc_config"}
@@ -52,18 +48,14 @@ def test_the_module_has_the_options_of_every_role(each: Recommendation) -> None:
     assert module["RANKS"] == [(rank.name, rank.role) for rank in each.ranks]
 
 
-@pytest.mark.parametrize("each", EACH)
+@pytest.mark.parametrize("each", ALL)
 @pytest.mark.parametrize(
     "check", [("format", "--diff"), ("check", "--select", "E4,E7,E9,F,I,N,UP")]
 )
 def test_the_module_is_as_ruff_would_write_it(each: Recommendation, check: tuple[str, ...]) -> None:
     assert RUFF is not None
-    done = subprocess.run(
-        [RUFF, *check, "--isolated", "-"],
-        input=as_python(each, "Use it. " * 30),
-        capture_output=True,
-        text=True,
-    )
+    module, command = as_python(each, "Use it. " * 30), [RUFF, *check, "--isolated", "-"]
+    done = subprocess.run(command, input=module, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -86,11 +86,7 @@ def varying_dimensions(answer: StudyAnswer) -> dict[Dimension, tuple[Value, ...]
 
 
 def threads_dimension(answer: StudyAnswer) -> Dimension | None:
-    """The number of worker threads that varies; None if none does.
-
-    Where several vary, one of a role that serves calls is taken before the driver's, and of these
-    the one with the most values.
-    """
+    """The number of worker threads that varies, of a server and with most values before others."""
     found = varying_dimensions(answer)
     driver = answer.plan.subject.roles[0]
 

@@ -49,9 +49,8 @@ class _Part(NamedTuple):
 def snapshot_line(snapshot: Snapshot, width: int | None = None) -> str:
     """`racing · block 7 · 5 of 6 configurations left · channels=cma, shm ahead (2 ms) · 9s left`.
 
-    From the first look on `channels=cma: 1.12x (0.98 to 1.27)` stands for who is ahead. Where
-    `width` is given, in characters, names are cut and then the less important parts left out, until
-    the line fits: the phase and the time left are always there.
+    From the first look on `channels=cma: 1.12x (0.98 to 1.27)` stands for who is ahead. To fit into
+    `width` characters names are cut, and then all but the phase and the time left is left out.
     """
     phase = _PHASES[snapshot.phase]
     if snapshot.phase == "race" and snapshot.survivors == 2 < snapshot.configs:
@@ -245,8 +244,7 @@ class _Both(NamedTuple):
 def progress_of_command(*, quiet: bool, log: Path | None) -> Iterator[Observer]:
     """What a command's search is observed by: a line on stderr, unless `quiet`, and the `log`.
 
-    The log gets plain lines; a terminal has one line that is kept up to date. UsageError if the log
-    cannot be written.
+    UsageError if the log cannot be written.
     """
     try:
         file = None if log is None else log.open("a", encoding="utf-8", buffering=1)

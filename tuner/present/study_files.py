@@ -1,8 +1,7 @@
 """The files that tell a study's answer: table, recommendation, report, figures, `answer.json`.
 
-`answer.json` has a study as it is shown and listed, to be read in milliseconds, without Optuna and
-pandas. The storage is the source of truth: a session removes the file as it begins and writes it at
-its end, so it is never older than the study. What cannot be told from it is told from the storage.
+`answer.json` has a study as it is shown and listed, to be read without Optuna and pandas. A session
+removes it as it begins and writes it at its end, so it is never older than the storage.
 """
 
 import json
@@ -57,15 +56,9 @@ def write_answer(answer: "StudyAnswer") -> None:
 
 
 def write_study_report(answer: "StudyAnswer", page: Path | None = None) -> Path:
-    """Draw the figures, and write the report with them.
+    """Draw the figures, write the report with them, and return its path.
 
-    Args:
-        answer: The study.
-        page: Where to write the report, with a folder of figures beside it; None: in the study's
-            folder.
-
-    Returns:
-        The report's path.
+    The figures go to a folder beside `page`, which is in the study's folder unless it is given.
     """
     # Late: a study is opened, and its search begins, without waiting for matplotlib.
     from tuner.present.figures import study_figures, write_figures

@@ -41,9 +41,8 @@ def test_an_outlier_does_not_squash_the_rest(plan: StudyPlan) -> None:
 def test_worlds_of_configs_that_failed_later_are_shown_and_counted(plan: StudyPlan) -> None:
     rows = (*ROWS, failed_later(5, threads(2), 1.0))
     answer = study_result(plan, rows=rows, observations=seen((0, 0, 3.0), (5, 0, 1.0)))
-    shown, figure = known(blocks(answer)), known(blocks_figure(answer))
-    assert shown.others == [*seen((5, 0, 1.0))]
-    assert "1 configuration shown here failed later." in figure.caption
+    assert known(blocks(answer)).others == [*seen((5, 0, 1.0))]
+    assert "1 configuration shown here failed later." in known(blocks_figure(answer)).caption
 
 
 def test_slow_configs_are_no_outliers(plan: StudyPlan) -> None:
@@ -71,6 +70,5 @@ def test_an_outlier_is_an_arrow_at_the_edge(big: StudyAnswer) -> None:
 
 def test_the_baseline_twice_in_a_block_is_two_marks(plan: StudyPlan) -> None:
     answer = study_result(plan, observations=seen((0, 0, 3.0), (0, 0, 3.2), (1, 0, 2.0)))
-    shown, figure = known(blocks(answer)), known(blocks_figure(answer))
-    assert shown.leading["baseline"] == [*seen((0, 0, 3.0), (0, 0, 3.2))]
-    assert "A block has the baseline twice" in figure.caption
+    assert known(blocks(answer)).leading["baseline"] == [*seen((0, 0, 3.0), (0, 0, 3.2))]
+    assert "A block has the baseline twice" in known(blocks_figure(answer)).caption

@@ -5,8 +5,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from tests.plan.specs import threads
-from tests.present.results import ROWS, detail, failed_later, known, quantiles, study_result
+from tests.present.results import detail, known, quantiles, study_result
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.configurations import names_of
 from tuner.present.figures.distributions import (
@@ -72,14 +71,6 @@ def test_of_a_program_there_are_calls_alone(plan: StudyPlan) -> None:
     details = {0: TrialDetail(call_ms=quantiles(3.0))}
     figure = known(latency_figure(study_result(plan, details=details)))
     assert figure.caption.startswith("The calls in the trace of each configuration, on a log scale")
-
-
-def test_configs_that_failed_after_some_worlds_have_no_row(plan: StudyPlan) -> None:
-    rows = (ROWS[0], ROWS[2], failed_later(5, threads(2), 1.0))
-    answer = study_result(plan, rows=rows, details={n: detail(n + 1.0) for n in (0, 1, 5)})
-    shown, parts = known(latency(answer)), known(call_time(answer))
-    assert [*shown.details] == [*parts.parts_ms] == [1, 0]
-    assert shown.known == parts.known == 2
 
 
 def test_many_configs_are_cut_to_the_fastest_and_the_baseline(big: StudyAnswer) -> None:

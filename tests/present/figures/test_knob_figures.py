@@ -155,13 +155,6 @@ def test_where_no_knob_explains_anything_alone_there_is_no_figure() -> None:
         assert importance(of_two_knobs(values)) is None
 
 
-def test_configs_that_failed_later_do_not_count_for_importance(big: StudyAnswer) -> None:
-    last = big.rows[57]
-    stuck = failed_later(last.trial, last.config, 1000.0)
-    shown = known(importance(replace(big, rows=(*big.rows[:57], *big.rows[58:], stuck))))
-    assert shown == importance(replace(big, rows=big.rows[:57]))
-
-
 def test_importance_is_drawn_as_bars(big: StudyAnswer) -> None:
     shown = known(importance(big))
     axes = Figure().add_subplot()

@@ -6,15 +6,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from tests.plan.specs import for_all, threads
-from tests.present.results import (
-    by_threads,
-    failed_later,
-    known,
-    measured,
-    study_result,
-    without_metrics,
-)
+from tests.plan.specs import for_all
+from tests.present.results import by_threads, known, measured, study_result, without_metrics
 from tuner.errors import UsageError
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures import plot_parallelism
@@ -53,16 +46,6 @@ def test_configs_without_a_trace_are_no_points(plan: StudyPlan) -> None:
     axes = Figure().add_subplot()
     draw_parallelism(shown, axes)
     assert axes.get_ylim()[1] > 4
-
-
-def test_configs_that_failed_after_their_trace_are_no_points(plan: StudyPlan) -> None:
-    answer = by_threads(plan, {4: parallel(2.5, 4), 1: parallel(1.0, 1)})
-    shown = known(
-        parallelism(replace(answer, rows=(*answer.rows, failed_later(2, threads(2), 1.0))))
-    )
-    assert [point.threads for point in shown.points] == [1, 4]
-    rows = (answer.rows[0], failed_later(2, threads(2), 1.0))
-    assert parallelism(replace(answer, rows=rows)) is None
 
 
 def test_where_threads_do_not_vary_there_is_no_parallelism(plan: StudyPlan) -> None:

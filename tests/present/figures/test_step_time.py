@@ -3,7 +3,7 @@ import itertools
 from matplotlib.figure import Figure
 
 from tests.plan.specs import for_all, threads
-from tests.present.results import ROWS, failed, failed_later, known, measured, study_result
+from tests.present.results import ROWS, failed, known, measured, study_result
 from tuner.decide.statistics import Interval
 from tuner.plan.config import Config
 from tuner.plan.study_plan import StudyPlan
@@ -28,16 +28,6 @@ def test_threads_alone_are_one_series_from_few_to_many(plan: StudyPlan) -> None:
             CurvePoint(16.0, 0, Interval(3.0, 2.9, 3.1)),
         ]
     }
-
-
-def test_configs_that_failed_after_some_worlds_are_no_points(plan: StudyPlan) -> None:
-    rows = (*ROWS, failed_later(5, threads(2), 1.0, (0.9, 1.1)))
-    curve = scaling_curve(study_result(plan, rows=rows))
-    assert [point.x for point in curve.points] == [1.0, 4.0, 8.0, 16.0]
-    ways = [for_all(transports=way) for way in ("shm", "uv", None)]
-    of_ways = (measured(0, ways[0], 2.0), measured(1, ways[1], 3.0), failed_later(2, ways[2], 1.0))
-    curve = scaling_curve(study_result(plan, rows=of_ways))
-    assert curve.rows.names == ("shm", "uv")
 
 
 def test_the_other_knobs_make_the_series(plan: StudyPlan) -> None:

@@ -10,16 +10,18 @@ import pytest
 from matplotlib.figure import Figure
 
 from tests.plan.specs import threads
+from tests.present import results
 from tests.present.figures.traces import stepped
 from tests.present.results import (
-    by_threads,
     detail,
     failed,
+    failed_later,
     in_blocks,
+    known,
     measured,
     nothing_ran,
     study_result,
-)
+)  # fmt: skip
 from tests.trace.synthetic import trace
 from tuner.errors import UsageError
 from tuner.plan.study_plan import StudyPlan
@@ -31,9 +33,14 @@ from tuner.present.figures import (
     study_figures,
     write_figures,
 )
+from tuner.present.figures.distributions import call_time, latency
 from tuner.present.figures.kit.canvas import FIGURE_NAMES
 from tuner.present.figures.kit.theme import THEME
+from tuner.present.figures.knob_figures import importance
+from tuner.present.figures.parallelism import parallelism
+from tuner.present.figures.step_time import scaling_curve
 from tuner.present.figures.timeline_drawing import timeline_figures
+from tuner.present.figures.trade_offs import cpu
 from tuner.present.studies_compared import Comparison
 from tuner.study.answer import StudyAnswer
 from tuner.study.rows import Observation
@@ -49,9 +56,7 @@ OF_THREE_KNOBS = [
 @pytest.fixture
 def drawn_names(monkeypatch: pytest.MonkeyPatch) -> Callable[[StudyAnswer], list[str]]:
     """The names of the figures of a study, which are not rendered: that takes most of the time."""
-    monkeypatch.setattr(
-        "tuner.present.figures.kit.canvas.rendered", lambda figure, file_format: b""
-    )
+    monkeypatch.setattr("tuner.present.figures.kit.canvas.rendered", lambda *_: b"")
     return lambda answer: [figure.name for figure in study_figures(answer, {})]
 
 
@@ -140,31 +145,35 @@ def test_all_figures_are_known_by_name(figures: dict[str, DrawnFigure], plan: St
     assert {*figures, *compared, "timeline_challenger", "pareto"} == FIGURE_NAMES
 
 
-def test_when_nothing_ran_there_is_no_figure(
-    plan: StudyPlan, drawn_names: Callable[[StudyAnswer], list[str]]
+def test_figures_that_have_nothing_to_show_are_left_out(
+    plan: StudyPlan, grid: StudyAnswer, drawn_names: Callable[[StudyAnswer], list[str]]
 ) -> None:
     assert drawn_names(nothing_ran(plan)) == []
-
-
-def test_one_config_has_the_figures_that_need_no_comparison(
-    plan: StudyPlan, drawn_names: Callable[[StudyAnswer], list[str]]
-) -> None:
-    answer = study_result(
+    alone = study_result(
         plan, rows=(measured(0, threads(16), 3.0), failed(1, threads(4))), best=threads(16),
         details={0: detail(3.0)}, observations=(Observation(0, 0, "race", 3.0),),
     )  # fmt: skip
-    assert drawn_names(answer) == ["step_time", "blocks", "latency", "call_time"]
-
-
-def test_figures_that_need_traces_are_left_out_without_them(
-    grid: StudyAnswer, drawn_names: Callable[[StudyAnswer], list[str]]
-) -> None:
+    assert drawn_names(alone) == ["step_time", "blocks", "latency", "call_time"]
+    # Without traces.
     rows = tuple(replace(row, metrics={}) for row in grid.rows)
     details = {n: replace(each, call_ms=None, call_parts_ms={})
                for n, each in grid.details.items()}  # fmt: skip
     assert drawn_names(replace(grid, rows=rows, details=details)) == [
         "step_time", "blocks", "latency", "heat_map", "importance",
     ]  # fmt: skip
+
+
+def test_configs_that_failed_after_some_worlds_are_not_shown(grid: StudyAnswer) -> None:
+    last = grid.rows[9]
+    without = replace(grid, rows=(*grid.rows[:9], *grid.rows[10:]))
+    stuck = failed_later(last.trial, last.config, 0.01)
+    later = replace(grid, rows=(*without.rows, stuck))
+    shown: list[Callable[[StudyAnswer], object]] = [
+        lambda answer: scaling_curve(answer).series, latency, call_time, cpu, parallelism,
+        importance,
+    ]  # fmt: skip
+    for data in shown:
+        assert known(data(later)) == data(without) != data(grid)
 
 
 def test_an_empty_trace_has_no_timeline() -> None:
@@ -183,7 +192,7 @@ def test_plots_are_drawn_into_given_axes(plan: StudyPlan) -> None:
     figure = Figure()
     left, right = figure.subplots(1, 2)
     assert plot_scaling(study_result(plan), left) is left
-    assert plot_parallelism(by_threads(plan, {4: {}, 1: {}}), right) is right
+    assert plot_parallelism(results.by_threads(plan, {4: {}, 1: {}}), right) is right
     assert left.get_xlabel() == right.get_xlabel() == "num_worker_threads"
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
 from tests.plan.specs import threads
-from tests.present.results import failed_later, known, measured, study_result, without_metrics
+from tests.present.results import known, measured, study_result, without_metrics
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures.trade_offs import cpu, cpu_figure, draw_cpu, place_texts
 from tuner.study.answer import StudyAnswer
@@ -29,13 +29,6 @@ def test_the_front_is_what_nothing_beats_in_both(plan: StudyPlan) -> None:
     assert [*shown.at] == [4, 8, 0, 2, 1]
     assert shown.front == [4, 8, 2]
     assert shown.corners == [(2.0, 1.9), (2.1, 1.9), (2.1, 1.5), (4.0, 1.5), (4.0, 1.0)]
-
-
-def test_configs_that_failed_are_not_in_front(plan: StudyPlan) -> None:
-    answer = costing(plan, {4: (2.0, 1.9), 16: (3.0, 1.6)})
-    stuck = replace(failed_later(2, threads(2), 1.0), metrics={"cpu_cores": 0.1})
-    shown = known(cpu(replace(answer, rows=(*answer.rows, stuck))))
-    assert shown.front == [*shown.at] == [4, 0]
 
 
 def test_configs_without_known_cpus_are_left_out(plan: StudyPlan) -> None:

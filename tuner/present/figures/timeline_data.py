@@ -1,8 +1,4 @@
-"""The timeline of a trace as data: what each thread of each server did, and when.
-
-Where a trace tells how calls were served, the bars are served calls; where it does not, as in
-Kineto's traces, they are the stretches in which a thread was inside operators.
-"""
+"""The timeline of a trace as data: the calls that threads served, or else operators, and when."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -34,12 +30,11 @@ BarKind = Literal["exact", "inferred", "unfinished", "operators"]
 
 
 class Bar(NamedTuple):
-    """Something that a thread did; times in milliseconds from the left edge, maybe negative."""
+    """What a thread did, of the timeline's `functions`; from the left edge, maybe negative."""
 
     start_ms: float
     end_ms: float
     what: str
-    """The function, one of the timeline's `functions`."""
     kind: BarKind
 
 

@@ -113,16 +113,10 @@ def scales(traces: Sequence[tuple[str, Trace]], finest: int = FINEST) -> Scales:
 
 
 def write_timeline_figure(traces: Sequence[tuple[str, Trace]], path: Path) -> None:
-    """Draw timelines side by side, on scales of the same length.
+    """Draw the timelines of titled traces side by side, on scales of the same length.
 
-    Where the traces know their steps, as many steps of each are shown.
-
-    Args:
-        traces: Titles and traces.
-        path: The file; its suffix says the format: `.svg` or `.png`.
-
-    Raises:
-        UsageError: None of the traces holds anything to show.
+    The suffix of the path says the format: `.svg` or `.png`. UsageError if no trace holds anything
+    to show.
     """
     shared = scales(traces)
     shown = shared.shown

@@ -6,25 +6,15 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from tuner.present.configurations import names_of
 from tuner.present.figures.kit.canvas import rendered, styled_figure
 from tuner.present.figures.kit.named_rows import (
     Rows,
     entry_name,
     legend_above,
     legend_below,
-    shown_rows,
     wrapped,
     wrapped_apart,
 )
-from tuner.study.answer import StudyAnswer
-
-
-def test_rows_keep_the_order_and_the_baseline(big: StudyAnswer) -> None:
-    rows = shown_rows(names_of(big), big.rows)
-    assert len(rows) == 10
-    assert rows == [row for row in big.rows if row in rows]
-    assert 0 in [row.trial for row in rows]
 
 
 def test_short_names_stand_beside_the_rows_and_long_ones_above() -> None:

@@ -128,9 +128,8 @@ def with_room(names: Mapping[T, str], leading: Container[T]) -> list[T]:
 
 def left_out(shown: int, of: int) -> str:
     """` Shown are 16 of 60 configurations: ...`; nothing where all are shown."""
-    if shown == of:
-        return ""
-    return f" Shown are {shown} of {plural(of, 'configuration')}: the baseline, and the best."
+    said = f" Shown are {shown} of {plural(of, 'configuration')}: the baseline, and the best."
+    return said if shown < of else ""
 
 
 def entry_name(name: str, width: int = _ENTRY) -> str:

@@ -1,7 +1,6 @@
-"""The palette of all figures: every colour for a light and for a dark page.
+"""The palette of all figures, for light and dark pages.
 
-A figure is drawn in the light colours. No two of these are equal, so that each can be found in a
-drawing and replaced by its CSS variable.
+No two light colours are equal: each is found in a drawing, and replaced by its CSS variable.
 """
 
 from typing import Literal, NamedTuple
@@ -105,8 +104,7 @@ class Look(NamedTuple):
     marker: str
     size: float
     line: str
-    fill: str
-    """The colour of the marker's face, as matplotlib takes it."""
+    fill: str  # of the marker's face
 
 
 LOOKS: dict[Contender, Look] = {
