@@ -161,10 +161,8 @@ def read_document(path: Path) -> Mapping[str, Any]:
     age, cure = "a newer", "upgrade rpc-tuner"
     if found < FORMAT:
         age, cure = "an older", f"search again{_search_command(document)}"
-    raise UsageError(
-        f"{path} was written by {age} rpc-tuner (format {found}; this version reads format "
-        f"{FORMAT}): {cure}"
-    )
+    reads = f"(format {found}; this version reads format {FORMAT})"
+    raise UsageError(f"{path} was written by {age} rpc-tuner {reads}: {cure}")
 
 
 def _parsed(path: Path) -> Mapping[str, Any]:
@@ -172,8 +170,8 @@ def _parsed(path: Path) -> Mapping[str, Any]:
         content = read_bounded(path)
     except OSError as error:
         # Other commands take a study's name or folder.
-        is_file_name = path.suffix in (".json", ".toml")
-        hint = "" if is_file_name else "; a study's file is studies/NAME/recommended.json"
+        hint = "; a study's file is studies/NAME/recommended.json"
+        hint *= path.suffix not in (".json", ".toml")
         raise UsageError(f"cannot read {path}: {error.strerror}{hint}") from None
     except ValueError as error:  # a name that no file can have
         raise UsageError(f"cannot read {path}: {error}") from None

@@ -120,10 +120,9 @@ def literal(value: Any) -> Code:
     """A string, number, list, tuple or dict as source."""
     if isinstance(value, Mapping):
         return table((key, literal(inner)) for key, inner in value.items())
-    if isinstance(value, list):
-        return Code("[", tuple(map(literal, value)), "]")
-    if isinstance(value, tuple):
-        return Code("(", tuple(map(literal, value)), ")")
+    if isinstance(value, list | tuple):
+        first, last = "[]" if isinstance(value, list) else "()"
+        return Code(first, tuple(map(literal, value)), last)
     text = repr(value)
     if isinstance(value, str) and text.startswith("'") and '"' not in text:
         text = f'"{text[1:-1]}"'
@@ -167,10 +166,9 @@ def as_python(recommendation: Recommendation, sentence: str) -> str:
     options = table((role, options_call(of_role)) for role, of_role in values.items())
     bound, intervals = recommendation.config.binds, switch_intervals(values)
     seconds = literal(intervals).labelled("SWITCH_INTERVALS = ").lines() if intervals else []
-    process = "    bind_cpus(rank, len(RANKS))\n" if bound else ""
-    cpus = " CPUs={sorted(os.sched_getaffinity(0))}" if bound else ""
-    if intervals:
-        process += "    sys.setswitchinterval(SWITCH_INTERVALS[role])\n"
+    process = "    bind_cpus(rank, len(RANKS))\n" * bound
+    process += "    sys.setswitchinterval(SWITCH_INTERVALS[role])\n" * bool(intervals)
+    cpus = " CPUs={sorted(os.sched_getaffinity(0))}" * bound
     lines = [
         *_comment(recommendation, sentence, command),
         "",

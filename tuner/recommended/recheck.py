@@ -61,9 +61,9 @@ def search_command(plan: StudyPlan, place: Mapping[str, str | None]) -> str:
     program = plan.subject if isinstance(plan.subject, ProgramSpec) else None
     # The plan that is shipped for a workload may have another baseline than PyTorch's defaults.
     baseline = {
-        dimension: value
-        for dimension, value in plan.baseline.items
-        if program is None or value != program.default_of(dimension.role, dimension.knob)
+        each: value
+        for each, value in plan.baseline.items
+        if program is None or value != program.default_of(each.role, each.knob)
     }
     keys = {
         **plan.keys(),

@@ -37,15 +37,12 @@ def parallelism(answer: StudyAnswer) -> Parallelism | None:
     dimension = threads_dimension(answer)
     if dimension is None:
         return None
-    points = [
-        ParallelismPoint(
-            int(str(row.config.value_of(dimension, answer.plan.subject))),
-            row.metric(PARALLELISM_MEAN),
-            row.metric(PARALLELISM_MAX),
-        )
-        for row in answer.rows
-        if row.is_measured and PARALLELISM_MEAN.name in row.metrics
-    ]
+    points = []
+    for row in answer.rows:
+        if row.is_measured and PARALLELISM_MEAN.name in row.metrics:
+            threads = int(str(row.config.value_of(dimension, answer.plan.subject)))
+            numbers = row.metric(PARALLELISM_MEAN), row.metric(PARALLELISM_MAX)
+            points.append(ParallelismPoint(threads, *numbers))
     if len({point.threads for point in points}) < 2:
         return None
     return Parallelism(str(dimension), sorted(points), answer.environment.cpu_count)
@@ -53,9 +50,7 @@ def parallelism(answer: StudyAnswer) -> Parallelism | None:
 
 def draw_parallelism(shown: Parallelism, axes: Axes) -> None:
     """Mean and maximum, beside the line of one call per thread and that of the logical CPUs."""
-    threads = [point.threads for point in shown.points]
-    means = [point.mean for point in shown.points]
-    maxima = [point.maximum for point in shown.points]
+    threads, means, maxima = zip(*shown.points, strict=True)
     # A line can join them where each number of threads occurs once.
     dotted, solid = (":", "-") if len(set(threads)) == len(threads) else ("none", "none")
     axes.plot(
