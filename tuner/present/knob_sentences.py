@@ -80,8 +80,7 @@ def _interaction(answer: StudyAnswer, found: Interaction) -> str:
 def edge_sentences(answer: StudyAnswer) -> Iterator[str]:
     """A sentence per knob whose best value is the largest, or the smallest, of those tried.
 
-    Only where it is shown to be better than the value next to it: else there is no reason to go on.
-    Nor is there where the diagnosis says that more threads do not help.
+    None where it is not shown to beat the next one, or where more threads are known not to help.
     """
     if answer.best is None or answer.verdict not in ("better", "keep-baseline"):
         return
@@ -143,11 +142,7 @@ def _gain_over(answer: StudyAnswer, dimension: Dimension, neighbour: Value) -> s
 
 
 def role_sentence(answer: StudyAnswer) -> str | None:
-    """How to find out which roles need the best value, where all of them were given the same.
-
-    None where nothing is shown to be better, more than one knob was tuned, the roles are many, or
-    the knob cannot differ between them.
-    """
+    """How to find out which of a few roles need the best value of the only knob; or None."""
     subject, dimensions = answer.plan.subject, answer.plan.space.dimensions
     if answer.verdict != "better" or answer.best is None or len(dimensions) > 1:
         return None

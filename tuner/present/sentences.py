@@ -163,10 +163,7 @@ def limit_sentences(answer: StudyAnswer) -> list[str]:
 
 
 def no_calls_sentence(answer: StudyAnswer) -> str | None:
-    """That nothing of what was traced makes a call; None where something does, or no trace tells.
-
-    A workload whose step forgets its calls runs well, and its configurations are all alike.
-    """
+    """That nothing that was traced makes a call; None where something does, or no trace tells."""
     counted = [detail.calls for detail in answer.details.values() if detail.calls is not None]
     if not counted or any(counted):
         return None

@@ -259,11 +259,7 @@ def _goal_cells(objective: Objective, point: FrontPoint, goal: Goal) -> tuple[st
 
 
 def knobs_of(answer: StudyAnswer) -> WordsTable | None:
-    """A row per value of each knob, the others being equal; None for fewer than two knobs.
-
-    It rests on the ratios of the configurations to the baseline, which are paired within blocks.
-    The knob that explains most comes first.
-    """
+    """A row per value of each knob, from ratios within blocks; None for fewer than two knobs."""
     grid = grid_of(answer)
     if len(grid.values) < 2 or len(grid.points) < 3:
         return None

@@ -26,8 +26,7 @@ class Column(NamedTuple):
 def text_table(columns: Sequence[Column], width: int) -> list[str]:
     """The lines of a table: its heading, a rule, a line per row.
 
-    Headings are folded, and then names shortened, where the table is wider than `width` characters.
-    One that is too wide even so stays so: nothing else is cut.
+    Where it is wider than `width` characters headings are folded, then names cut, and no more.
     """
     headings = [[column.heading] for column in columns]
     by_gain = sorted(range(len(columns)), key=lambda place: -_gain(columns[place]))

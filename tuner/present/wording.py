@@ -253,11 +253,7 @@ def _three(change: float) -> str:
 
 
 def failing_sentences(answer: StudyAnswer) -> list[str]:
-    """How often configurations failed that have run, and of what; none where none did.
-
-    Of what hits several of them, none of which fails more often than the others, their options are
-    not the cause.
-    """
+    """How often configurations failed that have run: of what hits several, options are no cause."""
     sentences = []
     counted = [row for row in answer.rows if row.worlds_failed < row.worlds_run]
     reliable = {
