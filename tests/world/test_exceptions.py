@@ -14,16 +14,13 @@ INNER = (
     '    raise ValueError("bad row 7")\nValueError: bad row 7\n' + AT
 )
 
-
 KEY = (
     r"KeyError: 'On WorkerInfo(id=1, name=w1):\nKeyError(\'a\')\nTraceback (most recent call last):"
     r"""\n  File "main.py", line 4, in plain\n    raise KeyError("a")\nKeyError: \'a\'\n'"""
 ) + AT
 """Its text is a `repr`, in a single line."""
-BAD_ROW, NO_KEY = (
-    "ValueError: bad row 7 (in a call that w2 served)",
-    "KeyError: 'a' (in a call that w1 served)",
-)
+BAD_ROW = "ValueError: bad row 7 (in a call that w2 served)"
+NO_KEY = "KeyError: 'a' (in a call that w1 served)"
 
 
 def served_by_w1(inner: str) -> str:
@@ -66,19 +63,18 @@ def test_a_text_is_never_longer_than_what_is_read(text: str) -> None:
     """An event with a longer text is no event: its failure would be lost."""
     where = " (in a thread of w1)"
     for error in (ValueError(text), SystemExit(text), ValueError(INNER.replace("bad row 7", text))):
-        found = error_text(error, where)
-        assert len(found) <= MOST_TEXT
+        assert len(error_text(error, where)) <= MOST_TEXT
     assert error_text(ValueError(text), where).endswith(where)
 
 
 SECONDS_OF_A_DAY = 86_400
 
 
+# Also where no error is like another.
 @pytest.mark.parametrize(("kinds", "least", "most"), [(1, 17, 17), (SECONDS_OF_A_DAY, 30, 60)])
 def test_an_error_of_each_second_is_reported_some_times_in_a_day(
     monkeypatch: pytest.MonkeyPatch, kinds: int, least: int, most: int
 ) -> None:
-    """Also where no error is like another."""
     now_s, sent, shown = 0.0, list[object](), list[str]()
     monkeypatch.setattr(time, "monotonic", lambda: now_s)
     raised = RaisedErrors(lambda event, **facts: sent.append((event, facts["error"])), lambda: "")

@@ -56,12 +56,8 @@ class FakeHost:
 
     def processes(self) -> list[psutil.Process]:
         """All that run in there, whoever their parents are."""
-        found = []
-        for each in psutil.process_iter():
-            with suppress(OSError):
-                if os.readlink(f"/proc/{each.pid}/ns/net") == self.namespace:  # noqa: PTH115
-                    found.append(each)
-        return found
+        pids = _run("ip", "netns", "pids", self.name).split()
+        return [each for each in psutil.process_iter() if str(each.pid) in pids]
 
 
 @dataclass(frozen=True)
@@ -95,17 +91,18 @@ class FakeCluster:
 
     def start(self, number: int) -> None:
         """Start the raylet of a host, and wait until the cluster has it."""
-        for _ in range(ATTEMPTS - 1):
+        for attempt in range(ATTEMPTS):
             self._launch(number)
-            with suppress(AssertionError):
+            try:
                 self._wait_for(number)
                 return
+            except AssertionError:
+                if attempt == ATTEMPTS - 1:
+                    raise
             self._end(number)
             for each in self.hosts[number].processes():
                 with suppress(psutil.NoSuchProcess):
                     each.kill()
-        self._launch(number)
-        self._wait_for(number)
 
     def _log(self, number: int) -> Path:
         return self.folder / f"host{number}.log"
@@ -192,28 +189,27 @@ def fake_hosts(count: int) -> Iterator[list[FakeHost]]:
     with ExitStack() as stack:
         if shutil.which("ip") is None:
             pytest.skip("there is no command ip to make network namespaces with")
-        made = subprocess.run(["ip", "netns", "add", switch], capture_output=True, text=True)
-        if made.returncode != 0:
-            pytest.skip(f"network namespaces are not allowed here: {made.stderr.strip()}")
-        stack.callback(_run, "ip", "netns", "del", switch)
+        try:
+            _ip(f"netns add {switch}")
+        except subprocess.CalledProcessError as error:
+            pytest.skip(f"network namespaces are not allowed here: {error.stderr.strip()}")
+        stack.callback(_ip, f"netns del {switch}")
         for link in subnets:
-            _run("ip", "-n", switch, "link", "add", f"of-{link}", "type", "bridge")
-            _run("ip", "-n", switch, "link", "set", f"of-{link}", "up")
+            _ip(f"-n {switch} link add of-{link} type bridge")
+            _ip(f"-n {switch} link set of-{link} up")
         hosts = []
         for number in range(count):
-            host = FakeHost(f"{mark}h{number}", f"{subnets[ROUTED]}.{number + 1}", number > 0)
-            _run("ip", "netns", "add", host.name)
-            stack.callback(_run, "ip", "netns", "del", host.name)
-            _run("ip", "-n", host.name, "link", "set", "lo", "up")
+            name = f"{mark}h{number}"
+            _ip(f"netns add {name}")
+            stack.callback(_ip, f"netns del {name}")
+            _ip(f"-n {name} link set lo up")
             for link, subnet in subnets.items():
                 outer = f"{link}to{number}"
-                _run("ip", "-n", switch, "link", "add", outer, "type", "veth",
-                     "peer", "name", link, "netns", host.name)  # fmt: skip
-                _run("ip", "-n", switch, "link", "set", outer, "master", f"of-{link}", "up")
-                address = f"{subnet}.{number + 1}/24"
-                _run("ip", "-n", host.name, "addr", "add", address, "dev", link)
-                _run("ip", "-n", host.name, "link", "set", link, "up")
-            hosts.append(host)
+                _ip(f"-n {switch} link add {outer} type veth peer name {link} netns {name}")
+                _ip(f"-n {switch} link set {outer} master of-{link} up")
+                _ip(f"-n {name} addr add {subnet}.{number + 1}/24 dev {link}")
+                _ip(f"-n {name} link set {link} up")
+            hosts.append(FakeHost(name, f"{subnets[ROUTED]}.{number + 1}", number > 0))
         yield hosts
 
 
@@ -249,3 +245,7 @@ print("alive:", len([node for node in ray.nodes() if node["Alive"]]))
 
 def _run(*command: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def _ip(command: str) -> None:
+    _run("ip", *command.split())

@@ -50,12 +50,8 @@ def groups(address: str, folder: Path) -> None:
     store = load_study(StudyPlace.named("udf", out=folder / "study"))
     race = [each for each in store.records() if each.phase == "race"]
     of_blocks = [sorted({r.group or 0 for r in race if r.block == each.block}) for each in race]
-    told = {
-        "failures": [row.failure for row in answer.rows],
-        "blocks": answer.blocks,
-        "groups": of_blocks,
-        "names": [each.name for each in answer.environment.groups],
-    }
+    names = [each.name for each in answer.environment.groups]
+    told = [[row.failure for row in answer.rows], answer.blocks, of_blocks, names]
     (folder / "told.json").write_text(json.dumps(told))
 
 

@@ -16,14 +16,12 @@ def sum_of(tensor: torch.Tensor) -> float:
     return float(tensor.sum())
 
 
-def whereabouts() -> dict[str, object]:
+def whereabouts() -> list[object]:
+    """The network namespace, the interface, and the addresses that it listens on."""
     connections = psutil.Process().net_connections(kind="inet")
     listening = sorted({c.laddr.ip for c in connections if c.status == psutil.CONN_LISTEN})
-    return {
-        "namespace": os.readlink("/proc/self/ns/net"),  # noqa: PTH115
-        "interface": os.environ["TP_SOCKET_IFNAME"],
-        "listening": listening,
-    }
+    namespace = os.readlink("/proc/self/ns/net")  # noqa: PTH115
+    return [namespace, os.environ["TP_SOCKET_IFNAME"], listening]
 
 
 class Payload(Workload):

@@ -29,7 +29,7 @@ def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
 
 
 def checks(first: FirstHost, clock: FakeClock, seconds: float) -> None:
-    """Ask as often as a world does, for so long."""
+    """Ask for so long."""
     until_s = clock() + seconds
     while clock() < until_s:
         first.check()

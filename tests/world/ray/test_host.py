@@ -10,13 +10,6 @@ from tuner.world.ray import host
 from tuner.world.ray.host import Host
 
 
-@pytest.fixture
-def two_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine with the loopback and an interface eth1; eth2 has no IPv4 address."""
-    found = {"127.0.0.1": "lo", "192.0.2.1": "eth1"}
-    monkeypatch.setattr(host, "_own_addresses", lambda: found)
-
-
 def test_the_interface_is_that_of_the_route() -> None:
     known = {
         address.address: name
@@ -28,22 +21,16 @@ def test_the_interface_is_that_of_the_route() -> None:
     assert Host.interface_to(["127.0.0.1"]) == ("lo", "127.0.0.1")
 
 
-def test_a_named_interface_is_taken_whatever_the_route(two_more: None) -> None:
+def test_a_named_interface_is_taken_whatever_the_route(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {"127.0.0.1": "lo", "192.0.2.1": "eth1"}
+    monkeypatch.setattr(host, "_own_addresses", lambda: known)
     assert Host.interface_to(["127.0.0.1"], "eth1") == ("eth1", "192.0.2.1")
-
-
-@pytest.mark.parametrize(
-    ("address", "named", "told"),
-    [
-        ("127.0.0.1", "eth2", "has no interface eth2 with an IPv4 address; it has eth1, lo; name"),
-        ("255.255.255.255", None, "no route to 255.255.255.255; name the interface by --interface"),
-    ],
-)
-def test_what_cannot_be_reached_is_told(
-    two_more: None, address: str, named: str | None, told: str
-) -> None:
+    told = "has no interface eth2 with an IPv4 address; it has eth1, lo; name another"
     with pytest.raises(LauncherError, match=told):
-        Host.interface_to([address], named)
+        Host.interface_to(["127.0.0.1"], "eth2")
+    told = "no route to 255.255.255.255; name the interface by --interface"
+    with pytest.raises(LauncherError, match=told):
+        Host.interface_to(["255.255.255.255"])
 
 
 def test_a_port_where_somebody_listens_is_not_free(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,10 +62,9 @@ def test_a_search_has_a_group_on_each_host(tmp_path: Path) -> None:
     with fake_cluster(2) as cluster:
         cluster.run_module("groups", folder=tmp_path)
         told = msgspec.json.decode((tmp_path / "told.json").read_bytes())
-    assert told["failures"] == [None, None]
-    assert told["blocks"] == 6
-    assert sorted(set(map(tuple, told["groups"]))) == [(1,), (2,)]
-    assert len(set(told["names"])) == 2
+    failures, blocks, groups, names = told
+    assert (failures, blocks, len(set(names))) == ([None, None], 6, 2)
+    assert sorted(set(map(tuple, groups))) == [(1,), (2,)]
 
 
 def hosts_of(pid: int) -> list[psutil.Process]:
@@ -73,8 +72,7 @@ def hosts_of(pid: int) -> list[psutil.Process]:
     found = []
     for each in family_of(pid):
         with suppress(psutil.Error):
-            if "ray::Host" in " ".join(each.cmdline()):
-                found.append(each)
+            found += [each] if "ray::Host" in " ".join(each.cmdline()) else []
     return found
 
 
