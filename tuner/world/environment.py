@@ -173,16 +173,6 @@ def of_all_hosts(states: Sequence[MachineState]) -> MachineState | None:
     )
 
 
-MachineReading = Mapping[str, float]
-"""The kernel's counters at one moment, without those that it does not give.
-
-`at_s`; of the CPUs that may be used, `cpus`, and in CPU seconds so far `idle_s`, `interrupts_s` and
-`stolen_s`; `own_s`, those of this process and of its descendants, ended ones included; `some` and
-`full`, seconds under CPU pressure; `throttled_periods` and `throttled_s`, in which a CPU quota has
-stopped the cgroup; `mhz` and `load`.
-"""
-
-
 class MachineReader:
     """Reads the machine, in less than a millisecond; nothing that cannot be read is an error. It is
     shared where other worlds of this command start and end meanwhile."""
@@ -198,8 +188,16 @@ class MachineReader:
         frequencies = (folder / f"cpu{cpu}/cpufreq/scaling_cur_freq" for cpu in self._usable)
         self._frequencies = [path for path in frequencies if path.exists()][:MOST_FREQUENCIES]
 
-    def read(self) -> MachineReading:
-        """The counters now."""
+    def watch(self) -> Callable[[], MachineState]:
+        """What returns what the machine did from now on."""
+        before = self._read()
+        return lambda: _between(before, self._read())
+
+    def _read(self) -> Mapping[str, float]:
+        """The kernel's counters now, without those that it does not give: of the CPUs that may be
+        used, `cpus`, and in CPU seconds so far `idle_s`, `interrupts_s` and `stolen_s`; `own_s`,
+        those of this process and of its descendants, ended ones included; `some` and `full`,
+        seconds under CPU pressure; `throttled_periods` and `throttled_s` of a CPU quota."""
         found = {"at_s": time.monotonic(), **self._cpu_times(), **self._own_s()}
         found |= self._pressure_s() | self._throttled()
         if mhz := self._mhz():
@@ -207,11 +205,6 @@ class MachineReader:
         if load := _text(self._proc / "loadavg").split():
             found["load"] = float(load[0])
         return found
-
-    def watch(self) -> Callable[[], MachineState]:
-        """What returns what the machine did from now on."""
-        before = self.read()
-        return lambda: machine_between(before, self.read())
 
     def _cpu_times(self) -> dict[str, float]:
         names = {f"cpu{cpu}" for cpu in self._usable}
@@ -277,8 +270,7 @@ class MachineReader:
         return []
 
 
-def machine_between(before: MachineReading, after: MachineReading) -> MachineState:
-    """What the machine did between two readings."""
+def _between(before: Mapping[str, float], after: Mapping[str, float]) -> MachineState:
     spent = {name: after[name] - then for name, then in before.items() if name in after}
     seconds = max(1e-9, spent["at_s"])
 

@@ -182,11 +182,6 @@ def _failure_kind(phase: str, error: BaseException) -> str:
     return "timed-out" if RPC_TIMEOUT_MARK in _message(error) else "crashed"
 
 
-def process_cpu_clock(pid: int) -> int:
-    """The CPU-time clock of another process on this host, as `clock_getcpuclockid(3)` makes it."""
-    return (~pid << 3) | 2
-
-
 def cpu_clocks(pids: Sequence[int | None], names: Sequence[str]) -> list[float]:
     """The CPU seconds of each rank so far; a rank of another host has no process id."""
     far = [name for pid, name in zip(pids, names, strict=True) if pid is None]
@@ -194,9 +189,8 @@ def cpu_clocks(pids: Sequence[int | None], names: Sequence[str]) -> list[float]:
     with unrecorded():
         futures = [rpc.rpc_async(name, time.process_time) for name in far]
         answers = iter([float(future.wait()) for future in futures])
-    return [
-        next(answers) if pid is None else time.clock_gettime(process_cpu_clock(pid)) for pid in pids
-    ]
+    # The CPU-time clock of another process on this host is as `clock_getcpuclockid(3)` makes it.
+    return [next(answers) if pid is None else time.clock_gettime((~pid << 3) | 2) for pid in pids]
 
 
 def _enable_meeting(rank: int, ranks: int) -> None:
