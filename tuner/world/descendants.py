@@ -219,15 +219,12 @@ def _end_all(*_: object) -> None:
 def cluster_reaped(folder: Path) -> Iterator[None]:
     """See that nothing is left after the block of a cluster of our own, nor its folder. What has
     CLUSTER_VARIABLE with its name is the cluster. Ray's agents outlive a killed command."""
-    import subprocess  # late: `keeping` stands before every command, and must be quick
+    # Late: `keeping` stands before every command, and must be quick.
+    from subprocess import DEVNULL, PIPE, Popen
 
+    command = [sys.executable, "-I", "-S", __file__, "reap", str(folder)]
     # Its stdin ends with us, however we end.
-    reaper = subprocess.Popen(
-        [sys.executable, "-I", "-S", __file__, "reap", str(folder)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    reaper = Popen(command, stdin=PIPE, stdout=DEVNULL, start_new_session=True)
     try:
         yield
     finally:

@@ -150,13 +150,9 @@ def rpc_state() -> dict[str, Any]:
     from it; `waiting` the threads that serve a request and, inside it, wait for an answer."""
     gauges = agent_gauges()
     texts = {name: gauges.get(f"agent.{gauge}", "") for name, gauge in _GAUGES.items()}
-    return {
-        **{name: int(text) if text.isdecimal() else None for name, text in texts.items()},
-        "waiting": sum(
-            _serves_request(frame) and waits_for_answer(frame)
-            for frame in sys._current_frames().values()
-        ),
-    }
+    known = {name: int(text) if text.isdecimal() else None for name, text in texts.items()}
+    serving = (frame for frame in sys._current_frames().values() if _serves_request(frame))
+    return {**known, "waiting": sum(map(waits_for_answer, serving))}
 
 
 def _serves_request(innermost: FrameType) -> bool:
@@ -219,22 +215,13 @@ def _of_program() -> Mapping[str, object]:
     `sleeps`, whether one may go on without any other thread or rank; `daemon_sleeps`, whether a
     daemon thread may."""
     # A thread of the agent, which serves, is a dummy to Python, and no daemon of the program.
-    daemons = {
-        each.ident
-        for each in threading.enumerate()
-        if each.daemon and not isinstance(each, threading._DummyThread)
-    }
+    known = [e for e in threading.enumerate() if not isinstance(e, threading._DummyThread)]
+    daemons = {each.ident for each in known if each.daemon}
     ours = {each.ident for each in running_daemons()}
-    awake = {
-        ident
-        for ident, frame in sys._current_frames().items()
-        if ident not in ours and may_go_on(frame)
-    }
-    return {
-        "busy_s": _busy_s(),
-        "sleeps": bool(awake - daemons),
-        "daemon_sleeps": bool(awake & daemons),
-    }
+    frames = sys._current_frames().items()
+    awake = {ident for ident, frame in frames if ident not in ours and may_go_on(frame)}
+    sleeps, daemon_sleeps = bool(awake - daemons), bool(awake & daemons)
+    return {"busy_s": _busy_s(), "sleeps": sleeps, "daemon_sleeps": daemon_sleeps}
 
 
 def _busy_s(tasks: Path = Path("/proc/self/task")) -> float | None:

@@ -55,7 +55,14 @@ def connected(address: str | None, notify: Callable[[str], None]) -> Iterator[No
             folder = Path(tempfile.mkdtemp(prefix="rpc-", dir=parent))
             stack.enter_context(cluster_reaped(folder))
             stack.callback(_leave)
-            _start_own(folder)
+            os.environ[CLUSTER_VARIABLE] = str(folder)
+            try:
+                ray.init(address="local", _temp_dir=str(folder), **_OWN, **_QUIET)
+            except _REFUSED as error:
+                why = f"Ray cannot be started on this machine: {_first_line(error)}"
+                raise LauncherError(why) from None
+            finally:
+                del os.environ[CLUSTER_VARIABLE]
             notify(
                 "no Ray cluster runs here: one of this machine alone is started, and ended again"
             )
@@ -86,17 +93,6 @@ def _joined(address: str | None) -> bool:
             "HOST:PORT`, was run before"
         ) from None
     return True
-
-
-def _start_own(folder: Path) -> None:
-    os.environ[CLUSTER_VARIABLE] = str(folder)
-    try:
-        ray.init(address="local", _temp_dir=str(folder), **_OWN, **_QUIET)
-    except _REFUSED as error:
-        why = f"Ray cannot be started on this machine: {_first_line(error)}"
-        raise LauncherError(why) from None
-    finally:
-        del os.environ[CLUSTER_VARIABLE]
 
 
 def _first_line(error: Exception) -> str:

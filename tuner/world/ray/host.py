@@ -291,6 +291,4 @@ def _own_addresses() -> dict[str, str]:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         length = struct.unpack("iP", fcntl.ioctl(any_socket, _GET_ADDRESSES, request))[0]
     entries = struct.iter_unpack("16s4x4s16x", found.tobytes()[:length])
-    return {
-        socket.inet_ntoa(address): name.partition(b"\0")[0].decode() for name, address in entries
-    }
+    return {socket.inet_ntoa(own): name.partition(b"\0")[0].decode() for name, own in entries}

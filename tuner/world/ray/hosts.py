@@ -166,10 +166,6 @@ class Hosts:
         """The host of each rank."""
         return [self.by_node[info.node] for info in self.placing.hosts]
 
-    def environments(self) -> dict[str, Environment]:
-        """The machine and the software of each host, by its name."""
-        return {host.info.name: host.call("facts")[0] for host in self.by_node.values()}
-
     def _find_interfaces(self) -> list[tuple[str, str]]:
         found = {}
         for node, host in self.by_node.items():

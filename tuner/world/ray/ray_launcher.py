@@ -70,7 +70,8 @@ class RayLauncher(Together):
 
     def facts(self) -> GroupFacts:
         """See `tuner.world.launcher.Fingerprinted`: of the hosts that ranks are placed on."""
-        found = self._hosts.environments()
+        hosts = self._hosts.by_node.values()
+        found = {host.info.name: host.call("facts")[0] for host in hosts}
         return GroupFacts.of(f"hosts {listed(found)}", list(found.values()), pinned=False)
 
     def run(self, order: WorldOrder) -> Measurement | Failure:
