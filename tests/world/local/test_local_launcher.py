@@ -47,22 +47,8 @@ def launcher() -> Iterator[LocalLauncher]:
         yield running
 
 
-def past_deadline(launcher: LocalLauncher, workload: str, phase: str) -> Failure:
-    """How a world ends that is in this phase at its deadline; a busy machine gets there later."""
-    for deadline_s in (2.0, 8.0, 40.0):
-        found = fails(launcher, workload, deadline_s=deadline_s)
-        assert found.failure == "timed-out"
-        assert f"not done after {deadline_s:g} s" in found.message
-        assert found.world_s < 120  # what hangs would hang for 600 s
-        if phase in found.message:
-            return found
-    raise AssertionError(found.message)
-
-
 class TestLocalLauncher(LauncherContract):
-    @pytest.fixture
-    def launcher(self, launcher: LocalLauncher) -> LocalLauncher:
-        return launcher
+    """By the fixture of the module."""
 
 
 @pytest.mark.parametrize(
@@ -71,6 +57,8 @@ class TestLocalLauncher(LauncherContract):
         ("WaitsForItsOwn", {"threads": 1, "steps": 1}),  # looks like a deadlock
         ("Nested", {"threads": 2}),  # is one with one thread
         ("Remembers", {}),
+        ("SetsItsOwn", {}),  # may, where its configuration does not
+        pytest.param("Bound", {"cpu_binding": "equal"}, marks=needs_two_cpus),
     ],
 )
 def test_worlds_that_go_well(launcher: LocalLauncher, workload: str, knobs: Any) -> None:
@@ -90,17 +78,28 @@ def test_a_workload_that_leaves_its_working_folder_is_traced(
     assert path.exists()
 
 
-def test_a_world_past_its_deadline_is_ended(launcher: LocalLauncher) -> None:
-    found = past_deadline(launcher, "Dozes", "worker0 in step")
-    assert "s (0 steps done; worker0 in step" in found.message
-    past_deadline(launcher, "TeardownHangs", "worker1 in teardown")
+@pytest.mark.parametrize(
+    ("workload", "where"),
+    [("Dozes", "s (0 steps done; worker0 in step"), ("TeardownHangs", "worker1 in teardown")],
+)
+def test_a_world_past_its_deadline_is_ended(
+    launcher: LocalLauncher, workload: str, where: str
+) -> None:
+    for deadline_s in (2.0, 8.0, 40.0):  # a busy machine gets there later
+        found = fails(launcher, workload, deadline_s=deadline_s)
+        assert found.failure == "timed-out"
+        assert f"not done after {deadline_s:g} s" in found.message
+        assert found.world_s < 120  # what hangs would hang for 600 s
+        if where in found.message:
+            return
+    raise AssertionError(found.message)
 
 
 @pytest.mark.parametrize(
     ("workload", "message"),
     [
         ("ServedRaises", "in step: ValueError: bad row 7 (in a call that worker1 served)"),
-        ("BareAssert", "in check: AssertionError: troubles.py:LINE: assert self.steps < 0"),
+        ("BareAssert", "in check: AssertionError: troubles.py:LINE: assert world.rank < 0"),
     ],
 )
 def test_what_is_raised_is_told_in_a_line(
@@ -165,17 +164,10 @@ def test_an_interruption_waits_until_a_process_is_started(monkeypatch: pytest.Mo
     processes.end_process(process)
 
 
-@needs_two_cpus
-def test_every_thread_of_a_rank_is_bound_to_its_share(launcher: LocalLauncher) -> None:
-    assert isinstance(run(launcher, "Bound", cpu_binding="equal"), Measurement)
-    assert fails(launcher, "Bound").failure == "crashed"
-
-
 def test_a_workload_that_overrides_a_process_knob_fails_with_it(launcher: LocalLauncher) -> None:
     found = fails(launcher, "SetsItsOwn", switch_interval=0.001)
     assert found.failure == "init-failed"
     assert "the workload set its own switch interval to 20ms after the tool: " in found.message
-    assert isinstance(run(launcher, "SetsItsOwn"), Measurement)
 
 
 @pytest.mark.thorough

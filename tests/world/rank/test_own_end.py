@@ -20,9 +20,6 @@ def tell(event, **facts):
 
 OwnEnd(tell).install()
 
-def handler(number, frame):
-    sys.exit(1)
-
 def fail():
     raise ValueError("no data\\nat all")
 
@@ -33,13 +30,9 @@ def handle(then):
         then()
 
 def be_asked(number):
-    signal.signal(signal.SIGTERM, handler)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
     os.kill(os.getpid(), number)
     time.sleep(60)
-
-def go_on_in_a_thread():
-    threading.Thread(target=time.sleep, args=(60,)).start()
-    fail()
 
 WAYS = {
     "raises": fail,
@@ -49,7 +42,7 @@ WAYS = {
     "shows an error": lambda: code.InteractiveInterpreter().runcode("1 / 0"),
     "is asked": lambda: be_asked(signal.SIGTERM),
     "is interrupted": lambda: be_asked(signal.SIGINT),
-    "has a thread": go_on_in_a_thread,
+    "has a thread": lambda: (threading.Thread(target=time.sleep, args=(60,)).start(), fail()),
     "ends": lambda: None,
 }
 

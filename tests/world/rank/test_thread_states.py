@@ -34,14 +34,12 @@ class PendingCall:
         self.made.set_result(1)
 
 
-def waiting_threads(function: Callable[[], object], release: Callable[[], None]) -> int:
+def waiting_threads(function: Callable[[], object], release: Callable[[], None]) -> Any:
     """What a probe counts while one thread serves this function, and has come to rest in it."""
     run_function: Any = internal._run_function
     request: Any = internal.PythonUDF(function, (), {})
     with resting(lambda: run_function(request), release):
-        count = thread_states.rpc_state()["waiting"]
-    assert isinstance(count, int)
-    return count
+        return thread_states.rpc_state()["waiting"]
 
 
 @contextmanager
@@ -103,11 +101,10 @@ class Gate:
     """A program's own object with a `wait` that is written in C, and a sum that is one."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._lock.acquire()
-        self.wait = self._lock.acquire
-        self.open = self._lock.release
-        self.slow = type("Slow", (), {"__add__": self._lock.acquire})()
+        lock = threading.Lock()
+        lock.acquire()
+        self.wait, self.open = lock.acquire, lock.release
+        self.slow = type("Slow", (), {"__add__": lock.acquire})()
 
 
 @pytest.mark.parametrize(
@@ -127,7 +124,7 @@ def test_a_thread_that_waits_for_something_else_does_not_count(
 
 
 def test_a_property_is_not_evaluated() -> None:
-    asked = []
+    call, asked = PendingCall(), list[object]()
 
     class Holder:
         @property
@@ -135,9 +132,9 @@ def test_a_property_is_not_evaluated() -> None:
             asked.append(self)
             return call.future
 
-    call, holder = PendingCall(), Holder()
+    holder = Holder()
     assert waiting_threads(lambda: holder.future.wait(), call.release) == 0
-    assert len(asked) == 1  # by the thread itself
+    assert asked == [holder]  # by the thread itself
 
 
 def test_what_has_no_source_or_serves_no_request_does_not_count() -> None:

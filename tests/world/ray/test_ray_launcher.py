@@ -28,9 +28,7 @@ from tuner.world.ray.ray_launcher import RayLauncher, host_sets
 
 @pytest.mark.world
 class TestRayLauncher(LauncherContract):
-    @pytest.fixture
-    def launcher(self, launcher: RayLauncher) -> RayLauncher:
-        return launcher
+    """By the fixture of all tests here."""
 
 
 def host(name: str, cpus: int = 8) -> HostInfo:
