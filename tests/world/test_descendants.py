@@ -13,16 +13,10 @@ import pytest
 
 from tests.world.launcher_contract import ends
 from tuner.world import descendants
-from tuner.world.descendants import (
-    CLUSTER_VARIABLE,
-    cluster_reaped,
-    end_descendants,
-    holds,
-    living_children,
-)
+from tuner.world.descendants import CLUSTER_VARIABLE, cluster_reaped, end_descendants, holds
 
 DAEMONS = """
-import os, sys, time
+import os, time
 from tuner.world.descendants import keep_orphans
 keep_orphans()
 for _ in range(3):
@@ -71,12 +65,12 @@ def test_daemons_are_ended(monkeypatch: pytest.MonkeyPatch, lists: bool) -> None
         exists = Path.exists
         monkeypatch.setattr(Path, "exists", lambda path: path.name != "children" and exists(path))
     with sleeping(sys.executable, "-c", DAEMONS, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        daemons = {int(process.stdout.readline()) for _ in range(3)}
-        assert awaited(lambda: {*living_children(process.pid)} == daemons)
+        lines = iter(process.stdout or ())
+        daemons = {int(next(lines)) for _ in range(3)}
+        assert awaited(lambda: {*descendants.living_children(process.pid)} == daemons)
         end_descendants(process.pid)
         assert not any(map(descendants.is_alive, daemons))
-        assert living_children(process.pid) == []
+        assert descendants.living_children(process.pid) == []
         assert process.poll() is None
 
 
@@ -87,17 +81,16 @@ def test_a_child_that_ends_while_it_is_looked_at_leaves_no_daemon(
     is_alive = descendants.is_alive
 
     def ending(pid: int) -> bool:
-        assert process.stdin is not None
-        if not process.stdin.closed:
+        if process.stdin is not None and not process.stdin.closed:
             process.stdin.close()
             assert awaited(lambda: not is_alive(pid))
         return is_alive(pid)
 
     with sleeping(sys.executable, "-c", LATE, stdin=subprocess.PIPE) as process:
-        assert awaited(lambda: len(living_children(process.pid)) == 1)
+        assert awaited(lambda: len(descendants.living_children(process.pid)) == 1)
         monkeypatch.setattr(descendants, "is_alive", ending)
         end_descendants(process.pid)
-        assert living_children(process.pid) == []
+        assert descendants.living_children(process.pid) == []
 
 
 def test_who_holds_a_pipe_is_known() -> None:

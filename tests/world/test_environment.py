@@ -18,16 +18,14 @@ class FakeMachine:
     """A `/proc` and a `/sys` of two logical CPUs; this process has a forkserver with one rank."""
 
     def __init__(self, folder: Path) -> None:
-        self.proc, self.sys = folder / "proc", folder / "sys"
-        self.cgroup = folder / "cgroup"
-        self.now_s = 0.0
+        self.proc, self.sys, self.now_s = folder / "proc", folder / "sys", 0.0
         self.cpu_s([0.0] * 8, [0.0] * 8)
         for pid, children in ((PID, [FORKSERVER]), (FORKSERVER, [RANK]), (RANK, [])):
             self.process(pid, 0.0, children=children)
         self.write("proc/loadavg", "1.50 0.70 0.30 2/400 9999")
         self.write("proc/self/cgroup", "0::/")
-        line = f"30 24 0:26 / {self.cgroup} rw shared:4 - cgroup2 cgroup rw"
-        self.write("proc/self/mountinfo", line)
+        mount = f"30 24 0:26 / {folder / 'cgroup'} rw shared:4 - cgroup2 cgroup rw"
+        self.write("proc/self/mountinfo", mount)
 
     def write(self, path: str, text: str) -> None:
         file = self.proc.parent / path

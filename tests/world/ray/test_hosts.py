@@ -45,6 +45,14 @@ def test_ranks_of_different_hosts_are_measured_over_the_network(
     assert (calls["server_end_ns"] <= calls["end_ns"] + trace.clock_error_ns).all()
 
 
+def test_a_search_has_a_group_on_each_host(cluster: FakeCluster, tmp_path: Path) -> None:
+    cluster.run_module("groups", folder=tmp_path)
+    told = msgspec.json.decode((tmp_path / "told.json").read_bytes())
+    failures, blocks, groups, names = told
+    assert (failures, blocks, len(set(names))) == ([None, None], 6, 2)
+    assert sorted(set(map(tuple, groups))) == [(1,), (2,)]
+
+
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
 
 

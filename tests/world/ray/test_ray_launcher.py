@@ -5,7 +5,6 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-import msgspec
 import psutil
 import pytest
 
@@ -18,7 +17,6 @@ from tests.world.launcher_contract import (
     ends,
     family_of,
 )
-from tests.world.ray.namespaces import fake_cluster
 from tuner.errors import UsageError
 from tuner.world.measurement import Measurement
 from tuner.world.ray.hosts import HostLostError
@@ -47,22 +45,9 @@ def host(name: str, cpus: int = 8) -> HostInfo:
 )  # fmt: skip
 def test_hosts_are_divided(hosts: list[HostInfo], groups: int, sets: list[list[str]]) -> None:
     assert host_sets(hosts, groups) == sets
-
-
-def test_too_few_hosts_are_told() -> None:
-    with pytest.raises(UsageError, match=r"3 groups need at least a host each, .* has 2 hosts"):
-        host_sets([host("a"), host("b")], 3)
-
-
-@pytest.mark.world
-@pytest.mark.thorough
-def test_a_search_has_a_group_on_each_host(tmp_path: Path) -> None:
-    with fake_cluster(2) as cluster:
-        cluster.run_module("groups", folder=tmp_path)
-        told = msgspec.json.decode((tmp_path / "told.json").read_bytes())
-    failures, blocks, groups, names = told
-    assert (failures, blocks, len(set(names))) == ([None, None], 6, 2)
-    assert sorted(set(map(tuple, groups))) == [(1,), (2,)]
+    told = f"{len(hosts) + 1} groups need at least a host each, .* has {len(hosts)} hosts"
+    with pytest.raises(UsageError, match=told):
+        host_sets(hosts, len(hosts) + 1)
 
 
 def hosts_of(pid: int) -> list[psutil.Process]:
@@ -81,8 +66,7 @@ def test_a_killed_command_leaves_nothing_of_its_own_cluster(short_path: Path) ->
         (host,) = awaited(lambda: hosts_of(search.pid), 1)
         awaited(lambda: family_of(host.pid), 4)  # tracker, forkserver, two ranks
         everything = [(each, each.name()) for each in family_of(search.pid)]
-    left = [name for each, name in everything if not ends(each, within_s=60)]
-    assert not left
+    assert [name for each, name in everything if not ends(each, within_s=60)] == []
 
 
 @pytest.mark.world
