@@ -20,12 +20,9 @@ from tuner.study.storage.store import StudyStore
 from tuner.world.measurement import TraceNumbers
 
 NUMBERS = TraceNumbers(
-    rpc_cpu_total_ms=8.0,
-    rpc_p99_ms=2.0,
-    parallelism_mean=3.5,
-    parallelism_max=4.0,
+    rpc_cpu_total_ms=8.0, rpc_p99_ms=2.0, parallelism_mean=3.5, parallelism_max=4.0,
     diagnosis="No clear limit.",
-)
+)  # fmt: skip
 
 
 @contextmanager
@@ -64,11 +61,8 @@ def sqlite_file(storage: Storage) -> Path | None:
 
 
 class MemoryStorages:
-    """Stands for `optuna.storages.get_storage`, and keeps in memory what goes to SQLite files.
-
-    A file is created empty, so that it is there to be found; without its file a study is gone. What
-    another test has left in a folder beside is empty.
-    """
+    """Stands for `optuna.storages.get_storage`, and keeps in memory what goes to SQLite files,
+    which are created empty: without its file a study is gone."""
 
     def __init__(self) -> None:
         self._open = optuna.storages.get_storage
@@ -84,10 +78,8 @@ class MemoryStorages:
 
 
 class CopiedDatabases:
-    """Stands for `optuna.storages.get_storage`: a new SQLite file is a copy of an empty one.
-
-    To make the tables, and to check their version, takes a quarter of such a study's time.
-    """
+    """Stands for `optuna.storages.get_storage`: a new SQLite file is a copy of an empty one, since
+    to make the tables takes a quarter of such a study's time."""
 
     def __init__(self, folder: Path) -> None:
         self._open = optuna.storages.get_storage

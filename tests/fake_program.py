@@ -37,8 +37,7 @@ class FakeProgramLauncher(NothingToClose):
     own: dict[str, dict[str, Any]] = field(default_factory=lambda: OWN)
     clock: FakeClock = field(default_factory=FakeClock)
     orders: list[WorldOrder] = field(default_factory=list)
-    first_runs: int = 0
-    """How often it is run as it is, to find out about it."""
+    first_runs: int = 0  # how often it is run as it is, to find out about it
 
     def __post_init__(self) -> None:
         self._random = random.Random(0)
@@ -70,8 +69,6 @@ class FakeProgramLauncher(NothingToClose):
         self.clock.advance(active_s + 0.5)
         usage = [RankUsage(name=rank.name, cpu_s=0.1, peak_rss_mb=200.0, threads=20)
                  for rank in RANKS]  # fmt: skip
-        run = ProgramRun(
-            calls=self._random.choice(self.calls), rpc_active_s=active_s,
-            metric=100 / active_s,
-        )  # fmt: skip
+        calls = self._random.choice(self.calls)
+        run = ProgramRun(calls=calls, rpc_active_s=active_s, metric=100 / active_s)
         return Measurement(wall_s=active_s, world_s=active_s + 0.5, ranks=tuple(usage), program=run)

@@ -65,29 +65,22 @@ class FakeLauncher(NothingToClose):
     """A launcher whose worlds take what `step_ms` says, with lognormal noise between worlds."""
 
     step_ms: Callable[[Config], float] = lambda config: 2.0
-    sigma: float = 0.0
-    """Standard deviation of log(step time) from world to world."""
+    sigma: float = 0.0  # the standard deviation of log(step time) from world to world
     cpu_cores: Callable[[Config], float] = lambda config: 2.0
+    # How a world fails, from how many timed worlds its configuration had before.
     fails: Callable[[Config, int], FailureKind | None] = lambda config, world: None
-    """How a world fails, from how many timed worlds its configuration had before."""
     trace_fails: Callable[[Config], FailureKind | None] = lambda config: None
     tracing_overhead: float = 1.25
     overhead_s: float = 0.2
-    failing_s: Callable[[Config], float] = lambda config: 0.2
-    """How long a world takes that fails."""
+    failing_s: Callable[[Config], float] = lambda config: 0.2  # how long a world takes that fails
     clock: FakeClock = field(default_factory=FakeClock)
     seed: int = 0
     spec: WorkloadSpec = UDF
-    interrupt_after: int | None = None
-    """Raise KeyboardInterrupt instead of the world with this number."""
-    interrupt_tracing: int | None = None
-    """Raise KeyboardInterrupt instead of the traced world with this number."""
-    others_cpus: Callable[[int], float] | None = None
-    """CPUs, of 2, that other programs use during a timed world, by its number; None: unknown."""
-    orders: list[WorldOrder] = field(default_factory=list)
-    """Every timed world, in order."""
-    traced: list[WorldOrder] = field(default_factory=list)
-    """Every world whose trace is kept; none of these is timed."""
+    interrupt_after: int | None = None  # KeyboardInterrupt instead of the world of this number
+    interrupt_tracing: int | None = None  # and instead of the traced one
+    others_cpus: Callable[[int], float] | None = None  # of 2, by the number of the timed world
+    orders: list[WorldOrder] = field(default_factory=list)  # every timed world
+    traced: list[WorldOrder] = field(default_factory=list)  # whose traces are kept
 
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)
@@ -153,10 +146,8 @@ class FakeLauncher(NothingToClose):
 
 
 def fake_trace(config: Config, step_s: float, steps: int) -> bytes:
-    """A trace of `steps` steps: in each, as many calls as the server has threads, four at most.
-
-    Every call is served for the whole of its step, so the parallelism is their number.
-    """
+    """A trace of `steps` steps: in each, as many calls as the server has threads, four at most, are
+    served for the whole of it, so the parallelism is their number."""
     threads, known = min(4, threads_of(config)), threads_of(config)
     step_ns = round(step_s * 1e9)
     ranks = [

@@ -44,7 +44,6 @@ def test_what_did_well_is_first_and_what_failed_is_last() -> None:
 def test_studies_of_something_else_have_no_say(
     why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor one that does not say what it is of, nor what is not read in time."""
     elsewhere = {"objective": "cpu_ms_per_step", "storage": f"sqlite:///{tmp_path}/elsewhere.db"}
     with monkeypatch.context() as patch:
         if why == "machine":

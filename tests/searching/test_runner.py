@@ -1,13 +1,12 @@
 """What a runner makes of worlds and of their traces, alone and in whole studies."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cheap_studies import cheaply
+from tests.cheap_studies import NUMBERS, cheaply
 from tests.fakes import UDF, FakeLauncher, threads_of
 from tests.known import known
 from tests.plan.specs import threads
@@ -24,8 +23,7 @@ from tuner.study.metrics import METRICS
 from tuner.study.records import MOST_REPEATS
 from tuner.trace.files.reader import read_trace
 from tuner.trace.model.spans import TraceRank
-from tuner.world.launcher import WorldOrder
-from tuner.world.measurement import Failure, FailureKind, Measurement
+from tuner.world.measurement import Failure, FailureKind
 
 pytestmark = [pytest.mark.reads_traces, pytest.mark.slow]
 
@@ -46,9 +44,9 @@ def test_each_config_is_traced_once_and_never_timed(done: tuple[Tune, StudyAnswe
     assert looked == sorted(row.label for row in result.rows)
     assert all(order.trace is None for order in tune.launcher.orders)
     for order in tune.launcher.traced:
-        assert order.trace is not None
-        assert order.trace.path == StudyFolder(tune.folder).trace(order.config)
-        assert read_trace(order.trace.path).steps == order.steps
+        path = known(order.trace).path
+        assert path == StudyFolder(tune.folder).trace(order.config)
+        assert read_trace(path).steps == order.steps
 
 
 def test_the_rows_and_optuna_hold_what_the_traces_show(done: tuple[Tune, StudyAnswer]) -> None:
@@ -93,10 +91,8 @@ def test_configs_that_cannot_be_traced_are_measured_all_the_same(
         trace_fails=lambda config: fails(config, 0),
     )  # fmt: skip
     row = row_of(result, threads(4))
-    assert (row.outcome, row.failure) == ("completed", None)
+    assert (row.outcome, row.failure, result.best) == ("completed", None, threads(4))
     assert row.diagnosis == "No trace: worker1 failed first."
-    assert result.best == threads(4)
-    assert "parallelism_mean" not in row.metrics
     told = f"num_worker_threads=4: no trace: {kind}: worker1 failed first"
     assert told in tune.heard.told
     assert list(result.why) == ["baseline", "best"]
@@ -136,14 +132,12 @@ def test_a_resumed_study_traces_nothing_twice(tune: Tune) -> None:
 def test_a_traced_objective_traces_every_world(
     tune: Tune, objective: str, values: tuple[float, float]
 ) -> None:
-    """And an incomplete trace eliminates no configuration."""
     result = tune(
         step_ms=lambda config: 2.0 if threads_of(config) < 4 else 4.0, **ASKED,
         fails=lambda config, world: "trace-failed" if world % 3 == 1 else None,
         objective=objective, baseline={"num_worker_threads": 4},
     )  # fmt: skip
     timed = [order for order in tune.launcher.orders if order.steps is not None]
-    assert timed
     assert all(order.trace is not None and not order.trace.operators for order in timed)
     # A latency is the step's length; the sum of a step counts each of its calls.
     rows = [row_of(result, threads(count)) for count in (1, 4)]
@@ -155,10 +149,8 @@ def test_a_traced_objective_traces_every_world(
 def test_an_objective_of_calls_is_refused_where_there_are_none(
     tune: Tune, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def numbers_without_calls(path: Path, ranks: Sequence[RankSpec]) -> Any:
-        return numbers_of(path, ranks).model_copy(update={"rpc_p99_ms": None})
-
-    monkeypatch.setattr("tuner.searching.runner.numbers_of", numbers_without_calls)
+    without = NUMBERS.model_copy(update={"rpc_p99_ms": None})
+    monkeypatch.setattr("tuner.searching.runner.numbers_of", lambda path, ranks: without)
     with pytest.raises(UsageError, match="the workload udf makes none"):
         tune(FakeLauncher(), **ASKED, objective="rpc_p99_ms")
 
@@ -168,11 +160,9 @@ def test_the_diagnosis_takes_together_what_the_study_calls_a_role(
 ) -> None:
     names = ("agent", "east", "west")
     calls = [
-        call(
-            number, 10.0 * number, 10.0 * number + 10, client="agent", server=names[1 + number % 2],
-            server_rank=1 + number % 2, served_ms=(10.0 * number + 1, 10.0 * number + 9),
-        )
-        for number in range(100)
+        call(n, 10.0 * n, 10.0 * n + 10, client="agent", server=names[1 + n % 2],
+             server_rank=1 + n % 2, served_ms=(10.0 * n + 1, 10.0 * n + 9))
+        for n in range(100)
     ]  # fmt: skip
     ranks = tuple(TraceRank(rank=rank, name=name) for rank, name in enumerate(names))
     seen = trace(calls, processes=ranks, window_ms=(0, 1000))
@@ -190,9 +180,6 @@ def test_the_diagnosis_takes_together_what_the_study_calls_a_role(
     assert numbers_of(tmp_path, ()).calls == 0
 
 
-# One world.
-
-
 def runner_of(launcher: FakeLauncher, folder: Path) -> Runner:
     plan = draft_plan({"workload": "udf", "out": str(folder)}).finish(UDF)
     return Runner(plan, launcher, StudyFolder(folder))
@@ -207,30 +194,18 @@ def test_a_world_that_used_more_cpus_than_there_are_is_no_wrong_answer(tmp_path:
     assert outcome.message.startswith("its ranks report what cannot be: ")
 
 
-class LosesTraces(FakeLauncher):
-    """Every trace is gone, or is no trace, when the world has ended."""
-
-    leaves: bytes | None = None
-
-    def run(self, order: WorldOrder) -> Measurement | Failure:
-        outcome = super().run(order)
-        assert order.trace is not None
-        order.trace.path.unlink()
-        if self.leaves is not None:
-            order.trace.path.write_bytes(self.leaves)
-        return outcome
-
-
 def test_a_trace_is_taken_again_in_what_is_left_of_the_time(tmp_path: Path) -> None:
     launcher = FakeLauncher(trace_fails=lambda config: "trace-failed", failing_s=lambda config: 4.0)
     runner_of(launcher, tmp_path).trace(Config.of({}), step_s=0.1, deadline_s=10.0)
     assert [order.deadline_s for order in launcher.traced] == [10.0, 6.0]
 
 
-@pytest.mark.parametrize("leaves", [None, b"", b"{}", b"\0"])
-def test_a_trace_that_cannot_be_read_fails_the_world(tmp_path: Path, leaves: bytes | None) -> None:
-    launcher = LosesTraces()
-    launcher.leaves = leaves
+@pytest.mark.parametrize("leaves", [b"", b"{}", b"\0"])
+def test_a_trace_that_cannot_be_read_fails_the_world(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leaves: bytes
+) -> None:
+    launcher = FakeLauncher()
+    monkeypatch.setattr("tests.fakes.fake_trace", lambda *given: leaves)
     outcome = runner_of(launcher, tmp_path).trace(Config.of({}), step_s=0.1, deadline_s=5.0)
     assert isinstance(outcome, Failure)
     assert outcome.failure == "trace-failed"

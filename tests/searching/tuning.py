@@ -56,10 +56,8 @@ class Tune:
     """
 
     folder: Path
-    heard: Listening = field(default_factory=Listening)
-    """What the latest search told."""
-    launcher: FakeLauncher = field(default_factory=FakeLauncher)
-    """That of the latest search."""
+    heard: Listening = field(default_factory=Listening)  # what the latest search told
+    launcher: FakeLauncher = field(default_factory=FakeLauncher)  # that of the latest search
 
     def __call__(self, launcher: FakeLauncher | None = None, /, **asked: Any) -> StudyAnswer:
         given = {name: asked.pop(name) for name in _OF_LAUNCHER & asked.keys()}
@@ -69,11 +67,8 @@ class Tune:
     def search(self, launcher: Launcher, **asked: Any) -> StudyAnswer:
         stops = asked.pop("stops", None)
         self.heard = Listening(stops) if stops else Listening()
-        known = {
-            "workload": "udf", "space": FOUR, "budget": "30s", "out": self.folder,
-            "observer": self.heard,
-        }  # fmt: skip
-        return tuner.tune(launcher=launcher, **{**known, **asked})
+        usual = {"workload": "udf", "space": FOUR, "budget": "30s", "out": self.folder}
+        return tuner.tune(launcher=launcher, **{**usual, "observer": self.heard, **asked})
 
     def interrupted(self, *launcher: Any, **asked: Any) -> StudyAnswer:
         """The answer so far of a search that is interrupted."""
@@ -135,8 +130,7 @@ def row_of(result: StudyAnswer, config: Config) -> TrialRow:
 class GroupFake(FakeLauncher):
     """A group's launcher, whose worlds take real time; it notes what it has run."""
 
-    lost_after: int | None = None
-    """LauncherError from this world on."""
+    lost_after: int | None = None  # LauncherError from this world on
     before: Callable[[WorldOrder], None] = staticmethod(lambda order: None)
 
     def run(self, order: WorldOrder) -> Measurement | Failure:
