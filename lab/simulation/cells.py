@@ -9,10 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 EPSILON = 0.03
-THREADS = (16, 1, 2, 4, 8, 32)
-"""The worker threads of the configurations; the first is the baseline."""
-BINDINGS = ("none", "equal")
-"""Of two knobs: every number of threads unbound, then every one bound."""
+THREADS = (16, 1, 2, 4, 8, 32)  # of the configurations; the first is the baseline
+BINDINGS = ("none", "equal")  # of two knobs: every number of threads unbound, then every one bound
 _UNBOUND = (1.0, 1.05, 1.02, 0.98, 0.96, 1.09)
 TWO_KNOBS: Mapping[str, tuple[float, ...]] = {
     "two knobs, all equal": (1.0,) * 12,
@@ -48,30 +46,20 @@ FAILING = {
 """How often a world of each configuration fails, where any does."""
 SIGMAS = (0.07, 0.15)
 BUDGETS_S = (60.0, 300.0)
-
-
-FIXED_S = 0.25
-"""What a world costs beside its steps, in seconds."""
-STEP_S = 0.02
-"""The step time that the times of a cell are multiples of."""
-WITHIN = 0.0011
-"""Variance of log(median step time) within a world, times the seconds of its steps."""
-SPIKES = 0.05
-"""The share of worlds that take twice as long."""
-DRIFT = 0.10
-"""Standard deviation of the machine's drift: an AR(1) process that all worlds share."""
-DRIFT_S = 20.0
-"""In this time the drift's autocorrelation falls by a factor of e."""
-# A median's variance is this many times that of a mean.
-_OF_A_MEDIAN = math.pi / 2
+FIXED_S = 0.25  # what a world costs beside its steps, in seconds
+STEP_S = 0.02  # the step time that the times of a cell are multiples of
+WITHIN = 0.0011  # variance of log(median step time) within a world, times the seconds of its steps
+SPIKES = 0.05  # the share of worlds that take twice as long
+DRIFT = 0.10  # standard deviation of the machine's drift: an AR(1) process that all worlds share
+DRIFT_S = 20.0  # in this time the drift's autocorrelation falls by a factor of e
+_OF_A_MEDIAN = math.pi / 2  # a median's variance is this many times that of a mean
 
 
 class Cell(NamedTuple):
     """One kind of study."""
 
     landscape: str
-    sigma: float
-    """Standard deviation of log(step time) between worlds of one configuration."""
+    sigma: float  # standard deviation of log(step time) between worlds of one configuration
     budget_s: float
 
     @property
@@ -96,10 +84,8 @@ class Cell(NamedTuple):
         return np.log(LANDSCAPES[self.landscape])
 
     def behind_best(self, chosen: int) -> float:
-        """How much slower a configuration truly is than the best, as a fraction.
-
-        The best is one that fails no more often than others; what does is never near it.
-        """
+        """How much slower a configuration truly is, as a fraction, than the best of those that fail
+        no more often than others; what does is never near it."""
         times, often = LANDSCAPES[self.landscape], [*map(self.fails_more, range(self.size))]
         best = min(time for time, fails in zip(times, often, strict=True) if not fails)
         return math.inf if often[chosen] else times[chosen] / best - 1
@@ -115,30 +101,19 @@ class Outcome:
     """What a method answered. Configurations are known by their numbers; 0 is the baseline."""
 
     recommended: int
-    favourite: int
-    """What it would take if it had to take the one most likely to be the best."""
+    favourite: int  # the one most likely to be the best
     worlds: int
     verdict: str = "none"
-    wrong: bool = False
-    """Whether it claimed something that is not true."""
-    wrong_knobs: bool = False
-    """Whether it named a best number of threads, or an interaction, that is none."""
-    knobs_covered: Sequence[bool] = ()
-    """Whether its interval of what a knob gave holds the truth, for each knob."""
-    covered: bool | None = None
-    """Whether its interval holds the true speed-up; None if it has no interval."""
-    width: float = math.nan
-    """Half the width of its interval of log(speed-up)."""
+    wrong: bool = False  # whether it claimed something that is not true
+    wrong_knobs: bool = False  # or named a best number of threads, or an interaction, that is none
+    knobs_covered: Sequence[bool] = ()  # whether each interval of a knob's gain holds the truth
+    covered: bool | None = None  # whether its interval holds the true speed-up, if it has one
+    width: float = math.nan  # half of that interval's, of log(speed-up)
     spent_s: float = math.nan
 
 
 class Machine:
-    """A machine with a clock and a drift of its own.
-
-    Args:
-        cell: What its worlds take, and how noisy they are.
-        seed: Of all its noise.
-    """
+    """A machine with a clock and a drift of its own, on which the worlds of a cell run."""
 
     def __init__(self, cell: Cell, seed: int) -> None:
         self.now_s = 0.0

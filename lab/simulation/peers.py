@@ -11,8 +11,7 @@ from scipy import stats
 from lab.simulation.cells import EPSILON, FIXED_S, STEP_S, Cell, Machine, Outcome
 from tuner.decide.statistics import FloatArray
 
-MEASURED_S = 0.36
-"""The seconds of steps in each of their worlds."""
+MEASURED_S = 0.36  # the seconds of steps in each of their worlds
 ALPHA = 0.05
 Peer = Callable[[Cell, int], Outcome]
 
@@ -75,8 +74,7 @@ def _friedman_survivors(matrix: FloatArray, left: list[int]) -> list[int]:
         sums = (matrix[:, 0] > matrix[:, 1]).sum(), (matrix[:, 1] > matrix[:, 0]).sum()
         return [left[int(np.argmin(sums))]] if found < ALPHA else left
     ranks = matrix.argsort(axis=1).argsort(axis=1) + 1
-    sums = ranks.sum(axis=0)
-    squares = float((ranks**2).sum())
+    sums, squares = ranks.sum(axis=0), float((ranks**2).sum())
     tie_free = blocks * count * (count + 1) ** 2 / 4
     statistic = (count - 1) * (float((sums**2).sum()) / blocks - tie_free) / (squares - tie_free)
     if stats.chi2.sf(statistic, count - 1) >= ALPHA:
@@ -88,11 +86,8 @@ def _friedman_survivors(matrix: FloatArray, left: list[int]) -> list[int]:
 
 
 def wilcoxon_pruner(cell: Cell, seed: int) -> Outcome:
-    """As Optuna's GridSampler with its WilcoxonPruner (p = 0.1): trial after trial on blocks.
-
-    Each trial may use an equal share of the budget, and is pruned when Wilcoxon's test finds its
-    worlds slower than those of the best trial so far.
-    """
+    """As Optuna's GridSampler with its WilcoxonPruner (p = 0.1): trial after trial, each with an
+    equal share of the budget, and pruned when its worlds are slower than those of the best."""
     bench = _Bench(cell, seed)
     most = max(1, int(cell.budget_s / (bench.count * (FIXED_S + MEASURED_S + STEP_S))))
     best: tuple[int, FloatArray] | None = None

@@ -30,8 +30,7 @@ from tuner.world.measurement import Failure, Measurement, RankUsage
 
 CONFIDENCE = 0.95
 _NUMBER = {threads: number for number, threads in enumerate(THREADS)}
-_AXES = [("cpu_binding", [*BINDINGS]), ("num_worker_threads", [*THREADS])]
-"""Of two knobs: the configurations in the order of a cell."""
+_AXES = [("cpu_binding", [*BINDINGS]), ("num_worker_threads", [*THREADS])]  # in a cell's order
 _THREADS = Dimension(ALL_ROLES, "num_worker_threads")
 _NOWHERE = StudyFolder(Path("nowhere"))
 
@@ -174,8 +173,8 @@ def run_session(
 
 def _covered_gains(cell: Cell, chosen: int, together: Together | None) -> list[bool]:
     """Whether the interval of what each knob gave holds the truth."""
-    rows = len(THREADS)
-    without = {"cpu_binding": chosen % rows, "num_worker_threads": chosen - chosen % rows}
+    unbound = chosen % len(THREADS)
+    without = {"cpu_binding": unbound, "num_worker_threads": chosen - unbound}
     return [
         each.interval.low
         <= math.exp(cell.gain(chosen, without[each.dimension.knob]))
@@ -191,18 +190,15 @@ def _is_wrong_of_knobs(cell: Cell, together: Together) -> bool:
     def number(threads: Any, beside: Config) -> int:
         return number_of(Config.of({**beside.values, _THREADS: threads}))
 
+    def gain(one: Any, other: Any, beside: Config) -> float:
+        return cell.gain(number(one, beside), number(other, beside))
+
     for best in together.best_threads:
         worse = [other for other in best.tried if other not in best.near]
-        gains = [
-            cell.gain(number(best.best, best.beside), number(other, best.beside)) for other in worse
-        ]
-        if best.is_shown and min(gains) <= 0:
+        if best.is_shown and min(gain(best.best, other, best.beside) for other in worse) <= 0:
             return True
     for both in together.interactions:
-        here, there = (
-            cell.gain(number(both.value, beside), number(both.other, beside))
-            for beside, _ in both.gains
-        )
+        here, there = (gain(both.value, both.other, beside) for beside, _ in both.gains)
         if abs(here - there) < 1e-9:
             return True
     return False

@@ -19,19 +19,14 @@ class Tally:
     """Shares of the sessions, and means over them."""
 
     sessions: int
-    recommended: float
-    """What is recommended is within epsilon of the best."""
-    favourite: float
-    """So is what is most likely the best."""
+    recommended: float  # what is recommended is within epsilon of the best
+    favourite: float  # so is what is most likely the best
     wrong_better: float
-    wrong: float
-    """Claims of any kind that are not true."""
+    wrong: float  # claims of any kind that are not true
     coverage: float
-    wrong_knobs: float
-    """Claims about single knobs that are not true."""
+    wrong_knobs: float  # claims about single knobs that are not true
     knob_coverage: float
-    width: float
-    """The median of half the interval's width."""
+    width: float  # the median of half the interval's width
     worlds: float
     verdicts: dict[str, int]
 
@@ -68,18 +63,17 @@ def tally(cell: Cell, outcomes: Sequence[Outcome]) -> Tally:
         known = list(values)
         return sum(known) / len(known) if known else math.nan
 
-    covered = [each.covered for each in outcomes if each.covered is not None]
-    knobs = [held for each in outcomes for held in each.knobs_covered]
-    widths = [each.width for each in outcomes if not math.isnan(each.width)]
-
     def near(chosen: int) -> bool:
         return cell.behind_best(chosen) <= EPSILON
 
+    covered = [each.covered for each in outcomes if each.covered is not None]
+    knobs = [held for each in outcomes for held in each.knobs_covered]
+    widths = [each.width for each in outcomes if not math.isnan(each.width)]
+    claims = ("better", "argmin", "certified")
+    gains = [cell.gain(each.recommended) for each in outcomes]
     worse = [
-        each.verdict in ("better", "argmin", "certified")
-        and each.recommended != 0
-        and cell.gain(each.recommended) <= 0
-        for each in outcomes
+        each.verdict in claims and each.recommended != 0 and gain <= 0
+        for each, gain in zip(outcomes, gains, strict=True)
     ]
     return Tally(
         sessions=len(outcomes),
