@@ -87,15 +87,10 @@ def undecided(**changes: Any) -> StudyAnswer:
     return replace(answer, resume_budget_s=90)
 
 
-def test_what_is_not_where_it_usually_is_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_what_is_not_where_it_usually_is_is_named(tmp_path: Path) -> None:
     answer = undecided(folder=tmp_path / "a folder", storage="postgresql://me:***@host/db")
-    assert shlex.split(resume_command(answer)) == [
-        *USUAL.split(), "--out", "a folder", "--storage", "postgresql://me:***@host/db",
-        "--budget", "90s",
-    ]  # fmt: skip
+    where = ["--out", str(tmp_path / "a folder"), "--storage", "postgresql://me:***@host/db"]
+    assert shlex.split(resume_command(answer)) == [*USUAL.split(), *where, "--budget", "90s"]
 
 
 @pytest.mark.parametrize(("most", "flags"), [(12, " --max-blocks 24"), (13, "")])

@@ -49,14 +49,6 @@ def test_a_finished_study_answers_again_as_it_did_whatever_its_folder_is_called(
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def test_an_interrupted_study_has_no_verdict_yet(tmp_path: Path) -> None:
-    with pytest.raises(SearchInterrupted) as caught:
-        search(tmp_path, FakeLauncher(interrupt_after=9), space=SPACE, max_blocks=8)
-    again = stored(tmp_path)
-    assert (again.interrupted, again.best, again.verdict) == (True, None, None)
-    assert written_out(again) == written_out(caught.value.result)
-
-
 @pytest.mark.parametrize("key", ["plan", "environment", "measured_at", "looks"])
 def test_a_damaged_study_is_refused_with_what_is_damaged(study: Path, key: str) -> None:
     storage = optuna.storages.get_storage(f"sqlite:///{study}/study.db")

@@ -19,8 +19,7 @@ def folder(tmp_path: Path) -> StudyFolder:
 
 
 def record(block: int, steps: int = 3) -> Record:
-    outcome = took(0.25).model_copy(update={"step_s": (0.25,) * steps})
-    return world("race", 1, block, outcome)
+    return world("race", 1, block, took(0.25).model_copy(update={"step_s": (0.25,) * steps}))
 
 
 def failed(block: int) -> Record:
