@@ -14,7 +14,7 @@ from tuner.decide.statistics import (
     paired_ratio,
     typical,
     without_spikes,
-)
+)  # fmt: skip
 
 
 def test_interval_of_few_values_is_students() -> None:

@@ -15,7 +15,7 @@ from tuner.decide.verdict import (
     fails_more,
     pareto_front,
     standing_of,
-)
+)  # fmt: skip
 
 RULES = Rules(epsilon=0.03, confidence=0.95)
 

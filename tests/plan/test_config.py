@@ -42,9 +42,8 @@ def test_configs_that_act_alike_are_resolved_alike() -> None:
 
 
 def test_a_config_reads_as_a_person_would_type_it() -> None:
-    config = Config.from_json(
-        {"*": {"num_worker_threads": 8}, "agent": {"transports": ["shm", "uv"]}}
-    )
+    values = {"*": {"num_worker_threads": 8}, "agent": {"transports": ["shm", "uv"]}}
+    config = Config.from_json(values)
     assert str(config) == "num_worker_threads=8 agent.transports=shm+uv"
     assert Config.from_json(json.loads(json.dumps(config.to_json()))) == config
     assert config.slug == "num_worker_threads=8-agent.transports=shm+uv"
@@ -71,15 +70,13 @@ def test_what_varies_is_in_order_of_number_or_appearance() -> None:
 
 
 def test_what_each_role_has_of_its_own_does_not_vary_for_all() -> None:
-    own = Config.from_json(
-        {"caller": {"num_worker_threads": 1}, "server": {"num_worker_threads": 2}}
-    )
+    roles = {"caller": {"num_worker_threads": 1}, "server": {"num_worker_threads": 2}}
+    own = Config.from_json(roles)
     assert varying([threads(8), own], SPEC) == {
         Dimension("caller", "num_worker_threads"): (1, 8),
         Dimension("server", "num_worker_threads"): (2, 8),
     }
     # Here it is what the caller has.
     server = Config.from_json({"server": {"num_worker_threads": 2}})
-    assert list(varying([threads(8), server], SPEC)) == [
-        THREADS, Dimension("server", "num_worker_threads"),
-    ]  # fmt: skip
+    of_server = Dimension("server", "num_worker_threads")
+    assert list(varying([threads(8), server], SPEC)) == [THREADS, of_server]

@@ -13,13 +13,10 @@ def commands(**keys: object) -> tuple[tuple[str, ...], ...]:
 
 
 def test_a_line_is_read_as_a_shell_reads_it() -> None:
-    words = ("python", "main.py", "--name", "a b")
+    words, other = ("python", "main.py", "--name", "a b"), ("python", "node.py")
     assert commands(program=list(words)) == (words,)
     assert commands(program="python main.py --name 'a b'") == (words,)
-    assert commands(programs=["python node.py", ["python", "node.py", "--rank", "1"]]) == (
-        ("python", "node.py"),
-        ("python", "node.py", "--rank", "1"),
-    )
+    assert commands(programs=["python node.py", list(words)]) == (other, words)
 
 
 @pytest.mark.parametrize(

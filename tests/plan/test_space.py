@@ -78,11 +78,9 @@ def test_all_mistakes_are_reported_together() -> None:
 def test_the_grid_is_every_combination_with_the_last_axis_fastest() -> None:
     space = parsed(("num_worker_threads", "4,8"), ("server.transports", "shm,default"))
     assert [str(each) for each in space.grid()] == [
-        "num_worker_threads=4 server.transports=shm",
-        "num_worker_threads=4 server.transports=default",
-        "num_worker_threads=8 server.transports=shm",
-        "num_worker_threads=8 server.transports=default",
-    ]
+        f"num_worker_threads={count} server.transports={name}"
+        for count in (4, 8) for name in ("shm", "default")
+    ]  # fmt: skip
     document = {"num_worker_threads": [4, 8], "server.transports": [["shm"], None]}
     assert space.to_json() == document
     assert parsed(*document.items()) == space

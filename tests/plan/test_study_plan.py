@@ -46,8 +46,9 @@ def test_every_key_is_read() -> None:
 
 
 def test_a_role_may_be_a_table_or_a_prefix() -> None:
+    table = {"server": {"num_worker_threads": [1, 2]}}
     for space in (
-        {"server": {"num_worker_threads": [1, 2]}},
+        table,
         {"server.num_worker_threads": [1, 2]},
         [("server.num_worker_threads", "1,2")],
     ):
@@ -130,9 +131,8 @@ def test_all_mistakes_are_told_together() -> None:
 
 
 def test_the_candidates_begin_with_the_baseline_and_act_differently() -> None:
-    assert finished(space={"num_worker_threads": "1..32:x2"}).candidates() == [
-        threads(count) for count in (16, 1, 2, 4, 8, 32)
-    ]
+    doubled = finished(space={"num_worker_threads": "1..32:x2"}).candidates()
+    assert doubled == [*map(threads, (16, 1, 2, 4, 8, 32))]
     plan = finished(space={"transports": "default,shm"})
     assert plan.candidates() == [for_all(transports=None), for_all(transports="shm")]
     space = {"num_worker_threads": [4], "caller.num_worker_threads": [4, 8]}

@@ -33,7 +33,7 @@ def teach(proposer: Proposer, configs: Sequence[Config]) -> None:
 
 
 def has(config: Config, text: str) -> bool:
-    return f" {text} " in f" {config} "
+    return text in str(config).split()
 
 
 class RandomSearch:
