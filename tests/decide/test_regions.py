@@ -19,12 +19,9 @@ def test_what_all_failures_have_in_common_is_found(region: Region) -> None:
     assert failing_regions(GRID, failed) == [region]
 
 
-def test_two_causes_are_told_apart() -> None:
+def test_two_causes_are_told_apart_and_what_ever_worked_is_none() -> None:
     failed = [point[0] == 3 or point[1] == 1 for point in GRID]
     assert sorted(failing_regions(GRID, failed)) == [((0, 3),), ((1, 1),)]
-
-
-def test_what_ever_worked_is_no_region() -> None:
     failed = [point[1] == 1 and point != (0, 1, 0) for point in GRID]
     assert ((1, 1),) not in failing_regions(GRID, failed)
     assert failing_regions(drawn(0, 12), [number == 5 for number in range(12)]) == []

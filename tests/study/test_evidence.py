@@ -43,13 +43,9 @@ def test_who_fails_much_more_often_than_the_others_is_found() -> None:
     log = raced(12)
     assert [fails_more_often(log, trial) for trial in range(3)] == [False, True, False]
     assert not fails_more_often(raced(2), 1)
-    alone = log_of(PLAN, *calibrated([0]))
-    for block in range(20):
-        alone.add(world("race", 0, block, failed()))
+    alone = log_of(PLAN, *calibrated([0]), *(world("race", 0, n, failed()) for n in range(20)))
     assert not fails_more_often(alone, 0)
-
-
-def test_who_is_out_for_it_is_no_measure_for_the_others() -> None:
+    # Who is out for it is no measure for the others.
     log = raced(30)
     for block in range(30, 100):
         log.add(world("race", 0, block, took(1.0)))

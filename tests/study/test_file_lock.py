@@ -66,7 +66,8 @@ def test_a_file_that_was_removed_meanwhile_is_no_lock(
 
 
 def test_a_lock_that_cannot_be_made_is_told(tmp_path: Path) -> None:
-    (tmp_path / "lock").mkdir()
-    assert refusal(tmp_path / "lock") == f"cannot lock {tmp_path / 'lock'}: Is a directory"
-    (tmp_path / "nowhere").symlink_to(tmp_path / "a" / "b")
-    assert refusal(tmp_path / "nowhere").startswith(f"cannot lock {tmp_path / 'nowhere'}: ")
+    lock, nowhere = tmp_path / "lock", tmp_path / "nowhere"
+    lock.mkdir()
+    assert refusal(lock) == f"cannot lock {lock}: Is a directory"
+    nowhere.symlink_to(tmp_path / "a" / "b")
+    assert refusal(nowhere).startswith(f"cannot lock {nowhere}: ")

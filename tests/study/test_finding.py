@@ -42,9 +42,7 @@ def test_by_its_name_its_folder_and_its_name_in_a_folder() -> None:
     )
     assert refusal("one", out=Path("no")) == "there is no study in the folder no"
     assert not Path("no").exists()
-
-
-def test_a_folder_of_several_studies_asks_which() -> None:
+    # A folder of several studies asks which.
     for name in ("one", "two"):
         made(Path("both"), name)
     assert refusal("both") == (

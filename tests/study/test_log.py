@@ -26,14 +26,11 @@ RACED = [
 nan = np.nan
 
 
-def test_the_matrix_has_a_row_per_block_and_a_column_per_trial() -> None:
-    expected = np.array([[1e3, 2e3, nan], [3e3, nan, nan], [4e3, nan, nan]])
-    assert np.exp(log_of(PLAN, *RACED).matrix("race")) == pytest.approx(expected, nan_ok=True)
+def test_the_matrix_has_a_row_per_block_and_a_column_per_trial_of_what_counts() -> None:
+    log, expected = log_of(PLAN, *RACED), [[1e3, 2e3, nan], [3e3, nan, nan], [4e3, nan, nan]]
+    assert np.exp(log.matrix("race")) == pytest.approx(np.array(expected), nan_ok=True)
     assert log_of(PLAN).matrix("race").shape == (0, 3)
-
-
-def test_a_traces_failure_and_a_calibration_are_no_samples() -> None:
-    log = log_of(PLAN, *RACED)
+    # The failure of a trace and a calibration are no samples.
     assert set(log.failures) == {2}
     counts = [(log.trials[trial].ran, len(log.trials[trial].failures)) for trial in range(3)]
     assert counts == [(4, 0), (2, 1), (0, 1)]

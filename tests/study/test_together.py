@@ -99,10 +99,8 @@ def test_the_best_number_of_threads_is_that_of_each_binding() -> None:
     assert unbound.near == (1,)
     alone = found_of(measured(interacting), "none", 1)
     assert [str(each.beside) for each in alone.best_threads] == ["cpu_binding=none"]
-
-
-def test_an_interaction_is_named_where_it_is_seen() -> None:
-    (both,) = found_of(measured(interacting), "equal", 4).interactions
+    # The interaction is named.
+    (both,) = found.interactions
     assert {both.value, both.other} & {1}
     gains = {str(beside): abs(math.log(gain)) for beside, gain in both.gains}
     assert gains["cpu_binding=equal"] < 0.02
