@@ -1,5 +1,7 @@
 """A planted search space of 1,000 configurations: two bad knobs, and a region that deadlocks."""
 
+import math
+
 from tests.plan.specs import workload_spec
 from tuner.plan.config import Config
 from tuner.plan.draft import draft_plan
@@ -30,10 +32,5 @@ def times_the_best(config: Config) -> float | None:
     words = dict(word.split("=") for word in str(config).split())
     if words["server.num_worker_threads"] == "1":
         return None
-    return (
-        CALLER[words["caller.num_worker_threads"]]
-        * SERVER[words["server.num_worker_threads"]]
-        * TRANSPORTS[words["transports"]]
-        * CHANNELS[words["channels"]]
-        * INTRA_OP[words["intra_op_threads"]]
-    )
+    factors = CALLER, SERVER, TRANSPORTS, CHANNELS, INTRA_OP
+    return math.prod(each[words[knob]] for each, knob in zip(factors, SPACE, strict=True))

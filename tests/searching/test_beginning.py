@@ -1,6 +1,5 @@
 """How a study begins: what is refused is refused after the first run, and that one is kept."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -8,9 +7,9 @@ import pytest
 import tuner
 from tests.fake_program import COMMAND, FakeProgramLauncher
 from tests.fakes import FakeLauncher, threads_of
+from tests.searching.test_calibrating import Hanging
 from tests.searching.tuning import Tune, failing, scaling
 from tuner.errors import BudgetTooShortError, UsageError
-from tuner.plan.workload_spec import WorkloadSpec
 from tuner.study.answer import StudyAnswer
 
 LARGE = {"space": {"num_worker_threads": [*range(1, 33)], "intra_op_threads": [1, 2, 3, 4]}}
@@ -59,13 +58,9 @@ def test_an_earlier_study_stays_where_the_new_one_is_refused(tune: Tune) -> None
 
 
 def test_setting_up_may_not_spend_what_the_first_world_needs(tune: Tune) -> None:
-    class SlowToDescribe(FakeLauncher):
-        def describe(self, reference: str, options: Mapping[str, object]) -> WorkloadSpec:
-            self.clock.advance(61.0)
-            return super().describe(reference, options)
-
+    slow = Hanging(describing_s=61.0)
     with pytest.raises(UsageError, match="20s is too short: setting up alone took 1m01s"):
-        tune(SlowToDescribe(), budget="20s")
+        tune(slow, budget="20s")
     assert not tune.folder.exists()
 
 

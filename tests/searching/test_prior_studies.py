@@ -89,16 +89,12 @@ def test_what_a_subject_is_follows_from_the_files_that_it_names(
 @pytest.mark.parametrize(
     ("command", "file"),
     [
-        (("./run",), "run"),
-        (("bash", "-c", "python main.py"), None),
-        (("python", "pkg"), "pkg/__main__.py"),
-        (("python", "-m", "pkg"), "pkg/__main__.py"),
-        (("make", "train"), None),
-        (("torchrun", "--script=main.py"), "main.py"),
+        (("./run",), "run"), (("bash", "-c", "python main.py"), None), (("make", "train"), None),
+        (("python", "pkg"), "pkg/__main__.py"), (("python", "-m", "pkg"), "pkg/__main__.py"),
+        (("torchrun", "--script=main.py"), "main.py"), (("echo", "\0", "x" * 5000), None),
         (("python", "main.py", "--config", "small.yaml"), "small.yaml"),
-        (("echo", "\0", "x" * 5000), None),
     ],
-)
+)  # fmt: skip
 def test_a_program_is_of_its_folder_and_of_every_file_that_it_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], file: str | None
 ) -> None:

@@ -52,10 +52,8 @@ def test_a_failure_is_a_row_and_the_frame_has_its_columns(failing: set[str]) -> 
 
 
 def test_without_options_the_workload_is_measured_as_it_is() -> None:
-    frame = swept(FakeLauncher(), options={}, rounds=2)
-    assert frame[["config", "round"]].to_numpy().tolist() == [
-        ["default", 0], ["default", 1], ["two", 0], ["two", 1],
-    ]  # fmt: skip
+    found = swept(FakeLauncher(), options={}, rounds=2)[["config", "round"]].to_numpy().tolist()
+    assert found == [["default", 0], ["default", 1], ["two", 0], ["two", 1]]
 
 
 def test_all_mistakes_are_told_together() -> None:
