@@ -43,8 +43,7 @@ async def execute(client: NotebookClient, name: str) -> None:
     client.nb = notebook(name)
     (parameters,) = [c for c in client.nb.cells if "parameters" in c.metadata.get("tags", [])]
     parameters.source = QUICK[name]
-    before = nbformat.v4.new_code_cell(BEFORE)  # type: ignore[no-untyped-call]
-    client.nb.cells.insert(0, before)
+    client.nb.cells.insert(0, nbformat.v4.new_code_cell(BEFORE))  # type: ignore[no-untyped-call]
     for index, cell in enumerate(client.nb.cells):
         await client.async_execute_cell(cell, index)
 

@@ -12,6 +12,10 @@ from tuner import search
 
 ROOT = Path(__file__).parents[2]
 
+SLOW = {
+    "torch", "optuna", "optuna_dashboard", "matplotlib", "pandas", "scipy", "numpy", "sqlalchemy"
+}  # fmt: skip
+
 Done = subprocess.CompletedProcess[str]
 
 
@@ -19,6 +23,15 @@ def environment(**more: str) -> dict[str, str]:
     """With this tree's packages, and with the agents on loopback alone."""
     names = {"TP_SOCKET_IFNAME": "lo", "GLOO_SOCKET_IFNAME": "lo", "PYTHONPATH": str(ROOT)}
     return {**os.environ, **names, **more}
+
+
+def printed_by(code: str, *arguments: str) -> Done:
+    """What a process of its own prints; its last line is what it has imported of SLOW."""
+    code = f"import sys\nimport tuner.__main__\n{code}\nprint(sorted({SLOW!r} & {{*sys.modules}}))"
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True,
+        env=environment(),
+    )  # fmt: skip
 
 
 def started(*arguments: str, cwd: Path) -> subprocess.Popen[str]:

@@ -2,13 +2,11 @@
 
 import gzip
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.commands.running import ROOT
+from tests.commands.running import printed_by
 from tests.fakes import fake_trace
 from tests.plan.specs import threads
 from tests.trace.golden_files import KINETO
@@ -33,12 +31,9 @@ def ours(here: Path) -> Path:
 
 
 def test_without_a_picture_neither_torch_nor_matplotlib_is_imported(ours: Path) -> None:
-    script = (
-        "import sys; from tuner.analyze import main\n"
-        f"assert main([{str(ours)!r}, '--no-timeline']) == 0\n"
-        "assert not {'torch', 'matplotlib', 'optuna'} & {*sys.modules}\n"
-    )
-    subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT, capture_output=True)
+    code = f"assert tuner.__main__.main(['analyze', {str(ours)!r}, '--no-timeline']) == 0"
+    imported = printed_by(code).stdout.splitlines()[-1]
+    assert not any(each in imported for each in ("torch", "matplotlib", "optuna"))
 
 
 def test_the_tables_are_printed_and_the_picture_is_drawn_here(

@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 import tuner.__main__
-from tests.commands.running import environment
+from tests.commands.running import environment, printed_by
 from tests.present.results import nothing_ran, study_plan, study_result
 from tuner import record, run, search
 from tuner.commands import SUMMARIES
@@ -22,22 +22,11 @@ from tuner.present.study_result import StudyResult
 from tuner.study.folder import StudyFolder
 from tuner.world.command.order import ORDER_VARIABLE
 
-SLOW = {"torch", "optuna", "optuna_dashboard", "matplotlib", "pandas", "scipy", "numpy"}
-
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def printed_by(code: str, *arguments: str, **more: str) -> "subprocess.CompletedProcess[str]":
-    """What a process of its own prints; its last line is what it has imported of SLOW."""
-    code = f"import sys\nimport tuner.__main__\n{code}\nprint(sorted({SLOW!r} & {{*sys.modules}}))"
-    return subprocess.run(
-        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True,
-        env=environment(**more),
-    )  # fmt: skip
 
 
 def test_help_imports_none_of_the_slow_packages() -> None:

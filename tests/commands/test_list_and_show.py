@@ -1,14 +1,12 @@
 """What studies there are, and the answer of one of them again."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.cheap_studies import *  # noqa: F403 - fixtures, for every test of this file
-from tests.commands.running import environment
+from tests.commands.running import printed_by
 from tests.fakes import FakeLauncher
 from tests.present.screen import Screen
 from tests.searching.tuning import failing, scaling
@@ -136,22 +134,13 @@ def test_a_search_that_is_running_is_told_from_one_that_was_interrupted(
     assert b"there is no study 'stopt'; did you mean stopped?" in capsysbinary.readouterr().err
 
 
-@pytest.mark.parametrize("command", [["tuner.show", "faster"], ["tuner.list"]])
+@pytest.mark.parametrize("command", [["show", "faster"], ["list"]])
 def test_a_kept_answer_is_told_without_the_storage(command: list[str]) -> None:
     searched("faster")
     FASTER.lock.unlink(missing_ok=True)
-    script = (
-        "import importlib, sys\n"
-        "module, *arguments = sys.argv[1:]\n"
-        "assert importlib.import_module(module).main(arguments) == 0\n"
-        "print(sorted({'optuna', 'pandas', 'numpy', 'sqlalchemy', 'torch'} & set(sys.modules)))\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script, *command], capture_output=True, text=True, env=environment()
-    )
-    assert done.returncode == 0, done.stderr
-    assert "num_worker_threads=4" in done.stdout
-    assert done.stdout.splitlines()[-1] == "[]"
+    *told, imported = printed_by(f"assert tuner.__main__.main({command}) == 0").stdout.splitlines()
+    assert "num_worker_threads=4" in "\n".join(told)
+    assert imported == "[]"
 
 
 def test_a_kept_answer_says_what_the_storage_says(

@@ -17,16 +17,6 @@ def test_a_seed_makes_one_model_and_leaves_torchs_generator_alone() -> None:
     assert not torch.equal(first["classifier.weight"], third["classifier.weight"])
 
 
-@pytest.mark.parametrize("size", [8, 9, 32])
-def test_the_small_model_sees_each_image_alone(size: int) -> None:
-    model = make_model("small", 1)
-    images = torch.randn(3, 3, size, size, generator=torch.Generator().manual_seed(2))
-    together = model(images)
-    assert together.shape == (3, CLASSES)
-    for image, logits in zip(images, together, strict=True):
-        assert torch.allclose(model(image[None])[0], logits, atol=1e-6)
-
-
 def test_batches_depend_on_seed_and_trainer() -> None:
     first, same, other, elsewhere = (
         make_batches(2, 4, 8, seed=seed, trainer=trainer)
