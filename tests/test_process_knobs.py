@@ -97,14 +97,12 @@ print(before == state(), knobs.texts, knobs.overridden() or "as set")
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("code", "printed"), CASES.values(), ids=CASES)
+@pytest.mark.parametrize(
+    ("code", "printed"),
+    [pytest.param(*case, id=name, marks=[needs_two_cpus] if name in BINDING else [])
+     for name, case in {**CASES, **BINDING}.items()],
+)  # fmt: skip
 def test_process_knobs(code: str, printed: list[str]) -> None:
-    assert printed_by(code) == printed
-
-
-@needs_two_cpus
-@pytest.mark.parametrize(("code", "printed"), BINDING.values(), ids=BINDING)
-def test_process_knobs_of_several_cpus(code: str, printed: list[str]) -> None:
     assert printed_by(code) == printed
 
 

@@ -105,8 +105,8 @@ def test_options_are_loaded_and_a_program_is_run_with_a_configuration(
     program = ["--", str(python), "-W", "ignore", str(PROGRAMS / "own_options.py"), free_port()]
     done = run_in(python, "-m", "tuner", "run", str(path), *program)
     assert done.returncode == 0, done.stderr
-    found = re.findall(r"rpc-tuner: (\S+) has (.*)$", done.stderr, re.MULTILINE)
-    assert dict(found) == {f"trainer{rank}": "num_worker_threads=3" for rank in (0, 1)}
+    for rank in (0, 1):
+        assert f"rpc-tuner: trainer{rank} has num_worker_threads=3\n" in done.stderr
 
 
 def test_its_calls_are_recorded(python: Path) -> None:

@@ -17,7 +17,7 @@ import tuner
 from tests.commands.conftest import SEARCH
 from tests.commands.running import Done, in_new_process, in_this_process, started
 from tests.world.command.recorded import python
-from tuner import run, search
+from tuner import search
 from tuner.study.folder import StudyFolder
 from tuner.trace.files.reader import read_trace
 from workloads.registry import SHIPPED
@@ -173,9 +173,7 @@ def test_a_dry_run_says_what_the_budget_can_show_and_leaves_nothing(tmp_path: Pa
 
 
 @pytest.mark.thorough
-def test_as_many_threads_are_recommended_as_calls_wait(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_as_many_threads_are_recommended_as_calls_wait(tmp_path: Path) -> None:
     """Eight naps of 10 ms at a time, beside a baseline of one thread."""
     folder, program = tmp_path / "study", python("spawn_env.py", "2")
     flags = ["--space", "observer.num_worker_threads=2,8,32", "--max-blocks", "6",
@@ -184,20 +182,11 @@ def test_as_many_threads_are_recommended_as_calls_wait(
     result = tuner.load_study(folder)
     assert result.verdict == "better"
     assert result.best is not None
-    threads = result.best.for_role("observer")["num_worker_threads"]
-    assert threads in (8, 32)
-    assert result.speedup is not None
+    assert result.best.for_role("observer")["num_worker_threads"] in (8, 32)
     # 8 naps one after another, or all at once; a call takes more than its nap.
+    assert result.speedup is not None
     assert 3 < result.speedup.estimate < 9
     assert result.trials["parallelism_max"].max() == 8
     assert set(result.trials["outcome"]) <= {"completed", "eliminated", "not-measured"}
     recommended = json.loads((folder / "recommended.json").read_text())
     assert recommended["environment"]["program"]["commands"] == [[*program, "10"]]
-    assert recommended["environment"]["workload"] is None
-    assert recommended["objective"] == "rpc_active_s"
-    assert recommended["baseline"] == {"observer": {"num_worker_threads": 1}}
-    assert result.objective.name == "rpc_active_s"
-    assert "rpc-tuner run" in (folder / "report.html").read_text()
-    capfd.readouterr()
-    assert run.main([str(folder / "recommended.json"), "--", *program, "1"]) == 0
-    assert f"rpc-tuner: observer1 has num_worker_threads={threads}" in capfd.readouterr().err
