@@ -3,6 +3,7 @@
 import heapq
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Literal
@@ -10,28 +11,18 @@ from typing import Any, Literal
 from tuner.trace.model.spans import TraceRank
 from tuner.trace.model.trace import Trace, make_calls, make_operators
 
-MS = 1_000_000
-"""Nanoseconds in a millisecond."""
-ISSUE_MS = 0.001
-"""How long a simulated caller takes to issue a call."""
+ISSUE_MS = 0.001  # how long a simulated caller takes to issue a call
 
 
 def ns(ms: float) -> int:
-    """Milliseconds as whole nanoseconds."""
-    return round(ms * MS)
+    return round(ms * 1_000_000)
 
 
 def call(
-    call_id: int,
-    start_ms: float,
-    end_ms: float | None,
-    *,
-    served_ms: tuple[float, float | None] | None = None,
-    thread: int | None = 11,
-    cpu_ms: float | None = None,
-    run_queue_ms: float | None = None,
-    **columns: Any,
-) -> dict[str, Any]:
+    call_id: int, start_ms: float, end_ms: float | None, *,
+    served_ms: tuple[float, float | None] | None = None, thread: int | None = 11,
+    cpu_ms: float | None = None, run_queue_ms: float | None = None, **columns: Any,
+) -> dict[str, Any]:  # fmt: skip
     """A row of the calls frame: a call from worker0 to worker1, unless columns say otherwise."""
     function = columns.get("function", "udf")
     kind = columns.get("kind", "rpc_async")
@@ -55,14 +46,9 @@ def call(
 
 
 def operator(
-    name: str,
-    start_ms: float,
-    end_ms: float,
-    *,
-    of: dict[str, Any] | None = None,
-    rank: int = 1,
-    thread: int = 11,
-) -> dict[str, Any]:
+    name: str, start_ms: float, end_ms: float, *, of: dict[str, Any] | None = None,
+    rank: int = 1, thread: int = 11,
+) -> dict[str, Any]:  # fmt: skip
     """A row of the operators frame; `of` is the row of the call that ran it."""
     return {
         "rank": rank, "thread": thread, "name": name,
@@ -74,30 +60,24 @@ def operator(
 
 def ranks(size: int = 2, *, threads: int | None = 4, **facts: Any) -> tuple[TraceRank, ...]:
     """Alike processes of one machine: worker0, worker1 and so on."""
-    return tuple(
-        TraceRank(rank=rank, name=f"worker{rank}", num_worker_threads=threads, **facts)
-        for rank in range(size)
-    )
+    facts["num_worker_threads"] = threads
+    return tuple(TraceRank(rank=rank, name=f"worker{rank}", **facts) for rank in range(size))
 
 
 def trace(
-    calls: Sequence[dict[str, Any]] = (),
-    operators: Sequence[dict[str, Any]] = (),
-    *,
-    processes: tuple[TraceRank, ...] | None = None,
-    window_ms: tuple[float, float] = (0, 0),
+    calls: Sequence[dict[str, Any]] = (), operators: Sequence[dict[str, Any]] = (), *,
+    processes: tuple[TraceRank, ...] | None = None, window_ms: tuple[float, float] = (0, 0),
     **facts: Any,
-) -> Trace:
+) -> Trace:  # fmt: skip
     """A trace of these rows; without operators, it is one that did not record them."""
     facts.setdefault("operators_recorded", bool(operators))
     return Trace(
         calls=make_calls(_columns(calls)),
         operators=make_operators(_columns(operators)),
         ranks=ranks() if processes is None else processes,
-        source="rpc-tuner",
-        window_ns=(ns(window_ms[0]), ns(window_ms[1])),
+        source="rpc-tuner", window_ns=(ns(window_ms[0]), ns(window_ms[1])),
         **{"base_time_ns": 0, **facts},
-    )
+    )  # fmt: skip
 
 
 def _columns(rows: Sequence[dict[str, Any]]) -> dict[str, object]:
@@ -116,18 +96,10 @@ class Part:
 
 
 def simulate(
-    service: Sequence[Part] | Callable[[int], Sequence[Part]],
-    *,
-    threads: int,
-    at_once: int,
-    steps: int = 10,
-    callers: int = 1,
-    think_ms: float = 0.0,
-    way_ms: float = 0.1,
-    cpus: int = 64,
-    gil_throughout: bool = False,
-    **facts: Any,
-) -> Trace:
+    service: Sequence[Part] | Callable[[int], Sequence[Part]], *, threads: int, at_once: int,
+    steps: int = 10, callers: int = 1, think_ms: float = 0.0, way_ms: float = 0.1, cpus: int = 64,
+    gil_throughout: bool = False, **facts: Any,
+) -> Trace:  # fmt: skip
     """A trace of worker1, with so many threads and CPUs; times are exact.
 
     Each caller does its steps one after another: it issues `at_once` calls, waits for their
@@ -163,8 +135,7 @@ class _Server:
     def __init__(self, threads: int, cpus: int, way_ms: float, gil_throughout: bool) -> None:
         self.threads = _Resource(range(11, 11 + threads))
         self.cpus = _Resource(range(cpus))
-        self.gil = _Resource([0])
-        self.lock = _Resource([0])
+        self.gil, self.lock = _Resource([0]), _Resource([0])
         self.way_ms = way_ms
         self.gil_throughout = gil_throughout
         self.now_ms = 0.0
@@ -180,10 +151,14 @@ class _Server:
     def run(self) -> None:
         while self._agenda:
             self.now_ms, _, process, item = heapq.heappop(self._agenda)
-            try:
-                self._answer(process, process.send(item))
-            except StopIteration:
-                continue
+            with suppress(StopIteration):
+                wish = process.send(item)
+                if not isinstance(wish, _Resource):
+                    self._later(wish, process, None)
+                elif wish.free:
+                    self.start(process, wish.free.popleft())
+                else:
+                    wish.waiting.append(process)
 
     def drive(
         self, parts_of: Callable[[int], Sequence[Part]], first: int, steps: int, at_once: int,
@@ -205,14 +180,6 @@ class _Server:
             self.start(resource.waiting.popleft(), item)
         else:
             resource.free.append(item)
-
-    def _answer(self, process: _Process, wish: _Resource | float) -> None:
-        if not isinstance(wish, _Resource):
-            self._later(wish, process, None)
-        elif wish.free:
-            self.start(process, wish.free.popleft())
-        else:
-            wish.waiting.append(process)
 
     def _later(self, ms: float, process: _Process, item: int | None) -> None:
         heapq.heappush(self._agenda, (self.now_ms + ms, next(self._order), process, item))

@@ -3,12 +3,10 @@
 `test_in_a_world.py` runs these tests.
 """
 
-import sys
 import threading
 import time
-import types
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -121,11 +119,10 @@ KINDS = {
 }  # fmt: skip
 
 
-def test_every_call_is_recorded_once_with_pytorchs_own_name(kinds: Profiled) -> None:
+def test_every_call_is_recorded_once_with_a_server_side_where_it_can_be_known(
+    kinds: Profiled,
+) -> None:
     assert kinds.trace.names() == KINDS
-
-
-def test_every_call_has_a_server_side_where_it_can_be_known(kinds: Profiled) -> None:
     assert kinds.trace.facts["losses"] == []
     links = {"python": "exact", "builtin": "inferred", "script": "inferred", "fetch": ""}
     for call in kinds.trace.calls:
@@ -274,21 +271,6 @@ def only_here() -> None:
     """A function that the other ranks do not have, in a module that they have."""
 
 
-def function() -> None:
-    """One in a module that they do not have."""
-
-
-@pytest.fixture(scope="module")
-def _only_here() -> Iterator[None]:
-    module: Any = types.ModuleType("only_here")
-    module.function = function
-    only_here.__module__, function.__module__ = served.__name__, module.__name__
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(served, "only_here", only_here, raising=False)
-        patch.setitem(sys.modules, "only_here", module)
-        yield
-
-
 def every_failure() -> dict[str, tuple[str, list[str]]]:
     """The type and the beginning of each error; the traceback that follows has our frames, too."""
     server, x = "worker1", torch.ones(4)
@@ -301,7 +283,6 @@ def every_failure() -> dict[str, tuple[str, list[str]]]:
         "argument": lambda: rpc_sync(server, served.scale, args=(3, threading.Lock())),
         "lambda": lambda: rpc_sync(server, lambda: 1),
         "function is not there": lambda: rpc_sync(server, only_here),
-        "module is not there": lambda: rpc_sync(server, function),
         "poison": lambda: rpc_sync(server, served.scale, args=(3, served.Poison())),
         "result": lambda: rpc_sync(server, served.no_pickle),
         "builtin": lambda: rpc_sync(server, torch.add, args=(x, torch.ones(3))),
@@ -318,11 +299,14 @@ def every_failure() -> dict[str, tuple[str, list[str]]]:
 
 
 @pytest.fixture(scope="module")
-def failures(_ranks: None, _only_here: None) -> SeenTrace:
+def failures(_ranks: None) -> SeenTrace:
     """The errors are the same without and with a profile."""
-    before = every_failure()
-    with profiled() as found:
-        traced = every_failure()
+    only_here.__module__ = served.__name__
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(served, "only_here", only_here, raising=False)
+        before = every_failure()
+        with profiled() as found:
+            traced = every_failure()
     assert traced == before
     assert traced["raises"][0] == "ValueError"
     assert all(kind for kind, _ in traced.values())
@@ -333,9 +317,14 @@ def test_what_was_never_sent_is_no_call(failures: SeenTrace) -> None:
     names = failures.names()
     assert failures.facts["losses"] == []
     assert not any("lambda" in name or "worker9" in name for name in names)
+    # An RRef raises the error when it is fetched.
+    made = failures.only("rpc_remote#raise_value_error(worker0 -> worker1)")
+    fetch = failures.only("to_here#(worker0)->(worker1)")
+    assert (made.link, fetch.status) == ("exact", "raised")
+    assert fetch.error.startswith("ValueError('no")
     # The call of scale with a Poison was sent; the one with a lock was not.
     assert names["rpc_sync#scale(worker0 -> worker1)"] == 1
-    assert sum(names.values()) == 14
+    assert sum(names.values()) == 13
 
 
 @pytest.mark.parametrize(
@@ -345,7 +334,6 @@ def test_what_was_never_sent_is_no_call(failures: SeenTrace) -> None:
         ("raise_two_arguments", "TwoArgumentsError('1 2')", "exact"),
         # The server cannot unpickle it, so it never ran.
         ("only_here", "Can't get attribute 'only_here'", ""),
-        ("function", "No module named 'only_here'", ""),
         ("scale", "ValueError: no", ""),
         # Its answer cannot be pickled.
         ("no_pickle", "cannot pickle '_thread.lock' object", "exact"),
@@ -365,13 +353,6 @@ def test_a_call_that_raises_keeps_its_error_and_its_server_span(
     assert (call.server_start_ns is None) == (not link)
     assert not link or call.served_ns <= call.latency_ns
     assert link != "inferred" or "aten::" in call.operators[0].name
-
-
-def test_an_rref_raises_the_error_when_it_is_fetched(failures: SeenTrace) -> None:
-    made = failures.only("rpc_remote#raise_value_error(worker0 -> worker1)")
-    fetch = failures.only("to_here#(worker0)->(worker1)")
-    assert (made.link, fetch.status) == ("exact", "raised")
-    assert fetch.error.startswith("ValueError('no")
 
 
 def test_a_call_that_times_out_is_still_served(failures: SeenTrace) -> None:
