@@ -4,7 +4,6 @@ import functools
 import json
 import shutil
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 from random import Random
@@ -84,37 +83,30 @@ def looked_at(folder: Path) -> None:
     assert printable(screen.text) == screen.text
 
 
-def reported(folder: Path) -> None:
-    """With all figures, which take a second."""
-    survives(lambda: write_study_report(find_study(str(folder))))
-
-
 def copied(made: Path, work: Path) -> Path:
     shutil.rmtree(work, ignore_errors=True)
     return Path(shutil.copytree(made, work / "made"))
 
 
-@pytest.mark.parametrize(("look", "number"), [(looked_at, 25), (reported, 6)])
-def test_values_in_the_database(
-    look: Callable[[Path], None], number: int, made: Path, tmp_path: Path
-) -> None:
+def test_values_in_the_database(made: Path, tmp_path: Path) -> None:
     def check(random: Random) -> None:
         folder = copied(made, tmp_path / "copy")
         with closing(sqlite3.connect(folder / "study.db")) as database, database:
             for _ in range(random.randint(1, 3)):
                 _damage_row(random, database)
-        look(folder)
+        looked_at(folder)
+        # With all figures, which take a second.
+        if random.random() < 0.25:
+            survives(lambda: write_study_report(find_study(str(folder))))
 
-    fuzz(RANDOMS, check, number)
+    fuzz(RANDOMS, check, 25)
 
 
 def _damage_row(random: Random, database: sqlite3.Connection) -> None:
     table = random.choice([*TABLES, "study_user_attributes", "trial_system_attributes"])
     column = TABLES[table]
     rows = database.execute(f"select rowid, {column} from {table}").fetchall()
-    if not rows:
-        return
-    row, value = random.choice(rows)
+    row, value = random.choice(rows or [(0, "")])
     if random.random() < 0.1:
         database.execute(f"delete from {table} where rowid = ?", (row,))
         return

@@ -3,7 +3,6 @@
 import ast
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import strategies as st
@@ -54,13 +53,3 @@ def test_files(suffix: str, texts: SearchStrategy[bytes], number: int, tmp_path:
             exported(found, again)
 
     fuzz(texts, check, number)
-
-
-def test_text_of_a_recommendation_is_no_code() -> None:
-    seed: dict[str, Any] = SEEDS[1]
-    for text in ("a\nimport os", "a\rimport os", '"""', "\\", "'", "\x0c", "\x85b", "\u2028c"):
-        for place in ("cpu_model", "kernel", "torch", "python"):
-            changed = {**seed, "environment": {**seed["environment"], place: text}, "study": text}
-            found = Recommendation.model_validate_json(json.dumps(changed), strict=True)
-            module = ast.parse(as_python(found, text))
-            assert [type(node) for node in module.body] == SHAPE

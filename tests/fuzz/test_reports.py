@@ -66,18 +66,14 @@ def judged(folder: Path) -> None:
     is_recorded(folder), has_window_ended(folder)
 
 
-def joined(folder: Path) -> None:
-    """What was recorded, as `record` shows it."""
+def looked_at(folder: Path) -> None:
+    """Judged; and what was recorded, as `record` shows it."""
+    judged(folder)
     for ended_ns in (None, 2 * 10**18):
         document = survives(partial(join_recorded, folder, ended_ns=ended_ns))
         trace = None if document is None else survives(partial(trace_of, document, "the trace"))
         if trace is not None:
             analysed(trace)
-
-
-def looked_at(folder: Path) -> None:
-    judged(folder)
-    joined(folder)
 
 
 def test_events(tmp_path: Path) -> None:

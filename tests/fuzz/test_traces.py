@@ -22,13 +22,8 @@ from tuner.trace.files import reader
 from tuner.trace.files.reader import read_traces
 from tuner.trace.model.trace import Trace
 
-FORMATS = {
-    "native": (NATIVE,),
-    "kineto": (*KINETO, KINETO_1_9),
-    "legacy": (LEGACY,),
-}
-SMALL = 150
-"""Bytes of a part: those files have several events."""
+FORMATS = {"native": (NATIVE,), "kineto": (*KINETO, KINETO_1_9), "legacy": (LEGACY,)}
+SMALL = 150  # bytes of a part: those files have several events
 TOKENS = (
     b"Infinity", b"\\", b'"1704161511420306.491"', b"1704161511420306.491", b"null", b"{}", b"[",
     b"]", b"-1", b"1e300", b"1e-9", b'""', b'"\\ud800"', b"}", b"NaN",
@@ -85,27 +80,27 @@ def test_bytes(texts: SearchStrategy[bytes], tmp_path: Path) -> None:
     fuzz(texts, lambda text: read(tmp_path / "trace.json", text), 40)
 
 
-def test_files_that_are_joined(tmp_path: Path) -> None:
-    files = [tmp_path / "rank0.json", tmp_path / "rank1.json"]
+def drawn(trace: Trace, folder: Path) -> None:
+    write_timeline_figure([("\x1b it", trace)], folder / "timeline.svg")
 
-    def check(documents: list[Any]) -> None:
-        for file, document in zip(files, documents, strict=True):
+
+JOINED = [mutated(seeds((path,))) for path in KINETO]
+DRAWN = [mutated([each for paths in FORMATS.values() for each in seeds(paths)])]
+
+
+@pytest.mark.parametrize(
+    ("documents", "use", "number"),
+    [(JOINED, lambda trace, folder: analysed(trace), 25), (DRAWN, drawn, 12)],
+)
+def test_files_that_are_joined_or_drawn(
+    documents: list[SearchStrategy[Any]], use: Any, number: int, tmp_path: Path
+) -> None:
+    def check(found: tuple[Any, ...]) -> None:
+        files = [tmp_path / f"rank{rank}.json" for rank in range(len(found))]
+        for file, document in zip(files, found, strict=True):
             file.write_bytes(as_json(document))
         trace = survives(lambda: read_traces(files))
         if trace is not None:
-            analysed(trace)
+            survives(lambda: use(trace, tmp_path))
 
-    fuzz(st.tuples(*(mutated(seeds((path,))) for path in KINETO)).map(list), check, 25)
-
-
-def test_timelines(tmp_path: Path) -> None:
-    file, picture = tmp_path / "trace.json", tmp_path / "timeline.svg"
-
-    def check(text: bytes) -> None:
-        file.write_bytes(text)
-        trace = survives(lambda: read_traces([file]))
-        if trace is not None:
-            survives(lambda: write_timeline_figure([("\x1b it", trace)], picture))
-
-    every = [each for paths in FORMATS.values() for each in seeds(paths)]
-    fuzz(st.builds(as_json, mutated(every)), check, 12)
+    fuzz(st.tuples(*documents), check, number)

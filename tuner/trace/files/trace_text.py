@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Annotated, TypeVar
@@ -132,17 +133,20 @@ class TraceText:
         places, end = event_places(self.content, len(head)) if head else ([], None)
         kept: list[bytes] = []
         bad: list[int] = []
-        problem = ""
+        place, problem = 0, ""
         for begin, event in self._pieces(len(head), places, end):
             # With white space, so that msgspec does not say that half a character is truncated.
             array = b"[%b%b]" % (event, b" " * _NEAR_BYTES)
+            place += 1
             try:
                 decode_json(array, list[form])  # type: ignore[valid-type]
+            except msgspec.ValidationError:
+                with suppress(ValueError):  # several values that are no objects
+                    place += len(decode_json(array, list[msgspec.Raw])) - 1
             except ValueError as error:
-                if not isinstance(error, msgspec.ValidationError):
-                    problem = problem or self._problem(error, array, begin - 1)
-                    bad.append(len(kept) + len(bad))
-                    continue
+                problem = problem or self._problem(error, array, begin - 1)
+                bad.append(place - 1)
+                continue
             kept.append(event)
         # What breaks off after the last event is left out, too.
         tail = b"" if end is None else self.content[end:]
