@@ -90,11 +90,16 @@ def as_json(document: Any) -> bytes:
 
 def _value(random: Random) -> Any:
     """What may stand in the place of anything."""
-    depth = random.choice((2, 60))
-    nested = json.loads("[" * depth + "1" + "]" * depth)
-    drawn = random.choice((random.uniform(-1e4, 1e4), random.randrange(-(10**4), 10**4)))
-    number, text, other = (random.choice(each) for each in (NUMBERS, TEXTS, OTHERS))
-    return copy.deepcopy(random.choice((*[number] * 4, *[text] * 3, drawn, nested, other)))
+    kind = random.randrange(10)
+    if kind < 4:
+        return random.choice(NUMBERS)
+    if kind < 7:
+        return random.choice(TEXTS)
+    if kind == 7:
+        return random.choice((random.uniform(-1e4, 1e4), random.randrange(-(10**4), 10**4)))
+    if kind == 8:
+        return json.loads("[" * (depth := random.choice((2, 60))) + "1" + "]" * depth)
+    return copy.deepcopy(random.choice(OTHERS))
 
 
 def changed(random: Random, seed: Any) -> Any:
@@ -107,14 +112,15 @@ def changed(random: Random, seed: Any) -> Any:
 
 def _change(random: Random, holder: dict[str, Any]) -> None:
     """Change a value of a container, which is found by going down from the root."""
-    node: Any = holder
-    key: Any = "document"
-    while (inner := node[key]) and isinstance(inner, dict | list):
-        if node is not holder and random.random() >= 0.85:
-            break
+    node: Any
+    key: Any
+    node, key, inner = holder, "document", holder["document"]
+    is_root = True
+    while isinstance(inner, dict | list) and inner and (is_root or random.random() < 0.85):
+        is_root = False
         node = inner
         key = random.choice(list(node) if isinstance(node, dict) else range(len(node)))
-    is_root = node is holder
+        inner = node[key]
     change = random.choice(("replace", "replace", "replace", "nudge", "remove", "repeat", "rename"))
     if change == "remove" and not is_root:
         del node[key]

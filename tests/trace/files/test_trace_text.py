@@ -110,7 +110,16 @@ def test_spans_that_are_left_out_are_told_in_one_order(same: Same) -> None:
     assert all(map(str.endswith, trace.losses, whys))
 
 
-BAD = (b'{"name": 5}', b"7", b'{"name": "caf\xe9"}', b"{]", b"01", b'{"dur": nul}', b"[" * 3000)
+BAD = (
+    b'{"name": 5}',
+    b"7",
+    b'"a", 7, {]',
+    b'{"name": "caf\xe9"}',
+    b"{]",
+    b"01",
+    b'{"dur": nul}',
+    b"[" * 3000,
+)
 
 
 @pytest.mark.parametrize("bad", BAD)
