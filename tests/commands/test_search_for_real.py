@@ -168,7 +168,7 @@ def test_a_dry_run_says_what_the_budget_can_show_and_leaves_nothing(tmp_path: Pa
     assert first == "3 configurations, the baseline included."
     assert second.startswith("A world takes ")
     assert third == "The whole grid would be measured."
-    assert "after calibration and tracing 5m leaves time for about" in fourth
+    assert "After calibration and tracing, 5m leaves time for about" in fourth
     assert not list(tmp_path.iterdir())
 
 

@@ -21,8 +21,8 @@ def test_the_epsilon_achieved_is_a_plain_percentage_where_it_says_something(
     plan: StudyPlan, achieved: float | None, most: str
 ) -> None:
     epsilon = dict(method_facts(study_result(plan, epsilon_achieved=achieved)))["epsilon"]
-    said = f"; num_worker_threads=4 is shown to be at most {most} slower than any other"
-    assert epsilon.startswith("3 %: a smaller difference does not matter" + said * bool(most))
+    said = f" num_worker_threads=4 is shown to be at most {most} slower than any other"
+    assert epsilon.startswith("3 %: a smaller difference does not matter." + said * bool(most))
     assert ("shown" in epsilon) == bool(most)
 
 
@@ -39,14 +39,14 @@ def test_groups_are_told_and_what_makes_them_unlike(plan: StudyPlan) -> None:
         return dict(environment_facts(study_result(plan, environment=environment)))
 
     assert {"groups", "pinned"}.isdisjoint(told())
-    assert told(one)["pinned"].startswith("each world is pinned to 4 logical CPUs of this machine")
+    assert told(one)["pinned"].startswith("Each world is pinned to 4 logical CPUs of this machine")
     alike = told(one, other)["groups"]
     assert alike.startswith("2 groups measured a block each at a time (1: CPUs 0-3; 2: CPUs 4-7)")
     assert "not alike" not in alike
     slower = other.model_copy(update={"cpu_model": "Abacus 1"})
     assert told(one, slower)["groups"].endswith(
-        "the groups are not alike (group 2: CPU model: Abacus 1, Abacus 9000): a speed-up is the "
-        "mean over them"
+        "The groups are not alike (group 2: CPU model: Abacus 1, Abacus 9000): a speed-up is the "
+        "mean over them."
     )
 
 

@@ -78,7 +78,7 @@ def test_what_each_knob_gave_is_one_sentence_and_the_largest_comes_first() -> No
     threads = KnobGain(WORKERS, 1, 1.02, None)
     binding = KnobGain(BINDING, "equal", 1.25, Interval(1.25, 1.2, 1.3))
     assert said(gains=(threads, binding)) == [
-        "cpu_binding=equal gave about 1.25 times, num_worker_threads=1 gave about 1.02 times."
+        "cpu_binding=equal made it about 1.25 times as fast, num_worker_threads=1 about 1.02 times."
     ]
     assert together_sentences(study_result(study_plan())) == []
 
@@ -101,26 +101,26 @@ def test_where_no_number_is_shown_to_be_better_the_answer_says_so() -> None:
         BestThreads(WORKERS, each, 16, TRIED, TRIED, is_shown=False) for each in (BOUND, UNBOUND)
     )
     assert said(best_threads=(bound, unbound)) == [
-        "No num_worker_threads from 1 to 32 is shown to be better than all others with "
-        "cpu_binding=equal (16 looks best) or with cpu_binding=none (16 looks best)."
+        "No num_worker_threads from 1 to 32 is shown to be the best with cpu_binding=equal (16 "
+        "looks best) or with cpu_binding=none (16 looks best)."
     ]
     best = unbound._replace(best=1, near=(1,), is_shown=True)
     assert said(best_threads=(bound, best)) == [
-        "Best num_worker_threads: 1 with cpu_binding=none; no num_worker_threads from 1 to 32 is "
-        "shown to be better than all others with cpu_binding=equal (16 looks best)."
+        "Best num_worker_threads: 1 with cpu_binding=none. No num_worker_threads from 1 to 32 is "
+        "shown to be the best with cpu_binding=equal (16 looks best)."
     ]
 
 
 def test_an_interaction_is_said_of_where_they_are_alike_first() -> None:
     found = Interaction(WORKERS, 1, 16, ((UNBOUND, 1.17), (BOUND, 1.01)))
     assert said(interactions=(found,)) == [
-        "These knobs interact: with cpu_binding=equal, num_worker_threads=16 is about as fast as "
-        "1; with cpu_binding=none, num_worker_threads=1 is 1.17 times as fast as 16 "
-        "(as far as measured)."
+        "These knobs interact, as far as measured. With cpu_binding=equal, num_worker_threads=16 "
+        "is about as fast as 1. With cpu_binding=none, num_worker_threads=1 is 1.17 times as fast "
+        "as 16."
     ]
     turned = found._replace(gains=((UNBOUND, 0.8), (BOUND, 1.2)))
     assert said(interactions=(turned,)) == [
-        "These knobs interact: with cpu_binding=equal, num_worker_threads=1 is 1.20 times as fast "
-        "as 16; with cpu_binding=none, num_worker_threads=16 is 1.25 times as fast as 1 "
-        "(as far as measured)."
+        "These knobs interact, as far as measured. With cpu_binding=equal, num_worker_threads=1 is "
+        "1.20 times as fast as 16. With cpu_binding=none, num_worker_threads=16 is 1.25 times as "
+        "fast as 1."
     ]

@@ -44,21 +44,21 @@ DEFAULTS = "PyTorch's defaults"
         ({**UNDECIDED, "challenger_speedup": Interval(1.09, 0.95, 1.19)},
          "Not decided in 42s: num_worker_threads=4 may be 9 % faster (-5 to +19 %)."),
         ({**UNDECIDED, "challenger_speedup": Interval(1.01, 0.99, 1.02)},
-         "Not decided in 42s: num_worker_threads=4 may be 1 % faster (-1 to +2 %), and others were "
+         "Not decided in 42s: num_worker_threads=4 may be 1 % faster (-1 to +2 %). Others were "
          "measured too little."),
         ({**UNDECIDED, **NO_RIVAL, "best": threads(4),
           "rows": (replace(ROWS[0], samples=2), failed(0, threads(16)))},
-         f"Not decided: {DEFAULTS} failed in 4 of 4 worlds (crashed), and num_worker_threads=4, "
+         f"Not decided: {DEFAULTS} failed in 4 of 4 worlds (crashed). num_worker_threads=4, "
          "the best of the others, had only 2 worlds."),
         ({**UNDECIDED, **NO_RIVAL, "best": None, "rows": (failed(0, threads(16)),)},
-         f"Not decided: {DEFAULTS} failed in 4 of 4 worlds (crashed), and 42s was too short to "
+         f"Not decided: {DEFAULTS} failed in 4 of 4 worlds (crashed). 42s was too short to "
          "measure anything else."),
         ({"speedup": SLOWER, "challenger_speedup": SLOWER, "rows": (ROWS[0], OVER)},
          f"Use num_worker_threads=4: {DEFAULTS} breaks a limit (peak_rss_mb 2400 > 2000, by 20 %)."
          " It is 50 % slower (-51 to -48 %)."),
         ({**NO_RIVAL, "rows": (OVER, replace(ROWS[0], value=math.nan)), "best": None,
           "verdict": "undecided"},
-         f"Not decided: {DEFAULTS} breaks a limit (peak_rss_mb 2400 > 2000, by 20 %), and 42s was "
+         f"Not decided: {DEFAULTS} breaks a limit (peak_rss_mb 2400 > 2000, by 20 %). 42s was "
          "too short to measure anything else."),
         ({"interrupted": True, "needed_s": 39, "worlds": 1, "best": None},
          "Not begun: the budget was too short. 1 world of the baseline is kept."),
@@ -169,7 +169,7 @@ def test_a_baseline_that_fails_too_often_is_left_with_the_rates(plan: StudyPlan)
 
 def test_ties_that_differ_in_several_knobs_are_named_in_full(plan: StudyPlan) -> None:
     three = (*ROWS[:2], replace(ROWS[2], tied_with_best=True))
-    within = "Within 3 % of the best, as far as measured: "
+    within = "Tied with the best, within 3 % as far as measured: "
     assert tied_sentence(study_result(plan, rows=three)) == f"{within}num_worker_threads=8, 16."
     tied = ({"num_worker_threads": 2, "transports": "shm"},
             {"num_worker_threads": 4, "transports": "uv"})  # fmt: skip

@@ -38,7 +38,7 @@ def test_a_small_grid_and_a_quiet_machine(tune: Tune, monkeypatch: pytest.Monkey
     lines = forecast_lines(found, 0.03)
     assert lines[0] == "5 configurations, the baseline included."
     assert lines[2] == "The whole grid would be measured."
-    assert lines[3].endswith("which is less than epsilon, 3 %: enough to decide.")
+    assert lines[3].endswith("That is less than epsilon, 3 %: enough to decide.")
 
 
 def test_a_large_grid_on_a_noisy_machine() -> None:
@@ -47,8 +47,8 @@ def test_a_large_grid_on_a_noisy_machine() -> None:
     assert found.sampler == "tpe"
     lines = forecast_lines(found, 0.03)
     assert lines[2] == "1m is too little to measure the grid: tpe would propose what to try."
-    assert "after calibration, exploration and tracing 1m leaves time for about" in lines[3]
-    assert "more than epsilon, 3 %: to decide a close race takes about" in lines[3]
+    assert "After calibration, exploration and tracing, 1m leaves time for about" in lines[3]
+    assert "more than epsilon, 3 %: a close race takes about" in lines[3]
     assert found.to_json()["configs"] == found.configs
 
 

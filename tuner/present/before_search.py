@@ -30,16 +30,16 @@ def forecast_lines(found: Forecast, epsilon: float) -> list[str]:
         "first)"
     )
     if found.blocks < 3:
-        return [*lines, f"{spread}, and {budget} has no time for a comparison: {_enough(found)}."]
+        return [*lines, f"{spread}. {budget} has no time for a comparison: {_enough(found)}."]
     takes = duration(found.budget_s * (found.least_gain / epsilon) ** 2)
-    enough = f"more than epsilon, {percent(epsilon)}: to decide a close race takes about {takes}"
+    enough = f"That is more than epsilon, {percent(epsilon)}: a close race takes about {takes}"
     if found.least_gain <= epsilon:
-        enough = f"which is less than epsilon, {percent(epsilon)}: enough to decide"
+        enough = f"That is less than epsilon, {percent(epsilon)}: enough to decide"
     first = "calibration and" if is_grid else "calibration, exploration and"
     told = (
-        f"{spread}, and after {first} tracing {budget} leaves time for about "
-        f"{plural(found.blocks, 'block')}, each with the baseline twice: these can show a gain of "
-        f"about {share(found.least_gain)}, {enough}."
+        f"{spread}. After {first} tracing, {budget} leaves time for about "
+        f"{plural(found.blocks, 'block')}, each with the baseline twice. These can show a gain of "
+        f"about {share(found.least_gain)}. {enough}."
     )
     return [*lines, told]
 

@@ -137,12 +137,12 @@ class CheckResult:
         if self.outcome == "holds":
             return f"The recommendation holds: {compared}."
         if self.outcome == "undecided":
-            undecided = "Undecided whether the recommendation still holds"
-            return f"{undecided}: {compared}; a larger --budget tells more."
+            undecided = "Not decided whether the recommendation still holds"
+            return f"{undecided}: {compared}. A larger --budget tells more."
         if self.recommendation.verdict == "undecided":
             kept = "The search was undecided, and today shows that what it kept is not the best"
-            return f"{kept}: {compared}; search again."
-        return f"The recommendation no longer holds: {compared}; search again."
+            return f"{kept}: {compared}. Search again."
+        return f"The recommendation no longer holds: {compared}. Search again."
 
     def _compared(self) -> str:
         """The two configurations today, and how that was when it was recommended."""
@@ -151,7 +151,7 @@ class CheckResult:
             return f"{self.config} is what the baseline {baseline.label} is by now"
         for row in (baseline, other):
             if row.unreliable:
-                return f"{row.label} {rate_text(row)} here, which is more often than the other"
+                return f"{row.label} {rate_text(row)} here, more often than the other"
         if other.failure is not None:
             return f"its strongest rival {other.label} cannot run here ({other.outcome})"
         beside = f"the baseline {baseline.label}"
@@ -167,7 +167,7 @@ class CheckResult:
         sure, then = f"{confidence(self.answer)} confidence", earlier.speedup
         if self.keeps_baseline:
             then = earlier.challenger.speedup
-        was = "" if then.estimate is None else f", and was {ratio_text(then.estimate)} times"
+        was = "" if then.estimate is None else f". It was {ratio_text(then.estimate)} times then"
         if not today.is_told:
             return f"how {who} compares with {beside} is {UNTOLD} ({sure}){was}"
         times = f"{ratio_text(today.estimate)} times as {fast(self.answer)}"

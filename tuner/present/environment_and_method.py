@@ -55,37 +55,42 @@ def _groups(environment: Environment) -> tuple[str, str]:
         said.append(f"{plural(len(groups), 'group')} measured a block each at a time ({names})")
     if groups[0].pinned:
         said.append(
-            f"each world is pinned to {plural(groups[0].cpu_count, 'logical CPU')} of this "
-            "machine: the times are those of so small a machine, not of the whole one"
+            f"Each world is pinned to {plural(groups[0].cpu_count, 'logical CPU')} of this "
+            "machine: the times are those of so small a machine"
         )
     if unlike := environment.unlike_groups:
         said.append(
-            f"the groups are not alike ({'; '.join(unlike)}): a speed-up is the mean over them"
+            f"The groups are not alike ({'; '.join(unlike)}): a speed-up is the mean over them"
         )
-    return "groups" if len(groups) > 1 else "pinned", "; ".join(said)
+    return "groups" if len(groups) > 1 else "pinned", _sentences(said)
+
+
+def _sentences(said: list[str]) -> str:
+    """Sentences that have no end yet, as a paragraph."""
+    return f"{'. '.join(said)}."
 
 
 def _others(machine: MachineUse) -> str:
     """What others took of the machine while the worlds ran that count."""
     said = [
-        f"other programs used {decimal(machine.others_cpus)} of "
+        f"Other programs used {decimal(machine.others_cpus)} of "
         f"{plural(machine.cpus, 'logical CPU')} on average, and the hypervisor gave "
         f"{decimal(machine.stolen_cpus)} to others",
         f"{machine.disturbed_worlds} of {plural(machine.worlds, 'world')} had more than "
         f"{percent(DISTURBED_SHARE)} of the CPUs taken",
     ]
     if machine.repeated_blocks:
-        said.append(f"{plural(machine.repeated_blocks, 'disturbed block')} more measured again")
+        said.append(f"{plural(machine.repeated_blocks, 'disturbed block')} more, measured again")
     if machine.throttled_worlds:
-        said.append(f"a CPU quota stopped {plural(machine.throttled_worlds, 'world')} for a while")
+        said.append(f"A CPU quota stopped {plural(machine.throttled_worlds, 'world')} for a while")
     if machine.pressure_some is not None:
-        waited = f"some thread waited for a CPU {share(machine.pressure_some)} of the time"
+        waited = f"Some thread waited for a CPU {share(machine.pressure_some)} of the time"
         said.append(f"{waited}, the worlds' own included")
     if machine.mhz is not None:
-        said.append(f"{three_digits(machine.mhz)} MHz")
+        said.append(f"The CPUs ran at {three_digits(machine.mhz)} MHz")
     if machine.load is not None:
-        said.append(f"load average {decimal(machine.load)}")
-    return "; ".join(said)
+        said.append(f"The load average was {decimal(machine.load)}")
+    return _sentences(said)
 
 
 def method_facts(answer: StudyAnswer) -> Facts:
@@ -97,15 +102,15 @@ def method_facts(answer: StudyAnswer) -> Facts:
         for dimension, values in answer.plan.space.axes
     )
     budget = f"{duration(answer.elapsed_s)} of {measuring.limit}"
-    matters = f"{epsilon(answer)}: a smaller difference does not matter"
+    matters = f"{epsilon(answer)}: a smaller difference does not matter."
     if answer.epsilon_achieved is not None and answer.epsilon_achieved <= MOST_TELLING:
         most = f"{share(answer.epsilon_achieved)} {faster_or_slower(answer)[1]}"
-        matters += f"; {answer.best} is shown to be at most {most} than any other configuration"
+        matters += f" {answer.best} is shown to be at most {most} than any other configuration."
     return [
         ("objective", f"{objective.heading}, {source}; {objective.better}"),
         ("search space", space),
         ("baseline", str(answer.baseline)),
-        ("worlds", f"{worlds_text(answer)}, in {budget}; {_world(answer)}"),
+        ("worlds", f"{worlds_text(answer)}, in {budget}. {_world(answer)}."),
         ("blocks", _blocks(answer)),
         *_speedup(answer),
         ("epsilon", matters),
@@ -117,12 +122,12 @@ def method_facts(answer: StudyAnswer) -> Facts:
 def _world(answer: StudyAnswer) -> str:
     subject, least = answer.plan.subject, duration(answer.plan.measuring.min_time_s)
     if isinstance(subject, WorkloadSpec):
-        return f"each has new processes, and after a warm-up at least {least} of timed steps"
+        return f"Each has new processes, and after a warm-up at least {least} of timed steps"
     if subject.window_s is None:
-        return "each is one run of the program, in new processes"
+        return "Each is one run of the program, in new processes"
     return (
-        f"each is a new start of the program, which is ended after {duration(subject.warm_up_s)} "
-        f"of warm-up and {duration(subject.window_s)} in which its calls are counted"
+        f"Each is a new start of the program. After {duration(subject.warm_up_s)} of warm-up its "
+        f"calls are counted for {duration(subject.window_s)}, and it is ended"
     )
 
 
@@ -147,8 +152,8 @@ def _speedup(answer: StudyAnswer) -> Facts:
     if objective.is_time:
         ratio = "baseline time / {rival} time"
     said = (
-        f"{ratio}, paired within blocks; spikes have no weight, and the {confidence(answer)} "
-        "interval holds for all configurations and all looks at them together"
+        f"{ratio}, paired within blocks. Spikes have no weight. The {confidence(answer)} "
+        "interval holds for all configurations and all looks at them together."
     )
     rivals = [each for each in answer.contenders if each != "baseline"]
     return [("speed-up", said.format(rival=rival)) for rival in rivals]
@@ -157,7 +162,7 @@ def _speedup(answer: StudyAnswer) -> Facts:
 def _traces(answer: StudyAnswer) -> str:
     traced = sum(PARALLELISM_MEAN.name in row.metrics for row in answer.rows)
     seen = (
-        f"{traced} of {plural(len(answer.rows), 'configuration')} were traced, with operators; the "
-        "traced worlds were not timed, and tell the parallelism and the parts of a call's time"
+        f"{traced} of {plural(len(answer.rows), 'configuration')} were traced with operators, in "
+        "worlds that were not timed. These tell the parallelism and the parts of a call's time."
     )
-    return f"every world that counts was traced; {seen}" if answer.objective.traced else seen
+    return f"Every world that counts was traced. {seen}" if answer.objective.traced else seen

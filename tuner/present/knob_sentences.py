@@ -32,10 +32,12 @@ def together_sentences(answer: StudyAnswer) -> list[str]:
 
 def gains_sentence(answer: StudyAnswer) -> str | None:
     """What each knob gave, the largest first; None where that is not known."""
+    gains = sorted(answer.together.gains, key=lambda each: -each.gain) if answer.together else []
     gave = [
-        f"{named_value(each.dimension, each.value)} gave about {ratio_text(each.gain)} times"
-        for each in sorted(answer.together.gains, key=lambda each: -each.gain)
-    ] if answer.together else []  # fmt: skip
+        f"{named_value(each.dimension, each.value)}{'' if place else ' made it'} about "
+        f"{ratio_text(each.gain)} times{'' if place else f' as {fast(answer)}'}"
+        for place, each in enumerate(gains)
+    ]
     return f"{', '.join(gave)}." if gave else None
 
 
@@ -44,14 +46,14 @@ def _best_threads(answer: StudyAnswer, dimension: Dimension, found: Sequence[Bes
     parts = []
     if best := [f"{each.best} with {each.beside}{_near(answer, each)}" for each in found
                 if each.is_shown]:  # fmt: skip
-        parts.append(f"Best {dimension}: {', '.join(best)}")
+        parts.append(f"Best {dimension}: {', '.join(best)}.")
     if others := [each for each in found if not each.is_shown]:
         where = " or ".join(f"with {each.beside} ({each.best} looks best)" for each in others)
         parts.append(
-            f"{'no' if parts else 'No'} {dimension} from {others[0].tried[0]} to "
-            f"{others[0].tried[-1]} is shown to be better than all others {where}"
+            f"No {dimension} from {others[0].tried[0]} to {others[0].tried[-1]} is shown to be "
+            f"the best {where}."
         )
-    return f"{'; '.join(parts)}."
+    return " ".join(parts)
 
 
 def _near(answer: StudyAnswer, found: BestThreads) -> str:
@@ -73,8 +75,8 @@ def _interaction(answer: StudyAnswer, found: Interaction) -> str:
         times = f"{ratio_text(ratio)} times as {fast(answer)} as {other}"
         if ratio <= 1 + answer.plan.measuring.epsilon:
             better, times = found.other, f"about as {fast(answer)} as {found.value}"
-        parts.append(f"with {beside}, {named_value(found.dimension, better)} is {times}")
-    return f"These knobs interact: {'; '.join(parts)} (as far as measured)."
+        parts.append(f"With {beside}, {named_value(found.dimension, better)} is {times}.")
+    return f"These knobs interact, as far as measured. {' '.join(parts)}"
 
 
 def edge_sentences(answer: StudyAnswer) -> Iterator[str]:

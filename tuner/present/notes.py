@@ -83,7 +83,7 @@ def _misleading_mark(answer: StudyAnswer) -> str | None:
         return None
     extreme = "highest" if answer.objective.maximize else "lowest"
     return (
-        f"The dashboard marks trial {marked} as the best because its value is the {extreme}; the "
+        f"The dashboard marks trial {marked} as the best because its value is the {extreme}. The "
         f"answer is trial {best}, by the comparison within blocks."
     )
 

@@ -123,20 +123,20 @@ def advice_of(answer: StudyAnswer) -> list[str]:
         *(shortened(each, _MOST_REASON) for each in failure_lines(answer)),
         *limit_sentences(answer),
         busy_sentence(answer),
-        _open_sentence(may_be),
+        _open_sentence(answer, may_be),
         *next_searches(answer),
     )
     return [*filter(None, known)][:_MOST_ADVISED]
 
 
-def _open_sentence(configs: list[Config]) -> str | None:
+def _open_sentence(answer: StudyAnswer, configs: list[Config]) -> str | None:
     """What may be better than what is recommended; None where nothing may."""
     if not configs:
         return None
     who = named(configs)
     if len(configs) > _MOST_OPEN:
         who = f"{len(configs)} configurations"
-    return f"Not ruled out as better (open): {who}."
+    return f"Not ruled out (open): {who} may be {faster_or_slower(answer)[0]}."
 
 
 def _front_sentence(answer: StudyAnswer) -> str | None:
@@ -170,7 +170,7 @@ def no_calls_sentence(answer: StudyAnswer) -> str | None:
     if answer.plan.subject.kind == "program":
         return "The traced runs made no RPC call, so no option of RPC can matter."
     return (
-        "The traced steps made no RPC call, so no option of RPC can matter: make the calls in "
+        "The traced steps made no RPC call, so no option of RPC can matter. Make the calls in "
         "step(), and wait there for their results."
     )
 
@@ -211,7 +211,7 @@ def _clause(answer: StudyAnswer, group: list[PassedOver]) -> str:
         case "few-blocks":
             return f"{who} {look} {better}, in too few blocks to tell"
         case "not-shown":
-            return f"{who} {look} {better}, which is not sure for all configurations together"
+            return f"{who} {look} {better}, which is not shown where so many are compared"
     by = ""
     if not several and first.paired is not None:
         by = f" ({ends(first.paired.ratio)} times)"
@@ -228,7 +228,8 @@ def tied_sentence(answer: StudyAnswer) -> str | None:
     """What else is as fast, as far as measured; None if nothing is."""
     if answer.best is None or not answer.tied:
         return None
-    return f"Within {epsilon(answer)} of the best, as far as measured: {named(answer.tied)}."
+    tied = f"Tied with the best, within {epsilon(answer)} as far as measured"
+    return f"{tied}: {named(answer.tied)}."
 
 
 def binding_sentence(answer: StudyAnswer) -> str | None:
@@ -267,7 +268,7 @@ def not_excluded_sentence(answer: StudyAnswer) -> str | None:
     said = []
     if others:
         may = f"may be more than {epsilon(answer)} {better} than {answer.best}"
-        said.append(f"Not excluded: {named(others)} {may}.")
+        said.append(f"Not ruled out (open): {named(others)} {may}.")
     if behind:
         looks = "looks" if len(behind) == 1 else "look"
         said.append(f"{named(behind)} {looks} {worse}, in too few blocks to be sure.")

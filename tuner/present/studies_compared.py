@@ -99,8 +99,8 @@ class Comparison(NamedTuple):
         """What the ratios are."""
         return (
             f"Against {self.reference}: how many times as {fast(self.studies[0][1])}"
-            " in the same study, with its interval, from the blocks that measured both; blank "
-            f"where none did. ?: {UNTOLD}."
+            " in the same study, with its interval. It is from the blocks that measured both, and "
+            f"blank where none did. ?: {UNTOLD}."
         )
 
     def only_in_one(self) -> Facts:

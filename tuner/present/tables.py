@@ -225,23 +225,24 @@ def front_of_answer(answer: StudyAnswer) -> WordsTable | None:
         for point in front.points
         if point.in_front
     ]
-    others = f"; {front.uncompared} more were measured too little" if front.uncompared else ""
     said = (
         f"The front of {first.label} and {second.label} has {len(front.trials)} of "
-        f"{plural(len(front.points), 'configuration')}{others}: no other one is shown better in "
-        f"one and at most {epsilon(answer)} worse in the other."
+        f"{plural(len(front.points), 'configuration')}. No other one is shown better than these "
+        f"in one and at most {epsilon(answer)} worse in the other."
     )
+    if front.uncompared:
+        said += f" {front.uncompared} more were measured too little."
     if answer.best_trial is not None and answer.best_trial not in front.trials:
-        said += f" {answer.best}, which is recommended, is not among them."
+        said += f" The recommended {answer.best} is not among them."
     said += (
-        f" What is recommended is decided by {first.name} alone; name {second.name} first to let "
-        "that decide."
+        f" {first.name} alone decides what is recommended. To let {second.name} decide, name it "
+        "first."
     )
     if not answer.baseline_failed:
         said += (
             f" Against the baseline: how many times as good as {answer.baseline}, with the "
-            f"{confidence(answer)} interval, from all blocks that measured both, those for the "
-            "front included."
+            f"{confidence(answer)} interval. It is from all blocks that measured both, those for "
+            "the front included."
         )
         if any("?" in row for row in rows):
             said += f" ?: {UNTOLD}."
@@ -277,12 +278,12 @@ def knobs_of(answer: StudyAnswer) -> WordsTable | None:
         for dimension, share in shares.items()
         for level, found in sorted(effects[dimension].items())
     ]
-    overlap = "; not all combinations were measured, so the shares overlap"
+    overlap = " Not all combinations were measured, so the shares overlap."
     note = (
         f"Against the best value: how many times as {fast(answer)} as with the best value of this "
-        f"knob, the other knobs being equal, with the {confidence(answer)} interval, from a fit in "
+        f"knob, the other knobs being equal. The {confidence(answer)} interval is from a fit in "
         "which knobs multiply. Explains: the share of the differences between the configurations "
-        f"that the knob explains alone{overlap * (sum(shares.values()) > 1)}. ?: {UNTOLD}."
+        f"that the knob explains alone.{overlap * (sum(shares.values()) > 1)} ?: {UNTOLD}."
     )
     headings = ["knob", "explains", "value", "against the best value", "configurations"]
     return WordsTable(headings, rows, note)

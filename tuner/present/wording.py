@@ -142,7 +142,7 @@ def _without_baseline(answer: StudyAnswer) -> str:
     if answer.best_trial is not None:
         worlds = plural(answer.by_trial[answer.best_trial].samples, "world")
         known = f"{answer.best}, the best of the others, had only {worlds}"
-    return f"Not decided: {failed}, and {known}."
+    return f"Not decided: {failed}. {known}."
 
 
 def _too_short(answer: StudyAnswer) -> str:
@@ -172,7 +172,7 @@ def _infeasible_baseline(answer: StudyAnswer) -> str:
             other = answer.by_trial[best]
             broken += f", {other.label} in {other.worlds_failed} of {other.worlds_run}"
     if answer.best is None:
-        return f"Not decided: {broken}, and {_too_short(answer)}."
+        return f"Not decided: {broken}. {_too_short(answer)}."
     if answer.challenger_speedup is None:
         return f"Use {answer.best}: {broken}."
     return f"Use {answer.best}: {broken}. It is {_change(answer)}."
@@ -220,7 +220,7 @@ def _undecided(answer: StudyAnswer) -> str:
         return f"how {rival} compares with {baseline_name(answer)} is {UNTOLD}"
     said = f"{rival} {'may be' if speedup.high > 1 else 'is'} {_change(answer)}"
     if speedup.high <= 1 + answer.plan.measuring.epsilon:
-        said += ", and others were measured too little"
+        said += ". Others were measured too little"
     return said
 
 
@@ -274,7 +274,7 @@ def failing_sentences(answer: StudyAnswer) -> list[str]:
             sentences.append(f"{hit[0].label} failed in {failed} of {worlds_run}: {told}.")
     others = f"{sum(row.worlds_failed for row in reliable.values())} of {worlds:,}"
     sentences += [
-        f"{row.label} {rate_text(row)}, which is more often than the others ({others})."
+        f"{row.label} {rate_text(row)}, more often than the others ({others})."
         for row in counted
         if row.unreliable
     ]

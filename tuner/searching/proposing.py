@@ -73,13 +73,13 @@ class Proposer:
             failed = sum(lies_in(point, region) for point in self._learnt)
             named = " with ".join(itertools.starmap(self._named, region))
             untried = self._untried(region)
-            found.append(f"{named}: all {failed} tried failed; {untried} with it not tried")
+            found.append(f"{named}: all {failed} tried failed. {untried} with it not tried")
         worse = "slower than" if self._plan.objective.is_time else "worse than"
         for (factor, level), bad in self._bad_levels().items() if bad_values else ():
             found.append(
                 f"{self._named(factor, level)} dropped: {three_digits(bad.ratio)} times "
                 f"{worse} the best value of this knob in {plural(bad.tried, 'configuration')}, "
-                f"at least {three_digits(bad.least_ratio)}; "
+                f"at least {three_digits(bad.least_ratio)}. "
                 f"{self._untried(((factor, level),))} with it not tried"
             )
         return found
