@@ -122,7 +122,7 @@ def test_a_profile_is_exported_and_read_elsewhere(python: Path, tmp_path: Path) 
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith(
         " is not installed here: install it with python -m pip install 'rpc-tuner', or do this "
-        "where it is (a rank of a program needs torch alone)\n"
+        "where it is. A rank of a program needs torch alone\n"
     )
     assert json.loads(path.read_text())["rpc_tuner"]["format"] == 2
     names = tuner.read_trace(path).calls["name"].astype(str)

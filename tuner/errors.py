@@ -112,7 +112,7 @@ def telling_what_is_missing() -> Iterator[None]:
         what = f"rpc-tuner[{extras[0]}]" if extras else "rpc-tuner"
         raise MissingPackageError(
             f"{package} is not installed here: install it with python -m pip install '{what}', "
-            "or do this where it is (a rank of a program needs torch alone)"
+            "or do this where it is. A rank of a program needs torch alone"
         ) from error
 
 

@@ -167,7 +167,7 @@ analyze absent.json: absent.json: there is no such file
 analyze x.json --timeline x.pdf: --timeline takes a file that ends in .png or .svg, got x.pdf
 analyze x.json --timeline x.svg --no-timeline: --timeline and --no-timeline exclude each other
 export: Error: Missing argument 'STUDY'.
-export udf: there is no study 'udf'; the folder studies holds none (give the name of a study
+export udf: there is no study 'udf'; the folder studies holds none. Give the name of a study
 export udf --trial -1: Error: Invalid value for '--trial': Input should be greater than or equal
 export udf --format python --output a.json: --output a.json is a file of another format than python
 init worklod: there is no skeleton of 'worklod'; did you mean workload?

@@ -105,7 +105,7 @@ def test_a_search_that_failed_before_its_first_world_is_told(
     folder.first_run.mkdir(parents=True)
     folder.manifest.begin("main")
     assert listing.main([]) == 0
-    said = "studies/main: its search failed before its first world; see studies/main/failures/"
+    said = "studies/main: its search failed before its first world. See studies/main/failures/"
     assert said in capsys.readouterr().err
     assert search.main(["--resume", "--study", "main"]) == 2
     assert "failed before its first world, as studies/main/failures/" in capsys.readouterr().err

@@ -154,7 +154,7 @@ def test_a_rank_is_bound_and_gets_the_switch_interval(
     with pytest.raises(UsageError, match="there is no rank 2 in a world of 2 ranks"):
         tuner.load_rpc_options(path, rank=2, world_size=2)
     assert warned(path, rank=1) == (
-        "has cpu_binding=equal, and this process is not bound, since its rank is not known: give "
+        "has cpu_binding=equal. This process is not bound, since its rank is not known: give "
         "rank= and world_size= to load_rpc_options, as to init_rpc"
     )
     for variable, text in TORCHRUN.items():

@@ -67,8 +67,8 @@ def test_in_a_storage() -> None:
 def test_one_that_is_not_there() -> None:
     here = Path("studies").resolve()
     ending = (
-        f" (give the name of a study in {here} or the path of its folder; one that was searched "
-        "with --storage URL needs that again)"
+        f". Give the name of a study in {here} or the path of its folder. One that was searched "
+        "with --storage URL needs that again"
     )
     assert refusal("udf") == f"there is no study 'udf'; the folder studies holds none{ending}"
     made(Path("studies/udf"))

@@ -34,7 +34,7 @@ def test_what_is_kept_is_left_for_the_next_search(folder: StudyFolder, reserves:
         log.append(record(0))
         log.append(failed(1))
         assert not folder.reserve.exists()
-    assert log.kept == f"everything measured is kept, the last of it in {folder.unsaved}"
+    assert log.kept == f"Everything measured is kept, the last of it in {folder.unsaved}"
     assert folder.unsaved.stat().st_size < 1000
     assert WriteAheadLog(folder, "udf").read() == [record(0), failed(1)]
     assert [path.name for path in folder.root.iterdir()] == ["unsaved.jsonl"]
@@ -62,13 +62,13 @@ def test_what_cannot_be_kept_is_told_and_tried_again(folder: StudyFolder) -> Non
     (folder.root / "gone").write_text("a file")
     log.append(record(0))
     assert log.kept == (
-        f"what was measured last cannot be kept in {folder.root}/gone/study/unsaved.jsonl either "
-        "(Not a directory), everything before it is in the storage"
+        f"What was measured last cannot be kept in {folder.root}/gone/study/unsaved.jsonl either "
+        "(Not a directory). Everything before it is in the storage"
     )
     (folder.root / "gone").unlink()
     log.retry()
     assert log.read() == [record(0)]
-    assert log.kept.startswith("everything measured is kept, the last of it in ")
+    assert log.kept.startswith("Everything measured is kept, the last of it in ")
 
 
 @pytest.mark.parametrize(

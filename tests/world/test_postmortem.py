@@ -32,8 +32,8 @@ def records(*messages: list[dict[str, Any]]) -> list[RankRecord]:
 
 
 IDLE = [state(waiting=0, idle=2)] * 2
-FOR = ("for the answer to a call made while serving one, and that answer needs a free thread "
-       "there; give it more num_worker_threads")  # fmt: skip
+FOR = ("for the answer to a call made while serving one. That answer needs a free thread there: "
+       "give it more num_worker_threads")  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ def read_launching(mapping: Mapping[str, Any]) -> tuple[Launching, list[str]]:
         problems.append("cpus_per_world is for the launcher local; place has cpus for ray")
     if str(given.get("ray_address", "")).startswith("ray://"):
         problems.append(
-            "ray_address must be HOST:PORT, or auto; a ray:// address is that of Ray Client, which "
+            "ray_address must be HOST:PORT, or auto. A ray:// address is that of Ray Client, which "
             "has no process on the cluster: run the command on one of its hosts"
         )
     if problems:

@@ -166,7 +166,7 @@ class Limit:
         if self.number.traced and self.name != objective:
             return (
                 f"require: {self.name} is read from traces, and the worlds that count are not "
-                "traced; it can be limited where it is the objective"
+                "traced. It can be limited where it is the objective"
             )
         return ""
 

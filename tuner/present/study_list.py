@@ -48,7 +48,7 @@ def studies_of_folder(folder: Path) -> StudyList:
     own = [folder] if StudyFolder(folder).database.is_file() else []
     found = [_read(each) for each in [*own, *studies_in(folder)]]
     begun = [
-        f"{shown(each.root)}: its search failed before its first world; see "
+        f"{shown(each.root)}: its search failed before its first world. See "
         f"{shown(each.first_run)}, and remove the folder once nobody needs it"
         for each in begun_in(folder)
     ]

@@ -84,7 +84,7 @@ def _best_row(answer: StudyAnswer) -> TrialRow:
     if answer.interrupted:
         raise UsageError(
             f"the study {answer.study} recommends nothing yet: finish its search with --resume, or "
-            "choose a configuration by --trial N, its number in the column trial of trials.csv"
+            "choose a configuration by --trial N. N is in the column trial of trials.csv"
         )
     why = "the baseline failed, and no block measured another configuration"
     if answer.verdict is None:

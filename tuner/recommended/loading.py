@@ -120,7 +120,7 @@ def _setting_process_knobs(
         yield f"has a {SWITCH_INTERVAL}, which has no effect on an interpreter without a GIL"
     if measured.config.binds and place is None:
         yield (
-            f"has {CPU_BINDING}={EQUAL}, and this process is not bound, since its rank is not "
+            f"has {CPU_BINDING}={EQUAL}. This process is not bound, since its rank is not "
             "known: give rank= and world_size= to load_rpc_options, as to init_rpc"
         )
     elif measured.config.binds:

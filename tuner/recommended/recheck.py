@@ -21,7 +21,7 @@ def recheck_plan(recommendation: Recommendation) -> dict[str, Any]:
     if keys["space"] is None:
         raise UsageError(
             f"there is nothing to compare with the baseline: the study {recommendation.study} "
-            "recommends it, and measured no rival; search again"
+            "recommends it, and measured no rival. Search again"
         )
     return keys
 

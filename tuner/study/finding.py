@@ -73,8 +73,8 @@ def _folder_of(reference: str) -> Path:
     known = [folder.name for folder in studies_in(STUDIES)]
     tail = did_you_mean(reference, known) if known else f"; the folder {STUDIES} holds none"
     raise UsageError(
-        f"there is no study {reference!r}{tail} (give the name of a study in {STUDIES.resolve()} "
-        "or the path of its folder; one that was searched with --storage URL needs that again)"
+        f"there is no study {reference!r}{tail}. Give the name of a study in {STUDIES.resolve()} "
+        "or the path of its folder. One that was searched with --storage URL needs that again"
     )
 
 

@@ -77,7 +77,7 @@ def _resumed_draft(asked: Mapping[str, Any]) -> PlanDraft:
     if is_half_made(place.address):
         raise UsageError(
             f"the study {place.address.name} was not created completely, and does not know what "
-            "it tunes: the whole command of its search, with --resume or --overwrite, begins it "
+            "it tunes. The whole command of its search, with --resume or --overwrite, begins it "
             "anew"
         )
     keys = changed(load_study(place).plan().keys(), asked)

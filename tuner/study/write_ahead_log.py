@@ -31,14 +31,14 @@ class WriteAheadLog:
 
     @property
     def kept(self) -> str:
-        """What becomes of the measurements while the storage is away, as a clause."""
+        """What becomes of the measurements while the storage is away, without the end."""
         if self._problem is not None:
             return (
-                f"what was measured last cannot be kept in {self.path} either ({self._problem}), "
-                "everything before it is in the storage"
+                f"What was measured last cannot be kept in {self.path} either ({self._problem}). "
+                "Everything before it is in the storage"
             )
         last = f", the last of it in {self.path}" if self._pending else ""
-        return f"everything measured is kept{last}"
+        return f"Everything measured is kept{last}"
 
     @contextmanager
     def reserved(self) -> Iterator[None]:

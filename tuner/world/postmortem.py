@@ -114,8 +114,8 @@ def deadlock(record: RankRecord, records: Sequence[RankRecord], world_s: float) 
     size = record.states[-1]["pool_size"]
     threads = "its only worker thread waits" if size == 1 else f"all {size} worker threads wait"
     message = (
-        f"{record.name} deadlocked: {threads} for the answer to a call made while serving one, "
-        "and that answer needs a free thread there; give it more num_worker_threads"
+        f"{record.name} deadlocked: {threads} for the answer to a call made while serving one. "
+        "That answer needs a free thread there: give it more num_worker_threads"
     )
     return Failure(
         failure="deadlocked", message=message, detail=gauges(records), rank=record.name,

@@ -152,7 +152,7 @@ def test_a_disk_that_stays_full_ends_the_search_and_loses_nothing(disk: Path) ->
     out, launcher = disk / "one", Losing(happens=lambda: fill(disk))
     said = lost(out, launcher)
     assert "disk is full" in said
-    assert f"everything measured is kept, the last of it in {out}/unsaved.jsonl" in said
+    assert f"Everything measured is kept, the last of it in {out}/unsaved.jsonl" in said
     (disk / "filling").unlink()
     goes_on(out, launcher.worlds - 1)
 
@@ -173,7 +173,7 @@ def test_a_folder_that_cannot_be_written_takes_the_last_world_with_it(tmp_path: 
     finally:
         os.seteuid(os.getuid())
         out.chmod(0o755)
-    assert f"cannot be kept in {out}/unsaved.jsonl either (Permission denied), everything" in said
+    assert f"cannot be kept in {out}/unsaved.jsonl either (Permission denied). Everything" in said
     goes_on(out, launcher.worlds - 1, is_kept=False)
 
 
@@ -222,7 +222,7 @@ def test_a_restart_is_waited_for_and_told(
     assert search(out, launcher, running.url, observer=hearing).blocks == 4
     away, back = of_the_storage(hearing)
     assert away.startswith(f"the storage postgresql://tester:***@127.0.0.1:{running.port}/postgres")
-    assert away.endswith(f"everything measured is kept, the last of it in {out}/unsaved.jsonl")
+    assert away.endswith(f"Everything measured is kept, the last of it in {out}/unsaved.jsonl")
     assert back.startswith("the storage is back after ")
     assert len(records_of(out, running.url)) == launcher.worlds
     assert not list(out.glob("unsaved*"))
@@ -235,8 +235,8 @@ def test_what_a_lost_storage_did_not_take_is_written_by_resume(
 ) -> None:
     out, launcher = tmp_path / "lost", Losing(happens=running.stop)
     said = lost(out, launcher, running.url)
-    assert re.search(r"and did not within [\d.]+ ?m?s; everything measured is kept", said)
-    assert said.endswith("when the storage is back the same command with --resume continues it")
+    assert re.search(r"and did not within [\d.]+ ?m?s\\. Everything measured is kept", said)
+    assert said.endswith("When the storage is back, the same command with --resume continues it")
     assert PASSWORD not in said
     running.start()
     goes_on(out, launcher.worlds - 1, running.url)

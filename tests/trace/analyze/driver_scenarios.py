@@ -76,7 +76,7 @@ def three_in_turn() -> Trace:
 
 
 LOST = (
-    "worker2 ended from one moment to the next, by a signal or os._exit: the trace has the calls",
+    "worker2 ended suddenly, by a signal or os._exit: the trace has the calls",
     "worker1 and worker2 were still serving 2 calls when the trace ended",
     "worker2 answered 10 calls from worker0 without a server's span",
     "worker21 recorded nothing: 3 calls to it have no server's side",

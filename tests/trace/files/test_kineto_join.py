@@ -103,7 +103,7 @@ APART: dict[str, tuple[list[tuple[float, float, dict[str, Any]]], str]] = {
     "hosts": (
         [(1000, 2e6, {"host_name": "a", **rank_of(0)}),
          (60_001_000, 2e6, {"host_name": "b", **rank_of(1)})],
-        "{1} begins 58 s after the end of the earlier ones; if they are of one run, the clocks of "
+        "{1} begins 58 s after the end of the earlier ones. If they are of one run, the clocks of "
         "the hosts a and b are that far apart: read the files of each host alone",
     ),
     "windows of a rank": (
@@ -158,7 +158,7 @@ def test_a_file_that_breaks_off_before_its_base_time_is_read_alone(tmp_path: Pat
         read_traces([cut, whole])
     assert str(refused.value) == (
         f"these traces do not belong together: {cut} breaks off before the base time that its "
-        "times count from, so they cannot be compared with those of other files: read it alone"
+        "times count from. They cannot be compared with those of other files: read it alone"
     )
     trace = read_trace(cut)
     assert len(trace.operators) == 1

@@ -57,7 +57,7 @@ def situation(name: str) -> Callable[[], list[str]]:
 
 
 FEW = "No clear limit: the trace holds only "
-ENDED = "server1 ended from one moment to the next, by a signal or os._exit"
+ENDED = "server1 ended suddenly, by a signal or os._exit"
 
 
 @pytest.mark.parametrize(

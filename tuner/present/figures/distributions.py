@@ -209,7 +209,7 @@ def call_time_figure(answer: StudyAnswer) -> DrawnFigure | None:
         caption=(
             "An outermost call in the trace of each configuration, on average, as its caller saw "
             "it. Queue is what a request took beyond the fastest one, mostly the wait for a worker "
-            "thread; run queue is the wait for a logical CPU."
+            "thread. Run queue is the wait for a logical CPU."
             + left_out(len(shown.parts_ms), shown.known)
         ),
         alt=f"Mean time of a call {names.by}: {'; '.join(texts)}",

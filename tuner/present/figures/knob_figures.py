@@ -224,9 +224,9 @@ def importance_figure(answer: StudyAnswer) -> DrawnFigure | None:
         title="Which knobs matter",
         caption=(
             f"The share of the variance of log({answer.objective.label}) between the "
-            f"{len(answer.levels)} measured configurations that each knob explains alone, as "
-            "compared with the baseline within blocks; the rest is how knobs act together, and "
-            "noise."
+            f"{len(answer.levels)} measured configurations that each knob explains alone. The rest "
+            "is how knobs act together, and noise. Configurations are compared with the baseline "
+            "within blocks."
         ),
         alt=", ".join(f"{name} {whole_percent(share)}" for name, share in shares.items()),
     )

@@ -150,7 +150,7 @@ def timeline_figures(traces: Sequence[tuple[str, str, Trace]]) -> list[DrawnFigu
             name=f"timeline_{contender}",
             title=f"Timeline of the servers: {contender}",
             caption=(
-                "A row per thread: a bar is a call that it served, and the dark strip below it is "
+                "A row per thread. A bar is a call that it served. The dark strip below it is "
                 "the time inside operators. Above the threads, in grey: the calls under way. "
                 f"Shown: {each.note}. All timelines of a study have scales of the same length."
             ),

@@ -101,8 +101,8 @@ def _adding_what_helps(place: StudyPlace) -> Iterator[None]:
             raise
         raise StorageLostError(
             f"the search ends here: the study folder {root} cannot be written "
-            f"({os.strerror(error.errno)}); everything measured is kept, and when it can be "
-            "written the same command with --resume continues it"
+            f"({os.strerror(error.errno)}). Everything measured is kept. When it can be written, "
+            "the same command with --resume continues it"
         ) from error
 
 

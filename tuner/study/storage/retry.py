@@ -125,7 +125,7 @@ class Retry:
         if limit_s:
             self._notify(
                 f"the storage {self._storage} does not answer ({reason_of(error)}): waiting for "
-                f"it, {duration(limit_s)} at most; {self.write_ahead_log.kept}"
+                f"it, {duration(limit_s)} at most. {self.write_ahead_log.kept}"
             )
         while (waited_s := time.monotonic() - began_s) < limit_s:
             time.sleep(min(_PAUSE_S, limit_s - waited_s))
@@ -143,8 +143,8 @@ class Retry:
         waited = f", and did not within {duration(waited_s)}" if limit_s else ""
         self._end = StorageLostError(
             f"the search ends here: the storage {self._storage} does not answer "
-            f"({reason_of(error)}){waited}; {self.write_ahead_log.kept}, and when the storage is "
-            "back the same command with --resume continues it"
+            f"({reason_of(error)}){waited}. {self.write_ahead_log.kept}. When the storage is back, "
+            "the same command with --resume continues it"
         )
         raise self._end from error
 

@@ -126,8 +126,8 @@ class _ServerLock:
             by = f" ({holder})" if holder else ""
             raise StudyTakenError(
                 f"the search ends here: another one{by} took the study {self._address.name} while "
-                f"the storage {self._address} was away; everything measured is kept, and --resume "
-                "of the folder's search adds it when the other one has ended"
+                f"the storage {self._address} was away. Everything measured is kept. When the "
+                "other one has ended, --resume of the folder's search adds it"
             )
 
     def close(self) -> None:

@@ -113,8 +113,8 @@ def _world_sizes(processes: Sequence[Process]) -> list[str]:
 def _baseless(processes: Sequence[Process]) -> list[str]:
     """Files whose times cannot be compared with those of others."""
     return [
-        f"{each.subject} breaks off before the base time that its times count from, so they cannot "
-        "be compared with those of other files: read it alone"
+        f"{each.subject} breaks off before the base time that its times count from. They cannot be "
+        "compared with those of other files: read it alone"
         for each in processes
         if each.is_baseless and any(other.subject != each.subject for other in processes)
     ]
@@ -124,7 +124,7 @@ def _windows_apart(processes: Sequence[Process]) -> list[str]:
     """Recordings that begin after all earlier ones have ended: those of one run overlap."""
     hosts = sorted({each.host for each in processes})
     clocks = "" if len(hosts) == 1 or "" in hosts else (
-        f"; if they are of one run, the clocks of the hosts {listed(hosts)} are that far apart: "
+        f". If they are of one run, the clocks of the hosts {listed(hosts)} are that far apart: "
         "read the files of each host alone"
     )  # fmt: skip
     windows = sorted((*each.window_ns, each.subject) for each in processes if each.window_ns)

@@ -128,14 +128,14 @@ class _Part:
         elif not self._ended and is_alive(self._agent["init_rpc"]["pid"]):
             yield "had not ended: the trace has what it recorded so far"
         elif not self._ended:
-            how = "ended from one moment to the next, by a signal or os._exit"
+            how = "ended suddenly, by a signal or os._exit"
             yield f"{how}: the trace has the calls up to then, and no CPU time"
         elif "record-start" not in self._agent:
             yield "ended before the recording was to start"
         elif self._ended["is_cut"]:
             many = f"made more than {MOST_CALLS:,} calls, or more than the disk has room for"
             how = "--start-after and --for choose a part of the run"
-            yield f"{many}, and no more are recorded: {how}"
+            yield f"{many}: no more are recorded. {how}"
         if self._content.damaged:
             yield "recorded calls that cannot be read: the program's files were changed"
         if self.recording.operators is None and "operators" in self._ended:

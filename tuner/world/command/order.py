@@ -20,7 +20,7 @@ _PACKAGE = Path(__file__).resolve().parents[3]
 def refuse_two_orders(given: Mapping[str, str]) -> None:
     """UsageError if the environment has an order already: a hook obeys only one."""
     if ORDER_VARIABLE in given:
-        what = "record, search or run has started this command, and only one of them reaches"
+        what = "record, search or run has started this command. Only one of them reaches"
         raise UsageError(f"{what} the program: start each of them with the program itself")
 
 

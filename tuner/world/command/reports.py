@@ -261,8 +261,8 @@ class ProgramReport:
         if not without:
             return f"the hook did not reach {some}: {_REACH}"
         unknown = f"this command knows nothing of {some}: another command may have started it"
-        runs = f"it runs without {without}, and the hook did not reach it"
-        return f"{unknown}; if this one did, {runs}: {_REACH}"
+        runs = f"it runs without {without}. The hook did not reach it then"
+        return f"{unknown}. If this one did, {runs}: {_REACH}"
 
     def notes(self, without: str, hint: str = "") -> list[str]:
         """What a person has to know of ranks that may run `without` something."""

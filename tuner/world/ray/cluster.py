@@ -88,7 +88,7 @@ def _joined(address: str | None) -> bool:
         if not named and isinstance(error, ConnectionError):
             return False
         raise LauncherError(
-            f"no Ray cluster can be joined at {named or AUTO}: {_first_line(error)}; run this "
+            f"no Ray cluster can be joined at {named or AUTO}: {_first_line(error)}. Run this "
             "command on a host of the cluster, where `ray start --head`, or `ray start --address "
             "HOST:PORT`, was run before"
         ) from None
@@ -149,7 +149,7 @@ class FirstHost:
         if self._asked_s - (self._silent_since_s or self._asked_s) >= patience_s:
             raise ClusterLostError(
                 f"the first host of the Ray cluster, at {_place()[0]}, has given no answer for "
-                f"{duration(patience_s)}, and without it there is no cluster"
+                f"{duration(patience_s)}. Without it there is no cluster"
             )
 
 

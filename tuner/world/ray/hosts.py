@@ -184,7 +184,7 @@ class Hosts:
         except GetTimeoutError:
             raise UsageError(
                 "the world cannot be placed: what it reserves is in use by others of the cluster, "
-                f"or was not free within {RESERVE_S:g} s; `ray status` says who has what"
+                f"or was not free within {RESERVE_S:g} s. `ray status` says who has what"
             ) from None
         except RayError as error:
             raise LauncherError(f"Ray cannot reserve the hosts: {error}") from None

@@ -190,8 +190,8 @@ class RayProgramLauncher(ProgramLauncher):
         places = self._launching.place
         if any(place.roles != (ALL_ROLES,) for place in places):
             raise UsageError(
-                "place: nobody knows the roles of a program before it runs: --place '*=2' runs its "
-                "command on two hosts, and without it, it runs on each"
+                "place: nobody knows the roles of a program before it runs. --place '*=2' runs its "
+                "command on two hosts. Without it, it runs on each"
             )
         place = places[0] if places else RolePlace(roles=(ALL_ROLES,))
         count = place.hosts or len(self._hosts.living())
