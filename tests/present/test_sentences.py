@@ -12,7 +12,7 @@ from tuner.study.answer import StudyAnswer
 from tuner.study.records import Sampling
 from tuner.study.rows import TrialDetail
 
-LESSON = "transports=uv: all 3 tried failed; 197 configurations with it not tried"
+LESSON = "transports=uv: all 3 tried failed. 197 configurations with it not tried"
 SAMPLING = Sampling(sampler="gp", configs=1000, went_on=(0, 1, 2, 3), lessons=(LESSON,))
 
 

@@ -108,7 +108,7 @@ def test_what_is_bad_is_left_alone_and_told() -> None:
     # A fifth of the space deadlocks; two or three tell.
     assert 2 <= len(tried) <= 4
     assert proposer.lessons()[0] == (
-        f"server.num_worker_threads=1: all {len(tried)} tried failed; "
+        f"server.num_worker_threads=1: all {len(tried)} tried failed. "
         f"{200 - len(tried)} configurations with it not tried"
     )
     for bad in ("mpt_uv", "basic"):

@@ -68,7 +68,7 @@ def test_a_study_in_a_storage_elsewhere_is_known_by_its_name_or_its_folder(tmp_p
 def test_a_study_that_was_not_created_completely_needs_its_whole_command(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/half.db"
     optuna.create_study(storage=url, study_name="half").set_user_attr("plan", {})
-    with pytest.raises(UsageError, match="the whole command of its search, with --resume or"):
+    with pytest.raises(UsageError, match="The whole command of its search, with --resume or"):
         resumed(name="half", storage=url)
 
 
