@@ -342,6 +342,8 @@ def _running(
     """A person's own launcher, or that of the plan, entered; and who is notified."""
     with ExitStack() as stack:
         hearing = observer or stack.enter_context(shown_in_notebook())
+        for note in draft.notes:
+            hearing.on_event(note)
         if given is None or isinstance(given, str):
             given = launcher_for(draft, notify=hearing.on_event, show=show)
         yield stack.enter_context(given), hearing

@@ -85,6 +85,18 @@ def test_a_space_for_all_roles_has_a_baseline_for_all_roles() -> None:
     assert str(baseline) == "num_worker_threads=16 server.num_worker_threads=4"
 
 
-def test_a_plan_of_format_1_is_refused_with_what_its_ranges_are_called_now() -> None:
-    (problem,) = draft_plan({"format": 1, "workload": "udf"}).problems
-    assert problem.endswith("reads format 2, in which 1..32 is every number and 1..32:x2 doubles")
+def test_in_a_plan_of_format_1_a_range_means_the_powers_of_two_and_that_is_told_once(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "old.toml"
+    path.write_text(
+        'format = 1\nworkload = "udf"\n[space]\nnum_worker_threads = "1..32"\n'
+        'server.num_worker_threads = ["3..20", "2..6:2"]\n'
+    )
+    old = draft_plan(plan_mapping(path, None, {}))
+    assert [values for _, values in old.space.axes] == [(1, 2, 4, 8, 16, 32), (4, 8, 16, 2, 6)]
+    (note,) = old.notes
+    assert note.startswith("1..32 means the powers of two in a plan of format 1. ")
+    # What is asked for now has the meaning of now.
+    new = draft_plan(plan_mapping(path, None, {"space": [("num_worker_threads", "1..3")]}))
+    assert (new.space.values_of("num_worker_threads"), new.notes) == ([1, 2, 3], ())

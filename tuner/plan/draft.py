@@ -21,6 +21,7 @@ from tuner.plan.workload_spec import study_name_of
 from tuner.text import did_you_mean, first_of
 
 FORMAT = 2
+_POWERS = re.compile(r"(\d+)\.\.(\d+)(?!:|\d)")  # a range that in format 1 was of powers of two
 PROGRAM_DEFAULTS = {"budget": 300.0, "deadline": 600.0}  # they start slowly, and run for long
 _STUDY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _KNOWN_KEYS = ("format", *PLAN_KEYS, "program")
@@ -43,6 +44,7 @@ class PlanDraft:
     storage: str | None  # an Optuna storage URL; None means SQLite in the study's folder
     out: Path | None  # the study's folder; None means `studies/NAME`
     problems: tuple[str, ...]
+    notes: tuple[str, ...] = ()  # what to tell of how it was read
 
     @property
     def study_name(self) -> str:
@@ -177,6 +179,8 @@ def changed(mapping: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str,
     new = {key: value for key, value in changes.items() if value is not None}
     if "options" in new and isinstance(mapping.get("options", {}), Mapping):
         new["options"] = {**mapping.get("options", {}), **new["options"]}
+    if "space" in new and "format" in mapping:
+        new["format"] = FORMAT  # it is not the space of an old file any more
     return {**mapping, **new}
 
 
@@ -185,9 +189,11 @@ def draft_plan(mapping: Mapping[str, Any]) -> PlanDraft:
     unknown = [key for key in mapping if key not in _KNOWN_KEYS]
     problems = [f"unknown key {key!r}{did_you_mean(key, _KNOWN_KEYS)}" for key in unknown]
     version = mapping.get("format", FORMAT)
-    if version != FORMAT:
-        older = ", in which 1..32 is every number and 1..32:x2 doubles" if version == 1 else ""
-        problems.append(f"format is {version!r}; this version reads format {FORMAT}{older}")
+    if version not in (1, FORMAT):
+        problems.append(f"format is {version!r}; this version reads format {FORMAT}")
+    notes: list[str] = []
+    if version == 1:
+        mapping, notes = _of_format_1(mapping)
     program, mistakes = read_program(mapping)
     workload, wrong = _read_workload(mapping, program, mistakes)
     problems += [*mistakes, *wrong]
@@ -228,7 +234,36 @@ def draft_plan(mapping: Mapping[str, Any]) -> PlanDraft:
         storage=storage,
         out=None if out is None else Path(out),
         problems=tuple(problems),
+        notes=tuple(notes),
     )
+
+
+def _of_format_1(mapping: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The mapping with each range of its space as the powers of two, and what to tell of that."""
+    notes = []
+
+    def listed_powers(found: re.Match[str]) -> str:
+        low, high = int(found[1]), int(found[2])
+        powers = [2**k for k in range(high.bit_length()) if low <= 2**k]
+        notes.append(
+            f"{found[0]} means the powers of two in a plan of format 1. In format {FORMAT} that is "
+            f"{found[0]}:x2, and {found[0]} is every number"
+        )
+        return ",".join(map(str, powers)) or found[0]
+
+    def read(values: object) -> object:
+        if isinstance(values, Mapping):
+            return {key: read(each) for key, each in values.items()}
+        if isinstance(values, list):
+            return [part for each in values for part in _parts(read(each))]
+        return _POWERS.sub(listed_powers, values) if isinstance(values, str) else values
+
+    changed_space = {"space": read(mapping["space"])} if "space" in mapping else {}
+    return {**mapping, **changed_space}, notes[:1]
+
+
+def _parts(value: object) -> list[object]:
+    return [*value.split(",")] if isinstance(value, str) else [value]
 
 
 def _read_workload(
