@@ -39,7 +39,7 @@ def test_a_new_entry_is_told_everywhere(tmp_path: Path, monkeypatch: pytest.Monk
     assert (column[0], column.isna().sum()) == (1234.5, 4)
     trials = json.loads(json.dumps(answer.to_json()))["trials"]
     assert [trial["switches_per_step"] for trial in trials] == [1234.5, None, None, None, None]
-    assert "| context switches per step (1) | 1234 |" in trial_notes(answer)[1]
+    assert "| context switches per step (1) | 1230 |" in trial_notes(answer)[1]
     assert "| context switches per step (1) |" in study_note(answer)
     page, screen = report_html(answer, []), Screen()
     assert '<th scope="col">context switches per step (1)</th>' in page

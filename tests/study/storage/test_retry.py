@@ -235,7 +235,7 @@ def test_what_a_lost_storage_did_not_take_is_written_by_resume(
 ) -> None:
     out, launcher = tmp_path / "lost", Losing(happens=running.stop)
     said = lost(out, launcher, running.url)
-    assert re.search(r"and did not within [\d.]+ ?m?s\\. Everything measured is kept", said)
+    assert re.search(r"and did not within [\d.]+ ?m?s\. Everything measured is kept", said)
     assert said.endswith("When the storage is back, the same command with --resume continues it")
     assert PASSWORD not in said
     running.start()
