@@ -82,10 +82,8 @@ def format_table(table: pd.DataFrame, row_limit: int | None = None) -> str:
 
 
 def _on_threads(calls: pd.DataFrame, operators: pd.DataFrame) -> Spans:
-    """What each thread was in: calls first, since of equal spans the first contains the others.
-
-    A client's thread is in a call to its end, or, if known, until an asynchronous one was issued.
-    """
+    """What each thread was in: calls first, since of equal spans the first contains the others."""
+    # It is in a call to its end, or, if that is known, until an asynchronous one was issued.
     issued = calls["issued_ns"].fillna(calls["end_ns"])
     left = calls["end_ns"].where(_waits(calls), issued).to_numpy(dtype=np.int64)
     rank, thread, start = (

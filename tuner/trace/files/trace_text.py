@@ -100,10 +100,7 @@ class TraceText:
         return found[0] if found else b""
 
     def decode(self, form: type[T]) -> tuple[T, bool]:
-        """The text as that type, and whether it is whole; else, its complete events.
-
-        UsageError if it is no JSON or has no complete event; `msgspec.ValidationError` as above.
-        """
+        """The text as that type, and whether it is whole; else its complete events, if any is."""
         content = self.content
         while True:
             try:
