@@ -186,10 +186,9 @@ class BrokenLimit:
         """`peak_rss_mb 2400 > 2000, by 20 %`; without a share where the bound is 0."""
         limit = self.limit
         sign, bound = ">" if limit.at_most else "<", plain_number(limit.bound)
-        value = three_digits(self.value)
-        # Just beyond the bound: the share alone tells it.
-        value = "" if value == three_digits(limit.bound) else f"{value} "
-        said = f"{limit.name} {value}{sign} {bound}"
+        # Just beyond the bound, the share alone tells it.
+        value, near = three_digits(self.value), three_digits(limit.bound)
+        said = " ".join([limit.name, *[value] * (value != near), sign, bound])
         if not limit.bound:
             return said
         return f"{said}, by {share(limit.excess(self.value) / abs(limit.bound)) or '0 %'}"

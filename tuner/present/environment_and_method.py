@@ -62,12 +62,7 @@ def _groups(environment: Environment) -> tuple[str, str]:
         said.append(
             f"The groups are not alike ({'; '.join(unlike)}): a speed-up is the mean over them"
         )
-    return "groups" if len(groups) > 1 else "pinned", _sentences(said)
-
-
-def _sentences(said: list[str]) -> str:
-    """Sentences that have no end yet, as a paragraph."""
-    return f"{'. '.join(said)}."
+    return "groups" if len(groups) > 1 else "pinned", f"{'. '.join(said)}."
 
 
 def _others(machine: MachineUse) -> str:
@@ -90,7 +85,7 @@ def _others(machine: MachineUse) -> str:
         said.append(f"The CPUs ran at {three_digits(machine.mhz)} MHz")
     if machine.load is not None:
         said.append(f"The load average was {decimal(machine.load)}")
-    return _sentences(said)
+    return f"{'. '.join(said)}."
 
 
 def method_facts(answer: StudyAnswer) -> Facts:

@@ -89,14 +89,13 @@ def diagnose(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> Diagnosis:
         if why.suggestion is not None:
             by_knob.setdefault(why.suggestion.knob, why.suggestion)
     limit = path_limits.said(driver, len(path.driver.calls), shares, limits)
-    is_explained = {"blocked-threads", "gil-or-lock"} & {why.rule for why in whys}
-    is_off = "off the CPU" in limit and not is_explained
+    is_explained = any(why.rule in ("blocked-threads", "gil-or-lock") for why in whys)
     return Diagnosis(
         rule=whys[0].rule if whys else "no-clear-limit",
         sentences=(
             *failures,
             limit,
-            *[path_limits.OFF_CPU] * is_off,
+            *[path_limits.OFF_CPU] * ("off the CPU" in limit and not is_explained),
             # Two limits of one server have one explanation.
             *dict.fromkeys(sentence for why in whys for sentence in why.sentences),
             *(each.sentence for each in by_knob.values()),
