@@ -164,8 +164,8 @@ def of_three(rank: int, last: str) -> list[Event]:
         ([of_three(0, "ended")], []),
         (
             [of_three(0, "ended"), of_three(1, "ended")],
-            ["this command knows nothing of rank 2: another command may have started it; if this "
-             "one did, it runs without the configuration, and the hook did not reach it: it "],
+            ["this command knows nothing of rank 2: another command may have started it. If this "
+             "one did, it runs without the configuration. The hook did not reach it then: it "],
         ),
         (
             [[*of_three(0, "rendezvous"), FAILED], of_three(1, "init_rpc")],
