@@ -24,7 +24,7 @@ from tests.fakes import FakeLauncher
 from tests.searching.tuning import Listening
 from tests.study import made
 from tests.study.storage.server import PASSWORD, Server
-from tuner.errors import StorageLostError, StudyTakenError
+from tuner.errors import StorageLostError, StudyTakenError, UsageError
 from tuner.present.study_result import StudyResult
 from tuner.study.folder import StudyFolder
 from tuner.study.records import Record
@@ -148,6 +148,16 @@ def test_a_locked_database_is_waited_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("short_waits")
+def test_a_database_that_stays_locked_ends_the_search(tmp_path: Path) -> None:
+    storage, out = f"sqlite:///{tmp_path}/shared.db?timeout=0.1", tmp_path / "one"
+    held: list[sqlite3.Connection] = []
+    launcher = Losing(happens=lambda: held.append(lock(tmp_path / "shared.db")))
+    assert "database is locked" in lost(out, launcher, storage)
+    held[0].close()
+    goes_on(out, launcher.worlds - 1, storage)
+
+
+@pytest.mark.usefixtures("short_waits")
 def test_a_disk_that_stays_full_ends_the_search_and_loses_nothing(disk: Path) -> None:
     out, launcher = disk / "one", Losing(happens=lambda: fill(disk))
     said = lost(out, launcher)
@@ -240,6 +250,19 @@ def test_what_a_lost_storage_did_not_take_is_written_by_resume(
     assert PASSWORD not in said
     running.start()
     goes_on(out, launcher.worlds - 1, running.url)
+
+
+def test_a_lock_whose_connection_ended_is_taken_again(running: Server) -> None:
+    address = StudyAddress(running.url, "held", in_own_folder=False)
+    with study_lock(address) as hold:
+        running.stop()
+        with pytest.raises(sqlalchemy.exc.OperationalError):
+            hold()
+        running.start()
+        hold()
+        told = "another search of the study held is running"
+        with pytest.raises(UsageError, match=told), study_lock(address):
+            pass
 
 
 def test_whoever_took_the_study_meanwhile_keeps_it(running: Server, tmp_path: Path) -> None:
