@@ -1,5 +1,6 @@
 """Blocks that several groups measure at the same time: each wholly by one, and none twice."""
 
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -136,6 +137,13 @@ def test_a_group_that_is_lost_leaves_its_block_and_the_others_go_on(tune: TuneGr
     assert [state.is_lost for state in tune.heard.snapshots[-1].groups] == [False, True, False]
 
 
+def test_the_first_group_may_be_lost_before_the_first_block(tune: TuneGroups) -> None:
+    launcher = grouped(2, sigma=0.4)
+    member(launcher, 0).lost_after = 2
+    answer = tune(launcher, max_blocks=6)
+    assert (answer.blocks, answer.verdict is None) == (6, False)
+
+
 @pytest.mark.parametrize(
     ("groups", "told"),
     [(1, "^its host gives no answer; every"), (2, "^the last of 2 groups is lost: its .* answer;")],
@@ -165,6 +173,14 @@ def test_a_world_that_fails_is_run_again_by_the_group_of_its_block(tune: TuneGro
     ran = [(each.block, each.column) for each in race if isinstance(each.outcome, Measurement)]
     assert len(ran) == len(set(ran)) == 9 * 4
     assert len({(each.block, each.group) for each in race}) == 9
+
+
+def test_a_trial_that_fails_more_often_is_run_by_no_group_from_then_on(tune: TuneGroups) -> None:
+    fails = failing("crashed", 4, when=lambda world: world >= 2)
+    answer = tune(grouped(3, sigma=0.4, fails=fails), max_blocks=9)
+    (row,) = (row for row in answer.rows if row.failure)
+    assert (row.outcome, row.unreliable, answer.blocks) == ("crashed", True, 9)
+    assert row.worlds_failed < 30  # in nine blocks it would have failed in thirty and more
 
 
 def test_what_nobody_expected_in_a_thread_ends_the_search(tune: TuneGroups) -> None:
@@ -315,6 +331,7 @@ def test_two_groups_measure_at_once_each_on_its_own_cpu(tmp_path: Path) -> None:
 @pytest.mark.thorough
 @needs_two_cpus
 def test_a_world_can_be_ended_from_another_thread() -> None:
+    before = {child.pid for child in psutil.Process().children(recursive=True)}
     ended: list[Measurement | Failure] = []
     with LocalLauncher(cpus=[min(psutil.Process().cpu_affinity())]) as launcher:
         spec = launcher.describe("udf_sleep", {"sleep_ms": 600_000})
@@ -325,3 +342,6 @@ def test_a_world_can_be_ended_from_another_thread() -> None:
             launcher.stop()  # before it has begun, too, and in its second attempt
             thread.join(0.2)
     assert isinstance(ended[0], Failure)
+    children = psutil.Process().children(recursive=True)
+    left = [" ".join(child.cmdline()) for child in children if child.pid not in before]
+    assert not [each for each in left if not re.search("forkserver|resource_tracker", each)]
