@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 
 from tests.world.launcher_contract import ends
+from tuner.plan.config import Config
 from tuner.world import descendants
+from tuner.world.command.order import HookOrder
+from tuner.world.command.program_commands import end_tree
 from tuner.world.descendants import CLUSTER_VARIABLE, cluster_reaped, end_descendants, holds
 
 DAEMONS = """
@@ -26,6 +29,14 @@ for _ in range(3):
             os._exit(0)
         os.write(1, b"%d\\n" % os.getpid())
         time.sleep(600)
+time.sleep(600)
+"""
+
+DAEMON = """
+import os, time
+os.setsid()
+os.fork() and os._exit(0)
+os.write(1, b"%d\\n" % os.getpid())
 time.sleep(600)
 """
 
@@ -122,3 +133,13 @@ def test_of_a_cluster_what_has_the_mark_or_a_file_of_the_folder_ends_and_nothing
         assert ends(agent.pid, within_s=60)
         assert other.poll() is None
     assert not folder.exists()
+
+
+def test_a_daemon_of_a_program_is_found_by_its_order(tmp_path: Path) -> None:
+    order = HookOrder(config=Config.of({}), reports=tmp_path).environment(os.environ)
+    with sleeping(sys.executable, "-c", DAEMON, stdout=subprocess.PIPE, env=order) as process:
+        daemon = int(next(iter(process.stdout or ())))
+        assert awaited(lambda: process.poll() is not None)
+        assert descendants.is_alive(daemon)
+        end_tree([process.pid], tmp_path)
+        assert not descendants.is_alive(daemon)
