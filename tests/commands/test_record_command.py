@@ -7,7 +7,8 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -127,18 +128,21 @@ def test_several_commands_are_recorded_as_one_world(
     assert (len(trace.calls), trace.losses) == (20, ())
 
 
-def printed_until_ctrl_c(out: Path, *flags: str, until: Callable[[str], bool]) -> tuple[int, str]:
+def printed_until_ended(
+    out: Path, *flags: str, until: Callable[[str], bool], program: Sequence[str] = (),
+    by: signal.Signals = signal.SIGINT,
+) -> tuple[int, str]:  # fmt: skip
     """Record what never ends, until a line is printed; the exit code, and what came after it."""
     command = [sys.executable, "-m", "tuner.record", "--no-timeline", "--out", str(out), *flags]
     with subprocess.Popen(
-        [*command, "--", *python("never_ends.py")], env=environment(), text=True,
+        [*command, "--", *(program or python("never_ends.py"))], env=environment(), text=True,
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         start_new_session=True,  # so that Ctrl-C reaches all of it
     ) as process:  # fmt: skip
         assert process.stdout is not None
         while not until(process.stdout.readline()):
             assert process.poll() is None
-        os.killpg(process.pid, signal.SIGINT)
+        os.killpg(process.pid, by)
         printed = process.stdout.read()
     return process.returncode, printed
 
@@ -146,7 +150,7 @@ def printed_until_ctrl_c(out: Path, *flags: str, until: Callable[[str], bool]) -
 @pytest.mark.world
 @pytest.mark.thorough
 def test_a_program_that_never_ends_is_recorded_until_it_is_interrupted(out: Path) -> None:
-    code, printed = printed_until_ctrl_c(out, "--all", until=lambda line: "calls: 200" in line)
+    code, printed = printed_until_ended(out, "--all", until=lambda line: "calls: 200" in line)
     assert code == 128 + signal.SIGINT
     counted = [200, *map(int, re.findall(r"^calls: (\d+)$", printed, re.MULTILINE))][-1]
     # It tells of every hundredth call.
@@ -158,6 +162,20 @@ def test_a_program_that_never_ends_is_recorded_until_it_is_interrupted(out: Path
 
 @pytest.mark.world
 @pytest.mark.thorough
+def test_a_deadlock_is_recorded_until_it_is_ended(out: Path) -> None:
+    def is_stuck(line: str) -> bool:
+        time.sleep(2.0 if "calling" in line else 0.0)  # the calls have come to rest
+        return "calling" in line
+
+    program = python("nested.py", free_port(), "3", "3")
+    code, printed = printed_until_ended(out, until=is_stuck, program=program, by=signal.SIGTERM)
+    assert code == 128 + signal.SIGTERM
+    assert (read_trace(out).calls["status"] == "unfinished").sum() == 6
+    assert "deadlock" in printed
+
+
+@pytest.mark.world
+@pytest.mark.thorough
 def test_a_window_is_shown_while_the_program_goes_on(out: Path) -> None:
     seen: list[str] = []
 
@@ -165,7 +183,7 @@ def test_a_window_is_shown_while_the_program_goes_on(out: Path) -> None:
         seen.append(line)
         return line.startswith("calls: ") and any(each.startswith("Trace: ") for each in seen)
 
-    printed_until_ctrl_c(out, "--start-after", "0.3s", "--for", "0.4s", until=goes_on)
+    printed_until_ended(out, "--start-after", "0.3s", "--for", "0.4s", until=goes_on)
     trace = read_trace(out)
     start_ns, end_ns = trace.window_ns
     assert 0.4e9 <= end_ns - start_ns < 5e9

@@ -358,7 +358,7 @@ def serves(rank: int, port: int) -> None:
     threading.Event().wait()
 
 
-def killed(port: int) -> None:
+def killed(port: int, how: signal.Signals = signal.SIGKILL) -> None:
     """A server that serves until its parent ends it, of which it cannot know."""
     server = _spawn.Process(target=serves, args=(1, port))
     server.start()
@@ -367,10 +367,14 @@ def killed(port: int) -> None:
     print(f"total {sum(future.wait() for future in futures):.2f}")
     rpc.shutdown(graceful=False)
     assert server.pid is not None
-    os.kill(server.pid, signal.SIGKILL)
+    os.kill(server.pid, how)
     server.join()
     print(f"exit code {server.exitcode}")
     counted(50)
+
+
+def terminated(port: int) -> None:
+    killed(port, signal.SIGTERM)
 
 
 def drive(rank: int, port: int, chosen: Callable[[], None], size: int) -> None:

@@ -77,6 +77,7 @@ ENDED = "server1 ended suddenly, by a signal or os._exit"
         ("joins_late", "", ""),
         ("script_inside", "", ""),
         ("script_only", "No clear limit: the trace does not show how any call was served", ""),
+        ("terminated", "", ENDED),
         ("killed", "", ENDED),
     ],
 )
