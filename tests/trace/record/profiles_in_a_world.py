@@ -166,6 +166,10 @@ def test_operators_are_not_recorded_if_a_users_profiler_runs_in_any_thread() -> 
     with torch.autograd.profiler.profile(use_kineto=True) as theirs, ThreadPoolExecutor() as pool:
         torch.neg(torch.ones(1))
         refused = pool.submit(refusal, OperatorProfiler).result()
+        # A profile without operators runs beside it.
+        with profiled(operators=False) as found:
+            rpc_sync("worker1", work, args=(torch.ones(4),))
+    assert found.trace.only("rpc_sync#work(worker0 -> worker1)").link == "exact"
     assert refused[0] == "RuntimeError"
     assert [event.name for event in theirs.function_events or ()].count("aten::neg") == 1
 
