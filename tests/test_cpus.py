@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+import tuner.machine
 from tuner.cpus import usable_cpus
+from tuner.world.environment import Environment
 
 V2 = ("/", "v2", "cgroup2", "rw")
 V1 = ("/", "cpu", "cgroup", "rw,cpu,cpuacct")
@@ -63,3 +65,8 @@ def test_the_tightest_quota_counts_and_else_the_affinity(
         (tmp_path / name).write_text(f"{text}\n")
     assert usable_cpus(tmp_path) == cpus
     assert usable_cpus(tmp_path / "nothing") == 8
+
+
+def test_the_environment_of_a_study_respects_the_quota(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuner.machine, "usable_cpus", lambda: 3)
+    assert Environment.here().cpu_count == 3

@@ -53,3 +53,12 @@ def test_files(suffix: str, texts: SearchStrategy[bytes], number: int, tmp_path:
             exported(found, again)
 
     fuzz(texts, check, number)
+
+
+@pytest.mark.parametrize("place", ["cpu_model", "kernel", "torch", "python"])
+def test_text_of_a_recommendation_is_no_code(place: str) -> None:
+    for text in ("a\nimport os", "a\rimport os", '"""', "\\", "'", "\x0c", "\x85b", "\u2028c"):
+        changed = {**SEEDS[1], "environment": {**SEEDS[1]["environment"], place: text}}
+        found = Recommendation.model_validate_json(json.dumps({**changed, "study": text}))
+        module = ast.parse(as_python(found, text))
+        assert [type(node) for node in module.body] == SHAPE

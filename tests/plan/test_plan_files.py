@@ -74,6 +74,10 @@ def test_changes_take_the_place_of_what_the_file_says(tmp_path: Path) -> None:
         "options": {"calls": 4, "size": "400"},
     }  # fmt: skip
     assert plan_mapping(None, "file.py:Echo", {}) == {"workload": "file.py:Echo"}
+    # A shipped workload alone brings its plan.
+    shipped = plan_mapping(None, "udf", {"baseline": {"num_worker_threads": 8}})
+    assert shipped["space"] == {"num_worker_threads": "1..32:x2", "cpu_binding": "none,equal"}
+    assert shipped["baseline"] == {"num_worker_threads": 8}
 
 
 def test_a_space_for_all_roles_has_a_baseline_for_all_roles() -> None:

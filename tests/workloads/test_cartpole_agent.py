@@ -6,6 +6,7 @@ import torch
 from torch.futures import Future
 
 from workloads.cartpole_agent import (
+    Adam,
     Agent,
     Noise,
     Played,
@@ -75,6 +76,16 @@ def test_returns_are_discounted_and_do_not_flow_back_over_an_end() -> None:
     assert mean_reward([played_for(6, 1), played_for(6, 2, 5)]) == 12 / 4
     assert mean_reward([played_for(6)]) == 6  # the pole still stands
     assert standardised(torch.ones(2, 2)).tolist() == [[0, 0], [0, 0]]
+
+
+def test_the_later_steps_of_adam_are_those_of_torch_too() -> None:
+    ours, theirs = (torch.linspace(-1, 1, 6).view(2, 3).requires_grad_() for _ in range(2))
+    adam, reference = Adam([ours], 0.02), torch.optim.Adam([theirs], lr=0.02)
+    for _ in range(5):
+        adam.step(torch.autograd.grad((ours**3).sum(), [ours]))
+        theirs.grad = torch.autograd.grad((theirs**3).sum(), [theirs])[0]
+        reference.step()
+    assert torch.equal(ours, theirs)
 
 
 # The agent.

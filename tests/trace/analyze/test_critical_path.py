@@ -13,6 +13,7 @@ from tests.trace.synthetic import call, ns, operator, ranks, trace
 from tuner.trace.analyze.critical_path import PATH_COLUMNS, critical_path, share_of
 from tuner.trace.analyze.path_walk import DEEPEST, PARTS
 from tuner.trace.analyze.server_evidence import gather
+from tuner.trace.analyze.server_parallelism import threads_taken
 
 Keys = tuple[str, str, str]
 
@@ -128,6 +129,12 @@ def test_a_thread_that_pickles_an_answer_is_not_free(is_answered: bool, part: st
     # Either way, no work of the program's is done meanwhile.
     assert use.parallelism == pytest.approx(2)
     assert use.busy_fraction == pytest.approx(0.32, abs=0.01)
+
+
+def test_the_answer_of_an_async_function_takes_no_thread_of_its_server() -> None:
+    later = call(1, 0, 10, served_ms=(0, 1), done_ns=ns(8), answered_ns=ns(9))
+    (steps,) = threads_taken(trace([later])).values()
+    assert steps.time_at_level().tolist() == [0, 1e6]
 
 
 def test_a_driver_is_rank_0_or_the_process_that_waits_for_calls_the_longest() -> None:
