@@ -144,6 +144,12 @@ def test_a_folder_without_its_database_is_known_by_its_recommendation() -> None:
     assert today(folder).outcome == "holds"
 
 
+def test_a_study_in_another_storage_is_checked_there() -> None:
+    url = f"sqlite:///{Path('shared.db').absolute()}"
+    searched(storage=url, name="one")
+    assert today("one", {"storage": url}).outcome == "holds"
+
+
 def test_what_cannot_be_checked_is_told() -> None:
     searched()
     all_fail = FakeLauncher(fails=failing("crashed", 1, 2, 4))

@@ -42,6 +42,12 @@ def test_fractions_are_of_the_window() -> None:
     }  # fmt: skip
 
 
+def test_unknown_threads_count_as_different_ones() -> None:
+    calls = [call(i, 0, 9, served_ms=(1, 5), thread=None) for i in range(3)]
+    assert one(parallelism(trace(calls)))["max"] == 3
+    assert thread_use(trace(calls)).empty
+
+
 def test_there_is_a_row_per_server() -> None:
     calls = [
         call(1, 0, 9, served_ms=(1, 5), server_rank=2),
