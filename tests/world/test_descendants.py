@@ -34,8 +34,8 @@ time.sleep(600)
 
 DAEMON = """
 import os, time
-os.setsid()
 os.fork() and os._exit(0)
+os.setsid()
 os.write(1, b"%d\\n" % os.getpid())
 time.sleep(600)
 """
