@@ -126,6 +126,10 @@ class _Unspeakable(Exception):  # noqa: N818
         raise RuntimeError("no")
 
 
+def _recurse() -> None:
+    _recurse()
+
+
 def _use_up_descriptors() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
     for _ in range(300):
@@ -169,6 +173,7 @@ ATTACKS: dict[str, tuple[Callable[[], object], str, bool]] = {
         (lambda: _raise(ValueError("\x1b[2J\x00\ud800")), CRASHED, False),
     "a step does nothing, in nanoseconds": (_nothing, MEASURED, True),
     "a step ends the process with exit code 0": (lambda: os._exit(0), CRASHED, False),
+    "a step raises SystemExit": (lambda: sys.exit(0), CRASHED, False),
     "a step raises KeyboardInterrupt": (lambda: _raise(KeyboardInterrupt()), CRASHED, False),
     "a rank kills itself": (_signal(signal.SIGKILL), CRASHED, False),
     "a rank kills its process group": (lambda: os.killpg(0, signal.SIGKILL), CRASHED, False),
@@ -178,6 +183,7 @@ ATTACKS: dict[str, tuple[Callable[[], object], str, bool]] = {
     "a rank kills the forkserver": (_and_wait(_signal(signal.SIGKILL, os.getppid)), CRASHED, True),
     "a rank stops the forkserver": (_signal(signal.SIGSTOP, os.getppid), MEASURED, False),
     "a step accesses memory that is not there": (lambda: ctypes.string_at(0), CRASHED, False),
+    "a step recurses without end": (_recurse, CRASHED, False),
     "a step uses up its descriptors": (_use_up_descriptors, CRASHED, False),
     "a step clears the environment": (os.environ.clear, MEASURED, False),
     "a step removes the temporary files of its world": (_remove_temporary_files, TIMED_OUT, False),
