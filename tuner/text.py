@@ -58,8 +58,8 @@ def three_digits(value: float) -> str:
 
     Never a power of ten; nothing where the number is unknown.
     """
-    if math.isnan(value):
-        return ""
+    if not math.isfinite(value):
+        return "" if math.isnan(value) else f"{value}"
     # Digits behind the point: enough for three that are not zero, but a picosecond is nothing.
     digits = min(2 - math.floor(math.log10(abs(value))), 9) if value else 0
     rounded = round(value, digits)
@@ -82,7 +82,7 @@ def is_told(low: float, high: float) -> bool:
 
 
 def ratio_text(value: float) -> str:
-    """Three digits of a ratio, at most two of them behind the point: `1.00`, `12.3`."""
+    """Three digits of a ratio: `1.00`, `12.3`, `0.0123`."""
     return f"{value:.2f}" if 0.1 <= value < 9.995 else three_digits(value)
 
 

@@ -153,8 +153,10 @@ def read_table(table: object) -> tuple[Config, list[str]]:
 
 
 def flat_entries(table: object) -> tuple[list[tuple[str, object]], list[str]]:
-    """The entries of a table, in which `{"agent": {"devices": 2}}` and `{"agent.devices": 2}` read
-    alike, or of a list of pairs as the command line gives; and the mistakes."""
+    """The entries of a table, or of a list of pairs as the command line gives; and the mistakes.
+
+    `{"agent": {"rpc_timeout": 2}}` and `{"agent.rpc_timeout": 2}` read alike.
+    """
     if isinstance(table, Mapping):
         entries: list[tuple[str, object]] = []
         for key, value in table.items():

@@ -62,7 +62,8 @@ class Measuring(FrozenModel):
     model_config = ConfigDict(validate_by_name=True)
 
     objective_name: ObjectiveName = Field("step_ms", alias="objective")
-    second_objective_name: ObjectiveName | None = None  # of `objective = "a,b"`
+    second_objective_name: ObjectiveName | None = None  # of `objective = "a,b"`; the first decides
+    # What a configuration must keep to be recommended.
     require: Annotated[
         tuple[ReadLimit, ...], BeforeValidator(lambda raw: (raw,) if isinstance(raw, str) else raw)
     ] = ()
@@ -71,8 +72,9 @@ class Measuring(FrozenModel):
     max_blocks: int | None = Field(None, ge=1, lt=2**31)
     epsilon: Fraction = 0.03
     confidence: Annotated[float, BeforeValidator(_confidence)] = 0.95
-    min_time_s: Duration = Field(0.1, alias="min_time")
-    deadline_s: Duration = Field(30.0, alias="deadline")
+    min_time_s: Duration = Field(0.1, alias="min_time")  # the steps of a world last this at least
+    deadline_s: Duration = Field(30.0, alias="deadline")  # a longer world is ended, as a failure
+    # Who proposes where the grid is larger than the budget can measure; `grid`: measure it all.
     sampler: Annotated[SamplerName, BeforeValidator(_one_of("sampler", SAMPLERS))] = "auto"
     seed: int = Field(0, ge=0, lt=2**32)
 

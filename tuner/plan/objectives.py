@@ -187,8 +187,9 @@ class BrokenLimit:
         limit = self.limit
         sign, bound = ">" if limit.at_most else "<", plain_number(limit.bound)
         # Just beyond the bound, the share alone tells it.
-        value, near = three_digits(self.value), three_digits(limit.bound)
-        said = " ".join([limit.name, *[value] * (value != near), sign, bound])
+        value = three_digits(self.value)
+        shown = "" if value == three_digits(limit.bound) else f"{value} "
+        said = f"{limit.name} {shown}{sign} {bound}"
         if not limit.bound:
             return said
         return f"{said}, by {share(limit.excess(self.value) / abs(limit.bound)) or '0 %'}"

@@ -26,7 +26,8 @@ def environment_facts(answer: StudyAnswer) -> Facts:
         facts.append(("options", options or "none"))
     else:
         facts = [("program", subject.reference)]
-        facts += [("start of each run", subject.starts)] * bool(subject.starts)
+        if subject.starts:
+            facts.append(("start of each run", subject.starts))
     facts += [
         ("ranks", ", ".join(f"{ranks[role]} {role}" for role in subject.roles)),
         ("intra-op threads", f"{intra_op_text(subject)} in each process, unless tuned"),

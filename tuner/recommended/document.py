@@ -37,7 +37,7 @@ class ProcessValues:
     """What `tuner.machine.machine_differences` takes; None where the file does not say it."""
 
     def of_role(self, role: str) -> dict[str, Value]:
-        """`values_of_role`."""
+        """The values of the knobs of a role; see `values_of_role`."""
         return values_of_role(role, self.config, self.own, self.intra_op_threads)
 
 
@@ -170,8 +170,9 @@ def _parsed(path: Path) -> Mapping[str, Any]:
         content = read_bounded(path)
     except OSError as error:
         # Other commands take a study's name or folder.
-        hint = "; a study's file is studies/NAME/recommended.json"
-        hint *= path.suffix not in (".json", ".toml")
+        hint = ""
+        if path.suffix not in (".json", ".toml"):
+            hint = "; a study's file is studies/NAME/recommended.json"
         raise UsageError(f"cannot read {path}: {error.strerror}{hint}") from None
     except ValueError as error:  # a name that no file can have
         raise UsageError(f"cannot read {path}: {error}") from None

@@ -205,7 +205,7 @@ class Recommendation(_Part):
         return distinct_roles(self.ranks)
 
     def values_of(self, role: str) -> dict[str, Value]:
-        """`values_of_role`."""
+        """The values of the knobs of a role; see `values_of_role`."""
         where = self.environment
         return values_of_role(role, self.config, where.own, where.intra_op_threads)
 

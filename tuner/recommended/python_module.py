@@ -166,9 +166,9 @@ def as_python(recommendation: Recommendation, sentence: str) -> str:
     options = table((role, options_call(of_role)) for role, of_role in values.items())
     bound, intervals = recommendation.config.binds, switch_intervals(values)
     seconds = literal(intervals).labelled("SWITCH_INTERVALS = ").lines() if intervals else []
-    process = "    bind_cpus(rank, len(RANKS))\n" * bound
-    process += "    sys.setswitchinterval(SWITCH_INTERVALS[role])\n" * bool(intervals)
-    cpus = " CPUs={sorted(os.sched_getaffinity(0))}" * bound
+    process = "    bind_cpus(rank, len(RANKS))\n" if bound else ""
+    process += "    sys.setswitchinterval(SWITCH_INTERVALS[role])\n" if intervals else ""
+    cpus = " CPUs={sorted(os.sched_getaffinity(0))}" if bound else ""
     lines = [
         *_comment(recommendation, sentence, command),
         "",

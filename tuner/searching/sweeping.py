@@ -50,8 +50,8 @@ def sweep(
         rounds: How often every combination is measured.
         min_time: How long the timed steps of a world last at least.
         deadline: A world that takes longer is ended, as a failure.
-        seed: Seeds the inputs of the first round, the next number those of the next one; and the
-            order.
+        seed: Seeds the order, and the inputs of the first round; the next number those of the
+            next round.
         launcher: Runs the worlds. Default: processes on this machine.
 
     Returns:

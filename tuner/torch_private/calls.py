@@ -132,7 +132,7 @@ def _hooked_invoke(client: _Client) -> Callable[..., Any]:
             ):
                 found = known.get((to, func, mode))
                 try:
-                    if found is None or not _is_named(func):
+                    if found is None or _named(func) is not func:
                         found = plain_target(to, func, mode, args)
                     if found is not None:
                         target, worker, function = found
@@ -204,15 +204,21 @@ def send_python(
 
 
 def name_in_pickles(func: Any) -> bytes | None:
-    """How a pickle names a function of a module; None if it is not found by that name."""
-    name, module = func.__qualname__, sys.modules.get(func.__module__)
-    if getattr(module, "__dict__", None) is not func.__globals__ or not _is_named(func):
+    """How a pickle names a function; None if it is not found by that name."""
+    if _named(func) is not func:
         return None
-    return GLOBAL + f"{func.__module__}\n{name}\n".encode()
+    return GLOBAL + f"{func.__module__}\n{func.__qualname__}\n".encode()
 
 
-def _is_named(func: Any) -> bool:
-    return func.__globals__.get(func.__qualname__) is func
+def _named(func: Any) -> Any:
+    """What a module has by the name of this function."""
+    found: Any = sys.modules.get(func.__module__)
+    try:
+        for name in func.__qualname__.split("."):
+            found = getattr(found, name)
+    except AttributeError:
+        return None
+    return found
 
 
 def _is_group_static() -> bool:

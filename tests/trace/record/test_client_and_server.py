@@ -195,6 +195,15 @@ def test_what_else_a_thread_pickles_before_an_answer_is_pickled_plainly(server: 
     assert pickle.loads(pickled) == 2
 
 
+def test_an_answer_is_pickled_plainly_where_recording_paused_before_the_last_one(
+    server: Server,
+) -> None:
+    this_thread().answers_quickly = True
+    pickled, tensors = internal.serialize(run(7, list, [ONES]))  # type: ignore[no-untyped-call]
+    assert len(tensors) == 1
+    assert str(internal.deserialize(pickled, tensors)) == str([ONES])  # type: ignore[no-untyped-call]
+
+
 def test_an_answer_is_sent_where_recording_has_ended_meanwhile(server: Server) -> None:
     answer = run(7, max, 1, 2)
     server.stop()
@@ -226,18 +235,26 @@ def test_a_request_has_what_pytorchs_own_has(args: Any, kwargs: Any, server: Ser
     assert str(served[3]) == str(expected[1:])
 
 
-def test_only_a_function_that_its_module_has_by_its_name_is_named(
+@torch.no_grad()
+def wrapped() -> None:
+    pass
+
+
+@pytest.mark.parametrize("func", [fails, wrapped, Server.start, isinstance])
+def test_a_function_is_named_as_pickle_names_it(func: Any) -> None:
+    name = name_in_pickles(func)
+    assert name is not None
+    assert pickle.loads(pickle.PROTO + b"\x04" + name + pickle.STOP) is func
+
+
+def test_a_function_that_is_not_found_by_its_name_is_left_to_pytorch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """PyTorch raises for the others, or takes longer."""
+    """PyTorch raises for it."""
     before = fails
-    name = name_in_pickles(before)
-    assert name is not None
-    assert pickle.loads(name + pickle.STOP) is before
-    assert name_in_pickles(lambda: None) is None
-    assert name_in_pickles(Server.start) is None
     monkeypatch.setattr(sys.modules[__name__], "fails", stack)
     assert name_in_pickles(before) is None
+    assert name_in_pickles(lambda: None) is None
 
 
 def test_an_answer_that_takes_long_to_pickle_says_when_it_is_pickled(server: Server) -> None:

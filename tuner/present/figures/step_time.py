@@ -155,7 +155,8 @@ def _draw_series(curve: ScalingCurve, top: float, axes: Axes) -> list[Entry]:
             zorder=6,  # above the marks, which would hide a short interval
             label=entries[name],
         )  # fmt: skip
-        handles += [line] * bool(name)
+        if name:
+            handles.append(line)
     return [*handles, *lines[:1]]
 
 

@@ -95,7 +95,7 @@ def diagnose(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> Diagnosis:
         sentences=(
             *failures,
             limit,
-            *[path_limits.OFF_CPU] * ("off the CPU" in limit and not is_explained),
+            *([path_limits.OFF_CPU] if "off the CPU" in limit and not is_explained else []),
             # Two limits of one server have one explanation.
             *dict.fromkeys(sentence for why in whys for sentence in why.sentences),
             *(each.sentence for each in by_knob.values()),

@@ -99,9 +99,10 @@ def least_threads(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> list[L
     """What each role needs so that calls as those in the trace cannot deadlock.
 
     A served function that waits for a call of its own holds a thread, and the answer needs another
-    one. A function that was off the CPU beside its calls may have waited for another served
-    function, or for a call that the trace does not show, as those of scripts and of distributed
-    autograd: then nothing is promised. For `roles` see `tuner.roles.role_of`.
+    one. One that returned before the answer did not wait for it. One that was off the CPU beside
+    its calls may have waited for another served function, or for a call that the trace does not
+    show, as those of scripts and of distributed autograd: then nothing is promised. For `roles` see
+    `tuner.roles.role_of`.
 
     Returns:
         One value per role, in order of rank: that of a process in a deadlock, else of the process

@@ -94,7 +94,11 @@ def find_driver(trace: Trace) -> Driver | None:
 
 
 def walk(trace: Trace, driver: Driver, opened: int, closed: int) -> IntArray:
-    """The driver's critical path, the latest piece first: start, end, place in PARTS, and call."""
+    """The driver's critical path from `opened` to `closed`, in nanoseconds, without gaps.
+
+    A row per piece, the latest first: start, end, place in PARTS, and the call, DRIVER_FRAME for
+    the driver's own time.
+    """
     walking = _Walk(trace, driver, closed)
     walking.through_frame(DRIVER_FRAME, opened, closed, DRIVER_FRAME, 0)
     return np.frombuffer(walking.path, np.int64).reshape(-1, 4)

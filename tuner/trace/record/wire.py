@@ -76,7 +76,7 @@ def request(call_id: int, function: bytes, values: bytes) -> bytes:
 
 def quickly_pickled(answer: object) -> tuple[bytes, list[Any]] | None:
     """A marked answer of one plain value or tensor, as PyTorch sends it; None for other objects."""
-    if type(answer) is not OnTheWay:
+    if type(answer) is not OnTheWay or len(answer) != 2:
         return None
     call_id, value = answer[1]
     if type(value) is Tensor:

@@ -40,7 +40,8 @@ class ColdStarter:
     def start(
         self, environment: Mapping[str, str], stdout: int, stderr: int
     ) -> "subprocess.Popen[bytes]":
-        """Start it once more, its stdin at its end. LauncherError if it cannot be."""
+        """Start it once more, its stdin at its end; the descriptors stay open here. LauncherError
+        if it cannot be."""
         try:
             return subprocess.Popen(
                 self.command, env=environment, cwd=self.cwd, start_new_session=True,

@@ -72,11 +72,13 @@ class ProgramLauncher:
         return self
 
     def __exit__(self, *ending: object) -> None:
-        if self._scratch is not None:
-            # A second Ctrl-C may have cut short the end of a run.
-            end_tree([], self._scratch)
-        self._open.close()
-        self._scratch = None
+        try:
+            if self._scratch is not None:
+                # A second Ctrl-C may have cut short the end of a run.
+                end_tree([], self._scratch)
+        finally:
+            self._open.close()
+            self._scratch = None
 
     @property
     def own_network(self) -> bool:

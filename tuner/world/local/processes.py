@@ -83,9 +83,11 @@ def _start(process: ForkServerProcess) -> None:
     # A forkserver that somebody has stopped is waited for without end.
     timer = threading.Timer(START_S, _end_forkserver)
     timer.daemon = True
-    with _starting, _own_surroundings():
+    with _starting, _without_main_module():
         timer.start()
         try:
+            with _own_import_path():
+                forkserver.ensure_running()
             # One that is started by half has nothing to read, and prints a traceback.
             _uninterrupted(process.start)
         finally:
@@ -160,22 +162,29 @@ def _orphans() -> list[int]:
 
 
 @contextmanager
-def _own_surroundings() -> Iterator[None]:
-    """Hide `__main__` from multiprocessing, which would run it again in every new process: a
-    person's script that has no `if __name__ == "__main__"` would start a search in each rank. Have
-    a forkserver that starts now look for modules where this process does: by itself it would look
-    in the current folder first, where `tuner` or `workloads` may be a person's own. Once it has
-    imported ours, it restores its environment (`RESTORED`)."""
+def _without_main_module() -> Iterator[None]:
+    """Hide `__main__` from multiprocessing, which would run it again in every new process. A
+    person's script that has no `if __name__ == "__main__"` would start a search in each rank."""
     main = sys.modules["__main__"]
-    path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
-    changes = {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
-    before = {name: os.environ.get(name) for name in changes}
     sys.modules["__main__"] = types.ModuleType("__main__")
-    os.environ.update(changes, **{RESTORED: json.dumps(before)})
     try:
         yield
     finally:
         sys.modules["__main__"] = main
+
+
+@contextmanager
+def _own_import_path() -> Iterator[None]:
+    """Have a forkserver that starts now look for modules where this process does. By itself it
+    would look in the current folder first, where `tuner` or `workloads` may be a person's own. Once
+    it has imported ours, it restores its environment (`RESTORED`)."""
+    path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
+    changes = {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes, **{RESTORED: json.dumps(before)})
+    try:
+        yield
+    finally:
         restore({**before, RESTORED: None})
 
 

@@ -121,7 +121,10 @@ def _tracing_overhead(timer: StepTimer, steps: int, *, operators: bool) -> float
         step_s[True] = timer.time(turn).step_s
         for _ in range(1, ceil(steps / turn)):
             step_s[is_traced] += timer.time(turn).step_s
-            (driver.pause if is_traced else driver.resume)()
+            if is_traced:
+                driver.pause()
+            else:
+                driver.resume()
             is_traced = not is_traced
             step_s[is_traced] += timer.time(turn).step_s
     finally:

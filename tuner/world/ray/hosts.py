@@ -94,13 +94,14 @@ class HostProxy:
         if self._offsets_ns is None:
             return None
         low, high = self._offsets_ns
+        if low <= 0 <= high:
+            # The clocks of one machine are one: what allows no difference is given none.
+            return ClockOffset(0, max(-low, high))
         return ClockOffset((low + high) // 2, (high - low + 1) // 2)
 
     def here_ns(self, there_ns: int) -> int:
         """A time of the host's clock, by the clock of the command."""
-        low, high = self._offsets_ns or (0, 0)
-        # The clocks of one machine are one: what allows no difference is given none.
-        return there_ns if low <= 0 <= high else there_ns - (low + high) // 2
+        return there_ns - (self.clock.offset_ns if self.clock is not None else 0)
 
 
 class Hosts:
