@@ -4,7 +4,6 @@ python situations.py PORT: which one stands in the environment, as SITUATION, wh
 function. Each prints what its ranks see, line by line, and its number of calls last.
 """
 
-import multiprocessing
 import os
 import pickle
 import resource
@@ -27,7 +26,7 @@ from torch.distributed.optim import DistributedOptimizer
 from torch.distributed.rpc import api, internal
 
 LATE_S = 0.6
-_spawn = multiprocessing.get_context("spawn")
+_spawn = mp.get_context("spawn")
 _kept: list[Any] = []
 
 
@@ -359,7 +358,7 @@ def serves(rank: int, port: int) -> None:
 
 
 def killed(port: int, how: signal.Signals = signal.SIGKILL) -> None:
-    """A server that serves until its parent ends it, of which it cannot know."""
+    """A server that serves until its parent ends it; of SIGKILL it cannot know."""
     server = _spawn.Process(target=serves, args=(1, port))
     server.start()
     begin(0, port)

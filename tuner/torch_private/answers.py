@@ -30,11 +30,12 @@ def hooked_answers(
     is_quick: Callable[[], bool],
     quickly_pickled: Callable[[Any], tuple[bytes, list[Any]] | None],
 ) -> Iterator[None]:
-    """Make each answer that is an exception go through these, while PyTorch's own code makes it.
+    """Make each answer that is an exception, or quickly pickled, go through these.
 
-    `raised` gets the exception in one line, on the thread of the function that raised it. `reduced`
-    says how to pickle the answer, None for PyTorch's way. If `is_quick` says so of the next answer
-    of this thread, it is pickled by `quickly_pickled`, which returns None for PyTorch's way.
+    `raised` gets the exception in one line, on the thread of the function that raised it, while
+    PyTorch makes the answer of it. `reduced` says how to pickle that answer, None for PyTorch's
+    way. If `is_quick` says so of the next answer of this thread, it is pickled by
+    `quickly_pickled`, which returns None for PyTorch's way.
     """
     current_agent, reducers = _internal._get_current_rpc_agent, _reducers()
 

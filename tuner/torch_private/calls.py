@@ -2,7 +2,7 @@
 
 import functools
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import BytesIO
 from pickle import GLOBAL, Pickler, dumps
@@ -196,11 +196,17 @@ def send_python(
 
     Returns the future of the answer, and the bytes that were sent.
     """
+    future = _send_udf(worker, pickled, tensors, timeout_s, False)
+    return future, _size(pickled, tensors)
+
+
+def _size(pickled: bytes, tensors: Iterable[Any]) -> int:
+    """The bytes of a request; those of sparse tensors are not counted."""
     size = len(pickled)
     for tensor in tensors:
         if tensor.layout is torch.strided:
             size += tensor.nbytes
-    return _send_udf(worker, pickled, tensors, timeout_s, False), size
+    return size
 
 
 def name_in_pickles(func: Any) -> bytes | None:
@@ -258,9 +264,7 @@ def _hooked_sender(client: _Client, send: Callable[..., Any], how: Sender) -> Ca
         pickled = None
         if body == "python":
             worker, pickled, tensors, timeout_s, is_async = args
-            call.request_bytes = len(pickled) + sum(
-                tensor.nbytes for tensor in tensors if tensor.layout is torch.strided
-            )
+            call.request_bytes = _size(pickled, tensors)
             call.answers_plainly = not (returns_rref or is_async)
         to_send = client.sending(call, pickled)
         if pickled is not None:

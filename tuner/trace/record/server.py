@@ -36,7 +36,7 @@ _pack = SERVED.pack
 
 
 class Served(tuple[Any, ...]):
-    """What is pickled for a call, and what PyTorch runs in place of a PythonUDF.
+    """What a request is unpickled as, and what PyTorch runs in place of a PythonUDF.
 
     Its items are the id of the call; whether what the function returns is the answer, else it stays
     here, or is the future of an `async_execution` function; the function; and its arguments with

@@ -36,7 +36,7 @@ class Ends:
 
 
 class OnTheWay(tuple[Any, ...]):
-    """What is pickled in place of a call, or of an answer: how `__reduce_ex__` would say it.
+    """What is pickled in place of an answer: how `__reduce_ex__` would say it.
 
     It is a tuple so that C alone pickles it, as long as PyTorch's pickler has it registered.
     """
