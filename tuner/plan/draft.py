@@ -275,8 +275,9 @@ def _read_workload(
         return str(workload), [f"workload must be a name, got {workload!r}"]
     if workload and program is not None:
         return workload, ["a plan is for a workload or for a program, not for both"]
-    is_missing = not workload and program is None and not problems
-    return workload, ["a workload or a program is missing"] * is_missing
+    if not workload and program is None and not problems:
+        return workload, ["a workload or a program is missing"]
+    return workload, []
 
 
 def _read_space(table: object) -> tuple[Space, list[str]]:

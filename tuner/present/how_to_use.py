@@ -58,13 +58,17 @@ def few_lines_of(answer: StudyAnswer) -> Snippet | None:
     options = [each for each in _init_lines(best, subject) if each.startswith(starts)]
     is_of_agent = not any(each.knob in (CPU_BINDING, SWITCH_INTERVAL) for each, _ in best.items)
     if len(options) < 2 or not is_of_agent:
-        is_by_role = any(dimension.role != ALL_ROLES for dimension, _ in best.items)
-        arguments = ["role=role"] * is_by_role + ["rank=rank, world_size=world_size"] * best.binds
-        given = ", ".join([f'"{shown(answer.files.recommended)}"', *arguments])
+        arguments = [f'"{shown(answer.files.recommended)}"']
+        if any(dimension.role != ALL_ROLES for dimension, _ in best.items):
+            arguments.append("role=role")
+        if best.binds:
+            arguments.append("rank=rank, world_size=world_size")
+        given = ", ".join(arguments)
         call = f"options = tuner.load_rpc_options({given})"
         if len(call) > _LINE:
             call = f"options = tuner.load_rpc_options(\n    {given})"
-        options = [*[f"# {source.ALONE}"] * best.binds, "import tuner", *call.splitlines()]
+        first = [f"# {source.ALONE}"] if best.binds else []
+        options = [*first, "import tuner", *call.splitlines()]
     lines = [*options, "rpc.init_rpc(..., rpc_backend_options=options)  # the rest as before"]
     return Snippet("python", "\n".join(lines))
 

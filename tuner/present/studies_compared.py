@@ -131,7 +131,9 @@ class Comparison(NamedTuple):
         if (row := rows.get(config)) is None:
             return Cell()
         best = "best" if answer.verdict in ("better", "tie") else "kept"
-        marks = [best] * (row.trial == answer.best_trial) + ["baseline"] * (row.trial == BASELINE)
+        marks = [best] if row.trial == answer.best_trial else []
+        if row.trial == BASELINE:
+            marks.append("baseline")
         found = self.ratio(answer, config)
         ratio = "" if found is None else ratio_cell(found.estimate, found.low, found.high)
         spread = interval_text(row.ci_low, row.ci_high)

@@ -278,12 +278,14 @@ def knobs_of(answer: StudyAnswer) -> WordsTable | None:
         for dimension, share in shares.items()
         for level, found in sorted(effects[dimension].items())
     ]
-    overlap = " Not all combinations were measured, so the shares overlap."
+    overlap = ""
+    if sum(shares.values()) > 1:
+        overlap = " Not all combinations were measured, so the shares overlap."
     note = (
         f"Against the best value: how many times as {fast(answer)} as with the best value of this "
         f"knob, the other knobs being equal. The {confidence(answer)} interval is from a fit in "
         "which knobs multiply. Explains: the share of the differences between the configurations "
-        f"that the knob explains alone.{overlap * (sum(shares.values()) > 1)} ?: {UNTOLD}."
+        f"that the knob explains alone.{overlap} ?: {UNTOLD}."
     )
     headings = ["knob", "explains", "value", "against the best value", "configurations"]
     return WordsTable(headings, rows, note)

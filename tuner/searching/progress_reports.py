@@ -124,7 +124,8 @@ class ProgressReporter:
             return
         self._alike[kind] = (label, [])
         text = self._folder.failure_text(failure.failure, failure.message)
-        self._observer.on_event(f"{label}{': no trace' * (record.phase == 'trace')}: {text}")
+        what = f"{label}: no trace" if record.phase == "trace" else label
+        self._observer.on_event(f"{what}: {text}")
 
     def alike(self) -> None:
         """Report how many failed as others did and were not reported yet."""
