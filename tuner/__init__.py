@@ -2,7 +2,8 @@
 
 `tune` searches for it, `check` measures it again, `load_study` opens an earlier search, and
 `load_rpc_options` gives `init_rpc` what was recommended. `sweep` measures a workload over its own
-options, `profile` shows what happens on all ranks of a program, and `read_trace` reads a trace.
+options, `profile` shows what happens on all ranks of a program, `read_trace` reads a trace, and
+`forecast` says what it tells of other configurations.
 `Workload`, `Rank` and `World` are what a workload is written with, and `WorkloadError` is what it
 raises. `rpc-tuner --help` lists the commands.
 """
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tuner.api import check, load_study, shipped_workloads, tune
     from tuner.errors import MissingPackageError
+    from tuner.present.what_if import forecast
     from tuner.recommended.loading import EnvironmentWarning, ThreadsWarning, load_rpc_options
     from tuner.searching.sweeping import sweep
     from tuner.trace.files.reader import read_trace
@@ -28,6 +30,7 @@ __all__ = [
     "WorkloadError",
     "World",
     "check",
+    "forecast",
     "load_rpc_options",
     "load_study",
     "profile",
@@ -41,6 +44,7 @@ __version__ = "0.1.0"
 _NAMES = {
     "tuner.api": ("check", "load_study", "shipped_workloads", "tune"),
     "tuner.errors": ("MissingPackageError",),
+    "tuner.present.what_if": ("forecast",),
     "tuner.recommended.loading": ("EnvironmentWarning", "ThreadsWarning", "load_rpc_options"),
     "tuner.searching.sweeping": ("sweep",),
     "tuner.trace.files.reader": ("read_trace",),

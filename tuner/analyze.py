@@ -10,12 +10,13 @@ import typer
 
 from tuner.command_line import WholeOption, new_app, print_json, stdout_console
 from tuner.errors import UsageError
-from tuner.flags import say
+from tuner.flags import pairs_of, say
 from tuner.text import did_you_mean
 
 if TYPE_CHECKING:
     from tuner.present.analysis import Analysis
     from tuner.present.trace_summary import Shown
+    from tuner.present.what_if import Asked
 
 NoTimelineOption = Annotated[bool, typer.Option("--no-timeline", help="Draw no picture.")]
 RowLimitOption = Annotated[int, typer.Option(min=0, metavar="N", help="The most rows of a table of "
@@ -28,6 +29,11 @@ FEW_ROWS = 10
 JsonOption = Annotated[
     bool, typer.Option("--json", help="One JSON document on stdout, with every row.")
 ]
+
+WhatIfOption = Annotated[list[str] | None, typer.Option(
+    metavar="[ROLE.]KNOB=VALUES", help="Forecast what other values would do: "
+    "num_worker_threads=1,2,4, or cpus=64; repeatable.",
+)]  # fmt: skip
 
 app, main = new_app("analyze")
 
@@ -46,17 +52,20 @@ def analyze(
     whole: WholeOption = False,
     table: TableOption = None,
     row_limit: RowLimitOption = FEW_ROWS,
+    what_if: WhatIfOption = None,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Show what happened in the calls of a trace: a diagnosis, tables, and a timeline."""
     here = Path(traces[0].name)
-    output = TraceOutput.asked(here, timeline, no_timeline, whole, table or [], row_limit, as_json)
+    output = TraceOutput.asked(
+        here, timeline, no_timeline, whole, table or [], row_limit, what_if or [], as_json
+    )
     # Late: --help and a mistyped flag must not wait for pandas.
     from tuner.present.analysis import Analysis
     from tuner.trace.files.reader import read_traces
 
     more = f" and {len(traces) - 1} more" if len(traces) > 1 else ""
-    output.show(Analysis.of(read_traces(traces)), f"{here}{more}")
+    output.show(Analysis.of(read_traces(traces), asked=output.what_if), f"{here}{more}")
 
 
 @dataclass(frozen=True)
@@ -66,6 +75,7 @@ class TraceOutput:
     picture: Path | None
     must_draw: bool
     shown: "Shown"
+    what_if: "Sequence[Asked]"
     as_json: bool
 
     @classmethod
@@ -77,6 +87,7 @@ class TraceOutput:
         whole: bool,
         tables: Sequence[str],
         row_limit: int,
+        what_if: list[str],
         as_json: bool,
     ) -> Self:
         """By the flags; without `timeline` the picture is beside `trace`. UsageError if wrong."""
@@ -96,7 +107,12 @@ class TraceOutput:
         shown = Shown(whole=whole, tables=named, row_limit=row_limit or None)
         name = trace.name.removesuffix(".gz").removesuffix(".json") + ".timeline.png"
         picture = None if no_timeline else timeline or trace.parent / name
-        return cls(picture, timeline is not None, shown, as_json)
+        asked: list[Asked] = []
+        if what_if:
+            from tuner.present.what_if import read_what_if
+
+            asked = read_what_if(pairs_of("--what-if", what_if))
+        return cls(picture, timeline is not None, shown, asked, as_json)
 
     def show(
         self,

@@ -14,6 +14,7 @@ from tuner.analyze import (
     RowLimitOption,
     TableOption,
     TraceOutput,
+    WhatIfOption,
 )
 from tuner.command_line import WholeOption, new_app, told_program
 from tuner.errors import UsageError
@@ -54,6 +55,7 @@ def record(
     whole: WholeOption = False,
     table: TableOption = None,
     row_limit: RowLimitOption = FEW_ROWS,
+    what_if: WhatIfOption = None,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Run a program and show what happened in its calls: a diagnosis, tables, and a timeline.
@@ -61,7 +63,9 @@ def record(
     The program is started as it is: rpc-tuner record -- python main.py
     """
     commands = [program_of(told_program(context)), *commands_of(beside)]
-    output = TraceOutput.asked(out, timeline, no_timeline, whole, table or [], row_limit, as_json)
+    output = TraceOutput.asked(
+        out, timeline, no_timeline, whole, table or [], row_limit, what_if or [], as_json
+    )
     if out.is_dir():
         raise UsageError(f"--out takes a file, and {out} is a folder")
     roles = roles_of(role)
@@ -152,7 +156,9 @@ def _show(
             partial_file.write_bytes(document)
     except OSError as error:
         raise UsageError(f"cannot write the trace {out}: {error.strerror}") from None
-    analysis = Analysis.of(trace_of(document, str(out)), roles)
+    analysis = Analysis.of(
+        trace_of(document, str(out)), roles, output.what_if, forecasts_unasked=True
+    )
     program, *beside = commands
     flags = [f"--role={role}={pattern}" for role, pattern in roles]
     flags += [f"--beside={shlex.join(each)}" for each in beside]

@@ -5,6 +5,7 @@ import time
 
 from lab.benchmarks import (
     allocators,
+    forecast,
     groups,
     large_studies,
     program_runs,
@@ -30,6 +31,7 @@ PARTS = {
 BY_NAME = {
     "allocators": allocators.run,
     "default_space": tuned.default_space,
+    "forecast": forecast.run,
     "groups": groups.run,
     "sizes": large_studies.sizes,
     "tuned_workloads": tuned.workloads,

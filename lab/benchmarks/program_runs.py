@@ -36,11 +36,12 @@ class Run:
 
 
 def run_once(
-    starter: Starter, *, recording: RecordingOrder | None = None, learns: bool = False
-) -> Run:
+    starter: Starter, *, recording: RecordingOrder | None = None, learns: bool = False,
+    config: Config = DEFAULT,
+) -> Run:  # fmt: skip
     with tempfile.TemporaryDirectory() as name, tempfile.TemporaryFile("w+") as output:
         folder = Path(name)
-        order = HookOrder(config=DEFAULT, reports=folder, recording=recording, learn=learns)
+        order = HookOrder(config=config, reports=folder, recording=recording, learn=learns)
         started_s = time.perf_counter()
         code = starter.start(order.environment(ENVIRONMENT), output.fileno(), 2).wait()
         took_s = time.perf_counter() - started_s

@@ -132,7 +132,7 @@ def switch_interval() -> list[Comparison]:
     ]  # fmt: skip
 
 
-def _collector(batches: int) -> list[str] | None:
+def collector(batches: int) -> list[str] | None:
     """The command of TorchRL's RPC collector; None if it is not there."""
     python = installed_python("torchrl", beside_ours=True)
     script = str(Path(__file__).with_name("torchrl_collector.py"))
@@ -141,7 +141,7 @@ def _collector(batches: int) -> list[str] | None:
 
 def torchrl() -> list[Comparison]:
     """Frames per second of TorchRL's RPC collector, whose users cannot set its RPC options."""
-    program = _collector(40)
+    program = collector(40)
     if program is None:
         what, none = ("TorchRL's RPC collector", "NOT MEASURED", "not installed"), math.nan
         return [Comparison(*what, none, none, "frames/s", least_ratio=1.0)]
@@ -169,11 +169,11 @@ def torchrl() -> list[Comparison]:
 def default_space() -> list[Comparison]:
     """What the default space finds that threads alone do not, each with the same budget."""
     rnn = EXAMPLES and [*PYTHON, str(Path(EXAMPLES) / "distributed/rpc/rnn/main.py")]
-    collector = _collector(20)
+    torchrl = collector(20)
     subjects: dict[str, dict[str, Any] | None] = {
         "batch CartPole": {"workload": "cartpole", "options": {"observers": 2}},
         "parameter server": {"workload": "parameter_server"},
-        "TorchRL's collector": {"program": collector, **FRAMES} if collector else None,
+        "TorchRL's collector": {"program": torchrl, **FRAMES} if torchrl else None,
         "rnn of pytorch/examples": {"program": rnn} if rnn else None,
     }
     found = []

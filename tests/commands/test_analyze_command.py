@@ -108,3 +108,14 @@ def test_tables_are_asked_for_by_name_with_as_many_rows_as_allowed(
     assert "\nTime by call and by operator\n" in capsys.readouterr().out
     assert analyze.main([str(KINETO[0]), "--table", "recipee"]) == 2
     assert "there is no table 'recipee'; did you mean recipe?" in capsys.readouterr().err
+
+
+def test_what_other_values_would_do_is_forecast(
+    ours: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["--no-timeline", "--what-if", "num_worker_threads=1,2", "--json"]
+    assert analyze.main([str(ours), *asked]) == 0
+    found = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)["what_if"]
+    assert [each["config"]["*"]["num_worker_threads"] for each in found] == [1, 2]
+    assert analyze.main(["missing.json", "--what-if", "num_worker_treads=1"]) == 2
+    assert "did you mean num_worker_threads" in capsys.readouterr().err

@@ -32,7 +32,7 @@ TOKENS = (
 
 def analysed(trace: Trace) -> None:
     """All that `analyze` does with a trace, but for the picture."""
-    analysis = Analysis.of(trace)
+    analysis = Analysis.of(trace, forecasts_unasked=True)
     made = visible_json(analysis.to_json())
     json.loads(made, parse_constant=pytest.fail)
     screen = Screen(width=100)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -14,6 +14,9 @@ from tuner.trace.analyze.headroom import LeastThreads, least_threads
 from tuner.trace.analyze.recipe_table import recipe_table
 from tuner.trace.analyze.server_parallelism import Source, levels, parallelism, thread_use, window
 from tuner.trace.model.trace import Trace
+
+if TYPE_CHECKING:
+    from tuner.present.what_if import Answered, Asked
 
 FORMAT = 2
 _TABLES = (
@@ -38,10 +41,29 @@ class Analysis:
     diagnosis: Diagnosis
     least_threads: list[LeastThreads]
     slowest_call: SlowestCall | None
+    what_if: "list[Answered]"
+    is_asked: bool
+    """Whether somebody asked for these forecasts."""
 
     @classmethod
-    def of(cls, trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> "Analysis":
-        """All tables of a trace, and its diagnosis; for `roles` see `tuner.roles.role_of`."""
+    def of(
+        cls,
+        trace: Trace,
+        roles: Sequence[tuple[str, str]] = (),
+        asked: "Sequence[Asked]" = (),
+        *,
+        forecasts_unasked: bool = False,
+    ) -> "Analysis":
+        """All tables of a trace, its diagnosis, and forecasts of the configurations asked for.
+
+        For `roles` see `tuner.roles.role_of`.
+        """
+        what_if: list[Answered] = []
+        if asked or forecasts_unasked:
+            # Late: a space of configurations takes longer to import than most traces to analyse.
+            from tuner.present.what_if import answer, ask_by_default
+
+            what_if = answer(trace, asked or ask_by_default(trace), roles)
         return cls(
             trace=trace,
             recipe_table=recipe_table(trace),
@@ -54,6 +76,8 @@ class Analysis:
             diagnosis=diagnose(trace, roles),
             least_threads=least_threads(trace, roles),
             slowest_call=slowest_call(trace),
+            what_if=what_if,
+            is_asked=bool(asked),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -79,6 +103,7 @@ class Analysis:
                 for role in self.least_threads
             ],
             "slowest_call": None if self.slowest_call is None else asdict(self.slowest_call),
+            "what_if": [each.to_json() for each in self.what_if],
         }
 
 

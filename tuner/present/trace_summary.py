@@ -76,8 +76,9 @@ def _brief(
     analysis: Analysis, console: Console, searches: Sequence[str], files: int
 ) -> Iterator[Part]:
     """The diagnosis, the calls, the servers, and what the trace is, on one screen."""
-    above = [*_diagnosis(analysis, _MOST_DIAGNOSIS), *_searches(searches[:1])]
     width = console.width
+    above = [*_diagnosis(analysis, _MOST_DIAGNOSIS), *_searches(searches[:1])]
+    above += _forecast(analysis, width)
     below = [*_servers(analysis, width), line(""), *_notes(analysis, width)]
     used = files + sum(height_of(part, width) for part in [*above, *below])
     rows = max(_LEAST_CALLS, min(_MOST_CALLS, _MOST_LINES - used - 5))
@@ -92,6 +93,7 @@ def _whole(
     analysis: Analysis, console: Console, shown: Shown, searches: Sequence[str]
 ) -> Iterator[Part]:
     yield from [*_diagnosis(analysis), *_searches(searches)]
+    yield from _forecast(analysis, console.width)
     said = [role.text for role in analysis.least_threads if not role.is_deadlock]
     if analysis.slowest_call is not None:
         said.append(analysis.slowest_call.text)
@@ -126,6 +128,13 @@ def _diagnosis(analysis: Analysis, most: int | None = None) -> Iterator[Part]:
 
 def _searches(searches: Sequence[str]) -> Iterator[Part]:
     return (line(f"Try: {search}") for search in searches)
+
+
+def _forecast(analysis: Analysis, width: int) -> Iterator[Part]:
+    if analysis.what_if:
+        from tuner.present.what_if import forecast_parts  # late: see `Analysis.of`
+
+        yield from forecast_parts(analysis.trace, analysis.what_if, width, whole=analysis.is_asked)
 
 
 def _notes(analysis: Analysis, width: int) -> Iterator[Part]:

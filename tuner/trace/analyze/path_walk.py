@@ -123,7 +123,7 @@ class _Walk:
         left = np.clip(_filled(calls, "server_end_ns", end), served, end)
         done = np.clip(_filled(calls, "done_ns", left), left, end)
         answered = np.clip(_filled(calls, "answered_ns", done), done, end)
-        arrived, waits_for_thread = _arrivals(trace, served, start)
+        arrived, waits_for_thread = arrivals(trace, served, start)
         issued = np.clip(_filled(calls, "issued_ns", start), start, end)
         self.start, self.issued, self.arrived = start.tolist(), issued.tolist(), arrived.tolist()
         self.served, self.left, self.done = served.tolist(), left.tolist(), done.tolist()
@@ -272,7 +272,7 @@ def _filled(calls: pd.DataFrame, column: str, instead: IntArray) -> IntArray:
     return np.where(calls[column].isna(), instead, calls[column].to_numpy(np.int64, na_value=0))
 
 
-def _arrivals(trace: Trace, served: IntArray, start: IntArray) -> tuple[IntArray, BoolArray]:
+def arrivals(trace: Trace, served: IntArray, start: IntArray) -> tuple[IntArray, BoolArray]:
     """When each call began to wait on its server, and whether it was for a thread."""
     calls = trace.calls
     queue_us = np.nan_to_num(call_times(calls)["queue_us"].to_numpy())

@@ -1,0 +1,225 @@
+"""The forecast from one trace beside measured worlds.
+
+`FORECAST` names the subjects; default: all. A subject is traced once with PyTorch's default of 16
+threads. Its worlds are measured in rounds, in random order; a bootstrap over the rounds gives the
+interval of each measured ratio.
+"""
+
+import math
+import os
+import random
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from lab.benchmarks.program_runs import run_once
+from lab.benchmarks.report import Comparison
+from lab.benchmarks.tuned import collector
+from tests.programs.running import PYTHON
+from tests.trace.synthetic import Part, simulate
+from tuner.plan.config import Config, Dimension
+from tuner.text import decimal
+from tuner.trace.files.reader import read_trace
+from tuner.trace.forecast.forecasts import Forecast, Model, WhatIf, forecasts
+from tuner.trace.forecast.replay import replay
+from tuner.world.command.order import RecordingOrder
+from tuner.world.command.program_commands import ColdStarter
+from tuner.world.command.recording import record_program
+from tuner.world.launcher import TraceOrder, WorldOrder
+from tuner.world.local.local_launcher import LocalLauncher
+from tuner.world.measurement import Measurement
+
+ROOT = Path(__file__).parents[2]
+ROUNDS = int(os.environ.get("ROUNDS", "10"))
+WORLD_S = 0.3
+THREADS = (1, 2, 4, 8, 16, 32)
+TRACED = 16
+SUBJECTS: Mapping[str, tuple[str, dict[str, object]]] = {
+    "builtin": ("builtin", {}),
+    "cartpole": ("cartpole", {"observers": 4, "batch": True}),
+    "light": ("light", {}),
+    "nested": ("nested", {}),
+    "parameter_server": ("parameter_server", {"trainers": 2}),
+    "payload": ("payload", {}),
+    "udf": ("udf", {}),
+    "udf_400": ("udf", {"size": 400, "calls": 8}),
+    "udf_sleep": ("udf_sleep", {}),
+    "eight_sleep": ("tests/programs/served_together.py:Sleeps", {}),
+    "one_lock": ("tests/programs/served_together.py:OneLock", {}),
+    "holds_gil": ("tests/programs/served_together.py:HoldsGil", {}),
+}
+PROGRAMS: Mapping[str, Callable[[], list[str] | None]] = {
+    "batch_updates": lambda: [*PYTHON, "studies/batch_updates.py", "--updates", "50"],
+    "torchrl": lambda: collector(20),
+}
+"""Their commands; None for one that is not installed."""
+MOST_S, CALLS = 1.0, 10_000
+"""What the replay of a trace of so many calls may take a configuration."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A forecast beside what was measured."""
+
+    subject: str
+    threads: int
+    found: Forecast
+    measured: float
+    """Infinite where the worlds failed, as those in a deadlock do."""
+    low: float
+    high: float
+
+    @property
+    def error(self) -> float:
+        """As a ratio, at least 1; NaN where there is no forecast."""
+        if math.isinf(self.found.ratio) or math.isinf(self.measured):
+            return 1.0 if self.found.ratio == self.measured else math.nan
+        return math.exp(abs(math.log(self.found.ratio / self.measured)))
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether both intervals have a ratio in common."""
+        return self.found.ratio_low <= self.high and self.low <= self.found.ratio_high
+
+
+def run() -> list[Comparison]:
+    """The error of the forecast of every subject, and what a replay costs."""
+    chosen = os.environ.get("FORECAST", "")
+    names = chosen.split(",") if chosen else [*SUBJECTS, *PROGRAMS]
+    rows = [row for name in names for row in _rows(name)]
+    _print(rows)
+    told = [row for row in rows if not row.found.why_not and row.threads != TRACED]
+    errors = [row.error for row in told if not math.isnan(row.error)] or [math.nan]
+    inside = sum(row.is_inside for row in told)
+    return [
+        Comparison("median error of the forecast ratio", f"{len(told)} of {len(rows)} forecast",
+                   "exact", float(np.median(errors)), 1.0, "x", most=1.12),
+        Comparison("forecasts, over those inside of their interval", f"{inside} are inside",
+                   "all", len(told) / max(inside, 1), 1.0, "x", most=10 / 9),
+        _replay_cost(),
+    ]  # fmt: skip
+
+
+def _replay_cost() -> Comparison:
+    steps = CALLS // 8
+    trace = simulate([Part("operator", 1)], threads=16, at_once=8, steps=steps, cpus=4)
+    began_s = time.perf_counter()
+    model = Model.of(trace)
+    assert isinstance(model, Model), model
+    built_s = time.perf_counter() - began_s
+    whole = Model.of(trace, most_calls=CALLS)
+    assert isinstance(whole, Model), whole
+    began_s = time.perf_counter()
+    replay(whole.programs[0], whole.machine._replace(threads=[4, 4]))
+    one_s = time.perf_counter() - began_s
+    model.forecast(WhatIf(threads={"*": 4}))
+    forecast_s = time.perf_counter() - began_s - one_s
+    print(f"a model takes {built_s:.2f} s, a forecast with its interval {forecast_s:.2f} s")
+    what = f"the replay of a trace of {CALLS} calls, a configuration"
+    return Comparison(what, "replay", "bar", one_s, MOST_S, most=MOST_S)
+
+
+class _World:
+    """A workload's worlds."""
+
+    def __init__(self, launcher: LocalLauncher, reference: str, options: dict[str, object]) -> None:
+        self._launcher = launcher
+        self._order = WorldOrder(
+            subject=launcher.describe(reference, options), config=_config(TRACED), steps=None,
+            min_time_s=WORLD_S, deadline_s=20.0,
+        )  # fmt: skip
+
+    def trace(self, path: Path) -> None:
+        first = self._launcher.run(self._order)
+        assert isinstance(first, Measurement), first
+        taken = TraceOrder(path=path, operators=bool(os.environ.get("OPERATORS")))
+        order = replace(self._order, steps=len(first.step_s), trace=taken)
+        outcome = self._launcher.run(order)
+        assert isinstance(outcome, Measurement), outcome
+
+    def measure_s(self, threads: int, seed: int) -> float:
+        outcome = self._launcher.run(replace(self._order, config=_config(threads), seed=seed))
+        return float(np.median(outcome.step_s)) if isinstance(outcome, Measurement) else math.inf
+
+
+class _Program:
+    """A program's runs; a deadlock would last, so what is forecast to be one is not run."""
+
+    def __init__(self, command: list[str]) -> None:
+        self._command = command
+
+    def trace(self, path: Path) -> None:
+        recorded = RecordingOrder(operators=bool(os.environ.get("OPERATORS")))
+        record_program(self._command, recorded, partial(_write, path))
+
+    def measure_s(self, threads: int, seed: int) -> float:
+        found = run_once(ColdStarter(self._command, ROOT), config=_config(threads))
+        return found.rpc_s or math.nan
+
+
+def _rows(name: str) -> list[Row]:
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        if name in PROGRAMS:
+            if (command := PROGRAMS[name]()) is None:
+                return []
+            subject: _World | _Program = _Program(command)
+        else:
+            launcher = stack.enter_context(LocalLauncher())
+            subject = _World(launcher, *SUBJECTS[name])
+        subject.trace(path := folder / "trace.json")
+        told = forecasts(read_trace(path), [WhatIf(threads={"*": each}) for each in THREADS])
+        found = dict(zip(THREADS, told, strict=True))
+        runs = [threads for threads, each in found.items() if name in SUBJECTS or not each.deadlock]
+        took_s: dict[int, list[float]] = {threads: [] for threads in THREADS}
+        for number in range(ROUNDS):
+            for threads in random.Random(number).sample(runs, len(runs)):
+                if math.inf not in took_s[threads]:
+                    took_s[threads].append(subject.measure_s(threads, number))
+    return [
+        Row(name, threads, found[threads], *_measured(took_s[threads], took_s[TRACED]))
+        for threads in runs
+    ]
+
+
+def _measured(some: Sequence[float], base: Sequence[float]) -> tuple[float, float, float]:
+    """The ratio of the medians, with its 95 % interval; infinite where worlds failed."""
+    if math.inf in (*some, *base):
+        return math.inf, math.inf, math.inf
+    logs = np.log(some) - np.log(base)
+    draws = np.random.default_rng(0).choice(logs, (1000, len(logs)))
+    low, high = np.quantile(np.median(draws, axis=1), [0.025, 0.975])
+    return math.exp(float(np.median(logs))), math.exp(low), math.exp(high)
+
+
+def _write(path: Path, document: bytes, exit_code: int | None) -> None:
+    path.write_bytes(document)
+
+
+def _config(threads: int) -> Config:
+    return Config.of({Dimension("*", "num_worker_threads"): threads})
+
+
+def _print(rows: Sequence[Row]) -> None:
+    table = Table("subject", "threads", "forecast", "measured", "error", "inside")
+    for row in rows:
+        found = row.found
+        told = f"{decimal(found.ratio)} ({decimal(found.ratio_low)} to {decimal(found.ratio_high)})"
+        measured = f"{decimal(row.measured)} ({decimal(row.low)} to {decimal(row.high)})"
+        why = f"no forecast: {found.why_not}"
+        cells = [
+            "a deadlock" if found.deadlock else told,
+            measured,
+            decimal(row.error),
+            str(row.is_inside),
+        ]
+        table.add_row(row.subject, str(row.threads), *([why, measured] if found.why_not else cells))
+    Console(width=150).print(table)

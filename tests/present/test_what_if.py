@@ -1,0 +1,150 @@
+"""What can be asked of a forecast, and how the answers read."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.present.screen import Screen
+from tests.trace.synthetic import Part, ranks, simulate
+from tuner.errors import UsageError
+from tuner.present.analysis import Analysis
+from tuner.present.trace_summary import Shown, print_trace
+from tuner.present.what_if import (
+    Answered,
+    answer,
+    ask_by_default,
+    forecast,
+    in_a_line,
+    read_what_if,
+    reasons,
+)
+from tuner.trace.forecast.forecasts import Forecast
+from tuner.trace.model.trace import Trace
+
+THREADS = [("num_worker_threads", "1,2,4,8")]
+
+
+def sleeping(threads: int = 16, **facts: Any) -> Trace:
+    return simulate([Part("sleep", 10)], threads=threads, at_once=8, **facts)
+
+
+def answered(*found: Forecast) -> list[Answered]:
+    return [
+        Answered(asked=asked, found=each)
+        for asked, each in zip(read_what_if(THREADS), found, strict=False)
+    ]
+
+
+def told(ratio: float) -> Forecast:
+    return Forecast(ratio=ratio, ratio_low=0.9 * ratio, ratio_high=1.1 * ratio)
+
+
+STUCK = Forecast(ratio=math.inf, ratio_low=math.inf, ratio_high=math.inf, deadlock="f on worker1")
+UNKNOWN = Forecast(why_not="it depends")
+NOTE = "(a forecast; rpc-tuner search measures it)."
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        ([told(7.61), told(3.8), told(1.9), told(1)],
+         "With 1, 2, 4, 8 threads instead of 16: 7.6, 3.8, 1.9, 1.0 times as long"),
+        ([told(1), told(1.01)], "With 1, 2 threads instead of 16 it takes as long"),
+        ([STUCK, STUCK, told(1.5)],
+         "With 1, 2 threads instead of 16 it deadlocks, with 4: 1.5 times as long"),
+        ([STUCK, told(1), told(1)],
+         "With 1 thread instead of 16 it deadlocks, with 2, 4 it takes as long"),
+        ([STUCK], "With 1 thread instead of 16 it deadlocks"),
+        ([told(2), UNKNOWN], ""),
+        ([replace(told(2), ratio_high=3.0)], ""),
+        ([], ""),
+    ],
+)  # fmt: skip
+def test_what_is_sure_is_said_in_a_line(found: list[Forecast], said: str) -> None:
+    line = in_a_line(sleeping(), answered(*found))
+    assert line == (f"{said} {NOTE}" if said else "")
+    assert in_a_line(sleeping(steps=2), answered(*found)) == ""
+
+
+def test_a_line_comes_unasked_where_all_processes_have_as_many_threads() -> None:
+    taken = sleeping()
+    line = in_a_line(taken, answer(taken, ask_by_default(taken)))
+    assert line == f"With 1, 2, 4, 8 threads instead of 16: 7.9, 3.9, 2.0, 1.0 times as long {NOTE}"
+    mixed = (ranks(threads=4)[0], ranks(threads=8)[1])
+    assert ask_by_default(replace(taken, ranks=mixed)) == []
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ([("num_worker_treads", "1")], "unknown knob 'num_worker_treads'"),
+        ([("num_worker_threads", "0")], "num_worker_threads: must be at least 1, got 0"),
+        ([("cpus", "many")], "cpus: must be a whole number, got 'many'"),
+        ([("num_worker_threads", "1..300")], "more than 200 configurations are too many"),
+    ],
+)
+def test_mistakes_are_told(entries: list[tuple[str, object]], message: str) -> None:
+    with pytest.raises(UsageError, match="what to forecast") as raised:
+        read_what_if(entries)
+    assert message in str(raised.value)
+
+
+def test_a_role_that_there_is_not() -> None:
+    with pytest.raises(UsageError, match="unknown role 'workers'"):
+        answer(sleeping(), read_what_if([("workers.num_worker_threads", "1")]))
+
+
+def test_a_frame_has_every_combination() -> None:
+    space = {"num_worker_threads": [1, 8], "worker.num_worker_threads": "2", "cpus": [1, 64]}
+    found = forecast(sleeping(), space)
+    assert found["config"].tolist() == [
+        f"num_worker_threads={threads} worker.num_worker_threads=2 cpus={cpus}"
+        for threads in (1, 8)
+        for cpus in (1, 64)
+    ]
+    assert found["ratio"].tolist() == pytest.approx([4] * 4, rel=0.1)
+
+
+def test_what_the_model_does_not_know_is_refused() -> None:
+    (found,) = answer(sleeping(), read_what_if([("cpu_binding", "equal")]))
+    assert found.found.why_not == (
+        "what cpu_binding changes is not in the model; rpc-tuner search measures it"
+    )
+    assert found.to_json() == {
+        "config": {"*": {"cpu_binding": "equal"}}, "ratio": None, "ratio_low": None,
+        "ratio_high": None, "deadlock": "", "why_not": found.found.why_not,
+    }  # fmt: skip
+
+
+def test_reasons_are_given_once() -> None:
+    assert [*reasons(answered(STUCK, STUCK, UNKNOWN, told(1)))] == [
+        "num_worker_threads=1 and num_worker_threads=2: the driver waits for f on worker1.",
+        "num_worker_threads=4: it depends.",
+    ]
+    assert [*reasons(answered(UNKNOWN, UNKNOWN))] == ["No forecast: it depends."]
+
+
+def test_a_forecast_that_was_asked_for_is_a_table_on_the_screen() -> None:
+    screen = Screen(width=100)
+    analysis = Analysis.of(sleeping(), asked=read_what_if(THREADS))
+    print_trace(analysis, screen.console, Shown())
+    assert "num_worker_threads=2  3.94 (3.36 to 4.62)" in screen.text
+    assert len(screen.text.splitlines()) <= 30
+    assert [each["ratio"] for each in analysis.to_json()["what_if"]] == pytest.approx(
+        [8, 4, 2, 1], rel=0.1
+    )
+
+
+def test_without_being_asked_for_it_is_a_line_below_the_diagnosis() -> None:
+    screen = Screen(width=200)
+    print_trace(Analysis.of(sleeping(), forecasts_unasked=True), screen.console, Shown())
+    assert f"7.9, 3.9, 2.0, 1.0 times as long {NOTE}" in screen.text
+    assert "forecast" not in _shown_of(sleeping())
+
+
+def _shown_of(taken: Trace) -> str:
+    screen = Screen(width=200)
+    print_trace(Analysis.of(taken), screen.console, Shown())
+    return screen.text

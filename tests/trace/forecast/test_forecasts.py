@@ -1,0 +1,181 @@
+"""Forecasts from traces with known parts."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from tests.trace.analyze.planted import a_batch, on_a_thread_of_its_own, repeated
+from tests.trace.synthetic import Part, call, ranks, simulate, trace
+from tuner.trace.forecast.forecasts import Forecast, WhatIf, forecasts
+from tuner.trace.model.trace import Trace
+
+THREADS = (1, 2, 4, 8, 16, 32)
+
+
+def by_threads(taken: Trace) -> dict[int, Forecast]:
+    found = forecasts(taken, [WhatIf(threads={"*": each}) for each in THREADS])
+    return dict(zip(THREADS, found, strict=True))
+
+
+def eight_at_once(*parts: Part, threads: int = 16, steps: int = 10, **facts: Any) -> Trace:
+    return simulate(parts, threads=threads, at_once=8, steps=steps, **facts)
+
+
+def measured(taken: Trace) -> Trace:
+    """With CPU times: none."""
+    none = pd.array([0] * len(taken.calls), dtype="Int64")
+    return replace(taken, calls=taken.calls.assign(cpu_ns=none, run_queue_ns=none))
+
+
+def a_loop(**columns: Any) -> Trace:
+    rows = [call(i, 10 * i, 10 * i + 9, served_ms=(10 * i + 1, 10 * i + 8), cpu_ms=1,
+                 run_queue_ms=0) | columns for i in range(20)]  # fmt: skip
+    return trace(rows, window_ms=(0, 200))
+
+
+def values_made_and_fetched() -> Trace:
+    """In each step two values are made at once, in 10 ms each, and then fetched."""
+    makes: dict[str, Any] = {"kind": "rpc_remote", "function": "make", "cpu_ms": 0,
+                             "run_queue_ms": 0}  # fmt: skip
+    rows = []
+    for step in range(10):
+        at, number = 20 * step, 10 * step
+        rows += [call(number + i, at + 0.01 * i, at + 10.2, served_ms=(at + 0.1, at + 10.1),
+                      thread=11 + i, **makes) for i in range(2)]  # fmt: skip
+        rows += [call(number + 2, at + 0.1, at + 10.4, kind="to_here", body="fetch", function="")]
+    return trace(rows, processes=ranks(threads=16, cpu_count=8), window_ms=(0, 200))
+
+
+def four_callers() -> Trace:
+    """Each a thread of its own, which thinks for as long as its call sleeps."""
+    taken = simulate([SLEEP], threads=4, at_once=1, callers=4, think_ms=10)
+    threads = 100 + taken.calls["call_id"] // 10
+    return replace(taken, calls=taken.calls.assign(client_thread=threads))
+
+
+SLEEP, COMPUTE, LOCK, GIL = (Part(kind, 10) for kind in ("sleep", "operator", "lock", "gil"))
+NO_GAIN = dict.fromkeys(THREADS, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("taken", "expected"),
+    [
+        (eight_at_once(SLEEP), {1: 8, 2: 4, 4: 2, 8: 1, 16: 1, 32: 1}),
+        (eight_at_once(SLEEP, steps=3), {1: 8, 2: 4, 4: 2, 8: 1, 16: 1, 32: 1}),
+        (eight_at_once(LOCK), NO_GAIN),
+        (eight_at_once(LOCK, steps=2), NO_GAIN),
+        (eight_at_once(GIL), NO_GAIN),
+        (eight_at_once(SLEEP, GIL), {1: 16 / 9, 2: 10 / 9, 4: 1, 16: 1}),
+        (eight_at_once(COMPUTE, cpus=2), {1: 2, 2: 1, 4: 1, 8: 1, 16: 1, 32: 1}),
+        (eight_at_once(COMPUTE, cpus=2, threads=1), {1: 1, 2: 0.5, 4: 0.5, 32: 0.5}),
+        (simulate([SLEEP], threads=16, at_once=1, steps=30), NO_GAIN),
+        (a_loop(server_end_ns=None), NO_GAIN),
+        (measured(repeated(on_a_thread_of_its_own)), {1: 1, 2: 1}),
+        (measured(repeated(a_batch)), {2: 1, 4: 1}),
+        (values_made_and_fetched(), {1: 1.5, 2: 1, 32: 1}),
+        (four_callers(), {1: 2, 2: 1, 4: 1, 8: 1}),
+    ],
+    ids=["sleep", "sleep, 3 steps", "lock", "lock, 2 steps", "GIL", "sleep and GIL", "two CPUs",
+         "traced with 1 thread", "one at a time", "unseen", "own thread", "batch", "remote",
+         "four callers"],
+)  # fmt: skip
+def test_the_time_with_other_numbers_of_threads(taken: Trace, expected: dict[int, float]) -> None:
+    found = by_threads(taken)
+    for threads, ratio in expected.items():
+        each = found[threads]
+        assert each.ratio == pytest.approx(ratio, rel=0.1), threads
+        assert each.ratio_low <= ratio <= each.ratio_high
+        assert (each.ratio_low < each.ratio_high) == (threads != taken.ranks[1].num_worker_threads)
+
+
+def test_a_larger_machine() -> None:
+    taken = eight_at_once(COMPUTE, cpus=2)
+    cpus = (1, 2, 4, 64)
+    found = forecasts(taken, [WhatIf(cpus=each) for each in cpus])
+    assert [each.ratio for each in found] == pytest.approx([2, 1, 0.5, 0.25], rel=0.1)
+
+
+def test_one_role_alone() -> None:
+    found = forecasts(eight_at_once(SLEEP, processes=(
+        replace(ranks(threads=16)[0], name="caller"), replace(ranks(threads=16)[1], name="server1"),
+    )), [WhatIf(threads={"caller": 1}), WhatIf(threads={"server": 1})])  # fmt: skip
+    assert [each.ratio for each in found] == pytest.approx([1, 8], rel=0.1)
+
+
+def nested_calls(at_once: int, steps: int = 10) -> Trace:
+    """Each call to worker1 sleeps in worker2 for 5 ms."""
+    rows = []
+    for step in range(steps):
+        for place in range(at_once):
+            at, number = 10 * step + 0.01 * place, 100 * step + 2 * place
+            rows += [
+                call(number, at, at + 6, served_ms=(at + 0.2, at + 5.8), cpu_ms=0.1,
+                     run_queue_ms=0, thread=11 + place, function="outer"),
+                call(number + 1, at + 0.3, at + 5.7, served_ms=(at + 0.5, at + 5.5), cpu_ms=0,
+                     run_queue_ms=0, client_rank=1, server_rank=2, parent_call=number,
+                     kind="rpc_sync", thread=21 + place, function="inner"),
+            ]  # fmt: skip
+    return trace(rows, processes=ranks(3, threads=16, cpu_count=8), window_ms=(0, 10 * steps))
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 7])
+def test_nested_calls_deadlock_with_so_many_threads_as_there_are_calls(at_once: int) -> None:
+    asked = [WhatIf(threads={"*": each}) for each in range(1, 10)]
+    found = forecasts(nested_calls(at_once), asked)
+    assert [bool(each.deadlock) for each in found] == [n <= at_once for n in range(1, 10)]
+    assert math.isinf(found[0].ratio)
+    assert found[0].deadlock.startswith("outer on worker1, which waits for the answer of inner")
+    assert found[at_once].ratio == pytest.approx(1, rel=0.1)
+
+
+def by_another_thread() -> Trace:
+    """Of worker1, whose main thread is another one."""
+    taken = a_loop()
+    number = taken.calls["call_id"] % 2
+    client = "worker" + number.astype(str)
+    calls = taken.calls.assign(client=client, client_rank=number, client_thread=1 + number)
+    return replace(taken, calls=calls, ranks=ranks(threads=4, pid=1))
+
+
+def without_servers(taken: Trace) -> Trace:
+    unknown = pd.array([None] * len(taken.calls), dtype="Int64")
+    return replace(taken, calls=taken.calls.assign(server_end_ns=unknown))
+
+
+def eight_on_few_cpus() -> Trace:
+    processes = ranks(threads=1, cpu_count=2, cpu_s=0.75, main_cpu_s=0)
+    return eight_at_once(COMPUTE, cpus=2, threads=1, processes=processes)
+
+
+@pytest.mark.parametrize(
+    ("taken", "why_not"),
+    [
+        (trace(), "the trace holds no calls that ended"),
+        (replace(a_loop(), source="kineto"), "a trace of torch.profiler (Kineto) does not tell"),
+        (replace(a_loop(), source="legacy"), "a trace of the legacy profiler does not tell"),
+        (replace(a_loop(), ranks=ranks(threads=4, pid=1, main_cpu_s=0.15)), "the driver computes"),
+        (by_another_thread(), "threads of worker1 make calls, and what these wait for is not"),
+        (eight_on_few_cpus(), "its calls compete for few logical CPUs with polling threads"),
+        (eight_at_once(COMPUTE, cpus=2, processes=ranks(threads=16, cpu_count=2, cpu_s=0.2)),
+         "other programs took logical CPUs while it was traced"),
+        (without_servers(eight_at_once(SLEEP)),
+         "it depends on how calls were served that take 100 % of all time, which the trace"),
+        (a_loop(cpu_ns=None), "the CPU time of the calls to worker1 is not known"),
+        (replace(a_loop(), ranks=ranks(threads=None)), "the trace does not tell the num_worker_"),
+        (eight_at_once(SLEEP, threads=1), "it depends on whether the calls to worker1 hold"),
+    ],
+)  # fmt: skip
+def test_no_forecast_is_made_of_a_trace_that_lacks(taken: Trace, why_not: str) -> None:
+    (found,) = forecasts(
+        taken, [WhatIf(threads={"*": 8 if "hold" in why_not or "few" in why_not else 1})]
+    )
+    assert found.why_not.startswith(why_not)
+    assert math.isnan(found.ratio)
+
+
+def test_a_long_trace_is_replayed_in_part() -> None:
+    whole = by_threads(eight_at_once(SLEEP, steps=500))
+    assert whole[2].ratio == pytest.approx(4, rel=0.1)

@@ -1,0 +1,71 @@
+"""The forecast from the trace of a real world, beside other real worlds.
+
+Only times of sleeping calls are compared, and loosely: the machine may be busy.
+"""
+
+import math
+import statistics
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.fakes import order
+from tuner.trace.files.reader import read_trace
+from tuner.trace.forecast.forecasts import Forecast, WhatIf, forecasts
+from tuner.world.launcher import TraceOrder
+from tuner.world.local.local_launcher import LocalLauncher
+from tuner.world.measurement import Failure, Measurement
+
+pytestmark = pytest.mark.world
+
+SERVED = Path(__file__).parents[2] / "programs" / "served_together.py"
+
+
+@pytest.fixture(scope="module")
+def launcher() -> Iterator[LocalLauncher]:
+    with LocalLauncher() as running:
+        yield running
+
+
+def by_threads(
+    launcher: LocalLauncher, folder: Path, workload: str, numbers: list[int], **options: object
+) -> list[Forecast]:
+    """What a trace with 16 threads tells of other numbers."""
+    path = folder / "trace.json"
+    plain = order(launcher.describe(workload, options), threads=16, steps=4)
+    outcome = launcher.run(replace(plain, trace=TraceOrder(path=path, operators=False)))
+    assert isinstance(outcome, Measurement), outcome
+    return forecasts(read_trace(path), [WhatIf(threads={"*": each}) for each in numbers])
+
+
+def test_sleeping_calls_take_turns_with_fewer_threads(
+    launcher: LocalLauncher, tmp_path: Path
+) -> None:
+    workload = f"{SERVED}:Sleeps"
+    found = by_threads(launcher, tmp_path, workload, [1, 2, 4, 8, 32], seconds=0.1)
+    assert [each.ratio for each in found] == pytest.approx([8, 4, 2, 1, 1], rel=0.3)
+    subject, step_s = launcher.describe(workload, {"seconds": 0.1}), {}
+    for threads in (2, 16):
+        outcome = launcher.run(order(subject, threads=threads, steps=3))
+        assert isinstance(outcome, Measurement), outcome
+        step_s[threads] = statistics.median(outcome.step_s)
+    assert found[1].ratio == pytest.approx(step_s[2] / step_s[16], rel=0.3)
+
+
+def test_calls_under_one_lock_gain_nothing(launcher: LocalLauncher, tmp_path: Path) -> None:
+    found = by_threads(launcher, tmp_path, f"{SERVED}:OneLock", [1, 2, 4, 8, 32], seconds=0.02)
+    assert [each.ratio for each in found] == pytest.approx([1] * 5, rel=0.2)
+
+
+def test_nested_calls_deadlock_with_too_few_threads(
+    launcher: LocalLauncher, tmp_path: Path
+) -> None:
+    found = by_threads(launcher, tmp_path, "nested", [1, 2, 3, 4], calls=2, depth=2)
+    assert [math.isinf(each.ratio) for each in found] == [True, True, False, False]
+    subject = launcher.describe("nested", {"calls": 2, "depth": 2})
+    short = replace(order(subject, threads=1, steps=2), deadline_s=10.0)
+    outcome = launcher.run(short)
+    assert isinstance(outcome, Failure)
+    assert outcome.failure == "deadlocked"

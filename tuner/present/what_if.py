@@ -1,0 +1,226 @@
+"""Forecasts from one trace, for people: what can be asked for, and what is said of the answers."""
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from tuner.errors import UsageError
+from tuner.plan.config import Config
+from tuner.plan.knobs import NUM_WORKER_THREADS
+from tuner.plan.space import Space, unknown_roles
+from tuner.present.terminal import Part, line, paragraph
+from tuner.present.text_table import Column, text_table
+from tuner.roles import role_of
+from tuner.text import listed, plural, ratio_cell
+from tuner.trace.forecast.forecasts import Forecast, WhatIf, forecasts
+from tuner.trace.model.trace import Trace
+
+CPUS = "cpus"  # beside the knobs: the logical CPUs of every host
+DEFAULT_THREADS = (1, 2, 4, 8, 16, 32)
+MOST_THREADS = 16  # of these, more are not forecast unasked where fewer were traced
+LEAST_CALLS = 20  # what fewer do may be chance
+SURE = 1.5  # an interval that spans more is not told unasked
+MOST_ASKED = 200  # configurations: each takes some 0.1 s
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A configuration whose forecast a person asks for."""
+
+    config: Config
+    cpus: int | None = None
+
+    def __str__(self) -> str:
+        words = [] if self.cpus is None else [f"{CPUS}={self.cpus}"]
+        return " ".join([*([str(self.config)] if self.config.items else []), *words])
+
+    @property
+    def beyond(self) -> list[str]:
+        """The knobs that the model does not know."""
+        knobs = dict.fromkeys(dimension.knob for dimension, _ in self.config.items)
+        return [knob for knob in knobs if knob != NUM_WORKER_THREADS.name]
+
+    @property
+    def what_if(self) -> WhatIf:
+        """The same for the model."""
+        threads = {
+            dimension.role: value
+            for dimension, value in self.config.items
+            if dimension.knob == NUM_WORKER_THREADS.name and isinstance(value, int)
+        }
+        return WhatIf(threads=threads, cpus=self.cpus)
+
+    def to_json(self) -> dict[str, Any]:
+        """By role; the CPUs are of all."""
+        document: dict[str, dict[str, Any]] = self.config.to_json()
+        if self.cpus is not None:
+            document.setdefault("*", {})[CPUS] = self.cpus
+        return document
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answered:
+    """What was asked for, and the answer."""
+
+    asked: Asked
+    found: Forecast
+
+    def to_json(self) -> dict[str, Any]:
+        """Null for a number that is not known, or infinite as in a deadlock."""
+        found = self.found
+        ratios = {name: getattr(found, name) for name in ("ratio", "ratio_low", "ratio_high")}
+        return {
+            "config": self.asked.to_json(),
+            **{name: value if math.isfinite(value) else None for name, value in ratios.items()},
+            "deadlock": found.deadlock,
+            "why_not": found.why_not,
+        }
+
+    @property
+    def cell(self) -> str:
+        """How many times as long it takes."""
+        if self.found.deadlock:
+            return "a deadlock"
+        ratios = (self.found.ratio, self.found.ratio_low, self.found.ratio_high)
+        return "no forecast" if self.found.why_not else ratio_cell(*ratios)
+
+    @property
+    def why(self) -> str:
+        """Why that is no number; empty if it is one."""
+        if self.found.deadlock:
+            return f"the driver waits for {self.found.deadlock}"
+        return self.found.why_not
+
+
+def read_what_if(entries: Sequence[tuple[str, object]]) -> list[Asked]:
+    """Every combination of the values of knobs, and of `cpus`; UsageError with every mistake."""
+    of_cpus = [value for key, value in entries if key == CPUS]
+    space, problems = Space.parse([each for each in entries if each[0] != CPUS])
+    cpus: list[int | None] = []
+    for value in of_cpus:
+        # They are numbers as those of threads are.
+        numbers, mistakes = Space.parse([(NUM_WORKER_THREADS.name, value)])
+        problems += [mistake.replace(NUM_WORKER_THREADS.name, CPUS) for mistake in mistakes]
+        cpus += [each for _, values in numbers.axes for each in values if isinstance(each, int)]
+    if not problems and space.size * max(len(cpus), 1) > MOST_ASKED:
+        problems.append(f"more than {plural(MOST_ASKED, 'configuration')} are too many")
+    if problems:
+        raise UsageError.about("what to forecast", problems)
+    return [
+        Asked(config=config, cpus=number)
+        for config, number in itertools.product(space.grid(), cpus or [None])
+    ]
+
+
+def ask_by_default(trace: Trace) -> list[Asked]:
+    """Other numbers of threads, where all processes have the same; nothing where they differ."""
+    traced = {rank.num_worker_threads for rank in trace.ranks}
+    if len(traced) != 1 or None in traced:
+        return []
+    most = max(MOST_THREADS, *filter(None, traced))
+    numbers = [n for n in DEFAULT_THREADS if n <= most and n not in traced]
+    return read_what_if([(NUM_WORKER_THREADS.name, numbers)])
+
+
+def answer(
+    trace: Trace, asked: Sequence[Asked], roles: Sequence[tuple[str, str]] = ()
+) -> list[Answered]:
+    """The forecast of each; UsageError for a role that the trace does not have."""
+    known = list(dict.fromkeys(role_of(rank.name, roles) for rank in trace.ranks))
+    named = [dimension for each in asked for dimension, _ in each.config.items]
+    if problems := unknown_roles(named, known):
+        raise UsageError.about("what to forecast", problems)
+    found = forecasts(trace, [each.what_if for each in asked], roles)
+    return [
+        Answered(asked=each, found=Forecast(why_not=_beyond(each)) if each.beyond else one)
+        for each, one in zip(asked, found, strict=True)
+    ]
+
+
+def _beyond(asked: Asked) -> str:
+    knobs = listed(asked.beyond)
+    return f"what {knobs} changes is not in the model; rpc-tuner search measures it"
+
+
+def forecast_parts(
+    trace: Trace, answers: Sequence[Answered], width: int, *, whole: bool
+) -> Iterator[Part]:
+    """What other configurations would do: a table `whole`, else a line."""
+    if not whole:
+        if said := in_a_line(trace, answers):
+            yield paragraph(said)
+        return
+    yield line("")
+    if not all(each.found.why_not for each in answers):
+        names = Column("what if (a forecast)", [str(each.asked) for each in answers], is_name=True)
+        cells = Column("times as long", [each.cell for each in answers])
+        yield from map(line, text_table([names, cells], width))
+    yield from map(paragraph, reasons(answers))
+
+
+def in_a_line(trace: Trace, answers: Sequence[Answered]) -> str:
+    """What other numbers of threads would do; empty where that is not sure."""
+    is_sure = answers and all(_is_sure(each.found) for each in answers)
+    if not is_sure or len(trace.calls) < LEAST_CALLS:
+        return ""
+    traced, note = trace.ranks[0].num_worker_threads, "(a forecast; rpc-tuner search measures it)"
+    found = {str(each.asked.config.items[0][1]): each.found for each in answers}
+    stuck = [threads for threads, each in found.items() if each.deadlock]
+    ratios = {threads: f"{each.ratio:.1f}" for threads, each in found.items() if not each.deadlock}
+    first = stuck or [*ratios]
+    instead = f" thread{'s' * (first != ['1'])} instead of {traced}"
+    said = [f"with {', '.join(stuck)}{instead} it deadlocks"] if stuck else []
+    if ratios:
+        is_one = {*ratios.values()} == {"1.0"}
+        takes = " it takes as long" if is_one else f": {', '.join(ratios.values())} times as long"
+        said.append(f"with {', '.join(ratios)}{'' if stuck else instead}{takes}")
+    text = ", ".join(said)
+    return f"{text[0].upper()}{text[1:]} {note}."
+
+
+def _is_sure(found: Forecast) -> bool:
+    is_told = not found.why_not and found.ratio_high <= SURE * found.ratio_low
+    return bool(found.deadlock) or is_told
+
+
+def reasons(answers: Sequence[Answered]) -> Iterator[str]:
+    """Why some answers are no numbers, each reason once with all that it is of."""
+    for why in dict.fromkeys(each.why for each in answers if each.why):
+        of = [str(each.asked) for each in answers if each.why == why]
+        is_all = len(of) == len(answers)
+        yield (
+            f"No forecast: {why}."
+            if is_all and not answers[0].found.deadlock
+            else (f"{listed(of)}: {why}.")
+        )
+
+
+def forecast(trace: Trace, space: Mapping[str, object]) -> pd.DataFrame:
+    """Forecast from one trace what other configurations would do, without running the program.
+
+    The program that the trace shows is replayed on a model of its threads, locks and CPUs. A
+    forecast is no measurement: `tune` measures.
+
+    Args:
+        trace: What `read_trace` returns, of a trace that this package recorded.
+        space: Values by knob, as in a plan: `{"num_worker_threads": [1, 2, 4]}`, for one role
+            `{"agent.num_worker_threads": "2,4"}`; also `{"cpus": 64}`, the logical CPUs of each
+            host. All combinations are forecast.
+
+    Returns:
+        One row per configuration: `config` (as `--space` would say it), `ratio` (its time over that
+        of the traced configuration) with its interval `ratio_low`, `ratio_high`; `deadlock`, the
+        chain of calls that wait for each other, then the ratio is infinite; and `why_not`, why
+        there is no forecast, then it is NaN. Both are empty otherwise.
+
+    Raises:
+        UsageError: the space has mistakes, or names a role that the trace does not have.
+    """
+    answers = answer(trace, read_what_if([*space.items()]))
+    columns = ("ratio", "ratio_low", "ratio_high", "deadlock", "why_not")
+    rows = [[str(each.asked), *(getattr(each.found, name) for name in columns)] for each in answers]
+    return pd.DataFrame(rows, columns=pd.Index(["config", *columns]))

@@ -1,0 +1,270 @@
+"""How long a program would take with other worker threads, or logical CPUs: from one trace.
+
+The program that the trace shows is replayed as it was, and with another machine. A forecast is the
+ratio of the two. Its interval has three parts: the replays with resampled service times, how far
+the replay of the traced configuration itself is off, and what no replay knows, MODEL_ERROR. Where
+the trace does not tell what calls share, the best case and the worst span the interval.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from tuner.roles import role_of
+from tuner.text import listed, whole_percent
+from tuner.trace.analyze.path_walk import Driver, find_driver
+from tuner.trace.forecast.off_cpu import Known, shared_by
+from tuner.trace.forecast.replay import ISSUE, Machine, Program, replay
+from tuner.trace.forecast.traced_program import Case, build
+from tuner.trace.forecast.traced_run import (
+    SEEN,
+    computing,
+    driver_cpu_ns,
+    lacks,
+    machine_of,
+    part_of,
+    unseen,
+    were_cpus_taken,
+)
+from tuner.trace.model.trace import Trace
+
+MOST_CALLS = 1500  # of a longer trace so many are replayed, from its middle
+MOST_WHOLE = 50_000  # of a trace without a place to cut; they take some 10 s
+RESAMPLES = 6
+MODEL_ERROR = 0.08
+"""The standard error of log(ratio) that even an exact replay has: worlds differ."""
+CLOSE = 0.05  # log(replay / trace)
+ALIKE = 1.25  # the replay of the traced configuration may be so far off, in either direction
+SMT = 1.5  # a gain by more CPUs may be so many times smaller, if two of them are one core
+COMPUTING = 0.3  # from this share of their time on the CPU on, calls need CPUs
+POLLED = 0.4  # of the logical CPUs: few are left for calls that compute
+MOVED = 1.1  # what changes by less needs no CPUs
+OVERLAP = 0.15  # the share of the time that a driver may be on the CPU while it seems to wait
+WIDE = 1.5  # an interval that spans more says nothing
+COMPETES = "its calls compete for few logical CPUs with polling threads"
+DISTURBED = "other programs took logical CPUs while it was traced"
+ALL = "*"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WhatIf:
+    """A configuration to forecast: threads by role, `*` for all, and logical CPUs per host."""
+
+    threads: Mapping[str, int] | None = None
+    cpus: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forecast:
+    """What one configuration would do; NaN where that is not known."""
+
+    ratio: float = math.nan
+    """Its time, over that of the traced configuration."""
+    ratio_low: float = math.nan
+    ratio_high: float = math.nan
+    deadlock: str = ""
+    """The chain of calls that wait for each other; empty where the program ends."""
+    why_not: str = ""
+    """Why there is no forecast; empty where there is one."""
+
+
+def forecasts(
+    trace: Trace, what_ifs: Sequence[WhatIf], roles: Sequence[tuple[str, str]] = ()
+) -> list[Forecast]:
+    """What each configuration would do; for `roles` see `tuner.roles.role_of`."""
+    model = Model.of(trace, roles)
+    if isinstance(model, str):
+        return [Forecast(why_not=model) for _ in what_ifs]
+    return [model.forecast(each) for each in what_ifs]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """The programs that a trace may show, and the machine that it ran on."""
+
+    trace: Trace
+    roles: Sequence[tuple[str, str]]
+    programs: Sequence[Program]  # the best case and the worst, where these differ
+    machine: Machine
+    base_ns: Sequence[float]  # by program: the replay of the traced configuration
+    off_by: float  # log(that / what the trace took)
+    unknown: str  # what makes these programs differ
+    computing: float  # the share of the served time on the CPU
+    is_disturbed: bool  # whether other programs took CPUs meanwhile
+
+    @classmethod
+    def of(
+        cls, trace: Trace, roles: Sequence[tuple[str, str]] = (), most_calls: int = MOST_CALLS
+    ) -> "Model | str":
+        """The model of a trace, or of so many calls from its middle; or why there is none."""
+        driver = find_driver(trace)
+        if problem := lacks(trace, driver):
+            return problem
+        assert driver is not None
+        is_served = trace.calls[["server_start_ns", "server_end_ns"]].notna().all(axis=1)
+        servers = sorted(set(trace.calls.loc[is_served, "server_rank"]))
+        known = {rank: shared_by(trace, rank) for rank in servers}
+        if problems := [each.problem for each in known.values() if each.problem]:
+            return problems[0]
+        part, took_ns = part_of(trace, driver, most_calls)
+        if len(part.calls) > MOST_WHOLE:
+            return f"{len(part.calls):,} calls without a break of the driver are too many to replay"
+        cpu_ns = driver_cpu_ns(trace, driver, took_ns)
+        cases = [Case({rank: each.best for rank, each in known.items()}, holds=False)]
+        if unknown := _unknown(part, known):
+            cases.append(Case({rank: each.worst for rank, each in known.items()}, holds=True))
+        machine = machine_of(trace)
+        programs, base_ns, is_disturbed = _programs(part, driver, cases, cpu_ns, machine, took_ns)
+        if problem := _unknown_threads(programs[0]):
+            return problem
+        if cpu_ns is not None and cpu_ns > programs[0].driver_ns + OVERLAP * took_ns:
+            return (
+                "the driver computes while calls are under way, so it is not known for which of "
+                "them it waits"
+            )
+        off_by = [math.log(each / took_ns) for each in base_ns]
+        fits = [at for at, off in enumerate(off_by) if abs(off) <= math.log(ALIKE)]
+        if not fits:
+            times = f"takes {math.exp(min(off_by, key=abs)):.2f} times as long as the trace"
+            what = "deadlocks" if math.isinf(min(base_ns)) else times
+            return f"the model does not hold: as it was, the replay {what}"
+        return cls(
+            trace=trace,
+            roles=roles,
+            programs=[programs[at] for at in fits],
+            machine=machine,
+            base_ns=[base_ns[at] for at in fits],
+            off_by=min((off_by[at] for at in fits), key=abs),
+            unknown=unknown,
+            computing=computing(trace),
+            is_disturbed=is_disturbed or were_cpus_taken(trace, driver, machine),
+        )
+
+    def forecast(self, what_if: WhatIf) -> Forecast:
+        """What a configuration would do."""
+        machine = self._changed(what_if)
+        if machine == self.machine:
+            return Forecast(ratio=1.0, ratio_low=1.0, ratio_high=1.0)
+        if what_if.cpus is not None and self.is_disturbed:
+            return Forecast(why_not=DISTURBED)
+        ends = [replay(each, machine) for each in self.programs]
+        if all(each.blocked for each in ends):
+            return Forecast(ratio=math.inf, ratio_low=math.inf, ratio_high=math.inf,
+                            deadlock=ends[0].blocked)  # fmt: skip
+        took = [max(each.took_ns, 1.0) for each in ends]
+        logs = [math.log(each / base) for each, base in zip(took, self.base_ns, strict=True)]
+        low, high = min(logs), max(logs)
+        if high - low > math.log(WIDE):
+            return Forecast(why_not=f"it depends on {self.unknown}, which the trace does not show")
+        middle = (low + high) / 2
+        if self.computing >= COMPUTING and abs(middle) > math.log(MOVED):
+            if self._polls():
+                return Forecast(why_not=COMPETES)
+            if self.is_disturbed:
+                return Forecast(why_not=DISTURBED)
+        # A time that stays as it was has no such error.
+        off_by = self.off_by * min(abs(middle) / math.log(2), 1.0)
+        error = 2 * math.hypot(self._spread(machine), MODEL_ERROR, off_by)
+        # Two logical CPUs of a core are no two cores.
+        less = self.computing * min(abs(middle), math.log(SMT))
+        return Forecast(
+            ratio=math.exp(middle),
+            ratio_low=math.exp(low - error - less * (middle > 0)),
+            ratio_high=math.exp(high + error + less * (middle < 0)),
+        )
+
+    def _polls(self) -> bool:
+        """Whether threads that poll want most of the logical CPUs of a host."""
+        pairs = zip(self.machine.polling, self.machine.cpus, strict=True)
+        return any(polling >= POLLED * cpus for polling, cpus in pairs)
+
+    def _changed(self, what_if: WhatIf) -> Machine:
+        threads = list(self.machine.threads)
+        for rank in self.trace.ranks:
+            role = role_of(rank.name, self.roles)
+            asked = what_if.threads or {}
+            threads[rank.rank] = asked.get(role, asked.get(ALL, threads[rank.rank]))
+        cpus = self.machine.cpus
+        if what_if.cpus is not None:
+            cpus = [float(what_if.cpus)] * len(cpus)
+        return self.machine._replace(threads=threads, cpus=cpus)
+
+    @cached_property
+    def _others(self) -> list[tuple[Program, float]]:
+        """Programs with resampled service times, and how long each takes as it was."""
+        random, program = np.random.default_rng(0), self.programs[0]
+        # The more calls, the less their sum varies.
+        number = min(RESAMPLES, RESAMPLES * MOST_CALLS // len(program.calls))
+        programs = [_resampled(program, random) for _ in range(number)]
+        return [(each, replay(each, self.machine).took_ns) for each in programs]
+
+    def _spread(self, machine: Machine) -> float:
+        """The standard deviation of log(ratio) over resampled service times."""
+        ratios = [replay(each, machine).took_ns / base_ns for each, base_ns in self._others]
+        known = [math.log(each) for each in ratios if 0 < each < math.inf]
+        return float(np.std(known, ddof=1)) if len(known) > 1 else 0.0
+
+
+def _unknown(trace: Trace, known: Mapping[int, Known]) -> str:
+    """What makes the best case and the worst differ; empty where they do not."""
+    differ = [trace.process(rank).name for rank, each in known.items() if each.best != each.worst]
+    said = [f"whether the calls to {listed(differ)} hold the GIL, or a lock"] if differ else []
+    if (share := unseen(trace)) > 1 - SEEN:
+        said.insert(0, f"how calls were served that take {whole_percent(share)} of all time")
+    return listed(said)
+
+
+def _programs(
+    part: Trace,
+    driver: Driver,
+    cases: Sequence[Case],
+    cpu_ns: float | None,
+    machine: Machine,
+    took_ns: float,
+) -> tuple[list[Program], list[float], bool]:
+    """The program of each case, how long its replay takes, and whether others disturbed it.
+
+    Threads that were ready waited for a CPU because of each other, which a replay shows again, or,
+    where that is closer to what the trace took, because of other programs, which stay.
+    """
+    found = []
+    stays = part.calls.assign(run_queue_ns=pd.array([0] * len(part.calls)))
+    for is_disturbed, calls in enumerate((part.calls, stays)):
+        taken = replace(part, calls=calls)
+        programs = [build(taken, driver, case, cpu_ns) for case in cases]
+        base_ns = [max(replay(each, machine).took_ns, 1.0) for each in programs]
+        found.append((programs, base_ns, bool(is_disturbed)))
+        if abs(math.log(base_ns[0] / took_ns)) <= CLOSE:
+            break
+    return min(found, key=lambda each: abs(math.log(each[1][0] / took_ns)))
+
+
+def _unknown_threads(program: Program) -> str:
+    """That many calls are made by threads that may wait for others; empty if not."""
+    others = [root for root in program.roots if not (root.is_driver or root.is_main)]
+    number = sum(kind == ISSUE for root in others for kind, _ in root.ops)
+    if number <= (1 - SEEN) * len(program.calls):
+        return ""
+    names = listed(dict.fromkeys(program.names[root.rank] for root in others))
+    return f"threads of {names} make calls, and what these wait for is not known"
+
+
+def _resampled(program: Program, random: np.random.Generator) -> Program:
+    """The program with what its calls do drawn anew, of the same function on the same server."""
+    groups = defaultdict[tuple[str, int, int], list[int]](list)
+    for place, call in enumerate(program.calls):
+        makes_none = not call.then and all(kind < ISSUE for kind, _ in call.ops)
+        if call.is_seen and call.join < 0 and makes_none:
+            groups[call.function, call.server, call.client].append(place)
+    calls = list(program.calls)
+    for places in groups.values():
+        for place, drawn in zip(places, random.choice(places, len(places)), strict=True):
+            calls[place] = replace(
+                program.calls[drawn], is_blocking=program.calls[place].is_blocking
+            )
+    return replace(program, calls=calls)

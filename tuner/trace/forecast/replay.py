@@ -1,0 +1,356 @@
+"""Replays a program on a model of its machine, event by event.
+
+The model: a pool of worker threads per process, which serve requests and complete the process's own
+calls, first come, first served; a GIL per process, which changes hands after its switch interval; a
+lock per process, where the program has one; and the logical CPUs of a host, which all ready threads
+share equally, polling ones included.
+
+The loop is a heap of its own: the CPUs' shares change whenever a thread becomes ready, which simpy
+has no resource for, and a process of simpy costs more than all that happens here to a call.
+"""
+
+import heapq
+import math
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+COMPUTE, COMPUTE_WITH_GIL, SLEEP, HOLD_LOCK, ISSUE, AWAIT, DRAIN = range(7)
+"""What a frame does. The first four last for some ns; HOLD_LOCK is off the CPU. ISSUE sends a call
+and AWAIT waits for one, by its number; DRAIN waits until no more than so many are under way."""
+SWITCH_NS = 5e6  # Python's switch interval
+MOST_TURNS = 20  # of a long computation with the GIL: more would only cost time
+
+Op = tuple[int, float]
+
+
+@dataclass
+class Call:
+    """A call of a program. Times are nanoseconds."""
+
+    client: int
+    server: int
+    function: str
+    to_server: float
+    to_client: float
+    ops: Sequence[Op]
+    """What its function does."""
+    answer: float = 0.0  # its thread pickles the answer
+    is_seen: bool = True  # whether a thread of the server runs it; else `to_server` is all it takes
+    is_blocking: bool = False  # whether the caller waits for it at once
+    lasts: float = 0.0  # its result is complete so much later, without a thread
+    then: Sequence[Op] = ()  # what a thread of the program does until it is complete
+    join: int = -1  # its result is complete when those of this group have been served
+
+
+@dataclass
+class Root:
+    """What issues calls and serves none: a thread of the program."""
+
+    rank: int
+    begins: float
+    ops: Sequence[Op]
+    is_driver: bool = False
+    is_main: bool = True  # of its process
+
+
+@dataclass
+class Program:
+    """What the processes of a trace do, whatever the configuration."""
+
+    names: Sequence[str]
+    hosts: Sequence[int]  # by rank
+    calls: list[Call]
+    roots: list[Root]
+    joins: list[int] = field(default_factory=list)  # by group: how many calls must be served
+
+    @property
+    def driver_ns(self) -> float:
+        """How long the driver does something itself."""
+        ops = [op for root in self.roots if root.is_driver for op in root.ops]
+        return sum(ns for kind, ns in ops if kind <= SLEEP)
+
+
+class Machine(NamedTuple):
+    """What a program runs on."""
+
+    threads: Sequence[int]  # by rank
+    cpus: Sequence[float]  # by host
+    polling: Sequence[float]  # by host: CPUs that other threads want throughout
+
+
+class Replayed(NamedTuple):
+    """How a replay ended."""
+
+    took_ns: float  # until the driver had done all; infinite where it never did
+    blocked: str = ""  # the chain of calls that wait for each other; empty if it ended
+
+
+class _Frame:
+    """A function that runs: of a call, or, where that is negative, a root."""
+
+    __slots__ = ("at", "call", "left", "ops", "rank", "under_way", "waits_for")
+
+    def __init__(self, rank: int, call: int, ops: Sequence[Op]) -> None:
+        self.rank, self.call, self.ops = rank, call, ops
+        self.at = 0
+        self.left = 0.0  # of a computation with the GIL
+        self.under_way = 0
+        self.waits_for: int | None = None
+        """A call, or -1 - so many that may be under way."""
+
+
+class _Cpus:
+    """The logical CPUs of a host: ready threads get equal shares. Its clock is the time that a
+    thread which is always ready has been given."""
+
+    __slots__ = ("clock", "cpus", "polling", "ready", "since", "version")
+
+    def __init__(self, cpus: float, polling: float) -> None:
+        self.cpus, self.polling = cpus, polling
+        self.ready: list[tuple[float, int, _Frame]] = []
+        self.clock = self.since = 0.0
+        self.version = 0
+
+    @property
+    def rate(self) -> float:
+        wanted = len(self.ready) + self.polling
+        return 1.0 if wanted <= self.cpus else self.cpus / wanted
+
+
+_Turns = deque[_Frame]
+"""Of a GIL, or a lock: who has it, and then who waits for it."""
+
+
+def replay(program: Program, machine: Machine) -> Replayed:
+    """How long the driver takes for its calls on a machine."""
+    return _Replay(program, machine).run()
+
+
+class _Replay:
+    def __init__(self, program: Program, machine: Machine) -> None:
+        self.calls, self.program = program.calls, program
+        self.now = 0.0
+        self.number = 0
+        self.agenda: list[tuple[float, int, Callable[..., None], object]] = []
+        hosts = [_Cpus(*each) for each in zip(machine.cpus, machine.polling, strict=True)]
+        self.cpus = [hosts[host] for host in program.hosts]
+        self.free = list(machine.threads)
+        self.jobs: list[deque[tuple[int, bool]]] = [deque() for _ in self.free]
+        """By rank: calls to serve, or to complete, for which no thread is free."""
+        self.gils, self.locks = ([_Turns() for _ in self.free] for _ in range(2))
+        self.caller: dict[int, _Frame] = {}
+        self.served: dict[int, _Frame] = {}
+        self.pending: dict[int, _Frame] = {}
+        self.over: set[int] = set()
+        self.joining: list[list[int]] = [[] for _ in program.joins]
+        self.frames: list[_Frame] = []
+        self.ended_at = 0.0
+        self.drivers = sum(root.is_driver for root in program.roots)
+
+    def later(self, delay: float, do: Callable[..., None], with_: object) -> None:
+        self.number += 1
+        heapq.heappush(self.agenda, (self.now + delay, self.number, do, with_))
+
+    def run(self) -> Replayed:
+        for place, root in enumerate(self.program.roots):
+            frame = _Frame(root.rank, -1 - place, root.ops)
+            self.frames.append(frame)
+            self.later(root.begins, self.go_on, frame)
+        agenda, pop = self.agenda, heapq.heappop
+        while agenda and self.drivers:
+            self.now, _, do, with_ = pop(agenda)
+            do(with_)
+        if self.drivers:
+            return Replayed(math.inf, self.chain())
+        return Replayed(self.ended_at)
+
+    def go_on(self, frame: _Frame) -> None:
+        """Do what a frame does next, until it has to wait."""
+        ops = frame.ops
+        while frame.at < len(ops):
+            kind, value = ops[frame.at]
+            frame.at += 1
+            if kind == COMPUTE:
+                return self.compute(frame, value)
+            if kind == COMPUTE_WITH_GIL:
+                frame.left = value
+                return self.take(self.gils[frame.rank], frame, self.with_gil)
+            if kind == SLEEP:
+                return self.later(value, self.go_on, frame)
+            if kind == HOLD_LOCK:
+                frame.left = value
+                return self.take(self.locks[frame.rank], frame, self.with_lock)
+            if kind == ISSUE:
+                self.issue(frame, int(value))
+            elif kind == AWAIT and int(value) not in self.over:
+                frame.waits_for = int(value)
+                return None
+            elif kind == DRAIN and frame.under_way > value:
+                frame.waits_for = -1 - int(value)
+                return None
+        return self.ended(frame)
+
+    def issue(self, frame: _Frame, number: int) -> None:
+        call = self.calls[number]
+        self.caller[number] = frame
+        frame.under_way += not call.is_blocking
+        self.later(call.to_server, self.arrived if call.is_seen else self.answered, number)
+
+    def ended(self, frame: _Frame) -> None:
+        if frame.call < 0:
+            if self.program.roots[-1 - frame.call].is_driver:
+                self.drivers -= 1
+                self.ended_at = self.now
+            return
+        if self.pending.pop(frame.call, None) is not None:
+            self.later(self.calls[frame.call].to_client, self.answered, frame.call)
+            return
+        # Never at once, or a long queue of calls that do nothing would nest as deeply.
+        self.later(self.calls[frame.call].answer, self.left, frame)
+
+    def left(self, frame: _Frame) -> None:
+        """A served function has left its thread."""
+        number = frame.call
+        call = self.calls[number]
+        del self.served[number]
+        if call.then:
+            self.pending[number] = pending = _Frame(frame.rank, number, call.then)
+            self.later(0.0, self.go_on, pending)
+        elif call.join < 0:
+            self.later(call.lasts + call.to_client, self.answered, number)
+        else:
+            group = self.joining[call.join]
+            group.append(number)
+            if len(group) >= self.program.joins[call.join]:
+                for each in group:
+                    self.later(self.calls[each].to_client, self.answered, each)
+        self.give_back(frame.rank)
+
+    def give_back(self, rank: int) -> None:
+        """A thread is free: it takes the next job."""
+        self.free[rank] += 1
+        jobs = self.jobs[rank]
+        while jobs and self.free[rank]:
+            number, is_answer = jobs.popleft()
+            (self.complete if is_answer else self.serve)(number)
+
+    def arrived(self, number: int) -> None:
+        rank = self.calls[number].server
+        if self.free[rank]:
+            self.serve(number)
+        else:
+            self.jobs[rank].append((number, False))
+
+    def serve(self, number: int) -> None:
+        call = self.calls[number]
+        self.free[call.server] -= 1
+        self.served[number] = frame = _Frame(call.server, number, call.ops)
+        self.go_on(frame)
+
+    def answered(self, number: int) -> None:
+        rank = self.calls[number].client
+        if self.free[rank]:
+            self.complete(number)
+        else:
+            self.jobs[rank].append((number, True))
+
+    def complete(self, number: int) -> None:
+        """A thread of the client completes the call, which takes no time."""
+        self.over.add(number)
+        frame = self.caller[number]
+        frame.under_way -= not self.calls[number].is_blocking
+        waits_for = frame.waits_for
+        if waits_for is not None and (
+            waits_for == number if waits_for >= 0 else frame.under_way <= -1 - waits_for
+        ):
+            frame.waits_for = None
+            # Not at once: this thread is free again first.
+            self.later(0.0, self.go_on, frame)
+
+    def take(self, turns: _Turns, frame: _Frame, then: Callable[[_Frame], None]) -> None:
+        turns.append(frame)
+        if turns[0] is frame:
+            then(frame)
+
+    def pass_on(self, turns: _Turns, then: Callable[[_Frame], None]) -> None:
+        turns.popleft()
+        if turns:
+            then(turns[0])
+
+    def with_lock(self, frame: _Frame) -> None:
+        self.later(frame.left, self.leave_lock, frame)
+
+    def leave_lock(self, frame: _Frame) -> None:
+        self.pass_on(self.locks[frame.rank], self.with_lock)
+        self.go_on(frame)
+
+    def with_gil(self, frame: _Frame) -> None:
+        turn = min(frame.left, max(SWITCH_NS, frame.left / MOST_TURNS))
+        frame.left -= turn
+        self.compute(frame, turn)
+
+    def compute(self, frame: _Frame, ns: float) -> None:
+        cpus = self.cpus[frame.rank]
+        self.advance(cpus)
+        self.number += 1
+        heapq.heappush(cpus.ready, (cpus.clock + ns, self.number, frame))
+        self.reckon(cpus)
+
+    def advance(self, cpus: _Cpus) -> None:
+        cpus.clock += (self.now - cpus.since) * cpus.rate
+        cpus.since = self.now
+
+    def reckon(self, cpus: _Cpus) -> None:
+        """Plan when the next thread has computed what it had to."""
+        cpus.version += 1
+        if cpus.ready:
+            delay = max(cpus.ready[0][0] - cpus.clock, 0.0) / cpus.rate
+            self.later(delay, self.computed, (cpus, cpus.version))
+
+    def computed(self, of: tuple[_Cpus, int]) -> None:
+        cpus, version = of
+        if version != cpus.version:
+            return  # other threads have become ready, or are no more
+        self.advance(cpus)
+        until, _, frame = heapq.heappop(cpus.ready)
+        cpus.clock = max(cpus.clock, until)
+        self.reckon(cpus)
+        gil = self.gils[frame.rank]
+        if not gil or gil[0] is not frame:
+            self.go_on(frame)
+        elif frame.left > 0:
+            gil.rotate(-1)
+            self.with_gil(gil[0])
+        else:
+            self.pass_on(gil, self.with_gil)
+            self.go_on(frame)
+
+    def chain(self) -> str:
+        """Which calls wait for which, from the driver on."""
+        names, words, seen = self.program.names, list[str](), set[int]()
+        drivers = (at for at, root in enumerate(self.program.roots) if root.is_driver)
+        frame: _Frame | None = self.frames[next(drivers)]
+        while frame is not None and (number := self.awaited(frame)) not in (-1, *seen):
+            seen.add(number)
+            call = self.calls[number]
+            name = f"{call.function} on {names[call.server]}"
+            for rank, is_answer in ((call.server, False), (call.client, True)):
+                if (number, is_answer) in self.jobs[rank]:
+                    what = f"the answer of {name}" if is_answer else name
+                    words.append(f"{what}, for which no thread of {names[rank]} is free")
+                    # One that holds a thread there stands for all.
+                    frame = next((each for each in self.served.values() if each.rank == rank), None)
+                    break
+            else:
+                words.append(name)
+                frame = self.served.get(number) or self.pending.get(number)
+        return ", which waits for ".join(words)
+
+    def awaited(self, frame: _Frame) -> int:
+        """A call that a frame waits for; -1 for none."""
+        if frame.waits_for is not None and frame.waits_for >= 0:
+            return frame.waits_for
+        own = (n for n, each in self.caller.items() if each is frame and n not in self.over)
+        return -1 if frame.waits_for is None else next(own, -1)

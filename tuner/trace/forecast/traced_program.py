@@ -1,0 +1,319 @@
+"""From a trace to the program that it shows: who calls whom, when, and what functions do.
+
+A *frame* issues calls one after another: a served function, or a thread of the program. Where a
+call of it ended between two things that it did, and it had been idle for longer than usual, or no
+other was under way, it is taken to have waited: until no more were under way than then.
+"""
+
+import math
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tuner.trace.analyze.path_walk import Driver, arrivals
+from tuner.trace.analyze.time_spans import floats
+from tuner.trace.forecast.off_cpu import Shared
+from tuner.trace.forecast.replay import (
+    AWAIT,
+    COMPUTE,
+    COMPUTE_WITH_GIL,
+    DRAIN,
+    HOLD_LOCK,
+    ISSUE,
+    SLEEP,
+    Call,
+    Op,
+    Program,
+    Root,
+)
+from tuner.trace.model.trace import FloatArray, Trace
+
+PIECES = 4  # of what computes with the GIL and without it
+IDLE = 3.0  # a frame that is idle for so many times its usual time between calls waited
+BLOCKING = ("rpc_sync", "to_here")
+
+
+class Times(NamedTuple):
+    """Of each call, in nanoseconds since the trace's base; NaN where unknown."""
+
+    start: list[float]
+    issued: list[float]
+    end: list[float]
+    served: list[float]
+    left: list[float]
+
+
+class Work(NamedTuple):
+    """What a frame does in a nanosecond of its own time."""
+
+    with_gil: float
+    without: float
+    sleep: float
+
+    def ops(self, ns: float) -> list[Op]:
+        """What it does in so many nanoseconds; it may let go of the GIL many times."""
+        pieces = PIECES if self.with_gil > 0 and self.without > 0 else 1
+        kinds = zip((COMPUTE_WITH_GIL, COMPUTE, SLEEP), self, strict=True)
+        return [(kind, ns * part / pieces) for kind, part in kinds if ns * part > 0] * pieces
+
+
+ALONE = Work(0.0, 0.0, 1.0)  # what is done meanwhile needs nothing that others need
+SERVED, PENDING = -1, -2  # whose calls: of a served function, or of what completes its result
+
+
+class Case(NamedTuple):
+    """What is assumed where a trace does not tell."""
+
+    shared: Mapping[int, Shared]  # what the calls of each server share
+    holds: bool  # whether calls hold a thread of which it is not known how they were served
+
+
+def build(trace: Trace, driver: Driver, case: Case, driver_cpu_ns: float | None) -> Program:
+    """The program of a trace.
+
+    Args:
+        trace: Of rpc-tuner; all of its calls have ended.
+        driver: Whose time is forecast.
+        case: What is assumed where the trace does not tell.
+        driver_cpu_ns: How long the driver was on the CPU; None where that is not known.
+    """
+    return _Build(trace, driver, case).program(driver_cpu_ns)
+
+
+def own_ns(ops: Sequence[Op], kind: int) -> float:
+    """How long a frame does this."""
+    return sum(ns for each, ns in ops if each == kind)
+
+
+class _Build:
+    def __init__(self, trace: Trace, driver: Driver, case: Case) -> None:
+        calls = trace.calls
+        self.trace, self.driver, self.case, self.frame = trace, driver, case, calls
+        columns = ("start_ns", "issued_ns", "end_ns", "server_start_ns", "server_end_ns")
+        times = [floats(calls, name) for name in columns]
+        times[1] = np.fmin(np.fmax(np.nan_to_num(times[1]), times[0]), times[2])
+        self.at = Times(*(each.tolist() for each in times))
+        self.kind = calls["kind"].astype(str).tolist()
+        self.is_blocking = [kind in BLOCKING for kind in self.kind]
+        self.server = calls["server_rank"].tolist()
+        row = {number: place for place, number in enumerate(calls["call_id"].tolist())}
+        parent = calls["parent_call"].to_numpy(np.int64, na_value=-1).tolist()
+        self.children = defaultdict[tuple[int, int], list[int]](list)
+        client = calls["client_rank"].tolist()
+        thread = calls["client_thread"].tolist()
+        pending = self._pending()
+        for place, above in enumerate(parent):
+            key = (row.get(above, -1 - client[place]), thread[place])
+            if above in row:
+                key = (row[above], SERVED)
+            elif (client[place], thread[place]) != (driver.rank, driver.thread):
+                # A thread of the program that completes a result, if one of its process is pending.
+                by_begin, start = pending[client[place]], self.at.start[place]
+                last = bisect_right(by_begin, start, key=lambda each: each[0]) - 1
+                if last >= 0 and start <= by_begin[last][1]:
+                    key = (by_begin[last][2], PENDING)
+            self.children[key].append(place)
+        self.made_by = {to: by for own in self.children.values() for to, by in self._made(own)}
+        """The `remote` that makes the value which a `to_here` waits for."""
+
+    def _made(self, own: Sequence[int]) -> Iterator[tuple[int, int]]:
+        makes: dict[int, int] = {}
+        for place in own:
+            if self.kind[place] == "rpc_remote":
+                makes[self.server[place]] = place
+            elif self.kind[place] == "to_here" and self.server[place] in makes:
+                made = makes[self.server[place]]
+                if self.at.start[place] < self.at.end[made] < self.at.end[place]:
+                    yield place, made
+
+    def _pending(self) -> Mapping[int, list[tuple[float, float, int]]]:
+        """By server: when calls began whose results were complete after they had returned, and when
+        these were. The thread that completes them may begin before they return."""
+        found = defaultdict[int, list[tuple[float, float, int]]](list)
+        done = floats(self.frame, "done_ns").tolist()
+        for place, left in enumerate(self.at.left):
+            if left < done[place]:
+                found[self.server[place]].append((self.at.served[place], done[place], place))
+        for each in found.values():
+            each.sort()
+        return found
+
+    def program(self, driver_cpu_ns: float | None) -> Program:
+        trace, calls = self.trace, self.frame
+        joins, group = self._joins()
+        ranks = {rank.rank: rank for rank in trace.ranks}
+        hosts = sorted({rank.host for rank in trace.ranks})
+        size = max(ranks) + 1
+        began = min(self.at.start, default=0.0)
+        roots = []
+        for (owner, thread), own in self.children.items():
+            if owner >= 0:
+                continue
+            rank = -1 - owner
+            is_driver = rank == self.driver.rank
+            first = self.at.start[own[0]]
+            ops = self._ops(own, first, None, ALONE, issues_compute=True)
+            if is_driver and driver_cpu_ns is not None and thread == self.driver.thread:
+                issues, thinks = (own_ns(ops, kind) for kind in (COMPUTE_WITH_GIL, SLEEP))
+                on_cpu = min(max(driver_cpu_ns - issues, 0.0) / max(thinks, 1.0), 1.0)
+                work = Work(on_cpu, 0.0, 1.0 - on_cpu)
+                ops = self._ops(own, first, None, work, issues_compute=True)
+            is_main = rank not in ranks or ranks[rank].pid in (None, thread)
+            roots.append(Root(rank, first - began, ops, is_driver, is_main))
+        return Program(
+            names=[ranks[r].name if r in ranks else f"rank {r}" for r in range(size)],
+            hosts=[hosts.index(ranks[r].host) if r in ranks else 0 for r in range(size)],
+            calls=self._calls(group, calls["client_rank"].tolist()),
+            roots=roots,
+            joins=joins,
+        )
+
+    def _calls(self, group: Mapping[int, int], client: Sequence[int]) -> list[Call]:
+        calls, at = self.frame, self.at
+        function = calls["function"].astype(str).tolist()
+        cpu, ready = (
+            np.nan_to_num(floats(calls, f"{n}_ns")).tolist() for n in ("cpu", "run_queue")
+        )
+        # Operators run without Python; how long on the CPU is not recorded.
+        is_operator = (calls["body"] != "python").tolist()
+        cpu = [math.inf if op else ns for op, ns in zip(is_operator, cpu, strict=True)]
+        answered, done = floats(calls, "answered_ns").tolist(), floats(calls, "done_ns").tolist()
+        way = self._ways().tolist()
+        found = []
+        for place, begun in enumerate(at.served):
+            left = at.left[place]
+            end = at.end[place]
+            if math.isnan(begun) or math.isnan(left):
+                made = self.made_by.get(place)
+                sent = max(at.issued[place], 0.0 if made is None else at.end[made])
+                took = max(end - sent, 0.0)
+                holds = self.case.holds and self.kind[place] != "to_here"
+                found.append(Call(
+                    client[place], self.server[place], function[place], 0.0 if holds else took, 0.0,
+                    [(SLEEP, took)] if holds else (), is_seen=holds,
+                    is_blocking=self.is_blocking[place],
+                ))  # fmt: skip
+                continue
+            answer = max(answered[place] - left, 0.0) if done[place] != done[place] else 0.0
+            answer = answer if answer == answer else 0.0
+            complete = float(np.fmax(left + answer, done[place]))
+            after = self.children.get((place, PENDING), [])
+            then = self._ops(after, left, done[place], ALONE, issues_compute=True) if after else ()
+            found.append(Call(
+                client[place], self.server[place], function[place], way[place],
+                max(end - complete, 0.0),
+                self._served(place, begun, left, cpu[place], ready[place]),
+                answer=answer, is_blocking=self.is_blocking[place],
+                lasts=max(complete - left - answer, 0.0), join=group.get(place, -1), then=then,
+            ))  # fmt: skip
+        return found
+
+    def _ways(self) -> FloatArray:
+        """How long each call is on its way to its server, without the wait for a thread."""
+        calls = self.frame
+        served, issued = floats(calls, "server_start_ns"), np.array(self.at.issued)
+        took = np.maximum(served - issued, 0.0)
+        start = calls["start_ns"].to_numpy()
+        served_ns = np.where(np.isnan(served), start, served).astype(np.int64)
+        _, waits = arrivals(self.trace, served_ns, start)
+        names = calls["name"].cat.codes.to_numpy()
+        for name in np.unique(names[waits]):
+            of_name = names == name
+            free = took[of_name & ~waits & ~np.isnan(took)]
+            usual = np.median(free) if len(free) else np.nanmin(took[of_name])
+            took[of_name & waits] = np.minimum(took[of_name & waits], usual)
+        return np.asarray(took)
+
+    def _served(self, place: int, begun: float, left: float, cpu: float, ready: float) -> list[Op]:
+        """What a served function does: its own time is spread evenly over it."""
+        shared = self.case.shared.get(self.server[place], Shared())
+        own = self.children.get((place, SERVED), [])
+        plain = self._ops(own, begun, left, ALONE)
+        own_time = own_ns(plain, SLEEP)
+        on_cpu = min(cpu, own_time)
+        off = max(own_time - on_cpu - min(ready, own_time - on_cpu), 0.0)
+        lock_ns = shared.lock_ns or 0.0
+        if shared.off_ns is not None:
+            lock_ns, off = min(lock_ns, off), min(off, shared.off_ns)
+        if own_time <= 0:
+            return plain
+        gil, free = on_cpu * shared.gil, on_cpu * (1 - shared.gil)
+        work = Work(gil / own_time, free / own_time, off / own_time)
+        ops = self._ops(own, begun, left, work) if own else work.ops(own_time)
+        return [*ops, (HOLD_LOCK, lock_ns)] if lock_ns else ops
+
+    def _ops(
+        self, own: Sequence[int], begun: float, left: float | None, work: Work,
+        issues_compute: bool = False,
+    ) -> list[Op]:  # fmt: skip
+        """What a frame with these calls does, in the order of their starts."""
+        start, issued, end = self.at.start, self.at.issued, self.at.end
+        usual = self._usual_gap(own)
+        ops: list[Op] = []
+        under_way: list[float] = []  # the ends of calls that it need not wait for at once
+        now = begun
+        for place in (*own, -1):
+            until = start[place] if place >= 0 else left
+            if until is None:  # a root ends when all of its calls have ended
+                until = max([now, *under_way])
+            ended = [each for each in under_way if each <= until]
+            under_way = [each for each in under_way if each > until]
+            last = max(ended, default=now)
+            if last > now and (not under_way or last - now > IDLE * usual):
+                ops.append((DRAIN, len(under_way)))
+                now = last
+            ops += work.ops(max(until - now, 0.0))
+            if place < 0:
+                break
+            if issues_compute:
+                spent = end[place] if self.is_blocking[place] else issued[place]
+                ns = max(min(issued[place], spent) - start[place], 0.0)
+                ops += [(COMPUTE_WITH_GIL, ns)] if ns > 0 else []
+            if place in self.made_by:
+                ops.append((AWAIT, self.made_by[place]))
+            ops.append((ISSUE, place))
+            now = issued[place]
+            if self.is_blocking[place]:
+                ops.append((AWAIT, place))
+                now = end[place]
+            else:
+                if not issues_compute:
+                    ops[-1:] = [*work.ops(max(issued[place] - start[place], 0.0)), ops[-1]]
+                under_way.append(end[place])
+        return ops
+
+    def _usual_gap(self, own: Sequence[int]) -> float:
+        """The usual time between two calls of a frame while no call of it ends."""
+        ends = np.sort([self.at.end[place] for place in own])
+        left = np.array([
+            self.at.end[p] if self.is_blocking[p] else self.at.issued[p] for p in own[:-1]
+        ])  # fmt: skip
+        until = np.array([self.at.start[p] for p in own[1:]])
+        none = np.searchsorted(ends, left, "right") == np.searchsorted(ends, until, "right")
+        return float(np.median((until - left)[none])) if none.any() else 0.0
+
+    def _joins(self) -> tuple[list[int], dict[int, int]]:
+        """The results that are complete when several calls of a function have been served.
+
+        How many calls each group has, and the group of each call.
+        """
+        calls, done = self.frame, floats(self.frame, "done_ns")
+        served, left = np.array(self.at.served), np.array(self.at.left)
+        function = calls["function"].cat.codes.to_numpy()
+        rows = np.flatnonzero(~np.isnan(done))
+        groups = defaultdict[int, list[int]](list)
+        for row in rows.tolist():
+            # The call that was being served then has completed it.
+            same = rows[function[rows] == function[row]]
+            is_by = (served[same] <= done[row]) & (left[same] >= done[row]) & (same != row)
+            if is_by.any():
+                groups[int(same[is_by][-1])].append(row)
+        sizes, group = list[int](), dict[int, int]()
+        for last, others in groups.items():
+            members = {*others, last}
+            group |= dict.fromkeys(members, len(sizes))
+            sizes.append(len(members))
+        return sizes, group
