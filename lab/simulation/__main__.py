@@ -15,6 +15,8 @@ OURS: dict[str, Peer] = {
     "tuner": run_session,
     "tuner auto": partial(run_session, until_clear=True),
     "tuner resumed": partial(run_session, parts=(0.5, 1.0)),
+    "with forecasts": partial(run_session, forecasts="right"),
+    "wrong forecasts": partial(run_session, forecasts="shuffled"),
 }
 METHODS = {**OURS, **PEERS}
 

@@ -11,12 +11,14 @@ import numpy as np
 EPSILON = 0.03
 THREADS = (16, 1, 2, 4, 8, 32)  # of the configurations; the first is the baseline
 BINDINGS = ("none", "equal")  # of two knobs: every number of threads unbound, then every one bound
+_FEW_SLOW = (1.0, 2.4, 1.9, 1.7, 0.95, 1.0)
 _UNBOUND = (1.0, 1.05, 1.02, 0.98, 0.96, 1.09)
 TWO_KNOBS: Mapping[str, tuple[float, ...]] = {
     "two knobs, all equal": (1.0,) * 12,
     "two knobs add up": (*_UNBOUND, *(time / 1.25 for time in _UNBOUND)),
     "two knobs, one of them matters": (*_UNBOUND, *_UNBOUND),
     "bound, all alike": (1.0, 0.85, 0.88, 0.92, 0.96, 1.02, *(0.8,) * 6),
+    "two knobs, few threads are slow": (*_FEW_SLOW, *(time / 1.1 for time in _FEW_SLOW)),
     "only unbound is 1 thread better": (1.0, 0.8, 0.95, 1.0, 1.0, 1.0, *(0.9,) * 6),
 }
 LANDSCAPES: Mapping[str, tuple[float, ...]] = {

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from lab.simulation.cells import BINDINGS, EPSILON, THREADS, Cell, Machine, Outcome
 from tests.fakes import UDF, threads_of
 from tests.present.results import ENVIRONMENT
@@ -29,6 +31,7 @@ from tuner.world.launcher import WorldOrder
 from tuner.world.measurement import Failure, Measurement, RankUsage
 
 CONFIDENCE = 0.95
+FORECAST_ERROR = 0.12  # the standard deviation of log(forecast ratio)
 _NUMBER = {threads: number for number, threads in enumerate(THREADS)}
 _AXES = [("cpu_binding", [*BINDINGS]), ("num_worker_threads", [*THREADS])]  # in a cell's order
 _THREADS = Dimension(ALL_ROLES, "num_worker_threads")
@@ -138,11 +141,14 @@ def plan_of(cell: Cell, **measuring: Any) -> StudyPlan:
 
 
 def run_session(
-    cell: Cell, seed: int, *, parts: Sequence[float] = (1.0,), **measuring: Any
+    cell: Cell, seed: int, *, parts: Sequence[float] = (1.0,), forecasts: str = "", **measuring: Any
 ) -> Outcome:
-    """One study, and what its answer says; `parts` of the budget are given one after another."""
+    """One study, and what its answer says; `parts` of the budget are given one after another.
+    `forecasts` are `right` but for their error, or `shuffled`; empty: there are none."""
     machine = Machine(cell, seed)
     store = MemoryStore(plan_of(cell).candidates())
+    if forecasts:
+        store.note("forecasts", _forecasts(cell, seed, is_shuffled=forecasts == "shuffled"))
     for budget_s in (part * cell.budget_s for part in parts):
         plan = plan_of(cell._replace(budget_s=budget_s), seed=seed, **measuring)
         runner = SimulatedRunner(plan, SimulatedLauncher(machine), _NOWHERE)  # type: ignore[arg-type]
@@ -169,6 +175,24 @@ def run_session(
         worlds=len(log.records),
         spent_s=machine.now_s,
     )  # fmt: skip
+
+
+def _forecasts(cell: Cell, seed: int, *, is_shuffled: bool) -> list[dict[str, Any]]:
+    """What a trace of the baseline tells of the other numbers of threads."""
+    random = np.random.default_rng(seed)
+    others = range(1, len(THREADS))
+    of: list[int] = random.permutation(others).tolist() if is_shuffled else [*others]
+    logs = [-cell.gain(number) + FORECAST_ERROR * random.standard_normal() for number in of]
+    return [
+        {
+            "threads": [THREADS[number]] * len(UDF.roles),
+            **{
+                name: math.exp(log + reach * FORECAST_ERROR)
+                for name, reach in (("ratio", 0), ("low", -2), ("high", 2))
+            },
+        }
+        for number, log in zip(others, logs, strict=True)
+    ]
 
 
 def _covered_gains(cell: Cell, chosen: int, together: Together | None) -> list[bool]:

@@ -11,7 +11,7 @@ from tests.fake_program import COMMAND, FakeProgramLauncher
 from tests.fakes import FakeLauncher, threads_of
 from tests.golden.media import STORED_STUDIES
 from tests.golden.stored_study import dumped
-from tests.searching.tuning import failing, grouped, scaling
+from tests.searching.tuning import by_threads, failing, forecasting, grouped, scaling
 from tuner.api import SearchInterrupted
 from tuner.plan.config import Config
 from tuner.plan.workload_spec import RankSpec, WorkloadSpec
@@ -63,6 +63,13 @@ def _alike(config: Config) -> float:
 
 def _sometimes(config: Config, world: int) -> FailureKind | None:
     return "crashed" if threads_of(config) == 4 and world % 3 == 1 else None
+
+
+def _forecast() -> object:
+    """One thread waits, as forecast; 8 are faster than that."""
+    times = {1: 4.5, 2: 2.2, 4: 1.5, 8: 1.4, 16: 2.0}
+    with forecasting({1: 3.8, 2: 1.9, 4: 1.0, 8: 1.0}):
+        return _udf(step_ms=by_threads(times), keys={"budget": "40s"})
 
 
 def _program() -> object:
@@ -118,6 +125,7 @@ SEARCHED: Mapping[str, Callable[[], object]] = {
     "fails-sometimes": lambda: _udf(fails=_sometimes, keys={"budget": "60s"}),
     "front": lambda: _udf(cpu_cores=_cpus, keys=FRONT),
     "sampled": lambda: _udf(step_ms=_bound, keys=SAMPLED),
+    "forecast": _forecast,
     "program": _program,
     "groups": _groups,
     "traced-only": lambda: _udf(keys={"objective": "rpc_p99_ms"}),

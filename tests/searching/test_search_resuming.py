@@ -127,7 +127,7 @@ def test_a_world_that_failed_is_run_again_in_its_block_by_the_next_session(
     asked: dict[str, Any] = {"space": {"num_worker_threads": [4]}, "max_blocks": 6, "sigma": 0.3}
     before = tune.interrupted(
         **asked, fails=failing("crashed", 4, when=lambda world: world in (2, 3)),
-        stops=lambda each: each.worlds == 2 + 3 + 2 + attempts,
+        stops=lambda each: each.worlds == 2 + 1 + 3 + 2 + attempts,
     )  # fmt: skip
     assert before.by_trial[1].worlds_failed == attempts
     rest = failing("crashed", 4, when=lambda world: world + 2 + attempts in (2, 3))

@@ -1,11 +1,14 @@
 """Whole studies on fake launchers, as the tests of a search run them."""
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock, patch
 
 import optuna
 import pytest
@@ -22,6 +25,7 @@ from tuner.study.rows import TrialRow
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import load_study
 from tuner.study.stored import stored_log
+from tuner.trace.forecast.forecasts import Forecast, Model, WhatIf
 from tuner.world.launcher import GroupedLauncher, Launcher, WorldOrder
 from tuner.world.measurement import Failure, FailureKind, Measurement
 
@@ -146,3 +150,16 @@ def grouped(count: int, **given: Any) -> GroupedLauncher:
     return GroupedLauncher(
         [GroupFake(**{"clock": FakeClock(), **given}, seed=seed) for seed in range(count)]
     )
+
+
+def forecasting(ratios: Mapping[int, float]) -> AbstractContextManager[Mock]:
+    """Has the baseline's trace tell these ratios by threads, each to 5 %; infinite: a deadlock."""
+
+    def forecast(what_if: WhatIf) -> Forecast:
+        assert what_if.threads is not None
+        ratio = ratios[what_if.threads["server"]]
+        if math.isinf(ratio):
+            return Forecast(ratio=ratio, ratio_low=ratio, ratio_high=ratio, deadlock="a call")
+        return Forecast(ratio=ratio, ratio_low=ratio / 1.05, ratio_high=ratio * 1.05)
+
+    return patch.object(Model, "of", return_value=Mock(forecast=forecast))

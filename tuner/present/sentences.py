@@ -3,6 +3,7 @@
 import itertools
 import math
 import re
+from collections.abc import Iterator
 
 from tuner.plan.config import Config
 from tuner.plan.knobs import CPU_BINDING
@@ -62,11 +63,38 @@ def sentences_of(answer: StudyAnswer) -> list[str]:
         *failing_sentences(answer),
         *together_sentences(answer),
         *filter(None, said),
+        *_forecast_sentences(answer),
         *next_searches(answer),
         *tried_sentences(answer),
         *bad_value_sentences(answer),
         *unmeasured_sentences(answer),
     ]
+
+
+def _forecast_sentences(answer: StudyAnswer) -> Iterator[str]:
+    """What was measured otherwise than it was forecast, beyond both intervals."""
+    if not any(row.forecast for row in answer.rows):
+        return
+    yield (
+        "The forecasts are from the baseline's trace. They set the order of measuring, and decide "
+        "nothing."
+    )
+    for row in answer.rows:
+        if row.forecast is None:
+            continue
+        found, measured = row.forecast.speedup, row.against_baseline
+        if found is None:
+            if row.is_measured:
+                yield f"{row.label} was forecast to deadlock, and did not."
+        elif measured is not None and measured.ratio.is_told:
+            seen = measured.ratio
+            if found.low > seen.high or found.high < seen.low:
+                yield (
+                    f"{row.label} is {ratio_cell(seen.estimate, seen.low, seen.high)} times as "
+                    f"{fast(answer)}. Forecast was "
+                    f"{ratio_cell(found.estimate, found.low, found.high)}. The model does not know "
+                    "caches, or what switching between threads costs."
+                )
 
 
 def why_sentences(answer: StudyAnswer) -> list[str]:

@@ -101,12 +101,22 @@ def _number_columns(answer: StudyAnswer) -> Iterator[Column]:
     if any(row.against_baseline for row in rows):
         heading = f"times as {fast(answer)} ({sure})"
         yield Column(heading, heading, [_against(answer, row) for row in rows])
+    if any(row.forecast for row in rows):
+        yield Column("forecast", "forecast", [_forecast(row) for row in rows], "count")
     yield Column("worlds", "worlds", [str(row.samples) for row in rows], "count")
     for cell in metric_cells():
         texts = [cell.text(row.metrics) for row in rows]
         # A program has no steps, for example.
         if cell.table_heading is not None and any(texts):
             yield Column(cell.heading, cell.table_heading, texts, "metric")
+
+
+def _forecast(row: TrialRow) -> str:
+    """How many times as fast as the baseline it was expected to be."""
+    if row.forecast is None:
+        return ""
+    found = row.forecast.speedup
+    return ratio_cell(found.estimate, found.low, found.high) if found else "a deadlock"
 
 
 def _against(answer: StudyAnswer, row: TrialRow) -> str:

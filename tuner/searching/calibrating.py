@@ -9,7 +9,7 @@ from tuner.plan.config import varying
 from tuner.plan.knobs import NUM_WORKER_THREADS
 from tuner.searching.measurer import Measurer
 from tuner.searching.runner import TRACED_TIME_S
-from tuner.study.evidence import behind_in_first_world, strongest_rival
+from tuner.study.evidence import behind_in_first_world, by_promise, strongest_rival
 from tuner.study.log import BASELINE, StudyLog
 from tuner.study.records import AGAIN, MOST_REPEATS
 from tuner.text import distance, first_of
@@ -28,8 +28,9 @@ LEAST_DEADLOCKS = 2  # of configurations: what exhausts a pool may come by chanc
 
 
 def calibrate(measurer: Measurer) -> None:
-    """Run each configuration once, the baseline first, and again at the end if it failed; what
-    there is no time for beside the fewest blocks that compare the others is eliminated."""
+    """Run each configuration once, the baseline first, then as a forecast has it, and again at the
+    end if it failed; what there is no time for beside the fewest blocks that compare the others is
+    eliminated."""
     log = measurer.log
     measurer.begin("calibration")
     for trial in log.alive:
@@ -39,7 +40,7 @@ def calibrate(measurer: Measurer) -> None:
     budget_s = measurer.budget.total_s
     again = [trial for trial in log.failures if is_tried_again(log, trial, budget_s)]
     untried = [trial for trial in log.candidates if log.calibration(trial) is None]
-    calibrate_each(measurer, [*untried, *again])
+    calibrate_each(measurer, [*by_promise(log, untried), *again])
     _drop_dominated(measurer)
 
 
@@ -113,8 +114,7 @@ def trace(measurer: Measurer) -> None:
     log = measurer.log
     measurer.reserved_s = 0.0
     rival, total_s = strongest_rival(log), measurer.budget.total_s
-    contenders = [trial for trial in log.runnable if trial in (BASELINE, rival)]
-    _trace(measurer, contenders, MOST_TRACED * total_s, operators=True)
+    trace_contenders(measurer, [each for each in log.runnable if each in (BASELINE, rival)])
     if measurer.measuring.until_clear:
         # Of a limit that was not needed, nothing is a share.
         total_s = measurer.budget.spent_s
@@ -125,6 +125,11 @@ def trace(measurer: Measurer) -> None:
     if untraced := _trace(measurer, ranked, MOST_TRACED * total_s, operators=False):
         some = first_of([str(log.configs[trial]) for trial in untraced], _NAMED, separator="; ")
         measurer.observer.on_event(f"not traced, for lack of time: {some}")
+
+
+def trace_contenders(measurer: Measurer, trials: Sequence[int]) -> None:
+    """Trace these with their operators, as far as the time for traces goes."""
+    _trace(measurer, trials, MOST_TRACED * measurer.budget.total_s, operators=True)
 
 
 def _trace(

@@ -4,6 +4,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 
 from tuner.decide.additive import trial_levels
 from tuner.decide.verdict import LEAST_FRONT_BLOCKS
@@ -12,6 +13,7 @@ from tuner.plan.study_plan import StudyPlan
 from tuner.searching.calibrating import calibrate_each, why_broken
 from tuner.searching.measurer import Measurer
 from tuner.searching.proposing import Proposer
+from tuner.study.evidence import is_forecast_far
 from tuner.study.front import front_of
 from tuner.study.log import BASELINE, StudyLog
 from tuner.study.records import Sampling
@@ -66,7 +68,7 @@ def explore(measurer: Measurer) -> None:
         ask = proposals
         if sampling.sampler == "gp":
             ask = stack.enter_context(SamplingProcess()).proposals
-        proposer = Proposer(measurer.plan, sampling.sampler, ask)
+        proposer = Proposer(measurer.plan, sampling.sampler, ask, partial(is_forecast_far, log))
         # What an interrupted session has proposed.
         untried = [trial for trial in log.candidates if log.calibration(trial) is None]
         while measurer.budget.spent_s < end_s and log.blocks("exploration") < most_blocks:

@@ -24,8 +24,15 @@ DRAWN = 40  # of so many drawn at random the one is taken whose levels were trie
 class Proposer:
     """Proposes configurations of a plan's grid, and learns from what comes of them."""
 
-    def __init__(self, plan: StudyPlan, sampler: OptunaSampler, ask: Ask = proposals) -> None:
+    def __init__(
+        self,
+        plan: StudyPlan,
+        sampler: OptunaSampler,
+        ask: Ask = proposals,
+        is_far: Callable[[Config], bool] = lambda config: False,
+    ) -> None:
         self._plan, self._sampler, self._ask = plan, sampler, ask
+        self._is_far = is_far  # whether a forecast has a configuration far behind
         self._random = random.Random(plan.measuring.seed)
         self._values: dict[Dimension, list[Value]] = {}
         self._axes: list[Axis] = []
@@ -50,6 +57,8 @@ class Proposer:
         free = [point for point in self._configs if point not in self._proposed]
         avoided = [*self._failing(), *((level,) for level in self._bad_levels())]
         free = [point for point in free if not any(lies_in(point, each) for each in avoided)]
+        near = [point for point in free if not self._is_far(self._configs[point])]
+        free = near if len(near) >= count else free
         least = FIRST_PER_LEVEL * max(axis.size for axis in self._axes)
         ideas = self._ideas(count) if len(self._learnt) >= least else iter(())
         found: list[Config] = []

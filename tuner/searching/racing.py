@@ -12,6 +12,7 @@ from tuner.study.conclusion import LEAST_WORLDS, comparison_of, seconds_to_clear
 from tuner.study.evidence import (
     evidence,
     gain_of,
+    is_waiting,
     leader,
     mean_gain,
     not_excluded,
@@ -21,9 +22,10 @@ from tuner.study.evidence import (
 )
 from tuner.study.log import BASELINE, StudyLog
 from tuner.study.records import AGAIN
-from tuner.text import duration, percent, plural
+from tuner.text import duration, first_of, percent, plural, three_digits
 
 LUCK = 1.0  # by how many standard errors a lucky gain is farther from the border of the verdict
+MOST_NAMED = 5  # configurations, in an event
 LEAST_SAVED = 0.1  # of its limit: for less it is not worth it to end a search earlier
 
 
@@ -45,6 +47,7 @@ def race(measurer: Measurer) -> None:
         for trial in rivals_of(log):
             measurer.readmit(trial)
         _drop(measurer, comparison_of(log), budget.spent_s / budget.total_s)
+    _wait(measurer)
     twice = not _is_known(comparison_of(log))
     measurer.finish_open_blocks(_block(log, twice=twice))
     while _has_rivals(measurer):
@@ -57,6 +60,8 @@ def race(measurer: Measurer) -> None:
             _analyse(measurer, over=over)
             comparison = comparison_of(log)
             _drop(measurer, comparison, fraction)
+            if not over and _end_wait(measurer):
+                comparison = comparison_of(log)
             twice = not _is_known(comparison)
             ends = over or _is_clear(log, comparison) or _is_out_of_reach(measurer)
             measurer.reporter.comparison(ends=ends)
@@ -70,6 +75,32 @@ def race(measurer: Measurer) -> None:
             # Who was dropped for the sake of one that fails is needed again.
             _drop(measurer, comparison_of(log), fraction)
     measurer.drop_blocks()
+
+
+def _wait(measurer: Measurer) -> None:
+    """Leave out, for now, what a forecast and its first world have far behind."""
+    log = measurer.log
+    waiting = [trial for trial in log.candidates if is_waiting(log, trial)]
+    if waiting and {*log.candidates} - {BASELINE, *waiting}:
+        for trial in waiting:
+            found = log.forecast(trial)
+            assert found is not None
+            assert found.ratio is not None
+            ratio = three_digits(found.ratio)
+            measurer.eliminate(trial, f"forecast to take {ratio} times as long, so it comes last")
+
+
+def _end_wait(measurer: Measurer) -> bool:
+    """Measure what has waited, once nothing else is left to find out."""
+    log = measurer.log
+    waiting = [trial for trial in log.eliminated if is_waiting(log, trial)]
+    if not waiting or comparison_of(log, without=waiting).kind in ("better", "undecided"):
+        return False
+    for trial in waiting:
+        measurer.readmit(trial)
+    names = first_of([str(log.configs[trial]) for trial in waiting], MOST_NAMED)
+    measurer.observer.on_event(f"measured now, to exclude that it is better: {names}")
+    return True
 
 
 def _report_rest(measurer: Measurer, block: Sequence[int]) -> None:

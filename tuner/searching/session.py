@@ -12,6 +12,7 @@ from tuner.searching.beginning import Beginner
 from tuner.searching.budget import Budget
 from tuner.searching.calibrating import calibrate, cannot_run, trace
 from tuner.searching.exploring import explore, measure_both_goals
+from tuner.searching.forecast_order import forecast_threads
 from tuner.searching.measurer import Measurer
 from tuner.searching.parallel import ParallelMeasurer
 from tuner.searching.progress_reports import Observer, report_stage
@@ -59,6 +60,7 @@ def measure_study(
         measurer.observer.on_event(f"the study is finished: {helps}")
         return answer_of(store, log)
     try:
+        forecast_threads(measurer)
         explore(measurer)
         calibrate(measurer)
         if not log.blocks("race"):

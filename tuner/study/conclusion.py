@@ -1,6 +1,7 @@
 """From the log to the conclusion: pure, so that an interrupted study can be concluded too."""
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -121,13 +122,14 @@ def conclude(log: StudyLog) -> Conclusion:
     )
 
 
-def comparison_of(log: StudyLog) -> Comparison:
-    """The strongest rival against the baseline at the last look, and all others excluded or not."""
+def comparison_of(log: StudyLog, without: Collection[int] = ()) -> Comparison:
+    """The strongest rival against the baseline at the last look, and all others excluded or not;
+    `without` some of these."""
     rival = strongest_rival(log)
     if rival is None:
         return Comparison(None, "undecided")
     cheaper = cheapest([BASELINE, rival], log.log_cost(), log.threads()) == rival
-    others = [trial for trial in not_excluded(log, BASELINE) if trial != rival]
+    others = {*not_excluded(log, BASELINE)}.difference((rival, *without))
     gain = gain_of(log, rival)
     return compare(gain, log.rules, rival_cheaper=cheaper, others_excluded=not others)
 

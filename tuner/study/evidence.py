@@ -24,6 +24,8 @@ from tuner.world.measurement import Failure
 
 DOMINATED_RATIO = 2.5  # whose first world took so much longer than usual is not measured again
 _ERRORS = 2.0
+FAR_FORECAST = 1.5  # a forecast that is entirely beyond this ratio is far behind
+_AGREES = 1.25  # what is forecast so waits if its first world is so many times as long, too
 
 
 def worlds_without_spikes(log: StudyLog) -> FloatArray:
@@ -228,3 +230,32 @@ def fails_more_often(log: StudyLog, trial: int) -> bool:
     # Any of them may be shown to.
     alpha = FAILING_SHARE * log.rules.alpha / len(ran)
     return fails_more(failed, failed + ran[trial], others_failed, others_worlds, alpha)
+
+
+def by_promise(log: StudyLog, trials: Sequence[int]) -> list[int]:
+    """The baseline, then the trials that the forecast likes; what it has far behind, and then what
+    it has in a deadlock, comes last."""
+
+    def key(trial: int) -> tuple[bool, bool, bool, float]:
+        found, is_far = log.forecast(trial), is_forecast_far(log, log.configs[trial])
+        ratio = 1.0 if found is None or found.ratio is None else min(found.ratio, 1.0)
+        return trial != BASELINE, found is not None and bool(found.deadlock), is_far, ratio
+
+    return sorted(trials, key=key)
+
+
+def is_forecast_far(log: StudyLog, config: Config) -> bool:
+    """Whether a forecast has a configuration far behind the baseline, or in a deadlock."""
+    found = log.forecasts.get(log.threads_by_role(config))
+    return found is not None and (found.low is None or found.low > FAR_FORECAST)
+
+
+def is_waiting(log: StudyLog, trial: int) -> bool:
+    """Whether no block has measured a trial, a forecast has it far behind, and its first world
+    agrees. It is measured last: that is no evidence against it."""
+    found = log.forecast(trial)
+    is_far = found is not None and found.low is not None and found.low > FAR_FORECAST
+    if log.trials[trial].samples or not is_far:
+        return False
+    behind = log.first_cost(trial) - log.first_cost(BASELINE)
+    return math.isfinite(behind) and behind > math.log(_AGREES)

@@ -14,7 +14,7 @@ from tuner.plan.objectives import BrokenLimit, Limit, Objective
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.blocks import BlockRows, TrialWorlds
 from tuner.study.metrics import metrics_of
-from tuner.study.records import AGAIN, Phase, Record, Sampling
+from tuner.study.records import AGAIN, ForecastThreads, Phase, Record, Sampling
 from tuner.world.measurement import Failure, Measurement
 
 BASELINE = 0  # the number of the baseline's trial
@@ -46,6 +46,7 @@ class StudyLog:
         self.failures: dict[int, Failure] = {}
         self.unreliable: tuple[int, ...] = ()  # those shown to fail more often than the others
         self.barred: dict[int, list[BrokenLimit]] = {}  # those that surely break a limit
+        self.forecasts: Mapping[tuple[int, ...], ForecastThreads] = {}  # by `threads_by_role`
         self.records: list[Record] = []  # every world so far; `add` adds one
         self.trials = [TrialWorlds() for _ in self.configs]  # what each trial has measured
         self.rows = BlockRows()
@@ -250,6 +251,14 @@ class StudyLog:
         """RPC worker threads of all ranks, by trial."""
         roles = [rank.role for rank in self.plan.subject.ranks]
         return [sum(self.plan.threads_of(role, each) for role in roles) for each in self.configs]
+
+    def threads_by_role(self, config: Config) -> tuple[int, ...]:
+        """The worker threads of each role, in the order of the roles."""
+        return tuple(self.plan.threads_of(role, config) for role in self.plan.subject.roles)
+
+    def forecast(self, trial: int) -> ForecastThreads | None:
+        """What a trace of the baseline tells of a trial's threads; None where it does not."""
+        return self.forecasts.get(self.threads_by_role(self.configs[trial]))
 
     def variance_within(self) -> float | None:
         """`variance_within` of a typical world; None where none has enough steps to tell."""

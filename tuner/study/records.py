@@ -2,6 +2,7 @@
 
 from typing import Any, Literal
 
+from tuner.decide.statistics import Interval
 from tuner.plan.frozen_model import FrozenModel
 from tuner.world.measurement import Failure, FailureKind, Outcome
 
@@ -67,3 +68,25 @@ class Sampling(FrozenModel):
             "tried": tried,
             "lessons": list(self.lessons),
         }
+
+
+class ForecastThreads(FrozenModel):
+    """What a trace of the baseline tells of other worker threads. It is no evidence."""
+
+    threads: tuple[int, ...]  # by role, in the order of the roles
+    ratio: float | None = None  # its time over the baseline's; None in a deadlock
+    low: float | None = None
+    high: float | None = None
+    deadlock: str = ""  # the chain of calls that wait for each other; empty if it ends
+
+    @property
+    def speedup(self) -> Interval | None:
+        """How many times as fast as the baseline it is; None in a deadlock."""
+        if self.ratio is None or self.low is None or self.high is None:
+            return None
+        return Interval(1 / self.ratio, 1 / self.high, 1 / self.low)
+
+    def to_json(self) -> dict[str, Any]:
+        """The entry `forecast` of a trial in `--json`."""
+        found = {"ratio": self.ratio, "ratio_low": self.low, "ratio_high": self.high}
+        return {**found, "deadlock": self.deadlock}

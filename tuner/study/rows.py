@@ -16,7 +16,7 @@ from tuner.plan.objectives import BrokenLimit, Objective
 from tuner.study.evidence import gain_of, tested_gain
 from tuner.study.log import BASELINE, BLOCK_PHASES, StudyLog
 from tuner.study.metrics import Metric, metric_columns
-from tuner.study.records import Phase
+from tuner.study.records import ForecastThreads, Phase
 from tuner.text import MOST_TELLING
 from tuner.world.measurement import CallPart, Failure, Measurement, Quantiles
 
@@ -66,6 +66,7 @@ class TrialRow:
     metrics: Mapping[str, float] = field(default_factory=dict)  # those that are known, by name
     diagnosis: str | None = None  # what limits it, from its traced world; or why there is no trace
     enough_threads: tuple[str, ...] = ()  # the ranks that more do not help, by the diagnosis
+    forecast: ForecastThreads | None = None  # of its threads, from the baseline's trace
     tied_with_best: bool = False
     broken: tuple[BrokenLimit, ...] = ()  # the limits that it does not keep
     eliminated: str | None = None  # why it left the race, or was in no block
@@ -114,6 +115,7 @@ class TrialRow:
             "unreliable": self.unreliable,
             "broken_limits": [each.to_json() for each in self.broken],
             "eliminated": self.eliminated,
+            "forecast": self.forecast and self.forecast.to_json(),
         }
 
     def _numbers(self) -> dict[str, Any]:
@@ -247,6 +249,7 @@ def _row(log: StudyLog, trial: int, trials: PairedTrials, tied: bool) -> TrialRo
         metrics=log.metrics(trial),
         diagnosis=_diagnosis(worlds.trace),
         enough_threads=trace.enough_threads if trace else (),
+        forecast=log.forecast(trial),
         tied_with_best=tied and failure is None and not broken,
         broken=broken,
         eliminated=None if failure else log.eliminated.get(trial),

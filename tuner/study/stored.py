@@ -8,7 +8,7 @@ from tuner.study.conclusion import Conclusion, conclude, resume_budget_s
 from tuner.study.evidence import causes_of
 from tuner.study.front import front_of
 from tuner.study.log import BLOCK_PHASES, StudyLog
-from tuner.study.records import Sampling
+from tuner.study.records import ForecastThreads, Sampling
 from tuner.study.rows import PairedTrials, TrialDetail, observations_of, passed_over, rows_of
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import REFUSED, load_study
@@ -28,6 +28,9 @@ def stored_log(store: StudyStore, plan: StudyPlan) -> StudyLog:
     with store.reading("looks"):
         looks = store.noted("looks") or ()
         log.looks = tuple(InterimAnalysis(int(rows), *map(float, rest)) for rows, *rest in looks)
+    with store.reading("forecasts"):
+        forecasts = [ForecastThreads(**each) for each in store.noted("forecasts") or ()]
+        log.forecasts = {each.threads: each for each in forecasts}
     with store.reading("unreliable"):
         log.unreliable = tuple(map(int, store.noted("unreliable") or ()))
     with store.reading("set_aside"):

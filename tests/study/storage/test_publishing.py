@@ -197,10 +197,10 @@ def test_an_artifact_that_cannot_be_written_costs_the_artifact_only(
     heard, whole = Listening(), WholeFiles.write
     full = Mock(side_effect=OSError(errno.ENOSPC, "No space left on device"))
     monkeypatch.setattr(WholeFiles, "write", full)
-    launcher = Telling(step_ms=scaling, fails=failing("crashed", 2), interrupt_after=11)
+    launcher = Telling(step_ms=scaling, fails=failing("crashed", 2), interrupt_after=12)
     left = search(tmp_path, launcher, observer=heard)
     assert [text for text in heard.told if "dashboard" in text] == [
-        "the dashboard will lack files: failure.json cannot be written to "
+        "the dashboard will lack files: num_worker_threads=1.json.gz cannot be written to "
         f"{left.folder.artifacts}: No space left on device"
     ]
     # Nothing is listed that is not there.

@@ -1,6 +1,7 @@
 """The forecast from the trace of a real world, beside other real worlds.
 
-Only times of sleeping calls are compared, and loosely: the machine may be busy.
+Only times of sleeping calls are compared, and loosely: the machine may be busy, and then a call is
+late by tens of milliseconds, in the trace as in a measured world. So calls sleep for long.
 """
 
 import math
@@ -34,7 +35,7 @@ def by_threads(
 ) -> list[Forecast]:
     """What a trace with 16 threads tells of other numbers."""
     path = folder / "trace.json"
-    plain = order(launcher.describe(workload, options), threads=16, steps=4)
+    plain = order(launcher.describe(workload, options), threads=16, steps=2)
     outcome = launcher.run(replace(plain, trace=TraceOrder(path=path, operators=False)))
     assert isinstance(outcome, Measurement), outcome
     return forecasts(read_trace(path), [WhatIf(threads={"*": each}) for each in numbers])
@@ -44,11 +45,11 @@ def test_sleeping_calls_take_turns_with_fewer_threads(
     launcher: LocalLauncher, tmp_path: Path
 ) -> None:
     workload = f"{SERVED}:Sleeps"
-    found = by_threads(launcher, tmp_path, workload, [1, 2, 4, 8, 32], seconds=0.1)
+    found = by_threads(launcher, tmp_path, workload, [1, 2, 4, 8, 32], seconds=0.5)
     assert [each.ratio for each in found] == pytest.approx([8, 4, 2, 1, 1], rel=0.3)
-    subject, step_s = launcher.describe(workload, {"seconds": 0.1}), {}
+    subject, step_s = launcher.describe(workload, {"seconds": 0.5}), {}
     for threads in (2, 16):
-        outcome = launcher.run(order(subject, threads=threads, steps=3))
+        outcome = launcher.run(order(subject, threads=threads, steps=1))
         assert isinstance(outcome, Measurement), outcome
         step_s[threads] = statistics.median(outcome.step_s)
     assert found[1].ratio == pytest.approx(step_s[2] / step_s[16], rel=0.3)

@@ -1,0 +1,54 @@
+import math
+
+from tests.fakes import threads_of
+from tests.searching.tuning import Tune, by_threads, forecasting, scaling
+from tuner.present.sentences import sentences_of
+
+FORECAST = {1: 4.0, 2: 2.0, 4: 1.0, 8: 1.0}
+
+
+def test_first_worlds_come_as_the_forecast_has_it(tune: Tune) -> None:
+    with forecasting({1: math.inf, 2: 3.0, 4: 1.2, 8: 0.7}):
+        answer = tune()
+    first = [threads_of(order.config) for order in tune.launcher.orders if order.steps is None]
+    assert first == [16, 8, 4, 2, 1]
+    found = [row.forecast and row.forecast.ratio for row in answer.by_trial.values()]
+    assert found == [None, None, 3.0, 1.2, 0.7]
+    assert "num_worker_threads=1 was forecast to deadlock, and did not." in sentences_of(answer)
+
+
+def test_what_is_far_behind_waits_while_others_decide(tune: Tune) -> None:
+    with forecasting(FORECAST):
+        answer = tune(step_ms=by_threads({1: 3.0, 2: 3.5, 4: 1.5, 8: 1.5, 16: 2.0}), sigma=0.02)
+    assert answer.verdict == "better"
+    # A first world that is 2.5 times as slow is dropped without a forecast.
+    waited = answer.by_trial[1]
+    assert (waited.samples, waited.outcome) == (0, "eliminated")
+    assert waited.eliminated == "forecast to take 4 times as long, so it comes last"
+
+
+def test_what_waited_is_measured_before_the_baseline_is_kept(tune: Tune) -> None:
+    with forecasting(FORECAST):
+        answer = tune(step_ms=by_threads({1: 3.0, 2: 3.5, 4: 2.3, 8: 2.3, 16: 2.0}), sigma=0.01)
+    assert answer.verdict == "keep-baseline"
+    assert min(row.samples for row in answer.rows) > 0
+    assert [text for text in tune.heard.told if text.startswith("measured now")] == [
+        "measured now, to exclude that it is better: num_worker_threads=1, num_worker_threads=2"
+    ]
+
+
+def test_a_forecast_that_a_first_world_contradicts_keeps_nothing_out(tune: Tune) -> None:
+    with forecasting({1: 0.5, 2: 1.0, 4: 3.0, 8: 1.0}):
+        answer = tune(step_ms=scaling, sigma=0.02)
+    assert answer.by_trial[3].samples > 0
+    said = next(each for each in sentences_of(answer) if each.startswith("num_worker_threads=4 is"))
+    assert " times as fast. Forecast was 0.33 (0.32 to 0.35). The model does not know" in said
+
+
+def test_a_resumed_search_keeps_its_forecasts(tune: Tune) -> None:
+    with forecasting(FORECAST):
+        tune.interrupted(stops=lambda each: each.worlds == 3)
+    with forecasting(dict.fromkeys(FORECAST, 1.0)):
+        answer = tune(resume=True)
+    found = [row.forecast for row in answer.by_trial.values()]
+    assert [each.ratio for each in found if each is not None] == [*FORECAST.values()]
