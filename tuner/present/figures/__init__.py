@@ -10,6 +10,7 @@ from tuner.present.configurations import names_of
 from tuner.present.figures.block_times import blocks_figure
 from tuner.present.figures.comparison import comparison_figures
 from tuner.present.figures.distributions import call_time_figure, latency_figure
+from tuner.present.figures.forecast_curve import forecast_figure
 from tuner.present.figures.kit.canvas import STYLE, DrawnFigure, write_figures
 from tuner.present.figures.kit.theme import theme_css
 from tuner.present.figures.knob_figures import heat_map_figure, importance_figure
@@ -47,6 +48,7 @@ def study_figures(answer: StudyAnswer, traces: Mapping[Contender, Trace]) -> lis
         pareto_figure(answer),
         call_time_figure(answer),
         parallelism_figure(answer),
+        forecast_figure(answer),
         *timeline_figures(named),
         heat_map_figure(answer),
         importance_figure(answer),

@@ -1,0 +1,66 @@
+"""The figure of the forecasts."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from tests.plan.specs import for_all
+from tests.present.results import measured, study_result
+from tuner.decide.statistics import Interval
+from tuner.plan.study_plan import StudyPlan
+from tuner.present.figures.forecast_curve import (
+    draw_forecast_curve,
+    forecast_curve,
+    forecast_figure,
+)
+from tuner.study.answer import StudyAnswer
+from tuner.study.records import ForecastThreads
+from tuner.study.rows import Paired
+
+
+def answered(plan: StudyPlan) -> StudyAnswer:
+    """16 threads are the baseline; 4 were measured, 1 was not, and 2 deadlock."""
+    rows = [measured(n, for_all(num_worker_threads=each), 2.0) for n, each in enumerate((16, 4))]
+    paired = Paired(Interval(1.2, 1.1, 1.3), 8)
+    four = ForecastThreads(threads=(4, 4), ratio=0.8, low=0.7, high=0.9)
+    one = ForecastThreads(threads=(1, 1), ratio=4.0, low=3.0, high=5.0)
+    stuck = ForecastThreads(threads=(2, 2), deadlock="a call")
+    rows[1] = replace(rows[1], forecast=four, against_baseline=paired)
+    for trial, (threads, found) in enumerate({1: one, 2: stuck}.items(), start=2):
+        row = measured(trial, for_all(num_worker_threads=threads), 2.0)
+        rows.append(replace(row, forecast=found))
+    return study_result(plan, rows=tuple(rows))
+
+
+def test_what_was_forecast_is_beside_what_was_measured(plan: StudyPlan) -> None:
+    shown = forecast_curve(answered(plan))
+    assert shown is not None
+    assert [*shown.forecast] == [1, 4, 16]
+    assert shown.forecast[4] == Interval(1 / 0.8, 1 / 0.9, 1 / 0.7)
+    assert shown.measured == {4: Interval(1.2, 1.1, 1.3)}
+    axes = Figure().add_subplot()
+    draw_forecast_curve(shown, axes)
+    lines = {str(line.get_label()): np.asarray(line.get_ydata()).tolist() for line in axes.lines}
+    assert lines["forecast"] == pytest.approx([0.25, 1.25, 1.0])
+    assert lines["baseline, traced"] == [1.0]
+    low, high = axes.get_ylim()
+    assert (low < 1 / 5, high > 1 / 0.7) == (True, True)
+
+
+def test_the_figure_says_its_numbers(plan: StudyPlan) -> None:
+    figure = forecast_figure(answered(plan))
+    assert figure is not None
+    assert figure.alt == (
+        "1 thread: forecast 0.25 (0.20 to 0.33); "
+        "4 threads: forecast 1.25 (1.11 to 1.43), measured 1.20 (1.10 to 1.30)"
+    )
+
+
+def test_without_forecasts_there_is_no_figure(plan: StudyPlan) -> None:
+    rows = answered(plan).rows
+    assert forecast_figure(study_result(plan, rows=rows[:1])) is None
+    assert (
+        forecast_figure(study_result(plan, rows=(rows[0], replace(rows[1], forecast=None)))) is None
+    )
