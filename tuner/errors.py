@@ -50,7 +50,7 @@ class UsageError(TunerError):
 
 
 class BudgetTooShortError(UsageError):
-    """The budget is not even enough for one block of what is asked."""
+    """The budget is not even enough to compare one configuration with the baseline."""
 
     def __init__(self, why: str, needed_s: int, kept: str = "") -> None:
         super().__init__(f"{why}{kept}")

@@ -1,4 +1,4 @@
-"""How a study begins: what is refused is refused after the first run, and that one is kept."""
+"""How a study begins: what a budget is too short for is said after the first run, which is kept."""
 
 from typing import Any
 
@@ -10,19 +10,26 @@ from tests.fakes import FakeLauncher, threads_of
 from tests.searching.test_calibrating import Hanging
 from tests.searching.tuning import Tune, failing, scaling
 from tuner.errors import BudgetTooShortError, UsageError
+from tuner.plan.config import Config
+from tuner.present.how_to_use import continuing
+from tuner.present.knob_sentences import not_reached_sentence
+from tuner.present.wording import verdict_sentence
+from tuner.searching.fitting import ANSWER_BLOCKS
 from tuner.study.answer import StudyAnswer
+from tuner.study.resuming import resume_command
+from tuner.text import duration
 
 LARGE = {"space": {"num_worker_threads": [*range(1, 33)], "intra_op_threads": [1, 2, 3, 4]}}
 
 
 def test_what_is_too_short_is_refused_after_one_world_which_is_kept(tune: Tune) -> None:
     told = (
-        r"a budget of 12s is too short for one block of 5 configurations, with 11 worlds of 2s "
-        r"or more each; it needs about 39s; .*; what was measured is kept, and this continues it: "
-        r"rpc-tuner search --resume --study udf .*--budget 39s$"
+        r"a budget of 7s is too short to compare anything with the baseline, with 3 worlds of 2s "
+        r"or more each; 5 configurations need about 58s, .*; what was measured is kept, and this "
+        r"continues it: rpc-tuner search --resume --study udf .*--budget 58s$"
     )
     with pytest.raises(BudgetTooShortError, match=told):
-        tune(step_ms=scaling, overhead_s=2.0, budget="12s")
+        tune(step_ms=scaling, overhead_s=2.0, budget="7s")
     assert len(tune.launcher.orders) == 1
     kept = tuner.load_study(tune.folder)
     assert (kept.interrupted, kept.worlds, len(kept.rows)) == (True, 1, 1)
@@ -38,17 +45,19 @@ def test_what_is_too_short_is_refused_after_one_world_which_is_kept(tune: Tune) 
 
 @pytest.mark.parametrize("sampler", ["auto", "random"])
 def test_a_larger_budget_may_have_a_sampler_propose(tune: Tune, sampler: str) -> None:
-    with pytest.raises(BudgetTooShortError):
-        tune(**LARGE, budget="6s", sampler=sampler)
+    first = tune(**LARGE, budget="6s", sampler=sampler)
+    assert first.sampling is None
+    assert len(first.not_reached) + len(first.rows) == 128
     answer = tune(**LARGE, budget="60s", sampler=sampler, resume=True)
     assert answer.sampling is not None
     assert 10 < len(answer.rows) < 128
+    assert {row.config for row in first.rows} < {row.config for row in answer.rows}
 
 
 def test_an_earlier_study_stays_where_the_new_one_is_refused(tune: Tune) -> None:
     before = tune(step_ms=scaling, baseline={"num_worker_threads": 1})
     with pytest.raises(BudgetTooShortError, match=r"can show$"):
-        tune(budget="1s", overwrite=True)
+        tune(budget="0.7s", overwrite=True)
     assert tuner.load_study(tune.folder).rows == before.rows
     slow = FakeLauncher(overhead_s=9.0)
     with pytest.raises(UsageError, match="too short") as caught:
@@ -79,14 +88,68 @@ def tuned(tune: Tune, launcher: FakeProgramLauncher, **changes: Any) -> StudyAns
     return tuner.tune(program=COMMAND, launcher=launcher, clock=launcher.clock, **keys)
 
 
+BESTS = {"num_worker_threads": [1, 2, 16], "switch_interval": ["5ms", "1ms"]}
+
+
+def test_what_is_too_short_for_all_compares_the_best_bets(tune: Tune) -> None:
+    def step_ms(config: Config) -> float:
+        return 8.0 if config.for_role("caller").get("switch_interval", 5e-3) == 5e-3 else 4.0
+
+    given = {"step_ms": step_ms, "overhead_s": 2.0, "space": BESTS}
+    first = tune(**given, budget="26s")
+    assert first.verdict == "better"
+    assert first.elapsed_s < 26.0 + 2.0
+    assert [str(row.config) for row in first.rows] == [
+        "num_worker_threads=16 switch_interval=1ms",
+        "num_worker_threads=16 switch_interval=5ms",
+    ]
+    assert [row.samples for row in first.rows] == [first.blocks] * 2
+    assert first.blocks >= ANSWER_BLOCKS
+    assert len(first.not_reached) == 4
+    assert first.to_json()["not_reached"] == 4
+    assert f"--budget {first.needed_s}s" in resume_command(first)
+    assert any(
+        "26s is too short for all 6 configurations: meas" in each for each in tune.heard.told
+    )
+    again = tune(**given, budget="26s", resume=True)
+    assert (again.blocks, len(again.rows)) == (first.blocks, 2)
+    answer = tune(**given, budget=f"{first.needed_s}s", resume=True)
+    assert (answer.not_reached, len(answer.rows), answer.needed_s) == ([], 6, None)
+    assert answer.blocks > first.blocks
+    assert all(row.samples for row in answer.rows)
+
+
+def test_nothing_is_claimed_of_what_is_not_reached(tune: Tune) -> None:
+    first = tune(step_ms=lambda config: 9.0 if "=1ms" in str(config) else 6.0, overhead_s=2.0,
+                 space=BESTS, budget="26s")  # fmt: skip
+    assert first.verdict == "keep-baseline"
+    assert "nothing that was reached gains 3 %" in verdict_sentence(first)
+    assert not_reached_sentence(first) == (
+        f"Not reached in {duration(first.elapsed_s)}: 4 of 6 configurations, such as "
+        "num_worker_threads=1 switch_interval=5ms. Nothing is claimed of them."
+    )
+    assert continuing(first) is not None
+
+
+def test_an_interrupted_one_goes_on_with_what_it_had(tune: Tune) -> None:
+    given = {"overhead_s": 2.0, "space": BESTS, "budget": "40s"}
+    left = tune.interrupted(**given, stops=lambda now: now.block == 1)
+    assert len(left.rows) == 3
+    assert "--budget" not in resume_command(left)
+    assert "Not begun" not in verdict_sentence(left)
+    answer = tune(**given, resume=True)
+    assert [row.trial for row in answer.rows if row.samples < 2] == []
+    assert len(answer.rows) == 3
+
+
 @pytest.mark.parametrize(("baseline", "worlds"), [(None, 1), ({"num_worker_threads": 2}, 0)])
 def test_a_program_is_refused_after_its_first_run(
     tune: Tune, baseline: dict[str, int] | None, worlds: int
 ) -> None:
-    for budget, resume in (("60s", False), ("70s", True)):
+    for budget, resume in (("40s", False), ("50s", True)):
         launcher = FakeProgramLauncher(lambda config: 14.0, first_runs=2)
         started_s = launcher.clock.now_s
-        with pytest.raises(BudgetTooShortError, match="too short for one block of 3 config"):
+        with pytest.raises(BudgetTooShortError, match="too short to compare anything"):
             tuned(tune, launcher, budget=budget, baseline=baseline, resume=resume)
         assert launcher.clock.now_s - started_s == pytest.approx(14.5, rel=0.05)
         assert launcher.orders == []
@@ -95,6 +158,14 @@ def test_a_program_is_refused_after_its_first_run(
     assert answer.blocks > 0
     own = sum(order.config == answer.baseline for order in launcher.orders if order.trace is None)
     assert answer.by_trial[0].worlds_run == own + worlds
+
+
+def test_a_program_is_not_run_twice_as_it_is_where_a_comparison_needs_the_time(tune: Tune) -> None:
+    launcher = FakeProgramLauncher(lambda config: 14.0, first_runs=2)
+    answer = tuned(tune, launcher, budget="60s")
+    assert sorted(threads_of(order.config) for order in launcher.orders) == [4, 4, 16]
+    assert (answer.worlds, answer.blocks, len(answer.not_reached)) == (4, 1, 1)
+    assert answer.elapsed_s < 60.0
 
 
 @pytest.mark.parametrize("sampler", ["tpe", "grid"])
@@ -108,7 +179,11 @@ def test_the_budget_that_is_said_to_be_enough_is_refused_no_more(
         return tuned(tune, launcher, budget=budget, sampler=sampler, **changes)
 
     with pytest.raises(BudgetTooShortError) as refused:
-        again("60s")
-    answer = again(f"{refused.value.needed_s}s", resume=True)
-    assert answer.needed_s is None
-    assert answer.worlds > 20
+        again("20s")
+    needed_s = refused.value.needed_s
+    for _ in range(2):
+        answer = again(f"{needed_s}s", resume=True)
+        assert answer.needed_s is None
+        assert answer.worlds > 20
+        again("60s", overwrite=True)
+        needed_s = tuner.load_study(tune.folder).needed_s or 0

@@ -81,8 +81,7 @@ def test_what_does_not_go_on_stays_out(tune: Tune, max_blocks: int) -> None:
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        ({"sampler": "grid"}, "too short for one block of 1,000 configurations"),
-        ({"sampler": "tpe", "budget": "8s"}, "too short for 3 rounds of 4 configurations"),
+        ({"sampler": "tpe", "budget": "0.7s"}, "too short to compare anything with the baseline"),
         ({"sampler": "tpee"}, r"unknown sampler 'tpee'; did you mean tpe\?"),
     ],
 )

@@ -46,7 +46,7 @@ def test_a_large_grid_on_a_noisy_machine() -> None:
     found = told(FakeLauncher(sigma=0.3, seed=3), space=SPACE, baseline=baseline)
     assert found.sampler == "tpe"
     lines = forecast_lines(found, 0.03)
-    assert lines[2] == "1m is too little to measure the grid: tpe would propose what to try."
+    assert lines[2] == "1m is too little for the grid: tpe would propose what to try."
     assert "After calibration, exploration and tracing, 1m leaves time for about" in lines[3]
     assert "more than epsilon, 3 %: a close race takes about" in lines[3]
     assert found.to_json()["configs"] == found.configs
@@ -58,6 +58,17 @@ def test_a_budget_without_time_for_a_pair() -> None:
     said = forecast_lines(found, 0.03)[-1]
     enough = known(re.search("no time for a comparison: give it (.*) or more, or try fewer", said))
     assert told(FakeLauncher(overhead_s=3.0), budget=enough[1]).blocks >= 3
+
+
+def test_a_budget_that_is_too_little_for_all(tune: Tune) -> None:
+    given: dict[str, Any] = {"overhead_s": 2.0, "sigma": 0.1}
+    found = told(FakeLauncher(**given), budget="26s")
+    assert (found.configs, found.reached) == (5, 2)
+    lines = forecast_lines(found, 0.03)
+    assert lines[2] == "26s is too little for all: the baseline and 1 best bet would be measured."
+    answer = tune(**given, budget="26s")
+    assert len(answer.rows) == found.reached
+    assert abs(answer.blocks - found.blocks) <= 1
 
 
 def test_what_cannot_be_forecast_is_said() -> None:

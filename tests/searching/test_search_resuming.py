@@ -212,7 +212,7 @@ def test_a_resumed_search_counts_first_worlds_by_configuration(tune: Tune) -> No
     space = {"num_worker_threads": [1, 2, 3, 4, 6, 8, 12, 32]}
     asked: dict[str, Any] = {"space": space, "overhead_s": 1.0}
     some = tune(**asked, budget="25s")
-    assert "not-measured" in {row.outcome for row in some.rows}
+    assert some.not_reached
     tune(**asked, budget="3m", resume=True)
     counted = [each for each in tune.heard.snapshots if each.phase == "calibration"]
     assert counted[-1].worlds > counted[-1].configs
@@ -222,7 +222,7 @@ def test_a_resumed_search_counts_first_worlds_by_configuration(tune: Tune) -> No
 
 
 def test_the_budget_that_is_named_measures_something_more(tune: Tune) -> None:
-    first = tune(overhead_s=3.0, sigma=0.3, budget="45s")
+    first = tune(overhead_s=3.0, sigma=0.3, budget="100s")
     assert first.verdict == "undecided"
     assert resume_command(first).endswith(f" --budget {first.resume_budget_s}s")
     named = f"{first.resume_budget_s}s"

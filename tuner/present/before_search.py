@@ -16,14 +16,17 @@ from tuner.text import command, duration, percent, plural, rough_duration, share
 def forecast_lines(found: Forecast, epsilon: float) -> list[str]:
     """What the search would do, and what its budget can show; `epsilon` is a fraction."""
     budget, is_grid = duration(found.budget_s), found.sampler == "grid"
+    would = "The whole grid would be measured."
+    if not is_grid:
+        would = f"{budget} is too little for the grid: {found.sampler} would propose what to try."
+    elif found.reached < found.configs:
+        best = plural(found.reached - 1, "best bet")
+        would = f"{budget} is too little for all: the baseline and {best} would be measured."
     lines = [
         f"{plural(found.configs, 'configuration')}, the baseline included.",
         f"A world takes {duration(found.world_s)}, so a block of all of them "
         f"{duration(found.block_s)}.",
-        "The whole grid would be measured."
-        if is_grid
-        else f"{budget} is too little to measure the grid: {found.sampler} would propose what to "
-        "try.",
+        would,
     ]
     spread = (
         f"Worlds of the baseline differ by {share(found.sigma)} ({found.worlds} of them, after the "
@@ -35,10 +38,11 @@ def forecast_lines(found: Forecast, epsilon: float) -> list[str]:
     enough = f"That is more than epsilon, {percent(epsilon)}: a close race takes about {takes}"
     if found.least_gain <= epsilon:
         enough = f"That is less than epsilon, {percent(epsilon)}: enough to decide"
+    twice = ", each with the baseline twice" if found.has_baseline_twice else ""
     first = "calibration and" if is_grid else "calibration, exploration and"
     told = (
         f"{spread}. After {first} tracing, {budget} leaves time for about "
-        f"{plural(found.blocks, 'block')}, each with the baseline twice. These can show a gain of "
+        f"{plural(found.blocks, 'block')}{twice}. These can show a gain of "
         f"about {share(found.least_gain)}. {enough}."
     )
     return [*lines, told]

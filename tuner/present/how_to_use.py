@@ -89,9 +89,9 @@ def _binding_command(answer: StudyAnswer, config: Config) -> list[str]:
 
 
 def continuing(answer: StudyAnswer) -> Snippet | None:
-    """The command that measures on; None where the answer is clear."""
+    """The command that measures on; None where the answer is clear, and of all that is asked."""
     is_open = answer.interrupted or (answer.verdict == "undecided" and not answer.none_feasible)
-    return Snippet("bash", resume_command(answer)) if is_open else None
+    return Snippet("bash", resume_command(answer)) if is_open or answer.not_reached else None
 
 
 def init_rpc_lines(config: Config, subject: Subject) -> str:

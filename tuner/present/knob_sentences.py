@@ -10,7 +10,7 @@ from tuner.present.configurations import grid_of, named_value
 from tuner.present.wording import ends, epsilon, fast, faster_or_slower
 from tuner.study.answer import StudyAnswer
 from tuner.study.together import BestThreads, Interaction
-from tuner.text import first_of, listed, plural, ratio_text
+from tuner.text import duration, first_of, listed, plural, ratio_text
 
 _MOST_NAMED = 3
 _MOST_ROLES = 4
@@ -165,11 +165,23 @@ def role_sentence(answer: StudyAnswer) -> str | None:
     )
 
 
+def not_reached_sentence(answer: StudyAnswer) -> str | None:
+    """What the budget was too short for; None where it was enough for all."""
+    left = answer.not_reached
+    if not left:
+        return None
+    some = f"{len(left):,} of {plural(len(left) + len(answer.rows), 'configuration')}"
+    return (
+        f"Not reached in {duration(answer.elapsed_s)}: {some}, such as {left[0]}. Nothing is "
+        "claimed of them."
+    )
+
+
 def tried_sentences(answer: StudyAnswer) -> list[str]:
     """How much of the space was tried, and what was left alone and why; none where it was all."""
     sampling = answer.sampling
     if sampling is None:
-        return []
+        return [*filter(None, [not_reached_sentence(answer)])]
     tried = len(answer.rows)
     on = "" if sampling.went_on is None else f", and the best {len(sampling.went_on)} were compared"
     first = (

@@ -12,6 +12,7 @@ from tuner.present.knob_sentences import (
     bad_value_sentences,
     edge_sentences,
     gains_sentence,
+    not_reached_sentence,
     role_sentence,
     together_sentences,
     tried_sentences,
@@ -146,6 +147,7 @@ def advice_of(answer: StudyAnswer) -> list[str]:
     known = (
         no_calls_sentence(answer),
         _open_calls_sentence(answer),
+        not_reached_sentence(answer),
         _front_sentence(answer),
         *failing_sentences(answer),
         *(shortened(each, _MOST_REASON) for each in failure_lines(answer)),

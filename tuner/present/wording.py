@@ -117,7 +117,7 @@ def verdict_sentence(answer: StudyAnswer) -> str:
 
 
 def _interrupted(answer: StudyAnswer) -> str:
-    if answer.needed_s is not None:
+    if answer.needed_s is not None and len(answer.rows) == 1:
         return (
             f"Not begun: the budget was too short. {plural(answer.worlds, 'world')} of the "
             f"baseline {'is' if answer.worlds == 1 else 'are'} kept."
@@ -209,7 +209,8 @@ def _why_keep(answer: StudyAnswer) -> str:
         return "the search space has nothing else"
     if answer.challenger is None:
         return "nothing else could run"
-    return f"nothing here gains {epsilon(answer)}"
+    where = "that was reached" if answer.not_reached else "here"
+    return f"nothing {where} gains {epsilon(answer)}"
 
 
 def _undecided(answer: StudyAnswer) -> str:

@@ -11,14 +11,16 @@ import numpy as np
 from tuner.decide.interim_analysis import SESSION_SHARE
 from tuner.decide.ranking import HALVING_SHARE, MOST_RIVALS
 from tuner.decide.simultaneous import LOW_SHARE, AnalysedBlocks, one_sided
-from tuner.errors import NothingRanError
+from tuner.errors import BudgetTooShortError, NothingRanError
 from tuner.plan.study_plan import StudyPlan
 from tuner.searching.calibrating import KEPT_FOR_TRACES
-from tuner.searching.exploring import EXPLORATION_SHARE, FRONT_SHARE, KEPT, sampling_for
+from tuner.searching.exploring import EXPLORATION_SHARE, FRONT_SHARE, KEPT
+from tuner.searching.fitting import Fit, fit_of
 from tuner.searching.measurer import STEPS_MARGIN
+from tuner.searching.racing import FEW_BLOCKS
 from tuner.searching.runner import Runner, TimedWorld, scratch_folder, steps_in
 from tuner.study.log import BASELINE
-from tuner.study.records import Sampling, is_repeated
+from tuner.study.records import is_repeated
 from tuner.world.failure_evidence import without_evidence
 from tuner.world.launcher import Launcher
 from tuner.world.measurement import Failure, Measurement
@@ -32,14 +34,20 @@ class Forecast:
     """What a budget can be expected to show."""
 
     configs: int  # the configurations of the grid, the baseline included
+    reached: int  # those of them that would be measured, or proposed from
     sampler: str  # `grid`, or who would propose what to measure
     world_s: float  # seconds that a world of the baseline takes
     block_s: float  # seconds that a block of the whole grid would take, if all were like it
     budget_s: float
     sigma: float  # standard deviation of log(objective) between worlds, from `worlds` of them
     worlds: int
-    blocks: int  # of the baseline, twice, and 8 rivals at most, that there is time for
+    blocks: int  # of the baseline and 8 rivals at most, that there is time for
     least_gain: float  # the smallest fraction that these would distinguish from none; about
+
+    @property
+    def has_baseline_twice(self) -> bool:
+        """Whether each block would have the baseline twice."""
+        return self.blocks >= FEW_BLOCKS
 
     def to_json(self) -> dict[str, Any]:
         """The document of `--dry-run --json`."""
@@ -57,18 +65,31 @@ def forecast(plan: StudyPlan, launcher: Launcher, clock: Callable[[], float]) ->
         if first.median_step_s is not None:
             steps = steps_in(measuring.min_time_s * STEPS_MARGIN, first.median_step_s)
         worlds = [_measured(runner, plan, block, steps) for block in range(1, WORLDS + 1)]
-    sampling = sampling_for(plan, first, calibrated_s, first.world_s)
+    try:
+        fit = fit_of(plan, first, calibrated_s, first.world_s)
+    except BudgetTooShortError:
+        fit = Fit(challengers=0)
+    sampling = fit.sampling
     costs = [plan.objective.cost(plan.objective.value(world)) for world in worlds]
     sigma = max(LEAST_SIGMA, float(np.std(costs, ddof=1)))
     world_s = float(np.mean([world.world_s for world in worlds]))
     configs = len(plan.candidates())
-    most = KEPT if sampling else configs - 1
+    reached = configs if fit.challengers is None else 1 + fit.challengers
+    most = KEPT if sampling else reached - 1
     rivals = min(most, MOST_RIVALS)
-    left_s = _left_for_blocks(plan, first, sampling, calibrated_s, 2 * world_s)
-    blocks_per_world = HALVING_SHARE / (most + 2) + (1 - HALVING_SHARE) / (rivals + 2)
-    blocks = max(0, math.floor(left_s / world_s * blocks_per_world))
+    first_s = None if sampling else first.world_s * (reached - 1)
+    left_s = _left_for_blocks(plan, first_s, calibrated_s, 2 * world_s)
+
+    def blocks_with(baselines: int) -> int:
+        per_world = HALVING_SHARE / (most + baselines) + (1 - HALVING_SHARE) / (rivals + baselines)
+        return max(0, math.floor(left_s / world_s * per_world))
+
+    blocks = blocks_with(2)
+    if blocks < FEW_BLOCKS:
+        blocks = min(FEW_BLOCKS - 1, blocks_with(1))
     return Forecast(
         configs=configs,
+        reached=reached,
         sampler=sampling.sampler if sampling else "grid",
         world_s=world_s,
         block_s=world_s * configs,
@@ -81,15 +102,16 @@ def forecast(plan: StudyPlan, launcher: Launcher, clock: Callable[[], float]) ->
 
 
 def _left_for_blocks(
-    plan: StudyPlan, first: Measurement, sampling: Sampling | None, spent_s: float, traced_s: float
+    plan: StudyPlan, first_s: float | None, spent_s: float, traced_s: float
 ) -> float:
-    """Seconds of the budget that first worlds, exploration, front and traces leave to blocks."""
-    measuring, configs = plan.measuring, len(plan.candidates())
+    """Seconds of the budget that first worlds, front and traces leave to blocks; None: it is an
+    exploration instead of first worlds."""
+    measuring = plan.measuring
     left_s = measuring.budget_s - spent_s
-    if sampling is None:
-        left_s -= first.world_s * (configs - 1)
-    else:
+    if first_s is None:
         left_s *= 1 - EXPLORATION_SHARE
+    else:
+        left_s -= first_s
     if plan.second_objective is not None:
         left_s *= 1 - FRONT_SHARE
     return left_s - traced_s - KEPT_FOR_TRACES * measuring.budget_s

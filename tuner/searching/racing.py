@@ -25,6 +25,7 @@ from tuner.study.records import AGAIN
 from tuner.text import duration, first_of, percent, plural, three_digits
 
 LUCK = 1.0  # by how many standard errors a lucky gain is farther from the border of the verdict
+FEW_BLOCKS = 8  # more blocks tell more than a second world of the baseline in each
 MOST_NAMED = 5  # configurations, in an event
 LEAST_SAVED = 0.1  # of its limit: for less it is not worth it to end a search earlier
 
@@ -32,16 +33,18 @@ LEAST_SAVED = 0.1  # of its limit: for less it is not worth it to end a search e
 def race(measurer: Measurer) -> None:
     """Measure blocks, and drop rivals, until the answer is clear or the time is spent.
 
-    Each block has the baseline twice: every rival is compared with it, and it with itself. If it
-    fails, the best of the others is looked for.
+    Each block has the baseline twice, unless there is time for few: every rival is compared with
+    it, and it with itself. If it fails, the best of the others is looked for.
     """
     log, budget = measurer.log, measurer.budget
     measurer.begin("race")
     start_s = measurer.load_or_store("race_started_s", budget.spent_s)
     traced_s = traces_s(log, budget.total_s)
-    blocks_s = LEAST_BLOCKS * log.block_s(_block(log, twice=True))
+    blocks_s = LEAST_BLOCKS * log.block_s(_block(log, twice=False))
     # Time for the traces is left, unless a comparison has none then.
     measurer.reserved_s = traced_s if budget.remaining_s - traced_s >= blocks_s else 0.0
+    are_many = measurer.free_s >= FEW_BLOCKS * log.block_s(_block(log, twice=True))
+    were_many = measurer.load_or_store("many_blocks", are_many)
     if log.looks and log.looks[-1].total_s < budget.total_s:
         # A larger budget measures those again that an earlier one had no time for.
         for trial in rivals_of(log):
@@ -49,7 +52,9 @@ def race(measurer: Measurer) -> None:
         _drop(measurer, comparison_of(log), budget.spent_s / budget.total_s)
     _wait(measurer)
     twice = not _is_known(comparison_of(log))
-    measurer.finish_open_blocks(_block(log, twice=twice))
+    measurer.finish_open_blocks(_block(log, twice=twice and bool(were_many)))
+    measurer.store.note("many_blocks", are_many)
+    twice = twice and are_many
     while _has_rivals(measurer):
         over = measurer.blocks_left(_block(log, twice=twice)) < 1 or _is_spent(measurer)
         if over:
@@ -62,7 +67,7 @@ def race(measurer: Measurer) -> None:
             _drop(measurer, comparison, fraction)
             if not over and _end_wait(measurer):
                 comparison = comparison_of(log)
-            twice = not _is_known(comparison)
+            twice = are_many and not _is_known(comparison)
             ends = over or _is_clear(log, comparison) or _is_out_of_reach(measurer)
             measurer.reporter.comparison(ends=ends)
             if ends:
@@ -107,8 +112,8 @@ def _report_rest(measurer: Measurer, block: Sequence[int]) -> None:
     """Report why a race ends while much of its budget is left: another block would be too long."""
     left_s, block_s = measurer.budget.remaining_s, measurer.log.block_s(block)
     if measurer.free_s < block_s and left_s >= LEAST_SAVED * measurer.budget.total_s:
-        traces_s = left_s - measurer.free_s
-        traces = f" ({duration(traces_s)} of it for traces)" if traces_s > 0 else ""
+        kept_s = measurer.reserved_s
+        traces = f" ({duration(kept_s)} of it for traces)" if kept_s > 0 else ""
         measurer.observer.on_event(
             f"no further block: it takes {duration(block_s)}, and the budget has {duration(left_s)}"
             f"{traces}"

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tuner.cpus import usable_cpus, why_not_bound
-from tuner.errors import BudgetTooShortError, UsageError
+from tuner.errors import UsageError
 from tuner.plan.draft import PlanDraft
 from tuner.plan.knobs import CPU_BINDING, SWITCH_INTERVAL
 from tuner.plan.program_spec import ProgramSpec
@@ -70,7 +70,7 @@ def widened(
     """The plan, with `switch_interval` in a default space where calls wait for the GIL, as one
     traced world of the baseline shows, where there is time for it and for what it adds."""
     subject, most_s = plan.subject, MOST_TRACED_FIRST * plan.measuring.budget_s
-    if not draft.chooses_space or not subject.has_gil or beginner.problem is not None:
+    if not draft.chooses_space or not subject.has_gil or beginner.is_short:
         return plan
     step_s: float | None = TRACED_TIME_S / _STEPS
     if isinstance(subject, ProgramSpec):
@@ -89,9 +89,7 @@ def widened(
         return plan
     added, _ = Space.parse([(each.knob, each.values) for each in found])
     wider = replace(draft, space=Space((*plan.space.axes, *added.axes))).finish(subject)
-    try:
-        beginner.judge(wider, world)
-    except BudgetTooShortError:
+    if not beginner.allows(wider, world):
         return plan
     notify(
         f"{SWITCH_INTERVAL.name} is searched too: calls wait for the GIL while another thread "

@@ -168,7 +168,10 @@ def search(
         known = load_study(place) if claim.resumes else None
         draft = draft_here(draft, known.plan().space if known else None, notify)
         earlier_s = known.elapsed_s if known else 0.0
-        beginner = Beginner(draft, launcher, earlier_s, lambda: clock() - started_s, notify)
+        is_begun = known is not None and len(known.configs()) > 1
+        beginner = Beginner(
+            draft, launcher, earlier_s, lambda: clock() - started_s, notify, is_begun=is_begun
+        )
         plan = _plan_here(draft, launcher, claim, known, beginner, notify)
         plan = widened(draft, plan, launcher, beginner, notify)
         here = environment_with(launcher)

@@ -128,7 +128,7 @@ class StudyAnswer(Conclusion):
     interrupted: bool = False
     """Whether there is still something to measure."""
     needed_s: int | None = None
-    """The budget that it takes, where that was too short to begin."""
+    """The budget for all that is asked, in seconds, where it was too short for that."""
     machine: MachineUse | None = None
     """What others took of the machine meanwhile; None where it is not known."""
     rows: tuple[TrialRow, ...]
@@ -185,6 +185,14 @@ class StudyAnswer(Conclusion):
     def leader(self) -> Config | None:
         """The configuration that is most likely the best."""
         return self._config(self.leader_trial)
+
+    @cached_property
+    def not_reached(self) -> list[Config]:
+        """The configurations that the budget was too short for, so that no trial has them."""
+        if self.needed_s is None or self.sampling is not None:
+            return []
+        known = {row.config for row in self.rows}
+        return [each for each in self.plan.candidates() if each not in known]
 
     def _config(self, trial: int | None) -> Config | None:
         return None if trial is None else self.by_trial[trial].config
@@ -298,6 +306,7 @@ class StudyAnswer(Conclusion):
             "worlds": self.worlds,
             "elapsed_s": round(self.elapsed_s, 3),
             "front": self.front and self.front.to_json(),
+            **({"not_reached": len(self.not_reached)} if self.not_reached else {}),
             "sampling": self.sampling and self.sampling.to_json(len(self.rows)),
             "machine": self.machine and self.machine.to_json(),
             "trials": [row.to_json() for row in self.rows],

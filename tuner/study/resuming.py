@@ -31,7 +31,8 @@ def place_keys(answer: "StudyAnswer") -> dict[str, str | None]:
 
 def more_flags(answer: "StudyAnswer") -> list[str]:
     """The flags that let a study measure more; none where an interrupted one has the time."""
-    if answer.needed_s is not None:
+    is_open = answer.interrupted and len(answer.rows) > 1
+    if answer.needed_s is not None and not is_open:
         return search_arguments({"budget": f"{answer.needed_s}s"})
     if answer.interrupted:
         return []

@@ -1,0 +1,89 @@
+"""What a budget is enough for, by a first world: all, what a sampler proposes, or the best bets."""
+
+import math
+import statistics
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tuner.errors import BudgetTooShortError
+from tuner.plan.config import Config
+from tuner.plan.knobs import CPU_BINDING, SWITCH_INTERVAL
+from tuner.plan.program_spec import ProgramSpec
+from tuner.plan.study_plan import StudyPlan
+from tuner.searching.calibrating import MOST_TRACED
+from tuner.searching.exploring import KEPT, rounds_s, sampling_for
+from tuner.study.records import Sampling
+from tuner.text import duration, plural
+from tuner.world.measurement import Failure, Outcome
+
+ANSWER_BLOCKS = 4  # with fewer blocks the intervals are too wide for an answer
+PAIR_WORLDS = 3  # the first world of a challenger, and a block of it and the baseline
+_TO_SPARE = 1.1  # a budget that is said to be enough has so much more than it needs
+_TRACES = 2  # of the baseline and its challenger
+_FIRST_RUNS = 2  # so often a session runs a program as it is, before it measures anything
+_FIRST_KNOBS = (CPU_BINDING.name, SWITCH_INTERVAL.name)  # what gains most, and never deadlocks
+
+
+class Fit(NamedTuple):
+    """What a budget is enough for."""
+
+    sampling: Sampling | None = None  # who proposes what to measure; None: the grid is measured
+    challengers: int | None = None  # how many of the grid can be compared; None: all
+    needed_s: int | None = None  # the budget for all of them, where this one is too short for it
+
+
+def fit_of(
+    plan: StudyPlan, first: Outcome, spent_s: float, world_s: float, *, is_begun: bool = False
+) -> Fit:
+    """What the budget is enough for, by the baseline's first world, where so much was spent.
+
+    BudgetTooShortError if no challenger can be compared with the baseline, unless that is done.
+    """
+    budget_s, count = plan.measuring.budget_s, len(plan.candidates())
+    sampling = sampling_for(plan, first, spent_s, world_s)
+    worlds = (budget_s - spent_s) / world_s
+    traces = min(_TRACES, MOST_TRACED * budget_s / world_s)
+    whole = (count - 1) + ANSWER_BLOCKS * count + traces
+    if sampling is None and (count == 1 or isinstance(first, Failure) or whole <= worlds):
+        return Fit()
+    if sampling is not None and spent_s + rounds_s(world_s) <= budget_s:
+        return Fit(sampling)
+    more_s = whole * first.world_s
+    if plan.measuring.sampler != "grid" and count > KEPT + 1:
+        more_s = rounds_s(first.world_s) if sampling else min(more_s, rounds_s(first.world_s))
+    # The session that has it runs a program as it is once more.
+    runs = plan.subject.run_s if isinstance(plan.subject, ProgramSpec) else ()
+    runs_s = _FIRST_RUNS * statistics.fmean(runs) if runs else 0.0
+    if worlds < PAIR_WORLDS and not is_begun:
+        needed_s = math.ceil((spent_s + runs_s + more_s) * _TO_SPARE)
+        raise BudgetTooShortError(
+            f"a budget of {duration(budget_s)} is too short to compare anything with the baseline, "
+            f"with {PAIR_WORLDS} worlds of {duration(first.world_s)} or more each; "
+            f"{plural(count, 'configuration')} need about {duration(needed_s)}, and --dry-run says "
+            "what a budget can show",
+            needed_s,
+        )
+    challengers = math.floor((worlds - traces - ANSWER_BLOCKS) / (ANSWER_BLOCKS + 1))
+    needed_s = math.ceil((max(spent_s, budget_s) + runs_s + more_s) * _TO_SPARE)
+    return Fit(None, max(1, challengers), needed_s)
+
+
+def in_order_of_promise(plan: StudyPlan) -> list[Config]:
+    """The candidates: the baseline, what differs from it in the process alone, and the others."""
+    baseline, *others = plan.candidates()
+    own = {*baseline.resolved(plan.subject)}
+
+    def is_later(config: Config) -> bool:
+        changed = {knob for _, knob, _ in {*config.resolved(plan.subject)} - own}
+        return not changed.issubset(_FIRST_KNOBS)
+
+    return [baseline, *sorted(others, key=is_later)]
+
+
+def fit_sentence(fit: Fit, plan: StudyPlan, measured: Sequence[Config]) -> str:
+    """What a budget that is too short for all is spent on."""
+    names = ", ".join(map(str, measured[1:]))
+    return (
+        f"{duration(plan.measuring.budget_s)} is too short for all "
+        f"{plural(len(plan.candidates()), 'configuration')}: measuring the baseline and {names}"
+    )
