@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 from lab.simulation.cells import CELLS, Cell, Outcome
+from lab.simulation.live import CELLS as LIVE_CELLS
+from lab.simulation.live import simulate_live
 from lab.simulation.peers import PEERS, Peer
 from lab.simulation.sessions import run_session
 from lab.simulation.tally import Tally, heading, tally
@@ -19,6 +21,7 @@ OURS: dict[str, Peer] = {
     "wrong forecasts": partial(run_session, forecasts="shuffled"),
 }
 METHODS = {**OURS, **PEERS}
+LIVE_PER_SESSION = 10  # comparisons within runs, which take no time
 
 
 def one(job: tuple[str, Cell, int]) -> Outcome:
@@ -46,8 +49,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--cells", default="", help="only those whose name has this part")
     given = parser.parse_args(arguments)
     cells = [cell for cell in CELLS if given.cells in str(cell)]
-    missed = []
-    print(heading())
+    live = [cell for cell in LIVE_CELLS if given.cells in str(cell)]
+    missed = simulate_live(live, LIVE_PER_SESSION * given.sessions) if live else []
+    print(f"\n{heading()}")
     before: Cell | None = None
     for cell, method, found in simulate(
         cells, given.methods.split(","), given.sessions, given.processes

@@ -5,6 +5,8 @@ import math
 import pytest
 
 from lab.simulation.cells import TWO_KNOBS, Cell
+from lab.simulation.live import CELLS as LIVE_CELLS
+from lab.simulation.live import simulate_live
 from lab.simulation.sessions import run_session
 from lab.simulation.tally import tally
 
@@ -30,3 +32,7 @@ def test_nothing_that_is_said_of_two_knobs_is_wrong(landscape: str) -> None:
     if landscape == "two knobs add up":
         assert found.favourite >= 0.6
         assert found.verdicts["better"] >= 9
+
+
+def test_live_comparisons_claim_what_is_true_and_find_memories() -> None:
+    assert not simulate_live(LIVE_CELLS, 100)
