@@ -17,7 +17,7 @@ from scipy import special
 from tuner.decide.statistics import FloatArray, Interval, interval
 
 LEAST_RUNS = 4  # fewer do not tell how runs differ
-LEAST_CIRCUITS = 1.5  # of slices in a run, with which its effects are told apart
+LEAST_CIRCUITS = 1.0  # of slices in a run, with which its effects are told apart
 FALSE_MEMORY = 0.05  # how often a knob without a memory is taken for one that has it
 SMALL_MEMORY = 0.1  # of what the value gives: so little carried over changes no answer
 _ONE_WAY = 0.5  # of alpha: no more than one claim in forty is wrong where 95 % are asked for

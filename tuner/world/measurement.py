@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from tuner.plan.frozen_model import FrozenModel
 from tuner.text import printable, shortened
 from tuner.world.environment import MachineState
+from tuner.world.slicing import SliceRate
 
 FailureKind = Literal[
     "deadlocked", "timed-out", "crashed", "init-failed", "wrong-answer", "trace-failed"
@@ -122,6 +123,8 @@ class Measurement(FrozenModel):
     program: ProgramRun | None = None
     machine: MachineState | None = None
     """What the machine did meanwhile; None in studies of older versions."""
+    slices: tuple[SliceRate, ...] = Field(default=(), exclude=True)
+    """What was done in each slice, where configurations took turns; not kept."""
 
     @model_validator(mode="after")
     def _has_steps_or_a_program(self) -> Self:

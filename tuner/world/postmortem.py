@@ -8,6 +8,7 @@ from typing import Any
 
 from tuner.text import three_digits
 from tuner.world.measurement import Failure
+from tuner.world.slicing import Slice
 
 CHANNEL_CLOSED = 213
 """The exit code of a rank whose workload has closed the line to the launcher."""
@@ -27,6 +28,8 @@ class RankRecord:
     """Threads and peak memory, reported at the very end."""
     states: list[dict[str, Any]] = field(default_factory=list)
     """Answers to probes."""
+    slices: list[Slice] = field(default_factory=list)
+    """What it did in each slice, where configurations took turns; reported at the very end."""
     exit_code: int | None = None
     died_ns: int | None = None
 
@@ -49,6 +52,7 @@ class RankRecord:
                 self.failure = message
             case "finished":
                 self.usage = {key: message[key] for key in ("threads", "peak_rss_mb")}
+                self.slices = [Slice(*each) for each in message["slices"]]
             case "state":
                 self.states.append(message)
             case "died":

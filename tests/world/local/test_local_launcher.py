@@ -31,11 +31,13 @@ from tests.world.launcher_contract import (
 )
 from tuner.errors import UsageError
 from tuner.plan import measuring
+from tuner.plan.config import Config
 from tuner.plan.draft import draft_plan
-from tuner.world.launcher import TraceOrder
+from tuner.world.launcher import LiveOrder, TraceOrder
 from tuner.world.local import processes
 from tuner.world.local.local_launcher import LocalLauncher
 from tuner.world.measurement import Failure, Measurement
+from tuner.world.slicing import Schedule
 
 pytestmark = pytest.mark.world
 
@@ -171,6 +173,23 @@ def test_a_workload_that_overrides_a_process_knob_fails_with_it(launcher: LocalL
 
 
 @pytest.mark.thorough
+def test_intervals_take_turns_in_a_world(launcher: LocalLauncher) -> None:
+    spec = launcher.describe(f"{Path(__file__).with_name('computing.py')}:Learner", {})
+    configs = [Config.from_json({"*": {"switch_interval": s}}) for s in (0.005, 0.0005)]
+    turns = (0, 1, 1, 0, 0, 1)
+    schedule = Schedule(time.monotonic(), slice_s=0.05, left_out_s=0.025, turns=turns)
+    live = LiveOrder(configs=tuple(configs), schedule=schedule)
+    given = order(spec, steps=None)
+    found = launcher.run(replace(given, config=configs[0], min_time_s=1.5, live=live))
+    assert isinstance(found, Measurement)
+    assert {each.turn for each in found.slices} == {0, 1}
+    assert len(found.slices) >= 8
+    for each in found.slices:
+        assert each.turn == turns[each.number % 6]
+        assert each.before == turns[(each.number - 1) % 6]
+    assert "slices" not in found.model_dump()
+
+
 def test_mistakes_in_a_workload_are_reported(launcher: LocalLauncher) -> None:
     for workload, problem in {
         "NoSteps": "does not define step",
