@@ -5,10 +5,18 @@ from collections.abc import Iterator, Sequence
 
 from tuner.decide.regions import bad_levels
 from tuner.plan.config import ALL_ROLES, Config, Dimension
-from tuner.plan.knobs import KNOBS, NUM_WORKER_THREADS, IntegerKnob, SecondsKnob, Value
-from tuner.present.configurations import grid_of, named_value
+from tuner.plan.knobs import (
+    KNOBS,
+    NUM_WORKER_THREADS,
+    SWITCH_INTERVAL,
+    IntegerKnob,
+    SecondsKnob,
+    Value,
+)
+from tuner.present.configurations import grid_of, named_value, short_names
 from tuner.present.wording import ends, epsilon, fast, faster_or_slower
 from tuner.study.answer import StudyAnswer
+from tuner.study.live_evidence import LiveGain
 from tuner.study.together import BestThreads, Interaction
 from tuner.text import duration, first_of, listed, plural, ratio_text
 
@@ -189,6 +197,38 @@ def tried_sentences(answer: StudyAnswer) -> list[str]:
         f"{_WHO[sampling.sampler]}{on}. Nothing is claimed of the others."
     )
     return [first, *(f"{lesson}." for lesson in sampling.lessons)]
+
+
+def live_sentences(answer: StudyAnswer) -> list[str]:
+    """What runs showed in which values took turns, or why that is not known."""
+    live = answer.live
+    if live is None:
+        return []
+    if live.why_not:
+        return [f"{SWITCH_INTERVAL.name} was not compared live: {live.why_not}."]
+    said = f"live in {plural(live.runs, 'run')}"
+    if live.remembers:
+        why = "not believed, as slices depend on the value before them"
+        return [f"{SWITCH_INTERVAL.name}, {said}: {why}."]
+    return [
+        f"{_against(each)}, {said}: {_live_gain(answer, each)}."
+        f"{' Fresh worlds contradict it.' if each.is_contradicted else ''}"
+        for each in live.gains
+    ]
+
+
+def _against(gain: LiveGain) -> str:
+    """`switch_interval=1ms against 5ms`."""
+    knob, names = short_names([gain.config, gain.over])
+    names = names if knob else {each: str(each) for each in names}
+    return f"{f'{knob}=' if knob else ''}{names[gain.config]} against {names[gain.over]}"
+
+
+def _live_gain(answer: StudyAnswer, gain: LiveGain) -> str:
+    ratio = gain.ratio
+    if not ratio.is_told:
+        return "not told apart"
+    return f"{ratio_text(ratio.estimate)} times as {fast(answer)} ({ends(ratio)})"
 
 
 def bad_value_sentences(answer: StudyAnswer) -> list[str]:

@@ -29,7 +29,7 @@ from tuner.trace.analyze.diagnosis import diagnose
 from tuner.trace.analyze.server_parallelism import remote_parallelism
 from tuner.trace.files.reader import read_trace
 from tuner.trace.model.trace import Trace
-from tuner.world.launcher import Launcher, TraceOrder, WorldOrder
+from tuner.world.launcher import Launcher, LiveOrder, TraceOrder, WorldOrder
 from tuner.world.measurement import CallPart, Failure, Measurement, Outcome, Quantiles, TraceNumbers
 
 CALIBRATION_S = 0.05  # how long the steps of a calibration last; a longer step is the only one
@@ -110,8 +110,18 @@ class Runner:
         trace = TraceOrder(path=path, operators=operators)
         return self._outcome(replace(order, trace=trace, objective=None))
 
+    def run_live(self, live: LiveOrder, measured_s: float, deadline_s: float) -> Outcome:
+        """Run a world of so many seconds in which configurations take turns."""
+        order = self._order(live.configs[0], self.plan.measuring.seed, None, None, deadline_s)
+        return self._outcome(replace(order, live=live, min_time_s=measured_s, objective=None))
+
     def _order(
-        self, config: Config, seed: int, steps: int | None, failure_folder: Path, deadline_s: float
+        self,
+        config: Config,
+        seed: int,
+        steps: int | None,
+        failure_folder: Path | None,
+        deadline_s: float,
     ) -> WorldOrder:
         measuring = self.plan.measuring
         return WorldOrder(

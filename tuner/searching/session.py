@@ -11,6 +11,7 @@ from tuner.plan.study_plan import StudyPlan
 from tuner.searching.beginning import Beginner
 from tuner.searching.budget import Budget
 from tuner.searching.calibrating import calibrate, cannot_run, trace
+from tuner.searching.comparing_live import compare_intervals
 from tuner.searching.exploring import explore, measure_both_goals
 from tuner.searching.forecast_order import forecast_threads
 from tuner.searching.measurer import Measurer
@@ -61,6 +62,7 @@ def measure_study(
         return answer_of(store, log)
     try:
         forecast_threads(measurer)
+        compare_intervals(measurer)
         explore(measurer)
         calibrate(measurer)
         if not log.blocks("race"):

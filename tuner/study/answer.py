@@ -17,6 +17,7 @@ from tuner.study.conclusion import Conclusion
 from tuner.study.evidence import Cause
 from tuner.study.folder import StudyFolder
 from tuner.study.front import Front
+from tuner.study.live_evidence import LiveAnswer
 from tuner.study.log import BASELINE
 from tuner.study.metrics import metric_columns
 from tuner.study.records import Sampling
@@ -125,6 +126,8 @@ class StudyAnswer(Conclusion):
     """The Pareto front; None where there is one objective."""
     sampling: Sampling | None = None
     """That a sampler proposed what was measured; None where it was the whole grid."""
+    live: LiveAnswer | None = None
+    """What runs showed in which values took turns; None where none could."""
     interrupted: bool = False
     """Whether there is still something to measure."""
     needed_s: int | None = None
@@ -308,6 +311,7 @@ class StudyAnswer(Conclusion):
             "front": self.front and self.front.to_json(),
             **({"not_reached": len(self.not_reached)} if self.not_reached else {}),
             "sampling": self.sampling and self.sampling.to_json(len(self.rows)),
+            **({} if self.live is None else {"live": self.live.to_json()}),
             "machine": self.machine and self.machine.to_json(),
             "trials": [row.to_json() for row in self.rows],
         }

@@ -14,7 +14,7 @@ from tuner.plan.objectives import BrokenLimit, Limit, Objective
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.blocks import BlockRows, TrialWorlds
 from tuner.study.metrics import metrics_of
-from tuner.study.records import AGAIN, ForecastThreads, Phase, Record, Sampling
+from tuner.study.records import AGAIN, ForecastThreads, Live, Phase, Record, Sampling
 from tuner.world.measurement import Failure, Measurement
 
 BASELINE = 0  # the number of the baseline's trial
@@ -38,6 +38,7 @@ class StudyLog:
         self.configs = tuple(configs)
         self.eliminated = dict(eliminated or {})
         self.sampling: Sampling | None = None
+        self.live: Live | None = None  # what was compared within runs, if it was
         self.looks: tuple[InterimAnalysis, ...] = ()  # at the blocks of the race, in order
         # The blocks that do not count: measured again as others disturbed them, or never finished.
         self.set_aside: tuple[int, ...] = ()

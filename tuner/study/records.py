@@ -3,6 +3,7 @@
 from typing import Any, Literal
 
 from tuner.decide.statistics import Interval
+from tuner.plan.config import Config
 from tuner.plan.frozen_model import FrozenModel
 from tuner.world.measurement import Failure, FailureKind, Outcome
 
@@ -49,6 +50,19 @@ def is_repeated(outcome: Outcome, attempt: int) -> bool:
     """Whether a world is to be run again at once: it failed, did not hang, and not too often."""
     is_passing = isinstance(outcome, Failure) and outcome.failure not in HANGING
     return is_passing and attempt < MOST_REPEATS
+
+
+class Live(FrozenModel):
+    """That configurations took turns within runs of the baseline, and what that showed."""
+
+    configs: tuple[dict[str, Any], ...]  # as JSON, the baseline first
+    gains: tuple[tuple[float, ...], ...] = ()  # log gains over it by run; empty: not compared
+    remembers: bool = False  # whether slices depend on the value before theirs
+    why_not: str = ""  # why they were not compared, as a clause
+
+    def read_configs(self) -> list[Config]:
+        """The configurations."""
+        return [Config.from_json(each) for each in self.configs]
 
 
 class Sampling(FrozenModel):

@@ -7,8 +7,9 @@ from tuner.study.blocks import TrialWorlds
 from tuner.study.conclusion import Conclusion, conclude, resume_budget_s
 from tuner.study.evidence import causes_of
 from tuner.study.front import front_of
+from tuner.study.live_evidence import live_answer_of
 from tuner.study.log import BLOCK_PHASES, StudyLog
-from tuner.study.records import ForecastThreads, Sampling
+from tuner.study.records import ForecastThreads, Live, Sampling
 from tuner.study.rows import PairedTrials, TrialDetail, observations_of, passed_over, rows_of
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import REFUSED, load_study
@@ -25,6 +26,9 @@ def stored_log(store: StudyStore, plan: StudyPlan) -> StudyLog:
     with store.reading("sampling"):
         if sampling := store.noted("sampling"):
             log.sampling = Sampling(**sampling)
+    with store.reading("live"):
+        if live := store.noted("live"):
+            log.live = Live(**live)
     with store.reading("looks"):
         looks = store.noted("looks") or ()
         log.looks = tuple(InterimAnalysis(int(rows), *map(float, rest)) for rows, *rest in looks)
@@ -73,6 +77,7 @@ def answer_of(
         measured_at=store.measured_at,
         front=front_of(log),
         sampling=log.sampling,
+        live=live_answer_of(log, paired),
         interrupted=interrupted,
         needed_s=store.noted(REFUSED),
         machine=MachineUse.of(

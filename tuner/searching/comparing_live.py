@@ -1,0 +1,157 @@
+"""Compares values of the switch interval in a few runs of the baseline, in which they take turns.
+
+What it finds orders what is measured; it is no evidence of the verdict.
+"""
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from tuner.decide.live_comparison import (
+    LEAST_RUNS,
+    LiveRun,
+    circuit_of,
+    compare_live,
+    turns_of,
+)
+from tuner.plan.config import Config
+from tuner.plan.knobs import SWITCH_INTERVAL
+from tuner.plan.space import Space
+from tuner.plan.study_plan import StudyPlan
+from tuner.plan.workload_spec import WorkloadSpec
+from tuner.searching.measurer import Measurer
+from tuner.study.live_evidence import best_live, intervals_in
+from tuner.study.log import BASELINE
+from tuner.study.records import Live
+from tuner.world.launcher import LiveOrder
+from tuner.world.measurement import Measurement
+from tuner.world.slicing import Schedule, SliceRate
+
+SHARE, MOST_RUNS = 0.2, 6  # of the budget, for so many runs at most
+MOST_MEASURED_S = 5.0  # in one of them
+WARM_UP_S = 0.3  # of a run beside it, before values take turns
+LEAST_SLICE_S, MOST_SLICE_S = 0.05, 1.0
+LEAST_DONE = 20  # steps or calls in the longest slice, or what a slice did is chance
+USUAL_DONE = 6  # in a slice: many short slices tell more than few long ones, as speed drifts
+LEFT_OUT = 0.25  # of a slice, after its beginning
+LEFT_INTERVALS = 4  # and so many times the longest interval: so late a thread may get the GIL
+LEAST_CIRCUITS = 1.5  # in a run: some slices will be lost
+_OBJECTIVES = ("step_ms", "rpc_active_s", "ms_per_call")  # those that rates tell of
+
+
+class LivePlan(NamedTuple):
+    """How values take turns."""
+
+    runs: int
+    measured_s: float  # of each run
+    slice_s: float
+    left_out_s: float
+
+    @classmethod
+    def of(
+        cls, values: int, *, rate: float, longest_s: float, fixed_s: float, total_s: float
+    ) -> Self | str:
+        """The plan, or why there is none, as a clause.
+
+        Args:
+            values: How many take turns.
+            rate: Steps or calls per second of the baseline.
+            longest_s: The longest of the intervals.
+            fixed_s: What a run takes beside what is measured.
+            total_s: What all runs may take.
+        """
+        if rate * MOST_SLICE_S * (1 - LEFT_OUT) < LEAST_DONE:
+            return f"a slice of {MOST_SLICE_S:g} s has fewer than {LEAST_DONE} steps or calls"
+        left_out_s, done_s = LEFT_INTERVALS * longest_s, USUAL_DONE / rate
+        slice_s = max(LEAST_SLICE_S, left_out_s + max(left_out_s, done_s), done_s / (1 - LEFT_OUT))
+        if slice_s > MOST_SLICE_S:
+            return "an interval is too long for slices"
+        for runs in range(MOST_RUNS, LEAST_RUNS - 1, -1):
+            measured_s = min(MOST_MEASURED_S, total_s / runs - fixed_s)
+            if measured_s >= LEAST_CIRCUITS * circuit_of(values) * slice_s:
+                left_out_s = max(left_out_s, LEFT_OUT * slice_s)
+                return cls(runs, measured_s, slice_s, left_out_s)
+        return "the budget is too short for it"
+
+
+def compare_intervals(measurer: Measurer) -> None:
+    """Compare the values of the space, beside the baseline's other knobs, where that can be done;
+    a study does it once."""
+    log = measurer.log
+    configs = live_configs(measurer.plan)
+    if log.live is not None or len(configs) < 2 or log.blocks("race"):
+        return
+    plan = _plan(measurer, configs)
+    documents = tuple(config.to_json() for config in configs)
+    if isinstance(plan, str):
+        measurer.keep_live(Live(configs=documents, why_not=plan))
+        return
+    measurer.begin("calibration")
+    found = None
+    runs = [*_runs(measurer, configs, plan)]
+    if len(runs) == plan.runs:
+        found = compare_live(runs, len(configs))
+    if found is None:
+        measurer.keep_live(Live(configs=documents, why_not="too few of its runs went well"))
+        return
+    gains = tuple(tuple(run) for run in found.gains.round(6).tolist())
+    measurer.keep_live(Live(configs=documents, gains=gains, remembers=found.remembers))
+    if best := best_live(log):
+        measurer.observer.on_event(
+            f"{best} is measured first: in {plan.runs} runs of the baseline it took turns with its "
+            "other values, and was the fastest"
+        )
+
+
+def live_configs(plan: StudyPlan) -> list[Config]:
+    """The baseline, and what differs from it in the switch interval alone; empty where the space
+    has none, or where it cannot be changed in all ranks at once."""
+    axes = [axis for axis in plan.space.axes if axis[0].knob == SWITCH_INTERVAL.name]
+    is_time = plan.objective.name in _OBJECTIVES and plan.second_objective is None
+    is_here = plan.launching.launcher != "ray" and isinstance(plan.subject, WorkloadSpec)
+    if not (axes and is_time and is_here and plan.subject.has_gil):
+        return []
+    distinct = {intervals_in(plan.baseline, plan): plan.baseline}
+    for config in Space(tuple(axes)).grid():
+        one = Config.of({**plan.baseline.values, **config.values})
+        distinct.setdefault(intervals_in(one, plan), one)
+    return [*distinct.values()]
+
+
+def _plan(measurer: Measurer, configs: Sequence[Config]) -> LivePlan | str:
+    log, plan = measurer.log, measurer.plan
+    first = log.calibration(BASELINE)
+    if first is None:
+        return "the baseline does not run"
+    done = first.program.calls if first.program else first.steps or len(first.step_s)
+    intervals = {float(str(each)) for config in configs for each in intervals_in(config, plan)}
+    return LivePlan.of(
+        len(configs), rate=done / first.wall_s, longest_s=max(intervals),
+        fixed_s=max(0.0, first.world_s - first.wall_s) + WARM_UP_S,
+        total_s=min(SHARE * measurer.budget.total_s, measurer.free_s),
+    )  # fmt: skip
+
+
+def _runs(measurer: Measurer, configs: Sequence[Config], plan: LivePlan) -> Iterator[LiveRun]:
+    """What each run yields, until one does not go well."""
+    circuit = circuit_of(len(configs))
+    circuits = math.ceil(MOST_MEASURED_S / plan.slice_s / circuit)
+    for number in range(plan.runs):
+        seed = f"{measurer.measuring.seed}/live/{number}"
+        turns = tuple(turns_of(len(configs), circuits, seed))
+        schedule = Schedule(time.monotonic(), plan.slice_s, plan.left_out_s, turns)
+        live = LiveOrder(configs=tuple(configs), schedule=schedule)
+        outcome = measurer.run_live(live, plan.measured_s)
+        if not isinstance(outcome, Measurement):
+            return
+        yield _as_arrays(outcome.slices, circuit)
+
+
+def _as_arrays(slices: Sequence[SliceRate], circuit: int) -> LiveRun:
+    numbers, turns, before, log_rates = (
+        np.array([each[place] for each in slices]) for place in range(4)
+    )
+    return LiveRun(numbers.astype(np.int64) // circuit, turns, before, log_rates)
