@@ -225,10 +225,14 @@ def _against(gain: LiveGain) -> str:
 
 
 def _live_gain(answer: StudyAnswer, gain: LiveGain) -> str:
-    ratio = gain.ratio
-    if not ratio.is_told:
+    ratio, times = gain.ratio, f"times as {fast(answer)}"
+    if ratio.is_told:
+        return f"{ratio_text(ratio.estimate)} {times} ({ends(ratio)})"
+    if ratio.low <= 1 <= ratio.high:
         return "not told apart"
-    return f"{ratio_text(ratio.estimate)} times as {fast(answer)} ({ends(ratio)})"
+    is_more = ratio.low > 1
+    most = ratio_text(ratio.low if is_more else ratio.high)
+    return f"at {'least' if is_more else 'most'} {most} {times}"
 
 
 def bad_value_sentences(answer: StudyAnswer) -> list[str]:

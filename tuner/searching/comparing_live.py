@@ -21,7 +21,6 @@ from tuner.plan.config import Config
 from tuner.plan.knobs import SWITCH_INTERVAL
 from tuner.plan.space import Space
 from tuner.plan.study_plan import StudyPlan
-from tuner.plan.workload_spec import WorkloadSpec
 from tuner.searching.measurer import Measurer
 from tuner.study.live_evidence import best_live, intervals_in
 from tuner.study.log import BASELINE
@@ -52,7 +51,14 @@ class LivePlan(NamedTuple):
 
     @classmethod
     def of(
-        cls, values: int, *, rate: float, longest_s: float, fixed_s: float, total_s: float
+        cls,
+        values: int,
+        *,
+        rate: float,
+        longest_s: float,
+        fixed_s: float,
+        run_s: float,
+        total_s: float,
     ) -> Self | str:
         """The plan, or why there is none, as a clause.
 
@@ -61,6 +67,7 @@ class LivePlan(NamedTuple):
             rate: Steps or calls per second of the baseline.
             longest_s: The longest of the intervals.
             fixed_s: What a run takes beside what is measured.
+            run_s: How long it can be measured.
             total_s: What all runs may take.
         """
         if rate * MOST_SLICE_S * (1 - LEFT_OUT) < LEAST_DONE:
@@ -70,11 +77,11 @@ class LivePlan(NamedTuple):
         if slice_s > MOST_SLICE_S:
             return "an interval is too long for slices"
         for runs in range(MOST_RUNS, LEAST_RUNS - 1, -1):
-            measured_s = min(MOST_MEASURED_S, total_s / runs - fixed_s)
+            measured_s = min(MOST_MEASURED_S, run_s, total_s / runs - fixed_s)
             if measured_s >= LEAST_CIRCUITS * circuit_of(values) * slice_s:
                 left_out_s = max(left_out_s, LEFT_OUT * slice_s)
                 return cls(runs, measured_s, slice_s, left_out_s)
-        return "the budget is too short for it"
+        return f"the {'budget' if total_s < run_s * LEAST_RUNS else 'run'} is too short for it"
 
 
 def compare_intervals(measurer: Measurer) -> None:
@@ -90,12 +97,14 @@ def compare_intervals(measurer: Measurer) -> None:
         measurer.keep_live(Live(configs=documents, why_not=plan))
         return
     measurer.begin("calibration")
-    found = None
     runs = [*_runs(measurer, configs, plan)]
-    if len(runs) == plan.runs:
-        found = compare_live(runs, len(configs))
-    if found is None:
-        measurer.keep_live(Live(configs=documents, why_not="too few of its runs went well"))
+    if len(runs) < plan.runs:
+        measurer.keep_live(Live(configs=documents, why_not="a run of it failed"))
+        return
+    if (found := compare_live(runs, len(configs))) is None:
+        slices = ", ".join(str(len(run.turns)) for run in runs)
+        why = f"its runs had too few slices in which it changed in time: {slices}"
+        measurer.keep_live(Live(configs=documents, why_not=why))
         return
     gains = tuple(tuple(run) for run in found.gains.round(6).tolist())
     measurer.keep_live(Live(configs=documents, gains=gains, remembers=found.remembers))
@@ -111,7 +120,7 @@ def live_configs(plan: StudyPlan) -> list[Config]:
     has none, or where it cannot be changed in all ranks at once."""
     axes = [axis for axis in plan.space.axes if axis[0].knob == SWITCH_INTERVAL.name]
     is_time = plan.objective.name in _OBJECTIVES and plan.second_objective is None
-    is_here = plan.launching.launcher != "ray" and isinstance(plan.subject, WorkloadSpec)
+    is_here = plan.launching.launcher != "ray"
     if not (axes and is_time and is_here and plan.subject.has_gil):
         return []
     distinct = {intervals_in(plan.baseline, plan): plan.baseline}
@@ -131,6 +140,7 @@ def _plan(measurer: Measurer, configs: Sequence[Config]) -> LivePlan | str:
     return LivePlan.of(
         len(configs), rate=done / first.wall_s, longest_s=max(intervals),
         fixed_s=max(0.0, first.world_s - first.wall_s) + WARM_UP_S,
+        run_s=first.wall_s if first.program else MOST_MEASURED_S,
         total_s=min(SHARE * measurer.budget.total_s, measurer.free_s),
     )  # fmt: skip
 

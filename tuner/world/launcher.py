@@ -42,6 +42,10 @@ class LiveOrder:
         """The interval of a role in each configuration, in seconds."""
         return [float(str(config.for_role(role)[SWITCH_INTERVAL])) for config in self.configs]
 
+    def by_role(self, roles: Sequence[str]) -> dict[str, object]:
+        """As JSON, for the hook of a program."""
+        return {"schedule": self.schedule, "intervals_s": {r: self.intervals_s(r) for r in roles}}
+
 
 @dataclass(frozen=True, kw_only=True)
 class WorldOrder:

@@ -108,7 +108,7 @@ class Slicer:
             if is_over.wait(max(0.0, start_s + slice_s - began_s)):
                 return
             ended_s, done = monotonic(), self._progress() - done
-            late_s = max(set_s - start_s, ended_s - start_s - slice_s)
+            late_s = max(0.0, set_s - start_s, ended_s - start_s - slice_s)
             self.slices.append(Slice(number, late_s, ended_s - began_s, done))
             self._report(self.slices[-1])
 
@@ -121,7 +121,7 @@ def rates_of(ranks: Sequence[Sequence[Slice]], schedule: Schedule) -> list[Slice
     found, turns = [], schedule.turns
     for number in common[1:]:
         parts = [slices[number] for slices in known]
-        if max(part.late_s for part in parts) > schedule.left_out_s:
+        if any(part.late_s > schedule.left_out_s or part.seconds <= 0 for part in parts):
             continue
         # Half a call more: a slice may have none.
         counted = [part for part in parts if part.done] or parts[:1]

@@ -48,6 +48,7 @@ def events_of(rank: int) -> list[dict[str, Any]]:
         {"event": "state", "number": 2, "monotonic_s": 11.0, **state},
         {"event": "raised", "error": "KeyError: 1 (in a call that it served)"},
         {"event": "window-end"},
+        {"event": "slice", "number": 3, "late_s": 0.001, "seconds": 0.08, "done": _CALLS},
         {"event": "shutdown", "name": name, "calls": _CALLS * (1 - rank), **_USAGE},
         {"event": "ended", "name": name, "calls": _CALLS * (1 - rank), **_USAGE},
         {"event": "record-end", "reason": "shutdown", "cpu_s": 0.5, "main_thread_s": [0.25, 0.0],

@@ -2,6 +2,7 @@
 
 import os
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,12 +13,14 @@ from tests.programs.running import free_port, with_sitecustomize
 from tests.world.command.launching import PROGRAMS, PYTHON, Launched, launched, refused
 from tests.world.launcher_contract import survives
 from tuner.errors import LauncherError
+from tuner.plan.config import Config
 from tuner.plan.draft import draft_plan
 from tuner.plan.program_spec import ProgramSpec, intra_op_threads
 from tuner.trace.files.reader import read_trace
 from tuner.world.command.program_launcher import ProgramLauncher
-from tuner.world.launcher import TraceOrder
+from tuner.world.launcher import LiveOrder, TraceOrder
 from tuner.world.measurement import Failure
+from tuner.world.slicing import Schedule
 
 pytestmark = pytest.mark.world
 
@@ -216,3 +219,21 @@ def test_a_program_that_overrides_a_process_knob_has_failed_with_it() -> None:
         "the program set its own switch interval to 20ms after the tool: switch_interval had no "
         "effect"
     )
+
+
+def test_intervals_take_turns_in_a_run_or_in_a_window_of_it() -> None:
+    config, other = ({"*": {"switch_interval": each}} for each in (0.005, 0.0005))
+    turns = (0, 1, 1, 0, 0, 1)
+    with launched([PYTHON, str(PROGRAMS / "learner_computes.py"), "2", free_port()]) as running:
+        for longest_s in (0.8, 60.0):
+            schedule = Schedule(time.monotonic(), slice_s=0.1, left_out_s=0.05, turns=turns)
+            live = LiveOrder(
+                configs=(Config.from_json(config), Config.from_json(other)), schedule=schedule
+            )
+            found = running.measured(config=config, live=live, min_time_s=longest_s)
+            is_whole = found.program is not None and found.program.rpc_active_s is not None
+            assert is_whole == (longest_s > 2)
+            assert len(found.slices) >= 3
+            for each in found.slices:
+                assert each.turn == turns[each.number % 6]
+                assert each.before == turns[(each.number - 1) % 6]

@@ -53,6 +53,8 @@ class HookOrder:
     """Whether each rank reports what it has imported by `init_rpc`, for a warm start."""
     probe: bool = False
     """Whether each rank answers to `tuner.world.command.channel`."""
+    live: Mapping[str, object] | None = None
+    """What takes turns in the ranks, as `LiveOrder.by_role` has it; None: nothing does."""
     ranks: int | None = None
     """How many ranks the program is known to have; None: its ranks may know."""
 
@@ -78,6 +80,7 @@ class HookOrder:
             "reports": str(reports),
             "options": options,
             "process": process,
+            "live": self.live,
             "ranks": self.ranks,
             "roles": [*self.roles],
             "say": self.say,

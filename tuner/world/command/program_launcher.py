@@ -31,6 +31,7 @@ from tuner.world.launcher import Enough, WorldOrder
 from tuner.world.live_world import LiveWorld
 from tuner.world.measurement import Failure, Measurement
 from tuner.world.postmortem import starvation
+from tuner.world.slicing import rates_of
 
 # A port of an earlier run may be held for a while.
 PORT_ATTEMPTS = 10
@@ -143,10 +144,12 @@ class ProgramLauncher:
             folder = Path(scratch)
             reports = folder / "reports"
             reports.mkdir()
+            spec = request if isinstance(request, ProgramSpec) else None
             to_hook = HookOrder(
                 config=order.config, reports=reports, roles=request.role_patterns,
                 recording=None if trace is None else RecordingOrder(operators=trace.operators),
-                ranks=len(request.ranks) if isinstance(request, ProgramSpec) else None,
+                live=order.live.by_role(spec.roles) if order.live and spec else None,
+                ranks=len(spec.ranks) if spec else None,
                 probe=True, learn=learns,
             )  # fmt: skip
             commands = self._commands(request, to_hook)
@@ -189,6 +192,10 @@ class _ProgramWorld(LiveWorld):
         self._reports = folder / "reports"
         self._channel = Channel(self._reports)
         self._window = _Window(request, self._channel)
+        if order.live is not None:
+            # It may end before.
+            longest = request.model_copy(update={"window_s": order.min_time_s})
+            self._window = _Window(longest, self._channel)
         self._codes: tuple[int | None, ...] = ()
         self._counted: Counted | None = None
         self._why: Mapping[str, Any] = {}
@@ -265,6 +272,9 @@ class _ProgramWorld(LiveWorld):
         self.end = ProgramEnd(exit_codes=self._codes, run_s=self._run_s, output=output,
                               report=report, states=records_of(report), **facts)  # fmt: skip
         outcome = outcome_of(self.end, self._request, self._order.objective)
+        if (live := self._order.live) is not None and isinstance(outcome, Measurement):
+            slices = tuple(rates_of(report.slices, live.schedule))
+            return outcome.model_copy(update={"slices": slices})
         if (trace := self._order.trace) is None or isinstance(outcome, Failure):
             return outcome
         try:

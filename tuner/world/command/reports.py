@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from tuner.text import first_of, listed, shortened
 from tuner.world.command.events import Event, agents, by_world, read_all
+from tuner.world.slicing import Slice
 
 BESIDE = "; if another command starts what is missing, name it with --beside"
 _MOST_RANKS = 10_000
@@ -156,6 +157,8 @@ class ProgramReport:
     """When the latest of the processes began that live and are no rank (yet)."""
     states: tuple[Event, ...] = ()
     """All answers to probes, in the order of the questions."""
+    slices: tuple[tuple[Slice, ...], ...] = ()
+    """What each process with a rank did in each slice, where configurations took turns."""
 
     def waiting(self, hint: str = BESIDE) -> str:
         """Who waits in `init_rpc`, for whom and where, as a clause; empty if none does. The hint
@@ -305,6 +308,7 @@ def read_reports(folder: Path) -> ProgramReport:
         raised=tuple(sorted(raised for process in processes for raised in process.raised)),
         gone=frozenset(each.end.pid for each in processes if each.end and each.end.gone_ns),
         newest_start_ns=max((each.began_ns for each in others if each.end is None), default=0),
+        slices=tuple(each.slices for each in processes if each.ranks),
         states=tuple(sorted(states, key=lambda each: (each["number"], each["rank"]))),
     )
 
@@ -328,6 +332,10 @@ class _Process:
         self.end = self._end()
         if self.ranks:
             self.ranks[-1] = replace(self.ranks[-1], end=self.end)
+
+    @property
+    def slices(self) -> tuple[Slice, ...]:
+        return tuple(Slice(*(e[fact] for fact in Slice._fields)) for e in self.of_kind("slice"))
 
     def of_kind(self, name: str) -> list[Event]:
         return [event for event in self._events if event["event"] == name]

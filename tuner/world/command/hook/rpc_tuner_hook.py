@@ -20,7 +20,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("say", "learn"), (bool,)),
     "roles": (list,),
     "ranks": (int, type(None)),
-    "recording": (dict, type(None)),
+    **dict.fromkeys(("recording", "live"), (dict, type(None))),
     "request": (str, type(None)),
 }
 """What the order must hold."""
@@ -124,6 +124,15 @@ def _hook(rpc: ModuleType, order: dict[str, Any], reports: Reports) -> None:
 
         return ProgramRecorder(name, rank, Path(order["reports"]), order["recording"], reports.send)
 
+    def new_slicer(role: str, knobs: Any, progress: Callable[[], int]) -> Any:
+        from tuner.world.slicing import Schedule, Slicer
+
+        live, report = order["live"], partial(reports.send, "slice")
+        return Slicer(
+            Schedule(*live["schedule"]), live["intervals_s"][role], knobs, progress,
+            lambda each: report(**each._asdict()),
+        )  # fmt: skip
+
     def new_prober(standing: Any) -> Any:
         from tuner.world.rank.thread_states import Prober
 
@@ -143,7 +152,8 @@ def _hook(rpc: ModuleType, order: dict[str, Any], reports: Reports) -> None:
         OwnEnd(reports.send).install()
         recorder = None if order["recording"] is None else new_recorder
         prober = None if order["request"] is None else new_prober
-        ProgramHooks(rpc, order, reports.send, recorder, prober).install()
+        slicer = None if order["live"] is None else new_slicer
+        ProgramHooks(rpc, order, reports.send, recorder, prober, slicer).install()
     except Exception as error:  # the program comes first
         reports.send("hook-failed", error=repr(error))
 
