@@ -9,9 +9,15 @@ from tests.plan.specs import for_all
 from tests.present.results import in_blocks, known, measured, study_plan, study_result
 from tuner.decide.statistics import Interval
 from tuner.plan.config import ALL_ROLES, Config, Dimension
-from tuner.present.knob_sentences import bad_value_sentences, together_sentences
+from tuner.present.knob_sentences import (
+    bad_value_sentences,
+    live_sentences,
+    together_sentences,
+)
 from tuner.present.tables import knobs_of
 from tuner.study.answer import StudyAnswer
+from tuner.study.live_evidence import LiveGain
+from tuner.study.records import Live
 from tuner.study.together import BestThreads, Interaction, KnobGain, Together
 
 TRANSPORTS = {"shm": 1.0, "uv": 1.5}
@@ -124,3 +130,20 @@ def test_an_interaction_is_said_of_where_they_are_alike_first() -> None:
         "1.20 times as fast as 16. With cpu_binding=none, num_worker_threads=16 is 1.25 times as "
         "fast as 1."
     ]
+
+
+@pytest.mark.parametrize(
+    ("ratio", "said"),
+    [
+        (Interval(1.214, 1.15, 1.274), "1.21 times as fast (1.15 to 1.27)"),
+        (Interval(5.0, 1.5, 30.0), "at least 1.50 times as fast"),
+        (Interval(0.2, 0.01, 0.5), "at most 0.50 times as fast"),
+        (Interval(1.0, 0.1, 10.0), "not told apart"),
+    ],
+)
+def test_what_was_compared_within_runs_has_a_sentence(ratio: Interval, said: str) -> None:
+    config, over = (for_all(switch_interval=each) for each in (0.001, 0.005))
+    gain = LiveGain(config=config, over=over, ratio=ratio, fresh=None)
+    live = Live(configs=(), gains=((0.0, 0.2),) * 4)
+    answer = replace(study_result(study_plan()), live=live, live_gains=(gain,))
+    assert live_sentences(answer) == [f"switch_interval=1ms against 5ms, live in 4 runs: {said}."]

@@ -62,7 +62,7 @@ def test_ranks_are_joined_slice_by_slice() -> None:
     driver = [Slice(number, 0.001, 0.08, 8 * (number + 1)) for number in range(5)]
     other = [Slice(number, 0.001, 0.08, 0) for number in range(1, 6)]
     # Of the first common one it is not known whether both had begun; number 3 is late.
-    other[2] = other[2]._replace(late_s=0.03)
+    other[2] = other[2]._replace(late_s=0.06)
     found = rates_of([driver, other], SCHEDULE)
     assert [(each.number, each.turn, each.before) for each in found] == [(2, 1, 1), (4, 1, 0)]
     assert [each.log_rate for each in found] == pytest.approx([math.log(300.0), math.log(500.0)])

@@ -20,6 +20,7 @@ LEAST_RUNS = 4  # fewer do not tell how runs differ
 LEAST_CIRCUITS = 1.0  # of slices in a run, with which its effects are told apart
 FALSE_MEMORY = 0.05  # how often a knob without a memory is taken for one that has it
 SMALL_MEMORY = 0.1  # of what the value gives: so little carried over changes no answer
+_NO_NOISE = 1e-12
 _ONE_WAY = 0.5  # of alpha: no more than one claim in forty is wrong where 95 % are asked for
 
 
@@ -84,15 +85,14 @@ def compare_live(runs: Sequence[LiveRun], values: int) -> LiveGains | None:
     gains = np.array([[0.0, *fit.given] for fit in fits])
     carried = np.array([[0.0, *fit.carried] for fit in fits])
     # In any run, or in the same way in all of them.
-    more = sum(fit.squares_without - fit.squares for fit in fits) / (len(fits) * (values - 1))
-    freedom = sum(fit.freedom for fit in fits)
-    noise = sum(fit.squares for fit in fits) / freedom
-    of_any = _p_of_f(more, noise, len(fits) * (values - 1), freedom)
-    common = carried[:, 1:]
-    error = common.std(axis=0, ddof=1) / np.sqrt(len(fits))
-    size = np.abs(common.mean(axis=0)) / np.maximum(error, 1e-12)
-    of_all = float((2 * special.stdtr(len(fits) - 1, -size)).min()) * (values - 1)
-    share = np.ptp(carried.mean(axis=0)) / max(float(np.ptp(gains.mean(axis=0))), 1e-9)
+    squares, freedom = sum(fit.squares for fit in fits), sum(fit.freedom for fit in fits)
+    more, of_memory = sum(fit.squares_without for fit in fits) - squares, len(fits) * (values - 1)
+    f = max(0.0, more) / of_memory / max(squares / freedom, _NO_NOISE)
+    of_any = float(special.fdtrc(of_memory, freedom, f))
+    error = carried[:, 1:].std(axis=0, ddof=1) / np.sqrt(len(fits))
+    t = np.abs(carried[:, 1:].mean(axis=0)) / np.maximum(error, _NO_NOISE)
+    of_all = 2 * float(special.stdtr(len(fits) - 1, -t).min()) * (values - 1)
+    share = np.ptp(carried.mean(axis=0)) / max(float(np.ptp(gains.mean(axis=0))), _NO_NOISE)
     return LiveGains(gains, min(1.0, 2 * of_any, 2 * of_all), float(share))
 
 
@@ -124,15 +124,7 @@ def _fit(run: LiveRun, values: int) -> _Fit | None:
     design = np.column_stack([levels, own, before])
     if np.linalg.matrix_rank(design) < design.shape[1]:
         return None
-    found = np.linalg.lstsq(design, run.log_rates)[0]
-    left = run.log_rates - design @ found
-    without = np.column_stack([levels, own])
-    left_without = run.log_rates - without @ np.linalg.lstsq(without, run.log_rates)[0]
+    found, squares, *_ = np.linalg.lstsq(design, run.log_rates)
+    _, without, *_ = np.linalg.lstsq(np.column_stack([levels, own]), run.log_rates)
     given, carried = np.split(found[levels.shape[1] :], 2)
-    return _Fit(given, carried, float(left @ left), float(left_without @ left_without), freedom)
-
-
-def _p_of_f(more: float, noise: float, freedom_more: int, freedom: int) -> float:
-    if noise <= 0:
-        return 1.0 if more <= 0 else 0.0
-    return float(special.fdtrc(freedom_more, freedom, max(0.0, more) / noise))
+    return _Fit(given, carried, float(squares[0]), float(without[0]), freedom)

@@ -5,16 +5,10 @@ from collections.abc import Iterator, Sequence
 
 from tuner.decide.regions import bad_levels
 from tuner.plan.config import ALL_ROLES, Config, Dimension
-from tuner.plan.knobs import (
-    KNOBS,
-    NUM_WORKER_THREADS,
-    SWITCH_INTERVAL,
-    IntegerKnob,
-    SecondsKnob,
-    Value,
-)
-from tuner.present.configurations import grid_of, named_value, short_names
+from tuner.plan.knobs import KNOBS, NUM_WORKER_THREADS, IntegerKnob, SecondsKnob, Value
+from tuner.present.configurations import grid_of, named_value
 from tuner.present.wording import ends, epsilon, fast, faster_or_slower
+from tuner.process_knobs import SWITCH_INTERVAL
 from tuner.study.answer import StudyAnswer
 from tuner.study.live_evidence import LiveGain
 from tuner.study.together import BestThreads, Interaction
@@ -205,23 +199,22 @@ def live_sentences(answer: StudyAnswer) -> list[str]:
     if live is None:
         return []
     if live.why_not:
-        return [f"{SWITCH_INTERVAL.name} was not compared live: {live.why_not}."]
-    said = f"live in {plural(live.runs, 'run')}"
+        return [f"{SWITCH_INTERVAL} was not compared live: {live.why_not}."]
+    said = f"live in {plural(len(live.gains), 'run')}"
     if live.remembers:
         why = "not believed, as slices depend on the value before them"
-        return [f"{SWITCH_INTERVAL.name}, {said}: {why}."]
+        return [f"{SWITCH_INTERVAL}, {said}: {why}."]
     return [
-        f"{_against(each)}, {said}: {_live_gain(answer, each)}."
+        f"{each.config} against {_value(each.over)}, {said}: {_live_gain(answer, each)}."
         f"{' Fresh worlds contradict it.' if each.is_contradicted else ''}"
-        for each in live.gains
+        for each in answer.live_gains
     ]
 
 
-def _against(gain: LiveGain) -> str:
-    """`switch_interval=1ms against 5ms`."""
-    knob, names = short_names([gain.config, gain.over])
-    names = names if knob else {each: str(each) for each in names}
-    return f"{f'{knob}=' if knob else ''}{names[gain.config]} against {names[gain.over]}"
+def _value(config: Config) -> str:
+    """`5ms` of `switch_interval=5ms`; all of it where roles differ."""
+    text = str(config)
+    return text if " " in text else text.partition("=")[2]
 
 
 def _live_gain(answer: StudyAnswer, gain: LiveGain) -> str:
@@ -230,9 +223,8 @@ def _live_gain(answer: StudyAnswer, gain: LiveGain) -> str:
         return f"{ratio_text(ratio.estimate)} {times} ({ends(ratio)})"
     if ratio.low <= 1 <= ratio.high:
         return "not told apart"
-    is_more = ratio.low > 1
-    most = ratio_text(ratio.low if is_more else ratio.high)
-    return f"at {'least' if is_more else 'most'} {most} {times}"
+    least, most = ratio_text(ratio.low), ratio_text(ratio.high)
+    return f"at least {least} {times}" if ratio.low > 1 else f"at most {most} {times}"
 
 
 def bad_value_sentences(answer: StudyAnswer) -> list[str]:

@@ -10,19 +10,13 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from tuner.decide.live_comparison import (
-    LEAST_RUNS,
-    LiveRun,
-    circuit_of,
-    compare_live,
-    turns_of,
-)
+from tuner.decide.live_comparison import LEAST_RUNS, LiveRun, circuit_of, compare_live, turns_of
 from tuner.plan.config import Config
 from tuner.plan.knobs import SWITCH_INTERVAL
 from tuner.plan.space import Space
 from tuner.plan.study_plan import StudyPlan
 from tuner.searching.measurer import Measurer
-from tuner.study.live_evidence import best_live, intervals_in
+from tuner.study.live_evidence import intervals_in
 from tuner.study.log import BASELINE
 from tuner.study.records import Live
 from tuner.world.launcher import LiveOrder
@@ -30,6 +24,7 @@ from tuner.world.measurement import Measurement
 from tuner.world.slicing import Schedule, SliceRate
 
 SHARE, MOST_RUNS = 0.2, 6  # of the budget, for so many runs at most
+MOST_LATE = 1.5  # a machine that is busy meanwhile makes them so many times as long at most
 MOST_MEASURED_S = 5.0  # in one of them
 WARM_UP_S = 0.3  # of a run beside it, before values take turns
 LEAST_SLICE_S, MOST_SLICE_S = 0.05, 1.0
@@ -60,16 +55,9 @@ class LivePlan(NamedTuple):
         run_s: float,
         total_s: float,
     ) -> Self | str:
-        """The plan, or why there is none, as a clause.
-
-        Args:
-            values: How many take turns.
-            rate: Steps or calls per second of the baseline.
-            longest_s: The longest of the intervals.
-            fixed_s: What a run takes beside what is measured.
-            run_s: How long it can be measured.
-            total_s: What all runs may take.
-        """
+        """The plan, or why there is none, as a clause: for so many values, the longest of which is
+        `longest_s`, of a baseline that does `rate` steps or calls per second. All runs may take
+        `total_s`; each can be measured for `run_s`, and takes `fixed_s` beside that."""
         if rate * MOST_SLICE_S * (1 - LEFT_OUT) < LEAST_DONE:
             return f"a slice of {MOST_SLICE_S:g} s has fewer than {LEAST_DONE} steps or calls"
         left_out_s, done_s = LEFT_INTERVALS * longest_s, USUAL_DONE / rate
@@ -91,38 +79,29 @@ def compare_intervals(measurer: Measurer) -> None:
     configs = live_configs(measurer.plan)
     if log.live is not None or len(configs) < 2 or log.blocks("race"):
         return
-    plan = _plan(measurer, configs)
     documents = tuple(config.to_json() for config in configs)
-    if isinstance(plan, str):
+    if isinstance(plan := _plan(measurer, configs), str):
         measurer.keep_live(Live(configs=documents, why_not=plan))
         return
     measurer.begin("calibration")
     runs = [*_runs(measurer, configs, plan)]
-    if len(runs) < plan.runs:
-        measurer.keep_live(Live(configs=documents, why_not="a run of it failed"))
-        return
     if (found := compare_live(runs, len(configs))) is None:
         slices = ", ".join(str(len(run.turns)) for run in runs)
-        why = f"its runs had too few slices in which it changed in time: {slices}"
+        why = f"too few runs went well, with {slices or 'no'} slices in which it changed in time"
         measurer.keep_live(Live(configs=documents, why_not=why))
         return
     gains = tuple(tuple(run) for run in found.gains.round(6).tolist())
     measurer.keep_live(Live(configs=documents, gains=gains, remembers=found.remembers))
-    if best := best_live(log):
-        measurer.observer.on_event(
-            f"{best} is measured first: in {plan.runs} runs of the baseline it took turns with its "
-            "other values, and was the fastest"
-        )
 
 
 def live_configs(plan: StudyPlan) -> list[Config]:
-    """The baseline, and what differs from it in the switch interval alone; empty where the space
-    has none, or where it cannot be changed in all ranks at once."""
+    """The baseline, and what differs from it in the switch interval alone, where that is tuned and
+    can be changed in all ranks at once."""
     axes = [axis for axis in plan.space.axes if axis[0].knob == SWITCH_INTERVAL.name]
     is_time = plan.objective.name in _OBJECTIVES and plan.second_objective is None
-    is_here = plan.launching.launcher != "ray"
-    if not (axes and is_time and is_here and plan.subject.has_gil):
-        return []
+    is_one_host = plan.launching.launcher != "ray"
+    if not (is_time and is_one_host and plan.subject.has_gil):
+        axes = []
     distinct = {intervals_in(plan.baseline, plan): plan.baseline}
     for config in Space(tuple(axes)).grid():
         one = Config.of({**plan.baseline.values, **config.values})
@@ -131,9 +110,8 @@ def live_configs(plan: StudyPlan) -> list[Config]:
 
 
 def _plan(measurer: Measurer, configs: Sequence[Config]) -> LivePlan | str:
-    log, plan = measurer.log, measurer.plan
-    first = log.calibration(BASELINE)
-    if first is None:
+    plan = measurer.plan
+    if (first := measurer.log.calibration(BASELINE)) is None:
         return "the baseline does not run"
     done = first.program.calls if first.program else first.steps or len(first.step_s)
     intervals = {float(str(each)) for config in configs for each in intervals_in(config, plan)}
@@ -146,8 +124,9 @@ def _plan(measurer: Measurer, configs: Sequence[Config]) -> LivePlan | str:
 
 
 def _runs(measurer: Measurer, configs: Sequence[Config], plan: LivePlan) -> Iterator[LiveRun]:
-    """What each run yields, until one does not go well."""
-    circuit = circuit_of(len(configs))
+    """What each run yields, until one fails, or they have taken far too long."""
+    circuit, budget = circuit_of(len(configs)), measurer.budget
+    end_s = budget.spent_s + MOST_LATE * SHARE * budget.total_s
     circuits = math.ceil(MOST_MEASURED_S / plan.slice_s / circuit)
     for number in range(plan.runs):
         seed = f"{measurer.measuring.seed}/live/{number}"
@@ -158,10 +137,10 @@ def _runs(measurer: Measurer, configs: Sequence[Config], plan: LivePlan) -> Iter
         if not isinstance(outcome, Measurement):
             return
         yield _as_arrays(outcome.slices, circuit)
+        if budget.spent_s > end_s:
+            return
 
 
 def _as_arrays(slices: Sequence[SliceRate], circuit: int) -> LiveRun:
-    numbers, turns, before, log_rates = (
-        np.array([each[place] for each in slices]) for place in range(4)
-    )
-    return LiveRun(numbers.astype(np.int64) // circuit, turns, before, log_rates)
+    numbers, turns, before = np.array([each[:3] for each in slices], np.int64).reshape(-1, 3).T
+    return LiveRun(numbers // circuit, turns, before, np.array([each[3] for each in slices]))

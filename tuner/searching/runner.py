@@ -116,12 +116,7 @@ class Runner:
         return self._outcome(replace(order, live=live, min_time_s=measured_s, objective=None))
 
     def _order(
-        self,
-        config: Config,
-        seed: int,
-        steps: int | None,
-        failure_folder: Path | None,
-        deadline_s: float,
+        self, config: Config, seed: int, steps: int | None, failures: Path | None, deadline_s: float
     ) -> WorldOrder:
         measuring = self.plan.measuring
         return WorldOrder(
@@ -132,7 +127,7 @@ class Runner:
             # A calibration only shows about how long a step takes.
             min_time_s=min(measuring.min_time_s, CALIBRATION_S if steps is None else math.inf),
             deadline_s=min(deadline_s, measuring.deadline_s),
-            failure_folder=failure_folder,
+            failure_folder=failures,
             objective=self.plan.objective if isinstance(self.plan.subject, ProgramSpec) else None,
         )
 

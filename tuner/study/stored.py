@@ -7,7 +7,7 @@ from tuner.study.blocks import TrialWorlds
 from tuner.study.conclusion import Conclusion, conclude, resume_budget_s
 from tuner.study.evidence import causes_of
 from tuner.study.front import front_of
-from tuner.study.live_evidence import live_answer_of
+from tuner.study.live_evidence import live_gains_of
 from tuner.study.log import BLOCK_PHASES, StudyLog
 from tuner.study.records import ForecastThreads, Live, Sampling
 from tuner.study.rows import PairedTrials, TrialDetail, observations_of, passed_over, rows_of
@@ -77,7 +77,8 @@ def answer_of(
         measured_at=store.measured_at,
         front=front_of(log),
         sampling=log.sampling,
-        live=live_answer_of(log, paired),
+        live=log.live,
+        live_gains=live_gains_of(log, paired),
         interrupted=interrupted,
         needed_s=store.noted(REFUSED),
         machine=MachineUse.of(

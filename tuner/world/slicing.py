@@ -16,25 +16,23 @@ from typing import NamedTuple
 from tuner.daemon_threads import start_daemon
 from tuner.process_knobs import ProcessKnobs
 
+MOST_LATE = 0.5  # of a slice: beyond, it is more of the value before than of its own
+
 
 class Schedule(NamedTuple):
     """When which value holds."""
 
-    begin_s: float
-    """When the first slice begins, by `time.monotonic`."""
+    begin_s: float  # by `time.monotonic`
     slice_s: float
-    left_out_s: float
-    """What is not counted after the beginning of each slice, where the value may have changed."""
-    turns: tuple[int, ...]
-    """Which value each slice has, from 0; after the last slice it goes on with the first."""
+    left_out_s: float  # at the beginning of each slice, where the value may have changed
+    turns: tuple[int, ...]  # which value each slice has, from 0; they begin anew after the last
 
 
 class Slice(NamedTuple):
     """What one process did in a slice, without what is left out."""
 
     number: int
-    late_s: float
-    """How late the value was changed, at its beginning or its end."""
+    late_s: float  # how late the value was changed, at its beginning or its end
     seconds: float
     done: int
 
@@ -44,22 +42,13 @@ class SliceRate(NamedTuple):
 
     number: int
     turn: int
-    before: int
-    """The turn of the slice before it."""
-    log_rate: float
-    """log(steps, or calls, per second)."""
+    before: int  # the turn of the slice before it
+    log_rate: float  # log(steps, or calls, per second)
 
 
 class Slicer:
-    """Changes the interval of this process until it is ended.
-
-    Args:
-        schedule: The same for all ranks; None: nothing takes turns.
-        intervals_s: The values that take turns, in seconds.
-        knobs: Those of this process.
-        progress: How much is done so far.
-        report: Gets every slice as it ends, where `slices` is not enough.
-    """
+    """Changes the interval of this process by a schedule, if any, until it is ended. `progress`
+    says how much is done so far; `report` gets every slice as it ends, as `slices` does."""
 
     def __init__(
         self,
@@ -114,14 +103,14 @@ class Slicer:
 
 
 def rates_of(ranks: Sequence[Sequence[Slice]], schedule: Schedule) -> list[SliceRate]:
-    """What the ranks did together in the slices that all of them have, in time. In the first of
-    these they may still have begun."""
+    """What the ranks did together in the slices that all of them have, and have changed in time. In
+    the first of these they may still have begun."""
     known = [{each.number: each for each in slices} for slices in ranks]
     common = sorted(set[int].intersection(*(set(slices) for slices in known))) if known else []
     found, turns = [], schedule.turns
     for number in common[1:]:
         parts = [slices[number] for slices in known]
-        if any(part.late_s > schedule.left_out_s or part.seconds <= 0 for part in parts):
+        if any(part.late_s > MOST_LATE * schedule.slice_s or not part.seconds for part in parts):
             continue
         # Half a call more: a slice may have none.
         counted = [part for part in parts if part.done] or parts[:1]
