@@ -71,6 +71,14 @@ def test_a_memory_is_recognised_and_not_believed(tune: Tune) -> None:
     assert str(found.best) == "switch_interval=1ms"
 
 
+def test_a_sampler_tries_what_it_likes(tune: Tune) -> None:
+    space = {**INTERVALS, "num_worker_threads": [*range(1, 17)]}
+    searched(tune, space=space, sampler="random", budget="60s", max_blocks=8)
+    assert len(tune.launcher.live) >= 4
+    assert tune.log.sampling is not None
+    assert any(each.endswith("20ms") for each in intervals_measured(tune))
+
+
 def test_fresh_worlds_may_contradict(tune: Tune) -> None:
     """As of a knob whose values all act like the best one, once that was set."""
 
@@ -123,7 +131,7 @@ def test_it_is_off_where_it_cannot_work(
 
 
 def test_slices_are_short_and_runs_as_many_as_fit() -> None:
-    given: dict[str, Any] = {"values": 3, "longest_s": 0.005, "fixed_s": 0.5, "run_s": 5.0}
+    given: dict[str, Any] = {"values": 3, "interval_s": 0.005, "fixed_s": 0.5, "run_s": 5.0}
     long = LivePlan.of(rate=1000.0, total_s=60.0, **given)
     assert long == LivePlan(runs=6, measured_s=5.0, slice_s=0.05, left_out_s=0.02)
     slow = LivePlan.of(rate=50.0, total_s=12.0, **given)
@@ -131,6 +139,8 @@ def test_slices_are_short_and_runs_as_many_as_fit() -> None:
     assert slow.runs == 4
     assert slow[1:] == pytest.approx((2.5, 0.16, 0.04))
     assert LivePlan.of(rate=50.0, total_s=10.0, **given) == "the budget is too short for it"
+    short = LivePlan.of(rate=50.0, total_s=60.0, **{**given, "run_s": 2.0})
+    assert short == "the run is too short for it"
     assert LivePlan.of(rate=20.0, total_s=60.0, **given) == (
         "a slice of 1 s has fewer than 20 steps or calls"
     )

@@ -69,7 +69,8 @@ def calibrate_each(measurer: Measurer, trials: Sequence[int]) -> None:
 def _why_not(measurer: Measurer, trial: int) -> str:
     """Why a trial is not worth a first world, as a clause; empty if it is."""
     log = measurer.log
-    if trial != BASELINE and (slower := slower_live(log, trial)):
+    # A sampler learns what is slower by itself, and what it may not try teaches it nothing.
+    if trial != BASELINE and log.sampling is None and (slower := slower_live(log, trial)):
         return slower
     if log.failures and why_broken(log):
         return "all that were tried failed alike"

@@ -46,30 +46,26 @@ class LivePlan(NamedTuple):
 
     @classmethod
     def of(
-        cls,
-        values: int,
-        *,
-        rate: float,
-        longest_s: float,
-        fixed_s: float,
-        run_s: float,
+        cls, values: int, *, rate: float, interval_s: float, fixed_s: float, run_s: float,
         total_s: float,
-    ) -> Self | str:
+    ) -> Self | str:  # fmt: skip
         """The plan, or why there is none, as a clause: for so many values, the longest of which is
-        `longest_s`, of a baseline that does `rate` steps or calls per second. All runs may take
+        `interval_s`, of a baseline that does `rate` steps or calls per second. All runs may take
         `total_s`; each can be measured for `run_s`, and takes `fixed_s` beside that."""
         if rate * MOST_SLICE_S * (1 - LEFT_OUT) < LEAST_DONE:
             return f"a slice of {MOST_SLICE_S:g} s has fewer than {LEAST_DONE} steps or calls"
-        left_out_s, done_s = LEFT_INTERVALS * longest_s, USUAL_DONE / rate
+        left_out_s, done_s = LEFT_INTERVALS * interval_s, USUAL_DONE / rate
         slice_s = max(LEAST_SLICE_S, left_out_s + max(left_out_s, done_s), done_s / (1 - LEFT_OUT))
         if slice_s > MOST_SLICE_S:
             return "an interval is too long for slices"
+        least_s = LEAST_CIRCUITS * circuit_of(values) * slice_s
+        longest_s = min(MOST_MEASURED_S, run_s)
         for runs in range(MOST_RUNS, LEAST_RUNS - 1, -1):
-            measured_s = min(MOST_MEASURED_S, run_s, total_s / runs - fixed_s)
-            if measured_s >= LEAST_CIRCUITS * circuit_of(values) * slice_s:
+            measured_s = min(longest_s, total_s / runs - fixed_s)
+            if measured_s >= least_s:
                 left_out_s = max(left_out_s, LEFT_OUT * slice_s)
                 return cls(runs, measured_s, slice_s, left_out_s)
-        return f"the {'budget' if total_s < run_s * LEAST_RUNS else 'run'} is too short for it"
+        return f"the {'run' if longest_s < least_s else 'budget'} is too short for it"
 
 
 def compare_intervals(measurer: Measurer) -> None:
@@ -116,7 +112,7 @@ def _plan(measurer: Measurer, configs: Sequence[Config]) -> LivePlan | str:
     done = first.program.calls if first.program else first.steps or len(first.step_s)
     intervals = {float(str(each)) for config in configs for each in intervals_in(config, plan)}
     return LivePlan.of(
-        len(configs), rate=done / first.wall_s, longest_s=max(intervals),
+        len(configs), rate=done / first.wall_s, interval_s=max(intervals),
         fixed_s=max(0.0, first.world_s - first.wall_s) + WARM_UP_S,
         run_s=first.wall_s if first.program else MOST_MEASURED_S,
         total_s=min(SHARE * measurer.budget.total_s, measurer.free_s),
