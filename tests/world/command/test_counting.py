@@ -30,7 +30,7 @@ def test_a_run_that_is_too_long_to_wait_for_is_ended_once_its_calls_have_settled
 
 @pytest.mark.thorough
 def test_the_window_of_long_steady_runs_agrees_with_them() -> None:
-    with launched([*COMMAND, "9"], budget="60s") as running:
+    with launched([*COMMAND, "9"], budget="150s") as running:
         spec = running.spec
         windows = [running.measured() for _ in range(3)]
     assert not spec.was_cut
@@ -61,11 +61,11 @@ def test_a_run_that_ends_before_its_window_is_measured_as_a_whole() -> None:
 def test_a_search_compares_windows_and_a_resumed_one_the_same(tmp_path: Path) -> None:
     asked: dict[str, Any] = {"program": [*COMMAND, "12"], "out": tmp_path / "study"}
     heard = Listening()
-    first = tuner.tune(**asked, budget="90s", observer=heard)
+    first = tuner.tune(**asked, budget="150s", observer=heard)
     assert any("in a window of each run" in each for each in heard.told)
     assert first.objective.name == "ms_per_call"
     assert first.blocks > 0
     assert first.not_reached
-    again = tuner.tune(**asked, budget="120s", resume=True)
+    again = tuner.tune(**asked, budget="190s", resume=True)
     assert again.plan.fingerprint() == first.plan.fingerprint()
     assert again.blocks > first.blocks
