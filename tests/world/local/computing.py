@@ -12,7 +12,7 @@ from workloads import Rank, Workload, World
 
 _is_over = threading.Event()
 _known = [0.0, 0.0]
-MEMORY_S = 0.15
+MEMORY_S = 0.3
 
 
 def _compute() -> None:
@@ -27,11 +27,11 @@ def no_op() -> None:
 
 
 def answer_by_memory() -> None:
-    """Take as long as the switch interval, which this gets used to slowly."""
+    """Take four times as long as the switch interval, which this gets used to slowly."""
     now_s = time.monotonic()
     used_to = math.exp((_known[0] - now_s) / MEMORY_S)
     _known[:] = now_s, used_to * _known[1] + (1 - used_to) * sys.getswitchinterval()
-    time.sleep(_known[1])
+    time.sleep(4 * _known[1])
 
 
 class Learner(Workload):
