@@ -94,8 +94,10 @@ def run() -> list[Comparison]:
     """The error of the forecast of every subject, and what a replay costs."""
     chosen = os.environ.get("FORECAST", "")
     names = chosen.split(",") if chosen else [*SUBJECTS, *PROGRAMS]
-    rows = [row for name in names for row in _rows(name)]
-    _print(rows)
+    rows = []
+    for name in names:
+        _print(found := _rows(name))
+        rows += found
     told = [row for row in rows if not row.found.why_not and row.threads != TRACED]
     errors = [row.error for row in told if not math.isnan(row.error)] or [math.nan]
     inside = sum(row.is_inside for row in told)

@@ -1,15 +1,12 @@
 """Values of the switch interval that take turns within runs, before anything else is measured."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-import tuner
 from tests.fakes import FakeLauncher
 from tests.known import known
-from tests.searching.tuning import Listening, Tune, row_of
-from tests.world.local import computing
+from tests.searching.tuning import Tune, row_of
 from tuner.plan.config import Config
 from tuner.present.knob_sentences import live_sentences
 from tuner.searching.comparing_live import LivePlan
@@ -144,28 +141,3 @@ def test_slices_are_short_and_runs_as_many_as_fit() -> None:
     assert LivePlan.of(rate=20.0, total_s=60.0, **given) == (
         "a slice of 1 s has fewer than 20 steps or calls"
     )
-
-
-@pytest.mark.world
-@pytest.mark.slow
-def test_a_learner_finds_its_interval(tmp_path: Path) -> None:
-    heard = Listening()
-    found = tuner.tune(
-        f"{computing.__file__}:Learner", space={"switch_interval": "5ms,1ms,0.2ms"},
-        budget="150s", max_blocks=2, out=tmp_path, observer=heard,
-    )  # fmt: skip
-    live = known(found.live)
-    assert len(live.gains) >= 4
-    assert not live.remembers
-    assert all(gain.ratio.estimate > 1.2 for gain in found.live_gains)
-
-
-@pytest.mark.world
-@pytest.mark.slow
-def test_a_server_that_remembers_is_not_believed(tmp_path: Path) -> None:
-    found = tuner.tune(
-        f"{computing.__file__}:Remembers", space={"switch_interval": "5ms,1ms"}, budget="150s",
-        max_blocks=2, out=tmp_path, observer=Listening(),
-    )  # fmt: skip
-    assert known(found.live).remembers
-    assert sentence_of(found).endswith("as slices depend on the value before them.")
