@@ -126,7 +126,7 @@ CLAIMS: dict[str, Callable[[int], str]] = {
         close_call,
         live,
         live_memory,
-    )  # fmt: skip
+    )
 }
 
 
