@@ -36,6 +36,10 @@ def test_a_race_says_the_block_the_survivors_and_who_is_ahead() -> None:
     )
     several = replace(RACING, ahead=tuple(map(threads, (4, 1, 2))))
     assert " · num_worker_threads=1, 2, 4 ahead (1.8 ms) · " in snapshot_line(several)
+    with_a_default = tuple(for_all(transports=each) for each in ("uv", "default"))
+    assert " · transports=default, uv ahead (1.8 ms) · " in snapshot_line(
+        replace(RACING, ahead=with_a_default)
+    )
     many = replace(RACING, ahead=tuple(map(threads, range(1, 7))))
     assert " · 6 ahead, alike (best 1.8 ms) · " in snapshot_line(many)
     assert "ahead" not in snapshot_line(replace(RACING, ahead=()))

@@ -13,6 +13,8 @@ from rich.live import Live
 from rich.text import Text
 
 from tuner.errors import UsageError
+from tuner.plan.config import Config, Dimension
+from tuner.plan.knobs import Value
 from tuner.present.configurations import named
 from tuner.present.terminal import Terminal
 from tuner.present.text_table import cut_in_middle
@@ -104,7 +106,12 @@ def _leading(snapshot: Snapshot) -> list[_Part]:
     if len(ahead) > _MOST_AHEAD:
         return [_Part(f"{len(ahead)} ahead, alike (best {value})")]
     # In a fixed order: which of them is best changes from block to block.
-    return [_Part(f" ahead ({value})", named(sorted(ahead, key=lambda each: each.items)))]
+    return [_Part(f" ahead ({value})", named(sorted(ahead, key=_fixed_order)))]
+
+
+def _fixed_order(config: Config) -> list[tuple[Dimension, bool, Value]]:
+    """By dimension and value; a default that is no value comes first."""
+    return [(dimension, value is not None, value) for dimension, value in config.items]
 
 
 def _groups(snapshot: Snapshot) -> list[_Part]:
