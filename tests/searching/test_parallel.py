@@ -209,7 +209,7 @@ def in_race(worlds: int) -> Callable[[Snapshot], bool]:
 @pytest.mark.usefixtures("nobody_is_beaten")
 @pytest.mark.parametrize("worlds", [1, 14])
 def test_what_is_interrupted_is_finished_by_the_same_groups(tune: TuneGroups, worlds: int) -> None:
-    tune.interrupted(max_blocks=10, stops=in_race(3 + worlds))
+    tune.interrupted(max_blocks=10, stops=in_race(4 + worlds))
     before = tune.blocks
     assert sum(map(len, before.values())) >= worlds
     blocks = tune.check_whole(tune(max_blocks=10, resume=True), 10)
