@@ -52,3 +52,11 @@ def test_a_resumed_search_keeps_its_forecasts(tune: Tune) -> None:
         answer = tune(resume=True)
     found = [row.forecast for row in answer.by_trial.values()]
     assert [each.ratio for each in found if each is not None] == [*FORECAST.values()]
+
+
+def test_a_forecast_of_threads_is_none_of_another_knob(tune: Tune) -> None:
+    with forecasting(FORECAST):
+        answer = tune(space={"num_worker_threads": [4], "transports": ["default", "uv"]})
+    forecast = [row.config.for_role("server") for row in answer.rows if row.forecast]
+    assert [each["transports"] for each in forecast] == [None]
+    assert len(answer.rows) == 3

@@ -12,6 +12,7 @@ import numpy as np
 from tuner.decide.ranking import SAME_COST
 from tuner.decide.statistics import Interval, interval, paired_ratio
 from tuner.plan.config import Config
+from tuner.plan.knobs import NUM_WORKER_THREADS
 from tuner.plan.objectives import BrokenLimit, Objective
 from tuner.study.evidence import gain_of, tested_gain
 from tuner.study.log import BASELINE, BLOCK_PHASES, StudyLog
@@ -249,11 +250,22 @@ def _row(log: StudyLog, trial: int, trials: PairedTrials, tied: bool) -> TrialRo
         metrics=log.metrics(trial),
         diagnosis=_diagnosis(worlds.trace),
         enough_threads=trace.enough_threads if trace else (),
-        forecast=log.forecast(trial),
+        forecast=_forecast_of(log, trial),
         tied_with_best=tied and failure is None and not broken,
         broken=broken,
         eliminated=None if failure else log.eliminated.get(trial),
     )
+
+
+def _forecast_of(log: StudyLog, trial: int) -> ForecastThreads | None:
+    """What was forecast of a trial; None where more than its threads differs from the baseline."""
+
+    def others(config: Config) -> set[object]:
+        every = config.resolved(log.plan.subject)
+        return {each for each in every if each[1] != NUM_WORKER_THREADS.name}
+
+    is_of_threads = others(log.configs[trial]) == others(log.configs[BASELINE])
+    return log.forecast(trial) if is_of_threads else None
 
 
 def _diagnosis(traced: Measurement | Failure | None) -> str | None:
