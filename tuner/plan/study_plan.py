@@ -60,6 +60,11 @@ class StudyPlan(FrozenModel):
             distinct.setdefault(config.resolved(self.subject), config)
         return list(distinct.values())
 
+    def changed_by(self, config: Config) -> set[str]:
+        """The knobs by which a configuration acts otherwise than the baseline."""
+        own = self.baseline.resolved(self.subject)
+        return {knob for _, knob, _ in {*config.resolved(self.subject)}.difference(own)}
+
     def threads_of(self, role: str, config: Config) -> int:
         """The worker threads that a rank of a role has with a configuration."""
         own = self.subject.default_of(role, NUM_WORKER_THREADS.name)

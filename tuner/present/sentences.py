@@ -27,12 +27,13 @@ from tuner.present.wording import (
     failure_lines,
     fast,
     faster_or_slower,
+    interval_cell,
 )
 from tuner.process_knobs import EQUAL
 from tuner.study.answer import StudyAnswer
 from tuner.study.metrics import PARALLELISM_MEAN
 from tuner.study.rows import PassedOver, Preference, Reason, TrialRow
-from tuner.text import UNTOLD, plural, ratio_cell, share, shortened, whole_percent
+from tuner.text import UNTOLD, plural, share, shortened, whole_percent
 
 _MOST_REASONS = 3
 _MOST_OF_ONE_REASON = 4
@@ -93,10 +94,9 @@ def _forecast_sentences(answer: StudyAnswer) -> Iterator[str]:
             seen = measured.ratio
             if found.low > seen.high or found.high < seen.low:
                 yield (
-                    f"{row.label} is {ratio_cell(seen.estimate, seen.low, seen.high)} times as "
-                    f"{fast(answer)}. Forecast was "
-                    f"{ratio_cell(found.estimate, found.low, found.high)}. The model does not know "
-                    "caches, or what switching between threads costs."
+                    f"{row.label} is {interval_cell(seen)} times as {fast(answer)}. Forecast was "
+                    f"{interval_cell(found)}. The model does not know caches, or what switching "
+                    "between threads costs."
                 )
 
 
@@ -334,5 +334,5 @@ def noise_sentence(answer: StudyAnswer) -> str | None:
     said = f"The smallest gain that could have been shown is {share(least)}."
     if floor is None:
         return said
-    itself = ratio_cell(floor.estimate, floor.low, floor.high) if floor.is_told else UNTOLD
+    itself = interval_cell(floor) if floor.is_told else UNTOLD
     return f"{said} The baseline against itself, in the same blocks: {itself}."

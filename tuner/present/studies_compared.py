@@ -11,11 +11,11 @@ from tuner.plan.config import Config
 from tuner.plan.objectives import METRIC
 from tuner.plan.program_spec import intra_op_text
 from tuner.present.environment_and_method import Facts, environment_facts
-from tuner.present.wording import confidence, fast
+from tuner.present.wording import confidence, fast, interval_cell
 from tuner.study.answer import StudyAnswer
 from tuner.study.log import BASELINE
 from tuner.study.rows import TrialRow
-from tuner.text import UNTOLD, duration, interval_text, ratio_cell, three_digits
+from tuner.text import UNTOLD, duration, interval_text, three_digits
 
 
 def _objective(answer: StudyAnswer) -> str:
@@ -135,7 +135,7 @@ class Comparison(NamedTuple):
         if row.trial == BASELINE:
             marks.append("baseline")
         found = self.ratio(answer, config)
-        ratio = "" if found is None else ratio_cell(found.estimate, found.low, found.high)
+        ratio = "" if found is None else interval_cell(found)
         spread = interval_text(row.ci_low, row.ci_high)
         return Cell(three_digits(row.value), spread, ratio, ", ".join(marks))
 

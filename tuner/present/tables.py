@@ -12,7 +12,14 @@ from tuner.json_text import json_of
 from tuner.plan.knobs import KNOBS
 from tuner.plan.objectives import Objective
 from tuner.present.configurations import grid_of
-from tuner.present.wording import baseline_name, confidence, epsilon, fast, faster_or_slower
+from tuner.present.wording import (
+    baseline_name,
+    confidence,
+    epsilon,
+    fast,
+    faster_or_slower,
+    interval_cell,
+)
 from tuner.study.answer import StudyAnswer
 from tuner.study.front import FrontPoint, Goal
 from tuner.study.log import BASELINE
@@ -116,7 +123,7 @@ def _forecast(row: TrialRow) -> str:
     if row.forecast is None:
         return ""
     found = row.forecast.speedup
-    return ratio_cell(found.estimate, found.low, found.high) if found else "a deadlock"
+    return interval_cell(found) if found else "a deadlock"
 
 
 def _against(answer: StudyAnswer, row: TrialRow) -> str:
@@ -128,7 +135,7 @@ def _against(answer: StudyAnswer, row: TrialRow) -> str:
         return f"{far}, {_TIMES[blocks]}"
     if not ratio.is_told and not (ratio.high >= 1 / _MUCH and ratio.low <= _MUCH):
         return far
-    return ratio_cell(ratio.estimate, ratio.low, ratio.high)
+    return interval_cell(ratio)
 
 
 def _is_far_off(row: TrialRow) -> bool:
@@ -265,7 +272,7 @@ def _goal_cells(objective: Objective, point: FrontPoint, goal: Goal) -> tuple[st
     ratio = "1" if point.trial == BASELINE else ""
     if goal.ratio is not None:
         gain = goal.ratio if objective.maximize else goal.ratio.inverse()
-        ratio = ratio_cell(gain.estimate, gain.low, gain.high)
+        ratio = interval_cell(gain)
     return three_digits(goal.value), spread, ratio
 
 

@@ -10,7 +10,17 @@ from tuner.plan.program_spec import ProgramSpec
 from tuner.study.answer import StudyAnswer
 from tuner.study.log import BASELINE
 from tuner.study.rows import Preference, TrialRow
-from tuner.text import UNTOLD, duration, first_of, listed, percent, plural, ratio_text, three_digits
+from tuner.text import (
+    UNTOLD,
+    duration,
+    first_of,
+    listed,
+    percent,
+    plural,
+    ratio_cell,
+    ratio_text,
+    three_digits,
+)
 from tuner.world.failure_evidence import failure_signature, without_evidence
 
 _MOST_NAMED = 3
@@ -48,6 +58,11 @@ def epsilon(answer: StudyAnswer) -> str:
 def ends(found: Interval) -> str:
     """`1.18 to 1.30`: of a ratio."""
     return f"{ratio_text(found.low)} to {ratio_text(found.high)}"
+
+
+def interval_cell(found: Interval) -> str:
+    """`1.25 (1.18 to 1.30)`: a ratio with its interval."""
+    return ratio_cell(found.estimate, found.low, found.high)
 
 
 def worlds_text(answer: StudyAnswer) -> str:

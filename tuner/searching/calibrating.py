@@ -18,7 +18,7 @@ from tuner.world.failure_evidence import failure_signature
 
 MOST_TRACED = 0.15  # of the budget, for all traces
 KEPT_FOR_TRACES = 0.05  # of the budget, what blocks leave for the traces of the others
-_NAMED = 5  # an event names no more than these
+MOST_NAMED = 5  # an event names no more than these
 AGAIN_SHARE = 0.15  # of the budget: so long failures are tried again
 LEAST_KNOWN = 2  # failures are enough of what another configuration has failed of every time
 # What PyTorch says of a transport or a channel that is not there.
@@ -62,7 +62,7 @@ def calibrate_each(measurer: Measurer, trials: Sequence[int]) -> None:
             left.append(trial)
     for reason, those in skipped.items():
         measurer.eliminate_silently(dict.fromkeys(those, reason))
-        some = first_of([str(log.configs[trial]) for trial in those], _NAMED)
+        some = first_of([str(log.configs[trial]) for trial in those], MOST_NAMED)
         measurer.observer.on_event(f"not measured, {reason}: {some}")
 
 
@@ -128,7 +128,7 @@ def trace(measurer: Measurer) -> None:
     ranked = sorted(costs, key=costs.__getitem__)
     # Who had no time as a contender has none now.
     if untraced := _trace(measurer, ranked, MOST_TRACED * total_s, operators=False):
-        some = first_of([str(log.configs[trial]) for trial in untraced], _NAMED, separator="; ")
+        some = first_of([str(log.configs[trial]) for trial in untraced], MOST_NAMED, separator="; ")
         measurer.observer.on_event(f"not traced, for lack of time: {some}")
 
 

@@ -21,7 +21,7 @@ PAIR_WORLDS = 3  # the first world of a challenger, and a block of it and the ba
 _TO_SPARE = 1.1  # a budget that is said to be enough has so much more than it needs
 _TRACES = 2  # of the baseline and its challenger
 _FIRST_RUNS = 2  # so often a session runs a program as it is, before it measures anything
-_FIRST_KNOBS = (CPU_BINDING.name, SWITCH_INTERVAL.name)  # what gains most, and never deadlocks
+_FIRST_KNOBS = {CPU_BINDING.name, SWITCH_INTERVAL.name}  # what gains most, and never deadlocks
 
 
 class Fit(NamedTuple):
@@ -71,13 +71,7 @@ def fit_of(
 def in_order_of_promise(plan: StudyPlan) -> list[Config]:
     """The candidates: the baseline, what differs from it in the process alone, and the others."""
     baseline, *others = plan.candidates()
-    own = {*baseline.resolved(plan.subject)}
-
-    def is_later(config: Config) -> bool:
-        changed = {knob for _, knob, _ in {*config.resolved(plan.subject)} - own}
-        return not changed.issubset(_FIRST_KNOBS)
-
-    return [baseline, *sorted(others, key=is_later)]
+    return [baseline, *sorted(others, key=lambda each: not plan.changed_by(each) <= _FIRST_KNOBS)]
 
 
 def fit_sentence(fit: Fit, plan: StudyPlan, measured: Sequence[Config]) -> str:

@@ -20,10 +20,12 @@ MOST_S, MOST_SHARE = 10.0, 0.05  # for all forecasts, and as a share of the budg
 def forecast_threads(measurer: Measurer) -> None:
     """Trace the baseline, and note what it tells of the numbers of threads of the space."""
     log, plan = measurer.log, measurer.plan
+    is_known = measurer.store.noted("forecasts") is not None
+    if is_known or not plan.objective.is_time or BASELINE not in log.runnable:
+        return
     others = dict.fromkeys(map(log.threads_by_role, plan.candidates()))
     others.pop(log.threads_by_role(plan.baseline), None)
-    is_known = measurer.store.noted("forecasts") is not None
-    if is_known or not others or not plan.objective.is_time or BASELINE not in log.runnable:
+    if not others:
         return
     trace_contenders(measurer, [BASELINE])
     if isinstance(log.trials[BASELINE].trace, Measurement):

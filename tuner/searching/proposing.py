@@ -32,7 +32,6 @@ class Proposer:
         is_far: Callable[[Config], bool] = lambda config: False,
     ) -> None:
         self._plan, self._sampler, self._ask = plan, sampler, ask
-        self._is_far = is_far  # whether a forecast has a configuration far behind
         self._random = random.Random(plan.measuring.seed)
         self._values: dict[Dimension, list[Value]] = {}
         self._axes: list[Axis] = []
@@ -43,6 +42,8 @@ class Proposer:
             self._axes.append(Axis(len(values), ordered))
         points = {self._point(config): config for config in reversed(plan.candidates())}
         self._configs = {point: config for point, config in points.items() if point is not None}
+        # What a forecast has far behind is proposed where nothing else is left.
+        self._far = {point for point, config in self._configs.items() if is_far(config)}
         self._proposed: dict[Point, None] = {}
         self._learnt: dict[Point, float | None] = {}  # log(value) by point, None for a failure
 
@@ -57,7 +58,7 @@ class Proposer:
         free = [point for point in self._configs if point not in self._proposed]
         avoided = [*self._failing(), *((level,) for level in self._bad_levels())]
         free = [point for point in free if not any(lies_in(point, each) for each in avoided)]
-        near = [point for point in free if not self._is_far(self._configs[point])]
+        near = [point for point in free if point not in self._far]
         free = near if len(near) >= count else free
         least = FIRST_PER_LEVEL * max(axis.size for axis in self._axes)
         ideas = self._ideas(count) if len(self._learnt) >= least else iter(())

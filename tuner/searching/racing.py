@@ -6,19 +6,19 @@ from tuner.decide.interim_analysis import InterimAnalysis, due_alpha, is_due
 from tuner.decide.ranking import DOMINATED_BLOCKS, beaten, halved
 from tuner.decide.simultaneous import LEAST_BLOCKS
 from tuner.decide.verdict import Comparison
-from tuner.searching.calibrating import traces_s
+from tuner.searching.calibrating import MOST_NAMED, traces_s
 from tuner.searching.measurer import Measurer
 from tuner.study.conclusion import LEAST_WORLDS, comparison_of, seconds_to_clear
 from tuner.study.evidence import (
     evidence,
     gain_of,
-    is_waiting,
     leader,
     mean_gain,
     not_excluded,
     points_of,
     rivals_of,
     strongest_rival,
+    waiting,
 )
 from tuner.study.log import BASELINE, StudyLog
 from tuner.study.records import AGAIN
@@ -26,7 +26,6 @@ from tuner.text import duration, first_of, percent, plural, three_digits
 
 LUCK = 1.0  # by how many standard errors a lucky gain is farther from the border of the verdict
 FEW_BLOCKS = 8  # more blocks tell more than a second world of the baseline in each
-MOST_NAMED = 5  # configurations, in an event
 LEAST_SAVED = 0.1  # of its limit: for less it is not worth it to end a search earlier
 
 
@@ -85,25 +84,22 @@ def race(measurer: Measurer) -> None:
 def _wait(measurer: Measurer) -> None:
     """Leave out, for now, what a forecast and its first world have far behind."""
     log = measurer.log
-    waiting = [trial for trial in log.candidates if is_waiting(log, trial)]
-    if waiting and {*log.candidates} - {BASELINE, *waiting}:
-        for trial in waiting:
-            found = log.forecast(trial)
-            assert found is not None
-            assert found.ratio is not None
-            ratio = three_digits(found.ratio)
-            measurer.eliminate(trial, f"forecast to take {ratio} times as long, so it comes last")
+    found = waiting(log, log.candidates)
+    if {*log.candidates} - {BASELINE, *found}:
+        for trial, ratio in found.items():
+            times = three_digits(ratio)
+            measurer.eliminate(trial, f"forecast to take {times} times as long, so it comes last")
 
 
 def _end_wait(measurer: Measurer) -> bool:
     """Measure what has waited, once nothing else is left to find out."""
     log = measurer.log
-    waiting = [trial for trial in log.eliminated if is_waiting(log, trial)]
-    if not waiting or comparison_of(log, without=waiting).kind in ("better", "undecided"):
+    found = waiting(log, log.eliminated)
+    if not found or comparison_of(log, without=found).kind in ("better", "undecided"):
         return False
-    for trial in waiting:
+    for trial in found:
         measurer.readmit(trial)
-    names = first_of([str(log.configs[trial]) for trial in waiting], MOST_NAMED)
+    names = first_of([str(log.configs[trial]) for trial in found], MOST_NAMED)
     measurer.observer.on_event(f"measured now, to exclude that it is better: {names}")
     return True
 

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -24,8 +24,7 @@ from tuner.world.measurement import Failure
 
 DOMINATED_RATIO = 2.5  # whose first world took so much longer than usual is not measured again
 _ERRORS = 2.0
-FAR_FORECAST = 1.5  # a forecast that is entirely beyond this ratio is far behind
-_AGREES = 1.25  # what is forecast so waits if its first world is so many times as long, too
+_AGREES = 1.25  # what is forecast far behind waits if its first world is so many times as long, too
 
 
 def worlds_without_spikes(log: StudyLog) -> FloatArray:
@@ -237,25 +236,30 @@ def by_promise(log: StudyLog, trials: Sequence[int]) -> list[int]:
     it has in a deadlock, comes last."""
 
     def key(trial: int) -> tuple[bool, bool, bool, float]:
-        found, is_far = log.forecast(trial), is_forecast_far(log, log.configs[trial])
-        ratio = 1.0 if found is None or found.ratio is None else min(found.ratio, 1.0)
-        return trial != BASELINE, found is not None and bool(found.deadlock), is_far, ratio
+        found = log.forecast(log.configs[trial])
+        if found is None:
+            return trial != BASELINE, False, False, 1.0
+        return trial != BASELINE, bool(found.deadlock), found.is_far, min(found.ratio or 1.0, 1.0)
 
     return sorted(trials, key=key)
 
 
 def is_forecast_far(log: StudyLog, config: Config) -> bool:
     """Whether a forecast has a configuration far behind the baseline, or in a deadlock."""
-    found = log.forecasts.get(log.threads_by_role(config))
-    return found is not None and (found.low is None or found.low > FAR_FORECAST)
+    found = log.forecast(config)
+    return found is not None and (found.is_far or bool(found.deadlock))
 
 
-def is_waiting(log: StudyLog, trial: int) -> bool:
-    """Whether no block has measured a trial, a forecast has it far behind, and its first world
-    agrees. It is measured last: that is no evidence against it."""
-    found = log.forecast(trial)
-    is_far = found is not None and found.low is not None and found.low > FAR_FORECAST
-    if log.trials[trial].samples or not is_far:
-        return False
-    behind = log.first_cost(trial) - log.first_cost(BASELINE)
-    return math.isfinite(behind) and behind > math.log(_AGREES)
+def waiting(log: StudyLog, trials: Iterable[int]) -> dict[int, float]:
+    """Those of the trials that are measured last, with their forecast ratios: no block has measured
+    them, a forecast has them far behind, and their first worlds agree. That is no evidence."""
+    found = {}
+    for trial in trials:
+        forecast = log.forecast(log.configs[trial])
+        if forecast is None or forecast.ratio is None or not forecast.is_far:
+            continue
+        behind = log.first_cost(trial) - log.first_cost(BASELINE)
+        agrees = math.isfinite(behind) and behind > math.log(_AGREES)
+        if agrees and not log.trials[trial].samples:
+            found[trial] = forecast.ratio
+    return found

@@ -257,9 +257,9 @@ class StudyLog:
         """The worker threads of each role, in the order of the roles."""
         return tuple(self.plan.threads_of(role, config) for role in self.plan.subject.roles)
 
-    def forecast(self, trial: int) -> ForecastThreads | None:
-        """What a trace of the baseline tells of a trial's threads; None where it does not."""
-        return self.forecasts.get(self.threads_by_role(self.configs[trial]))
+    def forecast(self, config: Config) -> ForecastThreads | None:
+        """What a trace of the baseline tells of a configuration's threads; None: nothing."""
+        return self.forecasts.get(self.threads_by_role(config)) if self.forecasts else None
 
     def variance_within(self) -> float | None:
         """`variance_within` of a typical world; None where none has enough steps to tell."""

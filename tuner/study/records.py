@@ -16,6 +16,7 @@ AGAIN = -1  # stands for the baseline where a block measures it a second time
 # A world that fails is run again so often at most: of a program that fails in one of five runs, one
 # configuration in six hundred fails as often in a row.
 MOST_REPEATS = 3
+FAR_FORECAST = 1.5  # a forecast that is entirely beyond this ratio is far behind
 HANGING: tuple[FailureKind, ...] = ("deadlocked", "timed-out")  # too long to be run again at once
 
 
@@ -92,6 +93,11 @@ class ForecastThreads(FrozenModel):
     low: float | None = None
     high: float | None = None
     deadlock: str = ""  # the chain of calls that wait for each other; empty if it ends
+
+    @property
+    def is_far(self) -> bool:
+        """Whether it is far behind the baseline, interval and all; a deadlock is not."""
+        return self.low is not None and self.low > FAR_FORECAST
 
     @property
     def speedup(self) -> Interval | None:

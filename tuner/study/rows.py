@@ -259,13 +259,10 @@ def _row(log: StudyLog, trial: int, trials: PairedTrials, tied: bool) -> TrialRo
 
 def _forecast_of(log: StudyLog, trial: int) -> ForecastThreads | None:
     """What was forecast of a trial; None where more than its threads differs from the baseline."""
-
-    def others(config: Config) -> set[object]:
-        every = config.resolved(log.plan.subject)
-        return {each for each in every if each[1] != NUM_WORKER_THREADS.name}
-
-    is_of_threads = others(log.configs[trial]) == others(log.configs[BASELINE])
-    return log.forecast(trial) if is_of_threads else None
+    config = log.configs[trial]
+    found = log.forecast(config)
+    is_of_threads = found is not None and log.plan.changed_by(config) <= {NUM_WORKER_THREADS.name}
+    return found if is_of_threads else None
 
 
 def _diagnosis(traced: Measurement | Failure | None) -> str | None:

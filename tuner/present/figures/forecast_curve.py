@@ -12,10 +12,10 @@ from tuner.present.figures.kit.axis import margin_of, plain_log_axis, threads_ax
 from tuner.present.figures.kit.canvas import DrawnFigure, drawn
 from tuner.present.figures.kit.named_rows import legend_above
 from tuner.present.figures.kit.theme import LOOKS, SERIES
-from tuner.present.wording import fast
+from tuner.present.wording import fast, interval_cell
 from tuner.study.answer import StudyAnswer
 from tuner.study.log import BASELINE
-from tuner.text import plural, ratio_cell
+from tuner.text import plural
 
 _SAME = Interval(1.0, 1.0, 1.0)
 
@@ -42,12 +42,9 @@ def forecast_curve(answer: StudyAnswer) -> ForecastCurve | None:
         number = int(str(row.config.value_of(threads[0], subject)))
         if row.forecast is not None and row.forecast.speedup is not None:
             forecast[number] = row.forecast.speedup
-        differs = [
-            each for each in varied
-            if row.config.value_of(each, subject) != base.value_of(each, subject)
-        ]  # fmt: skip
-        paired = row.against_baseline
-        if differs == threads and paired is not None and paired.ratio.is_told:
+        paired, changed = row.against_baseline, answer.plan.changed_by(row.config)
+        is_of_threads = changed == {NUM_WORKER_THREADS.name}
+        if is_of_threads and paired is not None and paired.ratio.is_told:
             measured[number] = paired.ratio
     if not forecast:
         return None
@@ -94,9 +91,9 @@ def forecast_figure(answer: StudyAnswer) -> DrawnFigure | None:
     texts = []
     for number, each in shown.forecast.items():
         if number != shown.traced:
-            told = f"{plural(number, 'thread')}: forecast {_cell(each)}"
+            told = f"{plural(number, 'thread')}: forecast {interval_cell(each)}"
             seen = shown.measured.get(number)
-            texts.append(f"{told}, measured {_cell(seen)}" if seen else told)
+            texts.append(f"{told}, measured {interval_cell(seen)}" if seen else told)
     return drawn(
         lambda figure: draw_forecast_curve(shown, figure.add_subplot()),
         2.8,
@@ -109,7 +106,3 @@ def forecast_figure(answer: StudyAnswer) -> DrawnFigure | None:
         ),
         alt="; ".join(texts),
     )
-
-
-def _cell(found: Interval) -> str:
-    return ratio_cell(found.estimate, found.low, found.high)

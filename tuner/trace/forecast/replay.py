@@ -231,30 +231,29 @@ class _Replay:
     def give_back(self, rank: int) -> None:
         """A thread is free: it takes the next job."""
         self.free[rank] += 1
+        self.next_jobs(rank)
+
+    def next_jobs(self, rank: int) -> None:
         jobs = self.jobs[rank]
         while jobs and self.free[rank]:
             number, is_answer = jobs.popleft()
             (self.complete if is_answer else self.serve)(number)
 
     def arrived(self, number: int) -> None:
-        rank = self.calls[number].server
-        if self.free[rank]:
-            self.serve(number)
-        else:
-            self.jobs[rank].append((number, False))
+        self.queue(self.calls[number].server, number, is_answer=False)
+
+    def answered(self, number: int) -> None:
+        self.queue(self.calls[number].client, number, is_answer=True)
+
+    def queue(self, rank: int, number: int, *, is_answer: bool) -> None:
+        self.jobs[rank].append((number, is_answer))
+        self.next_jobs(rank)
 
     def serve(self, number: int) -> None:
         call = self.calls[number]
         self.free[call.server] -= 1
         self.served[number] = frame = _Frame(call.server, number, call.ops)
         self.go_on(frame)
-
-    def answered(self, number: int) -> None:
-        rank = self.calls[number].client
-        if self.free[rank]:
-            self.complete(number)
-        else:
-            self.jobs[rank].append((number, True))
 
     def complete(self, number: int) -> None:
         """A thread of the client completes the call, which takes no time."""
