@@ -111,7 +111,8 @@ def tune(
         expect: A regular expression that the program's output must match, or its answer is wrong.
         metric: Instead of time: `"NAME=REGEX"`, whose only group is a number in the output.
         maximize: Whether more of `metric` is better.
-        window: How long to count the calls of a program that does not end; then it is ended.
+        window: How long to count the calls of a program that does not end; then it is ended. With
+            `auto`, the default, long runs, too, where a part stands for all; `off`: whole runs.
         warm_up: From the last rank's `init_rpc` to the window. Default: 5 s.
         cold: Start the program's interpreters for each run, even where they could be forked.
         plan: A plan file (TOML).

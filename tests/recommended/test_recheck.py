@@ -94,6 +94,8 @@ def test_options_and_names_are_quoted_for_a_shell(monkeypatch: pytest.MonkeyPatc
         {"programs": [COMMAND, ["sh", "-c", "a 'b'"]], "deadline": "30s", "objective": "cpu_s"},
         {"program": COMMAND, "metric": "loss=loss: ([0-9.]+)", "maximize": True, "cold": True},
         {"program": COMMAND, "window": "10s", "space": {"agent.num_worker_threads": "2,4"}},
+        {"program": COMMAND, "window": "auto:1.5s", "warm_up": "0.5s"},
+        {"program": COMMAND, "window": "off"},
     ],
 )  # fmt: skip
 def test_the_command_of_a_search_asks_for_the_same(

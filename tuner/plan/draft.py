@@ -57,6 +57,10 @@ class PlanDraft:
         measuring = self.measuring.model_copy(update={"objective_name": name})
         return replace(self, measuring=measuring, chooses_objective=False)
 
+    def with_program(self, program: ProgramRequest) -> Self:
+        """The draft with the program as it is asked for otherwise."""
+        return replace(self, program=program)
+
     def finish(self, subject: Subject) -> StudyPlan:
         """The plan, once its subject is known; UsageError with every mistake of the draft."""
         if self.chooses_objective and isinstance(subject, ProgramSpec):

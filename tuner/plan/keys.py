@@ -106,7 +106,8 @@ _KEYS = (
     PlanKey("expect", "program", "A pattern that the program's output must match, or its answer is "
             "wrong.", metavar="REGEX"),
     PlanKey("window", "program", "For a program that does not end: count its calls for this long, "
-            "then end it.", "duration", metavar="TIME"),
+            "then end it. auto: so long runs, too, where a part stands for all; off: whole runs. "
+            "Default: auto.", "duration", metavar="TIME|auto|off"),
     PlanKey("warm_up", "program", "Time from the last rank's init_rpc to the window. Default: 5s.",
             "duration", metavar="TIME"),
     PlanKey("roles", "program", PATTERNS_HELP, "roles", "--role", "ROLE=PATTERN"),

@@ -15,7 +15,7 @@ from tuner.plan.config import ALL_ROLES, Config
 from tuner.plan.frozen_model import FrozenModel
 from tuner.plan.keys import keys_of
 from tuner.plan.knobs import INTRA_OP_THREADS, KNOBS, Value
-from tuner.plan.measuring import LEAST_START_S, sentence_of
+from tuner.plan.measuring import AUTO, LEAST_START_S, sentence_of
 from tuner.plan.objectives import METRIC
 from tuner.plan.quantities import parse_duration_s
 from tuner.plan.workload_spec import RankSpec, WorkloadSpec, distinct_roles
@@ -23,6 +23,8 @@ from tuner.roles import pattern_problem
 
 PROGRAM_KEYS = ("program", *keys_of("program"))
 DEFAULT_WARM_UP_S = 5.0
+WINDOW_FIELDS = ("window_s", "warm_up_s", "window_is_chosen")
+WHOLE_RUNS = "off"  # the window of a program whose runs are compared as a whole
 # A run that takes so many times as long as the latest one is stuck; or as the first one, which was
 # cold: a cold run may come after warm ones.
 STUCK_RUN, STUCK_COLD_RUN = 10, 2
@@ -71,6 +73,8 @@ class ProgramRequest(FrozenModel):
     metric: OutputMetric | None = None
     window_s: float | None = None  # in which calls are counted; None: it ends by itself
     warm_up_s: float = 0.0  # seconds from the last rank's `init_rpc` to the window
+    window_is_chosen: bool = False  # by its first runs, so that a run may end before it is over
+    whole_runs: bool = False  # whether no window may be chosen
     cold: bool = False  # whether each run starts its interpreters anew
 
     @property
@@ -96,11 +100,25 @@ class ProgramRequest(FrozenModel):
             "expect": self.expect,
             "metric": None if metric is None else f"{metric.name}={metric.pattern}",
             "maximize": None if metric is None else metric.maximize,
-            "window": self.window_s,
+            "window": self._window,
             "warm_up": None if self.window_s is None else self.warm_up_s,
             "cold": self.cold,
             "programs": [list(command) for command in self.commands],
         }
+
+    @property
+    def _window(self) -> str | float | None:
+        if self.window_s is None:
+            return WHOLE_RUNS if self.whole_runs else None
+        return f"{AUTO}:{self.window_s!r}s" if self.window_is_chosen else self.window_s
+
+
+class SteadyPart(FrozenModel):
+    """The part of a program's runs that stands for all of each."""
+
+    warm_up_s: float
+    window_s: float
+    world_s: float  # about how long a run takes that is ended after it
 
 
 class ProgramSpec(ProgramRequest):
@@ -113,6 +131,9 @@ class ProgramSpec(ProgramRequest):
     shuts_down: bool  # whether every rank calls `shutdown`
     own_network: bool  # whether it runs in a network namespace of its own
     has_world_size: bool = True  # else its ranks may join late and leave early
+    steady: SteadyPart | None = None
+    why_whole: str = ""  # why no part of a run stands for all of it, if that matters
+    was_cut: bool = False  # whether the first run was ended before its end, which nobody knows
     starts: str = ""  # how its runs start, and why: `warm: ...` or `cold: ...`, if that is known
     cuda_devices: int = 0
     has_gil: bool = True
@@ -139,7 +160,10 @@ class ProgramSpec(ProgramRequest):
 
     def fingerprint(self) -> dict[str, Any]:
         """What studies of it must have in common, apart from the ranks."""
-        asked = self.model_dump(mode="json", include={*ProgramRequest.model_fields})
+        asked = self.model_dump(
+            mode="json",
+            include={*ProgramRequest.model_fields} - {"window_is_chosen", "whole_runs"},
+        )
         return {**asked, "own": self.own}
 
     @property
@@ -148,6 +172,13 @@ class ProgramSpec(ProgramRequest):
         if not self.run_s:
             return math.inf
         return max(LEAST_START_S, STUCK_RUN * self.run_s[-1], STUCK_COLD_RUN * self.run_s[0])
+
+    @property
+    def usual_s(self) -> float:
+        """About how long a run takes, in seconds; 0 where none went well."""
+        if self.window_is_chosen and self.steady is not None:
+            return self.steady.world_s
+        return self.run_s[-1] if self.run_s else 0.0
 
     @property
     def objective_name(self) -> str:
@@ -237,6 +268,11 @@ def _metric(given: dict[str, Any], problems: list[str]) -> dict[str, object]:
 def _window(given: dict[str, Any], problems: list[str]) -> dict[str, object]:
     """The two durations in seconds; a window alone has the usual warm-up."""
     seconds: dict[str, object] = {}
+    named = str(given.get("window", "")).strip().lower()
+    auto, _, chosen = named.partition(":")
+    if named == WHOLE_RUNS or auto == AUTO:
+        seconds |= {"whole_runs": named == WHOLE_RUNS, "window_is_chosen": bool(chosen)}
+        given["window"] = chosen or None
     for key in ("window", "warm_up"):
         if (raw := given.pop(key, None)) is not None:
             try:

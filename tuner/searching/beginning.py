@@ -60,11 +60,18 @@ class Beginner:
         self._find(plan, run, least_s)
         if self.problem is not None:
             return False
-        spent_s = self._earlier_s + self._since_start()
-        if spent_s + (1 + PAIR_WORLDS) * least_s <= plan.measuring.budget_s:
+        spent_s, next_s = self._earlier_s + self._since_start(), least_s - self._saved_s(plan)
+        if spent_s + (1 + PAIR_WORLDS) * next_s <= plan.measuring.budget_s:
             return True
         self._find(plan, run)
         return False
+
+    def _saved_s(self, plan: StudyPlan) -> float:
+        """How many seconds later runs are shorter than the latest one."""
+        subject = plan.subject
+        if self._last is None or not isinstance(subject, ProgramSpec) or subject.steady is None:
+            return 0.0
+        return self._last.world_s - subject.steady.world_s if subject.window_is_chosen else 0.0
 
     def allows(self, plan: StudyPlan, world: Outcome) -> bool:
         """Whether the budget is enough for all of a plan, which is then the one to begin with."""
@@ -77,7 +84,10 @@ class Beginner:
 
     def _find(self, plan: StudyPlan, world: Outcome, least_s: float | None = None) -> None:
         spent_s, self.problem, self._fit = self._earlier_s + self._since_start(), None, Fit()
-        world_s = world.world_s if least_s is None else least_s
+        if shorter_s := self._saved_s(plan):
+            world = world.model_copy(update={"world_s": world.world_s - shorter_s})
+            spent_s += world.world_s  # the baseline's first world, which is one of these
+        world_s = world.world_s if least_s is None else least_s - shorter_s
         try:
             self._fit = fit_of(plan, world, spent_s, world_s, is_begun=self._is_begun)
         except BudgetTooShortError as problem:
@@ -99,7 +109,7 @@ class Beginner:
             candidates = in_prior_order(candidates, prior)
         with scratch_folder() as elsewhere:
             first: list[Record] = []
-            if self._last is not None and self.is_short:
+            if self._last is not None and self.is_short and not self._saved_s(plan):
                 first = _run_as_record(plan, self._last)
             if self.problem is None and not first:
                 first = self._first_worlds(plan, elsewhere)

@@ -75,7 +75,7 @@ def widened(
     step_s: float | None = TRACED_TIME_S / _STEPS
     if isinstance(subject, ProgramSpec):
         step_s = None
-        if not subject.run_s or _TRACED_FACTOR * subject.run_s[-1] > most_s:
+        if not subject.run_s or _TRACED_FACTOR * subject.usual_s > most_s:
             return plan
     with scratch_folder() as scratch:
         runner = Runner(plan, launcher, scratch)

@@ -8,6 +8,7 @@ from tuner.errors import BudgetTooShortError, InterruptedSearchError, LauncherEr
 from tuner.plan.draft import PlanDraft
 from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.study_plan import StudyPlan
+from tuner.plan.windowing import like_before
 from tuner.searching.beginning import Beginner
 from tuner.searching.budget import Budget
 from tuner.searching.calibrating import calibrate, cannot_run, trace
@@ -32,7 +33,7 @@ from tuner.study.storage.retry import Retry
 from tuner.study.storage.store import Ending, StudyStore
 from tuner.study.stored import answer_of
 from tuner.study.write_ahead_log import WriteAheadLog
-from tuner.text import command, plural
+from tuner.text import command, duration, plural, three_digits
 from tuner.world.launcher import Enough, Launcher, environment_with, members_of
 
 
@@ -247,8 +248,10 @@ def _plan_here(
     """The plan. The study of a program that is resumed goes on with the objective that it has."""
     if draft.program is None:
         return plan_of(draft, launcher)
-    if known is not None and draft.chooses_objective:
-        draft = draft.with_objective(known.plan().measuring.objective_name)
+    if known is not None:
+        draft = like_before(draft, known.plan())
+        if draft.chooses_objective:
+            draft = draft.with_objective(known.plan().measuring.objective_name)
     begins = known is None or known.noted(REFUSED)
     try:
         plan = plan_of(draft, launcher, claim.place.folder.first_run, enough if begins else None)
@@ -259,12 +262,21 @@ def _plan_here(
 
 
 def _why_this(plan: StudyPlan) -> str:
-    """Why a program has another objective than most, as a clause."""
+    """What is compared of a program's runs, and why, as a clause."""
     subject = plan.subject
-    if not isinstance(subject, ProgramSpec) or plan.objective.name != "ms_per_call":
-        return ""
+    assert isinstance(subject, ProgramSpec)
     if subject.window_s is not None:
-        return ", in a window of each run"
+        said = ", in a window of each run"
+        if subject.window_is_chosen and not subject.was_cut and subject.steady:
+            seconds = (
+                f"{three_digits(subject.window_s)} s after {three_digits(subject.warm_up_s)} s"
+            )
+            said += f": {seconds}, as a whole one takes {duration(subject.run_s[0])}"
+        return said
+    if subject.why_whole:
+        return f", of whole runs: {subject.why_whole}"
+    if plan.objective.name != "ms_per_call":
+        return ""
     counts = " and ".join(map(str, subject.calls))
     varies = f", because the number of calls varies from run to run: {counts}"
     return varies if len({*subject.calls}) > 1 else ""

@@ -115,3 +115,19 @@ def test_a_cause_of_a_process_that_is_no_rank_names_none(name: str, rank: str) -
     failure = outcome_of(replace(END, cause=cause, output="loading"), REQUEST)
     assert isinstance(failure, Failure)
     assert (failure.failure, failure.rank, failure.message) == ("crashed", rank, cause.text)
+
+
+def test_a_run_that_ends_before_a_chosen_window_is_measured_whole(tmp_path: Path) -> None:
+    """Before one that a person has named, it has failed."""
+    end = replace(
+        END, exit_codes=(0,), report=report_of(tmp_path, until(0, "gone"), until(1, "gone"))
+    )
+    end = replace(end, report=replace(end.report, problems=()))
+    named = REQUEST.model_copy(update={"window_s": 9.0})
+    chosen = named.model_copy(update={"window_is_chosen": True})
+    whole, counted = outcome_of(end, REQUEST), outcome_of(end, chosen)
+    assert isinstance(whole, Measurement)
+    assert counted == whole
+    failure = outcome_of(end, named)
+    assert isinstance(failure, Failure)
+    assert failure.message.endswith("before its window was over")

@@ -7,10 +7,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+import numpy as np
+
+from tuner.decide.steady_window import changes, steady_window
 from tuner.errors import ProgramFailedError, UsageError
 from tuner.plan.knobs import KNOBS
-from tuner.plan.program_spec import ProgramRequest, ProgramSpec
+from tuner.plan.program_spec import WINDOW_FIELDS, ProgramRequest, ProgramSpec, SteadyPart
 from tuner.plan.workload_spec import RankSpec
+from tuner.text import duration, three_digits
 from tuner.world.command.judging import ProgramEnd
 from tuner.world.command.program_commands import Starters
 from tuner.world.command.reports import RankReport
@@ -19,6 +23,10 @@ from tuner.world.launcher import Enough
 from tuner.world.measurement import Failure, Measurement
 
 SECOND_RUN_S = 2.0
+END_S = 0.5
+"""About how long it takes to end a run."""
+WARM_S = 2.0
+"""So long at most a warm run takes beside its calls, for which the window is chosen."""
 
 _IN_ANY_NETWORK = re.compile(
     r"\b(ModuleNotFound|Import|Syntax|Indentation|Tab)Error: "
@@ -36,6 +44,8 @@ class TriedRun:
     outcome: Measurement | Failure
     learnt: Learnt | None = None
     """What a warm start needs, where that was asked for."""
+    was_cut: bool = False
+    """Whether it was ended when its calls had settled, and it took too long to wait for its end."""
 
     @property
     def failure(self) -> Failure | None:
@@ -83,25 +93,38 @@ class Discovery:
     request: ProgramRequest
     starters: Starters
     """They are left as later runs are to be started."""
-    run: Callable[[float, bool], TriedRun]
+    run: Callable[[ProgramRequest, float, bool], TriedRun]
     """Runs it once, until a time by `time.monotonic`, and perhaps learns what it imports."""
+    windowed: Callable[[ProgramSpec], ProgramSpec]
+    """Chooses the window of later runs, or none."""
     notify: Callable[[str], None]
     enough: Enough | None
     _until_s: float = field(init=False)
+    _steady: SteadyPart | None = None
+    """What stands for all of a run, once a window is chosen."""
 
     def spec(self, longest_s: float) -> ProgramSpec:
         """What the program is: see `ProgramLauncher.subject_of`; runs get so many seconds."""
         self._until_s = time.monotonic() + longest_s
         first = self._first_run()
+        spec = self._spec([first])
+        if spec.was_cut:
+            ended = f"the first run was ended after {duration(first.end.run_s)}"
+            self.notify(f"{ended}: what would come later is not known")
         if not self._is_enough([first], is_cold=True):
-            return self._spec([first])
+            return spec
+        if spec.window_s is not None:
+            self._steady = spec.steady
+            update = {name: getattr(spec, name) for name in WINDOW_FIELDS}
+            self.request = self.request.model_copy(update=update)
         # Beyond the budget, a second run may take as long as the first, and then it is ended.
         second_s = first.end.run_s + SECOND_RUN_S
         until_s = max(self._until_s, time.monotonic()) + second_s
         second = self._warm_run(first, until_s)
         if second is None and first.failure is None:
             # The warm run may have spent the time.
-            second = self.run(max(until_s, time.monotonic() + second_s), False)
+            until_s = max(until_s, time.monotonic() + second_s)
+            second = self.run(self.request, until_s, False)
             if second.failure is not None:
                 why = f"a second run of the program failed: {second.failure.message}"
                 if second.failure.failure == "timed-out":
@@ -117,7 +140,7 @@ class Discovery:
     def _first_run(self) -> TriedRun:
         """Run it cold, in a network of its own if it can; an error if nothing can be learnt."""
         self.starters.start_cold(self.request)
-        run = self.run(self._until_s, True)
+        run = self.run(self.request, self._until_s, True)
         if run.failure is not None and run.may_go_well_again and self._is_time_for(run):
             run = self._again(run.failure)
         if (failure := run.failure) is not None:
@@ -134,14 +157,14 @@ class Discovery:
         """Run it once more. Where it does not fail in the machine's network, find out why."""
         if not self.starters.in_own_network:
             self.notify(f"the program failed, and is run once more: {failure.message}")
-            return self.run(self._until_s, True)
+            return self.run(self.request, self._until_s, True)
         failed = "the program failed in a network of its own"
         self.notify(f"{failed}, and is run once more in the machine's: {failure.message}")
         self.starters.start_cold(self.request, alone=False)
-        run = self.run(self._until_s, True)
+        run = self.run(self.request, self._until_s, True)
         if run.failure is None and self._is_time_for(run):
             self.starters.start_cold(self.request)
-            alone = self.run(self._until_s, True)
+            alone = self.run(self.request, self._until_s, True)
             if alone.failure is None:
                 self.notify("it failed by chance: it runs in a network of its own, too")
                 return alone
@@ -155,10 +178,10 @@ class Discovery:
         learnt = first.learnt or Learnt()
         if not self.starters.warm_up(self.request, learnt, self._until_s):
             return None
-        run = self.run(until_s, False)
+        run = self.run(self.request, until_s, False)
         if run.difference(first) and self.starters.is_warm and self._is_time_for(run):
             # It may have failed by chance.
-            run = self.run(until_s, False)
+            run = self.run(self.request, until_s, False)
         if (why := run.difference(first)) and self.starters.is_warm:
             self.starters.cool_down(why)
             return None
@@ -179,7 +202,12 @@ class Discovery:
 
     def _spec(self, runs: Sequence[TriedRun]) -> ProgramSpec:
         alone, starts = self.starters.in_own_network, self.starters.how
-        return program_spec(self.request, runs, own_network=alone, starts=starts)
+        spec = program_spec(self.request, runs, own_network=alone, starts=starts)
+        if self._steady is None:
+            return self.windowed(spec.model_copy(update=steady_part(runs)))
+        # The latest run had the window.
+        steady = self._steady.model_copy(update={"world_s": spec.run_s[-1]})
+        return spec.model_copy(update={"steady": steady, "was_cut": runs[0].was_cut})
 
 
 def program_spec(
@@ -202,6 +230,31 @@ def program_spec(
         cuda_devices=max(rank.cuda_devices for rank in report.latest),
         has_gil=all(rank.has_gil for rank in report.latest),
     )
+
+
+def steady_part(runs: Sequence[TriedRun]) -> dict[str, Any]:
+    """The part that stands for all of each of these runs, by the last of them, or why none does:
+    fields of a `ProgramSpec`."""
+    ends = [run.end for run in runs if run.failure is None]
+    if not ends or ends[-1].active_s is None:
+        return {}
+    counted = [np.array(end.report.counted, dtype=float).reshape(-1, 2) for end in ends]
+    beside_s = ends[-1].run_s - ends[-1].active_s
+    was_cut = runs[-1].was_cut
+    found = steady_window(counted[-1], min(beside_s, WARM_S) + END_S)
+    if found is None:
+        return {"why_whole": "no part of a run is long and steady enough", "was_cut": was_cut}
+    # Of a run that was cut, nobody can wait for the whole.
+    if not was_cut and (rates := changes(counted, found)) is not None:
+        inside, later = map(three_digits, rates)
+        when = f"from {three_digits(found.start_s)} to {three_digits(found.end_s)} s"
+        return {"why_whole": f"{inside} calls a second {when}, and {later} later"}
+    part = SteadyPart(
+        warm_up_s=found.start_s,
+        window_s=found.end_s - found.start_s,
+        world_s=beside_s + found.end_s + END_S,
+    )
+    return {"steady": part, "was_cut": was_cut}
 
 
 def _own_options(ranks: Sequence[RankReport]) -> dict[str, dict[str, Any]]:

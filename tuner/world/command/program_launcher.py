@@ -1,13 +1,15 @@
 """The launcher of programs: a world is one run of the program's commands on this machine, whose
 processes report to a folder, and answer questions there."""
 
+import math
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,13 +18,16 @@ from tuner.files import own_prefix, sweep, written_atomically
 from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft
 from tuner.plan.program_spec import ProgramRequest, ProgramSpec
+from tuner.plan.windowing import may_be_windowed, windowed
 from tuner.world.command.channel import Channel, records_of
+from tuner.world.command.counting import ANSWERS_S, Follower, Window
 from tuner.world.command.discovering import Discovery, TriedRun
 from tuner.world.command.ends import failed_first, given_up, suspected_ns
 from tuner.world.command.joining import join_recorded
 from tuner.world.command.judging import Counted, ProgramEnd, is_port_taken, outcome_of
 from tuner.world.command.order import HookOrder, RecordingOrder
 from tuner.world.command.program_commands import Commands, LocalCommands, Starters, end_tree
+from tuner.world.command.reports import ProgramReport
 from tuner.world.command.running import check_commands
 from tuner.world.command.warm.warm_starting import ServerGoneError, learn
 from tuner.world.environment import MachineReader, MachineState
@@ -36,7 +41,6 @@ from tuner.world.slicing import rates_of
 # A port of an earlier run may be held for a while.
 PORT_ATTEMPTS = 10
 PORT_WAIT_S = 1.0
-ANSWERS_S = 2.0
 # A rank that waits where no process will listen is given up after this time.
 UNMET_S = 5.0
 # After a first command has failed, the others get this long to say what happened to them.
@@ -44,6 +48,8 @@ OTHERS_S = 1.0
 # What --expect and --metric can see of a run, its head and its tail, in bytes.
 MOST_OUTPUT = 8 << 20
 _POLL_S = 0.01
+# A first run gets this share of the budget, and then ends as soon as its calls have settled.
+FIRST_SHARE = 0.3
 
 
 class ProgramLauncher:
@@ -99,22 +105,28 @@ class ProgramLauncher:
         if failure_folder is not None:
             shutil.rmtree(failure_folder, ignore_errors=True)
 
-        def run_as_it_is(until_s: float, learns: bool) -> TriedRun:
+        longest_s = FIRST_SHARE * draft.measuring.budget_s if may_be_windowed(draft) else math.inf
+
+        def run_as_it_is(asked: ProgramRequest, until_s: float, learns: bool) -> TriedRun:
             deadline_s = min(until_s - time.monotonic(), draft.measuring.deadline_s)
             order = WorldOrder(
-                subject=request, config=Config.of({}), deadline_s=deadline_s,
+                subject=asked, config=Config.of({}), deadline_s=deadline_s,
                 failure_folder=failure_folder, folder_called=str(failure_folder or ""),
             )  # fmt: skip
-            return self._run(order, learns=learns)
+            follows_s = longest_s if asked.window_s is None else None
+            return self._run(order, learns=learns, follows_s=follows_s)
 
-        discovery = Discovery(request, self._starters, run_as_it_is, self._notify, enough)
+        choose = partial(windowed, draft)
+        discovery = Discovery(request, self._starters, run_as_it_is, choose, self._notify, enough)
         return discovery.spec(draft.measuring.longest_start_s)
 
     def run(self, order: WorldOrder) -> Measurement | Failure:
         """See `Launcher.run`."""
         return self._run(order).outcome
 
-    def _run(self, order: WorldOrder, *, learns: bool = False) -> TriedRun:
+    def _run(
+        self, order: WorldOrder, *, learns: bool = False, follows_s: float | None = None
+    ) -> TriedRun:
         """One run. One whose port another process still has is tried again, and one that is lost
         with the server that it came from, from a new server or cold; all end by the deadline."""
         until_s = time.monotonic() + order.deadline_s
@@ -124,7 +136,7 @@ class ProgramLauncher:
             is_last = attempts + 1 == PORT_ATTEMPTS or left_s <= PORT_WAIT_S
             order = replace(order, deadline_s=max(0.0, left_s))
             try:
-                tried = self._run_once(order, learns=learns, is_last=is_last)
+                tried = self._run_once(order, learns, follows_s, is_last=is_last)
             except ServerGoneError as error:
                 self._starters.start_again(str(error))
                 continue
@@ -133,7 +145,9 @@ class ProgramLauncher:
             attempts += 1
             time.sleep(PORT_WAIT_S)
 
-    def _run_once(self, order: WorldOrder, *, learns: bool, is_last: bool) -> TriedRun:
+    def _run_once(
+        self, order: WorldOrder, learns: bool, follows_s: float | None, *, is_last: bool
+    ) -> TriedRun:
         if self._scratch is None:
             raise LauncherError("the launcher is used outside its with block")
         request, trace = order.subject, order.trace
@@ -154,8 +168,11 @@ class ProgramLauncher:
             )  # fmt: skip
             commands = self._commands(request, to_hook)
             world = _ProgramWorld(order, request, commands, folder, self._show, is_last=is_last)
+            if follows_s is not None:
+                world.follow(follows_s)
             outcome = world.run()
-            return TriedRun(world.end, outcome, learn(reports) if learns else None)
+            learnt = learn(reports) if learns else None
+            return TriedRun(world.end, outcome, learnt, world.was_cut)
 
     def _commands(self, request: ProgramRequest, order: HookOrder) -> Commands:
         """What one run runs: here, from what starts the commands on this machine."""
@@ -191,11 +208,12 @@ class _ProgramWorld(LiveWorld):
         self._output, self._printed = self._path.open("wb"), self._path.open("rb")
         self._reports = folder / "reports"
         self._channel = Channel(self._reports)
-        self._window = _Window(request, self._channel)
         if order.live is not None:
             # It may end before.
-            longest = request.model_copy(update={"window_s": order.min_time_s})
-            self._window = _Window(longest, self._channel)
+            request = request.model_copy(update={"window_s": order.min_time_s})
+        self._window = Window(request, self._channel)
+        self._follower: Follower | None = None
+        self.was_cut = False
         self._codes: tuple[int | None, ...] = ()
         self._counted: Counted | None = None
         self._why: Mapping[str, Any] = {}
@@ -217,13 +235,25 @@ class _ProgramWorld(LiveWorld):
             self._commands.stop_gently()
             self._counted = counted
             return True
+        if self._follower is not None:
+            counted = self._follower.look(self._lasted_s())
+            if counted is not None:
+                self._commands.stop_gently()
+                self._counted, self.was_cut = counted, True
+                return True
         time.sleep(min(timeout_s, _POLL_S))
         return False
 
+    def follow(self, longest_s: float) -> None:
+        """Count its calls as it runs; end it, if it takes longer, once they have settled."""
+        self._follower = Follower(longest_s, self._channel)
+
     def _probe(self) -> bool:
         self._channel.note_gone()
-        report, now_ns = self._channel.report(), time.time_ns()
+        report, now_ns = self._probed(), time.time_ns()
         self._channel.ask("" if suspected_ns(report) is None else "threads")
+        if self._follower is not None:
+            self._follower.pause(self._lasted_s())
         why = {
             "is_late": now_ns - (report.no_listener_since_ns or now_ns) > UNMET_S * 1e9,
             "cause": given_up(report, now_ns),
@@ -231,6 +261,13 @@ class _ProgramWorld(LiveWorld):
         }
         self._why = {field: value for field, value in why.items() if value}
         return bool(self._why)
+
+    def _probed(self) -> ProgramReport:
+        """What is reported, with the answers to probes alone: two in a row are a proof."""
+        report = self._channel.report()
+        others = self._follower.numbers if self._follower is not None else ()
+        states = tuple(each for each in report.states if each["number"] not in others)
+        return replace(report, states=states)
 
     def _has_ended(self) -> bool:
         self._codes = self._commands.codes()
@@ -265,12 +302,12 @@ class _ProgramWorld(LiveWorld):
 
     def _outcome(self) -> Measurement | Failure:
         self._commands.check()
-        report = self._channel.report()
+        report, probed = self._channel.report(), self._probed()
         first = None if self._counted is not None else failed_first(report, self._over_ns)
         facts: dict[str, Any] = {"cause": first, "counted": self._counted, **self._why}
         output = head_and_tail(self._path, MOST_OUTPUT).decode(errors="replace")
         self.end = ProgramEnd(exit_codes=self._codes, run_s=self._run_s, output=output,
-                              report=report, states=records_of(report), **facts)  # fmt: skip
+                              report=report, states=records_of(probed), **facts)  # fmt: skip
         outcome = outcome_of(self.end, self._request, self._order.objective)
         if (live := self._order.live) is not None and isinstance(outcome, Measurement):
             slices = tuple(rates_of(report.slices, live.schedule))
@@ -293,48 +330,3 @@ class _ProgramWorld(LiveWorld):
             give_up_middle(self._path, MOST_OUTPUT)
             if self._show is not None:
                 self._show(text)
-
-
-@dataclass
-class _Window:
-    """Waits for all ranks, then for the warm-up, and then counts for the length of the window.
-    Ranks may shut RPC down and start it again meanwhile; where other processes take over, the
-    waiting begins anew."""
-
-    request: ProgramRequest
-    channel: Channel
-    _pids: Set[int] = frozenset()
-    """The ranks, once all are there."""
-    _first: int | None = None
-    """The number of the question at the beginning of the window."""
-    _next_s: float = 0.0
-
-    def look(self, now_s: float) -> Counted | None:
-        """What was counted, once the window is over."""
-        if self.request.window_s is None or now_s < self._next_s:
-            return None
-        report = self.channel.report()
-        pids = {rank.pid for rank in report.latest}
-        if not self._pids or pids != self._pids:
-            self._pids, self._first = pids if report.is_ready else set(), None
-            self._next_s = now_s + (self.request.warm_up_s if self._pids else 0.0)
-        elif self._first is None:
-            number = self.channel.ask()
-            if len(self.channel.answers(number, pids, ANSWERS_S)) == len(pids):
-                self._first, self._next_s = number, now_s + self.request.window_s
-        else:
-            return self._count(self._first)
-        return None
-
-    def _count(self, first: int) -> Counted | None:
-        before = self.channel.answers(first)
-        after = self.channel.answers(self.channel.ask(), self._pids, ANSWERS_S)
-        pairs = [(before[pid], state) for pid, state in after.items() if pid in before]
-        if len(pairs) < len(self._pids):
-            return None  # a rank that is busy answers late; the deadline ends what never does
-        lasted = [now["monotonic_s"] - then["monotonic_s"] for then, now in pairs]
-        return Counted(
-            calls=sum(now["calls"] - then["calls"] for then, now in pairs),
-            seconds=sum(lasted) / len(lasted),
-            cpu_s={now["rank"]: now["cpu_s"] - then["cpu_s"] for then, now in pairs},
-        )
