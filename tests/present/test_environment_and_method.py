@@ -1,6 +1,7 @@
 """What pages and notes say of the environment, and of how a study was measured."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -67,3 +68,8 @@ def test_the_noise_floor_is_one_plain_sentence(
     answer = study_result(plan, verdict="undecided", least_gain=least, noise_floor=floor)
     sentence = known(noise_sentence(answer))
     assert sentence.endswith(said)
+
+
+def test_one_block_is_too_few(plan: StudyPlan) -> None:
+    answer = replace(study_result(plan, verdict="undecided", least_gain=None), blocks=1)
+    assert known(noise_sentence(answer)).startswith("1 block is too few to show a gain.")

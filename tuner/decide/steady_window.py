@@ -11,7 +11,7 @@ from tuner.decide.statistics import FloatArray
 BETWEEN = 0.05**2  # the variance of log(time per call) between runs is hardly ever less
 MOST_WARM_UP = 0.15  # of a run: what goes on for longer before calls settle is a phase
 MOST_END = 1 / 3  # of a run: a configuration that is three times as fast still gets there
-MOST_WITHIN = 0.3**2  # the variance of a window that tells too little
+MOST_WITHIN = 0.3**2  # the variance of a window that tells too little, if whole runs can be had
 SAME_RATE = math.log(1.25)  # the rates of calls in a window and after it may differ so much
 LEAST_S, LEAST_WARM_UP_S = 1.0, 0.25
 _USUAL_STEP = 0.9
@@ -25,7 +25,9 @@ class SteadyWindow(NamedTuple):
     end_s: float
 
 
-def steady_window(counted: FloatArray, fixed_s: float) -> SteadyWindow | None:
+def steady_window(
+    counted: FloatArray, fixed_s: float, most_within: float = MOST_WITHIN
+) -> SteadyWindow | None:
     """The window that measures the time per call best for what it costs; None where there is none.
 
     The warm-up is the truncation with the least marginal standard error (MSER, White 1997). The
@@ -35,6 +37,8 @@ def steady_window(counted: FloatArray, fixed_s: float) -> SteadyWindow | None:
     Args:
         counted: Rows of a time in seconds, from 0, and the calls made by then.
         fixed_s: What a run costs before its calls begin and after they end, in seconds.
+        most_within: The variance of log(time per call) of such windows of a run beyond which one
+            tells too little.
     """
     if len(counted) <= _LEAST_BINS:
         return None
@@ -57,7 +61,7 @@ def steady_window(counted: FloatArray, fixed_s: float) -> SteadyWindow | None:
     best = min(
         sizes, key=lambda size: (fixed_s + start_s + size * width_s) * (BETWEEN + within[size])
     )
-    if within[best] > MOST_WITHIN:
+    if within[best] > most_within:
         return None
     return SteadyWindow(start_s, start_s + best * width_s)
 

@@ -30,7 +30,8 @@ def windowed(draft: PlanDraft, spec: ProgramSpec) -> ProgramSpec:
     if WISHED_BLOCKS * block_s <= draft.measuring.budget_s and not spec.was_cut:
         return whole
     part = spec.steady
-    if part is None or part.world_s > MOST_SHARE * spec.run_s[-1]:
+    saves_little = part is not None and part.world_s > MOST_SHARE * spec.run_s[-1]
+    if part is None or (saves_little and not spec.was_cut):
         return spec
     chosen = {"window_s": part.window_s, "warm_up_s": part.warm_up_s, "window_is_chosen": True}
     return spec.model_copy(update=chosen)

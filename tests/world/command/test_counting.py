@@ -1,4 +1,4 @@
-"""Programs of long runs: what stands for all of a run is chosen, and what does not, is not."""
+"""Runs are counted in windows; of long ones a part that stands for all is chosen, or none."""
 
 from pathlib import Path
 from typing import Any
@@ -6,14 +6,65 @@ from typing import Any
 import pytest
 
 import tuner
+from tests.known import known
 from tests.searching.tuning import Listening
 from tests.world.command.launching import PROGRAMS, PYTHON, launched
+from tests.world.command.reported import NAMES, PIDS, report_of, until
+from tuner.world.command.counting import counts_of
+from tuner.world.measurement import Measurement
 
 COMMAND = [PYTHON, str(PROGRAMS / "runs_long.py")]
 
-pytestmark = pytest.mark.world
+
+def counting(rank: int, *calls: int, every_s: float = 0.5, last: str = "ready") -> list[Any]:
+    """What a rank reports that is there `rank` seconds late, and makes so many calls by count."""
+    events = until(rank, last)
+    ready_ns = events[-1]["time_ns"] if last == "ready" else until(rank, "ready")[-1]["time_ns"]
+    for number, made in enumerate(calls):
+        at_s = rank + number * every_s
+        events.append({
+            "event": "count", "pid": events[0]["pid"], "time_ns": ready_ns + int(at_s * 1e9),
+            "monotonic_s": 100 + at_s, "calls": made, "cpu_s": 2 * at_s,
+        })  # fmt: skip
+    return events
 
 
+def test_calls_count_from_the_time_at_which_all_ranks_can_call(tmp_path: Path) -> None:
+    driver, late = counting(0, 0, 100, 200, 300, 400, 500), counting(1, 0, 0, 1, 1)
+    found = known(counts_of(report_of(tmp_path, driver, late)))
+    assert (found.since_s, found.lasted_s) == (101.0, 1.5)
+    assert found.calls.tolist() == [[0.0, 0.0], [0.5, 100.0], [1.0, 201.0], [1.5, 301.0]]
+    counted = found.between(0.25, 1.25)
+    assert (counted.calls, counted.seconds) == (200 + 1, 1.0)
+    assert counted.cpu_s == {0: 2.0, 1: 2.0}
+
+
+def test_what_a_rank_counts_late_makes_a_window_no_longer(tmp_path: Path) -> None:
+    """The driver had no time to count for two seconds."""
+    driver = counting(0, 0, 10, 20, 30, 40, 50, 60, 70, 80)
+    server = counting(0, *[0] * 9)
+    for each in server:
+        each |= {"pid": PIDS[1]} | ({"rank": 1, "name": NAMES[1]} if "rank" in each else {})
+    late = [
+        each for each in driver if each["event"] != "count" or each["calls"] not in (20, 30, 40, 50)
+    ]
+    found = known(counts_of(report_of(tmp_path, late, server)))
+    assert found.between(1.0, 2.0).calls == 20
+
+
+@pytest.mark.parametrize("last", ["init_rpc", "ready"])
+def test_nothing_is_counted_before_all_ranks_have_begun(tmp_path: Path, last: str) -> None:
+    assert counts_of(report_of(tmp_path, counting(0, 0, 9), until(1, last))) is None
+
+
+def test_what_comes_after_the_drivers_shutdown_stands_for_nothing(tmp_path: Path) -> None:
+    ranks = [counting(rank, *[0] * 9, last="shutdown") for rank in (0, 1)]
+    report = report_of(tmp_path, *ranks)
+    assert counts_of(report) is None
+    assert known(counts_of(report, of_calls=False)).lasted_s == 3.0
+
+
+@pytest.mark.world
 def test_a_run_that_is_too_long_to_wait_for_is_ended_once_its_calls_have_settled() -> None:
     with launched([*COMMAND, "60"], budget="30s") as running:
         spec = running.spec
@@ -28,18 +79,24 @@ def test_a_run_that_is_too_long_to_wait_for_is_ended_once_its_calls_have_settled
     assert 20 < outcome.program.calls <= 850 * outcome.wall_s
 
 
+@pytest.mark.world
 @pytest.mark.thorough
 def test_the_window_of_long_steady_runs_agrees_with_them() -> None:
+    def per_call_s(outcome: Measurement) -> float:
+        return outcome.wall_s / known(outcome.program).calls
+
     with launched([*COMMAND, "9"], budget="150s") as running:
         spec = running.spec
         windows = [running.measured() for _ in range(3)]
+    with launched([*COMMAND, "9"], window="off") as running:
+        whole = running.measured()
     assert not spec.was_cut
     assert spec.window_is_chosen
     assert all(each.world_s < spec.run_s[0] for each in windows)
-    per_call_ms = sorted(each.wall_s * 1e3 / each.program.calls for each in windows if each.program)
-    assert per_call_ms[1] == pytest.approx(5 / 4, rel=0.5)
+    assert sorted(map(per_call_s, windows))[1] == pytest.approx(per_call_s(whole), rel=0.4)
 
 
+@pytest.mark.world
 @pytest.mark.thorough
 def test_runs_of_two_phases_stay_whole() -> None:
     with launched([*COMMAND, "8", "3"], budget="90s") as running:
@@ -48,6 +105,7 @@ def test_runs_of_two_phases_stay_whole() -> None:
     assert spec.why_whole
 
 
+@pytest.mark.world
 @pytest.mark.thorough
 def test_a_run_that_ends_before_its_window_is_measured_as_a_whole() -> None:
     with launched([*COMMAND, "1"], window="auto:30s", warm_up="0.2s") as running:
@@ -57,15 +115,16 @@ def test_a_run_that_ends_before_its_window_is_measured_as_a_whole() -> None:
     assert outcome.program.rpc_active_s == outcome.wall_s
 
 
+@pytest.mark.world
 @pytest.mark.thorough
 def test_a_search_compares_windows_and_a_resumed_one_the_same(tmp_path: Path) -> None:
     asked: dict[str, Any] = {"program": [*COMMAND, "12"], "out": tmp_path / "study"}
     heard = Listening()
-    first = tuner.tune(**asked, budget="150s", observer=heard)
+    first = tuner.tune(**asked, budget="60s", observer=heard)
     assert any("in a window of each run" in each for each in heard.told)
     assert first.objective.name == "ms_per_call"
     assert first.blocks > 0
     assert first.not_reached
-    again = tuner.tune(**asked, budget="190s", resume=True)
+    again = tuner.tune(**asked, budget="120s", resume=True)
     assert again.plan.fingerprint() == first.plan.fingerprint()
     assert again.blocks > first.blocks

@@ -13,7 +13,9 @@ from tuner.world.command.program_commands import Starters
 from tuner.world.command.reports import ProgramReport
 from tuner.world.command.warm.warm_starting import Learnt
 
-OUTPUTS = {"no data": "ConnectionError: no data", "no module": "ModuleNotFoundError: No module 'a'"}
+NATIVE = "RuntimeError: no\nException raised from at (a.cpp:1):\nframe #0: c10::Error() + 0x9\nend"
+OUTPUTS = {"no data": "ConnectionError: no data", "no module": "ModuleNotFoundError: No module 'a'",
+           "native": NATIVE}  # fmt: skip
 IN_NETWORK = "the program failed in a network of its own, and is run once more in the machine's: "
 BY_CHANCE = "it failed by chance: it runs in a network of its own, too"
 NOT_ALONE = "the program does not run in a network of its own; it has the machine's"
@@ -96,3 +98,10 @@ def test_a_program_that_fails_in_every_network_cannot_be_tuned(runs: str, tries:
     with pytest.raises(ProgramFailedError, match="the program cannot be tuned: exit code 1 after"):
         discovered(unknown, runs, said)
     assert len(said) == tries
+
+
+def test_a_failure_is_told_without_the_frames_of_native_code(report: ProgramReport) -> None:
+    said = list[str]()
+    discovered(report, "native, native, native", said)
+    own = next(each for each in said if "fails with its own options" in each)
+    assert own.endswith("\n    RuntimeError: no\n    end")

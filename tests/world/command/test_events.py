@@ -57,6 +57,14 @@ def test_a_whole_report_is_a_measurement_and_a_trace(folder: Path) -> None:
     assert (len(trace.operators), trace.losses) == (1, ())
 
 
+def test_calls_that_end_after_a_run_was_stopped_were_still_under_way(folder: Path) -> None:
+    """They fail because it was."""
+    document = join_recorded(folder, stopped_ns=BEGAN_NS + 82_000_000)
+    trace = trace_of(document, "the trace")
+    assert list(trace.calls["status"]) == ["ok", "ok", "unfinished"]
+    assert any(each.startswith("1 call of agent had no answer") for each in trace.losses)
+
+
 @pytest.mark.parametrize(
     "line",
     [

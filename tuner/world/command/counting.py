@@ -1,107 +1,142 @@
-"""Counts the calls of a program's run: in a window, or while a first run goes on."""
+"""What the ranks of a program have done by when: in a window, or while a first run goes on."""
 
-from collections.abc import Mapping, Set
-from dataclasses import dataclass, field
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from tuner.decide.steady_window import changes, steady_window
+from tuner.decide.statistics import FloatArray
+from tuner.decide.steady_window import MOST_WITHIN, changes, steady_window
 from tuner.plan.program_spec import ProgramRequest
 from tuner.world.command.channel import Channel
 from tuner.world.command.events import Event
 from tuner.world.command.judging import Counted
+from tuner.world.command.reports import ProgramReport
 
-ANSWERS_S = 2.0
-# How often a first run is asked for its calls, and the share of its time that it is left alone.
-_FOLLOW_S, _FOLLOW_SHARE = 0.2, 0.01
+_AGAIN_S = 0.05
 _SETTLED_S = 1.0
-"""How often it is seen whether they have settled."""
-_LATE = 2.0
-"""After so many times as long they need not stay as they were: the end is not waited for."""
+"""How often it is seen whether the calls of a first run have settled."""
+_LATE = 1.5
+"""After so many times as long they need be neither alike nor steady: the end is not waited for."""
+
+
+class Counts(NamedTuple):
+    """What all ranks have done, in seconds since a time; between two counts of a rank its calls are
+    taken to come evenly."""
+
+    since_s: float  # by `time.monotonic`
+    lasted_s: float
+    by_rank: Mapping[int, Sequence[Event]]
+
+    @property
+    def calls(self) -> FloatArray:
+        """Rows of a time and the calls made by then, at the times of who counts most seldom."""
+        seldom = min(self.by_rank.values(), key=len)
+        times = np.array([event["monotonic_s"] - self.since_s for event in seldom])
+        times = np.unique(np.clip(times, 0.0, self.lasted_s))
+        made = np.sum([self._at(times, each, "calls") for each in self.by_rank.values()], axis=0)
+        return np.column_stack([times, made - made[0]])
+
+    def between(self, start_s: float, end_s: float) -> Counted:
+        """What they did from one time to another."""
+        did = {
+            fact: {
+                rank: float(np.diff(self._at([start_s, end_s], events, fact))[0])
+                for rank, events in self.by_rank.items()
+            }
+            for fact in ("calls", "cpu_s")
+        }
+        calls = round(sum(did["calls"].values()))
+        return Counted(calls=calls, seconds=end_s - start_s, cpu_s=did["cpu_s"])
+
+    def _at(
+        self, times: Sequence[float] | FloatArray, events: Sequence[Event], fact: str
+    ) -> FloatArray:
+        known = [event["monotonic_s"] - self.since_s for event in events]
+        at: FloatArray = np.interp(times, known, [event[fact] for event in events])
+        return at
+
+
+def counts_of(report: ProgramReport, *, of_calls: bool = True) -> Counts | None:
+    """What the ranks of a run have counted, `of_calls` from the first call until the driver's
+    `shutdown`; None if they have not begun together. Ranks may start RPC again; where other
+    processes take over, the counting begins anew."""
+    if not report.is_ready:
+        return None
+    ready: dict[int, int] = {}
+    for rank in report.ranks:
+        ready.setdefault(rank.pid, rank.ready_ns or 0)
+    since_ns = max(ready[rank.pid] for rank in report.latest)
+    # Who only serves calls shutdown at once.
+    ends = [rank.shutdown_ns for rank in report.latest]
+    end_ns = max(filter(None, ends)) if of_calls and all(ends) else math.inf
+    by_rank = {
+        rank.rank: [
+            event
+            for event in report.counts.get(rank.pid, ())
+            if since_ns <= event["time_ns"] <= end_ns
+        ]
+        for rank in report.latest
+    }
+    if not all(by_rank.values()):
+        return None
+    since_s = max(events[0]["monotonic_s"] for events in by_rank.values())
+    if of_calls:
+        since_s = max(since_s, min(map(_last_without_call, by_rank.values())))
+    lasted_s = min(events[-1]["monotonic_s"] for events in by_rank.values()) - since_s
+    return Counts(since_s, lasted_s, by_rank) if lasted_s > 0 else None
+
+
+def _last_without_call(events: Sequence[Event]) -> float:
+    """The time of a rank's last count before its first call."""
+    same = itertools.takewhile(lambda event: event["calls"] == events[0]["calls"], events)
+    return max(float(event["monotonic_s"]) for event in same)
 
 
 @dataclass
 class Window:
-    """Waits for all ranks, then for the warm-up, and then counts for the length of the window.
-    Ranks may shut RPC down and start it again meanwhile; where other processes take over, the
-    waiting begins anew."""
+    """Waits for all ranks, for the first call if the window was chosen by calls, and then for the
+    warm-up and the window. What is counted has its time, so neither a busy rank nor a busy launcher
+    makes the window longer."""
 
     request: ProgramRequest
     channel: Channel
-    _pids: Set[int] = frozenset()
-    """The ranks, once all are there."""
-    _first: int | None = None
-    """The number of the question at the beginning of the window."""
     _next_s: float = 0.0
 
     def look(self, now_s: float) -> Counted | None:
         """What was counted, once the window is over."""
         if self.request.window_s is None or now_s < self._next_s:
             return None
-        report = self.channel.report()
-        pids = {rank.pid for rank in report.latest}
-        if not self._pids or pids != self._pids:
-            self._pids, self._first = pids if report.is_ready else set(), None
-            self._next_s = now_s + (self.request.warm_up_s if self._pids else 0.0)
-        elif self._first is None:
-            number = self.channel.ask()
-            if len(self.channel.answers(number, pids, ANSWERS_S)) == len(pids):
-                self._first, self._next_s = number, now_s + self.request.window_s
-        else:
-            return self._count(self._first)
+        counts = counts_of(self.channel.report(), of_calls=self.request.window_is_chosen)
+        start_s = self.request.warm_up_s
+        end_s = start_s + self.request.window_s
+        left_s = 0.0 if counts is None else end_s - counts.lasted_s
+        if counts is not None and left_s <= 0:
+            return counts.between(start_s, end_s)
+        self._next_s = now_s + max(left_s, _AGAIN_S)
         return None
-
-    def _count(self, first: int) -> Counted | None:
-        before = self.channel.answers(first)
-        after = self.channel.answers(self.channel.ask(), self._pids, ANSWERS_S)
-        # A rank that is busy answers late; the deadline ends what never does.
-        if not before.keys() >= self._pids == after.keys():
-            return None
-        return _counted_between(before, after)
 
 
 @dataclass
 class Follower:
-    """Counts the calls of a first run now and then, seldom enough that it is none the slower."""
+    """Ends a first run that takes longer than it may, in seconds, once its calls have settled."""
 
     longest_s: float
     channel: Channel
-    numbers: set[int] = field(default_factory=set)
-    """Of its questions."""
     _next_s: float = 0.0
-    _next_look_s: float = 0.0
 
     def look(self, lasted_s: float) -> Counted | None:
-        """What was counted, once the run takes too long and its calls have settled."""
-        if lasted_s < self._next_s:
+        """What was counted, once the run is to be ended."""
+        if lasted_s < max(self.longest_s, self._next_s):
             return None
-        if lasted_s > max(self.longest_s, self._next_look_s):
-            self._next_look_s = lasted_s + _SETTLED_S
-            if found := self._counted(may_change=lasted_s > _LATE * self.longest_s):
-                return found
-        self.numbers.add(self.channel.ask())
-        self.pause(lasted_s)
-        return None
-
-    def pause(self, lasted_s: float) -> None:
-        """Ask nothing for a while: ranks answer the latest question alone."""
-        self._next_s = lasted_s + max(_FOLLOW_S, _FOLLOW_SHARE * lasted_s)
-
-    def _counted(self, *, may_change: bool) -> Counted | None:
-        report = self.channel.report()
-        counted = np.array(report.counted, dtype=float).reshape(-1, 2)
-        window = steady_window(counted, 0.0)
-        if window is None or (not may_change and changes([counted], window) is not None):
+        self._next_s = lasted_s + _SETTLED_S
+        if (counts := counts_of(self.channel.report())) is None:
             return None
-        return _counted_between(report.answers[0], report.answers[-1])
-
-
-def _counted_between(before: Mapping[int, Event], after: Mapping[int, Event]) -> Counted:
-    """What ranks did between two questions, by process."""
-    pairs = [(before[pid], state) for pid, state in after.items()]
-    lasted = [now["monotonic_s"] - then["monotonic_s"] for then, now in pairs]
-    return Counted(
-        calls=sum(now["calls"] - then["calls"] for then, now in pairs),
-        seconds=sum(lasted) / len(lasted),
-        cpu_s={now["rank"]: now["cpu_s"] - then["cpu_s"] for then, now in pairs},
-    )
+        is_late = lasted_s > _LATE * self.longest_s
+        window = steady_window(counts.calls, 0.0, math.inf if is_late else MOST_WITHIN)
+        if window is None or (not is_late and changes([counts.calls], window) is not None):
+            return None
+        return counts.between(0.0, counts.lasted_s)

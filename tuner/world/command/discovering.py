@@ -1,5 +1,6 @@
 """What the first runs of a program show: its ranks, its own options, whether its calls vary."""
 
+import math
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -9,12 +10,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from tuner.decide.steady_window import changes, steady_window
+from tuner.decide.steady_window import MOST_WITHIN, changes, steady_window
 from tuner.errors import ProgramFailedError, UsageError
 from tuner.plan.knobs import KNOBS
 from tuner.plan.program_spec import WINDOW_FIELDS, ProgramRequest, ProgramSpec, SteadyPart
 from tuner.plan.workload_spec import RankSpec
 from tuner.text import duration, three_digits
+from tuner.world.command.counting import counts_of
 from tuner.world.command.judging import ProgramEnd
 from tuner.world.command.program_commands import Starters
 from tuner.world.command.reports import RankReport
@@ -34,6 +36,8 @@ _IN_ANY_NETWORK = re.compile(
     r"|: can't open file "
 )
 """In the last line of what fails in every network: code that cannot be read, missing arguments."""
+_NATIVE_FRAME = re.compile(r"\s*frame #\d+: |\s*Exception raised from ")
+"""A line of PyTorch's own stack, which the evidence of the failure has."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +149,8 @@ class Discovery:
             run = self._again(run.failure)
         if (failure := run.failure) is not None:
             is_said = failure.detail.strip() in failure.message
-            detail = [] if is_said else failure.detail.splitlines()
+            lines = [] if is_said else failure.detail.splitlines()
+            detail = [each for each in lines if not _NATIVE_FRAME.match(each)]
             why = "\n    ".join([failure.message, *detail])
             if not run.may_go_well_otherwise:
                 raise ProgramFailedError(f"the program cannot be tuned: {why}")
@@ -196,15 +201,19 @@ class Discovery:
         outcomes = [run.outcome for run in runs if isinstance(run.outcome, Measurement)]
         if self.enough is None or not outcomes:
             return True
+        spec = self._spec(runs)
         # A warm start saves at most what comes before the calls.
         least_s = outcomes[-1].wall_s if is_cold else outcomes[-1].world_s
-        return self.enough(self._spec(runs), outcomes[-1], least_s)
+        if spec.window_s is not None and self._steady is None:
+            least_s = min(least_s, spec.warm_up_s + spec.window_s + END_S)
+        return self.enough(spec, outcomes[-1], least_s)
 
     def _spec(self, runs: Sequence[TriedRun]) -> ProgramSpec:
         alone, starts = self.starters.in_own_network, self.starters.how
         spec = program_spec(self.request, runs, own_network=alone, starts=starts)
         if self._steady is None:
-            return self.windowed(spec.model_copy(update=steady_part(runs)))
+            longest_start_s = math.inf if self.request.cold else WARM_S
+            return self.windowed(spec.model_copy(update=steady_part(runs, longest_start_s)))
         # The latest run had the window.
         steady = self._steady.model_copy(update={"world_s": spec.run_s[-1]})
         return spec.model_copy(update={"steady": steady, "was_cut": runs[0].was_cut})
@@ -232,19 +241,20 @@ def program_spec(
     )
 
 
-def steady_part(runs: Sequence[TriedRun]) -> dict[str, Any]:
+def steady_part(runs: Sequence[TriedRun], longest_start_s: float) -> dict[str, Any]:
     """The part that stands for all of each of these runs, by the last of them, or why none does:
-    fields of a `ProgramSpec`."""
+    fields of a `ProgramSpec`. Later runs take so long at most beside their calls."""
     ends = [run.end for run in runs if run.failure is None]
     if not ends or ends[-1].active_s is None:
         return {}
-    counted = [np.array(end.report.counted, dtype=float).reshape(-1, 2) for end in ends]
-    beside_s = ends[-1].run_s - ends[-1].active_s
+    counts = [counts_of(end.report) for end in ends]
+    counted = [np.empty((0, 2)) if each is None else each.calls for each in counts]
+    beside_s = min(ends[-1].run_s - ends[-1].active_s, longest_start_s)
     was_cut = runs[-1].was_cut
-    found = steady_window(counted[-1], min(beside_s, WARM_S) + END_S)
+    most_within = math.inf if was_cut else MOST_WITHIN  # where nobody can wait for the whole
+    found = steady_window(counted[-1], beside_s + END_S, most_within)
     if found is None:
         return {"why_whole": "no part of a run is long and steady enough", "was_cut": was_cut}
-    # Of a run that was cut, nobody can wait for the whole.
     if not was_cut and (rates := changes(counted, found)) is not None:
         inside, later = map(three_digits, rates)
         when = f"from {three_digits(found.start_s)} to {three_digits(found.end_s)} s"

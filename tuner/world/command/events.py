@@ -123,6 +123,7 @@ _EVENTS = {
         "idle:count? serving:count? calling:count? waiting:count busy_s:amount? sleeps:flag "
         f"daemon_sleeps:flag {_USAGE}"
     ),
+    "count": _facts("monotonic_s:amount calls:count cpu_s:amount"),
     "slice": _facts("number:count late_s:amount seconds:amount done:count"),
     "recording": _facts("journal:file host:text boot_id:text cpu_count:size"),
     "record-start": _facts("num_worker_threads:size? rpc_timeout_s:timeout"),

@@ -12,7 +12,13 @@ from tuner.files import head_of
 from tuner.text import first_of, listed, plural
 from tuner.trace.files.native_writer import trace_document
 from tuner.trace.files.trace_text import Number, decode_json
-from tuner.trace.model.spans import CALLS_PER_RANK, OperatorSpan, RankRecording
+from tuner.trace.model.spans import (
+    CALLS_PER_RANK,
+    ClientSpan,
+    OperatorSpan,
+    RankRecording,
+    ServerSpan,
+)
 from tuner.trace.record.clock import SAME_CLOCK, ClockOffset
 from tuner.trace.record.journal import MOST_CALLS
 from tuner.trace.record.journal_reader import JournalContent, read_journal
@@ -26,14 +32,15 @@ _NO_TIMEOUT_S = 1 << 32
 
 
 def join_recorded(
-    folder: Path, *, ended_ns: int | None = None, clocks: Mapping[str, ClockOffset] | None = None
-) -> bytes:
+    folder: Path, *, ended_ns: int | None = None, stopped_ns: int | None = None,
+    clocks: Mapping[str, ClockOffset] | None = None,
+) -> bytes:  # fmt: skip
     """The content of a trace file with all that was recorded, also while programs still run.
     `folder` is that of `HookOrder.reports`; `ended_ns` is when the program ended, None while it
-    runs; `clocks` are those of other hosts against this one's, by `RankRecording.boot_id`.
-    TraceError if nothing was recorded."""
+    runs; `stopped_ns` when we ended it, so that calls fail; `clocks` are those of other hosts
+    against this one's, by `RankRecording.boot_id`. TraceError if nothing was recorded."""
     now_ns = ended_ns or time.time_ns()
-    found = [_Part(folder, agent, now_ns) for agent in _recorded_agents(folder)]
+    found = [_Part(folder, agent, now_ns, stopped_ns) for agent in _recorded_agents(folder)]
     found.sort(key=lambda part: part.prepared_ns)
     worlds = by_world(found, lambda part: part.recording.rank)
     if not worlds:
@@ -83,7 +90,10 @@ def _recorded_agents(folder: Path) -> list[dict[str, Event]]:
 class _Part:
     """What one agent of a process recorded."""
 
-    def __init__(self, folder: Path, agent: Mapping[str, Event], program_ended_ns: int) -> None:
+    def __init__(
+        self, folder: Path, agent: Mapping[str, Event], program_ended_ns: int,
+        stopped_ns: int | None = None,
+    ) -> None:  # fmt: skip
         first, recording, started = agent["init_rpc"], agent["recording"], agent.get("record-start")
         self._agent = agent
         self._ended: Event = (ended := agent.get("record-end", {}))
@@ -91,6 +101,8 @@ class _Part:
             self._content = read_journal(folder / recording["journal"])
         except OSError:
             self._content = JournalContent(damaged=1)
+        if stopped_ns is not None:
+            self._content = _until(self._content, stopped_ns)
         # `pid` differs from the one on its own host where there are several hosts.
         pid = first.get("pid_there", first["pid"])
         timeout_s = started["rpc_timeout_s"] if started else first["rpc_timeout"]
@@ -119,6 +131,8 @@ class _Part:
         self.start_ns = (started or recording)["time_ns"]
         ends = [agent[name]["time_ns"] for name in ("window-end", "shutdown") if name in agent]
         self.end_ns = min(ends or [ended["time_ns"] if ended else program_ended_ns])
+        if stopped_ns is not None:
+            self.end_ns = max(self.start_ns, min(self.end_ns, stopped_ns))
         self.losses = [*self._losses()]
 
     def _losses(self) -> Iterator[str]:
@@ -175,6 +189,26 @@ class _Part:
         except ValueError:
             return None
         return [OperatorSpan(*each) for each in found if each[2] <= each[3]]
+
+
+def _until(content: JournalContent, stopped_ns: int) -> JournalContent:
+    """What was recorded until then: what ended later was still under way."""
+
+    def has_ended(span: ClientSpan | ServerSpan) -> bool:
+        return span.end_ns is None or span.end_ns <= stopped_ns
+
+    calls, served = content.client_spans, content.server_spans
+    return replace(
+        content,
+        client_spans=[
+            each if has_ended(each) else each._replace(end_ns=None, status="unfinished", error="")
+            for each in calls
+        ],
+        server_spans=[
+            each if has_ended(each) else each._replace(end_ns=None, answered_ns=None, error="")
+            for each in served
+        ],
+    )
 
 
 def _unrecorded(folder: Path, recordings: Sequence[RankRecording]) -> Iterator[str]:

@@ -53,6 +53,8 @@ class HookOrder:
     """Whether each rank reports what it has imported by `init_rpc`, for a warm start."""
     probe: bool = False
     """Whether each rank answers to `tuner.world.command.channel`."""
+    counts: bool = False
+    """Whether each rank that answers reports now and then, unasked, how many calls it has made."""
     live: Mapping[str, object] | None = None
     """What takes turns in the ranks, as `LiveOrder.by_role` has it; None: nothing does."""
     ranks: int | None = None
@@ -86,6 +88,7 @@ class HookOrder:
             "say": self.say,
             "recording": None if self.recording is None else asdict(self.recording),
             "learn": self.learn,
+            "counts": self.counts,
             "request": str(reports / REQUEST) if self.probe else None,
         }
         return json.dumps(order)

@@ -158,8 +158,10 @@ class Starters:
         self._servers.close()
 
     def _note_cold(self, why: str) -> None:
+        # Several commands often have one reason.
+        if why != self._why_cold:
+            self._notify(f"each run starts cold: {why}")
         self._why_cold = why
-        self._notify(f"each run starts cold: {why}")
 
 
 class Commands(Protocol):

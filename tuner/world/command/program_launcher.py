@@ -20,14 +20,13 @@ from tuner.plan.draft import PlanDraft
 from tuner.plan.program_spec import ProgramRequest, ProgramSpec
 from tuner.plan.windowing import may_be_windowed, windowed
 from tuner.world.command.channel import Channel, records_of
-from tuner.world.command.counting import ANSWERS_S, Follower, Window
+from tuner.world.command.counting import Follower, Window
 from tuner.world.command.discovering import Discovery, TriedRun
 from tuner.world.command.ends import failed_first, given_up, suspected_ns
 from tuner.world.command.joining import join_recorded
 from tuner.world.command.judging import Counted, ProgramEnd, is_port_taken, outcome_of
 from tuner.world.command.order import HookOrder, RecordingOrder
 from tuner.world.command.program_commands import Commands, LocalCommands, Starters, end_tree
-from tuner.world.command.reports import ProgramReport
 from tuner.world.command.running import check_commands
 from tuner.world.command.warm.warm_starting import ServerGoneError, learn
 from tuner.world.environment import MachineReader, MachineState
@@ -41,6 +40,7 @@ from tuner.world.slicing import rates_of
 # A port of an earlier run may be held for a while.
 PORT_ATTEMPTS = 10
 PORT_WAIT_S = 1.0
+ANSWERS_S = 2.0
 # A rank that waits where no process will listen is given up after this time.
 UNMET_S = 5.0
 # After a first command has failed, the others get this long to say what happened to them.
@@ -49,7 +49,7 @@ OTHERS_S = 1.0
 MOST_OUTPUT = 8 << 20
 _POLL_S = 0.01
 # A first run gets this share of the budget, and then ends as soon as its calls have settled.
-FIRST_SHARE = 0.3
+FIRST_SHARE = 0.2
 
 
 class ProgramLauncher:
@@ -165,6 +165,7 @@ class ProgramLauncher:
                 live=order.live.by_role(spec.roles) if order.live and spec else None,
                 ranks=len(spec.ranks) if spec else None,
                 probe=True, learn=learns,
+                counts=bool(request.window_s or follows_s or order.live),
             )  # fmt: skip
             commands = self._commands(request, to_hook)
             world = _ProgramWorld(order, request, commands, folder, self._show, is_last=is_last)
@@ -216,6 +217,8 @@ class _ProgramWorld(LiveWorld):
         self.was_cut = False
         self._codes: tuple[int | None, ...] = ()
         self._counted: Counted | None = None
+        self._stopped_ns: int | None = None
+        """When it was ended at the end of its window."""
         self._why: Mapping[str, Any] = {}
         """Why it was ended, as fields of its end."""
 
@@ -231,29 +234,25 @@ class _ProgramWorld(LiveWorld):
             while not self._has_ended() and time.monotonic() < until_s:
                 time.sleep(_POLL_S)
             return True
-        if (counted := self._window.look(time.monotonic())) is not None:
-            self._commands.stop_gently()
-            self._counted = counted
-            return True
-        if self._follower is not None:
+        counted = self._window.look(time.monotonic())
+        if counted is None and self._follower is not None:
             counted = self._follower.look(self._lasted_s())
-            if counted is not None:
-                self._commands.stop_gently()
-                self._counted, self.was_cut = counted, True
-                return True
+            self.was_cut = counted is not None
+        if counted is not None:
+            self._counted, self._stopped_ns = counted, time.time_ns()
+            self._commands.stop_gently()
+            return True
         time.sleep(min(timeout_s, _POLL_S))
         return False
 
     def follow(self, longest_s: float) -> None:
-        """Count its calls as it runs; end it, if it takes longer, once they have settled."""
+        """End it, if it takes longer, once its calls have settled."""
         self._follower = Follower(longest_s, self._channel)
 
     def _probe(self) -> bool:
         self._channel.note_gone()
-        report, now_ns = self._probed(), time.time_ns()
+        report, now_ns = self._channel.report(), time.time_ns()
         self._channel.ask("" if suspected_ns(report) is None else "threads")
-        if self._follower is not None:
-            self._follower.pause(self._lasted_s())
         why = {
             "is_late": now_ns - (report.no_listener_since_ns or now_ns) > UNMET_S * 1e9,
             "cause": given_up(report, now_ns),
@@ -261,13 +260,6 @@ class _ProgramWorld(LiveWorld):
         }
         self._why = {field: value for field, value in why.items() if value}
         return bool(self._why)
-
-    def _probed(self) -> ProgramReport:
-        """What is reported, with the answers to probes alone: two in a row are a proof."""
-        report = self._channel.report()
-        others = self._follower.numbers if self._follower is not None else ()
-        states = tuple(each for each in report.states if each["number"] not in others)
-        return replace(report, states=states)
 
     def _has_ended(self) -> bool:
         self._codes = self._commands.codes()
@@ -302,12 +294,12 @@ class _ProgramWorld(LiveWorld):
 
     def _outcome(self) -> Measurement | Failure:
         self._commands.check()
-        report, probed = self._channel.report(), self._probed()
+        report = self._channel.report()
         first = None if self._counted is not None else failed_first(report, self._over_ns)
         facts: dict[str, Any] = {"cause": first, "counted": self._counted, **self._why}
         output = head_and_tail(self._path, MOST_OUTPUT).decode(errors="replace")
         self.end = ProgramEnd(exit_codes=self._codes, run_s=self._run_s, output=output,
-                              report=report, states=records_of(probed), **facts)  # fmt: skip
+                              report=report, states=records_of(report), **facts)  # fmt: skip
         outcome = outcome_of(self.end, self._request, self._order.objective)
         if (live := self._order.live) is not None and isinstance(outcome, Measurement):
             slices = tuple(rates_of(report.slices, live.schedule))
@@ -315,7 +307,8 @@ class _ProgramWorld(LiveWorld):
         if (trace := self._order.trace) is None or isinstance(outcome, Failure):
             return outcome
         try:
-            document = join_recorded(self._reports, clocks=self._commands.clocks())
+            clocks = self._commands.clocks()
+            document = join_recorded(self._reports, stopped_ns=self._stopped_ns, clocks=clocks)
             with written_atomically(trace.path) as partial:
                 partial.write_bytes(document)
             return outcome

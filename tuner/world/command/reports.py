@@ -1,9 +1,7 @@
 """What the processes of a program have reported, rank by rank."""
 
-import math
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -159,6 +157,8 @@ class ProgramReport:
     """When the latest of the processes began that live and are no rank (yet)."""
     states: tuple[Event, ...] = ()
     """All answers to probes, in the order of the questions."""
+    counts: Mapping[int, Sequence[Event]] = field(default_factory=dict)
+    """By process: how many calls it had made by when, in order."""
     slices: tuple[tuple[Slice, ...], ...] = ()
     """What each process with a rank did in each slice, where configurations took turns."""
 
@@ -213,34 +213,6 @@ class ProgramReport:
                 return None
             total_ns += max(shutdown) - (max(ready) if self.has_world_size else min(ready))
         return total_ns / 1e9 if self.ranks else None
-
-    @property
-    def answers(self) -> list[dict[int, Event]]:
-        """The answers of all ranks to each question that all have answered, by process, since all
-        could call, and until the driver's shutdown. None where a process starts RPC again."""
-        pids = {rank.pid for rank in self.ranks}
-        ready = [rank.ready_ns or 0 for rank in self.ranks]
-        # Who only serves calls shutdown at once.
-        end_ns = max((rank.shutdown_ns or math.inf for rank in self.ranks), default=0)
-        if len(pids) < len(self.ranks) or not self.has_world_size or not self.is_ready:
-            return []
-        asked: dict[int, dict[int, Event]] = {}
-        for state in self.states:
-            if max(ready) <= state["time_ns"] <= end_ns:
-                asked.setdefault(state["number"], {})[state["pid"]] = state
-        return [answers for answers in asked.values() if answers.keys() >= pids]
-
-    @property
-    def counted(self) -> list[tuple[float, int]]:
-        """Seconds since the first of `answers`, as a mean over the ranks, and the calls by then."""
-        found = self.answers
-        return [
-            (
-                statistics.fmean(s["monotonic_s"] - found[0][pid]["monotonic_s"] for pid, s in of),
-                sum(state["calls"] for _, state in of),
-            )
-            for of in (each.items() for each in found)
-        ]
 
     @property
     def used_s(self) -> float | None:
@@ -338,6 +310,7 @@ def read_reports(folder: Path) -> ProgramReport:
         raised=tuple(sorted(raised for process in processes for raised in process.raised)),
         gone=frozenset(each.end.pid for each in processes if each.end and each.end.gone_ns),
         newest_start_ns=max((each.began_ns for each in others if each.end is None), default=0),
+        counts={each.ranks[0].pid: each.of_kind("count") for each in processes if each.ranks},
         slices=tuple(each.slices for each in processes if each.ranks),
         states=tuple(sorted(states, key=lambda each: (each["number"], each["rank"]))),
     )

@@ -53,6 +53,7 @@ _DISTRIBUTED = str(Path(torch.distributed.__file__).parent)
 _POOL_WORKER: Any = concurrent.futures.thread._worker
 _UNKNOWN = object()
 _PROBE_POLL_S = 0.1
+_COUNT_SHARE = 0.01  # of the time so far: the time from one count to the next
 _SERVING_FILE = "torch/distributed/rpc/internal.py"
 _GAUGES = {
     "pool_size": "thread_pool_size",
@@ -161,15 +162,18 @@ def _serves_request(innermost: FrameType) -> bool:
 
 
 class Prober:
-    """Answers for one process of a program what it is doing, whenever the launcher asks. A thread
-    looks for a file in the folder of reports, from before the rendezvous, in which a rank may wait
-    without end, as long as the process lasts, which may start RPC again."""
+    """Answers for one process of a program what it is doing, whenever the launcher asks, and counts
+    its calls unasked, where that is wanted. A thread looks for a file in the folder of reports,
+    from before the rendezvous, in which a rank may wait without end, as long as the process lasts,
+    which may start RPC again."""
 
     def __init__(
         self, request: Path, standing: Callable[[], Mapping[str, object]],
-        report: Callable[..., None],
+        report: Callable[..., None], *, counts: bool = False,
     ) -> None:  # fmt: skip
         """`standing` gives what goes with each answer."""
+        self._counts = counts
+        self._began_s = self._next_count_s = time.monotonic()
         self._request = request
         self._standing = standing
         self._report = report
@@ -185,6 +189,8 @@ class Prober:
     def _answer(self, is_over: threading.Event) -> None:
         answered = self._asked()
         while not is_over.wait(_PROBE_POLL_S):
+            if self._counts:
+                self._count()
             asked = self._asked()
             if not asked or asked == answered:
                 continue
@@ -200,6 +206,13 @@ class Prober:
                 **(_of_program() if what == "threads" else _NOT_ASKED),
                 **rpc_state(), **self._standing(),
             )  # fmt: skip
+
+    def _count(self) -> None:
+        """Report the calls made so far, the more seldom the longer the process lasts."""
+        if (now_s := time.monotonic()) >= self._next_count_s:
+            self._next_count_s = now_s + _COUNT_SHARE * (now_s - self._began_s)
+            did = self._standing()
+            self._report("count", monotonic_s=now_s, calls=did["calls"], cpu_s=did["cpu_s"])
 
     def _asked(self) -> str:
         with suppress(OSError):

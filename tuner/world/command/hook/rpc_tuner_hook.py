@@ -17,7 +17,7 @@ RPC_MODULE = "torch.distributed.rpc"
 _KINDS: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("package", "reports"), (str,)),
     **dict.fromkeys(("options", "process"), (dict,)),
-    **dict.fromkeys(("say", "learn"), (bool,)),
+    **dict.fromkeys(("say", "learn", "counts"), (bool,)),
     "roles": (list,),
     "ranks": (int, type(None)),
     **dict.fromkeys(("recording", "live"), (dict, type(None))),
@@ -136,7 +136,7 @@ def _hook(rpc: ModuleType, order: dict[str, Any], reports: Reports) -> None:
     def new_prober(standing: Any) -> Any:
         from tuner.world.rank.thread_states import Prober
 
-        return Prober(Path(order["request"]), standing, reports.send)
+        return Prober(Path(order["request"]), standing, reports.send, counts=order["counts"])
 
     # At the end: what the program can import goes before what we bring.
     sys.path.append(order["package"])
