@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.fakes import FakeClock, NothingToClose
+from tests.fakes import FakeClock, NothingToClose, fake_trace
+from tuner.files import written_atomically
 from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft
 from tuner.plan.program_spec import ProgramSpec
@@ -72,3 +73,15 @@ class FakeProgramLauncher(NothingToClose):
         calls = self._random.choice(self.calls)
         run = ProgramRun(calls=calls, rpc_active_s=active_s, metric=100 / active_s)
         return Measurement(wall_s=active_s, world_s=active_s + 0.5, ranks=tuple(usage), program=run)
+
+
+class TracedProgramLauncher(FakeProgramLauncher):
+    """A program whose runs can be traced."""
+
+    def run(self, order: WorldOrder) -> Measurement | Failure:
+        if order.trace is None:
+            return super().run(order)
+        self.orders.append(order)
+        with written_atomically(order.trace.path) as partial:
+            partial.write_bytes(fake_trace(order.config, 0.1, 5))
+        return self._run(order.config)

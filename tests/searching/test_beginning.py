@@ -1,18 +1,21 @@
 """How a study begins: what a budget is too short for is said after the first run, which is kept."""
 
+import math
 from typing import Any
 
 import pytest
 
 import tuner
-from tests.fake_program import COMMAND, FakeProgramLauncher
+from tests.fake_program import COMMAND, FakeProgramLauncher, TracedProgramLauncher
 from tests.fakes import FakeLauncher, threads_of
+from tests.known import known
 from tests.searching.test_calibrating import Hanging
-from tests.searching.tuning import Tune, failing, scaling
+from tests.searching.tuning import Tune, failing, forecasting, scaling
 from tuner.errors import BudgetTooShortError, UsageError
 from tuner.plan.config import Config
+from tuner.present.figures.forecast_curve import forecast_curve
 from tuner.present.how_to_use import continuing
-from tuner.present.knob_sentences import not_reached_sentence
+from tuner.present.knob_sentences import forecast_alone_sentence, not_reached_sentence
 from tuner.present.wording import verdict_sentence
 from tuner.searching.fitting import ANSWER_BLOCKS
 from tuner.study.answer import StudyAnswer
@@ -132,7 +135,7 @@ def test_nothing_is_claimed_of_what_is_not_reached(tune: Tune) -> None:
 
 
 def test_an_interrupted_one_goes_on_with_what_it_had(tune: Tune) -> None:
-    given = {"overhead_s": 2.0, "space": BESTS, "budget": "40s"}
+    given = {"overhead_s": 2.0, "space": BESTS, "budget": "60s"}
     left = tune.interrupted(**given, stops=lambda now: now.block == 1)
     assert len(left.rows) == 3
     assert "--budget" not in resume_command(left)
@@ -140,6 +143,39 @@ def test_an_interrupted_one_goes_on_with_what_it_had(tune: Tune) -> None:
     answer = tune(**given, resume=True)
     assert [row.trial for row in answer.rows if row.samples < 2] == []
     assert len(answer.rows) == 3
+
+
+@pytest.mark.parametrize(
+    ("ratios", "second", "said"),
+    [
+        ({4: 0.5, 8: 1.2}, "cpu_binding=none num_worker_threads=4",
+         "Forecast, not measured: num_worker_threads=8 would be 0.83 times as fast."),
+        ({4: 0.97, 8: math.inf}, "cpu_binding=equal num_worker_threads=16",
+         "Forecast, not measured: num_worker_threads=4 would be 1.03 times as fast, and num_worker"
+         "_threads=8 would deadlock."),
+    ],
+)  # fmt: skip
+def test_a_short_budget_goes_to_what_the_trace_of_a_first_run_has_as_the_best_bet(
+    tune: Tune, ratios: dict[int, float], second: str, said: str
+) -> None:
+    launcher = TracedProgramLauncher(lambda config: 3.0, run_s=(3.0, 3.0), first_runs=2)
+    with forecasting(ratios, role="agent"):
+        answer = tuned(
+            tune, launcher, budget="60s", window="off",
+            space={"cpu_binding": ["none", "equal"], "num_worker_threads": [4, 8, 16]},
+        )  # fmt: skip
+    assert [order.trace is not None for order in launcher.orders][:2] == [True, False]
+    assert [str(answer.by_trial[trial].config) for trial in (0, 1)] == [
+        "cpu_binding=none num_worker_threads=16", second,
+    ]  # fmt: skip
+    assert answer.files.trace(answer.baseline).is_file()
+    assert answer.why["baseline"]
+    # They are shown of what was not reached, too.
+    told = {row.config: row.forecast for row in answer.rows if row.forecast}
+    told |= answer.forecasts_alone
+    assert [each.ratio or math.inf for each in told.values()] == [*ratios.values()]
+    assert 4 in known(forecast_curve(answer)).forecast
+    assert forecast_alone_sentence(answer) == said
 
 
 @pytest.mark.parametrize(("baseline", "worlds"), [(None, 1), ({"num_worker_threads": 2}, 0)])

@@ -1,8 +1,10 @@
 import math
+from unittest.mock import Mock, patch
 
 from tests.fakes import threads_of
 from tests.searching.tuning import Tune, by_threads, forecasting, scaling
 from tuner.present.sentences import sentences_of
+from tuner.trace.forecast.forecasts import Forecast, Model
 
 FORECAST = {1: 4.0, 2: 2.0, 4: 1.0, 8: 1.0}
 
@@ -60,3 +62,24 @@ def test_a_forecast_of_threads_is_none_of_another_knob(tune: Tune) -> None:
     forecast = [row.config.for_role("server") for row in answer.rows if row.forecast]
     assert [each["transports"] for each in forecast] == [None]
     assert len(answer.rows) == 3
+
+
+def test_a_forecast_that_is_not_sure_is_not_told_unasked(tune: Tune) -> None:
+    unsure = Forecast(ratio=1.0, ratio_low=0.5, ratio_high=2.0)
+    space = {"num_worker_threads": [1, 4, 16], "switch_interval": ["5ms", "1ms"]}
+    with patch.object(Model, "of", return_value=Mock(forecast=lambda what_if: unsure)):
+        answer = tune(space=space, budget="26s", overhead_s=2.0)
+    assert answer.not_reached
+    assert answer.forecasts
+    assert not any(each.startswith("Forecast") for each in sentences_of(answer))
+
+
+def test_why_there_is_no_forecast_is_said(tune: Tune) -> None:
+    said = "No forecast of other numbers of threads: the model does not hold."
+    with patch.object(Model, "of", return_value="the model does not hold"):
+        assert said in sentences_of(tune())
+        assert said in sentences_of(tune(resume=True))
+    refused = Forecast(why_not="it depends on what the trace does not show")
+    with patch.object(Model, "of", return_value=Mock(forecast=lambda what_if: refused)):
+        answer = tune(overwrite=True)
+    assert any(each.endswith(f": {refused.why_not}.") for each in sentences_of(answer))

@@ -5,12 +5,11 @@ from typing import Any
 import pytest
 
 import tuner
-from tests.fake_program import COMMAND, FakeProgramLauncher
-from tests.fakes import UDF, FakeLauncher, fake_trace
+from tests.fake_program import COMMAND, TracedProgramLauncher
+from tests.fakes import UDF, FakeLauncher
 from tests.searching.tuning import Listening, Tune
 from tuner.api import forecast
 from tuner.errors import UsageError
-from tuner.files import written_atomically
 from tuner.plan.config import Config
 from tuner.plan.draft import draft_plan
 from tuner.searching import searched_space
@@ -18,8 +17,6 @@ from tuner.searching.searched_space import draft_here
 from tuner.study.answer import StudyAnswer
 from tuner.trace.analyze.diagnosis import Diagnosis
 from tuner.trace.analyze.suggestions import Suggestion
-from tuner.world.launcher import WorldOrder
-from tuner.world.measurement import Failure, Measurement
 
 MINE = UDF.model_copy(update={"reference": "mine.py:Mine"})
 FORBIDDEN = "the system does not permit to set CPU affinity (Operation not permitted)"
@@ -194,26 +191,15 @@ def test_the_switch_interval_is_not_searched_otherwise(
     assert sum(each.steps == 10 for each in tune.launcher.traced) == traces
 
 
-class TracedProgram(FakeProgramLauncher):
-    """A program whose runs can be traced."""
-
-    def run(self, order: WorldOrder) -> Measurement | Failure:
-        if order.trace is None:
-            return super().run(order)
-        self.orders.append(order)
-        with written_atomically(order.trace.path) as partial:
-            partial.write_bytes(fake_trace(order.config, 0.1, 5))
-        return self._run(order.config)
-
-
 @pytest.mark.parametrize(
-    ("run_s", "is_searched"), [((0.7, 0.7), True), ((9.0, 9.0), False), ((), False)]
+    ("run_s", "is_searched"), [((0.7, 0.7), True), ((13.0, 13.0), False), ((), False)]
 )
 def test_a_program_has_the_switch_interval_searched_where_there_is_time(
     tune: Tune, monkeypatch: pytest.MonkeyPatch, run_s: tuple[float, ...], is_searched: bool
 ) -> None:
     suggesting(monkeypatch, INTERVAL)
-    launcher, heard = TracedProgram(lambda config: 0.2, run_s=run_s, first_runs=2), Listening()
+    launcher = TracedProgramLauncher(lambda config: 0.2, run_s=run_s, first_runs=2)
+    heard = Listening()
     answer = tuner.tune(
         program=COMMAND, launcher=launcher, clock=launcher.clock, out=tune.folder, observer=heard,
         budget="120s", max_blocks=2,

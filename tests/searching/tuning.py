@@ -152,12 +152,13 @@ def grouped(count: int, **given: Any) -> GroupedLauncher:
     )
 
 
-def forecasting(ratios: Mapping[int, float]) -> AbstractContextManager[Mock]:
-    """Has the baseline's trace tell these ratios by threads, each to 5 %; infinite: a deadlock."""
+def forecasting(ratios: Mapping[int, float], role: str = "server") -> AbstractContextManager[Mock]:
+    """Has the baseline's trace tell these ratios by threads of the role, each to 5 %; infinite: a
+    deadlock."""
 
     def forecast(what_if: WhatIf) -> Forecast:
         assert what_if.threads is not None
-        ratio = ratios[what_if.threads["server"]]
+        ratio = ratios[what_if.threads[role]]
         if math.isinf(ratio):
             return Forecast(ratio=ratio, ratio_low=ratio, ratio_high=ratio, deadlock="a call")
         return Forecast(ratio=ratio, ratio_low=ratio / 1.05, ratio_high=ratio * 1.05)

@@ -72,6 +72,10 @@ class StudyPlan(FrozenModel):
         assert isinstance(threads, int)
         return threads
 
+    def threads_by_role(self, config: Config) -> tuple[int, ...]:
+        """The worker threads of each role, in the order of the roles."""
+        return tuple(self.threads_of(role, config) for role in self.subject.roles)
+
     def keys(self) -> dict[str, Any]:
         """The plan as a plan file holds it, which `draft_plan` reads."""
         return {

@@ -1,12 +1,12 @@
 """Sentences on the knobs: what each gave, which values are bad, what to try, what was tried."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from tuner.decide.regions import bad_levels
 from tuner.plan.config import ALL_ROLES, Config, Dimension
 from tuner.plan.knobs import KNOBS, NUM_WORKER_THREADS, IntegerKnob, SecondsKnob, Value
-from tuner.present.configurations import grid_of, named_value
+from tuner.present.configurations import grid_of, named_value, short_names
 from tuner.present.wording import ends, epsilon, fast, faster_or_slower
 from tuner.process_knobs import SWITCH_INTERVAL
 from tuner.study.answer import StudyAnswer
@@ -15,6 +15,7 @@ from tuner.study.together import BestThreads, Interaction
 from tuner.text import duration, first_of, listed, plural, ratio_text
 
 _MOST_NAMED = 3
+_MOST_FORECAST = 6
 _MOST_ROLES = 4
 """Of so many roles every combination is a search of at most 16 configurations."""
 _WHO = {"tpe": "Optuna's TPE", "gp": "Optuna's Gaussian process", "random": "chance"}
@@ -179,11 +180,38 @@ def not_reached_sentence(answer: StudyAnswer) -> str | None:
     )
 
 
+def forecast_alone_sentence(answer: StudyAnswer) -> str | None:
+    """What the baseline's trace told of configurations that were not reached; None: nothing."""
+    found = dict([*answer.forecasts_alone.items()][:_MOST_FORECAST])
+    if not found:
+        has_reason = answer.no_forecast and answer.not_reached
+        return no_forecast_sentence(answer) if has_reason else None
+    knob, names = short_names([answer.baseline, *found])
+    gains = {names[each]: of.speedup for each, of in found.items() if of.speedup is not None}
+    stuck = [names[each] for each, of in found.items() if of.speedup is None]
+
+    def listing(some: Iterable[str]) -> str:
+        return f"{knob}={', '.join(some)}" if knob else "; ".join(some)
+
+    said = []
+    if gains:
+        times = ", ".join(ratio_text(each.estimate) for each in gains.values())
+        said.append(f"{listing(gains)} would be {times} times as {fast(answer)}")
+    if stuck:
+        said.append(f"{listing(stuck)} would deadlock")
+    return f"Forecast, not measured: {', and '.join(said)}."
+
+
+def no_forecast_sentence(answer: StudyAnswer) -> str:
+    """Why the baseline's trace told nothing of other threads."""
+    return f"No forecast of other numbers of threads: {answer.no_forecast}."
+
+
 def tried_sentences(answer: StudyAnswer) -> list[str]:
     """How much of the space was tried, and what was left alone and why; none where it was all."""
     sampling = answer.sampling
     if sampling is None:
-        return [*filter(None, [not_reached_sentence(answer)])]
+        return [*filter(None, [not_reached_sentence(answer), forecast_alone_sentence(answer)])]
     tried = len(answer.rows)
     on = "" if sampling.went_on is None else f", and the best {len(sampling.went_on)} were compared"
     first = (

@@ -11,8 +11,10 @@ from tuner.present.configurations import named
 from tuner.present.knob_sentences import (
     bad_value_sentences,
     edge_sentences,
+    forecast_alone_sentence,
     gains_sentence,
     live_sentences,
+    no_forecast_sentence,
     not_reached_sentence,
     role_sentence,
     together_sentences,
@@ -76,7 +78,9 @@ def sentences_of(answer: StudyAnswer) -> list[str]:
 
 
 def _forecast_sentences(answer: StudyAnswer) -> Iterator[str]:
-    """What was measured otherwise than it was forecast, beyond both intervals."""
+    """Why there is no forecast, or what was measured otherwise, beyond both intervals."""
+    if answer.no_forecast and not answer.not_reached:
+        yield no_forecast_sentence(answer)
     if not any(row.forecast for row in answer.rows):
         return
     yield (
@@ -150,6 +154,7 @@ def advice_of(answer: StudyAnswer) -> list[str]:
         no_calls_sentence(answer),
         _open_calls_sentence(answer),
         not_reached_sentence(answer),
+        forecast_alone_sentence(answer),
         _front_sentence(answer),
         *failing_sentences(answer),
         *(shortened(each, _MOST_REASON) for each in failure_lines(answer)),
@@ -327,8 +332,9 @@ def noise_sentence(answer: StudyAnswer) -> str | None:
     if least is None or least > _MOST_LEAST:
         if answer.verdict == "better":
             return None
+        verb = "is" if answer.blocks == 1 else "are"
         return (
-            f"{plural(answer.blocks, 'block')} are too few to show a gain. A larger --budget "
+            f"{plural(answer.blocks, 'block')} {verb} too few to show a gain. A larger --budget "
             "helps, and so do fewer values, or a quieter machine."
         )
     said = f"The smallest gain that could have been shown is {share(least)}."

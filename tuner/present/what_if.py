@@ -15,6 +15,7 @@ from tuner.plan.space import Space, unknown_roles
 from tuner.present.terminal import Part, line, paragraph
 from tuner.present.text_table import Column, text_table
 from tuner.roles import role_of
+from tuner.study.records import SURE_FORECAST
 from tuner.text import listed, plural, ratio_cell
 from tuner.trace.forecast.forecasts import Forecast, WhatIf, forecasts
 from tuner.trace.model.trace import Trace
@@ -23,7 +24,6 @@ CPUS = "cpus"  # beside the knobs: the logical CPUs of every host
 DEFAULT_THREADS = (1, 2, 4, 8, 16, 32)
 MOST_THREADS = 16  # of these, more are not forecast unasked where fewer were traced
 LEAST_CALLS = 20  # what fewer do may be chance
-SURE = 1.5  # an interval that spans more is not told unasked
 MOST_ASKED = 200  # configurations: each takes some 0.1 s
 
 
@@ -183,7 +183,7 @@ def in_a_line(trace: Trace, answers: Sequence[Answered]) -> str:
 
 
 def _is_sure(found: Forecast) -> bool:
-    is_told = not found.why_not and found.ratio_high <= SURE * found.ratio_low
+    is_told = not found.why_not and found.ratio_high <= SURE_FORECAST * found.ratio_low
     return bool(found.deadlock) or is_told
 
 

@@ -233,7 +233,7 @@ def _undecided(answer: StudyAnswer) -> str:
     if speedup is None:
         return f"that was too short to compare {baseline_name(answer)} with anything"
     if not speedup.is_told:
-        return f"how {rival} compares with {baseline_name(answer)} is {UNTOLD}"
+        return f"{rival} may be faster or slower than {baseline_name(answer)}"
     said = f"{rival} {'may be' if speedup.high > 1 else 'is'} {_change(answer)}"
     if speedup.high <= 1 + answer.plan.measuring.epsilon:
         said += ". Others were measured too little"

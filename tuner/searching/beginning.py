@@ -11,18 +11,25 @@ from tuner.plan.study_plan import StudyPlan
 from tuner.searching.budget import LEAST_FIRST_S, first_world_s
 from tuner.searching.calibrating import is_tried_again
 from tuner.searching.fitting import PAIR_WORLDS, Fit, fit_of, fit_sentence, in_order_of_promise
-from tuner.searching.runner import Runner, TimedWorld, scratch_folder
+from tuner.searching.forecast_order import Forecasts, forecasts_of, note_forecasts
+from tuner.searching.runner import Runner, TimedWorld
 from tuner.study.finding import earlier_studies
 from tuner.study.folder import StudyFolder
 from tuner.study.log import BASELINE, StudyLog
-from tuner.study.records import CALIBRATION_BLOCK, Record
+from tuner.study.records import CALIBRATION_BLOCK, TRACE_BLOCK, Record
 from tuner.study.storage.opening import REFUSED, Claim, create_study
 from tuner.study.storage.prior import IDENTITY, identity_of, in_prior_order, prior_costs
 from tuner.study.storage.store import StudyStore
+from tuner.study.stored import stored_forecasts
 from tuner.text import duration, plural
+from tuner.trace.files.reader import read_trace
+from tuner.trace.model.trace import Trace
 from tuner.world.environment import Environment
 from tuner.world.launcher import Launcher, members_of
 from tuner.world.measurement import Measurement, Outcome
+
+MOST_TRACED_FIRST = 0.15  # of the budget, for a trace before anything is compared
+TRACED_FACTOR = 1.5  # a run may take so many times as long where it is traced
 
 
 class Beginner:
@@ -30,7 +37,8 @@ class Beginner:
 
     A launcher calls this after each run of a program that went well: the first one tells what the
     budget is enough for. `earlier_s` and `since_start` are seconds of earlier sessions and of this;
-    `is_begun` is a study that has compared something.
+    `elsewhere` gets the files of worlds until there is a study; `is_begun` is one that has compared
+    something.
     """
 
     def __init__(
@@ -40,13 +48,16 @@ class Beginner:
         earlier_s: float,
         since_start: Callable[[], float],
         notify: Callable[[str], None],
+        elsewhere: StudyFolder,
         *,
         is_begun: bool = False,
     ) -> None:
         self.problem: BudgetTooShortError | None = None  # why no more is measured, by this budget
         self._draft, self._launcher, self._notify = draft, launcher, notify
         self._earlier_s, self._since_start, self._is_begun = earlier_s, since_start, is_begun
+        self._elsewhere = elsewhere
         self._last: Measurement | None = None  # the latest run of a program as it is
+        self.traced: tuple[Measurement, Trace] | None = None  # its traced run
         self._fit = Fit()
 
     @property
@@ -60,8 +71,8 @@ class Beginner:
         self._find(plan, run, least_s)
         if self.problem is not None:
             return False
-        spent_s, next_s = self._earlier_s + self._since_start(), least_s - self._saved_s(plan)
-        if spent_s + (1 + PAIR_WORLDS) * next_s <= plan.measuring.budget_s:
+        spent_s = self._earlier_s + self._since_start()
+        if spent_s + (1 + PAIR_WORLDS) * least_s <= plan.measuring.budget_s:
             return True
         self._find(plan, run)
         return False
@@ -73,23 +84,46 @@ class Beginner:
             return 0.0
         return self._last.world_s - subject.steady.world_s if subject.window_is_chosen else 0.0
 
+    def trace(self, plan: StudyPlan) -> None:
+        """Trace a program's baseline before there is a study, which then has it, unless that takes
+        too much of the budget. Where it is enough for no comparison, all that is left may go to
+        this."""
+        subject, budget_s = plan.subject, plan.measuring.budget_s
+        if not isinstance(subject, ProgramSpec) or not subject.run_s:
+            return
+        left_s = budget_s - self._earlier_s - self._since_start()
+        most_s = left_s if self.problem is not None else min(left_s, MOST_TRACED_FIRST * budget_s)
+        if TRACED_FACTOR * subject.usual_s > most_s:
+            return
+        runner = Runner(plan, self._launcher, self._elsewhere)
+        world = runner.trace(plan.baseline, None, min(most_s, subject.longest_run_s))
+        if self._last is not None:
+            self._find(plan, self._last)
+        if isinstance(world, Measurement):
+            self.traced = world, read_trace(self._elsewhere.trace(plan.baseline))
+
     def allows(self, plan: StudyPlan, world: Outcome) -> bool:
-        """Whether the budget is enough for all of a plan, which is then the one to begin with."""
-        before = self.problem, self._fit
+        """Whether to begin with a plan of more: the budget is enough for all of it, or was already
+        too short, so that only the best bets are measured."""
+        before, was_short = (self.problem, self._fit), self.is_short
         self._find(plan, self._last or world)
-        if is_enough := not self.is_short:
-            return is_enough
+        if was_short or not self.is_short:
+            return True
         self.problem, self._fit = before
         return False
 
     def _find(self, plan: StudyPlan, world: Outcome, least_s: float | None = None) -> None:
         spent_s, self.problem, self._fit = self._earlier_s + self._since_start(), None, Fit()
-        if shorter_s := self._saved_s(plan):
-            world = world.model_copy(update={"world_s": world.world_s - shorter_s})
-            spent_s += world.world_s  # the baseline's first world, which is one of these
-        world_s = world.world_s if least_s is None else least_s - shorter_s
+        shorter_s = self._saved_s(plan)
+        world = world.model_copy(update={"world_s": world.world_s - shorter_s})
+        world_s = world.world_s if least_s is None else least_s
+        if shorter_s:
+            spent_s += world_s  # the baseline's first world, which is one of these
         try:
-            self._fit = fit_of(plan, world, spent_s, world_s, is_begun=self._is_begun)
+            self._fit = fit_of(
+                plan, world, spent_s, world_s,
+                is_begun=self._is_begun, is_traced=self.traced is not None,
+            )  # fmt: skip
         except BudgetTooShortError as problem:
             self.problem = problem
 
@@ -102,26 +136,25 @@ class Beginner:
         replaces no earlier one. One that it is too short for all has the best bets. What did well
         in the studies beside is first.
         """
-        candidates, known = in_order_of_promise(plan), 0
+        forecasts = Forecasts()
+        if self.traced is not None:
+            forecasts = forecasts_of(plan, self.traced[1], self._since_start)
+        candidates, known = in_order_of_promise(plan, forecasts.found), 0
         if len(candidates) > 2:
             prior = prior_costs(earlier_studies(claim.place), plan, here)
             known = sum(config in prior for config in candidates[1:])
             candidates = in_prior_order(candidates, prior)
-        with scratch_folder() as elsewhere:
-            first: list[Record] = []
-            if self._last is not None and self.is_short and not self._saved_s(plan):
-                first = _run_as_record(plan, self._last)
-            if self.problem is None and not first:
-                first = self._first_worlds(plan, elsewhere)
-            if self._last is None:
-                self._find(plan, first[-1].outcome)
-            if self.problem is not None and claim.replaces:
-                raise self.problem
-            claim.begin()
-            for left in elsewhere.failures.glob("*"):
-                kept = claim.place.folder.failures / left.name
-                shutil.copytree(left, kept, dirs_exist_ok=True)
-                claim.place.folder.manifest.add(*kept.glob("*"))
+        first: list[Record] = []
+        if self._last is not None and self.is_short and not self._saved_s(plan):
+            first = _run_as_record(plan, self._last)
+        if self.problem is None and not first:
+            first = self._first_worlds(plan, self._elsewhere)
+        if self._last is None:
+            self._find(plan, first[-1].outcome)
+        if self.problem is not None and claim.replaces:
+            raise self.problem
+        claim.begin()
+        first += self._keep(plan, claim.place.folder)
         candidates = self._measured(plan, candidates)
         if self.problem is None and known and self._fit.sampling is None:
             self._notify(
@@ -133,7 +166,24 @@ class Beginner:
             refused=self._needed_s,
         )  # fmt: skip
         store.note(IDENTITY, identity_of(plan.subject))
+        if self.traced is not None:
+            note_forecasts(store, forecasts)
         return store, first
+
+    def _keep(self, plan: StudyPlan, folder: StudyFolder) -> list[Record]:
+        """Move what was left elsewhere into the folder of the study; the record of the trace."""
+        for left in self._elsewhere.failures.glob("*"):
+            kept = folder.failures / left.name
+            shutil.copytree(left, kept, dirs_exist_ok=True)
+            folder.manifest.add(*kept.glob("*"))
+        if self.traced is None:
+            return []
+        trace = folder.trace(plan.baseline)
+        trace.parent.mkdir(parents=True, exist_ok=True)
+        folder.manifest.add(trace)
+        [left] = self._elsewhere.traces.glob("*")
+        shutil.copy2(left, trace)
+        return [TimedWorld(BASELINE, TRACE_BLOCK, plan.baseline).record("trace", self.traced[0])]
 
     def go_on(self, plan: StudyPlan, store: StudyStore) -> Sequence[Record]:
         """Add to a study what a larger budget is enough for; it may still be too short."""
@@ -148,7 +198,9 @@ class Beginner:
         if self.problem is None:
             if self._fit.sampling is None:
                 there = store.configs()
-                candidates = self._measured(plan, in_order_of_promise(plan))
+                candidates = self._measured(
+                    plan, in_order_of_promise(plan, stored_forecasts(store))
+                )
                 store.add_configs([each for each in candidates if each not in there], plan)
             else:
                 store.note("sampling", self._fit.sampling.model_dump(mode="json"))

@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tuner.errors import BudgetTooShortError
@@ -12,15 +12,17 @@ from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.study_plan import StudyPlan
 from tuner.searching.calibrating import MOST_TRACED
 from tuner.searching.exploring import KEPT, rounds_s, sampling_for
-from tuner.study.records import Sampling
+from tuner.study.records import ForecastThreads, Sampling
 from tuner.text import duration, plural
 from tuner.world.measurement import Failure, Outcome
 
 ANSWER_BLOCKS = 4  # with fewer blocks the intervals are too wide for an answer
+BET_BLOCKS = 8  # of the best bets, where not all can be compared: few are told well
 PAIR_WORLDS = 3  # the first world of a challenger, and a block of it and the baseline
 _TO_SPARE = 1.1  # a budget that is said to be enough has so much more than it needs
 _TRACES = 2  # of the baseline and its challenger
 _FIRST_RUNS = 2  # so often a session runs a program as it is, before it measures anything
+_CLEAR_GAIN = 0.95  # of the baseline's time: a forecast that is below it has a bet worth making
 _FIRST_KNOBS = {CPU_BINDING.name, SWITCH_INTERVAL.name}  # what gains most, and never deadlocks
 
 
@@ -33,16 +35,18 @@ class Fit(NamedTuple):
 
 
 def fit_of(
-    plan: StudyPlan, first: Outcome, spent_s: float, world_s: float, *, is_begun: bool = False
-) -> Fit:
-    """What the budget is enough for, by the baseline's first world, where so much was spent.
+    plan: StudyPlan, first: Outcome, spent_s: float, world_s: float, *, is_begun: bool = False,
+    is_traced: bool = False,
+) -> Fit:  # fmt: skip
+    """What the budget is enough for, by the baseline's first world, where so much was spent, maybe
+    on its trace.
 
     BudgetTooShortError if no challenger can be compared with the baseline, unless that is done.
     """
     budget_s, count = plan.measuring.budget_s, len(plan.candidates())
     sampling = sampling_for(plan, first, spent_s, world_s)
     worlds = (budget_s - spent_s) / world_s
-    traces = min(_TRACES, MOST_TRACED * budget_s / world_s)
+    traces = min(_TRACES - is_traced, MOST_TRACED * budget_s / world_s)
     whole = (count - 1) + ANSWER_BLOCKS * count + traces
     if sampling is None and (count == 1 or isinstance(first, Failure) or whole <= worlds):
         return Fit()
@@ -63,15 +67,29 @@ def fit_of(
             "what a budget can show",
             needed_s,
         )
-    challengers = math.floor((worlds - traces - ANSWER_BLOCKS) / (ANSWER_BLOCKS + 1))
+    challengers = math.floor((worlds - traces - BET_BLOCKS) / (BET_BLOCKS + 1))
     needed_s = math.ceil((max(spent_s, budget_s) + runs_s + more_s) * _TO_SPARE)
     return Fit(None, max(1, challengers), needed_s)
 
 
-def in_order_of_promise(plan: StudyPlan) -> list[Config]:
-    """The candidates: the baseline, what differs from it in the process alone, and the others."""
+def in_order_of_promise(
+    plan: StudyPlan, forecasts: Mapping[tuple[int, ...], ForecastThreads]
+) -> list[Config]:
+    """The candidates: the baseline, what is forecast to gain, what differs from the baseline in the
+    process alone, the others, what is forecast to be far behind, and what to deadlock; in each of
+    these what differs in least comes first."""
     baseline, *others = plan.candidates()
-    return [baseline, *sorted(others, key=lambda each: not plan.changed_by(each) <= _FIRST_KNOBS)]
+
+    def key(config: Config) -> tuple[int, float, int]:
+        changed = plan.changed_by(config)
+        found = forecasts.get(plan.threads_by_role(config))
+        if found is None or found.high is None:
+            order = 4 if found is not None else 1 if changed <= _FIRST_KNOBS else 2
+            return order, 0.0, len(changed)
+        gains = found.high < _CLEAR_GAIN
+        return 0 if gains else 3 if found.is_far else 2, found.high, len(changed)
+
+    return [baseline, *sorted(others, key=key)]
 
 
 def fit_sentence(fit: Fit, plan: StudyPlan, measured: Sequence[Config]) -> str:

@@ -15,11 +15,11 @@ from tuner.searching.beginning import Beginner
 from tuner.searching.runner import TRACED_TIME_S, Runner, patterns_of, scratch_folder
 from tuner.trace.analyze.diagnosis import diagnose
 from tuner.trace.files.reader import read_trace
+from tuner.trace.model.trace import Trace
 from tuner.world.launcher import Launcher
 from tuner.world.measurement import Measurement
 
-MOST_TRACED_FIRST = 0.1  # of the budget, to see whether to search the switch interval
-_TRACED_FACTOR = 1.5  # a run may take so many times as long where it is traced
+MOST_TRACED = 0.1  # of the budget, to see whether to search the switch interval
 _STEPS = 10  # the steps of that trace: how long one takes is not known yet
 
 Notify = Callable[[str], None]
@@ -67,28 +67,19 @@ def draft_here(draft: PlanDraft, known: Space | None, notify: Notify) -> PlanDra
 def widened(
     draft: PlanDraft, plan: StudyPlan, launcher: Launcher, beginner: Beginner, notify: Notify
 ) -> StudyPlan:
-    """The plan, with `switch_interval` in a default space where calls wait for the GIL, as one
-    traced world of the baseline shows, where there is time for it and for what it adds."""
-    subject, most_s = plan.subject, MOST_TRACED_FIRST * plan.measuring.budget_s
-    if not draft.chooses_space or not subject.has_gil or beginner.is_short:
+    """The plan, with `switch_interval` in a default space where calls wait for the GIL, as a traced
+    world of the baseline shows, where there is time for it and for what it adds."""
+    if not draft.chooses_space or not plan.subject.has_gil:
         return plan
-    step_s: float | None = TRACED_TIME_S / _STEPS
-    if isinstance(subject, ProgramSpec):
-        step_s = None
-        if not subject.run_s or _TRACED_FACTOR * subject.usual_s > most_s:
-            return plan
-    with scratch_folder() as scratch:
-        runner = Runner(plan, launcher, scratch)
-        world = runner.trace(plan.baseline, step_s, most_s, operators=False)
-        if not isinstance(world, Measurement):
-            return plan
-        trace = read_trace(scratch.trace(plan.baseline))
-    suggestions = diagnose(trace, patterns_of(subject.ranks)).suggestions
+    if (traced := beginner.traced or _traced(plan, launcher, beginner)) is None:
+        return plan
+    world, trace = traced
+    suggestions = diagnose(trace, patterns_of(plan.subject.ranks)).suggestions
     found = [each for each in suggestions if each.knob == SWITCH_INTERVAL.name]
     if not found:
         return plan
     added, _ = Space.parse([(each.knob, each.values) for each in found])
-    wider = replace(draft, space=Space((*plan.space.axes, *added.axes))).finish(subject)
+    wider = replace(draft, space=Space((*plan.space.axes, *added.axes))).finish(plan.subject)
     if not beginner.allows(wider, world):
         return plan
     notify(
@@ -96,3 +87,17 @@ def widened(
         "computes"
     )
     return wider
+
+
+def _traced(
+    plan: StudyPlan, launcher: Launcher, beginner: Beginner
+) -> tuple[Measurement, Trace] | None:
+    """A short traced world of a workload, and its trace, where there is time and it goes well."""
+    if isinstance(plan.subject, ProgramSpec) or beginner.is_short:
+        return None
+    with scratch_folder() as scratch:
+        runner, most_s = Runner(plan, launcher, scratch), MOST_TRACED * plan.measuring.budget_s
+        world = runner.trace(plan.baseline, TRACED_TIME_S / _STEPS, most_s, operators=False)
+        if not isinstance(world, Measurement):
+            return None
+        return world, read_trace(scratch.trace(plan.baseline))

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from tuner.errors import BudgetTooShortError, InterruptedSearchError, LauncherError, UsageError
 from tuner.plan.draft import PlanDraft
@@ -19,10 +20,11 @@ from tuner.searching.measurer import Measurer
 from tuner.searching.parallel import ParallelMeasurer
 from tuner.searching.progress_reports import Observer, report_stage
 from tuner.searching.racing import race
-from tuner.searching.runner import Runner
+from tuner.searching.runner import Runner, scratch_folder
 from tuner.searching.searched_space import draft_here, widened
 from tuner.study.answer import StudyAnswer
 from tuner.study.conclusion import conclude, resume_budget_s
+from tuner.study.folder import StudyFolder
 from tuner.study.log import BASELINE
 from tuner.study.records import Record
 from tuner.study.resuming import resume_command
@@ -127,6 +129,14 @@ class SearchStopped(InterruptedSearchError):  # noqa: N818 - an ending, not an e
         )
 
 
+class NotBegunError(BudgetTooShortError):
+    """The budget was too short to compare anything; `answer` has what is known of the baseline."""
+
+    def __init__(self, why: str, needed_s: int, kept: str, answer: StudyAnswer) -> None:
+        super().__init__(why, needed_s, kept)
+        self.answer = answer
+
+
 def search(
     draft: PlanDraft,
     launcher: Launcher,
@@ -168,28 +178,55 @@ def search(
     with claimed(place, resume=resume, overwrite=overwrite) as claim:
         # It takes a while to find out about a workload or a program: not for nothing.
         report_stage(observer, "setting up")
-        known = load_study(place) if claim.resumes else None
-        draft = draft_here(draft, known.plan().space if known else None, notify)
-        earlier_s = known.elapsed_s if known else 0.0
-        is_begun = known is not None and len(known.configs()) > 1
-        beginner = Beginner(
-            draft, launcher, earlier_s, lambda: clock() - started_s, notify, is_begun=is_begun
-        )
-        plan = _plan_here(draft, launcher, claim, known, beginner, notify)
-        plan = widened(draft, plan, launcher, beginner, notify)
-        here = environment_with(launcher)
-        if claim.resumes:
-            store = resume_study(place, plan, here, notify)
-            first = beginner.go_on(plan, store)
-        else:
-            store, first = beginner.begin(plan, claim, here)
+        with scratch_folder() as elsewhere:
+            begun = _begin(draft, launcher, claim, notify, lambda: clock() - started_s, elsewhere)
         claim.mark_folder()
         # It is of the session before; a session that is killed leaves none.
         place.folder.answer.unlink(missing_ok=True)
-        budget = Budget(plan.measuring.budget_s, store.elapsed_s, started_s, clock)
+        budget = Budget(begun.plan.measuring.budget_s, begun.store.elapsed_s, started_s, clock)
         retry.left_s = lambda: budget.remaining_s
-        measurer = measurer_for(Runner(plan, launcher, place.folder), store, observer, budget)
-        return _measure(measurer, first, beginner.problem, retry, presenter)
+        runner = Runner(begun.plan, launcher, place.folder)
+        measurer = measurer_for(runner, begun.store, observer, budget)
+        return _measure(measurer, begun.first, begun.problem, retry, presenter)
+
+
+class _Begun(NamedTuple):
+    """A study that measuring goes on with."""
+
+    plan: StudyPlan
+    store: StudyStore
+    first: Sequence[Record]  # worlds that it lacks yet
+    problem: BudgetTooShortError | None  # why nothing more is measured
+
+
+def _begin(
+    draft: PlanDraft,
+    launcher: Launcher,
+    claim: Claim,
+    notify: Callable[[str], None],
+    since_start: Callable[[], float],
+    elsewhere: StudyFolder,
+) -> _Begun:
+    """Find out about what is tuned, and create the study, or open it where it is resumed."""
+    place = claim.place
+    known = load_study(place) if claim.resumes else None
+    draft = draft_here(draft, known.plan().space if known else None, notify)
+    earlier_s = known.elapsed_s if known else 0.0
+    is_begun = known is not None and len(known.configs()) > 1
+    beginner = Beginner(
+        draft, launcher, earlier_s, since_start, notify, elsewhere, is_begun=is_begun
+    )
+    plan = _plan_here(draft, launcher, claim, known, beginner, notify)
+    if not claim.resumes:
+        beginner.trace(plan)
+    plan = widened(draft, plan, launcher, beginner, notify)
+    here = environment_with(launcher)
+    if claim.resumes:
+        store = resume_study(place, plan, here, notify)
+        first = beginner.go_on(plan, store)
+    else:
+        store, first = beginner.begin(plan, claim, here)
+    return _Begun(plan, store, first, beginner.problem)
 
 
 def _measure(
@@ -217,7 +254,7 @@ def _measure(
         return answer
     what = "what was measured is kept" if answer.worlds else "the study has begun"
     kept = f"; {what}, and this continues it: {resume_command(answer)}"
-    raise BudgetTooShortError(problem.why, problem.needed_s, kept)
+    raise NotBegunError(problem.why, problem.needed_s, kept, answer)
 
 
 def plan_of(

@@ -11,6 +11,7 @@ from typing import Any, Literal, Self
 import pandas as pd
 
 from tuner.plan.config import Config
+from tuner.plan.knobs import NUM_WORKER_THREADS
 from tuner.plan.objectives import Objective
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.conclusion import Conclusion
@@ -20,7 +21,7 @@ from tuner.study.front import Front
 from tuner.study.live_evidence import LiveGain
 from tuner.study.log import BASELINE
 from tuner.study.metrics import metric_columns
-from tuner.study.records import Live, Sampling
+from tuner.study.records import ForecastThreads, Live, Sampling
 from tuner.study.rows import (
     Observation,
     PairedTrials,
@@ -136,6 +137,10 @@ class StudyAnswer(Conclusion):
     """The budget for all that is asked, in seconds, where it was too short for that."""
     machine: MachineUse | None = None
     """What others took of the machine meanwhile; None where it is not known."""
+    forecasts: Mapping[tuple[int, ...], ForecastThreads] = field(default_factory=dict)
+    """What the baseline's trace told of other threads, by `StudyPlan.threads_by_role`."""
+    no_forecast: str = ""
+    """Why it told nothing of them; empty if it did, or was not asked."""
     rows: tuple[TrialRow, ...]
     """One per trial: the fastest first, those that failed or were not measured last."""
     causes: tuple[Cause, ...] = ()
@@ -198,6 +203,16 @@ class StudyAnswer(Conclusion):
             return []
         known = {row.config for row in self.rows}
         return [each for each in self.plan.candidates() if each not in known]
+
+    @cached_property
+    def forecasts_alone(self) -> dict[Config, ForecastThreads]:
+        """What was forecast of the configurations that were not reached."""
+        found = {
+            each: self.forecasts.get(self.plan.threads_by_role(each))
+            for each in self.not_reached
+            if self.plan.changed_by(each) == {NUM_WORKER_THREADS.name}
+        }
+        return {config: each for config, each in found.items() if each is not None and each.is_sure}
 
     def _config(self, trial: int | None) -> Config | None:
         return None if trial is None else self.by_trial[trial].config
@@ -312,11 +327,16 @@ class StudyAnswer(Conclusion):
             "elapsed_s": round(self.elapsed_s, 3),
             "front": self.front and self.front.to_json(),
             **({"not_reached": len(self.not_reached)} if self.not_reached else {}),
+            **({"what_if": self._what_if()} if self.forecasts_alone else {}),
             "sampling": self.sampling and self.sampling.to_json(len(self.rows)),
             **({} if self.live is None else {"live": self._live_json(self.live)}),
             "machine": self.machine and self.machine.to_json(),
             "trials": [row.to_json() for row in self.rows],
         }
+
+    def _what_if(self) -> list[dict[str, Any]]:
+        found = self.forecasts_alone
+        return [{"config": config.to_json(), **each.to_json()} for config, each in found.items()]
 
     def _live_json(self, live: Live) -> dict[str, Any]:
         facts = {"runs": len(live.gains), "remembers": live.remembers, "why_not": live.why_not}

@@ -48,6 +48,7 @@ class StudyLog:
         self.unreliable: tuple[int, ...] = ()  # those shown to fail more often than the others
         self.barred: dict[int, list[BrokenLimit]] = {}  # those that surely break a limit
         self.forecasts: Mapping[tuple[int, ...], ForecastThreads] = {}  # by `threads_by_role`
+        self.no_forecast = ""  # why the baseline's trace tells nothing of other threads
         self.records: list[Record] = []  # every world so far; `add` adds one
         self.trials = [TrialWorlds() for _ in self.configs]  # what each trial has measured
         self.rows = BlockRows()
@@ -253,13 +254,9 @@ class StudyLog:
         roles = [rank.role for rank in self.plan.subject.ranks]
         return [sum(self.plan.threads_of(role, each) for role in roles) for each in self.configs]
 
-    def threads_by_role(self, config: Config) -> tuple[int, ...]:
-        """The worker threads of each role, in the order of the roles."""
-        return tuple(self.plan.threads_of(role, config) for role in self.plan.subject.roles)
-
     def forecast(self, config: Config) -> ForecastThreads | None:
         """What a trace of the baseline tells of a configuration's threads; None: nothing."""
-        return self.forecasts.get(self.threads_by_role(config)) if self.forecasts else None
+        return self.forecasts.get(self.plan.threads_by_role(config)) if self.forecasts else None
 
     def variance_within(self) -> float | None:
         """`variance_within` of a typical world; None where none has enough steps to tell."""

@@ -17,6 +17,7 @@ AGAIN = -1  # stands for the baseline where a block measures it a second time
 # configuration in six hundred fails as often in a row.
 MOST_REPEATS = 3
 FAR_FORECAST = 1.5  # a forecast that is entirely beyond this ratio is far behind
+SURE_FORECAST = 1.5  # one whose interval spans more is not told unasked
 HANGING: tuple[FailureKind, ...] = ("deadlocked", "timed-out")  # too long to be run again at once
 
 
@@ -98,6 +99,13 @@ class ForecastThreads(FrozenModel):
     def is_far(self) -> bool:
         """Whether it is far behind the baseline, interval and all; a deadlock is not."""
         return self.low is not None and self.low > FAR_FORECAST
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether its interval is narrow, or it deadlocks."""
+        if self.low is None or self.high is None:
+            return bool(self.deadlock)
+        return self.high <= SURE_FORECAST * self.low
 
     @property
     def speedup(self) -> Interval | None:

@@ -32,9 +32,7 @@ def stored_log(store: StudyStore, plan: StudyPlan) -> StudyLog:
     with store.reading("looks"):
         looks = store.noted("looks") or ()
         log.looks = tuple(InterimAnalysis(int(rows), *map(float, rest)) for rows, *rest in looks)
-    with store.reading("forecasts"):
-        forecasts = [ForecastThreads(**each) for each in store.noted("forecasts") or ()]
-        log.forecasts = {each.threads: each for each in forecasts}
+    log.forecasts, log.no_forecast = stored_forecasts(store), store.noted("no_forecast") or ""
     with store.reading("unreliable"):
         log.unreliable = tuple(map(int, store.noted("unreliable") or ()))
     with store.reading("set_aside"):
@@ -42,6 +40,13 @@ def stored_log(store: StudyStore, plan: StudyPlan) -> StudyLog:
     with store.reading("dropped"):
         log.drop(*(store.noted("dropped") or ()))
     return log
+
+
+def stored_forecasts(store: StudyStore) -> dict[tuple[int, ...], ForecastThreads]:
+    """What a trace of its baseline tells of other threads, by `threads_by_role`."""
+    with store.reading("forecasts"):
+        found = [ForecastThreads(**each) for each in store.noted("forecasts") or ()]
+        return {each.threads: each for each in found}
 
 
 def stored_answer(place: StudyPlace) -> StudyAnswer:
@@ -85,6 +90,8 @@ def answer_of(
             (world for worlds in log.trials for world in worlds.samples),
             repeated_blocks=len(log.set_aside),
         ),
+        forecasts=log.forecasts,
+        no_forecast=log.no_forecast,
         rows=rows,
         causes=causes_of(log),
         passed_over=passed_over(log, rows, conclusion.best_trial, paired),

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 
 from tuner.decide.statistics import Interval
-from tuner.plan.config import varying
+from tuner.plan.config import Config, varying
 from tuner.plan.knobs import NUM_WORKER_THREADS
 from tuner.present.figures.kit.axis import margin_of, plain_log_axis, threads_axis
 from tuner.present.figures.kit.canvas import DrawnFigure, drawn
@@ -33,22 +33,30 @@ class ForecastCurve(NamedTuple):
 def forecast_curve(answer: StudyAnswer) -> ForecastCurve | None:
     """What was forecast; None where nothing was, or where roles have threads of their own."""
     subject, base = answer.plan.subject, answer.by_trial[BASELINE].config
-    varied = varying([row.config for row in answer.rows], subject)
+    varied = varying([*(row.config for row in answer.rows), *answer.forecasts_alone], subject)
     threads = [each for each in varied if each.knob == NUM_WORKER_THREADS.name]
     if len(threads) != 1:
         return None
-    forecast, measured = dict[int, Interval](), dict[int, Interval]()
+
+    def number_of(config: Config) -> int:
+        return int(str(config.value_of(threads[0], subject)))
+
+    found = [(row.config, row.forecast) for row in answer.rows if row.forecast is not None]
+    forecast = {
+        number_of(config): each.speedup
+        for config, each in (*found, *answer.forecasts_alone.items())
+        if each.speedup is not None
+    }
+    measured = dict[int, Interval]()
     for row in answer.rows:
-        number = int(str(row.config.value_of(threads[0], subject)))
-        if row.forecast is not None and row.forecast.speedup is not None:
-            forecast[number] = row.forecast.speedup
+        number = number_of(row.config)
         paired, changed = row.against_baseline, answer.plan.changed_by(row.config)
         is_of_threads = changed == {NUM_WORKER_THREADS.name}
         if is_of_threads and paired is not None and paired.ratio.is_told:
             measured[number] = paired.ratio
     if not forecast:
         return None
-    traced = int(str(base.value_of(threads[0], subject)))
+    traced = number_of(base)
     return ForecastCurve(
         str(threads[0]), f"times as {fast(answer)}", traced,
         dict(sorted({**forecast, traced: _SAME}.items())), dict(sorted(measured.items())),
