@@ -9,11 +9,37 @@ import gymnasium
 import pytest
 import torch
 
-from tests.workloads.cartpole_copies import Alone, world_of
+from workloads import World
 from workloads.cartpole import CartPole, check_actions, check_environment, check_update, play
-from workloads.cartpole_agent import Episode, Policy, State, mean_reward
+from workloads.cartpole_agent import Agent, Episode, Played, Policy, State, mean_reward
 
 pytestmark = pytest.mark.slow
+
+
+def world_of(workload: CartPole) -> World:
+    return World(rank=0, ranks=tuple(workload.ranks()), seed=7)
+
+
+class Alone:
+    """The solver in one process: the observers play one after the other."""
+
+    def __init__(self, workload: CartPole) -> None:
+        self.workload, self.world = workload, world_of(workload)
+        self.policy = Policy(workload.hidden, self.world.seed + workload.seed)
+        self._agent = Agent(
+            self.policy, observers=workload.observers, learning_rate=workload.learning_rate,
+            gamma=workload.gamma,
+        )  # fmt: skip
+        self._env = gymnasium.make("CartPole-v1")
+
+    def run(self, episode: int) -> Episode:
+        self._agent.begin_episode(self.workload.noise_of(episode, self.world))
+        return self._agent.learn([self._play(episode, n) for n in range(self.workload.observers)])
+
+    def _play(self, episode: int, observer: int) -> Played:
+        seed = self.workload.seed_of(episode, observer + 1, self.world)
+        select = self._agent.select_action
+        return play(self._env, self.workload.steps, seed, lambda state: select(observer, state))
 
 
 def test_play_takes_exactly_so_many_steps_and_sets_a_fallen_pole_up_again() -> None:

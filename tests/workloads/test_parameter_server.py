@@ -47,6 +47,20 @@ def check(server: Server, done: dict[str, Progress], *, steps: int, batch: bool)
     parameter_server._check_models(server, done)
 
 
+def test_a_batch_gives_what_torchs_own_optimizer_makes_of_all_batches_together() -> None:
+    server, _ = trained(batch=True)
+    model = make_model("small", 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
+    batches = [make_batches(BATCHES, 2, 8, seed=3, trainer=rank) for rank in (1, 2)]
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        losses = [each[step % BATCHES].loss(model) for each in batches]
+        torch.stack(losses).mean().backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+    for now, right in zip(server.parameters, model.parameters(), strict=True):
+        assert torch.allclose(now, right, rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.parametrize("batch", [True, False])
 @pytest.mark.parametrize(
     ("spoil", "message"),

@@ -1,27 +1,20 @@
 """What every shipped workload does in real worlds."""
 
-import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.fakes import order
-from tests.workloads.cartpole_copies import Alone
 from tests.world.launcher_contract import impatient
 from tuner.world.local.local_launcher import LocalLauncher
 from tuner.world.measurement import Failure, Measurement, Outcome
-from workloads.cartpole import CartPole
-from workloads.cartpole_agent import mean_reward
-from workloads.parameter_server import BATCHES
 
 pytestmark = [pytest.mark.world, pytest.mark.thorough]
 
-CARTPOLE, SERVER = "tests.workloads.cartpole_copies", "tests.workloads.parameter_server_copies"
+FAULTY = "tests.workloads.faulty_copies"
 PLAYED: dict[str, object] = {"observers": 2, "steps": 20}
 TINY: dict[str, object] = {"image_size": 8, "batch_size": 2}
-EPISODES = 5
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +68,7 @@ def test_a_shipped_workload_gives_a_right_answer(
 
 
 @pytest.mark.parametrize(
-    ("faulty", "options"), [(f"{CARTPOLE}:NoUpdate", PLAYED), (f"{SERVER}:Losing", TINY)]
+    ("faulty", "options"), [(f"{FAULTY}:NoUpdate", PLAYED), (f"{FAULTY}:Losing", TINY)]
 )
 def test_a_check_of_several_functions_notices_a_fault(
     launcher: LocalLauncher, faulty: str, options: dict[str, object]
@@ -85,41 +78,8 @@ def test_a_check_of_several_functions_notices_a_fault(
     assert outcome.failure == "wrong-answer", outcome
 
 
-@pytest.mark.parametrize("batch", [True, False])
-def test_cartpole_does_with_any_number_of_threads_what_one_process_does(
-    launcher: LocalLauncher, tmp_path: Path, batch: bool
-) -> None:
-    alone = Alone(CartPole(observers=3, steps=30))
-    expected = [mean_reward(alone.run(episode).played) for episode in range(EPISODES)]
-    path, histories = tmp_path / "history.json", []
-    for threads in (2, 16):
-        options = {"observers": 3, "steps": 30, "batch": batch, "path": str(path)}
-        outcome = run(launcher, f"{CARTPOLE}:Recorded", options, threads=threads, steps=EPISODES)
-        assert isinstance(outcome, Measurement), outcome
-        # There are more: a world warms up.
-        history = json.loads(path.read_text()).items()
-        histories.append({name: values[:EPISODES] for name, values in history})
-    few, many = histories
-    assert few["mean_rewards"] == expected
-    assert few == many
-
-
-@pytest.mark.parametrize(("batch", "trainers"), [(True, 3), (False, 1)])
-def test_the_parameter_server_makes_what_a_single_process_makes_of_the_same_batches(
-    launcher: LocalLauncher, batch: bool, trainers: int
-) -> None:
-    options = {"batch": batch, "trainers": trainers, **TINY}
-    # Rounding may tip a ReLU over in one of the two: rare, and not twice in a row.
-    for _ in range(3):
-        reference = f"{SERVER}:ComparedWithOneProcess"
-        outcome = run(launcher, reference, options, threads=4, steps=2 * BATCHES)
-        if isinstance(outcome, Measurement):
-            break
-    assert isinstance(outcome, Measurement), outcome
-
-
 def test_a_trainer_that_fails_ends_the_step(launcher: LocalLauncher) -> None:
-    outcome = run(launcher, f"{SERVER}:WithABadLabel", TINY, threads=1)
+    outcome = run(launcher, f"{FAULTY}:WithABadLabel", TINY, threads=1)
     assert isinstance(outcome, Failure), outcome
     assert outcome.failure == "crashed"
     assert "Target 99 is out of bounds" in outcome.message
