@@ -1,10 +1,9 @@
 """A server and two trainers, one of which may end before its work is done.
 
-python one_ends.py PORT START [FOLDER]: START is `mp.spawn`; or `spawn` or `fork` of
+python one_ends.py PORT START: START is `mp.spawn`; or `spawn` or `fork` of
 multiprocessing, by a parent that joins its children and exits with 0; or `patient`, which exits so
 when it is terminated, too; or the number of the rank to be; or `torchrun`, which says that number.
-Which rank ends, and how, stands in ONE_END, as `2 raises`; without it, all goes well. With a
-folder, which gets a file for each run, a rank raises in every fifth run.
+Which rank ends, and how, stands in ONE_END, as `2 raises`; without it, all goes well.
 """
 
 import multiprocessing
@@ -13,7 +12,6 @@ import signal
 import sys
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 import torch.distributed.rpc as rpc
@@ -62,11 +60,7 @@ def run(rank: int, port: str) -> None:
     rpc.shutdown()
 
 
-def main(port: str, start: str, folder: str = "") -> None:
-    if folder:
-        number = len([*Path(folder).iterdir()])
-        Path(folder, str(number)).touch()
-        os.environ["ONE_END"] = "1 raises" if number % 5 == 4 else ""
+def main(port: str, start: str) -> None:
     if start.isdecimal():
         run(int(start), port)
     elif start == "torchrun":

@@ -7,18 +7,17 @@ function. Each prints what its ranks see, line by line, and its number of calls 
 import os
 import pickle
 import resource
-import signal
 import sys
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed as dist
 import torch.distributed.autograd as dist_autograd
 import torch.distributed.rpc as rpc
 import torch.multiprocessing as mp
@@ -26,6 +25,8 @@ from torch.distributed.optim import DistributedOptimizer
 from torch.distributed.rpc import api, internal
 
 LATE_S = 0.6
+PAUSE_S = 7.0
+"""Longer than ranks do nothing that wait in vain."""
 _spawn = mp.get_context("spawn")
 _kept: list[Any] = []
 
@@ -50,8 +51,8 @@ def kept(value: Any) -> None:
     _kept.append(value)
 
 
-def begin(rank: int, port: int, size: int | None = 2, name: str = "", **options: Any) -> None:
-    name = name or (f"server{rank}" if rank else "client")
+def begin(rank: int, port: int, size: int | None = 2, **options: Any) -> None:
+    name = f"server{rank}" if rank else "client"
     given = rpc.TensorPipeRpcBackendOptions(init_method=f"tcp://127.0.0.1:{port}", **options)
     rpc.init_rpc(name, rank=rank, world_size=size, rpc_backend_options=given)
 
@@ -127,21 +128,6 @@ def still_sending(rank: int, port: int) -> None:
         counted(sum(answered))
 
 
-def group_after(rank: int, port: int) -> None:
-    """A process group that is begun after RPC."""
-    begin(rank, port)
-    address = f"tcp://127.0.0.1:{port + 1}"
-    dist.init_process_group("gloo", init_method=address, rank=rank, world_size=2)
-    ones = torch.ones(1)
-    dist.all_reduce(ones)
-    if rank == 0:
-        print("sum", float(ones), rpc.rpc_sync("server1", max, args=(3, 4)))
-        counted(1)
-    dist.barrier()
-    dist.destroy_process_group()
-    rpc.shutdown()
-
-
 def left_alive(rank: int, port: int) -> None:
     """References to remote objects that live when RPC is shut down."""
     begin(rank, port)
@@ -152,12 +138,6 @@ def left_alive(rank: int, port: int) -> None:
         counted(3)
     rpc.shutdown()
     attempt("afterwards", lambda: _kept[0].to_here() if rank == 0 else stored())
-
-
-def same_name(rank: int, port: int) -> None:
-    """Two ranks of one name."""
-    attempt("init_rpc", lambda: begin(rank, port, name="worker"))
-    os._exit(0)
 
 
 def gives(number: int) -> torch.Tensor:
@@ -287,31 +267,6 @@ def script_only() -> None:
     call_scripts(doubled)
 
 
-turn, waiting = threading.Condition(), [0, 0]
-
-
-def update() -> int:
-    with turn:
-        number = waiting[1]
-        waiting[0] += 1
-        if waiting[0] == 3:
-            waiting[:] = [0, number + 1]
-            turn.notify_all()
-        turn.wait_for(lambda: waiting[1] != number)
-        return number
-
-
-def together(rank: int, port: int) -> None:
-    """A served function that waits until the calls of all others are there."""
-    begin(rank, port, 4)
-    for step in range(10) if rank else ():
-        time.sleep(0.003 * rank)
-        assert rpc.rpc_sync("client", update) == step
-    rpc.shutdown()
-    if rank == 0:
-        counted(30)
-
-
 def both_ways(rank: int, port: int) -> None:
     """Two processes that call each other for two seconds; each tells when it made its calls.
 
@@ -352,28 +307,47 @@ def autograd() -> None:
     counted(65)
 
 
+def retries() -> None:
+    """Long after a call has raised it is made once more."""
+    attempt("raises", lambda: rpc.rpc_sync("server1", store, args=(1,)))
+    time.sleep(PAUSE_S)
+    rpc.rpc_sync("server1", store, args=(2,))
+    counted(2)
+
+
 def serves(rank: int, port: int) -> None:
     begin(rank, port)
     threading.Event().wait()
 
 
-def killed(port: int, how: signal.Signals = signal.SIGKILL) -> None:
-    """A server that serves until its parent ends it; of SIGKILL it cannot know."""
+def called(port: int) -> BaseProcess:
+    """A server that serves until its parent ends it."""
     server = _spawn.Process(target=serves, args=(1, port))
     server.start()
     begin(0, port)
     futures = [rpc.rpc_async("server1", nap, args=(0.002,)) for _ in range(50)]
     print(f"total {sum(future.wait() for future in futures):.2f}")
+    return server
+
+
+def killed(port: int) -> None:
+    """Of SIGKILL a server cannot know."""
+    server = called(port)
     rpc.shutdown(graceful=False)
-    assert server.pid is not None
-    os.kill(server.pid, how)
+    server.kill()
     server.join()
     print(f"exit code {server.exitcode}")
     counted(50)
 
 
-def terminated(port: int) -> None:
-    killed(port, signal.SIGTERM)
+def ends_shutdown(port: int) -> None:
+    """Its `shutdown` waits for a rank that is gone, and has a time limit."""
+    server = called(port)
+    server.kill()
+    server.join()
+    with suppress(RuntimeError):
+        rpc.shutdown(timeout=PAUSE_S)
+    counted(50)
 
 
 def drive(rank: int, port: int, chosen: Callable[[], None], size: int) -> None:
@@ -383,18 +357,17 @@ def drive(rank: int, port: int, chosen: Callable[[], None], size: int) -> None:
     rpc.shutdown()
 
 
-DRIVEN = {silent: 2, remote: 2, loads_data: 2, own_pickler: 2, autograd: 2, script_inside: 3,
-          script_only: 3}  # fmt: skip
+DRIVEN = {silent: 2, remote: 2, loads_data: 2, own_pickler: 2, autograd: 2, retries: 2,
+          script_inside: 3, script_only: 3}  # fmt: skip
 """What rank 0 does, in a world of so many."""
-SPAWNED = {limits: 2, still_sending: 2, group_after: 2, left_alive: 2, same_name: 2, tries_again: 2,
-           many_lives: 2, both_ways: 2, together: 4}  # fmt: skip
-"""What so many ranks do."""
+SPAWNED = (limits, still_sending, left_alive, tries_again, many_lives, both_ways)
+"""What two ranks do."""
 
 if __name__ == "__main__":
     port, chosen = int(sys.argv[1]), globals()[os.environ["SITUATION"]]
     if chosen in DRIVEN:
         mp.spawn(drive, args=(port, chosen, DRIVEN[chosen]), nprocs=DRIVEN[chosen])
     elif chosen in SPAWNED:
-        mp.spawn(chosen, args=(port,), nprocs=SPAWNED[chosen])
+        mp.spawn(chosen, args=(port,), nprocs=2)
     else:  # it starts its processes itself
         chosen(port)

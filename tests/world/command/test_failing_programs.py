@@ -110,22 +110,6 @@ def test_where_the_server_of_warm_starts_dies_it_is_started_again(after_s: float
     assert running.told[2:] == [f"each run starts cold: {gone}"]
 
 
-def test_a_program_that_fails_in_one_of_five_runs_keeps_its_baseline(tmp_path: Path) -> None:
-    """And the answer says how often it failed. The baseline's second world fails, too."""
-    runs = tmp_path / "runs"
-    runs.mkdir()
-    answer = tuner.tune(
-        program=[PYTHON, str(PROGRAMS / "one_ends.py"), free_port(), "mp.spawn", str(runs)],
-        space={"num_worker_threads": [4, 16]}, max_blocks=4, budget="5m",
-        out=tmp_path / "study",
-    )  # fmt: skip
-    assert not answer.baseline_failed
-    assert answer.verdict in ("tie", "keep-baseline", "undecided", "better")
-    assert sum(row.worlds_failed for row in answer.rows) >= 2
-    assert all(row.failure is None and row.samples for row in answer.rows)
-    assert [*(tmp_path / "study" / "failures").rglob("failure.json")]
-
-
 def test_a_wrong_answer_in_a_network_of_its_own_is_tried_in_the_machines(tmp_path: Path) -> None:
     here = os.readlink("/proc/self/ns/net")  # noqa: PTH115
     look = f"os.readlink('/proc/self/ns/net') == '{here}'"

@@ -2,7 +2,6 @@
 
 import re
 import subprocess
-import tempfile
 from collections.abc import Callable
 
 import psutil
@@ -12,8 +11,6 @@ from tests.programs.running import free_port
 from tests.world.command.recorded import Recorded, python, recorded
 from tuner.trace.analyze.diagnosis import diagnose
 from tuner.trace.analyze.headroom import least_threads
-from tuner.world.command.order import RecordingOrder
-from tuner.world.command.recording import record_program
 
 pytestmark = [pytest.mark.world, pytest.mark.thorough]
 
@@ -57,7 +54,6 @@ def situation(name: str) -> Callable[[], list[str]]:
 
 
 FEW = "No clear limit: the trace holds only "
-ENDED = "server1 ended suddenly, by a signal or os._exit"
 
 
 @pytest.mark.parametrize(
@@ -67,18 +63,15 @@ ENDED = "server1 ended suddenly, by a signal or os._exit"
         ("remote", "4 of 6 calls of store raised KeyError.", ""),
         ("limits", "1 of 2 calls of to_here timed out after 0.2 s.", ""),
         ("still_sending", "", ""),
-        ("group_after", FEW, ""),
         ("left_alive", FEW, ""),
         ("loads_data", "No clear limit: the trace does not show how any call was served", ""),
         ("own_pickler", "1 of 1 call of store raised KeyError.", ""),
         ("tries_again", FEW, ""),
-        ("together", "", ""),
         ("autograd", "", ""),
         ("joins_late", "", ""),
         ("script_inside", "", ""),
         ("script_only", "No clear limit: the trace does not show how any call was served", ""),
-        ("terminated", "", ENDED),
-        ("killed", "", ENDED),
+        ("killed", "", "server1 ended suddenly, by a signal or os._exit"),
     ],
 )
 def test_a_recorded_program_is_the_program(
@@ -122,18 +115,3 @@ def test_no_object_text_or_traceback_of_ours_is_seen(capfd: pytest.CaptureFixtur
     """Every way to call, and every way in which a call can fail."""
     run = run_both(lambda: python("failures.py", free_port()), capfd)
     assert len(run.trace.calls) == run.counted
-
-
-def test_a_program_that_never_gets_through_init_rpc(
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SITUATION", "same_name")
-    code, printed = plainly(situation("same_name")())
-    capfd.readouterr()
-    with tempfile.TemporaryFile("w+") as output:
-        end = record_program(situation("same_name")(), RecordingOrder(), lambda *shown: None,
-                             stdout=output)  # fmt: skip
-        output.seek(0)
-        assert lines_of(output.read() + capfd.readouterr().err) == lines_of(printed)
-    assert end.exit_code == code == 0
-    assert "worker failed first, in init_rpc: RuntimeError: RPC worker name worker" in end.why_not
