@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.claims.network import network
+from tests.programs import served_together
 from tests.world.local import computing
 from tuner.api import tune
 from tuner.plan.config import Config
@@ -53,7 +54,7 @@ def _sleeping(seed: int) -> StudyResult:
 
 def one_lock(number: int) -> str:
     """Calls that sleep under one lock: no number of threads is better."""
-    workload = f"{Path(__file__).with_name('servers.py')}:OneLock"
+    workload = f"{served_together.__file__}:OneLock"
     space = {"server": {"num_worker_threads": THREADS}}
     return str(_search(workload=workload, space=space, budget="60s", seed=number).verdict)
 
@@ -116,18 +117,9 @@ def _search(**request: Any) -> StudyResult:
 
 CLAIMS: dict[str, Callable[[int], str]] = {
     each.__name__: each
-    for each in (
-        same,
-        same_bound,
-        sleep,
-        one_lock,
-        network,
-        agreement,
-        close_call,
-        live,
-        live_memory,
-    )
-}
+    for each in (same, same_bound, sleep, one_lock, network, agreement, close_call, live,
+                 live_memory)
+}  # fmt: skip
 
 
 def main(arguments: list[str]) -> int:

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from lab.faults.kit.commands import Running
 from lab.faults.kit.rows import Outcome, Row
-from lab.faults.kit.searches import HOSTILE, PATIENCE_S, outcome_of
+from lab.faults.kit.searches import HOSTILE, Sessions, program
 from tuner.searching.budget import END_S, longest_world_s
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import load_study
@@ -34,17 +33,8 @@ class Hangs(Workload):
     def step(self, world):
         pass
 """
-_PROGRAM = """
-import os, time
-from pathlib import Path
-import torch.distributed.rpc as rpc
-os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29511")
-rpc.init_rpc("worker0", rank=0, world_size=1)
-ran = Path("ran")
-{then}
-rpc.shutdown()
-"""
 _ONCE = "time.sleep(1200) if ran.exists() else ran.mkdir()"
+_PROGRAM_ONCE = program(then=f"ran = Path('ran')\n{_ONCE}")
 _TOO_LONG = f"took longer than {BUDGET_S} s and was ended"
 
 
@@ -52,22 +42,19 @@ def _hangs(
     content: str, subject: Sequence[str], codes: Sequence[int], told: str, folder: Path
 ) -> Outcome:
     """A search of what is in `subject.py`; it ends with one of these exit codes, and says so."""
-    here = folder / "here"
-    here.mkdir()
-    (here / "subject.py").write_text(content)
-    ended = Running(
-        "tuner.search", "--budget", f"{BUDGET_S}s", "--study", "hangs", "--out", "study",
-        "--space", "num_worker_threads=1,2,3,4,6,8,12,32", *subject, cwd=here,
-    ).ended(PATIENCE_S)  # fmt: skip
+    sessions = Sessions(folder, (
+        "--budget", f"{BUDGET_S}s", "--space", "num_worker_threads=1,2,3,4,6,8,12,32", *subject,
+    ))  # fmt: skip
+    (sessions.here / "subject.py").write_text(content)
+    ended = sessions.ended(sessions.begin())
     spent_s = ended.seconds
-    if (here / "study" / "study.db").exists():
-        place = StudyPlace.named("hangs", storage=None, out=here / "study")
+    if (sessions.study / "study.db").exists():
+        place = StudyPlace.named("udf", storage=None, out=sessions.study)
         spent_s = load_study(place).elapsed_s or spent_s
-    how = f"exit code {ended.code} after {spent_s:.0f} s of {BUDGET_S} s"
-    if told not in ended.stderr:
-        how += f"; it says {ended.stderr.strip()[-500:]}"
-    survived = ended.code in codes and spent_s <= MOST_S and told in ended.stderr
-    return outcome_of(ended, here / "study", how, survived)
+    sessions.judge(f"{spent_s:.0f} s of {BUDGET_S} s", spent_s <= MOST_S)
+    is_told = told in ended.stderr
+    sessions.judge("it says so" if is_told else f"it says {ended.stderr.strip()[-500:]}", is_told)
+    return sessions.outcome(ended, *codes)
 
 
 _OURS = ("--workload", f"{HOSTILE}:HangsInSetup")
@@ -88,9 +75,9 @@ ROWS = tuple(
         ("a program neither calls init_rpc nor ends", _COMMAND,
          _FOREVER, (2,), "no process has called init_rpc"),
         ("a program does not end after init_rpc", _COMMAND,
-         _PROGRAM.format(then="time.sleep(1200)"), (2,),
+         program(then="time.sleep(1200)"), (2,),
          "the program cannot be tuned: not done after"),
         ("the second run of a program does not end", _COMMAND,
-         _PROGRAM.format(then=_ONCE), (2,), "a second run of the program failed"),
+         _PROGRAM_ONCE, (2,), "a second run of the program failed"),
     )
 )  # fmt: skip

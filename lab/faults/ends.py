@@ -10,55 +10,42 @@ from pathlib import Path
 
 import psutil
 
-from lab.faults.kit.commands import Running
 from lab.faults.kit.rows import Outcome, Row
-from lab.faults.kit.searches import (
-    LONG,
-    PATIENCE_S,
-    SEARCH,
-    SHORT,
-    Sessions,
-    measuring,
-    observations,
-    outcome_of,
-)
+from lab.faults.kit.searches import LONG, SEARCH, SHORT, Sessions
 
 KILLS = 30
+_LATE_S = 600.0
 
 
 def _signalled(numbers: Sequence[int], folder: Path) -> Outcome:
     """A search that is sent signals in its middle keeps all, and says how to go on."""
-    running = Running(*LONG, cwd=folder / "here")
-    study = folder / "here" / "study"
-    measuring(running, study)
-    known = len(observations(study))
+    sessions = Sessions(folder, SEARCH)
+    running = sessions.begun(*LONG)
     for number in numbers:
         running.process.send_signal(number)
-    ended = running.ended(PATIENCE_S)
-    lost = max(0, known - len(observations(study)))
+    ended = sessions.ended(running)
     how = "; everything measured is kept, and this continues it: "
-    survived = ended.code == 130 and " --resume " in ended.stderr.partition(how)[2]
-    return outcome_of(ended, study, f"exit code {ended.code}, the answer so far", survived, lost)
+    sessions.judge("the answer so far", " --resume " in ended.stderr.partition(how)[2])
+    return sessions.outcome(ended, 130)
 
 
 def _closed_pipe(folder: Path) -> Outcome:
     """`2>&1 | head -1`: the reader goes, and the search ends with what it has measured."""
-    here = folder / "here"
     reader, writer = os.pipe()
-    running = Running(*LONG, cwd=here, stderr=writer)
+    sessions = Sessions(folder, SEARCH, stderr=writer)
+    running = sessions.begin(*LONG)
     os.close(writer)
-    measuring(running, here / "study")
+    sessions.measuring(running, 6)
+    sessions.note()
     os.close(reader)
-    ended = running.ended(PATIENCE_S)
-    survived = ended.code in (130, 141) and bool(observations(here / "study"))
-    return outcome_of(ended, here / "study", f"exit code {ended.code}, kept", survived)
+    return sessions.outcome(sessions.ended(running), 130, 141, least=1)
 
 
 def _killed_again_and_again(folder: Path) -> Outcome:
     """SIGKILL at random moments, then --resume: nothing is lost, and nothing is there twice."""
-    sessions, dice, killed = Sessions(folder, (*SEARCH[1:], "--budget", "10m")), random.Random(1), 0
+    sessions, dice, killed = Sessions(folder, SEARCH), random.Random(1), 0
     for number in range(KILLS):
-        running = sessions.begin("--max-blocks", "300")
+        running = sessions.begin(*LONG)
         if number % 3:
             sessions.measuring(running, 1)
         running.awaits(lambda: False, 3.0 * dice.random())
@@ -66,78 +53,71 @@ def _killed_again_and_again(folder: Path) -> Outcome:
         running.process.kill()
         sessions.ended(running, is_killed=True)
     sessions.judge(f"{killed} kills", True)
-    return sessions.outcome(sessions.ended(sessions.begin("--max-blocks", "2")))
+    return sessions.outcome(sessions.ended(sessions.begin(*SHORT)))
 
 
 def _ten(folder: Path) -> Outcome:
-    every = [Running(*SHORT, cwd=folder / f"here{number}") for number in range(10)]
-    ends = [each.ended(600.0) for each in every]
-    good = sum(each.code == 0 and not each.has_traceback for each in ends)
-    blocks = [len(observations(folder / f"here{number}" / "study")) for number in range(10)]
-    told = f"{good} of 10 answered, with {sum(blocks)} observations in all"
-    lost = sum(max(0, 6 - found) for found in blocks)
-    left = sum(each.left for each in ends)
-    return Outcome(told=told, survived=good == 10, lost=lost, left=left)
+    every = [Sessions(folder / f"{number}", SEARCH) for number in range(10)]
+    begun = [(each, each.begin(*SHORT)) for each in every]
+    outcomes = [each.outcome(each.ended(running, within_s=_LATE_S), least=6)
+                for each, running in begun]  # fmt: skip
+    return Outcome(
+        told="; ".join(each.told for each in outcomes),
+        survived=all(each.survived for each in outcomes),
+        lost=sum(each.lost for each in outcomes),
+        left=sum(each.left for each in outcomes),
+    )
 
 
 def _thousand(folder: Path) -> Outcome:
-    here = folder / "here"
-    running = Running(*SEARCH, "--budget", "60m", "--max-blocks", "250", "--epsilon", "0.1%",
-                      cwd=here)  # fmt: skip
+    sessions = Sessions(folder, (*SEARCH, "--epsilon", "0.1%"))
+    running = sessions.begin("--max-blocks", "250", "--budget", "60m")
     process = psutil.Process(running.process.pid)
     seen: list[tuple[float, int, int, int]] = []
 
     def look() -> bool:
         with suppress(psutil.Error, OSError):
-            if len(observations(here / "study")) // 100 > len(seen):
+            if len(sessions.kept()) // 100 > len(seen):
                 files = sum(1 for _ in running.temporary.rglob("*"))
                 rss_mb = process.memory_info().rss / 2**20
                 seen.append((rss_mb, process.num_fds(), process.num_threads(), files))
         return False
 
     running.awaits(look, 3600.0)
-    ended = running.ended(PATIENCE_S)
+    ended = sessions.ended(running)
     grown = [last - first for first, last in zip(seen[1], seen[-1], strict=True)]
     names = ("MB", "descriptors", "threads", "temporary files")
-    told = f"{len(observations(here / 'study'))} observations; from the 200th on " + ", ".join(
-        f"{more:+.0f} {name}" for more, name in zip(grown, names, strict=True)
-    )
-    is_flat = grown[0] < 60 and grown[1] <= 2 and grown[2] <= 2 and grown[3] <= 10
-    return outcome_of(ended, here / "study", told, ended.code == 0 and is_flat)
+    told = ", ".join(f"{more:+.0f} {name}" for more, name in zip(grown, names, strict=True))
+    is_flat = all(more <= most for more, most in zip(grown, (60, 2, 2, 10), strict=True))
+    sessions.judge(f"from the 200th on {told}", is_flat)
+    return sessions.outcome(ended)
 
 
 def _twenty_ranks(folder: Path) -> Outcome:
-    here = folder / "here"
-    ended = Running(
-        "tuner.search", "--study", "udf", "--budget", "10m", "--max-blocks", "2",
-        "--deadline", "2m", "--space", "num_worker_threads=2", "--workload", "light",
-        "--set", "world_size=20", "--set", "calls=20", "--out", "study", cwd=here,
-    ).ended(600.0)  # fmt: skip
-    found = observations(here / "study")
-    told = f"exit code {ended.code}, {len(found)} observations in {ended.seconds:.0f} s"
-    return outcome_of(ended, here / "study", told, ended.code == 0, max(0, 4 - len(found)))
+    sessions = Sessions(folder, (
+        "--budget", "10m", "--deadline", "2m", "--space", "num_worker_threads=2",
+        "--workload", "light", "--set", "world_size=20", "--set", "calls=20",
+    ))  # fmt: skip
+    return sessions.outcome(sessions.ended(sessions.begin(*SHORT), within_s=_LATE_S), least=4)
 
 
 def _leftovers(folder: Path) -> Outcome:
     """What a search that was killed has left in the temporary folder goes with the next one."""
-    here = folder / "here"
-    killed = Running(*LONG, cwd=here)
-    measuring(killed, here / "study")
+    sessions = Sessions(folder, SEARCH)
+    killed = sessions.begun(*LONG)
     killed.process.kill()
-    first = killed.ended(PATIENCE_S)
-    second = Running(*SHORT, "--resume", cwd=here).ended(PATIENCE_S)
-    counts = [len(ended.left_files) for ended in (first, second)]
-    told = f"{counts[0]} folders after the kill, {counts[1]} after the next"
-    return outcome_of(second, here / "study", told, second.code == 0 and bool(first.left_files))
+    files = sessions.ended(killed, is_killed=True).left_files
+    sessions.judge(f"{len(files)} folders after the kill", bool(files))
+    return sessions.outcome(sessions.ended(sessions.begin(*SHORT)))
 
 
 def _long_tmpdir(folder: Path) -> Outcome:
     long = folder / ("x" * 90)
     long.mkdir()
-    running = Running(*SHORT, cwd=folder / "here", environment={"TMPDIR": str(long)})
-    ended = running.ended(PATIENCE_S)
-    survived = ended.code == 2 and "set TMPDIR to a shorter one" in ended.stderr
-    return outcome_of(ended, folder / "here", f"exit code {ended.code}, and what to do", survived)
+    sessions = Sessions(folder, SEARCH, environment={"TMPDIR": str(long)})
+    ended = sessions.ended(sessions.begin(*SHORT))
+    sessions.judge("what to do", "set TMPDIR to a shorter one" in ended.stderr)
+    return sessions.outcome(ended, 2)
 
 
 ROWS = (

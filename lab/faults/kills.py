@@ -10,19 +10,10 @@ from pathlib import Path
 import psutil
 
 from lab.faults.kit.rows import Outcome, Row
-from lab.faults.kit.searches import SEARCH, Sessions
+from lab.faults.kit.searches import SEARCH, Sessions, program
 
 KILLS, LEAST_KILLS = 30, 10
-BUDGET = ("--budget", "150s", "--max-blocks", "300", "--epsilon", "0.1%")
-PROGRAM = """
-import os, torch
-import torch.distributed.rpc as rpc
-os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29511")
-rpc.init_rpc("worker0", rank=0, world_size=1)
-for _ in range(100):
-    rpc.rpc_sync("worker0", torch.add, args=(torch.ones(1), 1))
-rpc.shutdown()
-"""
+MORE = ("--budget", "150s", "--max-blocks", "300", "--epsilon", "0.1%")
 
 Victims = Callable[[psutil.Process], Sequence[psutil.Process]]
 """From the process of a search to those that may be killed."""
@@ -40,9 +31,8 @@ def _ranks(text: str, search: psutil.Process) -> list[psutil.Process]:
 def _killed(victims: Victims, arguments: Sequence[str], folder: Path) -> Outcome:
     """A search one of whose processes is killed each time that two more worlds are measured."""
     sessions, dice, killed = Sessions(folder, arguments), random.Random(1), 0
-    (folder / "here").mkdir()
-    (folder / "here" / "main.py").write_text(PROGRAM)
-    running = sessions.begin(*BUDGET)
+    (sessions.here / "main.py").write_text(program())
+    running = sessions.begin()
     search = psutil.Process(running.process.pid)
     while killed < KILLS and sessions.measuring(running, 2):
         running.awaits(lambda: False, dice.random())
@@ -60,15 +50,16 @@ def _killed(victims: Victims, arguments: Sequence[str], folder: Path) -> Outcome
 
 
 _FORKSERVER = "multiprocessing.forkserver"
-_OF_PROGRAM = ("--space", "num_worker_threads=2,4", "--", sys.executable, "main.py")
+_OF_WORKLOAD = (*SEARCH, *MORE)
+_OF_PROGRAM = (*MORE, "--space", "num_worker_threads=2,4", "--", sys.executable, "main.py")
 
 ROWS = tuple(
     Row(f"SIGKILL of {what} at {KILLS} random moments",
         "the search goes on, nothing is lost, no configuration is barred",
         partial(_killed, victims, arguments))
     for what, victims, arguments in (
-        ("a rank", partial(_ranks, _FORKSERVER), SEARCH[1:]),
-        ("the forkserver", partial(_servers, _FORKSERVER), SEARCH[1:]),
+        ("a rank", partial(_ranks, _FORKSERVER), _OF_WORKLOAD),
+        ("the forkserver", partial(_servers, _FORKSERVER), _OF_WORKLOAD),
         ("a rank of a program", partial(_ranks, "rpc_tuner_server"), _OF_PROGRAM),
     )
 )  # fmt: skip

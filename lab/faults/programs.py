@@ -5,58 +5,43 @@ import sys
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import psutil
 
-from lab.faults.kit.commands import Running, still_there
+from lab.faults.kit.commands import still_there
 from lab.faults.kit.rows import Outcome, Row
-from lab.faults.kit.searches import PATIENCE_S, measuring, observations, outcome_of
+from lab.faults.kit.searches import Sessions, program
 
 # In a session of its own, without our environment: nothing but its parents tells whose it is.
 _DAEMONS = """
-import os, subprocess, sys, torch
-import torch.distributed.rpc as rpc
 if os.fork() == 0:
     command = [sys.executable, "-S", "-c", "import time; time.sleep(1200)", "{mark}"]
     subprocess.Popen(command, start_new_session=True, env={{}})
     os._exit(0)
 os.wait()
-os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29511")
-rpc.init_rpc("worker0", rank=0, world_size=1)
-for _ in range(100):
-    rpc.rpc_sync("worker0", torch.add, args=(torch.ones(1), 1))
-rpc.shutdown()
 """
 
 
 def _daemons(flags: Sequence[str], number: signal.Signals | None, folder: Path) -> Outcome:
     """Every run of a program leaves a daemon, and the search ends by itself or by a signal."""
-    here, mark = folder / "here", uuid.uuid4().hex
-    here.mkdir()
-    (here / "main.py").write_text(_DAEMONS.format(mark=mark))
-    running = Running(
-        "tuner.search", "--study", "udf", "--budget", "10m", "--max-blocks",
-        "3" if number is None else "300", "--space", "num_worker_threads=2", "--out", "study",
-        *flags, "--", sys.executable, "main.py", cwd=here,
-    )  # fmt: skip
+    mark, is_killed = uuid.uuid4().hex, number is not None
+    sessions = Sessions(folder, (
+        "--budget", "10m", "--space", "num_worker_threads=2", *flags,
+        "--", sys.executable, "main.py",
+    ))  # fmt: skip
+    (sessions.here / "main.py").write_text(program(before=_DAEMONS.format(mark=mark)))
+    running = sessions.begin("--max-blocks", "300" if is_killed else "3")
     if number is not None:
-        measuring(running, here / "study")
+        sessions.measuring(running, 6)
         running.process.send_signal(number)
-    ended = running.ended(PATIENCE_S)
-    if number is not None:
-        # The next search removes the temporary files of one that was killed.
-        ended = replace(ended, left_files=())
-    left = still_there(partial(_marked, mark))
-    for each in left:
+    ended = sessions.ended(running, is_killed=is_killed)
+    for each in still_there(partial(_marked, mark)):
+        sessions.left.append(f"{each.pid}, a daemon")
         with suppress(psutil.Error):
             each.kill()
-    told = f"exit code {ended.code}, {len(observations(here / 'study'))} observations"
-    expected = 0 if number is None else -number
-    outcome = outcome_of(ended, here / "study", told, ended.code == expected)
-    return replace(outcome, left=len(left) + outcome.left)
+    return sessions.outcome(ended, -(number or 0))
 
 
 def _marked(mark: str) -> list[psutil.Process]:

@@ -7,22 +7,18 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import psutil
 
 from lab.faults.kit.commands import Ended, Running, still_there
 from lab.faults.kit.rows import Outcome, Row
-from lab.faults.kit.searches import PATIENCE_S, Sessions
+from lab.faults.kit.searches import LONG, PATIENCE_S, SEARCH, Sessions
 from tests.world.ray.namespaces import FakeCluster, FakeHost, fake_cluster
 
-_SEARCH = (
-    "--workload", "udf", "--set", "size=50", "--space", "num_worker_threads=2,4",
-    "--min-time", "0.05s", "--epsilon", "0.1%", "--budget", "60m", "--launcher", "ray",
-)  # fmt: skip
+_RAY = ("--epsilon", "0.1%", "--budget", "60m", "--launcher", "ray")
 _SPREAD = ("--place", "caller=1", "--place", "server=1")
 _GROUPS = ("--groups", "2")
-_LONG = 300
-"""Blocks of a search that does not end by itself."""
 _GONE_S = 10.0
 
 
@@ -30,21 +26,15 @@ class _Searches(Sessions):
     """Searches of one study from the first of two hosts, which `flags` says how to use."""
 
     def __init__(self, cluster: FakeCluster, folder: Path, flags: Sequence[str]) -> None:
-        arguments = (*_SEARCH, *flags, "--ray-address", cluster.address)
+        arguments = (*SEARCH, *_RAY, *flags, "--ray-address", cluster.address)
         environment = {k: v for k, v in cluster.environment.items() if k[:4] == "RAY_"}
         inside = cluster.hosts[0].inside([])
         super().__init__(folder, arguments, inside=inside, environment=environment)
         self.cluster, self.host = cluster, cluster.hosts[1]
 
-    def begun(self, blocks: int = _LONG, more: int = 3) -> Running:
-        """Search, or go on, until so many more worlds are in the study."""
-        running = self.begin("--max-blocks", str(blocks))
-        self.measuring(running, more)
-        return running
-
-    def ended(self, running: Running, *, is_killed: bool = False) -> Ended:
+    def ended(self, running: Running, **how: Any) -> Ended:
         """Also what is left on the hosts."""
-        ended = super().ended(running, is_killed=is_killed)
+        ended = super().ended(running, **how)
         hosts = self.cluster.hosts
         self.left += still_there(
             lambda: [line for h in hosts for _, line in _processes(h)], _GONE_S
@@ -97,7 +87,7 @@ def _on_two_hosts(
     with fake_cluster(2) as cluster:
         searches = _Searches(cluster, folder, flags)
         act(searches)
-        last = searches.ended(searches.begun(blocks, more=10_000))
+        last = searches.ended(searches.begun("--max-blocks", str(blocks), more=10_000))
         searches.left += [path.name for path in cluster.folder.glob("h*/rpc-tuner-*")]
         return searches.outcome(last)
 
@@ -109,7 +99,7 @@ def _judge_lost(searches: _Searches, ended: Ended, host: FakeHost, after: str = 
 
 
 def _lose_host(searches: _Searches) -> None:
-    running = searches.begun()
+    running = searches.begun(*LONG, more=3)
     searches.cluster.kill_raylet(1)
     _judge_lost(searches, searches.ended(running), searches.host)
     searches.cluster.restart(1)
@@ -117,7 +107,7 @@ def _lose_host(searches: _Searches) -> None:
 
 def _lose_cluster(searches: _Searches) -> None:
     """Ray ends every process that has joined a cluster whose first host is gone for a minute."""
-    running, cluster = searches.begun(), searches.cluster
+    running, cluster = searches.begun(*LONG, more=3), searches.cluster
     cluster.kill_raylet(0)
     killed_s = time.monotonic()
     running.awaits(lambda: False, PATIENCE_S)
@@ -130,7 +120,7 @@ def _lose_cluster(searches: _Searches) -> None:
 
 
 def _lose_group(searches: _Searches) -> None:
-    running = searches.begun(20)
+    running = searches.begun("--max-blocks", "20", more=3)
     searches.cluster.kill_raylet(1)
     ended = searches.ended(running)
     lines = [line for line in ended.stderr.splitlines() if "is lost: " in line]
@@ -139,15 +129,9 @@ def _lose_group(searches: _Searches) -> None:
     searches.cluster.restart(1)
 
 
-def _kill_command(searches: _Searches) -> None:
-    running = searches.begun()
-    running.process.kill()
-    searches.ended(running, is_killed=True)
-
-
 def _kill_ranks(searches: _Searches, times: int = 10) -> None:
     """Each in another world: one that is killed is run once more."""
-    running, killed = searches.begun(), 0
+    running, killed = searches.begun(*LONG, more=3), 0
     while killed < times and running.process.poll() is None:
         searches.note()
         _kill_one(running, lambda: _ranks(searches.host))
@@ -164,7 +148,7 @@ def _kill_again_and_again(searches: _Searches, times: int = 20) -> None:
     """SIGKILL of the command, of a raylet or of our process on a host, then `--resume`."""
     chosen, cluster = random.Random(times), searches.cluster
     for _ in range(times):
-        running = searches.begun(more=1)
+        running = searches.begun(*LONG, more=1)
         running.awaits(lambda: False, 3.0 * chosen.random())
         victim = chosen.choice(["command", "raylet", "worker"])
         if victim == "command":
@@ -197,15 +181,11 @@ ROWS = tuple(
         (f"the raylet of another host {_IN_GROUPS}",
          "the other group goes on and answers; with the host back --resume goes on",
          _lose_group, _GROUPS, 24),
-        (f"the command {_ON_TWO}", "nothing is left on any host, --resume answers",
-         _kill_command, _SPREAD, 4),
-        (f"the command {_IN_GROUPS}", "nothing is left on any host, --resume answers",
-         _kill_command, _GROUPS, 4),
         ("a rank on another host of a Ray cluster, 10 times",
          "the search goes on, nothing is lost, no configuration is barred",
          _kill_ranks, _SPREAD, 4),
         ("the command, of a raylet or of a worker of Ray, 20 times at random",
-         "each --resume goes on, nothing is lost, nothing is there twice, the last answers",
+         "each --resume goes on, nothing is lost, there twice or left, the last answers",
          _kill_again_and_again, _SPREAD, 4),
     )
 )  # fmt: skip

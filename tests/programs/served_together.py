@@ -13,10 +13,6 @@ from workloads import Rank, Workload, World
 _lock = threading.Lock()
 
 
-def sleep(seconds: float) -> None:
-    time.sleep(seconds)
-
-
 def sleep_with_lock(seconds: float) -> None:
     with _lock:
         time.sleep(seconds)
@@ -40,7 +36,7 @@ class Sleeps(Workload):
             future.wait()
 
     def call(self) -> Future[Any]:
-        return rpc.rpc_async("worker1", sleep, args=(self.seconds,))  # type: ignore[no-any-return]
+        return rpc.rpc_async("worker1", time.sleep, args=(self.seconds,))  # type: ignore[no-any-return]
 
 
 class OneLock(Sleeps):

@@ -5,8 +5,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import optuna
-
 import tuner
 from lab.faults.kit.commands import Ended, Running, folder_mb
 from lab.faults.kit.rows import Outcome
@@ -20,16 +18,33 @@ from tuner.study.write_ahead_log import WriteAheadLog
 
 HOSTILE = Path(__file__).parent / "hostile_workloads.py"
 SEARCH = (
-    "tuner.search", "--workload", "udf", "--set", "size=50", "--space", "num_worker_threads=2,4",
-    "--min-time", "0.05s", "--out", "study",
+    "--workload", "udf", "--set", "size=50", "--space", "num_worker_threads=2,4",
+    "--min-time", "0.05s", "--budget", "10m",
 )  # fmt: skip
-LONG = (*SEARCH, "--budget", "10m", "--max-blocks", "300")
-SHORT = (*SEARCH, "--budget", "10m", "--max-blocks", "2")
+LONG, SHORT = ("--max-blocks", "300"), ("--max-blocks", "2")
 MOST_MB, MOST_COMMAND_MB = 20.0, 500.0
 # Of a machine that does something else meanwhile.
 PATIENCE_S = 240.0
 
+_PROGRAM = """
+import os, subprocess, sys, time, torch
+from pathlib import Path
+import torch.distributed.rpc as rpc
+{before}
+os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29511")
+rpc.init_rpc("worker0", rank=0, world_size=1)
+for _ in range(100):
+    rpc.rpc_sync("worker0", torch.add, args=(torch.ones(1), 1))
+{then}
+rpc.shutdown()
+"""
+
 Key = tuple[int, int, bool]
+
+
+def program(*, before: str = "", then: str = "") -> str:
+    """A program of one rank that does something before it starts RPC, and before `shutdown`."""
+    return _PROGRAM.format(before=before, then=then)
 
 
 def kept(out: Path, name: str, storage: str | None = None) -> Mapping[Key, Record]:
@@ -49,35 +64,6 @@ def lost(before: Mapping[Key, Record], after: Mapping[Key, Record]) -> int:
     return sum(after.get(key) != record for key, record in before.items())
 
 
-def observations(folder: Path) -> list[tuple[int, int]]:
-    """The trial and the block of every observation in a study; none while it is being created."""
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    with suppress(Exception):
-        # Who opens a storage that is not there makes one, which the search would refuse.
-        assert (folder / "study.db").exists()
-        study = optuna.load_study(study_name="udf", storage=f"sqlite:///{folder}/study.db")
-        return [(each.number, block) for each in study.trials for block in each.intermediate_values]
-    return []
-
-
-def outcome_of(ended: Ended, folder: Path, told: str, survived: bool, lost: int = 0) -> Outcome:
-    """What is told of a search: it fails, too, if it shows a traceback or takes too much room."""
-    size = folder_mb(folder)
-    is_small = size <= MOST_MB and ended.peak_rss_mb <= MOST_COMMAND_MB
-    more = f"; folder {size:.1f} MB, command {ended.peak_rss_mb:.0f} MB"
-    if ended.has_traceback:
-        more += f"; a traceback was shown, which ends with {ended.stderr.strip()[-1500:]}"
-    if ended.left:
-        more += f"; left {[*ended.left_processes, *ended.left_files][:3]}"
-    is_good = survived and is_small and not ended.has_traceback
-    return Outcome(told=told + more, survived=is_good, lost=lost, left=ended.left)
-
-
-def measuring(running: Running, folder: Path, least: int = 2) -> bool:
-    """Wait until some worlds are in the study."""
-    return running.awaits(lambda: len(observations(folder)) >= least, PATIENCE_S)
-
-
 class Sessions:
     """Searches of one study, one after the other: what they lose and leave is added up. The
     arguments are those of each, but for `--study`, `--out`, and whether it goes on; the storage is
@@ -86,7 +72,9 @@ class Sessions:
     def __init__(
         self, folder: Path, arguments: Sequence[str], storage: str | None = None, **how: Any
     ) -> None:
-        self._here = folder / "here"
+        self.here = folder / "here"
+        self.here.mkdir(parents=True)
+        self.study = self.here / "study"
         self._arguments = arguments
         self._storage = storage
         self._how = how
@@ -98,16 +86,22 @@ class Sessions:
 
     def begin(self, *arguments: str) -> Running:
         """Search, or go on; anew, where one was killed before it had measured anything."""
-        is_begun = (self._here / "study").exists()
-        again = ["--resume"] if self._known else ["--overwrite"] if is_begun else []
+        again = ["--resume"] if self._known else ["--overwrite"] if self.study.exists() else []
         return Running("tuner.search", "--study", "udf", "--out", "study", *again, *arguments,
-                       *self._arguments, cwd=self._here, **self._how)  # fmt: skip
+                       *self._arguments, cwd=self.here, **self._how)  # fmt: skip
+
+    def begun(self, *arguments: str, more: int = 6) -> Running:
+        """The same, once so many more worlds are in the study than are known; then they are."""
+        running = self.begin(*arguments)
+        self.measuring(running, more)
+        self.note()
+        return running
 
     def kept(self) -> Mapping[Key, Record]:
         """What is in the study now."""
-        study = self._here / "study"
-        is_there = self._storage is not None or (study / "study.db").exists()
-        return kept(study, "udf", self._storage) if is_there else {}
+        # Who opens a storage that is not there makes one, which the search would refuse.
+        is_there = self._storage is not None or (self.study / "study.db").exists()
+        return kept(self.study, "udf", self._storage) if is_there else {}
 
     def measuring(self, running: Running, more: int) -> bool:
         """Wait until there are so many worlds more than are known."""
@@ -125,14 +119,20 @@ class Sessions:
         self._missing += lost(self._known, found)
         self._known = found
 
-    def ended(self, running: Running, *, is_killed: bool = False) -> Ended:
-        """Wait for the end of a search, and count what it has lost and left."""
-        ended = running.ended(PATIENCE_S)
+    def ended(
+        self, running: Running, *, is_killed: bool = False, within_s: float = PATIENCE_S
+    ) -> Ended:
+        """Wait for the end of a search, and count what it has lost and left. It fails, too, if it
+        shows a traceback or takes too much room."""
+        ended = running.ended(within_s)
         self.note()
         # The files that a command leaves that is killed go with the next one.
         self.left += [*ended.left_processes, *(() if is_killed else ended.left_files)]
         if ended.has_traceback:
             self.judge(f"a traceback: {ended.stderr[-1500:]}", False)
+        folder, command = folder_mb(self.study), ended.peak_rss_mb
+        if folder > MOST_MB or command > MOST_COMMAND_MB:
+            self.judge(f"folder {folder:.1f} MB, command {command:.0f} MB", False)
         return ended
 
     def judge(self, told: str, survived: bool) -> None:
@@ -140,16 +140,21 @@ class Sessions:
         self._told.append(told)
         self._survived &= survived
 
-    def outcome(self, last: Ended) -> Outcome:
-        """All that was told, and the end of the last search."""
-        told = f"the last search ended with {last.code}, with {len(self._known)} observations"
-        if last.code != 0:
-            told += f": {last.stderr.strip()[-300:]}"
-        self.judge(told, last.code == 0)
+    def outcome(self, last: Ended, *codes: int, least: int = 0) -> Outcome:
+        """All that was told, and the end of the last search, which may have these exit codes, by
+        default 0. Of so many observations in blocks none may be missing."""
+        count = sum(block >= 0 and not again for _, block, again in self._known)
+        told = f"exit code {last.code} after {last.seconds:.0f} s, {count} observations"
+        is_expected = last.code in (codes or (0,))
+        if not is_expected:
+            told += f": {last.stderr.strip()[-500:]}"
+        self.judge(told, is_expected)
         if self.left:
             self.judge(f"left {self.left[:3]}", False)
-        return Outcome(told="; ".join(self._told), survived=self._survived, lost=self._missing,
-                       left=len(self.left))  # fmt: skip
+        return Outcome(
+            told="; ".join(self._told), survived=self._survived, left=len(self.left),
+            lost=self._missing + max(0, least - count),
+        )  # fmt: skip
 
 
 def fake_search(out: Path, **changes: Any) -> int:
