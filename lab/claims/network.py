@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from tests.world.ray import megabytes
 from tests.world.ray.namespaces import FakeCluster, fake_cluster
 from tuner.api import tune
 from tuner.text import percent
@@ -16,7 +17,7 @@ from tuner.trace.analyze.server_parallelism import parallelism
 from tuner.trace.files.reader import read_trace
 
 MOST_OFF = 0.03
-_MEGABYTES = f"{Path(__file__).with_name('servers.py')}:Megabytes"
+_MEGABYTES = f"{megabytes.__file__}:Megabytes"
 _MARGIN_NS = 10_000_000
 """Shorter than a nap: what begins so long before a trace's first call may be of it."""
 
@@ -42,7 +43,7 @@ def _wrong(cluster: FakeCluster, folder: Path) -> Iterable[str]:
     worlds = [json.loads(path.read_bytes()) for path in (folder / "notes").iterdir()]
     if any([rank[0] for rank in world] != [h.namespace for h in cluster.hosts] for world in worlds):
         yield "RANKS OF ONE NAMESPACE"
-    naps = [(begun, ended) for world in worlds for begun, ended in world[1][1]]
+    naps = [(begun, ended) for world in worlds for begun, ended in world[1][3]]
     for path in sorted((folder / "study" / "traces").glob("*.json")):
         trace = read_trace(path)
         calls, error_ns = trace.calls[trace.calls["server_start_ns"].notna()], trace.clock_error_ns
@@ -60,11 +61,6 @@ def _wrong(cluster: FakeCluster, folder: Path) -> Iterable[str]:
             yield f"{len(calls)} CALLS OF {len(there)}"
         if abs(off) > MOST_OFF or row["max"] != most:
             yield f"PARALLELISM IS MORE THAN {percent(MOST_OFF)} OFF"
-        is_inside = (calls["server_start_ns"] >= calls["start_ns"] - error_ns) & (
-            calls["server_end_ns"] <= calls["end_ns"] + error_ns
-        )
-        if error_ns <= 0 or not is_inside.all():
-            yield "CLOCKS DIFFER"
 
 
 def _at_once(naps: Sequence[tuple[int, int]]) -> tuple[float, int]:

@@ -18,10 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed.autograd as dist_autograd
 import torch.distributed.rpc as rpc
 import torch.multiprocessing as mp
-from torch.distributed.optim import DistributedOptimizer
 from torch.distributed.rpc import api, internal
 
 LATE_S = 0.6
@@ -287,26 +285,6 @@ def both_ways(rank: int, port: int) -> None:
     rpc.shutdown()
 
 
-class Half(torch.nn.Linear):
-    def parameter_rrefs(self) -> "list[rpc.RRef[torch.nn.Parameter]]":
-        return [rpc.RRef(parameter) for parameter in self.parameters()]
-
-
-def autograd() -> None:
-    """Half of a model is on a server: distributed autograd and its optimizer train it."""
-    there, here, losses = rpc.remote("server1", Half, args=(8, 8)), Half(8, 8), []
-    rrefs = there.rpc_sync().parameter_rrefs() + here.parameter_rrefs()
-    optimizer = DistributedOptimizer(torch.optim.SGD, rrefs, lr=0.01)
-    for _ in range(20):
-        with dist_autograd.context() as context_id:
-            half = there.rpc_sync().forward(torch.ones(64, 8))
-            losses.append(here(half).pow(2).mean())
-            dist_autograd.backward(context_id, losses[-1:])
-            optimizer.step(context_id)
-    print(f"trained {bool(losses[-1] < losses[0])}")
-    counted(65)
-
-
 def retries() -> None:
     """Long after a call has raised it is made once more."""
     attempt("raises", lambda: rpc.rpc_sync("server1", store, args=(1,)))
@@ -357,7 +335,7 @@ def drive(rank: int, port: int, chosen: Callable[[], None], size: int) -> None:
     rpc.shutdown()
 
 
-DRIVEN = {silent: 2, remote: 2, loads_data: 2, own_pickler: 2, autograd: 2, retries: 2,
+DRIVEN = {silent: 2, remote: 2, loads_data: 2, own_pickler: 2, retries: 2,
           script_inside: 3, script_only: 3}  # fmt: skip
 """What rank 0 does, in a world of so many."""
 SPAWNED = (limits, still_sending, left_alive, tries_again, many_lives, both_ways)

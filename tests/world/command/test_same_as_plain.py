@@ -67,7 +67,6 @@ FEW = "No clear limit: the trace holds only "
         ("loads_data", "No clear limit: the trace does not show how any call was served", ""),
         ("own_pickler", "1 of 1 call of store raised KeyError.", ""),
         ("tries_again", FEW, ""),
-        ("autograd", "", ""),
         ("joins_late", "", ""),
         ("script_inside", "", ""),
         ("script_only", "No clear limit: the trace does not show how any call was served", ""),

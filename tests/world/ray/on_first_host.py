@@ -19,7 +19,7 @@ from tuner.world.launchers import launcher_for
 from tuner.world.measurement import Failure, Measurement
 from tuner.world.ray.ray_launcher import RayLauncher
 
-SPREAD = Path(__file__).with_name("spread.py")
+MEGABYTES = Path(__file__).with_name("megabytes.py")
 
 
 def _measured(outcome: Measurement | Failure) -> str:
@@ -33,7 +33,7 @@ def spread(address: str, folder: Path) -> None:
     launching, mistakes = read_launching(keys)
     assert not mistakes
     with RayLauncher(launching) as launcher:
-        spec = launcher.describe(f"{SPREAD}:Payload", {"told": str(folder / "told.json")})
+        spec = launcher.describe(f"{MEGABYTES}:Megabytes", {"notes": str(folder / "notes")})
         timed = _measured(launcher.run(order(spec, steps=20)))
         trace = TraceOrder(path=folder / "trace.json", operators=False)
         _measured(launcher.run(replace(order(spec, steps=20), trace=trace)))

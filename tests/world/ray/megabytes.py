@@ -1,10 +1,11 @@
-"""A server of which the truth is known: it gets calls that sleep, all in flight at once."""
+"""A server on another host of which the truth is known: it gets calls that sleep, all at once."""
 
 import json
 import os
 import time
 from pathlib import Path
 
+import psutil
 import torch
 import torch.distributed.rpc as rpc
 
@@ -25,9 +26,13 @@ def nap(tensor: torch.Tensor) -> float:
     return float(tensor[-1])
 
 
-def noted() -> tuple[str, list[tuple[int, int]]]:
-    """The network namespace of this process, and the naps there."""
-    return os.readlink("/proc/self/ns/net"), _naps  # noqa: PTH115
+def noted() -> list[object]:
+    """The network namespace of this process, its interface, the addresses that it listens on, and
+    the naps there."""
+    connections = psutil.Process().net_connections(kind="inet")
+    listening = sorted({c.laddr.ip for c in connections if c.status == psutil.CONN_LISTEN})
+    namespace = os.readlink("/proc/self/ns/net")  # noqa: PTH115
+    return [namespace, os.environ["TP_SOCKET_IFNAME"], listening, _naps]
 
 
 class Megabytes(Sleeps):
