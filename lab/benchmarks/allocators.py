@@ -4,16 +4,10 @@ By itself glibc returns freed memory of 128 KB and more to the kernel, and fault
 the next message. Runs of one program with other tunables, in turns.
 """
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 
-from lab.benchmarks import programs
+from lab.benchmarks.programs import printed
 from lab.benchmarks.report import Comparison, log_ratio
-from tests.programs.running import free_port
 
 SIZES_KB = (64, 1024, 16384)
 DEFAULT = "glibc's defaults"
@@ -32,7 +26,7 @@ def run() -> list[Comparison]:
     random = np.random.default_rng(0)
     for turn in range(ROUNDS):
         for name in map(str, random.permutation([*TUNABLES])):
-            ms[name][turn] = _echoes_ms(TUNABLES[name])
+            ms[name][turn] = printed("echo", *SIZES_KB, GLIBC_TUNABLES=TUNABLES[name])
     usual = ms.pop(DEFAULT)
     return [
         Comparison(
@@ -43,14 +37,3 @@ def run() -> list[Comparison]:
         for at, size in enumerate(SIZES_KB)
         for name, ours in ms.items()
     ]  # fmt: skip
-
-
-def _echoes_ms(tunables: str) -> list[float]:
-    root = str(Path(__file__).parents[2])
-    command = [sys.executable, "-W", "ignore", programs.__file__, "echo", free_port()]
-    done = subprocess.run(
-        [*command, *map(str, SIZES_KB)],
-        env={**os.environ, "PYTHONPATH": root, "GLIBC_TUNABLES": tunables},
-        stdout=subprocess.PIPE, text=True, check=True,
-    )  # fmt: skip
-    return [float(word) for word in done.stdout.split()]

@@ -1,8 +1,7 @@
 """The forecast from one trace beside measured worlds.
 
 `FORECAST` names the subjects; default: all. A subject is traced once with PyTorch's default of 16
-threads. Its worlds are measured in rounds, in random order; a bootstrap over the rounds gives the
-interval of each measured ratio.
+threads. Its worlds are measured in rounds, in random order; their ratios give the interval.
 """
 
 import math
@@ -21,12 +20,14 @@ from rich.console import Console
 from rich.table import Table
 
 from lab.benchmarks.program_runs import run_once
-from lab.benchmarks.report import Comparison
+from lab.benchmarks.programs import ROOT
+from lab.benchmarks.report import Comparison, log_ratio
 from lab.benchmarks.tuned import collector
 from tests.programs.running import PYTHON
 from tests.trace.synthetic import Part, simulate
+from tuner.decide.statistics import Interval
 from tuner.plan.config import Config, Dimension
-from tuner.text import decimal
+from tuner.text import decimal, ratio_cell
 from tuner.trace.files.reader import read_trace
 from tuner.trace.forecast.forecasts import Forecast, Model, WhatIf, forecasts
 from tuner.trace.forecast.replay import replay
@@ -37,7 +38,6 @@ from tuner.world.launcher import TraceOrder, WorldOrder
 from tuner.world.local.local_launcher import LocalLauncher
 from tuner.world.measurement import Measurement
 
-ROOT = Path(__file__).parents[2]
 ROUNDS = int(os.environ.get("ROUNDS", "10"))
 WORLD_S = 0.3
 THREADS = (1, 2, 4, 8, 16, 32)
@@ -72,22 +72,35 @@ class Row:
     subject: str
     threads: int
     found: Forecast
-    measured: float
+    measured: Interval
     """Infinite where the worlds failed, as those in a deadlock do."""
-    low: float
-    high: float
 
     @property
     def error(self) -> float:
         """As a ratio, at least 1; NaN where there is no forecast."""
-        if math.isinf(self.found.ratio) or math.isinf(self.measured):
-            return 1.0 if self.found.ratio == self.measured else math.nan
-        return math.exp(abs(math.log(self.found.ratio / self.measured)))
+        found, measured = self.found.ratio, self.measured.estimate
+        if math.isinf(found) or math.isinf(measured):
+            return 1.0 if found == measured else math.nan
+        return math.exp(abs(math.log(found / measured)))
 
     @property
     def is_inside(self) -> bool:
         """Whether both intervals have a ratio in common."""
-        return self.found.ratio_low <= self.high and self.low <= self.found.ratio_high
+        return (
+            self.found.ratio_low <= self.measured.high
+            and self.measured.low <= self.found.ratio_high
+        )
+
+    def cells(self) -> list[str]:
+        """What its line of the table holds."""
+        found, measured = self.found, self.measured
+        told = ratio_cell(found.ratio, found.ratio_low, found.ratio_high)
+        told = "a deadlock" if found.deadlock else told
+        if found.why_not:
+            told = f"no forecast: {found.why_not}"
+        beside = ratio_cell(measured.estimate, measured.low, measured.high)
+        rest = [] if found.why_not else [decimal(self.error), str(self.is_inside)]
+        return [self.subject, str(self.threads), told, beside, *rest]
 
 
 def run() -> list[Comparison]:
@@ -187,19 +200,16 @@ def _rows(name: str) -> list[Row]:
                 if math.inf not in took_s[threads]:
                     took_s[threads].append(subject.measure_s(threads, number))
     return [
-        Row(name, threads, found[threads], *_measured(took_s[threads], took_s[TRACED]))
+        Row(name, threads, found[threads], _measured(took_s[threads], took_s[TRACED]))
         for threads in runs
     ]
 
 
-def _measured(some: Sequence[float], base: Sequence[float]) -> tuple[float, float, float]:
-    """The ratio of the medians, with its 95 % interval; infinite where worlds failed."""
+def _measured(some: Sequence[float], base: Sequence[float]) -> Interval:
+    """The ratio of the times, paired in rounds; infinite where worlds failed."""
     if math.inf in (*some, *base):
-        return math.inf, math.inf, math.inf
-    logs = np.log(some) - np.log(base)
-    draws = np.random.default_rng(0).choice(logs, (1000, len(logs)))
-    low, high = np.quantile(np.median(draws, axis=1), [0.025, 0.975])
-    return math.exp(float(np.median(logs))), math.exp(low), math.exp(high)
+        return Interval(math.inf, math.inf, math.inf)
+    return log_ratio(np.array(some), np.array(base)).exp()
 
 
 def _write(path: Path, document: bytes, exit_code: int | None) -> None:
@@ -213,15 +223,5 @@ def _config(threads: int) -> Config:
 def _print(rows: Sequence[Row]) -> None:
     table = Table("subject", "threads", "forecast", "measured", "error", "inside")
     for row in rows:
-        found = row.found
-        told = f"{decimal(found.ratio)} ({decimal(found.ratio_low)} to {decimal(found.ratio_high)})"
-        measured = f"{decimal(row.measured)} ({decimal(row.low)} to {decimal(row.high)})"
-        why = f"no forecast: {found.why_not}"
-        cells = [
-            "a deadlock" if found.deadlock else told,
-            measured,
-            decimal(row.error),
-            str(row.is_inside),
-        ]
-        table.add_row(row.subject, str(row.threads), *([why, measured] if found.why_not else cells))
+        table.add_row(*row.cells())
     Console(width=150).print(table)

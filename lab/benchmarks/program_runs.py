@@ -2,7 +2,6 @@
 
 import os
 import statistics
-import sys
 import tempfile
 import time
 from dataclasses import dataclass
@@ -10,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from lab.benchmarks import programs
+from lab.benchmarks.programs import ROOT, command
 from lab.benchmarks.report import Comparison, log_ratio
-from tests.programs.running import PROGRAMS, PYTHON, free_port
+from tests.known import known
+from tests.programs.running import PROGRAMS, PYTHON
 from tuner.plan.config import Config
 from tuner.world.command.order import HookOrder, RecordingOrder
 from tuner.world.command.program_commands import ColdStarter, Starter
@@ -21,7 +21,6 @@ from tuner.world.command.warm.warm_starting import Learnt, WarmStarter, learn
 
 ROUNDS, RECORDED_RUNS = 5, 41
 TURNS = 32
-ROOT = Path(__file__).parents[2]
 # The programs import this package's workloads.
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 DEFAULT = Config(())
@@ -58,19 +57,17 @@ def started_warm(command: list[str], folder: Path, learnt: Learnt) -> WarmStarte
 
 def warm_start() -> list[Comparison]:
     """The run, and RPC in it, which a warm start may not change."""
-    command = [*PYTHON, "spawn_env.py", "3", "20"]
-    cold = ColdStarter(command, PROGRAMS)
-    with started_warm(command, PROGRAMS, run_once(cold, learns=True).learnt) as warm:
+    spawning = [*PYTHON, "spawn_env.py", "3", "20"]
+    cold = ColdStarter(spawning, PROGRAMS)
+    with started_warm(spawning, PROGRAMS, run_once(cold, learns=True).learnt) as warm:
         rounds = [(run_once(warm), run_once(cold)) for _ in range(ROUNDS)]
-    took_s = [statistics.median(run.took_s for run in side) for side in zip(*rounds, strict=True)]
-    rpc_s = [
-        statistics.median(run.rpc_s for run in side if run.rpc_s is not None)
-        for side in zip(*rounds, strict=True)
-    ]
-    what, sides = "a world of an mp.spawn program of 3 ranks", ("warm start", "cold start")
+    sides = [*zip(*rounds, strict=True)]
+    took_s = [statistics.median(run.took_s for run in side) for side in sides]
+    rpc_s = [statistics.median(known(run.rpc_s) for run in side) for side in sides]
+    what, names = "a world of an mp.spawn program of 3 ranks", ("warm start", "cold start")
     return [
-        Comparison(what, *sides, took_s[0], took_s[1], least_ratio=5.0),
-        Comparison("RPC in it", *sides, rpc_s[0], rpc_s[1]),
+        Comparison(what, *names, took_s[0], took_s[1], least_ratio=5.0),
+        Comparison("RPC in it", *names, rpc_s[0], rpc_s[1]),
     ]
 
 
@@ -79,10 +76,9 @@ def recording_overhead() -> list[Comparison]:
 
     Each prints its median step time while it is recorded, over that while not.
     """
-    command = [sys.executable, "-W", "ignore", programs.__file__, "udf", free_port(), str(TURNS)]
-    recording = RecordingOrder()
-    learnt = run_once(ColdStarter(command, ROOT), recording=recording, learns=True).learnt
-    with started_warm(command, ROOT, learnt) as warm:
+    udf, recording = command("udf", TURNS), RecordingOrder()
+    learnt = run_once(ColdStarter(udf, ROOT), recording=recording, learns=True).learnt
+    with started_warm(udf, ROOT, learnt) as warm:
         runs = [run_once(warm, recording=recording) for _ in range(RECORDED_RUNS)]
     overheads = np.array([float(run.printed) for run in runs])
     return [

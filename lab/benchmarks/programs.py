@@ -7,6 +7,7 @@ spawn  what a world of so many ranks costs beyond its measured time, in s
 
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -18,8 +19,25 @@ import torch
 import torch.distributed.rpc as rpc
 import torch.multiprocessing as mp
 
+ROOT = Path(__file__).parents[2]
 STEPS = 50
 """Of a world of `spawn`."""
+
+
+def command(kind: str, *numbers: int) -> list[str]:
+    """A program of these, at a port that is free."""
+    from tests.programs.running import PYTHON, free_port
+
+    return [*PYTHON, "-m", "lab.benchmarks.programs", kind, free_port(), *map(str, numbers)]
+
+
+def printed(kind: str, *numbers: int, **environment: str) -> list[float]:
+    """The numbers that such a program prints."""
+    done = subprocess.run(
+        command(kind, *numbers), env={**os.environ, **environment}, stdout=subprocess.PIPE,
+        text=True, check=True, cwd=ROOT,
+    )  # fmt: skip
+    return [float(word) for word in done.stdout.split()]
 
 
 def call_all(servers: Sequence[str]) -> None:

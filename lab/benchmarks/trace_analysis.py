@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lab.benchmarks.own_venv import installed_python
+from lab.benchmarks.programs import ROOT
 from lab.benchmarks.report import Comparison
 from tests.trace.kineto_trace import write_trace
 
 OPERATORS = 1_000_000
 ROUNDS = 3
-ROOT = Path(__file__).parents[2]
 
 
 class Cost(NamedTuple):

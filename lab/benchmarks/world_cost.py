@@ -2,14 +2,13 @@
 
 import math
 import statistics
-import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
-from lab.benchmarks.programs import STEPS
+from lab.benchmarks.programs import STEPS, printed
 from lab.benchmarks.report import Comparison
-from tests.programs.running import PYTHON, free_port
 from tuner.plan.config import Config
 from tuner.world.launcher import TraceOrder, WorkloadLauncher, WorldOrder
 from tuner.world.local.local_launcher import LocalLauncher
@@ -52,7 +51,9 @@ def run() -> list[Comparison]:
     found = []
     with LocalLauncher() as launcher:
         for ranks, rounds in SPAWN_ROUNDS.items():
-            local, spawn = _medians(rounds, _cost_of(launcher, ranks), _spawn_cost_of(ranks))
+            local, spawn = _medians(
+                rounds, _cost_of(launcher, ranks), partial(_spawn_cost_s, ranks)
+            )
             least, most = (8.0, 0.3) if ranks == 2 else (0.0, math.inf)
             sides = "local launcher", "mp.spawn, as in the recipe"
             name = f"cost of a world of {ranks} ranks"
@@ -152,16 +153,9 @@ def _cost_of(launcher: WorkloadLauncher, ranks: int) -> Callable[[], float]:
     return cost_s
 
 
-def _spawn_cost_of(ranks: int) -> Callable[[], float]:
+def _spawn_cost_s(ranks: int) -> float:
     """The same for one launched as in the recipe."""
-
-    def cost_s() -> float:
-        command = [*PYTHON, "-m", "lab.benchmarks.programs", "spawn", free_port(), str(ranks)]
-        root = Path(__file__).parents[2]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=root)
-        return float(done.stdout)
-
-    return cost_s
+    return printed("spawn", ranks)[0]
 
 
 def _medians(rounds: int, *sides: Callable[[], float]) -> tuple[float, ...]:
