@@ -3,11 +3,11 @@
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from lab.simulation.tally import missed_bars
 from tuner.decide.live_comparison import LiveRun, circuit_of, compare_live, live_gain, turns_of
 
 CONFIDENCE = 0.95
@@ -33,26 +33,13 @@ class LiveCell(NamedTuple):
         return f"gains {ratios}, {self.runs} runs of {self.slices} slices, memory {self.memory:g}"
 
 
-@dataclass(frozen=True)
-class LiveTally:
+class LiveTally(NamedTuple):
     """Shares of the comparisons of one cell."""
 
-    comparisons: int
     believed: float
     wrong: float  # claims a gain, or a loss, where that is not true
     shown: float  # of values that differ: whose difference is shown and believed
     remembered: float
-
-    def missed(self, cell: LiveCell) -> list[str]:
-        """The bars that are missed by more than chance explains."""
-        of_memory = ("memory where there is none", self.remembered, FALSE_ALARMS)
-        if cell.memory:
-            of_memory = ("missed memory", 1 - self.remembered, MISSED_MEMORY)
-        return [
-            f"{name} {share:.3f}"
-            for name, share, bar in (("wrong claims", self.wrong, WRONG_CLAIMS), of_memory)
-            if share > bar + 3 * math.sqrt(bar * (1 - bar) / self.comparisons)
-        ]
 
 
 CELLS = [
@@ -91,28 +78,21 @@ def simulated_run(cell: LiveCell, draw: np.random.Generator, seed: str) -> LiveR
 
 def live_tally(cell: LiveCell, comparisons: int) -> LiveTally:
     """What many comparisons of one kind come to."""
-    believed = wrong = shown = remembered = 0.0
+    shares = np.zeros((comparisons, len(LiveTally._fields)))
     truth = np.log(cell.gains)
-    others = range(1, len(cell.gains))
-    for seed in range(comparisons):
+    for seed, row in enumerate(shares):
         draw = np.random.default_rng(seed)
         runs = [simulated_run(cell, draw, f"{seed}/{run}") for run in range(cell.runs)]
         found = compare_live(runs, len(cell.gains))
         assert found is not None
-        remembered += found.remembers
-        if found.remembers:
-            continue
-        believed += 1
-        claims = [live_gain(found.gains, value, CONFIDENCE) for value in others]
-        told = [each is not None and not each.low <= 0 <= each.high for each in claims]
-        right = [
-            each is not None and each.estimate * truth[value] > 0
-            for value, each in zip(others, claims, strict=True)
-        ]
-        wrong += any(is_told and not fits for is_told, fits in zip(told, right, strict=True))
-        shown += any(is_told and fits for is_told, fits in zip(told, right, strict=True))
-    shares = (each / comparisons for each in (believed, wrong, shown, remembered))
-    return LiveTally(comparisons, *shares)
+        told = []
+        for value in range(1, len(cell.gains)):
+            claim = live_gain(found.gains, value, CONFIDENCE)
+            if claim is not None and not claim.low <= 0 <= claim.high:
+                told.append(claim.estimate * truth[value] > 0)
+        believed = not found.remembers
+        row[:] = believed, believed and not all(told), believed and any(told), found.remembers
+    return LiveTally(*shares.mean(axis=0))
 
 
 def simulate_live(cells: Sequence[LiveCell], comparisons: int) -> list[str]:
@@ -121,7 +101,10 @@ def simulate_live(cells: Sequence[LiveCell], comparisons: int) -> list[str]:
     missed = []
     for cell in cells:
         found = live_tally(cell, comparisons)
-        numbers = (found.believed, found.wrong, found.shown, found.remembered)
-        print(f"{cell!s:<58}" + "".join(f"{each:>10.3f}" for each in numbers), flush=True)
-        missed += [f"live, {cell}: {bar}" for bar in found.missed(cell)]
+        print(f"{cell!s:<58}" + "".join(f"{each:>10.3f}" for each in found), flush=True)
+        of_memory = ("memory where there is none", (found.remembered, FALSE_ALARMS))
+        if cell.memory:
+            of_memory = ("missed memory", (1 - found.remembered, MISSED_MEMORY))
+        bars = dict([("wrong claims", (found.wrong, WRONG_CLAIMS)), of_memory])
+        missed += [f"live, {cell}: {bar}" for bar in missed_bars(bars, comparisons)]
     return missed

@@ -12,13 +12,14 @@ from lab.simulation.cells import EPSILON, Cell, Outcome
 WRONG_BETTER = 0.025
 WRONG_CLAIMS = 0.05
 COVERAGE = 0.95
+COLUMNS = ("best <3 %", "bet <3 %", "wr.better", "wr.claims", "coverage", "wr.knobs", "knob cov.")
+"""Of a line: the shares, in the order of the fields of a tally."""
 
 
 @dataclass(frozen=True)
 class Tally:
     """Shares of the sessions, and means over them."""
 
-    sessions: int
     recommended: float  # what is recommended is within epsilon of the best
     favourite: float  # so is what is most likely the best
     wrong_better: float
@@ -28,63 +29,62 @@ class Tally:
     knob_coverage: float
     width: float  # the median of half the interval's width
     worlds: float
+    sessions: int
     verdicts: dict[str, int]
 
     def line(self, name: str) -> str:
         said = ", ".join(f"{kind} {count}" for kind, count in sorted(self.verdicts.items()))
-        numbers = [self.recommended, self.favourite, self.wrong_better, self.wrong, self.coverage]
-        numbers += [self.wrong_knobs, self.knob_coverage]
-        shown = "".join(f"{number:>10.3f}" for number in numbers)
+        shares = [*vars(self).values()][: len(COLUMNS)]
+        shown = "".join(f"{share:>10.3f}" for share in shares)
         return f"{name:<16}{shown}{self.width:>8.3f}{self.worlds:>8.0f}  {said}"
 
     def missed(self) -> list[str]:
         """The bars that are missed by more than chance explains in one of forty cells."""
-        bars = (
-            ("wrong better", self.wrong_better, self.wrong_better, WRONG_BETTER),
-            ("wrong claims", self.wrong, self.wrong, WRONG_CLAIMS),
-            ("coverage", self.coverage, 1 - self.coverage, 1 - COVERAGE),
-            ("wrong claims of knobs", self.wrong_knobs, self.wrong_knobs, WRONG_CLAIMS),
-            ("coverage of knobs", self.knob_coverage, 1 - self.knob_coverage, 1 - COVERAGE),
-        )
-        return [
-            f"{name} {shown:.3f}"
-            for name, shown, wrong, bar in bars
-            if wrong > bar + 3 * math.sqrt(bar * (1 - bar) / self.sessions)
-        ]
+        shares = {
+            "wrong better": (self.wrong_better, WRONG_BETTER),
+            "wrong claims": (self.wrong, WRONG_CLAIMS),
+            "intervals without the truth": (1 - self.coverage, 1 - COVERAGE),
+            "wrong claims of knobs": (self.wrong_knobs, WRONG_CLAIMS),
+            "intervals of knobs without it": (1 - self.knob_coverage, 1 - COVERAGE),
+        }
+        return missed_bars(shares, self.sessions)
+
+
+def missed_bars(shares: dict[str, tuple[float, float]], count: int) -> list[str]:
+    """The shares, of so many, that are above their bars by more than chance explains."""
+    return [
+        f"{name} {share:.3f}"
+        for name, (share, bar) in shares.items()
+        if share > bar + 3 * math.sqrt(bar * (1 - bar) / count)
+    ]
 
 
 def heading() -> str:
-    names = ("best <3 %", "bet <3 %", "wr.better", "wr.claims", "coverage", "wr.knobs", "knob cov.")
-    return " " * 16 + "".join(f"{name:>10}" for name in names) + f"{'width':>8}{'worlds':>8}"
+    return " " * 16 + "".join(f"{name:>10}" for name in COLUMNS) + f"{'width':>8}{'worlds':>8}"
+
+
+def mean(values: Iterable[float | None]) -> float:
+    """Of those that are known; NaN where none is."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else math.nan
 
 
 def tally(cell: Cell, outcomes: Sequence[Outcome]) -> Tally:
-    def mean(values: Iterable[float]) -> float:
-        known = list(values)
-        return sum(known) / len(known) if known else math.nan
-
-    def near(chosen: int) -> bool:
-        return cell.behind_best(chosen) <= EPSILON
-
-    covered = [each.covered for each in outcomes if each.covered is not None]
-    knobs = [held for each in outcomes for held in each.knobs_covered]
     widths = [each.width for each in outcomes if not math.isnan(each.width)]
     claims = ("better", "argmin", "certified")
-    gains = [cell.gain(each.recommended) for each in outcomes]
-    worse = [
-        each.verdict in claims and each.recommended != 0 and gain <= 0
-        for each, gain in zip(outcomes, gains, strict=True)
-    ]
     return Tally(
-        sessions=len(outcomes),
-        recommended=mean(near(each.recommended) for each in outcomes),
-        favourite=mean(near(each.favourite) for each in outcomes),
-        wrong_better=mean(worse),
+        recommended=mean(cell.behind_best(each.recommended) <= EPSILON for each in outcomes),
+        favourite=mean(cell.behind_best(each.favourite) <= EPSILON for each in outcomes),
+        wrong_better=mean(
+            each.verdict in claims and each.recommended != 0 and cell.gain(each.recommended) <= 0
+            for each in outcomes
+        ),
         wrong=mean(each.wrong for each in outcomes),
-        coverage=mean(covered),
+        coverage=mean(each.covered for each in outcomes),
         wrong_knobs=mean(each.wrong_knobs for each in outcomes),
-        knob_coverage=mean(knobs),
+        knob_coverage=mean(held for each in outcomes for held in each.knobs_covered),
         width=float(np.median(widths)) if widths else math.nan,
         worlds=mean(each.worlds for each in outcomes),
+        sessions=len(outcomes),
         verdicts=dict(Counter(each.verdict for each in outcomes)),
     )
