@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from tests.fakes import order
-from tests.world.launcher_contract import impatient
+from tests.world.launcher_contract import failed, impatient, measured
 from tuner.world.local.local_launcher import LocalLauncher
-from tuner.world.measurement import Failure, Measurement, Outcome
+from tuner.world.measurement import Outcome
 
 pytestmark = [pytest.mark.world, pytest.mark.thorough]
 
@@ -60,11 +60,9 @@ def test_a_shipped_workload_gives_a_right_answer(
     outcome = launcher.run(order(spec, threads=threads, steps=steps))
     if threads == 1 and (reference == "cartpole" or spec.options.get("depth") == 3):
         # By nature: a served function waits for a call of its own.
-        assert isinstance(outcome, Failure), outcome
-        assert outcome.failure == "deadlocked"
+        assert failed(outcome).failure == "deadlocked"
     else:
-        assert isinstance(outcome, Measurement), outcome
-        assert len(outcome.step_s) == steps
+        assert len(measured(outcome).step_s) == steps
 
 
 @pytest.mark.parametrize(
@@ -73,13 +71,11 @@ def test_a_shipped_workload_gives_a_right_answer(
 def test_a_check_of_several_functions_notices_a_fault(
     launcher: LocalLauncher, faulty: str, options: dict[str, object]
 ) -> None:
-    outcome = run(launcher, faulty, options)
-    assert isinstance(outcome, Failure), outcome
-    assert outcome.failure == "wrong-answer", outcome
+    found = failed(run(launcher, faulty, options))
+    assert found.failure == "wrong-answer", found
 
 
 def test_a_trainer_that_fails_ends_the_step(launcher: LocalLauncher) -> None:
-    outcome = run(launcher, f"{FAULTY}:WithABadLabel", TINY, threads=1)
-    assert isinstance(outcome, Failure), outcome
-    assert outcome.failure == "crashed"
-    assert "Target 99 is out of bounds" in outcome.message
+    found = failed(run(launcher, f"{FAULTY}:WithABadLabel", TINY, threads=1))
+    assert found.failure == "crashed"
+    assert "Target 99 is out of bounds" in found.message

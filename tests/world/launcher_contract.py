@@ -27,20 +27,25 @@ from tuner.world.measurement import Failure, Measurement
 TROUBLES = Path(__file__).parent / "local" / "troubles.py"
 
 
+def awaited(condition: Callable[[], bool], within_s: float = 120.0) -> bool:
+    """Whether something holds in time, of other processes: nothing here can notify."""
+    until = time.monotonic() + within_s
+    while not condition() and time.monotonic() < until:
+        time.sleep(0.02)
+    return condition()
+
+
 def ends(process: int | psutil.Process, within_s: float) -> bool:
     """Whether the process ends in time; a zombie has ended too."""
-    deadline = time.monotonic() + within_s
-    try:
-        if isinstance(process, int):
-            process = psutil.Process(process)
-        while time.monotonic() < deadline:
-            # Another process may have got its number by now.
-            if not process.is_running() or process.status() == psutil.STATUS_ZOMBIE:
-                return True
-            time.sleep(0.02)  # polling another process; nothing here can notify
-    except psutil.NoSuchProcess:
+
+    def has_ended() -> bool:
+        # Another process may have got its number by now.
+        with suppress(psutil.NoSuchProcess):
+            found = psutil.Process(process) if isinstance(process, int) else process
+            return not found.is_running() or found.status() == psutil.STATUS_ZOMBIE
         return True
-    return False
+
+    return awaited(has_ended, within_s)
 
 
 def family_of(pid: int) -> list[psutil.Process]:
@@ -50,14 +55,22 @@ def family_of(pid: int) -> list[psutil.Process]:
     return []
 
 
-def awaited(find: Callable[[], list[psutil.Process]], count: int) -> list[psutil.Process]:
+def several(find: Callable[[], list[psutil.Process]], count: int) -> list[psutil.Process]:
     """What is found, once it is so much."""
-    until = time.monotonic() + 120
-    while time.monotonic() < until:
-        if len(found := find()) >= count:
-            return found
-        time.sleep(0.05)  # polling other processes; nothing here can notify
-    raise AssertionError(f"no {count} processes")
+    assert awaited(lambda: len(find()) >= count), f"no {count} processes"
+    return find()
+
+
+def measured(outcome: Measurement | Failure) -> Measurement:
+    """A world that went well."""
+    assert isinstance(outcome, Measurement), outcome
+    return outcome
+
+
+def failed(outcome: Measurement | Failure) -> Failure:
+    """A world that failed."""
+    assert isinstance(outcome, Failure), outcome
+    return outcome
 
 
 @contextmanager
@@ -112,9 +125,7 @@ def run(
 
 
 def fails(launcher: WorkloadLauncher, workload: str, **how: Any) -> Failure:
-    outcome = run(launcher, workload, **how)
-    assert isinstance(outcome, Failure), outcome
-    return outcome
+    return failed(run(launcher, workload, **how))
 
 
 class LauncherContract:
@@ -139,8 +150,7 @@ class LauncherContract:
     def test_a_world_gives_the_steps_ordered_and_what_each_rank_used(
         self, launcher: WorkloadLauncher, spec: WorkloadSpec
     ) -> None:
-        outcome = launcher.run(order(spec, steps=20))
-        assert isinstance(outcome, Measurement)
+        outcome = measured(launcher.run(order(spec, steps=20)))
         assert len(outcome.step_s) == 20
         assert all(step_s > 0 for step_s in outcome.step_s)
         assert outcome.world_s > outcome.wall_s >= sum(outcome.step_s) * 0.999
@@ -160,11 +170,10 @@ class LauncherContract:
     def test_a_failure_is_data_and_the_next_world_runs(
         self, launcher: WorkloadLauncher, spec: WorkloadSpec
     ) -> None:
-        failed = launcher.run(order(spec, transports=["ibv"]))
-        assert isinstance(failed, Failure)
-        assert failed.failure == "init-failed"
-        assert survives(failed)
-        assert isinstance(launcher.run(order(spec)), Measurement)
+        found = failed(launcher.run(order(spec, transports=["ibv"])))
+        assert found.failure == "init-failed"
+        assert survives(found)
+        measured(launcher.run(order(spec)))
 
     @pytest.mark.parametrize("workload", ["Nested", "NestedByRRef"])
     def test_a_served_call_that_calls_back_deadlocks_with_one_thread(
@@ -210,8 +219,7 @@ class LauncherContract:
     def test_cpu_time_is_that_of_the_timed_steps(self, launcher: WorkloadLauncher) -> None:
         def overheads() -> Iterator[float]:
             for _ in range(4):
-                outcome = run(launcher, "Burns", transports=["uv"])
-                assert isinstance(outcome, Measurement), outcome
+                outcome = measured(run(launcher, "Burns", transports=["uv"]))
                 burner, sleeper = outcome.ranks
                 assert sleeper.cpu_s < 0.3 * burner.cpu_s
                 yield burner.cpu_s / (0.02 * len(outcome.step_s)) - 1
@@ -223,6 +231,5 @@ class LauncherContract:
         self, launcher: WorkloadLauncher, spec: WorkloadSpec, tmp_path: Path
     ) -> None:
         trace = TraceOrder(path=tmp_path / "traces" / "udf.json", operators=True)
-        outcome = launcher.run(replace(order(spec, steps=5), trace=trace))
-        assert isinstance(outcome, Measurement), outcome
+        measured(launcher.run(replace(order(spec, steps=5), trace=trace)))
         assert len(read_trace(trace.path).calls) == 10

@@ -3,15 +3,14 @@
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.world.launcher_contract import ends
+from tests.world.launcher_contract import awaited, ends
 from tuner.plan.config import Config
 from tuner.world import descendants
 from tuner.world.command.order import HookOrder
@@ -61,13 +60,6 @@ def sleeping(*command: str, **more: Any) -> Iterator["subprocess.Popen[bytes]"]:
             yield process
         finally:
             process.kill()
-
-
-def awaited(condition: Callable[[], bool]) -> bool:
-    until = time.monotonic() + 60
-    while not condition() and time.monotonic() < until:
-        time.sleep(0.01)
-    return condition()
 
 
 @pytest.mark.parametrize("lists", [True, False])

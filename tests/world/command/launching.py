@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from tests.known import known
 from tests.programs.running import PROGRAMS as PROGRAMS
+from tests.world.launcher_contract import failed, measured
 from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.draft import draft_plan
@@ -40,15 +42,14 @@ class Launched:
         return self.launcher.run(WorldOrder(subject=self.spec, **given))
 
     def measured(self, **order: Any) -> Measurement:
-        outcome = self.run(**order)
-        assert isinstance(outcome, Measurement), outcome
-        return outcome
+        return measured(self.run(**order))
+
+    def failed(self, **order: Any) -> Failure:
+        return failed(self.run(**order))
 
     def counted(self) -> int:
         """The calls of a run."""
-        run = self.measured().program
-        assert run is not None
-        return run.calls
+        return known(self.measured().program).calls
 
 
 @contextmanager

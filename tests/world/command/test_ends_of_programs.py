@@ -54,8 +54,7 @@ def joined() -> Iterator[Launched]:
 
 def failed(running: Launched, folder: Path) -> Failure:
     began_s = time.monotonic()
-    failure = running.run(failure_folder=folder)
-    assert isinstance(failure, Failure), failure
+    failure = running.failed(failure_folder=folder)
     assert time.monotonic() - began_s < LONGEST_S
     assert failure.failure == "crashed"
     assert failure.message.endswith(f"; see {folder.parent.name}/{folder.name}")

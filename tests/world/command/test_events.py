@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from tests.known import known
 from tests.world.command.reported import BEGAN_NS, NAMES, PIDS, events_of, journal_of, write_reports
+from tests.world.launcher_contract import failed, measured
 from tuner.errors import TraceError
 from tuner.plan.program_spec import ProgramRequest
 from tuner.trace.files.native_reader import trace_of
@@ -48,10 +50,7 @@ def test_a_whole_report_is_a_measurement_and_a_trace(folder: Path) -> None:
     for rank, name in enumerate(NAMES):
         told = [event["event"] for event in read_events(folder / f"{PIDS[rank]}.jsonl")]
         assert told == [event["event"] for event in events_of(rank)], name
-    outcome = outcome_in(folder)
-    assert isinstance(outcome, Measurement)
-    assert outcome.program is not None
-    assert outcome.program.calls == 3
+    assert known(measured(outcome_in(folder)).program).calls == 3
     trace = trace_in(folder)
     assert list(trace.calls["server_rank"]) == [1, 1, 1]
     assert (len(trace.operators), trace.losses) == (1, ())
@@ -79,9 +78,9 @@ def test_calls_that_end_after_a_run_was_stopped_were_still_under_way(folder: Pat
 )
 def test_what_is_no_event_is_left_out(folder: Path, line: bytes) -> None:
     file = folder / f"{PIDS[0]}.jsonl"
-    known = read_events(file)
+    before = read_events(file)
     file.write_bytes(line + b"\n" + file.read_bytes() + line)
-    assert read_events(file) == known
+    assert read_events(file) == before
 
 
 @pytest.mark.parametrize(
@@ -133,8 +132,8 @@ def test_the_rank_that_failed_first_in_init_rpc_is_the_cause(
 ) -> None:
     fail_to_begin(folder, 0, "DistNetworkError: Connection reset by peer", 10**9)
     fail_to_begin(folder, 1, "DistStoreError: wait timeout after 0ms", 10**9 - 1)
-    outcome = outcome_in(folder, output="RuntimeError: what came last", exit_codes=(exit_code,))
-    assert isinstance(outcome, Failure)
+    told = {"output": "RuntimeError: what came last", "exit_codes": (exit_code,)}
+    outcome = failed(outcome_in(folder, **told))
     assert outcome.failure == "init-failed"
     cause = "observer1 failed first, in init_rpc: DistStoreError: wait timeout after 0ms"
     assert outcome.message == f"{cause}{others}"
@@ -200,12 +199,11 @@ def test_a_clock_that_was_set_makes_no_measurement(folder: Path) -> None:
     early = {"shutdown": {"time_ns": BEGAN_NS - 10**9}, "init_rpc": {"world_size": 1}}
     write(folder, 0, [event | early.get(event["event"], {}) for event in events_of(0)])
     (folder / f"{PIDS[1]}.jsonl").unlink()
-    outcome = outcome_in(folder)
-    assert isinstance(outcome, Failure)
+    outcome = failed(outcome_in(folder))
     assert outcome.message.startswith("its ranks report 3 calls in -1.0")
 
 
 def test_a_rank_that_comes_after_the_window_is_not_measured(folder: Path) -> None:
-    outcome = outcome_in(folder, counted=Counted(calls=7, seconds=2.0, cpu_s={0: 0.25}))
-    assert isinstance(outcome, Measurement)
+    counted = Counted(calls=7, seconds=2.0, cpu_s={0: 0.25})
+    outcome = measured(outcome_in(folder, counted=counted))
     assert [(rank.name, rank.cpu_s) for rank in outcome.ranks] == [("agent", 0.25)]

@@ -19,7 +19,6 @@ from tuner.plan.program_spec import ProgramSpec, intra_op_threads
 from tuner.trace.files.reader import read_trace
 from tuner.world.command.program_launcher import ProgramLauncher
 from tuner.world.launcher import LiveOrder, TraceOrder
-from tuner.world.measurement import Failure
 from tuner.world.slicing import Schedule
 
 pytestmark = pytest.mark.world
@@ -77,8 +76,7 @@ def test_fewer_threads_take_longer_and_call_as_often(spawning: Launched) -> None
 
 
 def test_a_deadline_ends_all_of_it(spawning: Launched, tmp_path: Path) -> None:
-    failure = spawning.run(deadline_s=0.3, failure_folder=tmp_path / "failures" / "late")
-    assert isinstance(failure, Failure)
+    failure = spawning.failed(deadline_s=0.3, failure_folder=tmp_path / "failures" / "late")
     assert failure.failure == "timed-out"
     assert re.match(r"not done after [\d.]+ s \(", failure.message)
     assert (tmp_path / "failures" / "late" / "failure.json").is_file()
@@ -211,9 +209,8 @@ def test_what_a_program_has_bound_itself_is_its_own() -> None:
 def test_a_program_that_overrides_a_process_knob_has_failed_with_it() -> None:
     command = [PYTHON, "-W", "ignore", str(PROGRAMS / "bound.py"), free_port(), "overrides"]
     with launched(command) as running:
-        failure = running.run(config={"*": {"switch_interval": 0.001}})
+        failure = running.failed(config={"*": {"switch_interval": 0.001}})
         running.measured()
-    assert isinstance(failure, Failure)
     assert failure.failure == "init-failed"
     assert failure.message == (
         "the program set its own switch interval to 20ms after the tool: switch_interval had no "

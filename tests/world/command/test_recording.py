@@ -6,40 +6,19 @@ import re
 import signal
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import psutil
 import pytest
 
-from tests.programs.running import PROGRAMS, free_port, with_sitecustomize
+from tests.programs.running import PROGRAMS, free_port
 from tests.world.command.recorded import python, recorded
 from tests.world.command.reported import BEGAN_NS, PIDS, report_of, until
 from tuner.world.command import recording
 from tuner.world.command.order import RecordingOrder
 
 pytestmark = [pytest.mark.world, pytest.mark.thorough]
-
-
-def test_every_call_is_in_the_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The calls of the program, those of RPC itself left out, each known from end to end."""
-    theirs = with_sitecustomize(tmp_path, monkeypatch)
-    run = recorded(*python("spawn_env.py", "3", "2"))
-    trace = run.trace
-    assert theirs.read_text()
-    assert run.end.exit_code == 0
-    assert Counter(trace.calls["name"].astype(str)) == {
-        f"rpc_async#slow_add(agent -> observer{number})": 16 for number in (1, 2)
-    }
-    assert run.counted == sum(rank.calls for rank in run.end.report.ranks) == 32
-    assert set(trace.calls["link"]) == {"exact"}
-    assert trace.losses == ()
-    assert [rank.name for rank in trace.ranks] == [rank.name for rank in run.end.report.ranks]
-    assert all((rank.cpu_s or 0) > 0 and rank.num_worker_threads for rank in trace.ranks)
-    start, end = trace.window_ns
-    assert start <= trace.calls["start_ns"].min()
-    assert trace.calls["end_ns"].max() <= end
 
 
 def shell_of_ranks(*flags: str) -> list[str]:

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.world.launcher_contract import fails, run
+from tests.world.launcher_contract import fails, measured, run
 from tuner.world import own_network as own_network_module
 from tuner.world.local.local_launcher import LocalLauncher
-from tuner.world.measurement import Measurement
 from tuner.world.own_network import OwnNetwork
 
 HERE = os.readlink("/proc/self/ns/net")  # noqa: PTH115
@@ -42,8 +41,7 @@ def test_worlds_have_a_network_of_their_own(own_network: OwnNetwork) -> None:
     with LocalLauncher() as launcher:
         assert launcher.own_network
         kill(launcher._network_holder())
-        outcome = run(launcher, "Where", options={"network": HERE, "own": True})
-        assert isinstance(outcome, Measurement), outcome
+        measured(run(launcher, "Where", options={"network": HERE, "own": True}))
         holder = launcher._network_holder()
         assert holder is not None
         lacks = fails(launcher, "Where", options={"network": HERE, "reaches_others": True})
@@ -57,8 +55,7 @@ def test_worlds_have_a_network_of_their_own(own_network: OwnNetwork) -> None:
 def test_without_isolation_they_have_the_machines() -> None:
     with LocalLauncher(isolation=False) as launcher:
         assert not launcher.own_network
-        outcome = run(launcher, "Where", options={"network": HERE, "own": False})
-        assert isinstance(outcome, Measurement), outcome
+        measured(run(launcher, "Where", options={"network": HERE, "own": False}))
 
 
 def test_where_no_namespace_is_allowed_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,9 @@ from tests.world.launcher_contract import (
     fails,
     family_of,
     impatient,
+    measured,
     run,
+    several,
 )
 from tuner.errors import UsageError
 from tuner.plan import measuring
@@ -36,7 +38,7 @@ from tuner.plan.draft import draft_plan
 from tuner.world.launcher import LiveOrder, TraceOrder
 from tuner.world.local import processes
 from tuner.world.local.local_launcher import LocalLauncher
-from tuner.world.measurement import Failure, Measurement
+from tuner.world.measurement import Failure
 from tuner.world.slicing import Schedule
 
 pytestmark = pytest.mark.world
@@ -64,8 +66,7 @@ class TestLocalLauncher(LauncherContract):
     ],
 )
 def test_worlds_that_go_well(launcher: LocalLauncher, workload: str, knobs: Any) -> None:
-    outcome = run(launcher, workload, **knobs)
-    assert isinstance(outcome, Measurement), outcome
+    measured(run(launcher, workload, **knobs))
 
 
 def test_a_workload_that_leaves_its_working_folder_is_traced(
@@ -75,8 +76,7 @@ def test_a_workload_that_leaves_its_working_folder_is_traced(
     spec = launcher.describe(f"{TROUBLES}:Leaves", {"folder": str(tmp_path / "elsewhere")})
     path = Path("traces") / "leaves.json"
     trace = TraceOrder(path=path, operators=True)
-    outcome = launcher.run(replace(order(spec), trace=trace))
-    assert isinstance(outcome, Measurement), outcome
+    measured(launcher.run(replace(order(spec), trace=trace)))
     assert path.exists()
 
 
@@ -114,7 +114,7 @@ def test_what_is_raised_is_told_in_a_line(
 def test_no_process_outlives_a_killed_search(tmp_path: Path) -> None:
     with dozing_search(LocalLauncher.__module__, "LocalLauncher", tmp_path) as search:
         # Tracker, forkserver, two ranks.
-        ranks = awaited(lambda: family_of(search.pid), 4)
+        ranks = several(lambda: family_of(search.pid), 4)
     assert all(ends(process.pid, within_s=60) for process in ranks)
 
 
@@ -129,10 +129,7 @@ def test_daemons_end_with_their_world(launcher: LocalLauncher, then: str, kind: 
 
     outcome = run(launcher, "LeavesDaemons", options={"then": then}, deadline_s=8.0)
     assert (outcome.failure if isinstance(outcome, Failure) else None) == kind
-    until = time.monotonic() + 30
-    while of_the_forkserver() and time.monotonic() < until:
-        time.sleep(0.02)
-    assert of_the_forkserver() == set()
+    assert awaited(lambda: of_the_forkserver() == set(), within_s=30)
 
 
 def test_a_forkserver_that_was_stopped_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,8 +177,8 @@ def test_intervals_take_turns_in_a_world(launcher: LocalLauncher) -> None:
     schedule = Schedule(time.monotonic(), slice_s=0.05, left_out_s=0.025, turns=turns)
     live = LiveOrder(configs=tuple(configs), schedule=schedule)
     given = order(spec, steps=None)
-    found = launcher.run(replace(given, config=configs[0], min_time_s=1.5, live=live))
-    assert isinstance(found, Measurement)
+    given = replace(given, config=configs[0], min_time_s=1.5, live=live)
+    found = measured(launcher.run(given))
     assert {each.turn for each in found.slices} == {0, 1}
     assert len(found.slices) >= 8
     for each in found.slices:
@@ -229,7 +226,7 @@ def test_files_are_named_from_the_folder_that_the_program_is_in_now(
     monkeypatch.chdir(tmp_path)
     Path("here.py").write_text("from tests.world.local.troubles import Pair\n")
     spec = launcher.describe("here.py:Pair", {})
-    assert isinstance(launcher.run(order(spec)), Measurement)
+    measured(launcher.run(order(spec)))
 
 
 @pytest.mark.thorough

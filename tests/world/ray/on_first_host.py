@@ -1,14 +1,13 @@
 """Run on the first host of a cluster: measures worlds on its hosts, by the name of a function."""
 
-import argparse
 import json
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import tuner
 from tests.fakes import order
+from tests.world.launcher_contract import measured
 from tuner.plan.config import Config
 from tuner.plan.draft import draft_plan
 from tuner.plan.launching import read_launching
@@ -22,11 +21,6 @@ from tuner.world.ray.ray_launcher import RayLauncher
 MEGABYTES = Path(__file__).with_name("megabytes.py")
 
 
-def _measured(outcome: Measurement | Failure) -> str:
-    assert isinstance(outcome, Measurement), outcome
-    return outcome.model_dump_json()
-
-
 def spread(address: str, folder: Path) -> None:
     """Measures and traces one world on two hosts."""
     keys = {"launcher": "ray", "ray_address": address, "place": {"caller": 1, "server": 1}}
@@ -34,9 +28,9 @@ def spread(address: str, folder: Path) -> None:
     assert not mistakes
     with RayLauncher(launching) as launcher:
         spec = launcher.describe(f"{MEGABYTES}:Megabytes", {"notes": str(folder / "notes")})
-        timed = _measured(launcher.run(order(spec, steps=20)))
+        timed = measured(launcher.run(order(spec, steps=20))).model_dump_json()
         trace = TraceOrder(path=folder / "trace.json", operators=False)
-        _measured(launcher.run(replace(order(spec, steps=20), trace=trace)))
+        measured(launcher.run(replace(order(spec, steps=20), trace=trace)))
     (folder / "timed.json").write_text(timed)
 
 
@@ -55,17 +49,11 @@ def groups(address: str, folder: Path) -> None:
     (folder / "told.json").write_text(json.dumps(told))
 
 
-def program(address: str, folder: Path, *more: str) -> None:
-    """Runs a program on all hosts, once, or traced too."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--interface")
-    parser.add_argument("--traced", action="store_true")
-    parser.add_argument("--fails", action="store_true")
-    parser.add_argument("program", nargs="+")
-    given = parser.parse_args(more)
-    keys: dict[str, Any] = {"programs": [given.program], "launcher": "ray",
-                            "ray_address": address, "deadline": "120s"}  # fmt: skip
-    draft = draft_plan(keys | ({"interface": given.interface} if given.interface else {}))
+def program(address: str, folder: Path, how: str, more: str, *command: str) -> None:
+    """Runs a program on all hosts: it `fails`, or goes well, once, or `traced` too. More keys of
+    its plan are JSON."""
+    keys = {"programs": [[*command]], "launcher": "ray", "ray_address": address, "deadline": "120s"}
+    draft = draft_plan({**keys, **json.loads(more)})
     assert not draft.problems
     printed: list[bytes] = []
     with launcher_for(draft, notify=lambda sentence: None, show=printed.append) as launcher:
@@ -75,10 +63,10 @@ def program(address: str, folder: Path, *more: str) -> None:
             deadline_s=120.0,
         )
         timed = launcher.run(one)
-        assert isinstance(timed, Failure if given.fails else Measurement), timed
-        if given.traced:
+        assert isinstance(timed, Failure if how == "fails" else Measurement), timed
+        if how == "traced":
             trace = TraceOrder(path=folder / "trace.json", operators=False)
-            _measured(launcher.run(replace(one, trace=trace)))
+            measured(launcher.run(replace(one, trace=trace)))
     (folder / "printed").write_bytes(b"".join(printed))
     (folder / "timed.json").write_text(timed.model_dump_json())
 

@@ -1,5 +1,6 @@
 """Worlds whose ranks are on different hosts: network namespaces, with a raylet in each."""
 
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,17 +60,18 @@ TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "
 
 
 @pytest.mark.parametrize(
-    ("start", "flags", "interface", "ranks_here", "calls"),
+    ("start", "how", "keys", "interface", "ranks_here", "calls"),
     [
-        ([sys.executable], ["--traced", "--interface", BESIDE], BESIDE, 1, 50),
-        (TORCHRUN, [], ROUTED, 2, 150),
+        ([sys.executable], "traced", {"interface": BESIDE}, BESIDE, 1, 50),
+        (TORCHRUN, "once", {}, ROUTED, 2, 150),
     ],
 )
 def test_a_program_runs_on_each_host(
-    cluster: FakeCluster, tmp_path: Path, start: list[str], flags: list[str], interface: str,
-    ranks_here: int, calls: int,
+    cluster: FakeCluster, tmp_path: Path, start: list[str], how: str, keys: dict[str, str],
+    interface: str, ranks_here: int, calls: int,
 ) -> None:  # fmt: skip
-    cluster.run_module("program", *flags, "--", *start, EACH_HOST, folder=tmp_path)
+    command = [*start, EACH_HOST]
+    cluster.run_module("program", how, json.dumps(keys), *command, folder=tmp_path)
     timed = Measurement.model_validate_json((tmp_path / "timed.json").read_bytes())
     printed = (tmp_path / "printed").read_text()
     for rank in range(2 * ranks_here):
@@ -81,7 +83,7 @@ def test_a_program_runs_on_each_host(
     assert timed.program is not None
     assert timed.program.calls == calls
     assert 0.1 < (timed.program.rpc_active_s or 0) < 60
-    if "--traced" in flags:
+    if how == "traced":
         trace = read_trace(tmp_path / "trace.json")
         assert len(trace.calls) == calls
         assert trace.calls["server_start_ns"].notna().all()
@@ -111,7 +113,7 @@ def test_a_rank_that_ends_on_another_host_is_named(
     program = tmp_path / "main.py"
     program.write_text(ONE_ENDS.replace("END", end))
     shell = ["sh", "-c", f"{sys.executable} {program}; exit 0"]
-    cluster.run_module("program", "--fails", "--", *shell, folder=tmp_path)
+    cluster.run_module("program", "fails", "{}", *shell, folder=tmp_path)
     failure = Failure.model_validate_json((tmp_path / "timed.json").read_bytes())
     assert failure.failure == "crashed"
     assert failure.message.startswith(told)

@@ -12,13 +12,13 @@ from tests.fakes import order
 from tests.world.launcher_contract import (
     TROUBLES,
     LauncherContract,
-    awaited,
     dozing_search,
     ends,
     family_of,
+    measured,
+    several,
 )
 from tuner.errors import UsageError
-from tuner.world.measurement import Measurement
 from tuner.world.ray.hosts import HostLostError
 from tuner.world.ray.placing import HostInfo
 from tuner.world.ray.ray_launcher import RayLauncher, host_sets
@@ -63,8 +63,8 @@ def hosts_of(pid: int) -> list[psutil.Process]:
 @pytest.mark.thorough
 def test_a_killed_command_leaves_nothing_of_its_own_cluster(short_path: Path) -> None:
     with dozing_search(RayLauncher.__module__, "RayLauncher", short_path) as search:
-        (host,) = awaited(lambda: hosts_of(search.pid), 1)
-        awaited(lambda: family_of(host.pid), 4)  # tracker, forkserver, two ranks
+        (host,) = several(lambda: hosts_of(search.pid), 1)
+        several(lambda: family_of(host.pid), 4)  # tracker, forkserver, two ranks
         everything = [(each, each.name()) for each in family_of(search.pid)]
     assert [name for each, name in everything if not ends(each, within_s=60)] == []
 
@@ -76,8 +76,8 @@ def test_a_host_that_is_killed_is_no_fact_about_the_configuration(launcher: RayL
     ranks: list[psutil.Process] = []
 
     def kill() -> None:
-        (host,) = awaited(lambda: hosts_of(os.getpid()), 1)
-        ranks.extend(awaited(lambda: family_of(host.pid), 4))
+        (host,) = several(lambda: hosts_of(os.getpid()), 1)
+        ranks.extend(several(lambda: family_of(host.pid), 4))
         host.kill()
 
     killer = threading.Thread(target=kill)
@@ -87,7 +87,7 @@ def test_a_host_that_is_killed_is_no_fact_about_the_configuration(launcher: RayL
     killer.join()
     assert all(ends(each, within_s=60) for each in ranks)
     udf = launcher.describe("udf", {"calls": "2"})
-    assert isinstance(launcher.run(order(udf)), Measurement)
+    measured(launcher.run(order(udf)))
 
 
 @pytest.mark.world
@@ -96,7 +96,7 @@ def test_a_launcher_that_is_left_leaves_no_process(local_cluster: None) -> None:
     with RayLauncher() as running:
         spec = running.describe("udf", {"calls": "2"})
         before = {each.pid for each in hosts_of(os.getpid())}
-        assert isinstance(running.run(order(spec)), Measurement)
+        measured(running.run(order(spec)))
         ours = [each for each in hosts_of(os.getpid()) if each.pid not in before]
         family = [*ours, *family_of(ours[0].pid)]
     assert all(ends(each, within_s=60) for each in family)
