@@ -30,7 +30,8 @@ from tuner.study.finding import find_study
 from tuner.study.folder import StudyFolder
 from tuner.text import printable
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # Optuna's and SQLite's, about damage
+# Optuna and SQLite warn about damage.
+pytestmark = [pytest.mark.thorough, pytest.mark.filterwarnings("ignore")]
 
 TABLES = {
     "study_user_attributes": "value_json", "trial_user_attributes": "value_json",

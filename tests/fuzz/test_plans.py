@@ -22,6 +22,9 @@ from tuner.plan.study_plan import StudyPlan
 from workloads.options import options_of, read_options
 from workloads.registry import SHIPPED
 
+pytestmark = pytest.mark.thorough
+
+
 WORKLOAD: dict[str, Any] = {
     "format": 2,
     "name": "mine",

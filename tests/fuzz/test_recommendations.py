@@ -16,6 +16,9 @@ from tuner.recommended.model import as_json as written_json
 from tuner.recommended.python_module import as_python
 from tuner.recommended.recheck import recheck_command
 
+pytestmark = pytest.mark.thorough
+
+
 SEEDS = [document(), json.loads(recommendation(threads(4)).model_dump_json())]
 SHAPE = [type(node) for node in ast.parse(as_python(recommendation(threads(4)), "It.")).body]
 

@@ -23,6 +23,9 @@ from tuner.world.command.warm.warm_starting import learn
 from tuner.world.measurement import Measurement
 from tuner.world.postmortem import gauges, starvation
 
+pytestmark = pytest.mark.thorough
+
+
 REQUEST = ProgramRequest(commands=(("python", "main.py"),))
 CONFIG = Config.from_json({"agent": {"num_worker_threads": 2}})
 TOKENS = (b"\n", b"null", b"{}", b"[", b"-1", b"1e300", b'"\\ud800"', b"NaN", b"[" * 10**5)

@@ -22,6 +22,9 @@ from tuner.trace.files import reader
 from tuner.trace.files.reader import read_traces
 from tuner.trace.model.trace import Trace
 
+pytestmark = pytest.mark.thorough
+
+
 FORMATS = {"native": (NATIVE,), "kineto": (*KINETO, KINETO_1_9), "legacy": (LEGACY,)}
 SMALL = 150  # bytes of a part: those files have several events
 TOKENS = (

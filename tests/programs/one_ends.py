@@ -1,8 +1,8 @@
 """A server and two trainers, one of which may end before its work is done.
 
-python one_ends.py PORT START: START is `mp.spawn`; or `spawn` or `fork` of
-multiprocessing, by a parent that joins its children and exits with 0; or `patient`, which exits so
-when it is terminated, too; or the number of the rank to be; or `torchrun`, which says that number.
+python one_ends.py PORT START: START is `spawn`, of a parent that joins its children and exits with
+0; or `patient`, which exits so when it is terminated, too; or the number of the rank to be; or
+`torchrun`, which says that number.
 Which rank ends, and how, stands in ONE_END, as `2 raises`; without it, all goes well.
 """
 
@@ -15,7 +15,6 @@ import time
 from typing import Any
 
 import torch.distributed.rpc as rpc
-import torch.multiprocessing as torch_mp
 
 STEPS = 20
 
@@ -65,12 +64,10 @@ def main(port: str, start: str) -> None:
         run(int(start), port)
     elif start == "torchrun":
         run(int(os.environ["RANK"]), "")
-    elif start == "mp.spawn":
-        torch_mp.spawn(run, args=(port,), nprocs=3)
     else:
         if start == "patient":  # it makes nothing of SIGTERM but a good end
             signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
-        context = multiprocessing.get_context("spawn" if start == "patient" else start)
+        context = multiprocessing.get_context("spawn")
         ranks = [context.Process(target=run, args=(rank, port)) for rank in range(3)]
         for rank in ranks:
             rank.start()

@@ -1,14 +1,13 @@
 """Programs of which a process ends, or a call raises: who is named, and which go well anyway."""
 
 import json
-import shlex
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.programs.running import PROGRAMS, free_port
+from tests.programs.running import PROGRAMS, PYTHON, free_port
 from tests.world.command.launching import Launched, launched
 from tests.world.command.recorded import python, recorded
 from tuner import record
@@ -31,18 +30,12 @@ def one_ends(start: str) -> list[str]:
 
 
 def all_ranks(start: str) -> list[list[str]]:
-    """The commands of the program for each way to start its ranks."""
+    """The commands of the program, one for each rank, or the one of torchrun."""
     port = free_port()
-    ranks = [python("one_ends.py", port, str(rank)) for rank in range(3)]
     if start == "beside":
-        return ranks
-    if start == "sh":
-        return [["sh", "-c", f"{' & '.join(map(shlex.join, ranks))} & wait"]]
-    if start == "torchrun":
-        interpreter = python("one_ends.py")[:-1]
-        torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "3"]
-        return [[*interpreter, *torchrun, str(PROGRAMS / "one_ends.py"), port, "torchrun"]]
-    return [one_ends(start)]
+        return [python("one_ends.py", port, str(rank)) for rank in range(3)]
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "3"]
+    return [[*PYTHON, *torchrun, str(PROGRAMS / "one_ends.py"), port, "torchrun"]]
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +81,7 @@ def test_the_rank_that_ends_is_named_though_its_parent_goes_on(
         assert list(folder.glob("server0-*.stacks"))
 
 
-@pytest.mark.parametrize("start", ["mp.spawn", "fork", "sh", "beside", "torchrun"])
+@pytest.mark.parametrize("start", ["beside", "torchrun"])
 def test_it_is_named_however_the_ranks_were_started(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, start: str
 ) -> None:

@@ -20,6 +20,7 @@ import torch.distributed.rpc as rpc
 from torch.distributed.rpc import api, internal
 from torch.futures import Future, collect_all, wait_all
 
+from tuner import daemon_threads
 from tuner.world.rank import thread_states
 
 
@@ -180,6 +181,14 @@ def test_an_idle_thread_of_a_pool_waits_for_work() -> None:
         ident = pool.submit(threading.get_ident).result()
         time.sleep(0.1)
         assert not thread_states.may_go_on(sys._current_frames()[ident])
+
+
+def test_the_thread_that_answers_probes_leaves_when_its_process_ends(tmp_path: Path) -> None:
+    thread_states.Prober(tmp_path / "request", dict, lambda *event, **facts: None).begin("a", 0)
+    (thread,) = [each for each in daemon_threads._running if each.name == "rpc-tuner probe"]
+    daemon_threads._running[thread].set()
+    thread.join(10)
+    assert not thread.is_alive()
 
 
 def test_cpu_time_that_cannot_be_read_is_none(tmp_path: Path) -> None:
