@@ -42,16 +42,12 @@ ROUNDS = int(os.environ.get("ROUNDS", "10"))
 WORLD_S = 0.3
 THREADS = (1, 2, 4, 8, 16, 32)
 TRACED = 16
+PLAIN = ("builtin", "light", "nested", "payload", "udf", "udf_sleep")
 SUBJECTS: Mapping[str, tuple[str, dict[str, object]]] = {
-    "builtin": ("builtin", {}),
+    **{name: (name, {}) for name in PLAIN},
     "cartpole": ("cartpole", {"observers": 4, "batch": True}),
-    "light": ("light", {}),
-    "nested": ("nested", {}),
     "parameter_server": ("parameter_server", {"trainers": 2}),
-    "payload": ("payload", {}),
-    "udf": ("udf", {}),
     "udf_400": ("udf", {"size": 400, "calls": 8}),
-    "udf_sleep": ("udf_sleep", {}),
     "eight_sleep": ("tests/programs/served_together.py:Sleeps", {}),
     "one_lock": ("tests/programs/served_together.py:OneLock", {}),
     "holds_gil": ("tests/programs/served_together.py:HoldsGil", {}),

@@ -168,28 +168,31 @@ def torchrl() -> list[Comparison]:
 
 def default_space() -> list[Comparison]:
     """What the default space finds that threads alone do not, each with the same budget."""
-    rnn = EXAMPLES and [*PYTHON, str(Path(EXAMPLES) / "distributed/rpc/rnn/main.py")]
-    torchrl = collector(20)
-    subjects: dict[str, dict[str, Any] | None] = {
+    subjects: dict[str, dict[str, Any]] = {
         "batch CartPole": {"workload": "cartpole", "options": {"observers": 2}},
         "parameter server": {"workload": "parameter_server"},
-        "TorchRL's collector": {"program": torchrl, **FRAMES} if torchrl else None,
-        "rnn of pytorch/examples": {"program": rnn} if rnn else None,
+        "TorchRL's collector": {"program": collector(20), **FRAMES},
+        "rnn of pytorch/examples": {
+            "program": EXAMPLES and [*PYTHON, str(Path(EXAMPLES) / "distributed/rpc/rnn/main.py")]
+        },
     }
+    # A shipped plan has a space of its own: both spaces are named.
+    spaces = {**THREADS_ALONE, "cpu_binding": "none,equal"}, THREADS_ALONE
     found = []
     for name, request in subjects.items():
-        values, said = [math.nan, math.nan], ["NOT MEASURED", "not installed"]
-        if request is not None:
-            budget_s = 120 if "program" in request else 60
-            # A shipped plan has a space of its own: both spaces are named.
-            spaces = ({**THREADS_ALONE, "cpu_binding": "none,equal"}, THREADS_ALONE)
-            results = [_searched(**request, space=space, budget=budget_s) for space in spaces]
-            # Of two gains the larger one is better.
-            values = [1 / _gain(each) for each in results]
-            said = [*map(_said, results)]
-        sides = f"threads and binding: {said[0]}", f"threads alone: {said[1]}"
-        unit = "of the baseline's time"
-        found.append(Comparison(f"gain of {name}", *sides, values[0], values[1], unit))
+        if "program" in request and not request["program"]:
+            print(f"{name} is not measured: it is not installed")
+            continue
+        budget_s = 120 if "program" in request else 60
+        both, alone = (_searched(**request, space=space, budget=budget_s) for space in spaces)
+        found.append(
+            Comparison(
+                f"gain of {name}", f"threads and binding: {_said(both)}",
+                f"threads alone: {_said(alone)}",
+                # Of two gains the larger one is better.
+                1 / _gain(both), 1 / _gain(alone), "of the baseline's time",
+            )
+        )  # fmt: skip
     return found
 
 
