@@ -34,7 +34,7 @@ class Hangs(Workload):
         pass
 """
 _ONCE = "time.sleep(1200) if ran.exists() else ran.mkdir()"
-_PROGRAM_ONCE = program(then=f"ran = Path('ran')\n{_ONCE}")
+_PROGRAM_ONCE = program(then=f"ran = Path('ran')\n{_ONCE}", calls=0)
 _TOO_LONG = f"took longer than {BUDGET_S} s and was ended"
 
 
@@ -75,7 +75,7 @@ ROWS = tuple(
         ("a program neither calls init_rpc nor ends", _COMMAND,
          _FOREVER, (2,), "no process has called init_rpc"),
         ("a program does not end after init_rpc", _COMMAND,
-         program(then="time.sleep(1200)"), (2,),
+         program(then="time.sleep(1200)", calls=0), (2,),
          "the program cannot be tuned: not done after"),
         ("the second run of a program does not end", _COMMAND,
          _PROGRAM_ONCE, (2,), "a second run of the program failed"),

@@ -33,18 +33,18 @@ import torch.distributed.rpc as rpc
 {before}
 os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29511")
 rpc.init_rpc("worker0", rank=0, world_size=1)
-for _ in range(100):
-    rpc.rpc_sync("worker0", torch.add, args=(torch.ones(1), 1))
 {then}
+for _ in range({calls}):
+    rpc.rpc_sync("worker0", torch.add, args=(torch.ones(1), 1))
 rpc.shutdown()
 """
 
 Key = tuple[int, int, bool]
 
 
-def program(*, before: str = "", then: str = "") -> str:
-    """A program of one rank that does something before it starts RPC, and before `shutdown`."""
-    return _PROGRAM.format(before=before, then=then)
+def program(*, before: str = "", then: str = "", calls: int = 100) -> str:
+    """A program of one rank that does something before it starts RPC, and before its calls."""
+    return _PROGRAM.format(before=before, then=then, calls=calls)
 
 
 def kept(out: Path, name: str, storage: str | None = None) -> Mapping[Key, Record]:
