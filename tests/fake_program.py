@@ -44,8 +44,9 @@ class FakeProgramLauncher(NothingToClose):
         self._random = random.Random(0)
 
     def subject_of(
-        self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None
-    ) -> ProgramSpec:
+        self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None,
+        trace: Path | None = None,
+    ) -> ProgramSpec:  # fmt: skip
         assert draft.program is not None
         spec = ProgramSpec(
             **draft.program.model_dump(), ranks=RANKS, own=self.own, calls=self.calls,

@@ -90,8 +90,9 @@ class FakeLauncher(NothingToClose):
         self._random = random.Random(self.seed)
 
     def subject_of(
-        self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None
-    ) -> WorkloadSpec:
+        self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None,
+        trace: Path | None = None,
+    ) -> WorkloadSpec:  # fmt: skip
         return self.describe(draft.workload, draft.options)
 
     def describe(self, reference: str, options: Mapping[str, object]) -> WorkloadSpec:

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from tuner.errors import BudgetTooShortError, UsageError
 from tuner.plan.config import Config
@@ -12,7 +13,7 @@ from tuner.searching.budget import LEAST_FIRST_S, first_world_s
 from tuner.searching.calibrating import is_tried_again
 from tuner.searching.fitting import PAIR_WORLDS, Fit, fit_of, fit_sentence, in_order_of_promise
 from tuner.searching.forecast_order import Forecasts, forecasts_of, note_forecasts
-from tuner.searching.runner import Runner, TimedWorld
+from tuner.searching.runner import Runner, TimedWorld, numbers_of
 from tuner.study.finding import earlier_studies
 from tuner.study.folder import StudyFolder
 from tuner.study.log import BASELINE, StudyLog
@@ -57,7 +58,9 @@ class Beginner:
         self._earlier_s, self._since_start, self._is_begun = earlier_s, since_start, is_begun
         self._elsewhere = elsewhere
         self._last: Measurement | None = None  # the latest run of a program as it is
+        self.as_it_is = elsewhere.traces / "as-it-is.json"  # for a trace of a later run as it is
         self.traced: tuple[Measurement, Trace] | None = None  # its traced run
+        self._trace_file = self.as_it_is
         self._fit = Fit()
 
     @property
@@ -85,12 +88,19 @@ class Beginner:
         return self._last.world_s - subject.steady.world_s if subject.window_is_chosen else 0.0
 
     def trace(self, plan: StudyPlan) -> None:
-        """Trace a program's baseline before there is a study, which then has it, unless that takes
-        too much of the budget. Where it is enough for no comparison, all that is left may go to
-        this."""
+        """Trace a program's baseline before there is a study, which then has it, unless a run as it
+        is was traced, or that takes too much of the budget. Where this is enough for no comparison,
+        all that is left may go to the trace."""
         subject, budget_s = plan.subject, plan.measuring.budget_s
         if not isinstance(subject, ProgramSpec) or not subject.run_s:
             return
+        if self._last is not None and _changes_nothing(plan) and self.as_it_is.exists():
+            with suppress(UsageError):
+                numbers = numbers_of(self.as_it_is, subject.ranks)
+                # It took no time of its own.
+                run = self._last.model_copy(update={"trace": numbers, "world_s": 0.0})
+                self.traced = run, read_trace(self.as_it_is)
+                return
         left_s = budget_s - self._earlier_s - self._since_start()
         most_s = left_s if self.problem is not None else min(left_s, MOST_TRACED_FIRST * budget_s)
         if TRACED_FACTOR * subject.usual_s > most_s:
@@ -100,7 +110,8 @@ class Beginner:
         if self._last is not None:
             self._find(plan, self._last)
         if isinstance(world, Measurement):
-            self.traced = world, read_trace(self._elsewhere.trace(plan.baseline))
+            self._trace_file = self._elsewhere.trace(plan.baseline)
+            self.traced = world, read_trace(self._trace_file)
 
     def allows(self, plan: StudyPlan, world: Outcome) -> bool:
         """Whether to begin with a plan of more: the budget is enough for all of it, or was already
@@ -181,8 +192,7 @@ class Beginner:
         trace = folder.trace(plan.baseline)
         trace.parent.mkdir(parents=True, exist_ok=True)
         folder.manifest.add(trace)
-        [left] = self._elsewhere.traces.glob("*")
-        shutil.copy2(left, trace)
+        shutil.copy2(self._trace_file, trace)
         return [TimedWorld(BASELINE, TRACE_BLOCK, plan.baseline).record("trace", self.traced[0])]
 
     def go_on(self, plan: StudyPlan, store: StudyStore) -> Sequence[Record]:
@@ -248,7 +258,11 @@ class Beginner:
 
 def _run_as_record(plan: StudyPlan, run: Measurement) -> list[Record]:
     """A run of a program as it is, as the first world of a baseline that changes nothing."""
-    is_own = plan.baseline.resolved(plan.subject) == Config.of({}).resolved(plan.subject)
-    if not is_own or plan.objective.read(run) is None:
+    if not _changes_nothing(plan) or plan.objective.read(run) is None:
         return []
     return [TimedWorld(BASELINE, CALIBRATION_BLOCK, plan.baseline).record("calibration", run)]
+
+
+def _changes_nothing(plan: StudyPlan) -> bool:
+    """Whether the baseline is the program as it is."""
+    return plan.baseline.resolved(plan.subject) == Config.of({}).resolved(plan.subject)

@@ -262,10 +262,11 @@ def plan_of(
     launcher: Launcher,
     failure_folder: Path | None = None,
     enough: Enough | None = None,
+    trace: Path | None = None,
 ) -> StudyPlan:
     """The plan for what is tuned; all mistakes are reported together."""
     try:
-        spec = launcher.subject_of(draft, failure_folder, enough)
+        spec = launcher.subject_of(draft, failure_folder, enough, trace)
     except UsageError as error:
         if not draft.problems:
             raise
@@ -279,7 +280,7 @@ def _plan_here(
     launcher: Launcher,
     claim: Claim,
     known: StudyStore | None,
-    enough: Enough,
+    beginner: Beginner,
     notify: Callable[[str], None],
 ) -> StudyPlan:
     """The plan. The study of a program that is resumed goes on with the objective that it has."""
@@ -289,9 +290,10 @@ def _plan_here(
         draft = like_before(draft, known.plan())
         if draft.chooses_objective:
             draft = draft.with_objective(known.plan().measuring.objective_name)
-    begins = known is None or known.noted(REFUSED)
+    enough = beginner if known is None or known.noted(REFUSED) else None
+    trace = beginner.as_it_is if known is None else None
     try:
-        plan = plan_of(draft, launcher, claim.place.folder.first_run, enough if begins else None)
+        plan = plan_of(draft, launcher, claim.place.folder.first_run, enough, trace)
     finally:
         claim.keep_first_run()
     notify(f"comparing the {plan.objective.label}{_why_this(plan)}")

@@ -77,7 +77,8 @@ def answer_of(
         objective=plan.objective,
         resume_budget_s=resume_budget_s(log, store.elapsed_s, conclusion.more_s),
         blocks=sum(map(log.blocks, BLOCK_PHASES)),
-        worlds=len(log.records),
+        # A record of no time is the trace of a world that has another.
+        worlds=sum(record.outcome.world_s > 0 for record in log.records),
         elapsed_s=store.elapsed_s,
         measured_at=store.measured_at,
         front=front_of(log),

@@ -25,6 +25,8 @@ class TraceOrder:
     """Where it is written; absolute, since a workload may leave its working folder."""
     operators: bool
     """Whether to record operators too, which costs more."""
+    is_needed: bool = True
+    """Whether a world without a complete trace has failed."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", self.path.absolute())
@@ -89,12 +91,14 @@ class Launcher(Protocol):
         """Whether the next world runs in a network that no other process reaches."""
 
     def subject_of(
-        self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None
-    ) -> Subject:
+        self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None,
+        trace: Path | None = None,
+    ) -> Subject:  # fmt: skip
         """Find out what a draft's workload or program is: import the one, or run the other.
 
         `failure_folder` is for the evidence of a program that fails, alone. `enough` is asked after
-        each run of a program that went well; where it says no, what is known then is returned.
+        each run of a program that went well; where it says no, what is known then is returned. A
+        second run of a program is traced to `trace`, if that can be.
         UsageError with every problem if it cannot be used as named or given; LauncherError if this
         launcher cannot find out."""
 
@@ -165,10 +169,13 @@ class GroupedLauncher(Together):
         return all(each.own_network for each in self.members)
 
     def subject_of(
-        self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None
-    ) -> Subject:
+        self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None,
+        trace: Path | None = None,
+    ) -> Subject:  # fmt: skip
         """See `Launcher.subject_of`; every group is asked, as each may have hosts of its own."""
-        subject, *_ = [each.subject_of(draft, failure_folder, enough) for each in self.members]
+        subject, *_ = [
+            each.subject_of(draft, failure_folder, enough, trace) for each in self.members
+        ]
         return subject
 
     def run(self, order: WorldOrder) -> Measurement | Failure:

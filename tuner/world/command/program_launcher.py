@@ -31,7 +31,7 @@ from tuner.world.command.running import check_commands
 from tuner.world.command.warm.warm_starting import ServerGoneError, learn
 from tuner.world.environment import MachineReader, MachineState
 from tuner.world.failure_evidence import give_up_middle, head_and_tail
-from tuner.world.launcher import Enough, WorldOrder
+from tuner.world.launcher import Enough, TraceOrder, WorldOrder
 from tuner.world.live_world import LiveWorld
 from tuner.world.measurement import Failure, Measurement
 from tuner.world.postmortem import starvation
@@ -93,8 +93,9 @@ class ProgramLauncher:
         return self._starters.in_own_network
 
     def subject_of(
-        self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None
-    ) -> ProgramSpec:
+        self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None,
+        trace: Path | None = None,
+    ) -> ProgramSpec:  # fmt: skip
         """Run the program a few times as it is: see `Launcher.subject_of`. A second run shows
         whether it can be started warm, and whether its number of calls varies. A program that fails
         once its RPC has begun may go well with other options; ProgramFailedError of another."""
@@ -109,8 +110,11 @@ class ProgramLauncher:
 
         def run_as_it_is(asked: ProgramRequest, until_s: float, learns: bool) -> TriedRun:
             deadline_s = min(until_s - time.monotonic(), draft.measuring.deadline_s)
+            traced = None
+            if trace is not None and not learns:
+                traced = TraceOrder(path=trace, operators=True, is_needed=False)
             order = WorldOrder(
-                subject=asked, config=Config.of({}), deadline_s=deadline_s,
+                subject=asked, config=Config.of({}), deadline_s=deadline_s, trace=traced,
                 failure_folder=failure_folder, folder_called=str(failure_folder or ""),
             )  # fmt: skip
             follows_s = longest_s if asked.window_s is None else None
@@ -316,6 +320,8 @@ class _ProgramWorld(LiveWorld):
             message = str(error)
         except OSError as error:
             message = f"the trace could not be written: {error}"
+        if not trace.is_needed:
+            return outcome
         return Failure(failure="trace-failed", message=message, world_s=outcome.world_s)
 
     def _pass_on(self) -> None:

@@ -86,8 +86,9 @@ class LocalLauncher:
         return None if self._network is None else self._network.holder
 
     def subject_of(
-        self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None
-    ) -> WorkloadSpec:
+        self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None,
+        trace: Path | None = None,
+    ) -> WorkloadSpec:  # fmt: skip
         """See `Launcher.subject_of`."""
         if draft.program is not None:
             raise LauncherError("this launcher runs workloads, and the plan has a program")

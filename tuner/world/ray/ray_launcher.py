@@ -51,8 +51,9 @@ class RayLauncher(Together):
         return self._hosts, self._describing
 
     def subject_of(
-        self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None
-    ) -> WorkloadSpec:
+        self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None,
+        trace: Path | None = None,
+    ) -> WorkloadSpec:  # fmt: skip
         """See `Launcher.subject_of`. The world is placed, too, and what cannot be is reported."""
         spec = self._describing.subject_of(draft, failure_folder)
         problems = self._launching.mistakes(spec.roles)
@@ -173,15 +174,16 @@ class RayProgramLauncher(ProgramLauncher):
         return self
 
     def subject_of(
-        self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None
-    ) -> ProgramSpec:
+        self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None,
+        trace: Path | None = None,
+    ) -> ProgramSpec:  # fmt: skip
         """See `Launcher.subject_of`. What cannot be placed is reported before the first run."""
         if draft.program is not None and len(draft.program.commands) > 1:
             raise UsageError(
                 "on a cluster one command runs on each host: --beside is for this machine alone"
             )
         self._place()
-        return super().subject_of(draft, failure_folder, enough)
+        return super().subject_of(draft, failure_folder, enough, trace)
 
     def _place(self) -> None:
         """Have the hosts, one for each command; placed anew where one of them was lost."""
