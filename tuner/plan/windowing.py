@@ -6,6 +6,8 @@ from tuner.plan.program_spec import WINDOW_FIELDS, ProgramSpec
 from tuner.plan.study_plan import StudyPlan
 
 WISHED_BLOCKS = 8  # of all configurations: a run is long if fewer whole ones fit into the budget
+LEAST_WORLDS = 11  # so many of a window fit: a run as it is, first worlds, four blocks of two
+LEAST_PART = 1 / 2  # of the window that tells most for its time
 MOST_SHARE = 0.75  # of a whole run: a window that takes longer saves too little
 
 
@@ -33,7 +35,11 @@ def windowed(draft: PlanDraft, spec: ProgramSpec) -> ProgramSpec:
     saves_little = part is not None and part.world_s > MOST_SHARE * spec.run_s[-1]
     if part is None or (saves_little and not spec.was_cut):
         return spec
-    chosen = {"window_s": part.window_s, "warm_up_s": part.warm_up_s, "window_is_chosen": True}
+    # A wider interval of each world is better than too few worlds.
+    beside_s = part.world_s - part.window_s
+    most_s = (draft.measuring.budget_s - spec.run_s[0]) / LEAST_WORLDS - beside_s
+    window_s = min(part.window_s, max(LEAST_PART * part.window_s, most_s))
+    chosen = {"window_s": window_s, "warm_up_s": part.warm_up_s, "window_is_chosen": True}
     return spec.model_copy(update=chosen)
 
 

@@ -10,7 +10,9 @@ from tests.known import known
 from tests.searching.tuning import Listening
 from tests.world.command.launching import PROGRAMS, PYTHON, launched
 from tests.world.command.reported import NAMES, PIDS, report_of, until
-from tuner.world.command.counting import counts_of
+from tuner.plan.program_spec import ProgramRequest
+from tuner.world.command.channel import Channel
+from tuner.world.command.counting import Window, counts_of
 from tuner.world.measurement import Measurement
 
 COMMAND = [PYTHON, str(PROGRAMS / "runs_long.py")]
@@ -50,6 +52,18 @@ def test_what_a_rank_counts_late_makes_a_window_no_longer(tmp_path: Path) -> Non
     ]
     found = known(counts_of(report_of(tmp_path, late, server)))
     assert found.between(1.0, 2.0).calls == 20
+
+
+def test_a_run_that_ends_before_its_window_and_never_shuts_down_counts_to_its_end(
+    tmp_path: Path,
+) -> None:
+    ranks = [counting(rank, 0, 4, 8, 12, 16, 20) for rank in (0, 1)]
+    report = report_of(tmp_path, *ranks)
+    chosen = ProgramRequest(commands=((PYTHON,),), window_s=9.0, window_is_chosen=True)
+    found = known(Window(chosen, Channel(tmp_path)).rest(report))
+    assert (found.calls, found.seconds) == (24, 1.5)
+    named = chosen.model_copy(update={"window_is_chosen": False})
+    assert Window(named, Channel(tmp_path)).rest(report) is None
 
 
 @pytest.mark.parametrize("last", ["init_rpc", "ready"])

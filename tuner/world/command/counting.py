@@ -119,6 +119,14 @@ class Window:
         self._next_s = now_s + max(left_s, _AGAIN_S)
         return None
 
+    def rest(self, report: ProgramReport) -> Counted | None:
+        """What was counted in a run that ended before its chosen window, where the time of its RPC
+        is not known otherwise."""
+        if not self.request.window_is_chosen or report.rpc_active_s is not None:
+            return None
+        counts = counts_of(report)
+        return None if counts is None else counts.between(0.0, counts.lasted_s)
+
 
 @dataclass
 class Follower:

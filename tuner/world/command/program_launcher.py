@@ -300,6 +300,8 @@ class _ProgramWorld(LiveWorld):
         self._commands.check()
         report = self._channel.report()
         first = None if self._counted is not None else failed_first(report, self._over_ns)
+        if first is None and not any(self._codes) and None not in self._codes:
+            self._counted = self._counted or self._window.rest(report)
         facts: dict[str, Any] = {"cause": first, "counted": self._counted, **self._why}
         output = head_and_tail(self._path, MOST_OUTPUT).decode(errors="replace")
         self.end = ProgramEnd(exit_codes=self._codes, run_s=self._run_s, output=output,
