@@ -54,6 +54,23 @@ def test_what_a_rank_counts_late_makes_a_window_no_longer(tmp_path: Path) -> Non
     assert found.between(1.0, 2.0).calls == 20
 
 
+@pytest.mark.parametrize(
+    ("calls", "counted"), [((0, 1, 2, 3, 4, 5, 6), None), ((0, 1, 1, 1, 2, 9, 9), 8)]
+)
+def test_a_chosen_window_goes_on_until_its_calls_tell_something(
+    tmp_path: Path, calls: tuple[int, ...], counted: int | None
+) -> None:
+    idle = counting(0, *[0] * len(calls))
+    for each in idle:
+        each |= {"pid": PIDS[1]} | ({"rank": 1, "name": NAMES[1]} if "rank" in each else {})
+    report_of(tmp_path, counting(0, *calls), idle)
+    chosen = ProgramRequest(
+        commands=((PYTHON,),), window_s=1.0, warm_up_s=0.5, window_is_chosen=True
+    )
+    found = Window(chosen, Channel(tmp_path)).look(0.0)
+    assert (None if found is None else found.calls) == counted
+
+
 def test_a_run_that_ends_before_its_window_and_never_shuts_down_counts_to_its_end(
     tmp_path: Path,
 ) -> None:

@@ -17,6 +17,8 @@ from tuner.world.command.judging import Counted
 from tuner.world.command.reports import ProgramReport
 
 _AGAIN_S = 0.05
+LEAST_CALLS = 8
+"""A chosen window goes on until so many are made: their time tells something."""
 _SETTLED_S = 1.0
 """How often it is seen whether the calls of a first run have settled."""
 _LATE = 1.5
@@ -115,7 +117,11 @@ class Window:
         end_s = start_s + self.request.window_s
         left_s = 0.0 if counts is None else end_s - counts.lasted_s
         if counts is not None and left_s <= 0:
-            return counts.between(start_s, end_s)
+            counted = counts.between(start_s, end_s)
+            if self.request.window_is_chosen and counted.calls < LEAST_CALLS:
+                counted = counts.between(start_s, counts.lasted_s)
+            if not self.request.window_is_chosen or counted.calls >= LEAST_CALLS:
+                return counted
         self._next_s = now_s + max(left_s, _AGAIN_S)
         return None
 

@@ -75,7 +75,9 @@ def outcome_of(
     measurement = _measurement(end, metric)
     if objective is None or objective.read(measurement) is not None:
         return measurement
-    names = [rank.name for rank in end.report.latest if rank.shutdown_ns is None]
+    names = [
+        rank.name for rank in end.report.latest if rank.shutdown_ns is None and end.counted is None
+    ]
     why = f"{listed(names)} never called shutdown" if names else "it made no calls"
     return _failed(end, "crashed", f"{why}, so this run has no {objective.label}")
 
