@@ -39,8 +39,9 @@ def windowed(draft: PlanDraft, spec: ProgramSpec) -> ProgramSpec:
     beside_s = part.world_s - part.window_s
     most_s = (draft.measuring.budget_s - spec.run_s[0]) / LEAST_WORLDS - beside_s
     window_s = min(part.window_s, max(LEAST_PART * part.window_s, most_s))
+    part = part.model_copy(update={"window_s": window_s, "world_s": beside_s + window_s})
     chosen = {"window_s": window_s, "warm_up_s": part.warm_up_s, "window_is_chosen": True}
-    return spec.model_copy(update=chosen)
+    return spec.model_copy(update={**chosen, "steady": part})
 
 
 def like_before(draft: PlanDraft, known: StudyPlan) -> PlanDraft:
@@ -49,7 +50,8 @@ def like_before(draft: PlanDraft, known: StudyPlan) -> PlanDraft:
     program, before = draft.program, known.subject
     if program is None or program.window_s is not None or program.whole_runs:
         return draft
-    assert isinstance(before, ProgramSpec)
+    if not isinstance(before, ProgramSpec):
+        return draft
     kept = {name: getattr(before, name) for name in WINDOW_FIELDS}
     kept["whole_runs"] = before.window_s is None
     return draft.with_program(program.model_copy(update=kept))

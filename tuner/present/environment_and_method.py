@@ -121,9 +121,10 @@ def _world(answer: StudyAnswer) -> str:
         return f"Each has new processes, and after a warm-up at least {least} of timed steps"
     if subject.window_s is None:
         return "Each is one run of the program, in new processes"
+    about, or_ends = ("about ", ", unless it ends before") if subject.window_is_chosen else ("", "")
     return (
         f"Each is a new start of the program. After {duration(subject.warm_up_s)} of warm-up its "
-        f"calls are counted for {duration(subject.window_s)}, and it is ended"
+        f"calls are counted for {about}{duration(subject.window_s)}, and it is ended{or_ends}"
     )
 
 

@@ -182,7 +182,10 @@ def not_reached_sentence(answer: StudyAnswer) -> str | None:
 
 def forecast_alone_sentence(answer: StudyAnswer) -> str | None:
     """What the baseline's trace told of configurations that were not reached; None: nothing."""
-    found = dict([*answer.forecasts_alone.items()][:_MOST_FORECAST])
+    found = answer.forecasts_alone
+    if len(found) > _MOST_FORECAST:
+        ordered = sorted(found, key=lambda config: found[config].ratio or math.inf)
+        found = {config: found[config] for config in ordered[:_MOST_FORECAST]}
     if not found:
         has_reason = answer.no_forecast and answer.not_reached
         return no_forecast_sentence(answer) if has_reason else None

@@ -201,7 +201,8 @@ class Beginner:
             return ()
         first: list[Record] = []
         if self._last is None:
-            kept = [each for each in store.records() if each.trial == BASELINE]
+            known = [each for each in store.records() if each.trial == BASELINE]
+            kept = [each for each in known if each.phase == "calibration"]
             if not any(isinstance(each.outcome, Measurement) for each in kept):
                 first = self._first_worlds(plan, store.folder, kept)
             self._find(plan, [*kept, *first][-1].outcome)
@@ -257,7 +258,8 @@ class Beginner:
 
 
 def _run_as_record(plan: StudyPlan, run: Measurement) -> list[Record]:
-    """A run of a program as it is, as the first world of a baseline that changes nothing."""
+    """A run of a program as it is, as the first world of a baseline that changes nothing. It may be
+    slower because it was traced, too: no rival is dropped for that."""
     if not _changes_nothing(plan) or plan.objective.read(run) is None:
         return []
     return [TimedWorld(BASELINE, CALIBRATION_BLOCK, plan.baseline).record("calibration", run)]

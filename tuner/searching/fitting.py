@@ -77,7 +77,7 @@ def in_order_of_promise(
 ) -> list[Config]:
     """The candidates: the baseline, what is forecast to gain, what differs from the baseline in the
     process alone, the others, what is forecast to be far behind, and what to deadlock; in each of
-    these what differs in least comes first."""
+    these by the forecast, and then what differs in least."""
     baseline, *others = plan.candidates()
 
     def key(config: Config) -> tuple[int, float, int]:

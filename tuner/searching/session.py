@@ -217,7 +217,7 @@ def _begin(
         draft, launcher, earlier_s, since_start, notify, elsewhere, is_begun=is_begun
     )
     plan = _plan_here(draft, launcher, claim, known, beginner, notify)
-    if not claim.resumes:
+    if not claim.resumes and not (claim.replaces and beginner.problem):
         beginner.trace(plan)
     plan = widened(draft, plan, launcher, beginner, notify)
     here = environment_with(launcher)

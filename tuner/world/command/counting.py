@@ -1,6 +1,5 @@
 """What the ranks of a program have done by when: in a window, or while a first run goes on."""
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,37 +28,29 @@ class Counts(NamedTuple):
     """What all ranks have done, in seconds since a time; between two counts of a rank its calls are
     taken to come evenly."""
 
-    since_s: float  # by `time.monotonic`
     lasted_s: float
-    by_rank: Mapping[int, Sequence[Event]]
+    by_rank: Mapping[int, FloatArray]  # rows of a time, the calls and the CPU seconds by then
 
     @property
     def calls(self) -> FloatArray:
         """Rows of a time and the calls made by then, at the times of who counts most seldom."""
         seldom = min(self.by_rank.values(), key=len)
-        times = np.array([event["monotonic_s"] - self.since_s for event in seldom])
-        times = np.unique(np.clip(times, 0.0, self.lasted_s))
-        made = np.sum([self._at(times, each, "calls") for each in self.by_rank.values()], axis=0)
+        times = np.unique(np.clip(seldom[:, 0], 0.0, self.lasted_s))
+        each = [np.interp(times, rows[:, 0], rows[:, 1]) for rows in self.by_rank.values()]
+        made = np.sum(each, axis=0)
         return np.column_stack([times, made - made[0]])
 
     def between(self, start_s: float, end_s: float) -> Counted:
         """What they did from one time to another."""
-        did = {
-            fact: {
-                rank: float(np.diff(self._at([start_s, end_s], events, fact))[0])
-                for rank, events in self.by_rank.items()
+        ends = np.array([start_s, end_s])
+        calls, cpu_s = (
+            {
+                rank: float(np.diff(np.interp(ends, rows[:, 0], rows[:, column]))[0])
+                for rank, rows in self.by_rank.items()
             }
-            for fact in ("calls", "cpu_s")
-        }
-        calls = round(sum(did["calls"].values()))
-        return Counted(calls=calls, seconds=end_s - start_s, cpu_s=did["cpu_s"])
-
-    def _at(
-        self, times: Sequence[float] | FloatArray, events: Sequence[Event], fact: str
-    ) -> FloatArray:
-        known = [event["monotonic_s"] - self.since_s for event in events]
-        at: FloatArray = np.interp(times, known, [event[fact] for event in events])
-        return at
+            for column in (1, 2)
+        )
+        return Counted(calls=round(sum(calls.values())), seconds=end_s - start_s, cpu_s=cpu_s)
 
 
 def counts_of(report: ProgramReport, *, of_calls: bool = True) -> Counts | None:
@@ -75,27 +66,33 @@ def counts_of(report: ProgramReport, *, of_calls: bool = True) -> Counts | None:
     # Who only serves calls shutdown at once.
     ends = [rank.shutdown_ns for rank in report.latest]
     end_ns = max(filter(None, ends)) if of_calls and all(ends) else math.inf
-    by_rank = {
-        rank.rank: [
-            event
-            for event in report.counts.get(rank.pid, ())
-            if since_ns <= event["time_ns"] <= end_ns
-        ]
-        for rank in report.latest
-    }
-    if not all(by_rank.values()):
-        return None
-    since_s = max(events[0]["monotonic_s"] for events in by_rank.values())
+    by_rank = {}
+    for rank in report.latest:
+        events = report.counts.get(rank.pid, ())
+        counted = [each for each in events if since_ns <= each["time_ns"] <= end_ns]
+        if not counted:
+            return None
+        by_rank[rank.rank] = _rows(counted, since_ns)
+    first_s = max(rows[0, 0] for rows in by_rank.values())
     if of_calls:
-        since_s = max(since_s, min(map(_last_without_call, by_rank.values())))
-    lasted_s = min(events[-1]["monotonic_s"] for events in by_rank.values()) - since_s
-    return Counts(since_s, lasted_s, by_rank) if lasted_s > 0 else None
+        first_s = max(first_s, min(map(_last_without_call, by_rank.values())))
+    lasted_s = float(min(rows[-1, 0] for rows in by_rank.values()) - first_s)
+    for rows in by_rank.values():
+        rows[:, 0] -= first_s
+    return Counts(lasted_s, by_rank) if lasted_s > 0 else None
 
 
-def _last_without_call(events: Sequence[Event]) -> float:
+def _rows(events: Sequence[Event], since_ns: int) -> FloatArray:
+    """What a rank counted by when: its first count has a time of our clock, and the others come
+    after it by its own, which is not set and which no other host has."""
+    first = events[0]
+    zero_s = first["monotonic_s"] - (first["time_ns"] - since_ns) / 1e9
+    return np.array([[e["monotonic_s"] - zero_s, e["calls"], e["cpu_s"]] for e in events])
+
+
+def _last_without_call(rows: FloatArray) -> float:
     """The time of a rank's last count before its first call."""
-    same = itertools.takewhile(lambda event: event["calls"] == events[0]["calls"], events)
-    return max(float(event["monotonic_s"]) for event in same)
+    return float(rows[rows[:, 1] == rows[0, 1], 0].max())
 
 
 @dataclass

@@ -1,4 +1,5 @@
-"""What the first runs of a program show: its ranks, its own options, whether its calls vary."""
+"""What the first runs of a program show: its ranks, its own options, whether its calls vary, and
+which part stands for all of a run."""
 
 import math
 import re
@@ -7,8 +8,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Self
-
-import numpy as np
 
 from tuner.decide.steady_window import MOST_WITHIN, changes, steady_window
 from tuner.errors import ProgramFailedError, UsageError
@@ -211,11 +210,14 @@ class Discovery:
     def _spec(self, runs: Sequence[TriedRun]) -> ProgramSpec:
         alone, starts = self.starters.in_own_network, self.starters.how
         spec = program_spec(self.request, runs, own_network=alone, starts=starts)
+        if self.request.window_s is not None and self._steady is None:
+            return self.windowed(spec)
         if self._steady is None:
             longest_start_s = math.inf if self.request.cold else WARM_S
             return self.windowed(spec.model_copy(update=steady_part(runs, longest_start_s)))
-        # The latest run had the window.
-        steady = self._steady.model_copy(update={"world_s": spec.run_s[-1]})
+        steady = self._steady
+        if runs[-1].failure is None:  # it had the window
+            steady = steady.model_copy(update={"world_s": spec.run_s[-1]})
         return spec.model_copy(update={"steady": steady, "was_cut": runs[0].was_cut})
 
 
@@ -247,8 +249,9 @@ def steady_part(runs: Sequence[TriedRun], longest_start_s: float) -> dict[str, A
     ends = [run.end for run in runs if run.failure is None]
     if not ends or ends[-1].active_s is None:
         return {}
-    counts = [counts_of(end.report) for end in ends]
-    counted = [np.empty((0, 2)) if each is None else each.calls for each in counts]
+    counted = [counts.calls for end in ends if (counts := counts_of(end.report)) is not None]
+    if not counted:
+        return {}
     beside_s = min(ends[-1].run_s - ends[-1].active_s, longest_start_s)
     was_cut = runs[-1].was_cut
     most_within = math.inf if was_cut else MOST_WITHIN  # where nobody can wait for the whole

@@ -40,7 +40,9 @@ def join_recorded(
     runs; `stopped_ns` when we ended it, so that calls fail; `clocks` are those of other hosts
     against this one's, by `RankRecording.boot_id`. TraceError if nothing was recorded."""
     now_ns = ended_ns or time.time_ns()
-    found = [_Part(folder, agent, now_ns, stopped_ns) for agent in _recorded_agents(folder)]
+    found = [
+        _Part(folder, agent, now_ns, stopped_ns, clocks or {}) for agent in _recorded_agents(folder)
+    ]
     found.sort(key=lambda part: part.prepared_ns)
     worlds = by_world(found, lambda part: part.recording.rank)
     if not worlds:
@@ -92,7 +94,7 @@ class _Part:
 
     def __init__(
         self, folder: Path, agent: Mapping[str, Event], program_ended_ns: int,
-        stopped_ns: int | None = None,
+        stopped_ns: int | None, clocks: Mapping[str, ClockOffset],
     ) -> None:  # fmt: skip
         first, recording, started = agent["init_rpc"], agent["recording"], agent.get("record-start")
         self._agent = agent
@@ -102,7 +104,8 @@ class _Part:
         except OSError:
             self._content = JournalContent(damaged=1)
         if stopped_ns is not None:
-            self._content = _until(self._content, stopped_ns)
+            clock = clocks.get(recording["boot_id"], SAME_CLOCK)
+            self._content = _until(self._content, stopped_ns + clock.offset_ns)
         # `pid` differs from the one on its own host where there are several hosts.
         pid = first.get("pid_there", first["pid"])
         timeout_s = started["rpc_timeout_s"] if started else first["rpc_timeout"]

@@ -23,7 +23,7 @@ _ANOTHER_PORT = re.compile(r"EADDRINUSE|[Aa]ddress already in use")
 
 @dataclass(frozen=True, kw_only=True)
 class Counted:
-    """What the ranks did in a window; their CPU seconds by rank."""
+    """What the ranks did in a part of a run; their CPU seconds by rank."""
 
     calls: int
     seconds: float
@@ -50,11 +50,11 @@ class ProgramEnd:
     starved: RankRecord | None = None
     """The rank that is deadlocked, for which the run was ended."""
     counted: Counted | None = None
-    """For a run that reached the end of its window."""
+    """For a run of which a part counts."""
 
     @property
     def calls(self) -> int:
-        """How many calls it made, or made in its window."""
+        """How many calls it made, or made in the part that counts."""
         if self.counted is not None:
             return self.counted.calls
         return sum(rank.calls for rank in self.report.ranks)

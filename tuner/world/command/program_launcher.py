@@ -112,6 +112,7 @@ class ProgramLauncher:
             deadline_s = min(until_s - time.monotonic(), draft.measuring.deadline_s)
             traced = None
             if trace is not None and not learns:
+                trace.unlink(missing_ok=True)  # of a run that did not count
                 traced = TraceOrder(path=trace, operators=True, is_needed=False)
             order = WorldOrder(
                 subject=asked, config=Config.of({}), deadline_s=deadline_s, trace=traced,
