@@ -139,3 +139,12 @@ def test_a_reader_that_ends_first_makes_no_noise(code: str) -> None:
         process.stdout = None
         error = process.communicate("go\n")[1]
     assert (process.returncode, error) == (NOBODY_READS, "")
+
+
+def test_that_nobody_reads_why_a_command_failed_is_no_second_failure() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "tuner.show", "no-study"]
+    done = subprocess.run(command, stderr=writer, stdout=subprocess.DEVNULL, check=False)
+    os.close(writer)
+    assert done.returncode == NOBODY_READS

@@ -95,6 +95,14 @@ def run(
     Where it `takes_program`, what stands behind `--` is for `told_program`.
     """
     given = sys.argv[1:] if arguments is None else arguments
+    try:
+        return _run(app, given, program, takes_program=takes_program)
+    except BrokenPipeError:
+        return let_go_of_pipes()
+
+
+def _run(app: typer.Typer, given: list[str], program: str, *, takes_program: bool) -> int:
+    """See `run`; BrokenPipeError where nobody reads what is printed, or why the command failed."""
     if isinstance(sys.stdout, TextIOWrapper):
         # As stderr does by itself where its encoding lacks a character.
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -103,19 +111,17 @@ def run(
         with telling_what_is_missing():
             app(args=own, prog_name=program, help_option_names=["--help", "-h"], obj=behind)
         sys.stdout.flush()
-    except BrokenPipeError:
-        return let_go_of_pipes()
     except SystemExit as end:
         # Typer makes one of it.
         if isinstance(end.__context__, BrokenPipeError):
-            return let_go_of_pipes()
+            raise end.__context__ from None
         if takes_program and end.code == 2 and (hint := forgotten_dashes(given)):
             say(f"rpc-tuner: {hint}", file=sys.stderr)
         return end.code if isinstance(end.code, int) else 1
     except TunerError as error:
         say(f"rpc-tuner: {error}", file=sys.stderr)
         return error.exit_code
-    except OSError as error:
+    except OSError as error:  # a broken pipe among them
         if error.errno not in (errno.ENAMETOOLONG, errno.EACCES):
             raise
         # A study is for its owner only; and a mistyped flag may be taken for a path.
