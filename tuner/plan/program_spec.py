@@ -72,9 +72,7 @@ class ProgramRequest(FrozenModel):
     expect: Pattern | None = None  # what the output must match somewhere, or the answer is wrong
     metric: OutputMetric | None = None
     window_s: float | None = None  # in which calls are counted; None: it ends by itself
-    warm_up_s: float = (
-        0.0  # seconds from the last rank's `init_rpc`, or the first call, to the window
-    )
+    warm_up_s: float = 0.0  # seconds to it from the last `init_rpc`; a chosen one: the first call
     window_is_chosen: bool = False  # by its first runs, so that a run may end before it is over
     whole_runs: bool = False  # whether no window may be chosen
     cold: bool = False  # whether each run starts its interpreters anew

@@ -65,6 +65,10 @@ class StudyPlan(FrozenModel):
         own = self.baseline.resolved(self.subject)
         return {knob for _, knob, _ in {*config.resolved(self.subject)}.difference(own)}
 
+    def changes_threads_alone(self, config: Config) -> bool:
+        """Whether a configuration acts otherwise than the baseline by its worker threads alone."""
+        return self.changed_by(config) == {NUM_WORKER_THREADS.name}
+
     def threads_of(self, role: str, config: Config) -> int:
         """The worker threads that a rank of a role has with a configuration."""
         own = self.subject.default_of(role, NUM_WORKER_THREADS.name)

@@ -32,8 +32,7 @@ def windowed(draft: PlanDraft, spec: ProgramSpec) -> ProgramSpec:
     if WISHED_BLOCKS * block_s <= draft.measuring.budget_s and not spec.was_cut:
         return whole
     part = spec.steady
-    saves_little = part is not None and part.world_s > MOST_SHARE * spec.run_s[-1]
-    if part is None or (saves_little and not spec.was_cut):
+    if part is None or (not spec.was_cut and part.world_s > MOST_SHARE * spec.run_s[-1]):
         return spec
     # A wider interval of each world is better than too few worlds.
     beside_s = part.world_s - part.window_s

@@ -1,6 +1,6 @@
 """The configurations of a study: what they are called, which dimensions vary, and their grid."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,8 +19,12 @@ def named_value(dimension: Dimension, value: Value) -> str:
 def named(configs: Sequence[Config]) -> str:
     """`num_worker_threads=2, 4` where all name the same one knob, else each of them whole."""
     knob, names = _by_only_knob({config: config.items for config in configs})
-    listed = [names[config] for config in configs]
-    return f"{knob}={', '.join(listed)}" if knob else "; ".join(listed)
+    return with_knob(knob, [names[config] for config in configs])
+
+
+def with_knob(knob: str | None, names: Iterable[str]) -> str:
+    """Names as `short_names` gives them, with the knob that they are values of, if they are."""
+    return f"{knob}={', '.join(names)}" if knob else "; ".join(names)
 
 
 def short_names(configs: Sequence[Config]) -> tuple[str | None, dict[Config, str]]:

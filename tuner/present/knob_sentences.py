@@ -1,12 +1,12 @@
 """Sentences on the knobs: what each gave, which values are bad, what to try, what was tried."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from tuner.decide.regions import bad_levels
 from tuner.plan.config import ALL_ROLES, Config, Dimension
 from tuner.plan.knobs import KNOBS, NUM_WORKER_THREADS, IntegerKnob, SecondsKnob, Value
-from tuner.present.configurations import grid_of, named_value, short_names
+from tuner.present.configurations import grid_of, named_value, short_names, with_knob
 from tuner.present.wording import ends, epsilon, fast, faster_or_slower
 from tuner.process_knobs import SWITCH_INTERVAL
 from tuner.study.answer import StudyAnswer
@@ -192,16 +192,12 @@ def forecast_alone_sentence(answer: StudyAnswer) -> str | None:
     knob, names = short_names([answer.baseline, *found])
     gains = {names[each]: of.speedup for each, of in found.items() if of.speedup is not None}
     stuck = [names[each] for each, of in found.items() if of.speedup is None]
-
-    def listing(some: Iterable[str]) -> str:
-        return f"{knob}={', '.join(some)}" if knob else "; ".join(some)
-
     said = []
     if gains:
         times = ", ".join(ratio_text(each.estimate) for each in gains.values())
-        said.append(f"{listing(gains)} would be {times} times as {fast(answer)}")
+        said.append(f"{with_knob(knob, gains)} would be {times} times as {fast(answer)}")
     if stuck:
-        said.append(f"{listing(stuck)} would deadlock")
+        said.append(f"{with_knob(knob, stuck)} would deadlock")
     return f"Forecast, not measured: {', and '.join(said)}."
 
 

@@ -13,7 +13,7 @@ from tuner.searching.budget import LEAST_FIRST_S, first_world_s
 from tuner.searching.calibrating import is_tried_again
 from tuner.searching.fitting import PAIR_WORLDS, Fit, fit_of, fit_sentence, in_order_of_promise
 from tuner.searching.forecast_order import Forecasts, forecasts_of, note_forecasts
-from tuner.searching.runner import Runner, TimedWorld, numbers_of
+from tuner.searching.runner import Runner, TimedWorld, numbers_in
 from tuner.study.finding import earlier_studies
 from tuner.study.folder import StudyFolder
 from tuner.study.log import BASELINE, StudyLog
@@ -29,8 +29,8 @@ from tuner.world.environment import Environment
 from tuner.world.launcher import Launcher, members_of
 from tuner.world.measurement import Measurement, Outcome
 
-MOST_TRACED_FIRST = 0.15  # of the budget, for a trace before anything is compared
-TRACED_FACTOR = 1.5  # a run may take so many times as long where it is traced
+_MOST_TRACED_FIRST = 0.15  # of the budget, for a trace before anything is compared
+_TRACED_FACTOR = 1.5  # a run may take so many times as long where it is traced
 
 
 class Beginner:
@@ -96,14 +96,14 @@ class Beginner:
             return
         if self._last is not None and _changes_nothing(plan) and self.as_it_is.exists():
             with suppress(UsageError):
-                numbers = numbers_of(self.as_it_is, subject.ranks)
+                trace = read_trace(self.as_it_is)
                 # It took no time of its own.
-                run = self._last.model_copy(update={"trace": numbers, "world_s": 0.0})
-                self.traced = run, read_trace(self.as_it_is)
+                known = {"trace": numbers_in(trace, subject.ranks), "world_s": 0.0}
+                self.traced = self._last.model_copy(update=known), trace
                 return
         left_s = budget_s - self._earlier_s - self._since_start()
-        most_s = left_s if self.problem is not None else min(left_s, MOST_TRACED_FIRST * budget_s)
-        if TRACED_FACTOR * subject.usual_s > most_s:
+        most_s = left_s if self.problem is not None else min(left_s, _MOST_TRACED_FIRST * budget_s)
+        if _TRACED_FACTOR * subject.usual_s > most_s:
             return
         runner = Runner(plan, self._launcher, self._elsewhere)
         world = runner.trace(plan.baseline, None, min(most_s, subject.longest_run_s))

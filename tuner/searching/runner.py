@@ -184,7 +184,11 @@ def steps_in(seconds: float, step_s: float) -> int:
 
 def numbers_of(path: Path, ranks: Sequence[RankSpec]) -> TraceNumbers:
     """The numbers of a trace file, with a diagnosis by roles. UsageError if it is no trace."""
-    trace = read_trace(path)
+    return numbers_in(read_trace(path), ranks)
+
+
+def numbers_in(trace: Trace, ranks: Sequence[RankSpec]) -> TraceNumbers:
+    """See `numbers_of`."""
     mean, most = remote_parallelism(trace)
     diagnosis = diagnose(trace, patterns_of(ranks))
     return TraceNumbers(

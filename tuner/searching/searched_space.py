@@ -19,7 +19,7 @@ from tuner.trace.model.trace import Trace
 from tuner.world.launcher import Launcher
 from tuner.world.measurement import Measurement
 
-LONGEST_TRACE = 0.1  # of the budget, to see whether to search the switch interval
+_LONGEST_TRACE = 0.1  # of the budget, to see whether to search the switch interval
 _STEPS = 10  # the steps of that trace: how long one takes is not known yet
 
 Notify = Callable[[str], None]
@@ -96,7 +96,7 @@ def _traced(
     if isinstance(plan.subject, ProgramSpec) or beginner.is_short:
         return None
     with scratch_folder() as scratch:
-        runner, most_s = Runner(plan, launcher, scratch), LONGEST_TRACE * plan.measuring.budget_s
+        runner, most_s = Runner(plan, launcher, scratch), _LONGEST_TRACE * plan.measuring.budget_s
         world = runner.trace(plan.baseline, TRACED_TIME_S / _STEPS, most_s, operators=False)
         if not isinstance(world, Measurement):
             return None

@@ -11,7 +11,6 @@ from typing import Any, Literal, Self
 import pandas as pd
 
 from tuner.plan.config import Config
-from tuner.plan.knobs import NUM_WORKER_THREADS
 from tuner.plan.objectives import Objective
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.conclusion import Conclusion
@@ -210,7 +209,7 @@ class StudyAnswer(Conclusion):
         found = {
             each: self.forecasts.get(self.plan.threads_by_role(each))
             for each in self.not_reached
-            if self.plan.changed_by(each) == {NUM_WORKER_THREADS.name}
+            if self.plan.changes_threads_alone(each)
         }
         return {config: each for config, each in found.items() if each is not None and each.is_sure}
 

@@ -12,7 +12,6 @@ import numpy as np
 from tuner.decide.ranking import SAME_COST
 from tuner.decide.statistics import Interval, interval, paired_ratio
 from tuner.plan.config import Config
-from tuner.plan.knobs import NUM_WORKER_THREADS
 from tuner.plan.objectives import BrokenLimit, Objective
 from tuner.study.evidence import gain_of, tested_gain
 from tuner.study.log import BASELINE, BLOCK_PHASES, StudyLog
@@ -261,8 +260,7 @@ def _forecast_of(log: StudyLog, trial: int) -> ForecastThreads | None:
     """What was forecast of a trial; None where more than its threads differs from the baseline."""
     config = log.configs[trial]
     found = log.forecast(config)
-    is_of_threads = found is not None and log.plan.changed_by(config) <= {NUM_WORKER_THREADS.name}
-    return found if is_of_threads else None
+    return found if found is not None and log.plan.changes_threads_alone(config) else None
 
 
 def _diagnosis(traced: Measurement | Failure | None) -> str | None:

@@ -10,7 +10,7 @@ import tuner
 from tests.known import known
 from tests.searching.tuning import Listening
 from tests.world.command.launching import PROGRAMS, PYTHON, launched
-from tests.world.command.reported import NAMES, PIDS, report_of, until
+from tests.world.command.reported import report_of, until
 from tuner.plan.program_spec import ProgramRequest
 from tuner.world.command.channel import Channel
 from tuner.world.command.counting import Window, counts_of
@@ -19,12 +19,15 @@ from tuner.world.measurement import Measurement
 COMMAND = [PYTHON, str(PROGRAMS / "runs_long.py")]
 
 
-def counting(rank: int, *calls: int, every_s: float = 0.5, last: str = "ready") -> list[Any]:
-    """What a rank reports that is there `rank` seconds late, and makes so many calls by count."""
+def counting(
+    rank: int, *calls: int, every_s: float = 0.5, last: str = "ready", late_s: float | None = None
+) -> list[Any]:
+    """What a rank reports that is there so late, by default `rank` seconds, and makes so many calls
+    by count."""
     events = until(rank, last)
     ready_ns = events[-1]["time_ns"] if last == "ready" else until(rank, "ready")[-1]["time_ns"]
     for number, made in enumerate(calls):
-        at_s = rank + number * every_s
+        at_s = (rank if late_s is None else late_s) + number * every_s
         events.append({
             "event": "count", "pid": events[0]["pid"], "time_ns": ready_ns + int(at_s * 1e9),
             # Each host has a clock of its own.
@@ -47,9 +50,7 @@ def test_calls_count_from_the_time_at_which_all_ranks_can_call(tmp_path: Path) -
 def test_what_a_rank_counts_late_makes_a_window_no_longer(tmp_path: Path) -> None:
     """The driver had no time to count for two seconds."""
     driver = counting(0, 0, 10, 20, 30, 40, 50, 60, 70, 80)
-    server = counting(0, *[0] * 9)
-    for each in server:
-        each |= {"pid": PIDS[1]} | ({"rank": 1, "name": NAMES[1]} if "rank" in each else {})
+    server = counting(1, *[0] * 9, late_s=0.0)
     late = [
         each for each in driver if each["event"] != "count" or each["calls"] not in (20, 30, 40, 50)
     ]
@@ -63,9 +64,7 @@ def test_what_a_rank_counts_late_makes_a_window_no_longer(tmp_path: Path) -> Non
 def test_a_chosen_window_goes_on_until_its_calls_tell_something(
     tmp_path: Path, calls: tuple[int, ...], counted: int | None
 ) -> None:
-    idle = counting(0, *[0] * len(calls))
-    for each in idle:
-        each |= {"pid": PIDS[1]} | ({"rank": 1, "name": NAMES[1]} if "rank" in each else {})
+    idle = counting(1, *[0] * len(calls), late_s=0.0)
     report_of(tmp_path, counting(0, *calls), idle)
     chosen = ProgramRequest(
         commands=((PYTHON,),), window_s=1.0, warm_up_s=0.5, window_is_chosen=True

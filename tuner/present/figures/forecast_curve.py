@@ -49,11 +49,9 @@ def forecast_curve(answer: StudyAnswer) -> ForecastCurve | None:
     }
     measured = dict[int, Interval]()
     for row in answer.rows:
-        number = number_of(row.config)
-        paired, changed = row.against_baseline, answer.plan.changed_by(row.config)
-        is_of_threads = changed == {NUM_WORKER_THREADS.name}
+        paired, is_of_threads = row.against_baseline, answer.plan.changes_threads_alone(row.config)
         if is_of_threads and paired is not None and paired.ratio.is_told:
-            measured[number] = paired.ratio
+            measured[number_of(row.config)] = paired.ratio
     if not forecast:
         return None
     traced = number_of(base)

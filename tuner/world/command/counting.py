@@ -109,15 +109,15 @@ class Window:
         """What was counted, once the window is over."""
         if self.request.window_s is None or now_s < self._next_s:
             return None
-        counts = counts_of(self.channel.report(), of_calls=self.request.window_is_chosen)
-        start_s = self.request.warm_up_s
+        is_chosen, start_s = self.request.window_is_chosen, self.request.warm_up_s
+        counts = counts_of(self.channel.report(), of_calls=is_chosen)
         end_s = start_s + self.request.window_s
         left_s = 0.0 if counts is None else end_s - counts.lasted_s
         if counts is not None and left_s <= 0:
             counted = counts.between(start_s, end_s)
-            if self.request.window_is_chosen and counted.calls < LEAST_CALLS:
+            if is_chosen and counted.calls < LEAST_CALLS:
                 counted = counts.between(start_s, counts.lasted_s)
-            if not self.request.window_is_chosen or counted.calls >= LEAST_CALLS:
+            if not is_chosen or counted.calls >= LEAST_CALLS:
                 return counted
         self._next_s = now_s + max(left_s, _AGAIN_S)
         return None
@@ -147,7 +147,8 @@ class Follower:
         if (counts := counts_of(self.channel.report())) is None:
             return None
         is_late = lasted_s > _LATE * self.longest_s
-        window = steady_window(counts.calls, 0.0, math.inf if is_late else MOST_WITHIN)
-        if window is None or (not is_late and changes([counts.calls], window) is not None):
+        calls = counts.calls
+        window = steady_window(calls, 0.0, math.inf if is_late else MOST_WITHIN)
+        if window is None or (not is_late and changes([calls], window) is not None):
             return None
         return counts.between(0.0, counts.lasted_s)

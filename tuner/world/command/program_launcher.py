@@ -1,7 +1,6 @@
 """The launcher of programs: a world is one run of the program's commands on this machine, whose
 processes report to a folder, and answer questions there."""
 
-import math
 import os
 import shutil
 import tempfile
@@ -106,7 +105,7 @@ class ProgramLauncher:
         if failure_folder is not None:
             shutil.rmtree(failure_folder, ignore_errors=True)
 
-        longest_s = FIRST_SHARE * draft.measuring.budget_s if may_be_windowed(draft) else math.inf
+        longest_s = FIRST_SHARE * draft.measuring.budget_s if may_be_windowed(draft) else None
 
         def run_as_it_is(asked: ProgramRequest, until_s: float, learns: bool) -> TriedRun:
             deadline_s = min(until_s - time.monotonic(), draft.measuring.deadline_s)
