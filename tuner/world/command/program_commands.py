@@ -122,12 +122,14 @@ class Starters:
 
     def _start_servers(self, request: ProgramRequest, learnt: Learnt, longest_s: float) -> None:
         until_s = time.monotonic() + longest_s
+        # They import at the same time.
+        begun = [self._begun(command, learnt, until_s) for command in request.commands]
         self.each = [
-            self._warmed(command, learnt, until_s) or cold
-            for command, cold in zip(request.commands, self._cold, strict=True)
+            cold if warm is None or not self._is_ready(warm) else warm
+            for warm, cold in zip(begun, self._cold, strict=True)
         ]
 
-    def _warmed(self, command: Sequence[str], learnt: Learnt, until_s: float) -> WarmStarter | None:
+    def _begun(self, command: Sequence[str], learnt: Learnt, until_s: float) -> WarmStarter | None:
         environment = HookOrder(config=Config.of({}), reports=Path()).environment(os.environ)
         prefix, here = self._network.prefix, Path.cwd()
         try:
@@ -135,11 +137,18 @@ class Starters:
         except LauncherError as error:
             self._note_cold(str(error))
             return None
-        self._servers.enter_context(warm)
+        return self._servers.push(warm)
+
+    def _is_ready(self, warm: WarmStarter) -> bool:
+        try:
+            warm.wait()
+        except LauncherError as error:
+            self._note_cold(str(error))
+            return False
         if warm.left_out:
             some = [f"{name} ({why})" for name, why in warm.left_out.items()]
             self._notify(f"imported anew by each run: {first_of(some, _MOST_NAMED)}")
-        return warm
+        return True
 
     def start_again(self, why: str) -> None:
         """Start the servers once more; what ends a second time is not worth it, and all is cold."""

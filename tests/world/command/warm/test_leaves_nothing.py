@@ -147,4 +147,4 @@ def test_an_interpreter_that_is_none_is_told(tmp_path: Path) -> None:
     (tmp_path / "main.py").touch()
     environment = hooked(tmp_path)
     with pytest.raises(LauncherError, match="the server of warm starts ended: no such thing"):
-        WarmStarter(["./python", "main.py"], environment, tmp_path, learnt_with(environment))
+        WarmStarter(["./python", "main.py"], environment, tmp_path, learnt_with(environment)).wait()

@@ -96,7 +96,7 @@ def test_variables_that_are_read_at_import_are_the_same(folder: Path) -> None:
     command = [PYTHON, "main.py"]
     own = learnt_with({**environment, "OMP_NUM_THREADS": "3"})
     with pytest.raises(LauncherError, match="it sets OMP_NUM_THREADS, which libraries read as"):
-        WarmStarter(command, environment, folder, own)
+        WarmStarter(command, environment, folder, own).wait()
     with WarmStarter(command, environment, folder, learnt_with(environment)) as warm:
         for name in ("OMP_NUM_THREADS", "PYTHONHASHSEED"):
             with pytest.raises(LauncherError, match=f"started with another {name}"):

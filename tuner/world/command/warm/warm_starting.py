@@ -94,7 +94,8 @@ class WarmProcess:
 
 
 class WarmStarter:
-    """Starts a Python program from a server that has imported its libraries; a context manager.
+    """Starts a Python program from a server that has imported its libraries; a context manager,
+    which waits for the imports as it is entered.
 
     The server runs in the program's own interpreter, with its options, environment and folder.
     Children that the program starts by `spawn` come from it too; those that they start in turn
@@ -129,29 +130,34 @@ class WarmStarter:
                       "orig_argv": [*command]}  # fmt: skip
         self._cwd = cwd.absolute()
         self._environment = {k: v for k, v in environment.items() if k != ORDER_VARIABLE}
+        self._learnt = learnt
         self._running: list[WarmProcess] = []
-        start = partial(_Server, [*prefix, *parts.interpreter], self._environment, self._cwd,
-                        learnt.modules, until_s)  # fmt: skip
-        server = None
-        with suppress(LauncherError):  # perhaps a module ends the process that imports it
-            server = start(one_by_one=False)
-        if server is None or server.found["unfit"] is not None:
-            # Some module leaves what does not survive a fork: find out which one.
-            if server is not None:
-                server.close()
-            server = start(one_by_one=True)
-        self._server, found = server, server.found
-        self.left_out: Mapping[str, str] = found["left_out"]
+        self._new_server = partial(_Server, [*prefix, *parts.interpreter], self._environment,
+                                   self._cwd, learnt.modules, until_s)  # fmt: skip
+        self._server = self._new_server(one_by_one=False)
+        self.left_out: Mapping[str, str] = {}
         """Modules that are not imported beforehand, and why not, as a clause."""
+
+    def wait(self) -> None:
+        """Wait until all is imported. LauncherError says why it cannot be, and ends the server."""
+        found = None
+        with suppress(LauncherError):  # perhaps a module ends the process that imports it
+            found = self._server.found()
+        if found is None or found["unfit"] is not None:
+            # Some module leaves what does not survive a fork: find out which one.
+            self._server.close()
+            self._server = self._new_server(one_by_one=True)
+            found = self._server.found()
+        self.left_out = found["left_out"]
         # What Python, a sitecustomize or a library sets is set again by the server.
         known = {**self._environment, **found["changed"]}
         if found["unfit"] is not None:
             why = f"it cannot be imported beforehand: {found['unfit']}"
-        elif by_program := _differing(learnt.environment, read_at_import(known)):
+        elif by_program := _differing(self._learnt.environment, read_at_import(known)):
             why = f"it sets {', '.join(by_program)}, which libraries read as they are imported"
         else:
             return
-        server.close()
+        self._server.close()
         raise LauncherError(f"the program cannot be started warm: {why}")
 
     def start(self, environment: Mapping[str, str], stdout: int, stderr: int) -> WarmProcess:
@@ -170,6 +176,7 @@ class WarmStarter:
             raise self._server.gone()
 
     def __enter__(self) -> Self:
+        self.wait()
         return self
 
     def __exit__(self, *ending: object) -> None:
@@ -209,11 +216,16 @@ class _Server:
             raise LauncherError(f"cannot start {interpreter[0]!r}: {error.strerror}") from None
         finally:
             theirs.close()
-        self._control.settimeout(min(_START_S, max(_LEAST_START_S, until_s - time.monotonic())))
-        try:
+        self._until_s = min(until_s, time.monotonic() + _START_S)
+        self._control.settimeout(self._left_s)
+        with suppress(OSError):  # `found` says that it is gone
             messages.send(self._control, {"modules": modules, "one_by_one": one_by_one})
-            self.found: dict[str, Any] = messages.receive(self._control)[0]
-            """What came of the imports."""
+
+    def found(self) -> dict[str, Any]:
+        """What came of the imports, once they are done."""
+        self._control.settimeout(self._left_s)
+        try:
+            found: dict[str, Any] = messages.receive(self._control)[0]
         except BaseException as error:
             gone = self.gone(str(error))
             # What still imports does not see that it is not waited for any more.
@@ -223,6 +235,11 @@ class _Server:
                 raise gone from None
             raise
         self._control.settimeout(None)
+        return found
+
+    @property
+    def _left_s(self) -> float:
+        return max(_LEAST_START_S, self._until_s - time.monotonic())
 
     def start(self, order: Mapping[str, object], stdout: int, stderr: int) -> WarmProcess:
         """Have it start a process."""
@@ -241,6 +258,8 @@ class _Server:
 
     def close(self) -> None:
         """End it, and with it all that it has started."""
+        if self._errors.closed:
+            return
         self._control.close()
         try:
             self._process.wait(_END_S)
