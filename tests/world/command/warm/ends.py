@@ -79,6 +79,7 @@ WAYS: dict[str, Any] = {
     "killed": lambda: os.kill(os.getpid(), signal.SIGKILL),
     "aborted": os.abort,
     "bad_code": lambda: compile("1 +", "made.py", "exec"),
+    "raises_in_text": lambda: exec("[][1]"),  # noqa: S102
 }  # fmt: skip
 
 if __name__ == "__main__":

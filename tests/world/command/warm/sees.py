@@ -112,7 +112,11 @@ def no_children_are_left() -> bool:
     return False
 
 
-if __name__ == "__main__":
+def show() -> None:
     mine = view()
     print(json.dumps({"mine": mine, **with_children(mp.get_context("spawn")),
                       "nothing_left": no_children_are_left()}, indent=1))  # fmt: skip
+
+
+if __name__ == "__main__":
+    show()

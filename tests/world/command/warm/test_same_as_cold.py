@@ -26,6 +26,7 @@ WAYS = [
     "nothing", "exits_with_text", "exits_at_once", "raises_end_of_file", "interrupted", "killed",
     "aborted", "bad_code", "raises_from", "end_late", "own_excepthook", "exits_in_a_child",
     "spawns_in_a_forked_child", "is_killed_by_its_child", "starts_itself_again", "no_such_name",
+    "raises_in_text",
 ]  # fmt: skip
 
 
@@ -38,7 +39,7 @@ def difference(cold: Ended, warm: Ended) -> str:
 @pytest.mark.parametrize(
     "how",
     [("-W", "error", "sees.py", "one", "two words"), ("-u", "-m", "sees", "-m"),
-     ("-OP", "./sees.py")],
+     ("-OP", "./sees.py"), ("-W", "error", "-uc", "import sees; sees.show()", "one", "-c")],
 )  # fmt: skip
 def test_a_program_and_its_children_see_the_same(how: tuple[str, ...], tmp_path: Path) -> None:
     environment = hooked(tmp_path, SEEN_BY_C="given", PYTHONPATH=str(HERE))
@@ -51,12 +52,13 @@ def test_a_program_and_its_children_see_the_same(how: tuple[str, ...], tmp_path:
     assert seen["nothing_left"]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=["script", "code"])
 def starters(
-    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[dict[str, str], ColdStarter, WarmStarter]]:
     environment = hooked(tmp_path_factory.mktemp("reports"))
-    command = [PYTHON, "ends.py"]
+    script = "ends.py"
+    command = [PYTHON, script if request.param == "script" else f"-c{(HERE / script).read_text()}"]
     with WarmStarter(command, environment, HERE, learnt_with(environment)) as warm:
         yield environment, ColdStarter(command, HERE), warm
 
@@ -76,8 +78,8 @@ def test_a_module_with_an_error_ends_the_same(tmp_path: Path) -> None:
     (tmp_path / "fails" / "__init__.py").touch()
     (tmp_path / "fails" / "__main__.py").write_text("def f():\n    raise ValueError(7)\nf()\n")
     (tmp_path / "bad.py").write_text("print('x'\n")
-    for command in ([PYTHON, "-m", "fails"], [PYTHON, "bad.py"], [PYTHON, "-m", "not_there"]):
-        cold, warm = both(command, hooked(tmp_path), tmp_path)
+    for how in (["-m", "fails"], ["bad.py"], ["-m", "not_there"], ["-c", "print('x'"]):
+        cold, warm = both([PYTHON, *how], hooked(tmp_path), tmp_path)
         assert difference(cold, warm) == ""
         assert warm.code == 1
 

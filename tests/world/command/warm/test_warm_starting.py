@@ -30,9 +30,12 @@ def recognised(command: str, folder: Path) -> PythonCommand | str:
         ("python -m package.main -S", "python", "module", "package.main", "-S"),
         ("python -s -um main 1 2", "python -s -u", "module", "main", "1 2"),
         ("python -mmain", "python", "module", "main", ""),
+        ("python -W ignore -c pass -c 1", "python -W ignore", "code", "pass", "-c 1"),
+        ("python -Buc pass - 1", "python -Bu", "code", "pass", "- 1"),
+        ("python -cmain.c()", "python", "code", "main.c()", ""),
     ],
 )
-def test_a_script_or_a_module(
+def test_a_script_a_module_or_code(
     command: str, interpreter: str, kind: str, name: str, arguments: str, folder: Path
 ) -> None:
     assert recognised(command, folder) == PythonCommand(
@@ -47,7 +50,8 @@ def test_a_script_or_a_module(
         ("sh -c python", "it does not start with python"),
         ("python-config main.py", "it does not start with python"),
         ("bin/python3 main.py", "bin/python3 cannot be started"),
-        ("python -c pass", "it runs the code after -c"),
+        ("python -c", "the option -c of python asks for another way of running"),
+        ("python -Ec pass", "-E keeps the hook out"),
         ("python", "it names no script"),
         ("python -", "it names no script"),
         ("python -u", "it names no script"),

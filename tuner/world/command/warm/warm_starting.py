@@ -286,14 +286,14 @@ def _differing(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
 
 @dataclass(frozen=True)
 class PythonCommand:
-    """A command that runs a script or a module in Python."""
+    """A command that runs a script, a module or the code after `-c` in Python."""
 
     interpreter: tuple[str, ...]
     """Python, and the options that are its own."""
     kind: str
-    """`script` or `module`."""
+    """`script`, `module` or `code`."""
     name: str
-    """The script's path as it is given, or the module's name."""
+    """The script's path as it is given, the module's name, or the code."""
     arguments: tuple[str, ...]
 
 
@@ -309,11 +309,12 @@ def recognise(
         return f"{command[0]} cannot be started"
     after = 1
     for letter, value, place in _options(command):
-        if letter == "m":
-            # What is before -m in the same argument is an option too: `-um`.
-            before = command[after][1 : command[after].index("m")]
+        if letter in "cm" and place <= len(command):
+            # What is before it in the same argument is an option too: `-um`.
+            before = command[after][1 : command[after].index(letter)]
             interpreter = (*command[:after], *([f"-{before}"] if before else []))
-            return PythonCommand(interpreter, "module", value, tuple(command[place:]))
+            kind = {"c": "code", "m": "module"}[letter]
+            return PythonCommand(interpreter, kind, value, tuple(command[place:]))
         if (problem := _problem(letter, value)) is not None:
             return problem
         after = place
@@ -352,6 +353,4 @@ def _problem(letter: str, value: str) -> str | None:
         return f"-X {name} looks at how Python starts"
     if letter in _WITHOUT_HOOK:
         return f"-{letter} keeps the hook out"
-    if letter == "c":
-        return "it runs the code after -c"
     return f"the option -{letter} of python asks for another way of running"

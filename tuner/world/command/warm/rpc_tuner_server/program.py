@@ -5,6 +5,7 @@ import fcntl
 import importlib
 import importlib.machinery
 import io
+import linecache
 import os
 import runpy
 import signal
@@ -62,7 +63,7 @@ def run(task: Mapping[str, Any]) -> None:
         elif kind == "script":
             _run_script(name, main)
         else:
-            exec(compile(name, "<string>", "exec", dont_inherit=True), main.__dict__)  # noqa: S102
+            _run_code(name, main)
     except BaseException as error:
         if not isinstance(error, SystemExit):
             sys.excepthook = _without_own_frames(sys.excepthook)
@@ -137,6 +138,18 @@ def _run_script(path: str, main: types.ModuleType) -> None:
     with io.open_code(absolute) as file:
         code = compile(file.read(), absolute, "exec", dont_inherit=True)
     exec(code, main.__dict__)  # noqa: S102
+
+
+def _run_code(text: str, main: types.ModuleType) -> None:
+    code = compile(f"{text}\n", "<string>", "exec", dont_inherit=True)
+    if (keep_lines := getattr(linecache, "_register_code", None)) is not None:
+        keep_lines("<string>" if _KEEPS_BY_NAME else code, text, "<string>")
+    exec(code, main.__dict__)  # noqa: S102
+
+
+_KEEPS_BY_NAME = linecache.cache.pop("<string>", None) is not None
+"""Whether Python keeps the lines after -c by this name, for tracebacks: 3.13 has kept ours so.
+Later versions keep them by the code."""
 
 
 def _without_own_frames(hook: Any) -> Any:
