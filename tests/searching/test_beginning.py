@@ -199,8 +199,8 @@ def test_a_program_is_refused_after_its_first_run(
 def test_a_program_is_not_run_twice_as_it_is_where_a_comparison_needs_the_time(tune: Tune) -> None:
     launcher = FakeProgramLauncher(lambda config: 14.0, first_runs=2)
     answer = tuned(tune, launcher, budget="60s")
-    assert sorted(threads_of(order.config) for order in launcher.orders) == [4, 4, 16]
-    assert (answer.worlds, answer.blocks, len(answer.not_reached)) == (4, 1, 1)
+    assert sorted(threads_of(order.config) for order in launcher.orders) == [4, 16]
+    assert (answer.worlds, answer.blocks, len(answer.not_reached)) == (3, 1, 1)
     assert answer.elapsed_s < 60.0
 
 

@@ -126,14 +126,14 @@ class ProgramSpec(ProgramRequest):
 
     ranks: tuple[RankSpec, ...] = Field(min_length=1)
     own: dict[str, dict[str, Any]]  # what the program itself gives each role, by knob, as JSON
-    calls: tuple[int, ...]  # how many calls each of these runs made
-    run_s: tuple[float, ...] = ()  # how long each of them took, in seconds: the first one cold
+    calls: tuple[int, ...]  # how many calls each of these runs made that went on
+    run_s: tuple[float, ...] = ()  # how long each run took, in seconds: the first one cold
     shuts_down: bool  # whether every rank calls `shutdown`
     own_network: bool  # whether it runs in a network namespace of its own
     has_world_size: bool = True  # else its ranks may join late and leave early
     steady: SteadyPart | None = None
     why_whole: str = ""  # why no part of a run stands for all of it, if that matters
-    was_cut: bool = False  # whether the first run was ended before its end, which nobody knows
+    was_cut: bool = False  # whether no run was seen to its end, which nobody knows
     starts: str = ""  # how its runs start, and why: `warm: ...` or `cold: ...`, if that is known
     cuda_devices: int = 0
     has_gil: bool = True

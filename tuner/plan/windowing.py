@@ -36,7 +36,7 @@ def windowed(draft: PlanDraft, spec: ProgramSpec) -> ProgramSpec:
         return spec
     # A wider interval of each world is better than too few worlds.
     beside_s = part.world_s - part.window_s
-    most_s = (draft.measuring.budget_s - spec.run_s[0]) / LEAST_WORLDS - beside_s
+    most_s = (draft.measuring.budget_s - sum(spec.run_s)) / LEAST_WORLDS - beside_s
     window_s = min(part.window_s, max(LEAST_PART * part.window_s, most_s))
     part = part.model_copy(update={"window_s": window_s, "world_s": beside_s + window_s})
     chosen = {"window_s": window_s, "warm_up_s": part.warm_up_s, "window_is_chosen": True}

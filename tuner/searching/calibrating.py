@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from tuner.decide.simultaneous import LEAST_BLOCKS
 from tuner.plan.config import varying
 from tuner.plan.knobs import NUM_WORKER_THREADS
+from tuner.plan.program_spec import ProgramSpec
 from tuner.searching.measurer import Measurer
 from tuner.searching.runner import TRACED_TIME_S
 from tuner.study.evidence import behind_in_first_world, by_promise, strongest_rival
@@ -31,8 +32,11 @@ LEAST_DEADLOCKS = 2  # of configurations: what exhausts a pool may come by chanc
 def calibrate(measurer: Measurer) -> None:
     """Run each configuration once, the baseline first, then as a forecast has it, and again at the
     end if it failed; what there is no time for beside the fewest blocks that compare the others is
-    eliminated."""
+    eliminated. A program's only challenger has its first world in the first block."""
     log = measurer.log
+    if (only := _only_challenger(measurer)) is not None:
+        measurer.begin("race")
+        measurer.measure_block([BASELINE, only])
     measurer.begin("calibration")
     for trial in log.alive:
         # A larger budget may have time for what an earlier session had none for.
@@ -43,6 +47,16 @@ def calibrate(measurer: Measurer) -> None:
     untried = [trial for trial in log.candidates if log.calibration(trial) is None]
     calibrate_each(measurer, in_live_order(log, [*by_promise(log, untried), *again]))
     _drop_dominated(measurer)
+
+
+def _only_challenger(measurer: Measurer) -> int | None:
+    """What alone is to be compared with a program's baseline, whose first world was run."""
+    log = measurer.log
+    untried = [trial for trial in log.candidates if log.calibration(trial) is None]
+    is_block = [BASELINE, *untried] == log.candidates and len(untried) == 1
+    if not is_block or not isinstance(log.plan.subject, ProgramSpec) or measurer.group_states():
+        return None
+    return None if _why_not(measurer, untried[0]) else untried[0]
 
 
 def calibrate_each(measurer: Measurer, trials: Sequence[int]) -> None:

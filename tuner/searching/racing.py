@@ -6,7 +6,7 @@ from tuner.decide.interim_analysis import InterimAnalysis, due_alpha, is_due
 from tuner.decide.ranking import DOMINATED_BLOCKS, beaten, halved
 from tuner.decide.verdict import Comparison
 from tuner.searching.calibrating import MOST_NAMED, traces_s
-from tuner.searching.fitting import ANSWER_BLOCKS
+from tuner.searching.fitting import BET_BLOCKS
 from tuner.searching.measurer import Measurer
 from tuner.study.conclusion import LEAST_WORLDS, comparison_of, seconds_to_clear
 from tuner.study.evidence import (
@@ -39,8 +39,8 @@ def race(measurer: Measurer) -> None:
     measurer.begin("race")
     start_s = measurer.load_or_store("race_started_s", budget.spent_s)
     traced_s = traces_s(log, budget.total_s)
-    blocks_s = ANSWER_BLOCKS * log.block_s(_block(log, twice=False))
-    # Time for the traces is left, unless an answer has none then.
+    blocks_s = BET_BLOCKS * log.block_s(_block(log, twice=False))
+    # Time for the traces is left, unless an answer gets too little then.
     measurer.reserved_s = traced_s if budget.remaining_s - traced_s >= blocks_s else 0.0
     are_many = measurer.free_s >= FEW_BLOCKS * log.block_s(_block(log, twice=True))
     were_many = measurer.load_or_store("many_blocks", are_many)

@@ -67,8 +67,9 @@ def measure_study(
         forecast_threads(measurer)
         compare_intervals(measurer)
         explore(measurer)
+        has_raced = log.blocks("race") > 0
         calibrate(measurer)
-        if not log.blocks("race"):
+        if not has_raced:
             measure_both_goals(measurer)
         race(measurer)
         trace(measurer)
@@ -310,7 +311,7 @@ def _why_this(plan: StudyPlan) -> str:
             seconds = (
                 f"{three_digits(subject.window_s)} s after {three_digits(subject.warm_up_s)} s"
             )
-            said += f": {seconds}, as a whole one takes {duration(subject.run_s[0])}"
+            said += f": {seconds}, as a whole one takes {duration(max(subject.run_s))}"
         return said
     if subject.why_whole:
         return f", of whole runs: {subject.why_whole}"

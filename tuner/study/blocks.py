@@ -118,7 +118,7 @@ class TrialWorlds:
     """The worlds of one trial, by what they are for."""
 
     calibration: Outcome | None = None  # the first one that went well, or else the first one
-    first_group: int | None = None  # the group that ran the calibration
+    first_group: int | None = None  # the group that ran it
     trace: Outcome | None = None
     ran: int = 0  # the worlds that went well, but traces; of blocks that count no more, too
     failures: list[Failure] = field(default_factory=list)  # of the worlds that failed, but traces
@@ -143,10 +143,11 @@ class TrialWorlds:
                 self.wrong_answer = self.wrong_answer or outcome
         else:
             self.ran += 1
+        if not isinstance(self.calibration, Measurement):
+            self.calibration, self.first_group = outcome, record.group
         if record.phase == "calibration":
-            if not isinstance(self.calibration, Measurement):
-                self.calibration, self.first_group = outcome, record.group
-        elif isinstance(outcome, Failure):
+            return
+        if isinstance(outcome, Failure):
             self.repeated_s += outcome.world_s
         elif costs is not None:
             self.samples.append(outcome)

@@ -131,24 +131,35 @@ class Window:
         return None if counts is None else counts.between(0.0, counts.lasted_s)
 
 
-@dataclass
-class Follower:
-    """Ends a first run that takes longer than it may, in seconds, once its calls have settled."""
+class Follow(NamedTuple):
+    """When a run as it is ends early: after so many seconds, once its calls have settled, or as
+    soon as they have begun."""
 
     longest_s: float
+    only_begins: bool
+
+
+@dataclass
+class Follower:
+    """Ends a run as it is early."""
+
+    follow: Follow
     channel: Channel
     _next_s: float = 0.0
 
     def look(self, lasted_s: float) -> Counted | None:
         """What was counted, once the run is to be ended."""
-        if lasted_s < max(self.longest_s, self._next_s):
+        longest_s, only_begins = self.follow
+        if lasted_s < max(longest_s, self._next_s):
             return None
-        self._next_s = lasted_s + _SETTLED_S
+        self._next_s = lasted_s + (_AGAIN_S if only_begins else _SETTLED_S)
         if (counts := counts_of(self.channel.report())) is None:
             return None
-        is_late = lasted_s > _LATE * self.longest_s
         calls = counts.calls
-        window = steady_window(calls, 0.0, math.inf if is_late else MOST_WITHIN)
-        if window is None or (not is_late and changes([calls], window) is not None):
-            return None
-        return counts.between(0.0, counts.lasted_s)
+        if only_begins:
+            has_settled = calls[-1, 1] >= LEAST_CALLS
+        else:
+            is_late = lasted_s > _LATE * longest_s
+            window = steady_window(calls, 0.0, math.inf if is_late else MOST_WITHIN)
+            has_settled = window is not None and (is_late or changes([calls], window) is None)
+        return counts.between(0.0, counts.lasted_s) if has_settled else None

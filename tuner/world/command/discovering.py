@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from tuner.decide.steady_window import MOST_WITHIN, changes, steady_window
@@ -15,8 +15,8 @@ from tuner.plan.knobs import KNOBS
 from tuner.plan.program_spec import WINDOW_FIELDS, ProgramRequest, ProgramSpec, SteadyPart
 from tuner.plan.workload_spec import RankSpec
 from tuner.text import duration, three_digits
-from tuner.world.command.counting import counts_of
-from tuner.world.command.judging import ProgramEnd
+from tuner.world.command.counting import LEAST_CALLS, counts_of
+from tuner.world.command.judging import ProgramEnd, outcome_of
 from tuner.world.command.program_commands import Starters
 from tuner.world.command.reports import RankReport
 from tuner.world.command.warm.warm_starting import Learnt
@@ -48,7 +48,9 @@ class TriedRun:
     learnt: Learnt | None = None
     """What a warm start needs, where that was asked for."""
     was_cut: bool = False
-    """Whether it was ended when its calls had settled, and it took too long to wait for its end."""
+    """Whether it was ended early, since it took too long to wait for its end."""
+    only_begun: bool = False
+    """Whether it was ended as soon as its calls had begun: it shows ranks and imports alone."""
 
     @property
     def failure(self) -> Failure | None:
@@ -81,6 +83,18 @@ class TriedRun:
         return "" if ranks == theirs else "started warm, the program has other ranks"
 
 
+def _in_window(spec: ProgramSpec, run: TriedRun) -> TriedRun:
+    """A run that was cut, as if it had been ended after the window that it showed."""
+    counts = counts_of(run.end.report)
+    if not run.was_cut or spec.window_s is None or spec.steady is None or counts is None:
+        return run
+    counted = counts.between(spec.warm_up_s, spec.warm_up_s + spec.window_s)
+    if counted.calls < LEAST_CALLS:
+        return run
+    end = replace(run.end, counted=counted, run_s=spec.steady.world_s)
+    return replace(run, end=end, outcome=outcome_of(end, spec))
+
+
 def check_backend(end: ProgramEnd) -> None:
     """UsageError if a rank has another agent than TensorPipe's."""
     for rank in end.report.ranks:
@@ -105,21 +119,21 @@ class Discovery:
     _until_s: float = field(init=False)
     _steady: SteadyPart | None = None
     """What stands for all of a run, once a window is chosen."""
+    _begun_s: tuple[float, ...] = ()
+    """How long a first run took that was ended as soon as its calls had begun."""
 
     def spec(self, longest_s: float) -> ProgramSpec:
         """What the program is: see `ProgramLauncher.subject_of`; runs get so many seconds."""
         self._until_s = time.monotonic() + longest_s
         first = self._first_run()
-        spec = self._spec([first])
-        if spec.was_cut:
-            ended = f"the first run was ended after {duration(first.end.run_s)}"
-            self.notify(f"{ended}: what would come later is not known")
-        if not self._is_enough([first], is_cold=True):
-            return spec
-        if spec.window_s is not None:
-            self._steady = spec.steady
-            update = {name: getattr(spec, name) for name in WINDOW_FIELDS}
-            self.request = self.request.model_copy(update=update)
+        if not first.only_begun:
+            spec = self._spec([first])
+            if not self._is_enough(spec, [first], is_cold=True):
+                return spec
+            if spec.window_s is not None:
+                self._steady = spec.steady
+                update = {name: getattr(spec, name) for name in WINDOW_FIELDS}
+                self.request = self.request.model_copy(update=update)
         # Beyond the budget, a second run may take as long as the first, and then it is ended.
         second_s = first.end.run_s + SECOND_RUN_S
         until_s = max(self._until_s, time.monotonic()) + second_s
@@ -128,17 +142,26 @@ class Discovery:
             # The warm run may have spent the time.
             until_s = max(until_s, time.monotonic() + second_s)
             second = self.run(self.request, until_s, False)
-            if second.failure is not None:
+            if first.only_begun:
+                self._check(second)
+            elif second.failure is not None:
                 why = f"a second run of the program failed: {second.failure.message}"
                 if second.failure.failure == "timed-out":
                     raise ProgramFailedError(why)
                 # It went well before: the search goes on, and counts how often it fails.
                 self.notify(why)
         runs = [first, *filter(None, [second])]
-        self._is_enough(runs)
+        if first.only_begun:
+            self._begun_s = (first.end.run_s,)
+            runs = runs[1:]
+        spec = self._spec(runs)
+        self._is_enough(spec, [_in_window(spec, each) for each in runs])
         if self.starters.is_warm or self.request.cold:
             self.notify(f"each run starts {self.starters.how}")
-        return self._spec(runs)
+        if spec.was_cut:
+            ended = f"a first run was ended after {duration(runs[0].end.run_s)}"
+            self.notify(f"{ended}: what would come later is not known")
+        return spec
 
     def _first_run(self) -> TriedRun:
         """Run it cold, in a network of its own if it can; an error if nothing can be learnt."""
@@ -146,6 +169,11 @@ class Discovery:
         run = self.run(self.request, self._until_s, True)
         if run.failure is not None and run.may_go_well_again and self._is_time_for(run):
             run = self._again(run.failure)
+        self._check(run)
+        return run
+
+    def _check(self, run: TriedRun) -> None:
+        """Raise an error if nothing can be learnt from a run."""
         if (failure := run.failure) is not None:
             is_said = failure.detail.strip() in failure.message
             lines = [] if is_said else failure.detail.splitlines()
@@ -155,7 +183,6 @@ class Discovery:
                 raise ProgramFailedError(f"the program cannot be tuned: {why}")
             self.notify(f"the program fails with its own options: {why}")
         check_backend(run.end)
-        return run
 
     def _again(self, failure: Failure) -> TriedRun:
         """Run it once more. Where it does not fail in the machine's network, find out why."""
@@ -195,12 +222,13 @@ class Discovery:
         """Whether there is time for another run like this one."""
         return self._until_s - time.monotonic() > run.end.run_s
 
-    def _is_enough(self, runs: Sequence[TriedRun], *, is_cold: bool = False) -> bool:
+    def _is_enough(
+        self, spec: ProgramSpec, runs: Sequence[TriedRun], *, is_cold: bool = False
+    ) -> bool:
         """Ask of the last run that went well; where it was cold, a warm one may be shorter."""
         outcomes = [run.outcome for run in runs if isinstance(run.outcome, Measurement)]
         if self.enough is None or not outcomes:
             return True
-        spec = self._spec(runs)
         # A warm start saves at most what comes before the calls.
         least_s = outcomes[-1].wall_s if is_cold else outcomes[-1].world_s
         if spec.window_s is not None and self._steady is None:
@@ -210,6 +238,7 @@ class Discovery:
     def _spec(self, runs: Sequence[TriedRun]) -> ProgramSpec:
         alone, starts = self.starters.in_own_network, self.starters.how
         spec = program_spec(self.request, runs, own_network=alone, starts=starts)
+        spec = spec.model_copy(update={"run_s": (*self._begun_s, *spec.run_s)})
         if self.request.window_s is not None and self._steady is None:
             return self.windowed(spec)
         if self._steady is None:

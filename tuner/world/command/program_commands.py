@@ -18,7 +18,12 @@ from tuner.plan.program_spec import ProgramRequest
 from tuner.text import first_of
 from tuner.trace.record.clock import ClockOffset
 from tuner.world.command.order import ORDER_VARIABLE, HookOrder
-from tuner.world.command.warm.warm_starting import Learnt, WarmProcess, WarmStarter
+from tuner.world.command.warm.warm_starting import (
+    Learnt,
+    WarmProcess,
+    WarmStarter,
+    recognise,
+)
 from tuner.world.descendants import end_groups, keeping
 from tuner.world.environment import MachineState
 from tuner.world.own_network import OwnNetwork
@@ -108,6 +113,11 @@ class Starters:
         """From the next run on start the commands in the machine's network, and cold."""
         self._network.leave()
         self.start_cold(request)
+
+    def may_be_warm(self, request: ProgramRequest) -> bool:
+        """Whether all commands are such as can be started warm, and `--cold` is not asked for."""
+        found = [recognise(command, os.environ, Path.cwd()) for command in request.commands]
+        return not request.cold and not any(isinstance(each, str) for each in found)
 
     def warm_up(self, request: ProgramRequest, learnt: Learnt, until_s: float) -> bool:
         """Start a server for each command that can be started warm; whether there is one. One that

@@ -19,7 +19,7 @@ from tuner.plan.draft import PlanDraft
 from tuner.plan.program_spec import ProgramRequest, ProgramSpec
 from tuner.plan.windowing import may_be_windowed, windowed
 from tuner.world.command.channel import Channel, records_of
-from tuner.world.command.counting import Follower, Window
+from tuner.world.command.counting import Follow, Follower, Window
 from tuner.world.command.discovering import Discovery, TriedRun
 from tuner.world.command.ends import failed_first, given_up, suspected_ns
 from tuner.world.command.joining import join_recorded
@@ -47,8 +47,9 @@ OTHERS_S = 1.0
 # What --expect and --metric can see of a run, its head and its tail, in bytes.
 MOST_OUTPUT = 8 << 20
 _POLL_S = 0.01
-# A first run gets this share of the budget, and then ends as soon as its calls have settled.
-FIRST_SHARE = 0.2
+# A run as it is gets this share of the budget, and then ends as soon as its calls have settled; a
+# warm one less, and a cold one before warm ones ends as soon as its calls have begun.
+FIRST_SHARE, WARM_SHARE, BEGUN_SHARE = 0.2, 0.12, 0.1
 
 
 class ProgramLauncher:
@@ -95,9 +96,10 @@ class ProgramLauncher:
         self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None,
         trace: Path | None = None,
     ) -> ProgramSpec:  # fmt: skip
-        """Run the program a few times as it is: see `Launcher.subject_of`. A second run shows
-        whether it can be started warm, and whether its number of calls varies. A program that fails
-        once its RPC has begun may go well with other options; ProgramFailedError of another."""
+        """Run the program a few times as it is: see `Launcher.subject_of`. A first run shows its
+        ranks and imports; a second one whether it can be started warm, and, if neither is cut,
+        whether its number of calls varies. A program that fails once its RPC has begun may go well
+        with other options; ProgramFailedError of another."""
         request = draft.program
         if request is None:
             raise LauncherError("this launcher runs programs, and the plan has a workload")
@@ -105,7 +107,8 @@ class ProgramLauncher:
         if failure_folder is not None:
             shutil.rmtree(failure_folder, ignore_errors=True)
 
-        longest_s = FIRST_SHARE * draft.measuring.budget_s if may_be_windowed(draft) else None
+        may_be_cut = may_be_windowed(draft)
+        may_be_warm = self._starters.may_be_warm(request)
 
         def run_as_it_is(asked: ProgramRequest, until_s: float, learns: bool) -> TriedRun:
             deadline_s = min(until_s - time.monotonic(), draft.measuring.deadline_s)
@@ -117,8 +120,11 @@ class ProgramLauncher:
                 subject=asked, config=Config.of({}), deadline_s=deadline_s, trace=traced,
                 failure_folder=failure_folder, folder_called=str(failure_folder or ""),
             )  # fmt: skip
-            follows_s = longest_s if asked.window_s is None else None
-            return self._run(order, learns=learns, follows_s=follows_s)
+            only_begins = learns and may_be_warm
+            share = WARM_SHARE if self._starters.is_warm else FIRST_SHARE
+            longest_s = (BEGUN_SHARE if only_begins else share) * draft.measuring.budget_s
+            follow = Follow(longest_s, only_begins) if may_be_cut and not asked.window_s else None
+            return self._run(order, learns=learns, follow=follow)
 
         choose = partial(windowed, draft)
         discovery = Discovery(request, self._starters, run_as_it_is, choose, self._notify, enough)
@@ -129,7 +135,7 @@ class ProgramLauncher:
         return self._run(order).outcome
 
     def _run(
-        self, order: WorldOrder, *, learns: bool = False, follows_s: float | None = None
+        self, order: WorldOrder, *, learns: bool = False, follow: Follow | None = None
     ) -> TriedRun:
         """One run. One whose port another process still has is tried again, and one that is lost
         with the server that it came from, from a new server or cold; all end by the deadline."""
@@ -140,7 +146,7 @@ class ProgramLauncher:
             is_last = attempts + 1 == PORT_ATTEMPTS or left_s <= PORT_WAIT_S
             order = replace(order, deadline_s=max(0.0, left_s))
             try:
-                tried = self._run_once(order, learns, follows_s, is_last=is_last)
+                tried = self._run_once(order, learns, follow, is_last=is_last)
             except ServerGoneError as error:
                 self._starters.start_again(str(error))
                 continue
@@ -150,7 +156,7 @@ class ProgramLauncher:
             time.sleep(PORT_WAIT_S)
 
     def _run_once(
-        self, order: WorldOrder, learns: bool, follows_s: float | None, *, is_last: bool
+        self, order: WorldOrder, learns: bool, follow: Follow | None, *, is_last: bool
     ) -> TriedRun:
         if self._scratch is None:
             raise LauncherError("the launcher is used outside its with block")
@@ -169,15 +175,15 @@ class ProgramLauncher:
                 live=order.live.by_role(spec.roles) if order.live and spec else None,
                 ranks=len(spec.ranks) if spec else None,
                 probe=True, learn=learns,
-                counts=bool(request.window_s or follows_s or order.live),
+                counts=bool(request.window_s or follow or order.live),
             )  # fmt: skip
             commands = self._commands(request, to_hook)
             world = _ProgramWorld(order, request, commands, folder, self._show, is_last=is_last)
-            if follows_s is not None:
-                world.follow(follows_s)
+            world.follow(follow)
             outcome = world.run()
             learnt = learn(reports) if learns else None
-            return TriedRun(world.end, outcome, learnt, world.was_cut)
+            only_begun = world.was_cut and follow is not None and follow.only_begins
+            return TriedRun(world.end, outcome, learnt, world.was_cut, only_begun)
 
     def _commands(self, request: ProgramRequest, order: HookOrder) -> Commands:
         """What one run runs: here, from what starts the commands on this machine."""
@@ -249,9 +255,9 @@ class _ProgramWorld(LiveWorld):
         time.sleep(min(timeout_s, _POLL_S))
         return False
 
-    def follow(self, longest_s: float) -> None:
-        """End it, if it takes longer, once its calls have settled."""
-        self._follower = Follower(longest_s, self._channel)
+    def follow(self, follow: Follow | None) -> None:
+        """End it early, as that says."""
+        self._follower = None if follow is None else Follower(follow, self._channel)
 
     def _probe(self) -> bool:
         self._channel.note_gone()
