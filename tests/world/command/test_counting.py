@@ -13,7 +13,7 @@ from tests.world.command.launching import PROGRAMS, PYTHON, launched
 from tests.world.command.reported import report_of, until
 from tuner.plan.program_spec import ProgramRequest
 from tuner.world.command.channel import Channel
-from tuner.world.command.counting import Window, counts_of
+from tuner.world.command.counting import Follow, Follower, Window, counts_of
 from tuner.world.measurement import Measurement
 
 COMMAND = [PYTHON, str(PROGRAMS / "runs_long.py")]
@@ -98,6 +98,19 @@ def test_what_comes_after_the_drivers_shutdown_stands_for_nothing(tmp_path: Path
     assert known(counts_of(report, of_calls=False)).lasted_s == pytest.approx(3.0)
 
 
+def test_a_run_that_is_to_show_its_ranks_is_ended_once_calls_have_begun(tmp_path: Path) -> None:
+    ranks = [counting(0, 0, 0, 3, 9, late_s=0.0), counting(1, 0, 0, 0, 0, late_s=0.0)]
+    report_of(tmp_path, *ranks)
+    begins, settles = (
+        Follower(Follow(5.0, only_begins), Channel(tmp_path)) for only_begins in (True, False)
+    )
+    assert begins.look(4.9) is None
+    assert known(begins.look(5.0)).calls == 9
+    assert settles.look(5.0) is None
+    report_of(tmp_path, *(each[:-1] for each in ranks))
+    assert Follower(Follow(5.0, True), Channel(tmp_path)).look(5.0) is None
+
+
 @pytest.mark.world
 def test_a_run_that_is_too_long_to_wait_for_is_ended_once_its_calls_have_settled() -> None:
     with launched([*COMMAND, "60"], budget="30s") as running:
@@ -108,6 +121,9 @@ def test_a_run_that_is_too_long_to_wait_for_is_ended_once_its_calls_have_settled
     assert spec.window_is_chosen
     assert spec.window_s is not None
     assert max(spec.run_s) < 50
+    # A cold one showed its ranks and imports alone, a warm one the window.
+    assert (len(spec.run_s), len(spec.calls)) == (2, 1)
+    assert spec.starts.startswith("warm")
     assert outcome.program is not None
     # Four calls in 5 ms, if the machine has nothing else to do.
     assert 20 < outcome.program.calls <= 850 * outcome.wall_s

@@ -21,6 +21,7 @@ BY_CHANCE = "it failed by chance: it runs in a network of its own, too"
 NOT_ALONE = "the program does not run in a network of its own; it has the machine's"
 WARM, COLD = "each run starts warm", "each run starts cold"
 DIFFERS = "started warm, the program fails: exit code 1"
+OWN = "the program fails with its own options: exit code 1"
 SECOND = "a second run of the program failed: exit code 1"
 
 
@@ -48,15 +49,20 @@ class FakeStarters:
 
 
 def discovered(report: ProgramReport, runs: str, told: list[str], **keys: Any) -> ProgramSpec:
-    """What is found out where runs go well, `ok`, or print something and fail; all of them run."""
+    """What is found out where runs go well, `ok`, or are ended once they have begun, or print
+    something and fail; all of them run."""
     request = ProgramRequest(commands=(("python", "main.py"),), **keys)
     ends = runs.split(", ")
 
     def run(asked: ProgramRequest, until_s: float, learn: bool) -> TriedRun:
         how = ends.pop(0)
-        end = ProgramEnd(exit_codes=(int(how != "ok"),), run_s=0.1, output=OUTPUTS.get(how, ""),
-                         report=report, states=())  # fmt: skip
-        return TriedRun(end, outcome_of(end, request), Learnt(modules=("numpy",)))
+        begun = how == "begun"
+        end = ProgramEnd(
+            exit_codes=(int(how not in ("ok", "begun")),), run_s=9.0 if begun else 0.1,
+            output=OUTPUTS.get(how, ""), report=report, states=(),
+        )  # fmt: skip
+        learnt = Learnt(modules=("numpy",))
+        return TriedRun(end, outcome_of(end, request), learnt, was_cut=begun, only_begun=begun)
 
     starters = cast(Starters, FakeStarters(told))
     spec = Discovery(request, starters, run, lambda spec: spec, told.append, None).spec(60.0)
@@ -79,6 +85,9 @@ def report(tmp_path: Any) -> ProgramReport:
         ("ok, no data, ok", False, [WARM], "warm", 2),
         ("ok, no data, no data, ok", False, [f"{COLD}: {DIFFERS}"], "cold", 2),
         ("ok, no data", True, [SECOND, COLD], "cold", 1),
+        ("begun, ok", False, [WARM], "warm", 1),
+        ("begun, no data, no data, ok", False, [f"{COLD}: {DIFFERS}"], "cold", 1),
+        ("begun, no data, no data, no data", False, [f"{COLD}: {DIFFERS}", OWN], "cold", 0),
     ],
 )
 def test_a_run_that_fails_by_chance_decides_nothing(
@@ -89,6 +98,8 @@ def test_a_run_that_fails_by_chance_decides_nothing(
     assert [each[: len(start)] for each, start in zip(said, told, strict=True)] == told
     assert (spec.starts, len(spec.calls)) == (starts, calls)
     assert spec.own_network == (NOT_ALONE not in said)
+    # What a run took that was ended once it had begun was spent.
+    assert (9.0 in spec.run_s) == runs.startswith("begun")
 
 
 @pytest.mark.parametrize(("runs", "tries"), [("no module", 0), ("no data, no data", 1)])

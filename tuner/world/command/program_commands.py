@@ -29,8 +29,8 @@ from tuner.world.environment import MachineState
 from tuner.world.own_network import OwnNetwork
 
 REAPED_S = 5.0
-_GENTLE: tuple[tuple[int, float], ...] = ((signal.SIGINT, 5.0), (signal.SIGTERM, 3.0))
-"""Signals, and how many seconds each gets to have its effect."""
+_GENTLE: tuple[tuple[int, float], ...] = ((signal.SIGINT, 1.0), (signal.SIGTERM, 2.0))
+"""Signals, and how many seconds each gets to have its effect: what waits in C++ sees no SIGINT."""
 _POLL_S = 0.02
 _MOST_NAMED = 3
 
