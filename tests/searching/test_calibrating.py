@@ -156,6 +156,12 @@ def test_a_deadlock_is_a_failure_of_its_trial_and_not_tried_again(tune: Tune) ->
     assert (trial.state.name, trial.user_attrs["failure"]) == ("FAIL", "deadlocked")
 
 
+def test_what_fails_again_is_named_once(tune: Tune) -> None:
+    tune(step_ms=scaling, fails=failing("crashed", 1))
+    again = [told for told in tune.heard.told if "more world" in told]
+    assert again == ["3 more worlds failed as that of num_worker_threads=1 did"]
+
+
 @pytest.mark.parametrize(("times", "failed"), [(1, 0), (2, 1)])
 def test_a_world_that_somebody_killed_is_run_once_more(
     tune: Tune, monkeypatch: pytest.MonkeyPatch, times: int, failed: int

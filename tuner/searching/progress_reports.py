@@ -131,9 +131,10 @@ class ProgressReporter:
         """Report how many failed as others did and were not reported yet."""
         for first, others in self._alike.values():
             if others:
-                some = first_of(others, _MOST_NAMED)
+                those = [label for label in dict.fromkeys(others) if label != first]
+                some = f": {first_of(those, _MOST_NAMED)}" if those else ""
                 self._observer.on_event(
-                    f"{plural(len(others), 'more world')} failed as that of {first} did: {some}"
+                    f"{plural(len(others), 'more world')} failed as that of {first} did{some}"
                 )
                 others.clear()
 
