@@ -70,6 +70,7 @@ class Starters:
         self._open = ExitStack()
         self._servers = ExitStack()
         self._cold: Sequence[Starter] = ()
+        self._begun: tuple[Learnt, Sequence[WarmStarter | None]] | None = None
         self._again: Callable[[], None] | None = None
         self._why_cold = ""
         self.each: Sequence[Starter] = ()
@@ -105,6 +106,7 @@ class Starters:
 
     def start_cold(self, request: ProgramRequest, *, alone: bool = True) -> None:
         """From the next run on start the commands as they are, `alone` in a network of its own."""
+        self._begun = None  # perhaps in another network
         prefix = [*(self._network.prefix if alone else []), *keeping(ORDER_VARIABLE)]
         self.each = [ColdStarter([*prefix, *command], Path.cwd()) for command in request.commands]
         self._cold = self.each
@@ -119,6 +121,13 @@ class Starters:
         found = [recognise(command, os.environ, Path.cwd()) for command in request.commands]
         return not request.cold and not any(isinstance(each, str) for each in found)
 
+    def begin(self, request: ProgramRequest, until_s: float, learnt: Learnt) -> None:
+        """Start servers that import this while a first run goes on; `warm_up` waits for them."""
+        self._servers.close()
+        # They import at the same time.
+        begun = [self._server(command, learnt, until_s) for command in request.commands]
+        self._begun = (learnt, begun)
+
     def warm_up(self, request: ProgramRequest, learnt: Learnt, until_s: float) -> bool:
         """Start a server for each command that can be started warm; whether there is one. One that
         still imports at `until_s`, by `time.monotonic`, is given up."""
@@ -131,15 +140,16 @@ class Starters:
         return self.is_warm
 
     def _start_servers(self, request: ProgramRequest, learnt: Learnt, longest_s: float) -> None:
-        until_s = time.monotonic() + longest_s
-        # They import at the same time.
-        begun = [self._begun(command, learnt, until_s) for command in request.commands]
+        if self._begun is None or self._begun[0] != learnt:
+            self.begin(request, time.monotonic() + longest_s, learnt)
+        assert self._begun is not None
+        (_, begun), self._begun = self._begun, None
         self.each = [
             cold if warm is None or not self._is_ready(warm) else warm
             for warm, cold in zip(begun, self._cold, strict=True)
         ]
 
-    def _begun(self, command: Sequence[str], learnt: Learnt, until_s: float) -> WarmStarter | None:
+    def _server(self, command: Sequence[str], learnt: Learnt, until_s: float) -> WarmStarter | None:
         environment = HookOrder(config=Config.of({}), reports=Path()).environment(os.environ)
         prefix, here = self._network.prefix, Path.cwd()
         try:
@@ -167,7 +177,6 @@ class Starters:
             self.cool_down(why)
             return
         self._notify(f"{why}; it is started again")
-        self._servers.close()
         again()
 
     def cool_down(self, why: str) -> None:

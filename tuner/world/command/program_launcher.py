@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from tuner.errors import LauncherError, TraceError
 from tuner.files import own_prefix, sweep, written_atomically
@@ -27,7 +27,7 @@ from tuner.world.command.judging import Counted, ProgramEnd, is_port_taken, outc
 from tuner.world.command.order import HookOrder, RecordingOrder
 from tuner.world.command.program_commands import Commands, LocalCommands, Starters, end_tree
 from tuner.world.command.running import check_commands
-from tuner.world.command.warm.warm_starting import ServerGoneError, learn
+from tuner.world.command.warm.warm_starting import Learnt, ServerGoneError, learn
 from tuner.world.environment import MachineReader, MachineState
 from tuner.world.failure_evidence import give_up_middle, head_and_tail
 from tuner.world.launcher import Enough, TraceOrder, WorldOrder
@@ -50,6 +50,15 @@ _POLL_S = 0.01
 # A run as it is gets this share of the budget, and then ends as soon as its calls have settled; a
 # warm one less, and a cold one before warm ones ends as soon as its calls have begun.
 FIRST_SHARE, WARM_SHARE, BEGUN_SHARE = 0.2, 0.12, 0.1
+
+
+class _AsItIs(NamedTuple):
+    """What a run as it is has beside a measured one."""
+
+    learns: bool = False  # whether its ranks report what they import
+    follow: Follow | None = None
+    begin: Callable[[Learnt], None] | None = None
+    """Called once all ranks are ready, with what they have imported."""
 
 
 class ProgramLauncher:
@@ -124,7 +133,8 @@ class ProgramLauncher:
             share = WARM_SHARE if self._starters.is_warm else FIRST_SHARE
             longest_s = (BEGUN_SHARE if only_begins else share) * draft.measuring.budget_s
             follow = Follow(longest_s, only_begins) if may_be_cut and not asked.window_s else None
-            return self._run(order, learns=learns, follow=follow)
+            begin = partial(self._starters.begin, asked, until_s) if only_begins else None
+            return self._run(order, _AsItIs(learns, follow, begin))
 
         choose = partial(windowed, draft)
         discovery = Discovery(request, self._starters, run_as_it_is, choose, self._notify, enough)
@@ -132,11 +142,9 @@ class ProgramLauncher:
 
     def run(self, order: WorldOrder) -> Measurement | Failure:
         """See `Launcher.run`."""
-        return self._run(order).outcome
+        return self._run(order, _AsItIs()).outcome
 
-    def _run(
-        self, order: WorldOrder, *, learns: bool = False, follow: Follow | None = None
-    ) -> TriedRun:
+    def _run(self, order: WorldOrder, as_it_is: _AsItIs) -> TriedRun:
         """One run. One whose port another process still has is tried again, and one that is lost
         with the server that it came from, from a new server or cold; all end by the deadline."""
         until_s = time.monotonic() + order.deadline_s
@@ -146,7 +154,7 @@ class ProgramLauncher:
             is_last = attempts + 1 == PORT_ATTEMPTS or left_s <= PORT_WAIT_S
             order = replace(order, deadline_s=max(0.0, left_s))
             try:
-                tried = self._run_once(order, learns, follow, is_last=is_last)
+                tried = self._run_once(order, as_it_is, is_last=is_last)
             except ServerGoneError as error:
                 self._starters.start_again(str(error))
                 continue
@@ -155,9 +163,8 @@ class ProgramLauncher:
             attempts += 1
             time.sleep(PORT_WAIT_S)
 
-    def _run_once(
-        self, order: WorldOrder, learns: bool, follow: Follow | None, *, is_last: bool
-    ) -> TriedRun:
+    def _run_once(self, order: WorldOrder, as_it_is: _AsItIs, *, is_last: bool) -> TriedRun:
+        learns, follow, begin = as_it_is
         if self._scratch is None:
             raise LauncherError("the launcher is used outside its with block")
         request, trace = order.subject, order.trace
@@ -180,6 +187,8 @@ class ProgramLauncher:
             commands = self._commands(request, to_hook)
             world = _ProgramWorld(order, request, commands, folder, self._show, is_last=is_last)
             world.follow(follow)
+            if begin is not None:
+                world.on_ready = lambda: begin(learn(reports))
             outcome = world.run()
             learnt = learn(reports) if learns else None
             only_begun = world.was_cut and follow is not None and follow.only_begins
@@ -225,6 +234,8 @@ class _ProgramWorld(LiveWorld):
         self._window = Window(request, self._channel)
         self._follower: Follower | None = None
         self.was_cut = False
+        self.on_ready: Callable[[], None] | None = None
+        """Called once all ranks are ready."""
         self._codes: tuple[int | None, ...] = ()
         self._counted: Counted | None = None
         self._stopped_ns: int | None = None
@@ -262,6 +273,9 @@ class _ProgramWorld(LiveWorld):
     def _probe(self) -> bool:
         self._channel.note_gone()
         report, now_ns = self._channel.report(), time.time_ns()
+        if self.on_ready is not None and report.is_ready:
+            self.on_ready()
+            self.on_ready = None
         self._channel.ask("" if suspected_ns(report) is None else "threads")
         why = {
             "is_late": now_ns - (report.no_listener_since_ns or now_ns) > UNMET_S * 1e9,

@@ -147,6 +147,9 @@ class _OnHosts(Starters):
     def leave_network(self, request: ProgramRequest) -> None:
         """The network is that of the hosts."""
 
+    def may_be_warm(self, request: ProgramRequest) -> bool:
+        return False
+
     def warm_up(self, request: ProgramRequest, learnt: Learnt, until_s: float) -> bool:
         return False
 
