@@ -215,7 +215,7 @@ def test_the_budget_that_is_said_to_be_enough_is_refused_no_more(
         return tuned(tune, launcher, budget=budget, sampler=sampler, **changes)
 
     with pytest.raises(BudgetTooShortError) as refused:
-        again("20s")
+        again("16s")
     needed_s = refused.value.needed_s
     for _ in range(2):
         answer = again(f"{needed_s}s", resume=True)

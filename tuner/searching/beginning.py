@@ -11,7 +11,14 @@ from tuner.plan.program_spec import ProgramSpec, Subject
 from tuner.plan.study_plan import StudyPlan
 from tuner.searching.budget import LEAST_FIRST_S, first_world_s
 from tuner.searching.calibrating import is_tried_again
-from tuner.searching.fitting import PAIR_WORLDS, Fit, fit_of, fit_sentence, in_order_of_promise
+from tuner.searching.fitting import (
+    TRACED_FACTOR,
+    Fit,
+    fit_of,
+    fit_sentence,
+    in_order_of_promise,
+    pair_worlds,
+)
 from tuner.searching.forecast_order import Forecasts, forecasts_of, note_forecasts
 from tuner.searching.runner import Runner, TimedWorld, numbers_in
 from tuner.study.finding import earlier_studies
@@ -30,7 +37,6 @@ from tuner.world.launcher import Launcher, members_of
 from tuner.world.measurement import Measurement, Outcome
 
 _MOST_TRACED_FIRST = 0.15  # of the budget, for a trace before anything is compared
-_TRACED_FACTOR = 1.5  # a run may take so many times as long where it is traced
 
 
 class Beginner:
@@ -75,7 +81,7 @@ class Beginner:
         if self.problem is not None:
             return False
         spent_s = self._earlier_s + self._since_start()
-        if spent_s + (1 + PAIR_WORLDS) * least_s <= plan.measuring.budget_s:
+        if spent_s + (1 + pair_worlds(plan)) * least_s <= plan.measuring.budget_s:
             return True
         self._find(plan, run)
         return False
@@ -103,7 +109,7 @@ class Beginner:
                 return
         left_s = budget_s - self._earlier_s - self._since_start()
         most_s = left_s if self.problem is not None else min(left_s, _MOST_TRACED_FIRST * budget_s)
-        if _TRACED_FACTOR * subject.usual_s > most_s:
+        if TRACED_FACTOR * subject.usual_s > most_s:
             return
         runner = Runner(plan, self._launcher, self._elsewhere)
         world = runner.trace(plan.baseline, None, min(most_s, subject.longest_run_s))
@@ -134,6 +140,7 @@ class Beginner:
             self._fit = fit_of(
                 plan, world, spent_s, world_s,
                 is_begun=self._is_begun, is_traced=self.traced is not None,
+                was_traced=self._last is not None and self.as_it_is.exists(),
             )  # fmt: skip
         except BudgetTooShortError as problem:
             self.problem = problem

@@ -18,7 +18,7 @@ from tuner.world.measurement import Failure, Outcome
 
 ANSWER_BLOCKS = 4  # with fewer blocks the intervals are too wide for an answer
 BET_BLOCKS = 8  # of the best bets, where not all can be compared: few are told well
-PAIR_WORLDS = 3  # the first world of a challenger, and a block of it and the baseline
+TRACED_FACTOR = 1.5  # a run may take so many times as long where it is traced
 _TO_SPARE = 1.1  # a budget that is said to be enough has so much more than it needs
 _TRACES = 2  # of the baseline and its challenger
 _FIRST_RUNS = 2  # so often a session runs a program as it is, before it measures anything
@@ -36,10 +36,10 @@ class Fit(NamedTuple):
 
 def fit_of(
     plan: StudyPlan, first: Outcome, spent_s: float, world_s: float, *, is_begun: bool = False,
-    is_traced: bool = False,
+    is_traced: bool = False, was_traced: bool = False,
 ) -> Fit:  # fmt: skip
     """What the budget is enough for, by the baseline's first world, where so much was spent, maybe
-    on its trace.
+    on its trace; that world itself may be the one that was traced.
 
     BudgetTooShortError if no challenger can be compared with the baseline, unless that is done.
     """
@@ -58,11 +58,12 @@ def fit_of(
     # The session that has it runs a program as it is once more.
     runs = plan.subject.run_s if isinstance(plan.subject, ProgramSpec) else ()
     runs_s = _FIRST_RUNS * statistics.fmean(runs) if runs else 0.0
-    if worlds < PAIR_WORLDS and not is_begun:
+    pair, least_s = pair_worlds(plan), first.world_s / (TRACED_FACTOR if was_traced else 1.0)
+    if worlds * world_s < pair * min(world_s, least_s) and not is_begun:
         needed_s = math.ceil((spent_s + runs_s + more_s) * _TO_SPARE)
         raise BudgetTooShortError(
             f"a budget of {duration(budget_s)} is too short to compare anything with the baseline, "
-            f"with {PAIR_WORLDS} worlds of {duration(first.world_s)} or more each; "
+            f"with {pair} worlds of {duration(least_s)} or more each; "
             f"{plural(count, 'configuration')} need about {duration(needed_s)}, and --dry-run says "
             "what a budget can show",
             needed_s,
@@ -70,6 +71,12 @@ def fit_of(
     challengers = math.floor((worlds - traces - BET_BLOCKS) / (BET_BLOCKS + 1))
     needed_s = math.ceil((max(spent_s, budget_s) + runs_s + more_s) * _TO_SPARE)
     return Fit(None, max(1, challengers), needed_s)
+
+
+def pair_worlds(plan: StudyPlan) -> int:
+    """How many worlds compare anything at least: a block of the baseline and a challenger, and the
+    first world of one that has steps."""
+    return 2 if isinstance(plan.subject, ProgramSpec) else 3
 
 
 def in_order_of_promise(
