@@ -1,4 +1,6 @@
+import json
 from collections import defaultdict
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -9,7 +11,7 @@ from tests.trace.perfetto_rules import broken_rules
 from tests.trace.record.recordings import MAIN, client_span, operator, recording, server_span
 from tuner.trace.files.native_reader import trace_of
 from tuner.trace.files.native_writer import trace_document
-from tuner.trace.model.spans import MergedTrace
+from tuner.trace.model.spans import MergedOperator, MergedTrace, OperatorSpan
 from tuner.trace.model.trace import CALL_COLUMNS, OPERATOR_COLUMNS
 from tuner.trace.record.clock import SAME_CLOCK
 from tuner.trace.record.merge import merge
@@ -128,3 +130,29 @@ def test_operators_are_read_as_they_were_written() -> None:
         ),
         key=str,
     )  # fmt: skip
+
+
+def test_operators_are_written_as_json_writes_them() -> None:
+    """Any name, and times of more digits than a float has."""
+    names = ["aten::mul", 'a "quoted" \\ name\n', "no \N{SNOWMAN}", "\x7f\0", ""]
+    times = [0, 1, 1000, 1001, 999_999_999, 10**15 + 7, 2**53 + 1, 10**19, -1]
+    operators = [
+        MergedOperator(1, OperatorSpan(name, 2001, start_ns, start_ns + lasted_ns, True), *call)
+        for name in names
+        for start_ns in times
+        for lasted_ns in (0, 12, 1_234_567)
+        for call in ((None, ""), (2**40, "inferred"))
+    ]
+    content = trace_document(replace(trace(), operators=operators)).decode()
+    written = json.loads(content)
+    assert json.dumps(written, ensure_ascii=False, separators=(",", ":")) == content
+    found = [each for each in written["traceEvents"] if each.get("cat") == "cpu_op"]
+    assert [
+        (each["ph"], each["name"], each["pid"], each["tid"], each["ts"], each["dur"],
+         *each.get("args", {"call": None, "link": ""}).values())
+        for each in found
+    ] == [
+        ("X", span.name, rank, span.thread, span.start_ns / 1e3,
+         (span.end_ns - span.start_ns) / 1e3, call_id, link)
+        for rank, span, call_id, link in operators
+    ]  # fmt: skip

@@ -1,5 +1,6 @@
 """What processes of a program report is read as far as it can be, and never without end."""
 
+import gc
 import json
 import os
 from pathlib import Path
@@ -54,6 +55,20 @@ def test_a_whole_report_is_a_measurement_and_a_trace(folder: Path) -> None:
     trace = trace_in(folder)
     assert list(trace.calls["server_rank"]) == [1, 1, 1]
     assert (len(trace.operators), trace.losses) == (1, ())
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_the_garbage_collector_is_left_as_it_was(folder: Path, collects: bool) -> None:
+    if not collects:
+        gc.disable()
+    try:
+        join_recorded(folder)
+        assert gc.isenabled() is collects
+        with pytest.raises(TraceError):
+            join_recorded(folder.parent)
+        assert gc.isenabled() is collects
+    finally:
+        gc.enable()
 
 
 def test_calls_that_end_after_a_run_was_stopped_were_still_under_way(folder: Path) -> None:

@@ -8,7 +8,7 @@ standard library only.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, Literal
 
@@ -33,14 +33,17 @@ def trace_document(trace: MergedTrace) -> bytes:
     for call in trace.calls:
         events += _client_events(call)
         events += _server_events(call)
-    events += map(_operator_event, trace.operators)
     header = {"format": FORMAT, **asdict(trace.facts)}
     document = {"rpc_tuner": header, "displayTimeUnit": "ns", "traceEvents": events}
-    text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    text = ",".join([_json(document)[:-2], *_operator_texts(trace.operators)]) + "]}"
     try:
         return text.encode()
     except UnicodeEncodeError:  # half a character, from a program's own text: no reader takes it
         return _HALF.sub(lambda half: f"\\\\u{ord(half[0]):04x}", text).encode()
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _names(trace: MergedTrace) -> Iterator[dict[str, Any]]:
@@ -93,12 +96,12 @@ def _server_events(call: MergedCall) -> Iterator[dict[str, Any]]:
     yield {**here, "cat": CALL, "id": served.call_id, "ph": "f", "bp": "e", "ts": event["ts"]}
 
 
-def _operator_event(operator: MergedOperator) -> dict[str, Any]:
-    span = operator.span
-    event = {
-        "ph": "X", "cat": OPERATOR, "name": span.name, "pid": operator.rank, "tid": span.thread,
-        "ts": span.start_ns / 1e3, "dur": (span.end_ns - span.start_ns) / 1e3,
-    }  # fmt: skip
-    if operator.call_id is not None:
-        event["args"] = {"call": operator.call_id, "link": operator.link}
-    return event
+def _operator_texts(operators: Sequence[MergedOperator]) -> Iterator[str]:
+    """Their events as `_json` writes them: there may be millions, and few names."""
+    names = {name: _json(name) for name in {each.span.name for each in operators}}
+    for rank, (name, thread, start_ns, end_ns, _), call_id, link in operators:
+        args = "" if call_id is None else f',"args":{{"call":{call_id},"link":"{link}"}}'
+        yield (
+            f'{{"ph":"X","cat":"{OPERATOR}","name":{names[name]},"pid":{rank},"tid":{thread},'
+            f'"ts":{start_ns / 1e3},"dur":{(end_ns - start_ns) / 1e3}{args}}}'
+        )

@@ -161,8 +161,7 @@ class MergedCall:
     link: Link
 
 
-@dataclass(frozen=True)
-class MergedOperator:
+class MergedOperator(NamedTuple):
     """An operator and the call that ran it; times are nanoseconds since the trace's base."""
 
     rank: int

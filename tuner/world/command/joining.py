@@ -1,8 +1,10 @@
 """Joins what the ranks of a program recorded, each for itself, into one trace."""
 
+import gc
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -31,6 +33,19 @@ _MOST_OPERATOR_BYTES = 1 << 28
 _NO_TIMEOUT_S = 1 << 32
 
 
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """It would walk the spans again and again while they get more, and find nothing to free."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@_without_collector()
 def join_recorded(
     folder: Path, *, ended_ns: int | None = None, stopped_ns: int | None = None,
     clocks: Mapping[str, ClockOffset] | None = None,
@@ -191,7 +206,7 @@ class _Part:
             found = decode_json(content, list[tuple[str, Number, Number, Number, bool]])
         except ValueError:
             return None
-        return [OperatorSpan(*each) for each in found if each[2] <= each[3]]
+        return [OperatorSpan._make(each) for each in found if each[2] <= each[3]]
 
 
 def _until(content: JournalContent, stopped_ns: int) -> JournalContent:
