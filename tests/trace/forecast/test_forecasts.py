@@ -49,6 +49,21 @@ def values_made_and_fetched() -> Trace:
     return trace(rows, processes=ranks(threads=16, cpu_count=8), window_ms=(0, 200))
 
 
+def a_late_return() -> Trace:
+    """In each step two calls complete together, and the second returns while the first of the next
+    step is served."""
+    rows = []
+    for step in range(10):
+        at, number = 10 * step, 10 * step
+        rows += [
+            call(number, at + 0.5, at + 8.6, served_ms=(at + 0.6, at + 1.5), cpu_ms=0.9,
+                 run_queue_ms=0, done_ns=round((at + 8.5) * 1e6)),
+            call(number + 1, at + 1.2, at + 10.9, served_ms=(at + 1.3, at + 10.7), cpu_ms=9.4,
+                 run_queue_ms=0, done_ns=round((at + 10.8) * 1e6), thread=12),
+        ]  # fmt: skip
+    return trace(rows, processes=ranks(threads=16, cpu_count=8), window_ms=(0, 110))
+
+
 def four_callers() -> Trace:
     """Each a thread of its own, which thinks for as long as its call sleeps."""
     taken = simulate([SLEEP], threads=4, at_once=1, callers=4, think_ms=10)
@@ -76,11 +91,12 @@ NO_GAIN = dict.fromkeys(THREADS, 1.0)
         (measured(repeated(on_a_thread_of_its_own)), {1: 1, 2: 1}),
         (measured(repeated(a_batch)), {2: 1, 4: 1}),
         (values_made_and_fetched(), {1: 1.5, 2: 1, 32: 1}),
+        (a_late_return(), {1: 1, 2: 1}),
         (four_callers(), {1: 2, 2: 1, 4: 1, 8: 1}),
     ],
     ids=["sleep", "sleep, 3 steps", "lock", "lock, 2 steps", "GIL", "sleep and GIL", "two CPUs",
          "traced with 1 thread", "one at a time", "unseen", "own thread", "batch", "remote",
-         "four callers"],
+         "a late return", "four callers"],
 )  # fmt: skip
 def test_the_time_with_other_numbers_of_threads(taken: Trace, expected: dict[int, float]) -> None:
     found = by_threads(taken)

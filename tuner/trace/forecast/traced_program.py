@@ -305,7 +305,9 @@ class _Build:
         function = calls["function"].cat.codes.to_numpy()
         rows = np.flatnonzero(~np.isnan(done))
         groups = defaultdict[int, list[int]](list)
-        for row in rows.tolist():
+        for row in rows[np.argsort(done[rows], kind="stable")].tolist():
+            if row in groups:
+                continue  # it has completed others, and so itself, whatever is served by now
             # The call that was being served then has completed it.
             same = rows[function[rows] == function[row]]
             is_by = (served[same] <= done[row]) & (left[same] >= done[row]) & (same != row)
