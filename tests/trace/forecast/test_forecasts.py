@@ -10,6 +10,7 @@ import pytest
 from tests.trace.analyze.planted import a_batch, on_a_thread_of_its_own, repeated
 from tests.trace.synthetic import Part, call, ranks, simulate, trace
 from tuner.trace.forecast.forecasts import Forecast, WhatIf, forecasts
+from tuner.trace.model.spans import TraceRank
 from tuner.trace.model.trace import Trace
 
 THREADS = (1, 2, 4, 8, 16, 32)
@@ -64,6 +65,27 @@ def a_late_return() -> Trace:
     return trace(rows, processes=ranks(threads=16, cpu_count=8), window_ms=(0, 110))
 
 
+def with_operators(*parts: Part, **facts: Any) -> Trace:
+    """Every fourth call is TorchScript, whose CPU time is not measured."""
+    taken = eight_at_once(*parts, **facts)
+    is_script = taken.calls["call_id"] % 4 == 1
+    body = pd.Categorical(is_script.map({True: "script", False: "python"}))
+    cpu_ns = taken.calls["cpu_ns"].mask(is_script)
+    return replace(taken, calls=taken.calls.assign(body=body, cpu_ns=cpu_ns))
+
+
+def busy(*cpu_s: float) -> tuple[TraceRank, ...]:
+    """Processes that were on one of two logical CPUs for so long, none of it in main threads."""
+    known = ranks(threads=16, cpu_count=2, main_cpu_s=0)
+    return tuple(replace(rank, cpu_s=each) for rank, each in zip(known, cpu_s, strict=True))
+
+
+def asleep_in_operators() -> Trace:
+    taken = eight_at_once(SLEEP, cpus=2, processes=busy(0, 0))
+    unknown = pd.array([None] * len(taken.calls), dtype="Int64")
+    return replace(taken, calls=taken.calls.assign(body="builtin", cpu_ns=unknown))
+
+
 def four_callers() -> Trace:
     """Each a thread of its own, which thinks for as long as its call sleeps."""
     taken = simulate([SLEEP], threads=4, at_once=1, callers=4, think_ms=10)
@@ -92,11 +114,15 @@ NO_GAIN = dict.fromkeys(THREADS, 1.0)
         (measured(repeated(a_batch)), {2: 1, 4: 1}),
         (values_made_and_fetched(), {1: 1.5, 2: 1, 32: 1}),
         (a_late_return(), {1: 1, 2: 1}),
+        (with_operators(COMPUTE, cpus=2, processes=busy(0, 0.8)), {1: 2, 8: 1, 32: 1}),
+        (with_operators(SLEEP), {1: 8, 2: 4, 4: 2, 32: 1}),
+        (asleep_in_operators(), {1: 8, 2: 4, 4: 2, 32: 1}),
         (four_callers(), {1: 2, 2: 1, 4: 1, 8: 1}),
     ],
     ids=["sleep", "sleep, 3 steps", "lock", "lock, 2 steps", "GIL", "sleep and GIL", "two CPUs",
          "traced with 1 thread", "one at a time", "unseen", "own thread", "batch", "remote",
-         "a late return", "four callers"],
+         "a late return", "operators that compute", "operators on free CPUs",
+         "operators that sleep", "four callers"],
 )  # fmt: skip
 def test_the_time_with_other_numbers_of_threads(taken: Trace, expected: dict[int, float]) -> None:
     found = by_threads(taken)

@@ -4,6 +4,7 @@ The trace does not say it, but how long calls were off the CPU beside others doe
 says nothing, both the best case and the worst are replayed.
 """
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from tuner.trace.analyze.call_times import call_times
 from tuner.trace.analyze.server_evidence import Evidence, gather
 from tuner.trace.analyze.server_parallelism import threads_at_work
 from tuner.trace.analyze.time_spans import floats
+from tuner.trace.model.spans import TraceRank
 from tuner.trace.model.trace import FloatArray, Trace
 
 ALONE = 1.2  # with a lower parallelism, calls had no company that shows anything
@@ -35,6 +37,8 @@ class Shared(NamedTuple):
     """How long each holds a lock, off the CPU; None: there is none."""
     off_ns: float | None = None
     """How long each is off the CPU beside that; None: as long as in the trace."""
+    operators: float = 1.0
+    """The share of their time that calls of operators alone are on the CPU, at most."""
 
 
 class Known(NamedTuple):
@@ -45,12 +49,34 @@ class Known(NamedTuple):
     problem: str = ""  # why nothing can be said of it
 
 
+FREE = Known(Shared(), Shared())
+
+
 def shared_by(trace: Trace, rank: int) -> Known:
     """What the calls that a process served share."""
+    is_operator = (trace.calls["server_rank"] == rank) & (trace.calls["body"] != "python")
+    python = replace(trace, calls=trace.calls[~is_operator])
+    own = _by_python(python, rank) if rank in python.calls["server_rank"].unique() else FREE
+    share = _on_cpu(trace.calls[is_operator], python, trace.process(rank))
+    return own._replace(
+        best=own.best._replace(operators=share), worst=own.worst._replace(operators=share)
+    )
+
+
+def _on_cpu(calls: pd.DataFrame, python: Trace, process: TraceRank) -> float:
+    """The share of their time that these calls of a process can have been on the CPU."""
+    took_ns = float(np.nansum(floats(calls, "server_end_ns") - floats(calls, "server_start_ns")))
+    if process.cpu_s is None or process.main_cpu_s is None or not took_ns:
+        return 1.0
+    known_ns = python.calls.loc[python.calls["server_rank"] == process.rank, "cpu_ns"].sum()
+    left_ns = (process.cpu_s - process.main_cpu_s) * 1e9 - float(known_ns)
+    return min(max(left_ns, 0.0) / took_ns, 1.0)
+
+
+def _by_python(trace: Trace, rank: int) -> Known:
+    """The same of calls that run Python."""
     found = gather(trace, rank)
     cpu, name = found.cpu, found.server
-    if (trace.calls.loc[trace.calls["server_rank"] == rank, "body"] != "python").all():
-        return Known(Shared(), Shared())  # operators hold nothing
     if cpu is None:
         return Known(Shared(), Shared(), f"the CPU time of the calls to {name} is not known")
     low, high = _gil(found)

@@ -174,12 +174,10 @@ class _Build:
     def _calls(self, group: Mapping[int, int], client: Sequence[int]) -> list[Call]:
         calls, at = self.frame, self.at
         function = calls["function"].astype(str).tolist()
-        cpu, ready = (
-            np.nan_to_num(floats(calls, f"{n}_ns")).tolist() for n in ("cpu", "run_queue")
-        )
-        # Operators run without Python; how long on the CPU is not recorded.
-        is_operator = (calls["body"] != "python").tolist()
-        cpu = [math.inf if op else ns for op, ns in zip(is_operator, cpu, strict=True)]
+        # Operators run without Python; where they are not on the CPU, they are ready to be.
+        unknown = np.where(calls["body"] == "python", 0.0, np.inf)
+        times = (floats(calls, f"{name}_ns") for name in ("cpu", "run_queue"))
+        cpu, ready = (np.where(np.isnan(each), unknown, each).tolist() for each in times)
         answered, done = floats(calls, "answered_ns").tolist(), floats(calls, "done_ns").tolist()
         way = self._ways().tolist()
         found = []
@@ -233,6 +231,8 @@ class _Build:
         own = self.children.get((place, SERVED), [])
         plain = self._ops(own, begun, left, ALONE)
         own_time = own_ns(plain, SLEEP)
+        if math.isinf(cpu):  # operators hold nothing
+            cpu, shared = own_time * shared.operators, Shared()
         on_cpu = min(cpu, own_time)
         off = max(own_time - on_cpu - min(ready, own_time - on_cpu), 0.0)
         lock_ns = shared.lock_ns or 0.0
