@@ -10,9 +10,8 @@ from tuner.plan.draft import PlanDraft
 from tuner.plan.program_spec import ProgramSpec, Subject
 from tuner.plan.study_plan import StudyPlan
 from tuner.searching.budget import LEAST_FIRST_S, first_world_s
-from tuner.searching.calibrating import is_tried_again
+from tuner.searching.calibrating import TRACED_FACTOR, is_tried_again
 from tuner.searching.fitting import (
-    TRACED_FACTOR,
     Fit,
     fit_of,
     fit_sentence,

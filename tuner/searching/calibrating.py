@@ -19,6 +19,7 @@ from tuner.world.failure_evidence import failure_signature
 
 MOST_TRACED = 0.15  # of the budget, for all traces
 KEPT_FOR_TRACES = 0.05  # of the budget, what blocks leave for the traces of the others
+TRACED_FACTOR = 1.5  # a program's run may take so many times as long where it is traced
 MOST_NAMED = 5  # an event names no more than these
 AGAIN_SHARE = 0.15  # of the budget: so long failures are tried again
 LEAST_KNOWN = 2  # failures are enough of what another configuration has failed of every time
@@ -169,7 +170,10 @@ def _trace(
 
 
 def _trace_s(log: StudyLog, trial: int) -> float:
-    return log.world_s(trial) + TRACED_TIME_S
+    world_s = log.world_s(trial)
+    if isinstance(log.plan.subject, ProgramSpec):
+        return TRACED_FACTOR * world_s
+    return world_s + TRACED_TIME_S
 
 
 def is_tried_again(log: StudyLog, trial: int, budget_s: float) -> bool:
