@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from tests.trace.analyze.planted import a_batch, on_a_thread_of_its_own, repeated
-from tests.trace.synthetic import Part, call, ranks, simulate, trace
+from tests.trace.synthetic import Part, call, operator, ranks, simulate, trace
 from tuner.trace.forecast.forecasts import Forecast, WhatIf, forecasts
 from tuner.trace.model.spans import TraceRank
 from tuner.trace.model.trace import Trace
@@ -171,6 +171,30 @@ def test_nested_calls_deadlock_with_so_many_threads_as_there_are_calls(at_once: 
     assert math.isinf(found[0].ratio)
     assert found[0].deadlock.startswith("outer on worker1, which waits for the answer of inner")
     assert found[at_once].ratio == pytest.approx(1, rel=0.1)
+
+
+def waits_for_another_call() -> Trace:
+    """In each step two calls wait until two others, which are issued after them, have computed."""
+    rows, ran = [], []
+    for step in range(10):
+        at, number, ms = 20 * step, 10 * step, 4 + 3 * (step % 4)
+        for i, begun in enumerate((at, at + 0.02)):
+            end = begun + ms + 0.2
+            rows += [
+                call(number + 2 * i, begun, end + 0.3, served_ms=(begun + 0.2, end + 0.05),
+                     cpu_ms=0, run_queue_ms=0, thread=11 + i, function="wait"),
+                call(number + 2 * i + 1, begun + 0.01, end + 0.2, served_ms=(begun + 0.2, end),
+                     cpu_ms=ms, run_queue_ms=0, thread=13 + i, function="work"),
+            ]  # fmt: skip
+            ran.append(operator("aten::mm", begun + 0.2, end, of=rows[-1], thread=13 + i))
+    return trace(rows, ran, processes=ranks(threads=16, cpu_count=8), window_ms=(0, 200))
+
+
+def test_a_call_that_waits_for_another_deadlocks_unless_that_one_finds_a_thread() -> None:
+    found = by_threads(waits_for_another_call())
+    assert found[1].deadlock.startswith("wait on worker1")
+    assert found[2].why_not.startswith("whether it deadlocks depends on how long its calls")
+    assert [found[n].ratio for n in (4, 8, 32)] == pytest.approx([1, 1, 1], rel=0.05)
 
 
 def by_another_thread() -> Trace:

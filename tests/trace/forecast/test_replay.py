@@ -11,10 +11,12 @@ from tuner.trace.forecast.replay import (
     COMPUTE,
     COMPUTE_WITH_GIL,
     DRAIN,
+    GIVE,
     HOLD_LOCK,
     ISSUE,
     SLEEP,
     SWITCH_NS,
+    TAKE,
     Call,
     Machine,
     Op,
@@ -42,11 +44,11 @@ def took_ms(calls: Sequence[Call], drives: Sequence[Op], **machine: Any) -> floa
 
 def ended(
     calls: Sequence[Call], drives: Sequence[Op], *, threads: float = 16, cpus: float = 64,
-    polling: float = 0.0, joins: Sequence[int] = (),
+    polling: float = 0.0, joins: Sequence[int] = (), permits: Sequence[int] = (),
 ) -> Replayed:  # fmt: skip
     program = Program(
         ["worker0", "worker1", "worker2"], [0, 0, 0], list(calls),
-        [Root(0, 0.0, drives, is_driver=True)], list(joins),
+        [Root(0, 0.0, drives, is_driver=True)], list(joins), list(permits),
     )  # fmt: skip
     return replay(program, Machine([16, int(threads), 16], [cpus], [polling]))
 
@@ -89,6 +91,25 @@ def test_a_result_that_others_complete_waits_for_all_of_them() -> None:
     calls = [Call(0, 1, "udf", 0.0, MS, [(SLEEP, ms * MS)], join=0) for ms in (1, 7)]
     drives = [(ISSUE, 0), (ISSUE, 1), (AWAIT, 0)]
     assert ended(calls, drives, joins=[2]).took_ns / MS == pytest.approx(8)
+
+
+def test_so_many_calls_have_a_semaphore_as_it_has_permits() -> None:
+    calls = [Call(0, 1, "udf", 0.0, 0.0, [(TAKE, 0), (SLEEP, 10 * MS), (GIVE, 0)])] * 8
+    drives = [*((ISSUE, at) for at in range(8)), (DRAIN, 0)]
+    assert ended(calls, drives, permits=[3]).took_ns / MS == pytest.approx(30)
+
+
+def test_a_call_that_is_never_let_in_waits_for_one_that_waits() -> None:
+    calls = [
+        Call(0, 1, "wait", 0.0, 0.0, [(TAKE, 0)]),
+        Call(0, 1, "work", 0.0, 0.0, [(ISSUE, 2), (AWAIT, 2), (GIVE, 0)]),
+        Call(1, 2, "inner", 0.0, 0.0, is_blocking=True, ops=[]),
+    ]
+    found = ended(calls, [(ISSUE, 0), (ISSUE, 1), (AWAIT, 0)], permits=[0], threads=2)
+    assert found.blocked == (
+        "wait on worker1, which waits for work on worker1, which waits for the answer of inner on "
+        "worker2, for which no thread of worker1 is free"
+    )
 
 
 def test_many_calls_that_do_nothing_do_not_nest() -> None:

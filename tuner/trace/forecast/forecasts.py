@@ -31,11 +31,14 @@ from tuner.trace.forecast.traced_run import (
     unseen,
     were_cpus_taken,
 )
+from tuner.trace.forecast.turns import Turns
 from tuner.trace.model.trace import Trace
 
 MOST_CALLS = 1500  # of a longer trace so many are replayed, from its middle
 MOST_WHOLE = 50_000  # of a trace without a place to cut; they take some 10 s
 RESAMPLES = 6
+SHAKEN = 20  # replays with other times, which show whether it deadlocks by chance
+SHAKE = 0.5  # the standard deviation of log(time) in these
 MODEL_ERROR = 0.08
 """The standard error of log(ratio) that even an exact replay has: worlds differ."""
 CLOSE = 0.05  # log(replay / trace)
@@ -47,6 +50,7 @@ MOVED = 1.1  # what changes by less needs no CPUs
 OVERLAP = 0.15  # the share of the time that a driver may be on the CPU while it seems to wait
 WIDE = 1.5  # an interval that spans more says nothing
 COMPETES = "its calls compete for few logical CPUs with polling threads"
+BY_CHANCE = "whether it deadlocks depends on how long its calls happen to take"
 DISTURBED = "other programs took logical CPUs while it was traced"
 ALL = "*"
 
@@ -108,16 +112,18 @@ class Model:
         assert driver is not None
         is_served = trace.calls[["server_start_ns", "server_end_ns"]].notna().all(axis=1)
         servers = sorted(set(trace.calls.loc[is_served, "server_rank"]))
-        known = {rank: shared_by(trace, rank) for rank in servers}
+        part, took_ns = part_of(trace, driver, most_calls)
+        turns = Turns.of(part)
+        explained = set(part.calls.loc[[*turns.places], "call_id"])
+        known = {rank: shared_by(trace, rank, explained) for rank in servers}
         if problems := [each.problem for each in known.values() if each.problem]:
             return problems[0]
-        part, took_ns = part_of(trace, driver, most_calls)
         if len(part.calls) > MOST_WHOLE:
             return f"{len(part.calls):,} calls without a break of the driver are too many to replay"
         cpu_ns = driver_cpu_ns(trace, driver, took_ns)
-        cases = [Case({rank: each.best for rank, each in known.items()}, holds=False)]
+        cases = [Case({rank: each.best for rank, each in known.items()}, False, turns)]
         if unknown := _unknown(part, known):
-            cases.append(Case({rank: each.worst for rank, each in known.items()}, holds=True))
+            cases.append(Case({rank: each.worst for rank, each in known.items()}, True, turns))
         machine = machine_of(trace)
         programs, base_ns, is_disturbed = _programs(part, driver, cases, cpu_ns, machine, took_ns)
         if problem := _unknown_threads(programs[0]):
@@ -153,6 +159,9 @@ class Model:
         if what_if.cpus is not None and self.is_disturbed:
             return Forecast(why_not=DISTURBED)
         ends = [replay(each, machine) for each in self.programs]
+        shaken = [replay(each, machine) for each in self._shaken]
+        if len({bool(each.blocked) for each in (*ends, *shaken)}) > 1 and shaken:
+            return Forecast(why_not=BY_CHANCE)
         if all(each.blocked for each in ends):
             return Forecast(ratio=math.inf, ratio_low=math.inf, ratio_high=math.inf,
                             deadlock=ends[0].blocked)  # fmt: skip
@@ -203,6 +212,13 @@ class Model:
         programs = [_resampled(program, random) for _ in range(number)]
         return [(each, replay(each, self.machine).took_ns) for each in programs]
 
+    @cached_property
+    def _shaken(self) -> list[Program]:
+        """Programs whose calls take other times; none where no call waits for a semaphore."""
+        random, program = np.random.default_rng(0), self.programs[0]
+        number = SHAKEN * bool(program.permits)
+        return [_with_other_times(program, random) for _ in range(number)]
+
     def _spread(self, machine: Machine) -> float:
         """The standard deviation of log(ratio) over resampled service times."""
         ratios = [replay(each, machine).took_ns / base_ns for each, base_ns in self._others]
@@ -252,6 +268,20 @@ def _unknown_threads(program: Program) -> str:
         return ""
     names = listed(dict.fromkeys(program.names[root.rank] for root in others))
     return f"threads of {names} make calls, and what these wait for is not known"
+
+
+def _with_other_times(program: Program, random: np.random.Generator) -> Program:
+    """The program with calls that take longer, or shorter, each by a factor of its own."""
+    factors = np.exp(SHAKE * random.standard_normal(len(program.calls))).tolist()
+    calls = [
+        replace(
+            call,
+            to_server=call.to_server * factor,
+            ops=[(kind, value * factor if kind < ISSUE else value) for kind, value in call.ops],
+        )
+        for call, factor in zip(program.calls, factors, strict=True)
+    ]
+    return replace(program, calls=calls)
 
 
 def _resampled(program: Program, random: np.random.Generator) -> Program:

@@ -4,6 +4,7 @@ The trace does not say it, but how long calls were off the CPU beside others doe
 says nothing, both the best case and the worst are replayed.
 """
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -52,11 +53,12 @@ class Known(NamedTuple):
 FREE = Known(Shared(), Shared())
 
 
-def shared_by(trace: Trace, rank: int) -> Known:
-    """What the calls that a process served share."""
+def shared_by(trace: Trace, rank: int, explained: Collection[int] = ()) -> Known:
+    """What the calls that a process served share; it is known for which others these wait."""
     is_operator = (trace.calls["server_rank"] == rank) & (trace.calls["body"] != "python")
     python = replace(trace, calls=trace.calls[~is_operator])
-    own = _by_python(python, rank) if rank in python.calls["server_rank"].unique() else FREE
+    is_called = rank in python.calls["server_rank"].unique()
+    own = _by_python(python, rank, explained) if is_called else FREE
     share = _on_cpu(trace.calls[is_operator], python, trace.process(rank))
     return own._replace(
         best=own.best._replace(operators=share), worst=own.worst._replace(operators=share)
@@ -73,13 +75,18 @@ def _on_cpu(calls: pd.DataFrame, python: Trace, process: TraceRank) -> float:
     return min(max(left_ns, 0.0) / took_ns, 1.0)
 
 
-def _by_python(trace: Trace, rank: int) -> Known:
+def _by_python(trace: Trace, rank: int, explained: Collection[int]) -> Known:
     """The same of calls that run Python."""
     found = gather(trace, rank)
     cpu, name = found.cpu, found.server
     if cpu is None:
         return Known(Shared(), Shared(), f"the CPU time of the calls to {name} is not known")
     low, high = _gil(found)
+    if explained:
+        trace = replace(trace, calls=trace.calls[~trace.calls["call_id"].isin(explained)])
+        others = trace.calls[trace.calls["server_rank"] == rank].dropna(subset="server_end_ns")
+        if others.empty or not (cpu := (found := gather(trace, rank)).cpu):
+            return Known(Shared(low), Shared(high))
     own_off = max(cpu.off_share - found.nested_share, 0.0)
     if own_off < LITTLE_OFF:
         return Known(Shared(low), Shared(high))

@@ -16,9 +16,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-COMPUTE, COMPUTE_WITH_GIL, SLEEP, HOLD_LOCK, ISSUE, AWAIT, DRAIN = range(7)
+COMPUTE, COMPUTE_WITH_GIL, SLEEP, HOLD_LOCK, ISSUE, AWAIT, DRAIN, TAKE, GIVE = range(9)
 """What a frame does. The first four last for some ns; HOLD_LOCK is off the CPU. ISSUE sends a call
-and AWAIT waits for one, by its number; DRAIN waits until no more than so many are under way."""
+and AWAIT waits for one, by its number; DRAIN waits until no more than so many are under way. TAKE
+waits for a semaphore, by its number, and GIVE gives it back."""
 SWITCH_NS = 5e6  # Python's switch interval
 MOST_TURNS = 20  # of a long computation with the GIL: more would only cost time
 
@@ -64,6 +65,7 @@ class Program:
     calls: list[Call]
     roots: list[Root]
     joins: list[int] = field(default_factory=list)  # by group: how many calls must be served
+    permits: list[int] = field(default_factory=list)  # by semaphore: how often it can be taken
 
     @property
     def driver_ns(self) -> float:
@@ -140,6 +142,8 @@ class _Replay:
         self.jobs: list[deque[tuple[int, bool]]] = [deque() for _ in self.free]
         """By rank: calls to serve, or to complete, for which no thread is free."""
         self.gils, self.locks = ([_Turns() for _ in self.free] for _ in range(2))
+        self.permits = list(program.permits)
+        self.takers: list[deque[_Frame]] = [deque() for _ in self.permits]
         self.caller: dict[int, _Frame] = {}
         self.served: dict[int, _Frame] = {}
         self.pending: dict[int, _Frame] = {}
@@ -182,7 +186,15 @@ class _Replay:
             if kind == HOLD_LOCK:
                 frame.left = value
                 return self.take(self.locks[frame.rank], frame, self.with_lock)
-            if kind == ISSUE:
+            if kind == TAKE:
+                self.permits[int(value)] -= 1
+                if self.permits[int(value)] < 0:
+                    return self.takers[int(value)].append(frame)
+            elif kind == GIVE:
+                self.permits[int(value)] += 1
+                if self.takers[int(value)]:
+                    self.later(0.0, self.go_on, self.takers[int(value)].popleft())
+            elif kind == ISSUE:
                 self.issue(frame, int(value))
             elif kind == AWAIT and int(value) not in self.over:
                 frame.waits_for = int(value)
@@ -349,6 +361,10 @@ class _Replay:
 
     def awaited(self, frame: _Frame) -> int:
         """A call that a frame waits for; -1 for none."""
+        if any(frame in takers for takers in self.takers):
+            # One that waits itself, beside it, may have the semaphore.
+            own = (n for n, each in self.served.items() if each.rank == frame.rank)
+            return next((n for n in own if self.served[n].waits_for is not None), -1)
         if frame.waits_for is not None and frame.waits_for >= 0:
             return frame.waits_for
         own = (n for n, each in self.caller.items() if each is frame and n not in self.over)

@@ -21,14 +21,17 @@ from tuner.trace.forecast.replay import (
     COMPUTE,
     COMPUTE_WITH_GIL,
     DRAIN,
+    GIVE,
     HOLD_LOCK,
     ISSUE,
     SLEEP,
+    TAKE,
     Call,
     Op,
     Program,
     Root,
 )
+from tuner.trace.forecast.turns import Turns
 from tuner.trace.model.trace import FloatArray, Trace
 
 PIECES = 4  # of what computes with the GIL and without it
@@ -69,6 +72,7 @@ class Case(NamedTuple):
 
     shared: Mapping[int, Shared]  # what the calls of each server share
     holds: bool  # whether calls hold a thread of which it is not known how they were served
+    turns: Turns
 
 
 def build(trace: Trace, driver: Driver, case: Case, driver_cpu_ns: float | None) -> Program:
@@ -92,6 +96,7 @@ class _Build:
     def __init__(self, trace: Trace, driver: Driver, case: Case) -> None:
         calls = trace.calls
         self.trace, self.driver, self.case, self.frame = trace, driver, case, calls
+        self.has_semaphores = case.turns.places
         columns = ("start_ns", "issued_ns", "end_ns", "server_start_ns", "server_end_ns")
         times = [floats(calls, name) for name in columns]
         times[1] = np.fmin(np.fmax(np.nan_to_num(times[1]), times[0]), times[2])
@@ -169,6 +174,7 @@ class _Build:
             calls=self._calls(group, calls["client_rank"].tolist()),
             roots=roots,
             joins=joins,
+            permits=self.case.turns.permits,
         )
 
     def _calls(self, group: Mapping[int, int], client: Sequence[int]) -> list[Call]:
@@ -226,24 +232,44 @@ class _Build:
         return np.asarray(took)
 
     def _served(self, place: int, begun: float, left: float, cpu: float, ready: float) -> list[Op]:
-        """What a served function does: its own time is spread evenly over it."""
-        shared = self.case.shared.get(self.server[place], Shared())
+        """What a served function does, in order."""
+        own, turns = self.children.get((place, SERVED), []), self.case.turns
+        takes, gives = turns.takes.get(place), turns.gives.get(place)
+        held = turns.holds.get(place)
+        ops = list[Op]()
+        if takes is not None:
+            ops = [(TAKE, takes)]
+            begun = max(left - cpu - ready, begun)  # until then it waits
+        begun = held.since if held else begun
+        work, lock_ns = self._work(place, begun, left, cpu, ready)
+        if held:
+            ops += [(TAKE, held.semaphore), *work.ops(held.until - begun), (GIVE, held.semaphore)]
+            begun = held.until
+        ops += self._ops(own, begun, left, work) if own else work.ops(left - begun)
+        if gives is not None:
+            ops.append((GIVE, gives))
+        return [*ops, (HOLD_LOCK, lock_ns)] if lock_ns else ops
+
+    def _work(
+        self, place: int, begun: float, left: float, cpu: float, ready: float
+    ) -> tuple[Work, float]:
+        """A call's own time, spread evenly over it, and how long it holds the lock after that."""
         own = self.children.get((place, SERVED), [])
-        plain = self._ops(own, begun, left, ALONE)
-        own_time = own_ns(plain, SLEEP)
+        own_time = own_ns(self._ops(own, begun, left, ALONE), SLEEP) if own else left - begun
+        shared = self.case.shared.get(self.server[place], Shared())
+        if place in self.has_semaphores:
+            shared = shared._replace(lock_ns=None, off_ns=None)
         if math.isinf(cpu):  # operators hold nothing
             cpu, shared = own_time * shared.operators, Shared()
+        if own_time <= 0:
+            return Work(0.0, 0.0, 0.0), 0.0
         on_cpu = min(cpu, own_time)
         off = max(own_time - on_cpu - min(ready, own_time - on_cpu), 0.0)
         lock_ns = shared.lock_ns or 0.0
         if shared.off_ns is not None:
             lock_ns, off = min(lock_ns, off), min(off, shared.off_ns)
-        if own_time <= 0:
-            return plain
         gil, free = on_cpu * shared.gil, on_cpu * (1 - shared.gil)
-        work = Work(gil / own_time, free / own_time, off / own_time)
-        ops = self._ops(own, begun, left, work) if own else work.ops(own_time)
-        return [*ops, (HOLD_LOCK, lock_ns)] if lock_ns else ops
+        return Work(gil / own_time, free / own_time, off / own_time), lock_ns
 
     def _ops(
         self, own: Sequence[int], begun: float, left: float | None, work: Work,
