@@ -102,13 +102,13 @@ def test_a_run_that_is_to_show_its_ranks_is_ended_once_calls_have_begun(tmp_path
     ranks = [counting(0, 0, 0, 3, 9, late_s=0.0), counting(1, 0, 0, 0, 0, late_s=0.0)]
     report_of(tmp_path, *ranks)
     begins, settles = (
-        Follower(Follow(5.0, only_begins), Channel(tmp_path)) for only_begins in (True, False)
+        Follower(Follow(5.0, 9.0, only_begins), Channel(tmp_path)) for only_begins in (True, False)
     )
     assert begins.look(4.9) is None
     assert known(begins.look(5.0)).calls == 9
     assert settles.look(5.0) is None
     report_of(tmp_path, *(each[:-1] for each in ranks))
-    assert Follower(Follow(5.0, True), Channel(tmp_path)).look(5.0) is None
+    assert Follower(Follow(5.0, 9.0, True), Channel(tmp_path)).look(5.0) is None
 
 
 @pytest.mark.world

@@ -20,8 +20,6 @@ LEAST_CALLS = 8
 """A chosen window goes on until so many are made: their time tells something."""
 _SETTLED_S = 1.0
 """How often it is seen whether the calls of a first run have settled."""
-_LATE = 1.5
-"""After so many times as long they need be neither alike nor steady: the end is not waited for."""
 
 
 class Counts(NamedTuple):
@@ -132,10 +130,11 @@ class Window:
 
 
 class Follow(NamedTuple):
-    """When a run as it is ends early: after so many seconds, once its calls have settled, or as
-    soon as they have begun."""
+    """When a run as it is ends early: after some seconds, once its calls have settled, or as soon
+    as they have begun."""
 
     longest_s: float
+    late_s: float  # from then on they need be neither alike nor steady: the end is not waited for
     only_begins: bool
 
 
@@ -149,7 +148,7 @@ class Follower:
 
     def look(self, lasted_s: float) -> Counted | None:
         """What was counted, once the run is to be ended."""
-        longest_s, only_begins = self.follow
+        longest_s, late_s, only_begins = self.follow
         if lasted_s < max(longest_s, self._next_s):
             return None
         self._next_s = lasted_s + (_AGAIN_S if only_begins else _SETTLED_S)
@@ -159,7 +158,7 @@ class Follower:
         if only_begins:
             has_settled = calls[-1, 1] >= LEAST_CALLS
         else:
-            is_late = lasted_s > _LATE * longest_s
+            is_late = lasted_s > late_s
             window = steady_window(calls, 0.0, math.inf if is_late else MOST_WITHIN)
             has_settled = window is not None and (is_late or changes([calls], window) is None)
         return counts.between(0.0, counts.lasted_s) if has_settled else None
