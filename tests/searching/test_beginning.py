@@ -204,6 +204,14 @@ def test_a_program_is_not_run_twice_as_it_is_where_a_comparison_needs_the_time(t
     assert answer.elapsed_s < 60.0
 
 
+@pytest.mark.parametrize(("budget", "blocks"), [("42s", 3), ("43s", 4)])
+def test_one_of_the_first_blocks_may_end_a_little_late(
+    tune: Tune, budget: str, blocks: int
+) -> None:
+    launcher = FakeProgramLauncher(lambda config: 4.5, first_runs=1)
+    assert tuned(tune, launcher, budget=budget).blocks == blocks
+
+
 @pytest.mark.parametrize("sampler", ["tpe", "grid"])
 @pytest.mark.parametrize("runs", [(5.5, 5.5), (5.5,)])
 def test_the_budget_that_is_said_to_be_enough_is_refused_no_more(

@@ -140,9 +140,10 @@ class Measurer:
         """Where each of several groups is; empty where there is one."""
         return ()
 
-    def blocks_left(self, trials: Sequence[int]) -> float:
-        """How many more blocks of these trials there is time for, and the plan allows."""
-        blocks = self.free_s / max(1e-9, self.log.block_s(trials))
+    def blocks_left(self, trials: Sequence[int], late_s: float = 0.0) -> float:
+        """How many more blocks of these trials there is time for, and the plan allows, where the
+        last one may end so late."""
+        blocks = (self.free_s + late_s) / max(1e-9, self.log.block_s(trials))
         if self.measuring.max_blocks is not None:
             measured = sum(map(self.log.blocks, BLOCK_PHASES))
             blocks = min(blocks, self.measuring.max_blocks - measured)

@@ -6,7 +6,7 @@ from tuner.decide.interim_analysis import InterimAnalysis, due_alpha, is_due
 from tuner.decide.ranking import DOMINATED_BLOCKS, beaten, halved
 from tuner.decide.verdict import Comparison
 from tuner.searching.calibrating import MOST_NAMED, traces_s
-from tuner.searching.fitting import BET_BLOCKS
+from tuner.searching.fitting import ANSWER_BLOCKS, BET_BLOCKS
 from tuner.searching.measurer import Measurer
 from tuner.study.conclusion import LEAST_WORLDS, comparison_of, seconds_to_clear
 from tuner.study.evidence import (
@@ -25,6 +25,7 @@ from tuner.study.records import AGAIN
 from tuner.text import duration, first_of, percent, plural, three_digits
 
 LUCK = 1.0  # by how many standard errors a lucky gain is farther from the border of the verdict
+MOST_LATE = 0.05  # of the budget: how late one of the first blocks may end
 FEW_BLOCKS = 8  # more blocks tell more than a second world of the baseline in each
 LEAST_SAVED = 0.1  # of its limit: for less it is not worth it to end a search earlier
 
@@ -55,7 +56,8 @@ def race(measurer: Measurer) -> None:
     measurer.store.note("many_blocks", are_many)
     twice = twice and are_many
     while _has_rivals(measurer):
-        over = measurer.blocks_left(_block(log, twice=twice)) < 1 or _is_spent(measurer)
+        block = _block(log, twice=twice)
+        over = measurer.blocks_left(block, _late_s(measurer, block)) < 1 or _is_spent(measurer)
         if over:
             # A look takes the blocks in their order, and this one is to take all.
             measurer.finish_blocks()
@@ -79,6 +81,16 @@ def race(measurer: Measurer) -> None:
             # Who was dropped for the sake of one that fails is needed again.
             _drop(measurer, comparison_of(log), fraction)
     measurer.drop_blocks()
+
+
+def _late_s(measurer: Measurer, block: Sequence[int]) -> float:
+    """How late a block may end: one of the few without which there is no answer, a little."""
+    log = measurer.log
+    if log.blocks("race") >= ANSWER_BLOCKS:
+        return 0.0
+    # Its last world has to begin in time.
+    last_s = min(log.block_s([trial]) for trial in block)
+    return min(MOST_LATE * measurer.budget.total_s, last_s / 2)
 
 
 def _wait(measurer: Measurer) -> None:

@@ -47,9 +47,9 @@ OTHERS_S = 1.0
 # What --expect and --metric can see of a run, its head and its tail, in bytes.
 MOST_OUTPUT = 8 << 20
 _POLL_S = 0.01
-# A run as it is gets this share of the budget, and then ends as soon as its calls have settled, or
-# late; a warm one less, and a cold one before warm ones ends as soon as its calls have begun.
-FIRST_SHARE, WARM_SHARE, BEGUN_SHARE, LATE_SHARE = 0.2, 0.12, 0.1, 0.25
+# A run as it is gets these shares of the budget: from the first on it ends once its calls have
+# settled, from the second on in any case. A cold one before warm ones ends once calls have begun.
+COLD_SHARES, WARM_SHARES, BEGUN_SHARE = (0.2, 0.3), (0.12, 0.2), 0.1
 
 
 class _AsItIs(NamedTuple):
@@ -130,12 +130,11 @@ class ProgramLauncher:
                 failure_folder=failure_folder, folder_called=str(failure_folder or ""),
             )  # fmt: skip
             only_begins = learns and may_be_warm
-            share = WARM_SHARE if self._starters.is_warm else FIRST_SHARE
-            share = BEGUN_SHARE if only_begins else share
-            budget_s = draft.measuring.budget_s
-            follow = None
+            longest, late = WARM_SHARES if self._starters.is_warm else COLD_SHARES
+            longest = BEGUN_SHARE if only_begins else longest
+            budget_s, follow = draft.measuring.budget_s, None
             if may_be_cut and asked.window_s is None:
-                follow = Follow(share * budget_s, LATE_SHARE * budget_s, only_begins)
+                follow = Follow(longest * budget_s, late * budget_s, only_begins)
             begin = partial(self._starters.begin, asked, until_s) if only_begins else None
             return self._run(order, _AsItIs(learns, follow, begin))
 
