@@ -40,14 +40,14 @@ def test_a_run_that_is_too_short_or_too_irregular_has_none(rates: tuple[float, .
 
 
 def test_a_phase_that_all_runs_have_is_told() -> None:
-    runs = [counted(*[500.0] * 20, *[330.0] * 30, seed=seed, sigma=0.05) for seed in (1, 2)]
+    runs = [counted(*[500.0] * 35, *[280.0] * 65, seed=seed, sigma=0.02) for seed in (1, 2)]
     window = known(steady_window(runs[-1], fixed_s=2.0))
     inside, later = known(changes(runs, window))
-    assert inside / later == pytest.approx(1.5, rel=0.15)
+    assert inside / later == pytest.approx(1.7, rel=0.15)
 
 
 def test_what_differs_in_one_of_two_runs_is_no_phase() -> None:
-    slower_later = counted(*[500.0] * 20, *[330.0] * 30)
+    slower_later = counted(*[500.0] * 20, *[250.0] * 80)
     window = known(steady_window(counted(*[500.0] * 50), fixed_s=2.0))
     assert changes([slower_later, counted(*[500.0] * 50)], window) is None
     assert changes([slower_later], window) is not None
