@@ -1,5 +1,6 @@
 """How a study begins: what a budget is too short for is said after the first run, which is kept."""
 
+import itertools
 import math
 from typing import Any
 
@@ -11,6 +12,7 @@ from tests.fakes import FakeLauncher, threads_of
 from tests.known import known
 from tests.searching.test_calibrating import Hanging
 from tests.searching.tuning import Tune, failing, forecasting, scaling
+from tuner.api import SearchInterrupted
 from tuner.errors import BudgetTooShortError, UsageError
 from tuner.plan.config import Config
 from tuner.present.figures.forecast_curve import forecast_curve
@@ -20,6 +22,9 @@ from tuner.present.wording import verdict_sentence
 from tuner.searching.fitting import ANSWER_BLOCKS
 from tuner.study.answer import StudyAnswer
 from tuner.study.resuming import resume_command
+from tuner.study.storage.address import StudyPlace
+from tuner.study.storage.opening import load_study
+from tuner.study.stored import stored_log
 from tuner.text import duration
 
 LARGE = {"space": {"num_worker_threads": [*range(1, 33)], "intra_op_threads": [1, 2, 3, 4]}}
@@ -202,6 +207,24 @@ def test_a_program_is_not_run_twice_as_it_is_where_a_comparison_needs_the_time(t
     assert sorted(threads_of(order.config) for order in launcher.orders) == [4, 16]
     assert (answer.worlds, answer.blocks, len(answer.not_reached)) == (3, 1, 1)
     assert answer.elapsed_s < 60.0
+
+
+def test_a_first_block_that_was_interrupted_is_finished(tune: Tune) -> None:
+    runs = itertools.count()
+
+    def active_s(config: Config) -> float:
+        if next(runs) == 2:  # as it is, and a world of the block
+            raise KeyboardInterrupt
+        return 14.0
+
+    with pytest.raises(SearchInterrupted):
+        tuned(tune, FakeProgramLauncher(active_s, first_runs=1), budget="60s")
+    launcher = FakeProgramLauncher(lambda config: 14.0, first_runs=1)
+    tuned(tune, launcher, budget="4m", resume=True)
+    store = load_study(StudyPlace.named("main", out=tune.folder))
+    measured = stored_log(store, store.plan()).rows.measured("race")
+    assert {0, 1} <= measured[0]
+    assert all({0, 1} <= each for each in measured.values())
 
 
 @pytest.mark.parametrize(("budget", "blocks"), [("42s", 3), ("43s", 4)])

@@ -126,14 +126,14 @@ class ProgramSpec(ProgramRequest):
 
     ranks: tuple[RankSpec, ...] = Field(min_length=1)
     own: dict[str, dict[str, Any]]  # what the program itself gives each role, by knob, as JSON
-    calls: tuple[int, ...]  # how many calls each of these runs made that went on
+    calls: tuple[int, ...]  # of each run that was not ended as soon as its calls had begun
     run_s: tuple[float, ...] = ()  # how long each run took, in seconds: the first one cold
     shuts_down: bool  # whether every rank calls `shutdown`
     own_network: bool  # whether it runs in a network namespace of its own
     has_world_size: bool = True  # else its ranks may join late and leave early
     steady: SteadyPart | None = None
     why_whole: str = ""  # why no part of a run stands for all of it, if that matters
-    was_cut: bool = False  # whether no run was seen to its end, which nobody knows
+    was_cut: bool = False  # whether no run was seen to its end: what would come there is not known
     starts: str = ""  # how its runs start, and why: `warm: ...` or `cold: ...`, if that is known
     cuda_devices: int = 0
     has_gil: bool = True
@@ -181,11 +181,16 @@ class ProgramSpec(ProgramRequest):
         return self.run_s[-1] if self.run_s else 0.0
 
     @property
+    def may_vary(self) -> bool:
+        """Whether one run alone was seen to its end: others may make more or fewer calls."""
+        return len(self.calls) == 1 < len(self.run_s)
+
+    @property
     def objective_name(self) -> str:
         """What to make small where nobody says: the time per call where only that compares."""
         if self.metric is not None:
             return METRIC.name
-        if self.window_s is not None or len(set(self.calls)) > 1:
+        if self.window_s is not None or len(set(self.calls)) > 1 or self.may_vary:
             return "ms_per_call"
         return "rpc_active_s" if self.shuts_down else "wall_s"
 

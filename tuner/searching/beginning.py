@@ -92,6 +92,12 @@ class Beginner:
             return 0.0
         return self._last.world_s - subject.steady.world_s if subject.window_is_chosen else 0.0
 
+    def _is_by_trace(self, plan: StudyPlan) -> bool:
+        """Whether the latest run as it is took longer because it was traced."""
+        subject = plan.subject
+        is_whole = isinstance(subject, ProgramSpec) and subject.window_s is None
+        return is_whole and self._last is not None and self.as_it_is.exists()
+
     def trace(self, plan: StudyPlan) -> None:
         """Trace a program's baseline before there is a study, which then has it, unless a run as it
         is was traced, or that takes too much of the budget. Where this is enough for no comparison,
@@ -139,7 +145,7 @@ class Beginner:
             self._fit = fit_of(
                 plan, world, spent_s, world_s,
                 is_begun=self._is_begun, is_traced=self.traced is not None,
-                was_traced=self._last is not None and self.as_it_is.exists(),
+                was_traced=self._is_by_trace(plan),
             )  # fmt: skip
         except BudgetTooShortError as problem:
             self.problem = problem

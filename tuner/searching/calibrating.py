@@ -55,7 +55,8 @@ def _only_challenger(measurer: Measurer) -> int | None:
     log = measurer.log
     untried = [trial for trial in log.candidates if log.calibration(trial) is None]
     is_block = [BASELINE, *untried] == log.candidates and len(untried) == 1
-    if not is_block or not isinstance(log.plan.subject, ProgramSpec) or measurer.group_states():
+    # One that was begun before is finished later.
+    if not is_block or not isinstance(log.plan.subject, ProgramSpec) or log.blocks("race"):
         return None
     return None if _why_not(measurer, untried[0]) else untried[0]
 

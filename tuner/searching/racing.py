@@ -24,8 +24,9 @@ from tuner.study.log import BASELINE, StudyLog
 from tuner.study.records import AGAIN
 from tuner.text import duration, first_of, percent, plural, three_digits
 
+RACE_STARTED = "race_started_s"
 LUCK = 1.0  # by how many standard errors a lucky gain is farther from the border of the verdict
-MOST_LATE = 0.05  # of the budget: how late one of the first blocks may end
+LATE_SHARE = 0.05  # of the budget: how late one of the first blocks may end
 FEW_BLOCKS = 8  # more blocks tell more than a second world of the baseline in each
 LEAST_SAVED = 0.1  # of its limit: for less it is not worth it to end a search earlier
 
@@ -38,7 +39,8 @@ def race(measurer: Measurer) -> None:
     """
     log, budget = measurer.log, measurer.budget
     measurer.begin("race")
-    start_s = measurer.load_or_store("race_started_s", budget.spent_s)
+    has_raced = measurer.store.noted(RACE_STARTED) is not None
+    start_s = measurer.load_or_store(RACE_STARTED, budget.spent_s)
     traced_s = traces_s(log, budget.total_s)
     blocks_s = BET_BLOCKS * log.block_s(_block(log, twice=False))
     # Time for the traces is left, unless an answer gets too little then.
@@ -52,7 +54,8 @@ def race(measurer: Measurer) -> None:
         _drop(measurer, comparison_of(log), budget.spent_s / budget.total_s)
     _wait(measurer)
     twice = not _is_known(comparison_of(log))
-    measurer.finish_open_blocks(_block(log, twice=twice and bool(were_many)))
+    # A first block that was begun before the race has the baseline once.
+    measurer.finish_open_blocks(_block(log, twice=twice and has_raced and bool(were_many)))
     measurer.store.note("many_blocks", are_many)
     twice = twice and are_many
     while _has_rivals(measurer):
@@ -86,11 +89,11 @@ def race(measurer: Measurer) -> None:
 def _late_s(measurer: Measurer, block: Sequence[int]) -> float:
     """How late a block may end: one of the few without which there is no answer, a little."""
     log = measurer.log
-    if log.blocks("race") >= ANSWER_BLOCKS:
+    if log.blocks("race") >= ANSWER_BLOCKS or measurer.group_states():
         return 0.0
     # Its last world has to begin in time.
     last_s = min(log.block_s([trial]) for trial in block)
-    return min(MOST_LATE * measurer.budget.total_s, last_s / 2)
+    return min(LATE_SHARE * measurer.budget.total_s, last_s / 2)
 
 
 def _wait(measurer: Measurer) -> None:

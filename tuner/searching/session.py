@@ -19,7 +19,7 @@ from tuner.searching.forecast_order import forecast_threads
 from tuner.searching.measurer import Measurer
 from tuner.searching.parallel import ParallelMeasurer
 from tuner.searching.progress_reports import Observer, report_stage
-from tuner.searching.racing import race
+from tuner.searching.racing import RACE_STARTED, race
 from tuner.searching.runner import Runner, scratch_folder
 from tuner.searching.searched_space import draft_here, widened
 from tuner.study.answer import StudyAnswer
@@ -67,7 +67,7 @@ def measure_study(
         forecast_threads(measurer)
         compare_intervals(measurer)
         explore(measurer)
-        has_raced = log.blocks("race") > 0
+        has_raced = store.noted(RACE_STARTED) is not None
         calibrate(measurer)
         if not has_raced:
             measure_both_goals(measurer)
@@ -315,6 +315,8 @@ def _why_this(plan: StudyPlan) -> str:
         return said
     if subject.why_whole:
         return f", of whole runs: {subject.why_whole}"
+    if plan.objective.name == "ms_per_call" and subject.may_vary:
+        return ", as one run alone was seen to its end, and others may make more or fewer calls"
     if plan.objective.name != "ms_per_call":
         return ""
     counts = " and ".join(map(str, subject.calls))

@@ -117,7 +117,7 @@ class BlockRows:
 class TrialWorlds:
     """The worlds of one trial, by what they are for."""
 
-    calibration: Outcome | None = None  # the first one that went well, or else the first one
+    calibration: Outcome | None = None  # the first one that went well, or else the last one
     first_group: int | None = None  # the group that ran it
     trace: Outcome | None = None
     ran: int = 0  # the worlds that went well, but traces; of blocks that count no more, too

@@ -110,3 +110,20 @@ def report_of(folder: Path, *processes: Sequence[dict[str, Any]]) -> ProgramRepo
         lines = "".join(f"{json.dumps(event)}\n" for event in events)
         (folder / f"{number}.jsonl").write_text(lines)
     return read_reports(folder)
+
+
+def counting(
+    rank: int, *calls: int, every_s: float = 0.5, last: str = "ready", late_s: float | None = None
+) -> list[Any]:
+    """What a rank reports that is there so late, by default `rank` seconds, and makes so many calls
+    by count."""
+    events = until(rank, last)
+    ready_ns = events[-1]["time_ns"] if last == "ready" else until(rank, "ready")[-1]["time_ns"]
+    for number, made in enumerate(calls):
+        at_s = (rank if late_s is None else late_s) + number * every_s
+        events.append({
+            "event": "count", "pid": events[0]["pid"], "time_ns": ready_ns + int(at_s * 1e9),
+            # Each host has a clock of its own.
+            "monotonic_s": 100 + 1000 * rank + at_s, "calls": made, "cpu_s": 2 * at_s,
+        })  # fmt: skip
+    return events

@@ -10,30 +10,13 @@ import tuner
 from tests.known import known
 from tests.searching.tuning import Listening
 from tests.world.command.launching import PROGRAMS, PYTHON, launched
-from tests.world.command.reported import report_of, until
+from tests.world.command.reported import counting, report_of, until
 from tuner.plan.program_spec import ProgramRequest
 from tuner.world.command.channel import Channel
 from tuner.world.command.counting import Follow, Follower, Window, counts_of
 from tuner.world.measurement import Measurement
 
 COMMAND = [PYTHON, str(PROGRAMS / "runs_long.py")]
-
-
-def counting(
-    rank: int, *calls: int, every_s: float = 0.5, last: str = "ready", late_s: float | None = None
-) -> list[Any]:
-    """What a rank reports that is there so late, by default `rank` seconds, and makes so many calls
-    by count."""
-    events = until(rank, last)
-    ready_ns = events[-1]["time_ns"] if last == "ready" else until(rank, "ready")[-1]["time_ns"]
-    for number, made in enumerate(calls):
-        at_s = (rank if late_s is None else late_s) + number * every_s
-        events.append({
-            "event": "count", "pid": events[0]["pid"], "time_ns": ready_ns + int(at_s * 1e9),
-            # Each host has a clock of its own.
-            "monotonic_s": 100 + 1000 * rank + at_s, "calls": made, "cpu_s": 2 * at_s,
-        })  # fmt: skip
-    return events
 
 
 def test_calls_count_from_the_time_at_which_all_ranks_can_call(tmp_path: Path) -> None:

@@ -1,17 +1,22 @@
 """What the first runs of a program decide: whether it is tuned, where it runs, how it starts."""
 
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from tests.world.command.reported import report_of, until
+from tests.known import known
+from tests.world.command.reported import counting, report_of, until
+from tests.world.launcher_contract import measured
 from tuner.errors import ProgramFailedError
 from tuner.plan.program_spec import ProgramRequest, ProgramSpec
 from tuner.world.command.discovering import Discovery, TriedRun
-from tuner.world.command.judging import ProgramEnd, outcome_of
+from tuner.world.command.judging import Counted, ProgramEnd, outcome_of
 from tuner.world.command.program_commands import Starters
 from tuner.world.command.reports import ProgramReport
 from tuner.world.command.warm.warm_starting import Learnt
+from tuner.world.environment import MachineState
+from tuner.world.measurement import Measurement
 
 NATIVE = "RuntimeError: no\nException raised from at (a.cpp:1):\nframe #0: c10::Error() + 0x9\nend"
 OUTPUTS = {"no data": "ConnectionError: no data", "no module": "ModuleNotFoundError: No module 'a'",
@@ -87,7 +92,7 @@ def report(tmp_path: Any) -> ProgramReport:
         ("ok, no data", True, [SECOND, COLD], "cold", 1),
         ("begun, ok", False, [WARM], "warm", 1),
         ("begun, no data, no data, ok", False, [f"{COLD}: {DIFFERS}"], "cold", 1),
-        ("begun, no data, no data, no data", False, [f"{COLD}: {DIFFERS}", OWN], "cold", 0),
+        ("begun, no data, no data, no module", False, [f"{COLD}: {DIFFERS}", OWN], "cold", 0),
     ],
 )
 def test_a_run_that_fails_by_chance_decides_nothing(
@@ -99,7 +104,46 @@ def test_a_run_that_fails_by_chance_decides_nothing(
     assert (spec.starts, len(spec.calls)) == (starts, calls)
     assert spec.own_network == (NOT_ALONE not in said)
     # What a run took that was ended once it had begun was spent.
-    assert (9.0 in spec.run_s) == runs.startswith("begun")
+    assert (9.0 in spec.run_s) == (runs.startswith("begun") and calls > 0)
+    assert spec.may_vary == (9.0 in spec.run_s)
+
+
+def test_a_cut_run_counts_as_if_it_had_been_ended_after_its_window(tmp_path: Path) -> None:
+    """It makes 20 calls a second."""
+    driver = counting(0, *range(0, 400, 10), late_s=0.0)
+    report = report_of(tmp_path, driver, counting(1, *[0] * 40, late_s=0.0))
+    request = ProgramRequest(commands=(("python", "main.py"),))
+    end = ProgramEnd(exit_codes=(None,), run_s=20.0, output="", report=report, states=(),
+                     counted=Counted(calls=390, seconds=19.5, cpu_s={}))  # fmt: skip
+    machine = MachineState(seconds=20.0, cpus=2, others_cpus=1.5)
+    outcome = measured(outcome_of(end, request)).model_copy(update={"machine": machine})
+    runs: list[TriedRun] = []
+
+    def run(asked: ProgramRequest, until_s: float, learn: bool) -> TriedRun:
+        runs.append(TriedRun(end, outcome, Learnt(modules=("numpy",)), True, only_begun=learn))
+        return runs[-1]
+
+    def windowed(spec: ProgramSpec) -> ProgramSpec:
+        part = spec.steady
+        if part is None:
+            return spec
+        chosen = {"window_s": part.window_s, "warm_up_s": part.warm_up_s, "window_is_chosen": True}
+        return spec.model_copy(update=chosen)
+
+    asked: list[Measurement] = []
+    told: list[str] = []
+
+    def enough(spec: object, world: Measurement, least_s: float) -> bool:
+        asked.append(world)
+        return True
+
+    starters = cast(Starters, FakeStarters([]))
+    spec = Discovery(request, starters, run, windowed, told.append, enough).spec(60.0)
+    (world,) = asked
+    assert spec.window_s is not None
+    assert known(world.program).calls == pytest.approx(20 * spec.window_s, abs=1)
+    assert world.world_s == known(spec.steady).world_s < 20
+    assert world.machine == machine
 
 
 @pytest.mark.parametrize(("runs", "tries"), [("no module", 0), ("no data, no data", 1)])

@@ -216,7 +216,8 @@ class Model:
     def _shaken(self) -> list[Program]:
         """Programs whose calls take other times; none where no call waits for a semaphore."""
         random, program = np.random.default_rng(0), self.programs[0]
-        number = SHAKEN * bool(program.permits)
+        number = max(1, min(SHAKEN, SHAKEN * MOST_CALLS // len(program.calls)))
+        number *= bool(program.permits)
         return [_with_other_times(program, random) for _ in range(number)]
 
     def _spread(self, machine: Machine) -> float:

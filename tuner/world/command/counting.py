@@ -155,10 +155,10 @@ class Follower:
         if (counts := counts_of(self.channel.report())) is None:
             return None
         calls = counts.calls
+        is_late = lasted_s > late_s
         if only_begins:
-            has_settled = calls[-1, 1] >= LEAST_CALLS
+            is_enough = calls[-1, 1] >= (1 if is_late else LEAST_CALLS)
         else:
-            is_late = lasted_s > late_s
             window = steady_window(calls, 0.0, math.inf if is_late else MOST_WITHIN)
-            has_settled = window is not None and (is_late or changes([calls], window) is None)
-        return counts.between(0.0, counts.lasted_s) if has_settled else None
+            is_enough = window is not None and (is_late or changes([calls], window) is None)
+        return counts.between(0.0, counts.lasted_s) if is_enough else None

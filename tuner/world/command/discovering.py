@@ -92,7 +92,8 @@ def _in_window(spec: ProgramSpec, run: TriedRun) -> TriedRun:
     if counted.calls < LEAST_CALLS:
         return run
     end = replace(run.end, counted=counted, run_s=spec.steady.world_s)
-    return replace(run, end=end, outcome=outcome_of(end, spec))
+    outcome = outcome_of(end, spec).model_copy(update={"machine": run.outcome.machine})
+    return replace(run, end=end, outcome=outcome)
 
 
 def check_backend(end: ProgramEnd) -> None:
@@ -141,10 +142,12 @@ class Discovery:
         if second is None and first.failure is None:
             # The warm run may have spent the time.
             until_s = max(until_s, time.monotonic() + second_s)
-            second = self.run(self.request, until_s, False)
             if first.only_begun:
-                self._check(second)
-            elif second.failure is not None:
+                self._until_s = until_s
+                second = self._first_run(learns=False)
+            else:
+                second = self.run(self.request, until_s, False)
+            if second.failure is not None and not first.only_begun:
                 why = f"a second run of the program failed: {second.failure.message}"
                 if second.failure.failure == "timed-out":
                     raise ProgramFailedError(why)
@@ -163,17 +166,13 @@ class Discovery:
             self.notify(f"{ended}: what would come later is not known")
         return spec
 
-    def _first_run(self) -> TriedRun:
-        """Run it cold, in a network of its own if it can; an error if nothing can be learnt."""
+    def _first_run(self, *, learns: bool = True) -> TriedRun:
+        """Run it cold, in a network of its own if it can; an error if nothing can be learnt. One
+        that `learns` may be ended as soon as its calls have begun."""
         self.starters.start_cold(self.request)
-        run = self.run(self.request, self._until_s, True)
+        run = self.run(self.request, self._until_s, learns)
         if run.failure is not None and run.may_go_well_again and self._is_time_for(run):
             run = self._again(run.failure)
-        self._check(run)
-        return run
-
-    def _check(self, run: TriedRun) -> None:
-        """Raise an error if nothing can be learnt from a run."""
         if (failure := run.failure) is not None:
             is_said = failure.detail.strip() in failure.message
             lines = [] if is_said else failure.detail.splitlines()
@@ -183,6 +182,7 @@ class Discovery:
                 raise ProgramFailedError(f"the program cannot be tuned: {why}")
             self.notify(f"the program fails with its own options: {why}")
         check_backend(run.end)
+        return run
 
     def _again(self, failure: Failure) -> TriedRun:
         """Run it once more. Where it does not fail in the machine's network, find out why."""
@@ -238,7 +238,8 @@ class Discovery:
     def _spec(self, runs: Sequence[TriedRun]) -> ProgramSpec:
         alone, starts = self.starters.in_own_network, self.starters.how
         spec = program_spec(self.request, runs, own_network=alone, starts=starts)
-        spec = spec.model_copy(update={"run_s": (*self._begun_s, *spec.run_s)})
+        if spec.run_s:
+            spec = spec.model_copy(update={"run_s": (*self._begun_s, *spec.run_s)})
         if self.request.window_s is not None and self._steady is None:
             return self.windowed(spec)
         if self._steady is None:

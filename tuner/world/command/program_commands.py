@@ -31,6 +31,8 @@ from tuner.world.own_network import OwnNetwork
 REAPED_S = 5.0
 _GENTLE: tuple[tuple[int, float], ...] = ((signal.SIGINT, 1.0), (signal.SIGTERM, 2.0))
 """Signals, and how many seconds each gets to have its effect: what waits in C++ sees no SIGINT."""
+_HAND_OVER_S = 2.0
+"""So much longer for ranks that are recorded: they write as they end."""
 _POLL_S = 0.02
 _MOST_NAMED = 3
 
@@ -107,6 +109,7 @@ class Starters:
     def start_cold(self, request: ProgramRequest, *, alone: bool = True) -> None:
         """From the next run on start the commands as they are, `alone` in a network of its own."""
         self._begun = None  # perhaps in another network
+        self._servers.close()
         prefix = [*(self._network.prefix if alone else []), *keeping(ORDER_VARIABLE)]
         self.each = [ColdStarter([*prefix, *command], Path.cwd()) for command in request.commands]
         self._cold = self.each
@@ -223,6 +226,7 @@ class LocalCommands:
     reports: Path
     machine: Callable[[], MachineState]
     """Gives what the machine did since the start."""
+    are_recorded: bool = False
     _processes: list[subprocess.Popen[bytes] | WarmProcess] = field(default_factory=list)
 
     def start(self, output: int) -> None:
@@ -236,7 +240,8 @@ class LocalCommands:
 
     def stop_gently(self) -> None:
         """See `Commands`."""
-        for number, seconds in _GENTLE:
+        for number, usual_s in _GENTLE:
+            seconds = usual_s + self.are_recorded * _HAND_OVER_S
             for process in self._processes:
                 with suppress(ProcessLookupError, PermissionError):
                     os.killpg(process.pid, number)

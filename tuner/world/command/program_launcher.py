@@ -47,6 +47,8 @@ OTHERS_S = 1.0
 # What --expect and --metric can see of a run, its head and its tail, in bytes.
 MOST_OUTPUT = 8 << 20
 _POLL_S = 0.01
+# So long before a cold run may be ended, servers begin to import: about as long as that takes.
+IMPORTS_S = 6.0
 # A run as it is gets these shares of the budget: from the first on it ends once its calls have
 # settled, from the second on in any case. A cold one before warm ones ends once calls have begun.
 COLD_SHARES, WARM_SHARES, BEGUN_SHARE = (0.2, 0.3), (0.12, 0.2), 0.1
@@ -189,7 +191,9 @@ class ProgramLauncher:
             commands = self._commands(request, to_hook)
             world = _ProgramWorld(order, request, commands, folder, self._show, is_last=is_last)
             world.follow(follow)
-            if begin is not None:
+            if begin is not None and follow is not None:
+                # A run that goes on to its end is not disturbed.
+                world.ready_from_s = follow.longest_s - IMPORTS_S
                 world.on_ready = lambda: begin(learn(reports))
             outcome = world.run()
             learnt = learn(reports) if learns else None
@@ -200,7 +204,8 @@ class ProgramLauncher:
         """What one run runs: here, from what starts the commands on this machine."""
         environment = order.environment(os.environ)
         machine = self._machine.watch()
-        return LocalCommands(self._starters.each, environment, order.reports, machine)
+        recorded = order.recording is not None
+        return LocalCommands(self._starters.each, environment, order.reports, machine, recorded)
 
 
 class _ProgramWorld(LiveWorld):
@@ -237,7 +242,8 @@ class _ProgramWorld(LiveWorld):
         self._follower: Follower | None = None
         self.was_cut = False
         self.on_ready: Callable[[], None] | None = None
-        """Called once all ranks are ready."""
+        """Called once all ranks are ready, and it has lasted for `ready_from_s`."""
+        self.ready_from_s = 0.0
         self._codes: tuple[int | None, ...] = ()
         self._counted: Counted | None = None
         self._stopped_ns: int | None = None
@@ -275,7 +281,7 @@ class _ProgramWorld(LiveWorld):
     def _probe(self) -> bool:
         self._channel.note_gone()
         report, now_ns = self._channel.report(), time.time_ns()
-        if self.on_ready is not None and report.is_ready:
+        if self.on_ready and report.is_ready and self._lasted_s() >= self.ready_from_s:
             self.on_ready()
             self.on_ready = None
         self._channel.ask("" if suspected_ns(report) is None else "threads")

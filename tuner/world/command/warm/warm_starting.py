@@ -216,6 +216,7 @@ class _Server:
             raise LauncherError(f"cannot start {interpreter[0]!r}: {error.strerror}") from None
         finally:
             theirs.close()
+        self._imports = True
         self._until_s = min(until_s, time.monotonic() + _START_S)
         self._control.settimeout(self._left_s)
         with suppress(OSError):  # `found` says that it is gone
@@ -228,13 +229,12 @@ class _Server:
             found: dict[str, Any] = messages.receive(self._control)[0]
         except BaseException as error:
             gone = self.gone(str(error))
-            # What still imports does not see that it is not waited for any more.
-            self._process.kill()
             self.close()
             if isinstance(error, OSError | EOFError):
                 raise gone from None
             raise
         self._control.settimeout(None)
+        self._imports = False
         return found
 
     @property
@@ -260,6 +260,9 @@ class _Server:
         """End it, and with it all that it has started."""
         if self._errors.closed:
             return
+        if self._imports:
+            # It does not see that it is not waited for any more.
+            self._process.kill()
         self._control.close()
         try:
             self._process.wait(_END_S)
