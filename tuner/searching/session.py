@@ -315,10 +315,10 @@ def _why_this(plan: StudyPlan) -> str:
         return said
     if subject.why_whole:
         return f", of whole runs: {subject.why_whole}"
-    if plan.objective.name == "ms_per_call" and subject.may_vary:
-        return ", as one run alone was seen to its end, and others may make more or fewer calls"
     if plan.objective.name != "ms_per_call":
         return ""
+    if subject.may_vary:
+        return ", as one run alone was seen to its end, and others may make more or fewer calls"
     counts = " and ".join(map(str, subject.calls))
     varies = f", because the number of calls varies from run to run: {counts}"
     return varies if len({*subject.calls}) > 1 else ""

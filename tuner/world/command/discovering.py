@@ -120,8 +120,6 @@ class Discovery:
     _until_s: float = field(init=False)
     _steady: SteadyPart | None = None
     """What stands for all of a run, once a window is chosen."""
-    _begun_s: tuple[float, ...] = ()
-    """How long a first run took that was ended as soon as its calls had begun."""
 
     def spec(self, longest_s: float) -> ProgramSpec:
         """What the program is: see `ProgramLauncher.subject_of`; runs get so many seconds."""
@@ -146,18 +144,10 @@ class Discovery:
                 self._until_s = until_s
                 second = self._first_run(learns=False)
             else:
-                second = self.run(self.request, until_s, False)
-            if second.failure is not None and not first.only_begun:
-                why = f"a second run of the program failed: {second.failure.message}"
-                if second.failure.failure == "timed-out":
-                    raise ProgramFailedError(why)
-                # It went well before: the search goes on, and counts how often it fails.
-                self.notify(why)
+                second = self._second_run(until_s)
         runs = [first, *filter(None, [second])]
-        if first.only_begun:
-            self._begun_s = (first.end.run_s,)
-            runs = runs[1:]
-        spec = self._spec(runs)
+        before_s = [runs.pop(0).end.run_s] if first.only_begun else []
+        spec = self._spec(runs, before_s=before_s)
         self._is_enough(spec, [_in_window(spec, each) for each in runs])
         if self.starters.is_warm or self.request.cold:
             self.notify(f"each run starts {self.starters.how}")
@@ -182,6 +172,17 @@ class Discovery:
                 raise ProgramFailedError(f"the program cannot be tuned: {why}")
             self.notify(f"the program fails with its own options: {why}")
         check_backend(run.end)
+        return run
+
+    def _second_run(self, until_s: float) -> TriedRun:
+        """Run it once more as it went well before; an error if it does not end now."""
+        run = self.run(self.request, until_s, False)
+        if run.failure is not None:
+            why = f"a second run of the program failed: {run.failure.message}"
+            if run.failure.failure == "timed-out":
+                raise ProgramFailedError(why)
+            # The search goes on, and counts how often it fails.
+            self.notify(why)
         return run
 
     def _again(self, failure: Failure) -> TriedRun:
@@ -235,11 +236,12 @@ class Discovery:
             least_s = min(least_s, spec.warm_up_s + spec.window_s + END_S)
         return self.enough(spec, outcomes[-1], least_s)
 
-    def _spec(self, runs: Sequence[TriedRun]) -> ProgramSpec:
+    def _spec(self, runs: Sequence[TriedRun], *, before_s: Sequence[float] = ()) -> ProgramSpec:
+        """The program by these runs; one took so long before that was ended once it had begun."""
         alone, starts = self.starters.in_own_network, self.starters.how
         spec = program_spec(self.request, runs, own_network=alone, starts=starts)
         if spec.run_s:
-            spec = spec.model_copy(update={"run_s": (*self._begun_s, *spec.run_s)})
+            spec = spec.model_copy(update={"run_s": (*before_s, *spec.run_s)})
         if self.request.window_s is not None and self._steady is None:
             return self.windowed(spec)
         if self._steady is None:

@@ -60,7 +60,7 @@ class _AsItIs(NamedTuple):
     learns: bool = False  # whether its ranks report what they import
     follow: Follow | None = None
     begin: Callable[[Learnt], None] | None = None
-    """Called once all ranks are ready, with what they have imported."""
+    """Of one that ends once its calls have begun: called before, with what its ranks import."""
 
 
 class ProgramLauncher:
@@ -134,9 +134,10 @@ class ProgramLauncher:
             only_begins = learns and may_be_warm
             longest, late = WARM_SHARES if self._starters.is_warm else COLD_SHARES
             longest = BEGUN_SHARE if only_begins else longest
-            budget_s, follow = draft.measuring.budget_s, None
-            if may_be_cut and asked.window_s is None:
-                follow = Follow(longest * budget_s, late * budget_s, only_begins)
+            if not may_be_cut or asked.window_s is not None:
+                return self._run(order, _AsItIs(learns))
+            budget_s = draft.measuring.budget_s
+            follow = Follow(longest * budget_s, late * budget_s, only_begins)
             begin = partial(self._starters.begin, asked, until_s) if only_begins else None
             return self._run(order, _AsItIs(learns, follow, begin))
 
@@ -191,13 +192,11 @@ class ProgramLauncher:
             commands = self._commands(request, to_hook)
             world = _ProgramWorld(order, request, commands, folder, self._show, is_last=is_last)
             world.follow(follow)
-            if begin is not None and follow is not None:
-                # A run that goes on to its end is not disturbed.
-                world.ready_from_s = follow.longest_s - IMPORTS_S
+            if begin is not None:
                 world.on_ready = lambda: begin(learn(reports))
             outcome = world.run()
             learnt = learn(reports) if learns else None
-            only_begun = world.was_cut and follow is not None and follow.only_begins
+            only_begun = world.was_cut and begin is not None
             return TriedRun(world.end, outcome, learnt, world.was_cut, only_begun)
 
     def _commands(self, request: ProgramRequest, order: HookOrder) -> Commands:
@@ -242,8 +241,7 @@ class _ProgramWorld(LiveWorld):
         self._follower: Follower | None = None
         self.was_cut = False
         self.on_ready: Callable[[], None] | None = None
-        """Called once all ranks are ready, and it has lasted for `ready_from_s`."""
-        self.ready_from_s = 0.0
+        """Called once all ranks are ready, and it may soon be ended early."""
         self._codes: tuple[int | None, ...] = ()
         self._counted: Counted | None = None
         self._stopped_ns: int | None = None
@@ -281,7 +279,7 @@ class _ProgramWorld(LiveWorld):
     def _probe(self) -> bool:
         self._channel.note_gone()
         report, now_ns = self._channel.report(), time.time_ns()
-        if self.on_ready and report.is_ready and self._lasted_s() >= self.ready_from_s:
+        if self.on_ready and report.is_ready and self._may_end_soon():
             self.on_ready()
             self.on_ready = None
         self._channel.ask("" if suspected_ns(report) is None else "threads")
@@ -292,6 +290,11 @@ class _ProgramWorld(LiveWorld):
         }
         self._why = {field: value for field, value in why.items() if value}
         return bool(self._why)
+
+    def _may_end_soon(self) -> bool:
+        """Whether it may soon be ended early; one that goes on to its end is not disturbed."""
+        follower = self._follower
+        return follower is not None and self._lasted_s() >= follower.follow.longest_s - IMPORTS_S
 
     def _has_ended(self) -> bool:
         self._codes = self._commands.codes()
