@@ -75,6 +75,18 @@ def test_what_hangs_does_not_overdraw_the_budget(tune: Tune, when: Callable[[int
     assert result.best == result.baseline
 
 
+def test_a_traced_baseline_that_hangs_is_reported_and_leaves_time_for_the_others(
+    tune: Tune,
+) -> None:
+    launcher = Hanging(trace_fails=lambda config: "timed-out")
+    result = tune(launcher, budget="20s")
+    assert launcher.traced[0].deadline_s == 10.0
+    told = "num_worker_threads=16: no trace: timed-out: not done 10.0 s"
+    assert tune.heard.told[0].startswith(told)
+    assert row_of(result, threads(16)).diagnosis == "No trace: not done 10.0 s."
+    assert result.blocks > 0
+
+
 @pytest.mark.parametrize(
     ("launcher", "asked"),
     [

@@ -95,6 +95,12 @@ class WorldTimes:
             return math.inf
         return max(LEAST_DEADLINE_S, DOMINATED_WORLD * usual_s) + STUCK * steps_s
 
+    def traced_deadline_s(self, trial: int) -> float:
+        """How long a world may take that is traced and compares nothing: it leaves time for those
+        that do, also where it is the baseline's."""
+        longest_s = longest_world_s(self._budget.total_s)
+        return min(self.deadline_s(trial), max(longest_s, STUCK * (self._usual_s() or 0.0)))
+
     def left_s(self) -> float:
         """How long the budget lets a world take that begins now: the rest, and a usual world, as
         soon as one has ended by itself."""

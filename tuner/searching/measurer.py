@@ -90,7 +90,7 @@ class Measurer:
     def trace(self, trial: int, *, operators: bool) -> None:
         """Run a world of a calibrated trial that is traced and not timed."""
         config, step_s = self.log.configs[trial], self.log.step_s(trial)
-        deadline_s = self.times.deadline_s(trial)
+        deadline_s = self.times.traced_deadline_s(trial)
 
         def traced(runner: Runner) -> Outcome:
             least_s = min(deadline_s, self.times.left_s())
