@@ -15,6 +15,7 @@ from tuner.study.records import Record
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import load_study
 from tuner.study.write_ahead_log import WriteAheadLog
+from tuner.world.measurement import Measurement
 
 HOSTILE = Path(__file__).parent / "hostile_workloads.py"
 SEARCH = (
@@ -22,7 +23,9 @@ SEARCH = (
     "--min-time", "0.05s", "--budget", "10m",
 )  # fmt: skip
 LONG, SHORT = ("--max-blocks", "300"), ("--max-blocks", "2")
-MOST_MB, MOST_COMMAND_MB = 20.0, 500.0
+MOST_MB, MOST_COMMAND_MB = 15.0, 500.0
+# Of a study's folder beside MOST_MB: a call is six events of a trace, and a tenth of that zipped.
+TRACED_CALL_MB = 1.3 / 1024
 # Of a machine that does something else meanwhile.
 PATIENCE_S = 240.0
 
@@ -131,9 +134,15 @@ class Sessions:
         if ended.has_traceback:
             self.judge(f"a traceback: {ended.stderr[-1500:]}", False)
         folder, command = folder_mb(self.study), ended.peak_rss_mb
-        if folder > MOST_MB or command > MOST_COMMAND_MB:
+        if folder > self._most_mb() or command > MOST_COMMAND_MB:
             self.judge(f"folder {folder:.1f} MB, command {command:.0f} MB", False)
         return ended
+
+    def _most_mb(self) -> float:
+        """What the folder may take: each trace of 20 ranks holds the 7,600 calls of a step."""
+        worlds = [each.outcome for each in self._known.values()]
+        traces = [world.trace for world in worlds if isinstance(world, Measurement) and world.trace]
+        return MOST_MB + TRACED_CALL_MB * sum(each.calls or 0 for each in traces)
 
     def judge(self, told: str, survived: bool) -> None:
         """Add what was seen, and whether it was expected."""
