@@ -6,12 +6,12 @@ import sys
 from collections.abc import Iterable, Sequence
 from functools import partial
 
-from lab.simulation.cells import CELLS, Cell, Outcome
+from lab.simulation.cells import CELLS, PROGRAMS, Cell, Outcome
 from lab.simulation.live import CELLS as LIVE_CELLS
 from lab.simulation.live import simulate_live
 from lab.simulation.peers import PEERS, Peer
 from lab.simulation.sessions import run_session
-from lab.simulation.tally import Tally, heading, tally
+from lab.simulation.tally import Tally, heading, mean, missed_bars, tally
 
 OURS: dict[str, Peer] = {
     "tuner": run_session,
@@ -20,7 +20,13 @@ OURS: dict[str, Peer] = {
     "with forecasts": partial(run_session, forecasts="right"),
     "wrong forecasts": partial(run_session, forecasts="shuffled"),
 }
-METHODS = {**OURS, **PEERS}
+SOONER = "forecasts in 0.6"  # of the budget
+OF_PROGRAMS: dict[str, Peer] = {
+    "tuner": run_session,
+    SOONER: partial(run_session, forecasts="right", parts=(0.6,)),
+    "wrong forecasts": OURS["wrong forecasts"],
+}
+METHODS = {**OURS, **PEERS, **OF_PROGRAMS}
 LIVE_PER_SESSION = 10  # comparisons within runs, which take no time
 
 
@@ -35,9 +41,24 @@ def simulate(
     with multiprocessing.get_context("fork").Pool(processes) as pool:
         for cell in cells:
             # The others have no idea of what to do about a failure.
-            for method in (m for m in methods if m in OURS or not any(cell.failing)):
+            others = {} if any(cell.failing) else PEERS
+            allowed = OF_PROGRAMS if cell in PROGRAMS else {**OURS, **others}
+            for method in (each for each in methods if each in allowed):
                 jobs = [(method, cell, seed) for seed in range(sessions)]
                 yield cell, method, tally(cell, pool.map(one, jobs, chunksize=8))
+
+
+def worse_picks(found: Sequence[tuple[Cell, str, Tally]]) -> list[str]:
+    """Of all programs together, what finds the best less often than a search without forecasts."""
+    often = {
+        method: mean(
+            each.favourite for cell, of, each in found if cell in PROGRAMS and of == method
+        )
+        for method in OF_PROGRAMS
+    }
+    sessions = sum(each.sessions for cell, of, each in found if cell in PROGRAMS and of == "tuner")
+    missed = {method: (1 - share, 1 - often["tuner"]) for method, share in often.items()}
+    return missed_bars(missed, sessions) if sessions else []
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -48,20 +69,22 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--cells", default="", help="only those whose name has this part")
     given = parser.parse_args(arguments)
-    cells = [cell for cell in CELLS if given.cells in str(cell)]
+    cells = [cell for cell in (*CELLS, *PROGRAMS) if given.cells in str(cell)]
     live = [cell for cell in LIVE_CELLS if given.cells in str(cell)]
     missed = simulate_live(live, LIVE_PER_SESSION * given.sessions) if live else []
     print(f"\n{heading()}")
-    before: Cell | None = None
+    done = list[tuple[Cell, str, Tally]]()
     for cell, method, found in simulate(
         cells, given.methods.split(","), given.sessions, given.processes
     ):
-        if cell != before:
-            print(f"\n{cell.landscape}, sigma {cell.sigma}, {cell.budget_s:.0f} s")
-        before = cell
+        if not done or cell != done[-1][0]:
+            of = ", a program" if cell in PROGRAMS else ""
+            print(f"\n{cell.landscape}, sigma {cell.sigma}, {cell.budget_s:.0f} s{of}")
+        done.append((cell, method, found))
         print(found.line(method), flush=True)
-        if method in OURS:
+        if method not in PEERS:
             missed += [f"{cell}, {method}: {bar}" for bar in found.missed()]
+    missed += [f"programs, fewer of the best bets: {bar}" for bar in worse_picks(done)]
     for bar in missed:
         print(f"missed: {bar}")
     return 1 if missed else 0

@@ -48,7 +48,7 @@ FAILING = {
 """How often a world of each configuration fails, where any does."""
 SIGMAS = (0.07, 0.15)
 BUDGETS_S = (60.0, 300.0)
-FIXED_S = 0.25  # what a world costs beside its steps, in seconds
+FIXED_S, PROGRAM_S = 0.25, 2.4  # what a world costs beside its steps, in seconds; and a program's
 STEP_S = 0.02  # the step time that the times of a cell are multiples of
 WITHIN = 0.0011  # variance of log(median step time) within a world, times the seconds of its steps
 SPIKES = 0.05  # the share of worlds that take twice as long
@@ -63,6 +63,7 @@ class Cell(NamedTuple):
     landscape: str
     sigma: float  # standard deviation of log(step time) between worlds of one configuration
     budget_s: float
+    fixed_s: float = FIXED_S  # what a world costs beside its steps
 
     @property
     def size(self) -> int:
@@ -120,7 +121,7 @@ class Machine:
     def __init__(self, cell: Cell, seed: int) -> None:
         self.now_s = 0.0
         self._times_s = STEP_S * np.exp(cell.log_times)
-        self._failing = cell.failing
+        self._failing, self._fixed_s = cell.failing, cell.fixed_s
         self._sigmas = [cell.sigma_of(trial) for trial in range(len(self._times_s))]
         self._random = np.random.default_rng(seed)
         self._drift = DRIFT * self._random.standard_normal()
@@ -137,7 +138,7 @@ class Machine:
         count = steps or max(1, math.ceil(least_s / level))
         spread = math.sqrt(WITHIN / (STEP_S * _OF_A_MEDIAN))
         found: list[float] = (level * np.exp(spread * normal(count))).tolist()
-        self.spend(FIXED_S + sum(found))
+        self.spend(self._fixed_s + sum(found))
         return found
 
     def fails(self, trial: int) -> bool:
@@ -145,7 +146,7 @@ class Machine:
         chance = self._failing[trial]
         if not chance or self._random.random() >= chance:
             return False
-        self.spend(FIXED_S)
+        self.spend(self._fixed_s)
         return True
 
     def log_time(self, trial: int, least_s: float) -> float:
@@ -161,3 +162,9 @@ class Machine:
 
 
 CELLS = [Cell(*each) for each in itertools.product(LANDSCAPES, SIGMAS, BUDGETS_S)]
+PROGRAMS = [
+    Cell(landscape, sigma, 60.0, PROGRAM_S)
+    for landscape, sigma in itertools.product(LANDSCAPES, SIGMAS)
+    if landscape not in FAILING
+]
+"""Programs whose runs are long: a budget has few of them."""

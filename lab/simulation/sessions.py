@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lab.simulation.cells import BINDINGS, EPSILON, THREADS, Cell, Machine, Outcome
+from lab.simulation.cells import BINDINGS, EPSILON, PROGRAMS, THREADS, Cell, Machine, Outcome
 from tests.fakes import UDF, threads_of
 from tests.present.results import ENVIRONMENT
 from tuner.plan.config import ALL_ROLES, Config, Dimension
@@ -16,6 +16,7 @@ from tuner.plan.measuring import Measuring
 from tuner.plan.space import Space
 from tuner.plan.study_plan import StudyPlan
 from tuner.searching.budget import Budget
+from tuner.searching.fitting import fit_of, in_order_of_promise
 from tuner.searching.progress_reports import Silent
 from tuner.searching.runner import TRACED_TIME_S, Runner
 from tuner.searching.session import measure_study, measurer_for
@@ -23,7 +24,7 @@ from tuner.study.conclusion import Conclusion, conclude
 from tuner.study.evidence import gain_of
 from tuner.study.folder import StudyFolder
 from tuner.study.log import BASELINE, StudyLog
-from tuner.study.records import Record
+from tuner.study.records import ForecastThreads, Record
 from tuner.study.storage.store import StudyStore
 from tuner.study.together import Together, together_of
 from tuner.world.environment import Environment
@@ -145,10 +146,17 @@ def run_session(
 ) -> Outcome:
     """One study, and what its answer says; `parts` of the budget are given one after another.
     `forecasts` are `right` but for their error, or `shuffled`; empty: there are none."""
-    machine = Machine(cell, seed)
-    store = MemoryStore(plan_of(cell).candidates())
+    machine, known = Machine(cell, seed), list[ForecastThreads]()
     if forecasts:
-        store.note("forecasts", _forecasts(cell, seed, is_shuffled=forecasts == "shuffled"))
+        known = _forecasts(cell, seed, is_shuffled=forecasts == "shuffled")
+    configs = plan_of(cell).candidates()
+    if cell in PROGRAMS:
+        configs = _that_fit(
+            plan_of(cell._replace(budget_s=parts[0] * cell.budget_s)), known, machine
+        )
+    store = MemoryStore(configs)
+    if known:
+        store.note("forecasts", [each.model_dump(mode="json") for each in known])
     for budget_s in (part * cell.budget_s for part in parts):
         plan = plan_of(cell._replace(budget_s=budget_s), seed=seed, **measuring)
         runner = SimulatedRunner(plan, SimulatedLauncher(machine), _NOWHERE)  # type: ignore[arg-type]
@@ -156,41 +164,54 @@ def run_session(
         measurer = measurer_for(runner, store, Silent(), budget)
         measure_study(measurer)
     log, conclusion = measurer.log, conclude(measurer.log)
+    numbers = [*map(number_of, configs)]  # in the cell, by trial
     best, challenger = conclusion.best_trial, conclusion.challenger_trial
     assert best is not None
     assert conclusion.verdict is not None
     found = None if challenger is None else gain_of(log, challenger)
-    chosen = best if conclusion.leader_trial is None else conclusion.leader_trial
-    together = together_of(log, chosen)
+    leads = best if conclusion.leader_trial is None else conclusion.leader_trial
+    chosen, together = numbers[leads], together_of(log, leads)
     return Outcome(
-        recommended=best,
+        recommended=numbers[best],
         favourite=chosen,
         verdict=conclusion.verdict,
-        wrong=_is_wrong(cell, log, conclusion),
+        wrong=_is_wrong(cell, log, conclusion, numbers),
         wrong_knobs=together is not None and _is_wrong_of_knobs(cell, together),
         knobs_covered=_covered_gains(cell, chosen, together),
         covered=None if found is None or challenger is None
-        else found.low <= cell.gain(challenger) <= found.high,
+        else found.low <= cell.gain(numbers[challenger]) <= found.high,
         width=math.nan if found is None else (found.high - found.low) / 2,
         worlds=len(log.records),
         spent_s=machine.now_s,
     )  # fmt: skip
 
 
-def _forecasts(cell: Cell, seed: int, *, is_shuffled: bool) -> list[dict[str, Any]]:
+def _that_fit(plan: StudyPlan, known: Sequence[ForecastThreads], machine: Machine) -> list[Config]:
+    """What a search of a program begins with, after a first run that was traced: the best bets."""
+    order = WorldOrder(
+        subject=plan.subject, config=plan.baseline, steps=None,
+        min_time_s=plan.measuring.min_time_s, deadline_s=math.inf,
+    )  # fmt: skip
+    first = SimulatedLauncher(machine).run(order)
+    fit = fit_of(plan, first, machine(), first.world_s, is_traced=True)
+    found = in_order_of_promise(plan, {each.threads: each for each in known})
+    return found if fit.challengers is None else found[: 1 + fit.challengers]
+
+
+def _forecasts(cell: Cell, seed: int, *, is_shuffled: bool) -> list[ForecastThreads]:
     """What a trace of the baseline tells of the other numbers of threads."""
     random = np.random.default_rng(seed)
     others = range(1, len(THREADS))
     of: list[int] = random.permutation(others).tolist() if is_shuffled else [*others]
     logs = [-cell.gain(number) + FORECAST_ERROR * random.standard_normal() for number in of]
     return [
-        {
-            "threads": [THREADS[number]] * len(UDF.roles),
+        ForecastThreads(
+            threads=(THREADS[number],) * len(UDF.roles),
             **{
                 name: math.exp(log + reach * FORECAST_ERROR)
                 for name, reach in (("ratio", 0), ("low", -2), ("high", 2))
             },
-        }
+        )
         for number, log in zip(others, logs, strict=True)
     ]
 
@@ -228,23 +249,23 @@ def _is_wrong_of_knobs(cell: Cell, together: Together) -> bool:
     return False
 
 
-def _is_wrong(cell: Cell, log: StudyLog, conclusion: Conclusion) -> bool:
+def _is_wrong(cell: Cell, log: StudyLog, conclusion: Conclusion, numbers: Sequence[int]) -> bool:
     """Whether the verdict, or who is said to fail more often, is not true."""
-    if not all(map(cell.fails_more, log.unreliable)):
+    if not all(cell.fails_more(numbers[trial]) for trial in log.unreliable):
         return True
     if BASELINE in log.unreliable:
         # It is left for its failures, however fast it is.
         return False
-    best, rivals = conclusion.best_trial, range(cell.size)
-    assert best is not None
+    assert conclusion.best_trial is not None
+    gain = cell.gain(numbers[conclusion.best_trial])
     log_epsilon = math.log1p(EPSILON) + 1e-12
-    keeps = any(cell.gain(rival) > log_epsilon for rival in rivals)
+    keeps = any(cell.gain(rival) > log_epsilon for rival in numbers)
     match conclusion.verdict:
         case "better":
-            return cell.gain(best) <= 0
+            return gain <= 0
         case "keep-baseline":
             return keeps
         case "tie":
-            return keeps or abs(cell.gain(best)) > log_epsilon
+            return keeps or abs(gain) > log_epsilon
         case _:
             return False

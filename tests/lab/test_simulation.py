@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from lab.simulation.cells import TWO_KNOBS, Cell
+from lab.simulation.__main__ import OF_PROGRAMS, SOONER, worse_picks
+from lab.simulation.cells import PROGRAMS, TWO_KNOBS, Cell
 from lab.simulation.live import CELLS as LIVE_CELLS
 from lab.simulation.live import simulate_live
 from lab.simulation.sessions import run_session
@@ -32,6 +33,19 @@ def test_nothing_that_is_said_of_two_knobs_is_wrong(landscape: str) -> None:
     if landscape == "two knobs add up":
         assert found.favourite >= 0.6
         assert found.verdicts["better"] >= 9
+
+
+def test_a_program_with_forecasts_needs_fewer_runs_for_better_bets() -> None:
+    cell = next(each for each in PROGRAMS if each.landscape == "curve")
+    found = {
+        method: tally(cell, [OF_PROGRAMS[method](cell, seed) for seed in range(20)])
+        for method in ("tuner", SOONER)
+    }
+    assert found[SOONER].worlds <= found["tuner"].worlds * 2 / 3
+    assert found[SOONER].favourite > found["tuner"].favourite
+    assert not worse_picks([(cell, method, each) for method, each in found.items()])
+    swapped = [(cell, "tuner", found[SOONER]), (cell, SOONER, found["tuner"])]
+    assert [each.startswith(SOONER) for each in worse_picks(swapped)] == [True]
 
 
 def test_live_comparisons_claim_what_is_true_and_find_memories() -> None:
