@@ -4,7 +4,15 @@ from typing import Any
 import pytest
 
 from tests.plan.specs import threads
-from tests.present.results import in_blocks, known, measured, study_plan, study_result
+from tests.present.results import (
+    ROWS,
+    failed,
+    in_blocks,
+    known,
+    measured,
+    study_plan,
+    study_result,
+)
 from tuner.plan.config import Config, Dimension
 from tuner.present.knob_sentences import edge_sentences, role_sentence, tried_sentences
 from tuner.present.sentences import advice_of, no_calls_sentence, sentences_of
@@ -39,6 +47,14 @@ def test_a_step_that_does_not_wait_for_its_calls_is_told_of() -> None:
     assert said.startswith("step() does not wait for its calls: 4 calls had no result yet")
     waits = {0: TrialDetail(calls=9, open_calls=0)}
     assert said not in advice_of(study_result(study_plan(), details=waits))
+
+
+def test_a_long_failure_is_shortened_and_its_evidence_is_still_named() -> None:
+    why = failed(4, threads(32), f"{'worker1 failed first ' * 20}; see failures/one")
+    answer = study_result(study_plan(), rows=(*ROWS[:4], why))
+    (said,) = (each for each in advice_of(answer) if "characters ..." in each)
+    assert said.endswith("; see studies/udf/failures/one")
+    assert len(said) < 400
 
 
 def test_an_exploration_under_way_compares_nothing_yet() -> None:

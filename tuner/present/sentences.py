@@ -40,7 +40,7 @@ from tuner.text import UNTOLD, plural, share, shortened, whole_percent
 _MOST_REASONS = 3
 _MOST_OF_ONE_REASON = 4
 """More configurations of one reason are counted."""
-_MOST_ADVISED, _MOST_REASON = 3, 160
+_MOST_ADVISED, _MOST_REASON = 3, 240
 """Sentences of advice, and characters of why a configuration failed."""
 _CHANGED = 1.25
 _MOST_OPEN = 2
@@ -157,7 +157,7 @@ def advice_of(answer: StudyAnswer) -> list[str]:
         forecast_alone_sentence(answer),
         _front_sentence(answer),
         *failing_sentences(answer),
-        *(shortened(each, _MOST_REASON) for each in failure_lines(answer)),
+        *map(_short_reason, failure_lines(answer)),
         *limit_sentences(answer),
         busy_sentence(answer),
         _open_sentence(answer, may_be),
@@ -230,6 +230,12 @@ def choice_sentence(answer: StudyAnswer) -> str | None:
         groups.setdefault((each.reason, each.preference), []).append(each)
     said = (f"{_clause(answer, group)}." for group in groups.values())
     return " ".join(itertools.islice(said, _MOST_REASONS)) or None
+
+
+def _short_reason(line: str) -> str:
+    """Why a configuration failed, not too long, and where its evidence is."""
+    reason, see, where = line.partition("; see ")
+    return f"{shortened(reason, _MOST_REASON)}{see}{where}"
 
 
 def _clause(answer: StudyAnswer, group: list[PassedOver]) -> str:
