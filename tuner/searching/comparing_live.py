@@ -106,17 +106,36 @@ def live_configs(plan: StudyPlan) -> list[Config]:
 
 
 def _plan(measurer: Measurer, configs: Sequence[Config]) -> LivePlan | str:
-    plan = measurer.plan
     if (first := measurer.log.calibration(BASELINE)) is None:
         return "the baseline does not run"
+    total_s = min(SHARE * measurer.budget.total_s, measurer.free_s)
+    return _plan_after(first, measurer.plan, configs, total_s)
+
+
+def _plan_after(
+    first: Measurement, plan: StudyPlan, configs: Sequence[Config], total_s: float
+) -> LivePlan | str:
     done = first.program.calls if first.program else first.steps or len(first.step_s)
     intervals = {float(str(each)) for config in configs for each in intervals_in(config, plan)}
     return LivePlan.of(
         len(configs), rate=done / first.wall_s, interval_s=max(intervals),
-        fixed_s=max(0.0, first.world_s - first.wall_s) + WARM_UP_S,
-        run_s=first.wall_s if first.program else MOST_MEASURED_S,
-        total_s=min(SHARE * measurer.budget.total_s, measurer.free_s),
+        fixed_s=_fixed_s(first), run_s=first.wall_s if first.program else MOST_MEASURED_S,
+        total_s=total_s,
     )  # fmt: skip
+
+
+def _fixed_s(first: Measurement) -> float:
+    """What a run takes beside what is measured of it, by the baseline's first world."""
+    return max(0.0, first.world_s - first.wall_s) + WARM_UP_S
+
+
+def expected_s(plan: StudyPlan, first: Measurement) -> float:
+    """About how long a search compares intervals within runs, by the baseline's first world."""
+    configs = live_configs(plan)
+    if len(configs) < 2:
+        return 0.0
+    found = _plan_after(first, plan, configs, SHARE * plan.measuring.budget_s)
+    return 0.0 if isinstance(found, str) else found.runs * (found.measured_s + _fixed_s(first))
 
 
 def _runs(measurer: Measurer, configs: Sequence[Config], plan: LivePlan) -> Iterator[LiveRun]:
