@@ -54,7 +54,9 @@ def _bound(config: Config) -> float:
 
 def _switched(config: Config) -> float:
     """A thread waits for the GIL less where it is switched more often, down to 1 ms."""
-    return {0.005: 3.0, 0.001: 2.0, 0.02: 4.0}[float(config.for_role("server")["switch_interval"])]
+    return {0.005: 3.0, 0.001: 2.0, 0.02: 4.0}[
+        float(str(config.for_role("server")["switch_interval"]))
+    ]
 
 
 def _cpus(config: Config) -> float:

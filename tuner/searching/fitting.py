@@ -10,6 +10,7 @@ from tuner.plan.config import Config
 from tuner.plan.knobs import CPU_BINDING, SWITCH_INTERVAL
 from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.study_plan import StudyPlan
+from tuner.plan.windowing import WISHED_BLOCKS
 from tuner.searching.calibrating import MOST_TRACED, TRACED_FACTOR
 from tuner.searching.exploring import KEPT, rounds_s, sampling_for
 from tuner.study.records import ForecastThreads, Sampling
@@ -17,7 +18,6 @@ from tuner.text import duration, plural
 from tuner.world.measurement import Failure, Outcome
 
 ANSWER_BLOCKS = 4  # with fewer blocks the intervals are too wide for an answer
-BET_BLOCKS = 8  # of the best bets, where not all can be compared: few are told well
 _TO_SPARE = 1.1  # a budget that is said to be enough has so much more than it needs
 _TRACES = 2  # of the baseline and its challenger
 _FIRST_RUNS = 2  # so often a session runs a program as it is, before it measures anything
@@ -67,7 +67,7 @@ def fit_of(
             "what a budget can show",
             needed_s,
         )
-    challengers = math.floor((worlds - traces - BET_BLOCKS) / (BET_BLOCKS + 1))
+    challengers = math.floor((worlds - traces - WISHED_BLOCKS) / (WISHED_BLOCKS + 1))
     needed_s = math.ceil((max(spent_s, budget_s) + runs_s + more_s) * _TO_SPARE)
     return Fit(None, max(1, challengers), needed_s)
 

@@ -13,12 +13,12 @@ from tuner.decide.ranking import HALVING_SHARE, MOST_RIVALS
 from tuner.decide.simultaneous import LOW_SHARE, AnalysedBlocks, one_sided
 from tuner.errors import BudgetTooShortError, NothingRanError
 from tuner.plan.study_plan import StudyPlan
+from tuner.plan.windowing import WISHED_BLOCKS
 from tuner.searching.calibrating import KEPT_FOR_TRACES
 from tuner.searching.comparing_live import expected_s
 from tuner.searching.exploring import EXPLORATION_SHARE, FRONT_SHARE, KEPT
 from tuner.searching.fitting import Fit, fit_of
 from tuner.searching.measurer import STEPS_MARGIN
-from tuner.searching.racing import FEW_BLOCKS
 from tuner.searching.runner import Runner, TimedWorld, scratch_folder, steps_in
 from tuner.study.log import BASELINE
 from tuner.study.records import is_repeated
@@ -48,7 +48,7 @@ class Forecast:
     @property
     def has_baseline_twice(self) -> bool:
         """Whether each block would have the baseline twice."""
-        return self.blocks >= FEW_BLOCKS
+        return self.blocks >= WISHED_BLOCKS
 
     def to_json(self) -> dict[str, Any]:
         """The document of `--dry-run --json`."""
@@ -87,8 +87,8 @@ def forecast(plan: StudyPlan, launcher: Launcher, clock: Callable[[], float]) ->
         return max(0, math.floor(left_s / world_s * per_world))
 
     blocks = blocks_with(2)
-    if blocks < FEW_BLOCKS:
-        blocks = min(FEW_BLOCKS - 1, blocks_with(1))
+    if blocks < WISHED_BLOCKS:
+        blocks = min(WISHED_BLOCKS - 1, blocks_with(1))
     return Forecast(
         configs=configs,
         reached=reached,

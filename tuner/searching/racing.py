@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from tuner.decide.interim_analysis import InterimAnalysis, due_alpha, is_due
 from tuner.decide.ranking import DOMINATED_BLOCKS, beaten, halved
 from tuner.decide.verdict import Comparison
+from tuner.plan.windowing import WISHED_BLOCKS
 from tuner.searching.calibrating import MOST_NAMED, traces_s
-from tuner.searching.fitting import ANSWER_BLOCKS, BET_BLOCKS
+from tuner.searching.fitting import ANSWER_BLOCKS
 from tuner.searching.measurer import Measurer
 from tuner.study.conclusion import LEAST_WORLDS, comparison_of, seconds_to_clear
 from tuner.study.evidence import (
@@ -27,7 +28,6 @@ from tuner.text import duration, first_of, percent, plural, three_digits
 RACE_STARTED = "race_started_s"
 LUCK = 1.0  # by how many standard errors a lucky gain is farther from the border of the verdict
 LATE_SHARE = 0.05  # of the budget: how late one of the first blocks may end
-FEW_BLOCKS = 8  # more blocks tell more than a second world of the baseline in each
 LEAST_SAVED = 0.1  # of its limit: for less it is not worth it to end a search earlier
 
 
@@ -42,10 +42,10 @@ def race(measurer: Measurer) -> None:
     has_raced = measurer.store.noted(RACE_STARTED) is not None
     start_s = measurer.load_or_store(RACE_STARTED, budget.spent_s)
     traced_s = traces_s(log, budget.total_s)
-    blocks_s = BET_BLOCKS * log.block_s(_block(log, twice=False))
+    blocks_s = WISHED_BLOCKS * log.block_s(_block(log, twice=False))
     # Time for the traces is left, unless an answer gets too little then.
     measurer.reserved_s = traced_s if budget.remaining_s - traced_s >= blocks_s else 0.0
-    are_many = measurer.free_s >= FEW_BLOCKS * log.block_s(_block(log, twice=True))
+    are_many = measurer.free_s >= WISHED_BLOCKS * log.block_s(_block(log, twice=True))
     were_many = measurer.load_or_store("many_blocks", are_many)
     if log.looks and log.looks[-1].total_s < budget.total_s:
         # A larger budget measures those again that an earlier one had no time for.
