@@ -42,7 +42,7 @@ for _ in range({calls}):
 rpc.shutdown()
 """
 
-Key = tuple[int, int, bool]
+Key = tuple[int, int, bool, int]
 
 
 def program(*, before: str = "", then: str = "", calls: int = 100) -> str:
@@ -51,13 +51,16 @@ def program(*, before: str = "", then: str = "", calls: int = 100) -> str:
 
 
 def kept(out: Path, name: str, storage: str | None = None) -> Mapping[Key, Record]:
-    """Every observation by its trial, its block, and whether it is the baseline's second."""
+    """Every observation by its trial, its block, whether it is the baseline's second, and which
+    attempt: another world takes the place of one that failed."""
     place = StudyPlace.named(name, storage=storage, out=out)
     records: Sequence[Record] = []
     with suppress(UsageError):  # killed while it was made
         records = load_study(place).records()
     beside = WriteAheadLog(place.folder, name).read()
-    by_key = [{(r.trial, r.block, r.again): r for r in each} for each in (beside, records)]
+    by_key = [
+        {(r.trial, r.block, r.again, r.attempt): r for r in each} for each in (beside, records)
+    ]
     assert len(by_key[1]) == len(records), "an observation is there twice"
     return by_key[0] | by_key[1]
 
@@ -152,7 +155,7 @@ class Sessions:
     def outcome(self, last: Ended, *codes: int, least: int = 0) -> Outcome:
         """All that was told, and the end of the last search, which may have these exit codes, by
         default 0. Of so many observations in blocks none may be missing."""
-        count = sum(block >= 0 and not again for _, block, again in self._known)
+        count = len({key[:2] for key in self._known if key[1] >= 0 and not key[2]})
         told = f"exit code {last.code} after {last.seconds:.0f} s, {count} observations"
         is_expected = last.code in (codes or (0,))
         if not is_expected:
