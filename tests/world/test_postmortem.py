@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from tuner.world.postmortem import RankRecord, root_cause, starvation
+from tuner.world.postmortem import STARTER_GONE, RankRecord, root_cause, starvation
 
 
 def state(**fields: Any) -> dict[str, Any]:
@@ -80,6 +80,14 @@ def test_a_rank_that_lost_what_had_started_it_ended_before_its_time(
 ) -> None:
     said = [[phase(name), *map(died, codes[rank : rank + 1])] for rank in range(2)]
     assert root_cause(records(*said), deadline_s=None, world_s=1.0).is_untimely is is_untimely
+
+
+def test_a_rank_that_counts_as_dead_does_not_finish_afterwards() -> None:
+    finished = {"kind": "finished", "threads": 9, "peak_rss_mb": 200.0, "slices": []}
+    every = records(*[[phase("shutdown"), died(STARTER_GONE), finished]] * 2)
+    failure = root_cause(every, deadline_s=None, world_s=0.5)
+    assert failure.message == "worker0 failed first (exit code 255, in shutdown)"
+    assert failure.is_untimely
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,8 @@ class RankRecord:
                 self.phase = message["phase"]
             case "failed":
                 self.failure = message
-            case "finished":
+            # A rank whose starter is gone counts as dead, and may live until it has said this.
+            case "finished" if self.exit_code is None:
                 self.usage = {key: message[key] for key in ("threads", "peak_rss_mb")}
                 self.slices = [Slice(*each) for each in message["slices"]]
             case "state":
