@@ -1,17 +1,18 @@
 """`make simulate`: how often the real session, and others on the same budget, are right."""
 
 import argparse
+import math
 import multiprocessing
 import sys
 from collections.abc import Iterable, Sequence
 from functools import partial
 
-from lab.simulation.cells import CELLS, PROGRAMS, Cell, Outcome
+from lab.simulation.cells import CELLS, LONG_CELLS, Cell, Outcome
 from lab.simulation.live import CELLS as LIVE_CELLS
 from lab.simulation.live import simulate_live
 from lab.simulation.peers import PEERS, Peer
 from lab.simulation.sessions import run_session
-from lab.simulation.tally import Tally, heading, mean, missed_bars, tally
+from lab.simulation.tally import Tally, heading, mean, tally
 
 OURS: dict[str, Peer] = {
     "tuner": run_session,
@@ -21,12 +22,12 @@ OURS: dict[str, Peer] = {
     "wrong forecasts": partial(run_session, forecasts="shuffled"),
 }
 SOONER = "forecasts in 0.6"  # of the budget
-OF_PROGRAMS: dict[str, Peer] = {
+OF_LONG: dict[str, Peer] = {
     "tuner": run_session,
     SOONER: partial(run_session, forecasts="right", parts=(0.6,)),
     "wrong forecasts": OURS["wrong forecasts"],
 }
-METHODS = {**OURS, **PEERS, **OF_PROGRAMS}
+METHODS = {**OURS, **PEERS, **OF_LONG}
 LIVE_PER_SESSION = 10  # comparisons within runs, which take no time
 
 
@@ -42,23 +43,29 @@ def simulate(
         for cell in cells:
             # The others have no idea of what to do about a failure.
             others = {} if any(cell.failing) else PEERS
-            allowed = OF_PROGRAMS if cell in PROGRAMS else {**OURS, **others}
+            allowed = OF_LONG if cell.is_long else {**OURS, **others}
             for method in (each for each in methods if each in allowed):
                 jobs = [(method, cell, seed) for seed in range(sessions)]
                 yield cell, method, tally(cell, pool.map(one, jobs, chunksize=8))
 
 
 def worse_picks(found: Sequence[tuple[Cell, str, Tally]]) -> list[str]:
-    """Of all programs together, what finds the best less often than a search without forecasts."""
-    often = {
-        method: mean(
-            each.favourite for cell, of, each in found if cell in PROGRAMS and of == method
-        )
-        for method in OF_PROGRAMS
-    }
-    sessions = sum(each.sessions for cell, of, each in found if cell in PROGRAMS and of == "tuner")
-    missed = {method: (1 - share, 1 - often["tuner"]) for method, share in often.items()}
-    return missed_bars(missed, sessions) if sessions else []
+    """Which searches of long worlds bet on one of the best less often than those without forecasts:
+    with fewer worlds at all, with wrong forecasts by more than chance explains."""
+    by = {(cell, method): each for cell, method, each in found if cell.is_long}
+    missed = []
+    for method in OF_LONG:
+        pairs = [(by[cell, "tuner"], each) for (cell, of), each in by.items()
+                 if of == method and (cell, "tuner") in by]  # fmt: skip
+        if not pairs or method == "tuner":
+            continue
+        without, often = (mean(pair[at].favourite for pair in pairs) for at in (0, 1))
+        variances = [p * (1 - p) / each.sessions for pair in pairs for each in pair
+                     for p in [each.favourite]]  # fmt: skip
+        by_chance = 0.0 if method == SOONER else 3 * math.sqrt(sum(variances)) / len(pairs)
+        if often < without - by_chance:
+            missed.append(f"{method}: {often:.3f} bet on one of the best, {without:.3f} without")
+    return missed
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -69,22 +76,23 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--cells", default="", help="only those whose name has this part")
     given = parser.parse_args(arguments)
-    cells = [cell for cell in (*CELLS, *PROGRAMS) if given.cells in str(cell)]
+    methods = given.methods.split(",")
+    if unknown := {*methods} - {*METHODS}:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(METHODS)}")
+    cells = [cell for cell in (*CELLS, *LONG_CELLS) if given.cells in str(cell)]
     live = [cell for cell in LIVE_CELLS if given.cells in str(cell)]
     missed = simulate_live(live, LIVE_PER_SESSION * given.sessions) if live else []
     print(f"\n{heading()}")
     done = list[tuple[Cell, str, Tally]]()
-    for cell, method, found in simulate(
-        cells, given.methods.split(","), given.sessions, given.processes
-    ):
+    for cell, method, found in simulate(cells, methods, given.sessions, given.processes):
         if not done or cell != done[-1][0]:
-            of = ", a program" if cell in PROGRAMS else ""
+            of = ", long worlds" if cell.is_long else ""
             print(f"\n{cell.landscape}, sigma {cell.sigma}, {cell.budget_s:.0f} s{of}")
         done.append((cell, method, found))
         print(found.line(method), flush=True)
         if method not in PEERS:
             missed += [f"{cell}, {method}: {bar}" for bar in found.missed()]
-    missed += [f"programs, fewer of the best bets: {bar}" for bar in worse_picks(done)]
+    missed += worse_picks(done)
     for bar in missed:
         print(f"missed: {bar}")
     return 1 if missed else 0

@@ -48,7 +48,7 @@ FAILING = {
 """How often a world of each configuration fails, where any does."""
 SIGMAS = (0.07, 0.15)
 BUDGETS_S = (60.0, 300.0)
-FIXED_S, PROGRAM_S = 0.25, 2.4  # what a world costs beside its steps, in seconds; and a program's
+FIXED_S, LONG_S = 0.25, 2.4  # what a world costs beside its steps, and a long one, in seconds
 STEP_S = 0.02  # the step time that the times of a cell are multiples of
 WITHIN = 0.0011  # variance of log(median step time) within a world, times the seconds of its steps
 SPIKES = 0.05  # the share of worlds that take twice as long
@@ -64,6 +64,11 @@ class Cell(NamedTuple):
     sigma: float  # standard deviation of log(step time) between worlds of one configuration
     budget_s: float
     fixed_s: float = FIXED_S  # what a world costs beside its steps
+
+    @property
+    def is_long(self) -> bool:
+        """Whether its worlds are long, as runs of programs are: a budget has few of them."""
+        return self.fixed_s > FIXED_S
 
     @property
     def size(self) -> int:
@@ -162,9 +167,8 @@ class Machine:
 
 
 CELLS = [Cell(*each) for each in itertools.product(LANDSCAPES, SIGMAS, BUDGETS_S)]
-PROGRAMS = [
-    Cell(landscape, sigma, 60.0, PROGRAM_S)
+LONG_CELLS = [
+    Cell(landscape, sigma, 60.0, LONG_S)
     for landscape, sigma in itertools.product(LANDSCAPES, SIGMAS)
     if landscape not in FAILING
 ]
-"""Programs whose runs are long: a budget has few of them."""

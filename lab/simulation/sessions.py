@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lab.simulation.cells import BINDINGS, EPSILON, PROGRAMS, THREADS, Cell, Machine, Outcome
+from lab.simulation.cells import BINDINGS, EPSILON, THREADS, Cell, Machine, Outcome
 from tests.fakes import UDF, threads_of
 from tests.present.results import ENVIRONMENT
 from tuner.plan.config import ALL_ROLES, Config, Dimension
@@ -34,7 +34,6 @@ from tuner.world.measurement import Failure, Measurement, RankUsage
 CONFIDENCE = 0.95
 FORECAST_ERROR = 0.12  # the standard deviation of log(forecast ratio)
 _NUMBER = {threads: number for number, threads in enumerate(THREADS)}
-_AXES = [("cpu_binding", [*BINDINGS]), ("num_worker_threads", [*THREADS])]  # in a cell's order
 _THREADS = Dimension(ALL_ROLES, "num_worker_threads")
 _NOWHERE = StudyFolder(Path("nowhere"))
 
@@ -126,9 +125,9 @@ class SimulatedLauncher:
         )  # fmt: skip
 
 
-def plan_of(cell: Cell, **measuring: Any) -> StudyPlan:
-    one_knob = [("num_worker_threads", list(THREADS[1:]))]
-    space, mistakes = Space.parse(one_knob if cell.size == len(THREADS) else _AXES)
+def plan_of(cell: Cell, *, threads: Sequence[int] = THREADS, **measuring: Any) -> StudyPlan:
+    axes = [("cpu_binding", [*BINDINGS]), ("num_worker_threads", [*threads])]  # in a cell's order
+    space, mistakes = Space.parse(axes[1:] if cell.size == len(THREADS) else axes)
     assert not mistakes
     return StudyPlan(
         name="simulated",
@@ -150,10 +149,8 @@ def run_session(
     if forecasts:
         known = _forecasts(cell, seed, is_shuffled=forecasts == "shuffled")
     configs = plan_of(cell).candidates()
-    if cell in PROGRAMS:
-        configs = _that_fit(
-            plan_of(cell._replace(budget_s=parts[0] * cell.budget_s)), known, machine
-        )
+    if cell.is_long:
+        configs = _that_fit(cell._replace(budget_s=parts[0] * cell.budget_s), seed, known, machine)
     store = MemoryStore(configs)
     if known:
         store.note("forecasts", [each.model_dump(mode="json") for each in known])
@@ -186,8 +183,13 @@ def run_session(
     )  # fmt: skip
 
 
-def _that_fit(plan: StudyPlan, known: Sequence[ForecastThreads], machine: Machine) -> list[Config]:
-    """What a search of a program begins with, after a first run that was traced: the best bets."""
+def _that_fit(
+    cell: Cell, seed: int, known: Sequence[ForecastThreads], machine: Machine
+) -> list[Config]:
+    """What a search begins with after a first world, where not all fit: the best bets. What is
+    equally promising is in random order, since the order in which it is asked for tells nothing."""
+    threads = np.random.default_rng([seed, 1]).permutation(THREADS).tolist()
+    plan = plan_of(cell, threads=threads)
     order = WorldOrder(
         subject=plan.subject, config=plan.baseline, steps=None,
         min_time_s=plan.measuring.min_time_s, deadline_s=math.inf,

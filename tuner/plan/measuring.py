@@ -22,6 +22,7 @@ from tuner.text import did_you_mean, duration
 AUTO = "auto"
 AUTO_LIMIT_S = 600.0  # the most that `budget = "auto"` takes, unless it names a limit
 LEAST_START_S = 10.0  # a start may take its time, however short a budget is
+WISHED_BLOCKS = 8  # fewer estimate a gain poorly; from here on each can have the baseline twice
 
 
 def _confidence(raw: object) -> float:

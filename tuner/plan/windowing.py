@@ -2,10 +2,10 @@
 showed."""
 
 from tuner.plan.draft import PlanDraft
+from tuner.plan.measuring import WISHED_BLOCKS
 from tuner.plan.program_spec import WINDOW_FIELDS, ProgramSpec
 from tuner.plan.study_plan import StudyPlan
 
-WISHED_BLOCKS = 8  # fewer tell a gain badly; of more, each may have the baseline twice
 LEAST_WORLDS = 9  # so many of a window fit: a run as it is, and four blocks of two
 LEAST_PART = 1 / 4  # of the window that tells most for its time: few blocks tell less
 MOST_SHARE = 0.75  # of a whole run: a window that takes longer saves too little

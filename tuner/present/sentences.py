@@ -234,8 +234,8 @@ def choice_sentence(answer: StudyAnswer) -> str | None:
 
 def _short_reason(line: str) -> str:
     """Why a configuration failed, not too long, and where its evidence is."""
-    reason, see, where = line.partition("; see ")
-    return f"{shortened(reason, _MOST_REASON)}{see}{where}"
+    reason, *evidence = line.rsplit("; see ", 1)
+    return "; see ".join([shortened(reason, _MOST_REASON), *evidence])
 
 
 def _clause(answer: StudyAnswer, group: list[PassedOver]) -> str:

@@ -8,9 +8,9 @@ from typing import NamedTuple
 from tuner.errors import BudgetTooShortError
 from tuner.plan.config import Config
 from tuner.plan.knobs import CPU_BINDING, SWITCH_INTERVAL
+from tuner.plan.measuring import WISHED_BLOCKS
 from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.study_plan import StudyPlan
-from tuner.plan.windowing import WISHED_BLOCKS
 from tuner.searching.calibrating import MOST_TRACED, TRACED_FACTOR
 from tuner.searching.exploring import KEPT, rounds_s, sampling_for
 from tuner.study.records import ForecastThreads, Sampling

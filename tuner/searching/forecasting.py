@@ -12,8 +12,8 @@ from tuner.decide.interim_analysis import SESSION_SHARE
 from tuner.decide.ranking import HALVING_SHARE, MOST_RIVALS
 from tuner.decide.simultaneous import LOW_SHARE, AnalysedBlocks, one_sided
 from tuner.errors import BudgetTooShortError, NothingRanError
+from tuner.plan.measuring import WISHED_BLOCKS
 from tuner.plan.study_plan import StudyPlan
-from tuner.plan.windowing import WISHED_BLOCKS
 from tuner.searching.calibrating import KEPT_FOR_TRACES
 from tuner.searching.comparing_live import expected_s
 from tuner.searching.exploring import EXPLORATION_SHARE, FRONT_SHARE, KEPT

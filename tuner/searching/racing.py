@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from tuner.decide.interim_analysis import InterimAnalysis, due_alpha, is_due
 from tuner.decide.ranking import DOMINATED_BLOCKS, beaten, halved
 from tuner.decide.verdict import Comparison
-from tuner.plan.windowing import WISHED_BLOCKS
+from tuner.plan.measuring import WISHED_BLOCKS
 from tuner.searching.calibrating import MOST_NAMED, traces_s
 from tuner.searching.fitting import ANSWER_BLOCKS
 from tuner.searching.measurer import Measurer

@@ -25,7 +25,7 @@ SEARCH = (
 LONG, SHORT = ("--max-blocks", "300"), ("--max-blocks", "2")
 MOST_MB, MOST_COMMAND_MB = 15.0, 500.0
 # Of a study's folder beside MOST_MB: a call is six events of a trace, and a tenth of that zipped.
-TRACED_CALL_MB = 1.3 / 1024
+TRACED_CALL_MB, MOST_CALLS = 1.3 / 1024, 10_000  # of a trace: a step of 20 ranks has 7,600
 # Of a machine that does something else meanwhile.
 PATIENCE_S = 240.0
 
@@ -145,7 +145,7 @@ class Sessions:
         """What the folder may take: each trace of 20 ranks holds the 7,600 calls of a step."""
         worlds = [each.outcome for each in self._known.values()]
         traces = [world.trace for world in worlds if isinstance(world, Measurement) and world.trace]
-        return MOST_MB + TRACED_CALL_MB * sum(each.calls or 0 for each in traces)
+        return MOST_MB + TRACED_CALL_MB * sum(min(each.calls or 0, MOST_CALLS) for each in traces)
 
     def judge(self, told: str, survived: bool) -> None:
         """Add what was seen, and whether it was expected."""
