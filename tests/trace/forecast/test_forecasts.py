@@ -1,5 +1,6 @@
 """Forecasts from traces with known parts."""
 
+import itertools
 import math
 from dataclasses import replace
 from typing import Any
@@ -35,6 +36,27 @@ def a_loop(**columns: Any) -> Trace:
     rows = [call(i, 10 * i, 10 * i + 9, served_ms=(10 * i + 1, 10 * i + 8), cpu_ms=1,
                  run_queue_ms=0) | columns for i in range(20)]  # fmt: skip
     return trace(rows, window_ms=(0, 200))
+
+
+def computing_on_few_cpus() -> Trace:
+    """In each step five calls at once, one longer than the other, compute for 18 ms in all, wait
+    for one of two CPUs, and for something else for 12 ms."""
+    rows = []
+    for step, number in itertools.product(range(20), range(5)):
+        took = 4 + 2 * ((2 * number + step) % 5)
+        at = 12.5 * step + 0.05 * number
+        rows.append(
+            call(
+                5 * step + number,
+                at,
+                at + took + 0.1,
+                served_ms=(at, at + took),
+                cpu_ms=0.45 * took,
+                run_queue_ms=0.25 * took,
+                thread=11 + number,
+            )
+        )
+    return trace(rows, processes=ranks(threads=16, cpu_count=2), window_ms=(0, 250))
 
 
 def values_made_and_fetched() -> Trace:
@@ -131,6 +153,21 @@ def test_the_time_with_other_numbers_of_threads(taken: Trace, expected: dict[int
         assert each.ratio == pytest.approx(ratio, rel=0.1), threads
         assert each.ratio_low <= ratio <= each.ratio_high
         assert (each.ratio_low < each.ratio_high) == (threads != taken.ranks[1].num_worker_threads)
+
+
+def test_what_computes_may_have_waited_only_because_others_did() -> None:
+    (found,) = forecasts(computing_on_few_cpus(), [WhatIf(threads={"*": 1})])
+    alone, asleep = 18 / 12.5, (18 + 12) / 12.5
+    assert found.ratio_low < 0.95 * alone < asleep < found.ratio_high
+
+
+def test_what_the_driver_computes_outside_of_its_calls_overlaps_none() -> None:
+    driver = ranks(threads=4, pid=1, main_cpu_s=0.06)
+    taken = replace(a_loop(), ranks=driver, window_ns=(-20_000_000, 205_000_000))
+    (found,) = forecasts(taken, [WhatIf(threads={"*": 8})])
+    assert found.ratio == pytest.approx(1, rel=0.05)
+    (found,) = forecasts(replace(a_loop(), ranks=driver), [WhatIf(threads={"*": 8})])
+    assert found.why_not.startswith("the driver computes while calls are under way")
 
 
 def test_a_larger_machine() -> None:

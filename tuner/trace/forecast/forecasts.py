@@ -120,7 +120,7 @@ class Model:
             return problems[0]
         if len(part.calls) > MOST_WHOLE:
             return f"{len(part.calls):,} calls without a break of the driver are too many to replay"
-        cpu_ns = driver_cpu_ns(trace, driver, took_ns)
+        cpu_ns, least_ns = driver_cpu_ns(trace, driver, took_ns) or (None, None)
         cases = [Case({rank: each.best for rank, each in known.items()}, False, turns)]
         if unknown := _unknown(part, known):
             cases.append(Case({rank: each.worst for rank, each in known.items()}, True, turns))
@@ -128,7 +128,7 @@ class Model:
         programs, base_ns, is_disturbed = _programs(part, driver, cases, cpu_ns, machine, took_ns)
         if problem := _unknown_threads(programs[0]):
             return problem
-        if cpu_ns is not None and cpu_ns > programs[0].driver_ns + OVERLAP * took_ns:
+        if least_ns is not None and least_ns > programs[0].driver_ns + OVERLAP * took_ns:
             return (
                 "the driver computes while calls are under way, so it is not known for which of "
                 "them it waits"

@@ -97,12 +97,16 @@ def _by_python(trace: Trace, rank: int, explained: Collection[int]) -> Known:
     lock = off.lock()
     has_company = found.use.parallelism >= ALONE and found.nested_share < own_off
     is_in_turn = _is_in_turn(found, off) if has_company else None
+    computes = cpu.cpus_used >= rules.GIL_AT_LEAST
+    least_ns = float(np.quantile(off.ns, 0.05))
     if is_in_turn is None:
-        return Known(free.best, lock._replace(gil=high))
+        # What computes may have waited only because others did.
+        in_turn = Shared(high, off_ns=least_ns) if computes else lock._replace(gil=high)
+        return Known(free.best, in_turn)
     if not is_in_turn:
         return free
-    if cpu.cpus_used >= rules.GIL_AT_LEAST:
-        gil = Shared(1.0, off_ns=float(np.quantile(off.ns, 0.05)))
+    if computes:
+        gil = Shared(1.0, off_ns=least_ns)
         return Known(gil, gil)
     return Known(lock._replace(gil=low), lock._replace(gil=high))
 

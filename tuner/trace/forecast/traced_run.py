@@ -49,12 +49,15 @@ def unseen(trace: Trace) -> float:
     return float(np.nansum(took[~is_seen]) / max(np.nansum(took), 1.0))
 
 
-def driver_cpu_ns(trace: Trace, driver: Driver, took_ns: float) -> float | None:
-    """How long the driver was on the CPU in the part that took so long."""
+def driver_cpu_ns(trace: Trace, driver: Driver, took_ns: float) -> tuple[float, float] | None:
+    """How long the driver was on the CPU in the part that took so long, at most, and of that at
+    least during its calls; None where it is not known."""
     process, whole_ns = trace.process(driver.rank), _calls_last_ns(trace, driver)
     if not whole_ns or process.main_cpu_s is None or not driver.is_main_of(process):
         return None
-    return process.main_cpu_s * 1e9 * min(took_ns / whole_ns, 1.0)
+    part, used_ns = min(took_ns / whole_ns, 1.0), process.main_cpu_s * 1e9
+    outside_ns = window_length_ns(trace) - whole_ns
+    return used_ns * part, (used_ns - outside_ns) * part
 
 
 def _calls_last_ns(trace: Trace, driver: Driver) -> float:
