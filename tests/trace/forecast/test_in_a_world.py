@@ -33,12 +33,18 @@ def launcher() -> Iterator[LocalLauncher]:
 def by_threads(
     launcher: LocalLauncher, folder: Path, workload: str, numbers: list[int], **options: object
 ) -> list[Forecast]:
-    """What a trace with 16 threads tells of other numbers."""
-    path = folder / "trace.json"
-    plain = order(launcher.describe(workload, options), threads=16, steps=2)
-    outcome = launcher.run(replace(plain, trace=TraceOrder(path=path, operators=False)))
-    assert isinstance(outcome, Measurement), outcome
-    return forecasts(read_trace(path), [WhatIf(threads={"*": each}) for each in numbers])
+    """What a trace with 16 threads tells of other numbers, the first of three that is not refused:
+    on a busy machine one may be."""
+    what_if = [WhatIf(threads={"*": each}) for each in numbers]
+    for number in range(3):
+        path = folder / f"trace{number}.json"
+        plain = order(launcher.describe(workload, options), threads=16, steps=2)
+        outcome = launcher.run(replace(plain, trace=TraceOrder(path=path, operators=False)))
+        assert isinstance(outcome, Measurement), outcome
+        found = forecasts(read_trace(path), what_if)
+        if not any(each.why_not for each in found):
+            break
+    return found
 
 
 def test_sleeping_calls_take_turns_with_fewer_threads(
