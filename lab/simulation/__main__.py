@@ -1,6 +1,7 @@
 """`make simulate`: how often the real session, and others on the same budget, are right."""
 
 import argparse
+import itertools
 import math
 import multiprocessing
 import sys
@@ -55,14 +56,14 @@ def worse_picks(found: Sequence[tuple[Cell, str, Tally]]) -> list[str]:
     by = {(cell, method): each for cell, method, each in found if cell.is_long}
     missed = []
     for method in OF_LONG:
-        pairs = [(by[cell, "tuner"], each) for (cell, of), each in by.items()
-                 if of == method and (cell, "tuner") in by]  # fmt: skip
-        if not pairs or method == "tuner":
+        cells = [cell for cell, of in by if of == method and (cell, "tuner") in by]
+        if not cells or method == "tuner":
             continue
-        without, often = (mean(pair[at].favourite for pair in pairs) for at in (0, 1))
-        variances = [p * (1 - p) / each.sessions for pair in pairs for each in pair
-                     for p in [each.favourite]]  # fmt: skip
-        by_chance = 0.0 if method == SOONER else 3 * math.sqrt(sum(variances)) / len(pairs)
+        pair = [[by[cell, of] for cell in cells] for of in ("tuner", method)]
+        without, often = (mean(each.favourite for each in of) for of in pair)
+        variance = sum(each.favourite * (1 - each.favourite) / each.sessions
+                       for each in itertools.chain(*pair))  # fmt: skip
+        by_chance = 0.0 if method == SOONER else 3 * math.sqrt(variance) / len(cells)
         if often < without - by_chance:
             missed.append(f"{method}: {often:.3f} bet on one of the best, {without:.3f} without")
     return missed

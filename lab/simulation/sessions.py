@@ -17,6 +17,7 @@ from tuner.plan.space import Space
 from tuner.plan.study_plan import StudyPlan
 from tuner.searching.budget import Budget
 from tuner.searching.fitting import fit_of, in_order_of_promise
+from tuner.searching.forecast_order import Forecasts, note_forecasts
 from tuner.searching.progress_reports import Silent
 from tuner.searching.runner import TRACED_TIME_S, Runner
 from tuner.searching.session import measure_study, measurer_for
@@ -145,15 +146,15 @@ def run_session(
 ) -> Outcome:
     """One study, and what its answer says; `parts` of the budget are given one after another.
     `forecasts` are `right` but for their error, or `shuffled`; empty: there are none."""
-    machine, known = Machine(cell, seed), list[ForecastThreads]()
+    machine, known = Machine(cell, seed), Forecasts()
     if forecasts:
         known = _forecasts(cell, seed, is_shuffled=forecasts == "shuffled")
     configs = plan_of(cell).candidates()
     if cell.is_long:
         configs = _that_fit(cell._replace(budget_s=parts[0] * cell.budget_s), seed, known, machine)
     store = MemoryStore(configs)
-    if known:
-        store.note("forecasts", [each.model_dump(mode="json") for each in known])
+    if known.found:
+        note_forecasts(store, known)
     for budget_s in (part * cell.budget_s for part in parts):
         plan = plan_of(cell._replace(budget_s=budget_s), seed=seed, **measuring)
         runner = SimulatedRunner(plan, SimulatedLauncher(machine), _NOWHERE)  # type: ignore[arg-type]
@@ -183,9 +184,7 @@ def run_session(
     )  # fmt: skip
 
 
-def _that_fit(
-    cell: Cell, seed: int, known: Sequence[ForecastThreads], machine: Machine
-) -> list[Config]:
+def _that_fit(cell: Cell, seed: int, known: Forecasts, machine: Machine) -> list[Config]:
     """What a search begins with after a first world, where not all fit: the best bets. What is
     equally promising is in random order, since the order in which it is asked for tells nothing."""
     threads = np.random.default_rng([seed, 1]).permutation(THREADS).tolist()
@@ -196,17 +195,17 @@ def _that_fit(
     )  # fmt: skip
     first = SimulatedLauncher(machine).run(order)
     fit = fit_of(plan, first, machine(), first.world_s, is_traced=True)
-    found = in_order_of_promise(plan, {each.threads: each for each in known})
+    found = in_order_of_promise(plan, known.found)
     return found if fit.challengers is None else found[: 1 + fit.challengers]
 
 
-def _forecasts(cell: Cell, seed: int, *, is_shuffled: bool) -> list[ForecastThreads]:
+def _forecasts(cell: Cell, seed: int, *, is_shuffled: bool) -> Forecasts:
     """What a trace of the baseline tells of the other numbers of threads."""
     random = np.random.default_rng(seed)
     others = range(1, len(THREADS))
     of: list[int] = random.permutation(others).tolist() if is_shuffled else [*others]
     logs = [-cell.gain(number) + FORECAST_ERROR * random.standard_normal() for number in of]
-    return [
+    found = [
         ForecastThreads(
             threads=(THREADS[number],) * len(UDF.roles),
             **{
@@ -216,6 +215,7 @@ def _forecasts(cell: Cell, seed: int, *, is_shuffled: bool) -> list[ForecastThre
         )
         for number, log in zip(others, logs, strict=True)
     ]
+    return Forecasts({each.threads: each for each in found})
 
 
 def _covered_gains(cell: Cell, chosen: int, together: Together | None) -> list[bool]:

@@ -11,7 +11,16 @@ from tests.fake_program import COMMAND, FakeProgramLauncher
 from tests.fakes import FakeLauncher, threads_of
 from tests.golden.media import STORED_STUDIES
 from tests.golden.stored_study import dumped
-from tests.searching.tuning import by_threads, failing, forecasting, grouped, scaling
+from tests.searching.tuning import (
+    INTERVALS,
+    by_interval,
+    by_threads,
+    cpus,
+    failing,
+    forecasting,
+    grouped,
+    scaling,
+)
 from tuner.api import SearchInterrupted
 from tuner.plan.config import Config
 from tuner.plan.workload_spec import RankSpec, WorkloadSpec
@@ -50,18 +59,6 @@ def _bound(config: Config) -> float:
     of_server = config.for_role("server")
     bound = 1.3 if of_server.get("cpu_binding") == "equal" else 1.0
     return 3.0 / bound / (1.1 if threads_of(config) == 8 else 1.0)
-
-
-def _switched(config: Config) -> float:
-    """A thread waits for the GIL less where it is switched more often, down to 1 ms."""
-    return {0.005: 3.0, 0.001: 2.0, 0.02: 4.0}[
-        float(str(config.for_role("server")["switch_interval"]))
-    ]
-
-
-def _cpus(config: Config) -> float:
-    """The CPUs that a configuration keeps busy: one per thread."""
-    return float(threads_of(config))
 
 
 def _alike(config: Config) -> float:
@@ -119,7 +116,7 @@ WITH_SIGNS = {"space": {"серв": {"num_worker_threads": [1, 4]}}}
 SEARCHED: Mapping[str, Callable[[], object]] = {
     "better": lambda: _udf(step_ms=_bound, keys=BETTER),
     "per-role": lambda: _udf(keys=PER_ROLE),
-    "tie": lambda: _udf(step_ms=_alike, cpu_cores=_cpus, sigma=0.005),
+    "tie": lambda: _udf(step_ms=_alike, cpu_cores=cpus, sigma=0.005),
     "keep": lambda: _udf(step_ms=lambda config: 4.0 - 0.1 * threads_of(config), sigma=0.0),
     "undecided": lambda: _udf(step_ms=_alike, sigma=0.3),
     "interrupted": lambda: _udf(sigma=0.05, interrupt_after=14),
@@ -127,15 +124,13 @@ SEARCHED: Mapping[str, Callable[[], object]] = {
     "nothing-ran": lambda: _udf(
         step_ms=_alike, sigma=0.0, fails=lambda config, world: "init-failed"
     ),
-    "infeasible": lambda: _udf(cpu_cores=_cpus, keys=INFEASIBLE),
+    "infeasible": lambda: _udf(cpu_cores=cpus, keys=INFEASIBLE),
     "nothing-feasible": lambda: _udf(sigma=0.0, keys={"require": "peak_rss_mb<=100"}),
     "fails-sometimes": lambda: _udf(fails=_sometimes, keys={"budget": "60s"}),
-    "front": lambda: _udf(cpu_cores=_cpus, keys=FRONT),
+    "front": lambda: _udf(cpu_cores=cpus, keys=FRONT),
     "sampled": lambda: _udf(step_ms=_bound, keys=SAMPLED),
     "forecast": _forecast,
-    "live": lambda: _udf(
-        step_ms=_switched, keys={"space": {"switch_interval": "5ms,1ms,20ms"}, "budget": "60s"}
-    ),
+    "live": lambda: _udf(step_ms=by_interval, keys={"space": INTERVALS, "budget": "60s"}),
     "program": _program,
     "groups": _groups,
     "traced-only": lambda: _udf(keys={"objective": "rpc_p99_ms"}),

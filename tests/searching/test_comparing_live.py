@@ -6,18 +6,11 @@ import pytest
 
 from tests.fakes import FakeLauncher
 from tests.known import known
-from tests.searching.tuning import Tune, row_of
+from tests.searching.tuning import INTERVALS, Tune, by_interval, row_of
 from tuner.plan.config import Config
 from tuner.present.knob_sentences import live_sentences
 from tuner.searching.comparing_live import LivePlan
 from tuner.study.answer import StudyAnswer
-
-INTERVALS = {"switch_interval": "5ms,1ms,20ms"}
-SPEEDS_MS = {0.005: 3.0, 0.001: 2.0, 0.02: 4.0}
-
-
-def by_interval(config: Config) -> float:
-    return SPEEDS_MS[float(str(config.for_role("server")["switch_interval"]))]
 
 
 def intervals_measured(tune: Tune) -> list[str]:

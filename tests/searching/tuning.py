@@ -106,6 +106,15 @@ def by_threads(values: Mapping[int, float]) -> Callable[[Config], float]:
     return lambda config: values[threads_of(config)]
 
 
+INTERVALS = {"switch_interval": "5ms,1ms,20ms"}
+_INTERVALS_MS = {0.005: 3.0, 0.001: 2.0, 0.02: 4.0}
+
+
+def by_interval(config: Config) -> float:
+    """A thread waits for the GIL less where it is switched more often."""
+    return _INTERVALS_MS[float(str(config.for_role("server")["switch_interval"]))]
+
+
 def cpus(config: Config) -> float:
     """The CPUs that a configuration keeps busy: one per thread."""
     return float(threads_of(config))

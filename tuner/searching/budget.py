@@ -85,12 +85,12 @@ class WorldTimes:
 
     def deadline_s(self, trial: int, steps_s: float = 0.0) -> float:
         """How long a world of a trial may take, by how long its steps are to last."""
-        usual_s, longest_s = self._usual_s(), longest_world_s(self._budget.total_s)
+        usual_s = self._usual_s()
         if math.isfinite(self._longest_run_s):
             stuck_s = max(self._longest_run_s, STUCK_RUN * (usual_s or 0.0))
-            return min(stuck_s, max(longest_s, STUCK * (usual_s or 0.0)))
+            return min(stuck_s, self._longest_s())
         if usual_s is None:
-            return longest_s
+            return self._longest_s()
         if trial == BASELINE and self._log.calibration(BASELINE) is not None:
             return math.inf
         return max(LEAST_DEADLINE_S, DOMINATED_WORLD * usual_s) + STUCK * steps_s
@@ -98,8 +98,11 @@ class WorldTimes:
     def traced_deadline_s(self, trial: int) -> float:
         """How long a world may take that is traced and compares nothing: it leaves time for those
         that do, also where it is the baseline's."""
-        longest_s = longest_world_s(self._budget.total_s)
-        return min(self.deadline_s(trial), max(longest_s, STUCK * (self._usual_s() or 0.0)))
+        return min(self.deadline_s(trial), self._longest_s())
+
+    def _longest_s(self) -> float:
+        """How much of the budget a world may take, or three usual ones."""
+        return max(longest_world_s(self._budget.total_s), STUCK * (self._usual_s() or 0.0))
 
     def left_s(self) -> float:
         """How long the budget lets a world take that begins now: the rest, and a usual world, as
