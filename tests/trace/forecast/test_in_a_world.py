@@ -73,7 +73,7 @@ def test_nested_calls_deadlock_with_too_few_threads(
     found = by_threads(launcher, tmp_path, "nested", [1, 2, 3, 4], calls=2, depth=2)
     assert [math.isinf(each.ratio) for each in found] == [True, True, False, False]
     subject = launcher.describe("nested", {"calls": 2, "depth": 2})
-    short = replace(order(subject, threads=1, steps=2), deadline_s=30.0)
+    short = replace(order(subject, threads=1, steps=2), deadline_s=60.0)
     outcome = launcher.run(short)
     assert isinstance(outcome, Failure)
     assert outcome.failure == "deadlocked"
