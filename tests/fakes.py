@@ -12,6 +12,7 @@ from tuner.files import written_atomically
 from tuner.plan.config import Config, knobs_meant
 from tuner.plan.draft import PlanDraft
 from tuner.plan.knobs import NUM_WORKER_THREADS
+from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.workload_spec import RankSpec, WorkloadSpec
 from tuner.trace.files.native_writer import trace_document
 from tuner.trace.model import spans
@@ -126,7 +127,7 @@ class FakeLauncher(NothingToClose):
         if order.trace is not None:
             with written_atomically(order.trace.path) as partial:
                 partial.write_bytes(fake_trace(order.config, step_s, steps))
-        assert isinstance(order.subject, WorkloadSpec)
+        assert isinstance(order.subject, WorkloadSpec | ProgramSpec)
         cpu_s = self.cpu_cores(order.config) * wall_s / len(order.subject.ranks)
         machine = None
         if self.others_cpus is not None:

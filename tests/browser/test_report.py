@@ -83,7 +83,7 @@ def test_a_search_has_every_figure_that_it_has_data_for(page: Page, pages: Pages
     assert names == [
         f"figure-{name}"
         for name in ("step_time", "blocks", "latency", "cpu", "call_time", "parallelism",
-                     "timeline_baseline", "timeline_best")
+                     "forecast", "timeline_baseline", "timeline_best")
     ]  # fmt: skip
     page.goto(pages("two knobs"))
     expect(page.locator("#figure-heat_map svg")).to_be_visible()
