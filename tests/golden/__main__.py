@@ -4,9 +4,11 @@
 """
 
 import difflib
+import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from tests.golden.media import PLANTED, RENDERED, scenarios, shown, stored
 from tests.golden.searched import search_again
@@ -43,4 +45,6 @@ def _difference(scenario: str, before: Mapping[str, str], now: Mapping[str, str]
 
 
 if __name__ == "__main__":
+    # As in the tests: what is told to be typed is spelled by what is on the PATH.
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     sys.exit(main(sys.argv[1:]))

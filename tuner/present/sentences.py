@@ -34,7 +34,7 @@ from tuner.present.wording import (
 from tuner.process_knobs import EQUAL
 from tuner.study.answer import StudyAnswer
 from tuner.study.metrics import PARALLELISM_MEAN
-from tuner.study.rows import PassedOver, Preference, Reason, TrialRow
+from tuner.study.rows import NO_TRACE, PassedOver, Preference, Reason, TrialRow
 from tuner.text import UNTOLD, plural, share, shortened, whole_percent
 
 _MOST_REASONS = 3
@@ -105,9 +105,14 @@ def _forecast_sentences(answer: StudyAnswer) -> Iterator[str]:
 
 
 def why_sentences(answer: StudyAnswer) -> list[str]:
-    """What limits the baseline, and what the best changed, as one paragraph of two sentences."""
+    """What limits the baseline, or why that is not known, and what the best changed, as one
+    paragraph of two sentences."""
     said = []
-    if (row := answer.why.get("baseline")) and (limit := _limit_of(row)):
+    row = answer.why.get("baseline")
+    if row and (row.diagnosis or "").startswith(NO_TRACE):
+        reason = answer.files.failure_text("", (row.diagnosis or "").removeprefix(NO_TRACE))
+        said.append(f"the baseline has no trace: {_short_reason(reason)}")
+    elif row and (limit := _limit_of(row)):
         if limit.startswith(_BEGINNINGS):
             limit = limit[0].lower() + limit[1:]
         said.append(f"in the baseline, {limit}")

@@ -25,6 +25,9 @@ Reason = Literal[
 ]
 Preference = Literal["baseline", "less-cpu", "fewer-threads"]
 
+NO_TRACE = "No trace: "
+"""How a row's diagnosis begins that says why there is none."""
+
 _PLAIN = (
     "outcome", "failure", "samples", "worlds_run", "worlds_failed", "value", "ci_low", "ci_high",
 )  # fmt: skip
@@ -266,7 +269,7 @@ def _forecast_of(log: StudyLog, trial: int) -> ForecastThreads | None:
 def _diagnosis(traced: Measurement | Failure | None) -> str | None:
     """What a trace showed, and what it lacks; or why there is no trace."""
     if isinstance(traced, Failure):
-        return f"No trace: {traced.message}."
+        return f"{NO_TRACE}{traced.message}."
     if traced is None or traced.trace is None:
         return None
     return " ".join([traced.trace.diagnosis, *(f"Note: {loss}." for loss in traced.trace.losses)])
