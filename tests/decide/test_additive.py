@@ -55,14 +55,6 @@ def test_pooled_levels_of_knobs_that_add_up_are_nearer_to_the_truth() -> None:
     assert together < 0.75 * alone
 
 
-def test_a_large_interaction_is_not_pooled_away() -> None:
-    truth = np.zeros(len(GRID))
-    truth[3] = -0.5
-    matrix = simulated(truth, 0.05, 0, blocks=20)
-    found = known(pooled(matrix, GRID))
-    assert found.levels == pytest.approx(trial_levels(matrix), abs=0.01)
-
-
 @given(seeds, st.floats(0, 0.5))
 def test_no_level_moves_further_than_one_standard_error(seed: int, interaction: float) -> None:
     random = np.random.default_rng(seed)

@@ -60,21 +60,6 @@ def test_a_space_has_no_more_than_so_many_configs() -> None:
     assert problems == [f"10000 configurations are more than {MAX_CONFIGS}"]
 
 
-def test_all_mistakes_are_reported_together() -> None:
-    _, problems = Space.parse([
-        ("num_worker_thread", "1,2"), ("num_worker_threads", "0,many,4"),
-        ("*.num_worker_threads", "4"), ("transports", "sm,shm,+"),
-    ])  # fmt: skip
-    assert problems == [
-        "unknown knob 'num_worker_thread'; did you mean num_worker_threads?",
-        "num_worker_threads: must be at least 1, got 0",
-        "num_worker_threads: must be a whole number, got 'many'",
-        "num_worker_threads is given twice",
-        "transports: unknown transport 'sm'; did you mean shm?",
-        "transports: has an empty list; known: shm, uv, ibv",
-    ]
-
-
 def test_the_grid_is_every_combination_with_the_last_axis_fastest() -> None:
     space = parsed(("num_worker_threads", "4,8"), ("server.transports", "shm,default"))
     assert [str(each) for each in space.grid()] == [
