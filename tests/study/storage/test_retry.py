@@ -148,16 +148,6 @@ def test_a_locked_database_is_waited_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("short_waits")
-def test_a_database_that_stays_locked_ends_the_search(tmp_path: Path) -> None:
-    storage, out = f"sqlite:///{tmp_path}/shared.db?timeout=0.1", tmp_path / "one"
-    held: list[sqlite3.Connection] = []
-    launcher = Losing(happens=lambda: held.append(lock(tmp_path / "shared.db")))
-    assert "database is locked" in lost(out, launcher, storage)
-    held[0].close()
-    goes_on(out, launcher.worlds - 1, storage)
-
-
-@pytest.mark.usefixtures("short_waits")
 def test_a_disk_that_stays_full_ends_the_search_and_loses_nothing(disk: Path) -> None:
     out, launcher = disk / "one", Losing(happens=lambda: fill(disk))
     said = lost(out, launcher)
