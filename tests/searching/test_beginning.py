@@ -62,15 +62,11 @@ def test_a_larger_budget_may_have_a_sampler_propose(tune: Tune, sampler: str) ->
     assert {row.config for row in first.rows} < {row.config for row in answer.rows}
 
 
-def test_an_earlier_study_stays_where_the_new_one_is_refused(tune: Tune) -> None:
-    before = tune(step_ms=scaling, baseline={"num_worker_threads": 1})
-    with pytest.raises(BudgetTooShortError, match=r"can show$"):
-        tune(budget="0.7s", overwrite=True)
-    assert tuner.load_study(tune.folder).rows == before.rows
+def test_a_check_that_is_refused_names_no_study_to_resume(tune: Tune) -> None:
+    tune(step_ms=scaling, baseline={"num_worker_threads": 1})
     slow = FakeLauncher(overhead_s=9.0)
     with pytest.raises(UsageError, match="too short") as caught:
         tuner.check(tune.folder, launcher=slow, clock=slow.clock, budget="20s")
-    # Of a check no study is kept.
     assert "--resume" not in str(caught.value)
 
 

@@ -44,11 +44,6 @@ def test_what_is_better_live_comes_first_and_what_is_slower_is_left_out(tune: Tu
     assert worse.ratio.low < 0.75 < worse.ratio.high
     assert not better.is_contradicted
     assert known(better.fresh).estimate == pytest.approx(1.5, rel=0.05)
-    said = sentence_of(found)
-    assert "switch_interval=1ms against 5ms, live in 4 runs: 1.4" in said
-    live = found.to_json()["live"]
-    assert (live["runs"], live["remembers"], live["why_not"]) == (4, False, "")
-    assert live["gains"][0]["speedup"]["estimate"] == better.ratio.estimate
 
 
 def test_a_memory_is_recognised_and_not_believed(tune: Tune) -> None:
@@ -100,8 +95,6 @@ def test_a_study_compares_live_once(tune: Tune) -> None:
     [
         ({"space": {"num_worker_threads": [1, 2]}, "step_ms": lambda config: 2.0}, None),
         ({"objective": "cpu_ms_per_step"}, None),
-        ({"step_ms": lambda config: 60.0}, "a slice of 1 s has fewer than 20 steps or calls"),
-        ({"budget": "2s", "min_time": "1ms"}, "the budget is too short for it"),
         ({"space": {"switch_interval": "5ms,200ms"}, "step_ms": lambda config: 2.0},
          "an interval is too long for slices"),
     ],

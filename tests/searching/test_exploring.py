@@ -49,15 +49,9 @@ def test_a_thousand_configurations_in_two_minutes_get_an_answer(tune: Tune) -> N
     assert known(result.speedup).low > 1.15
     tried = len(result.rows)
     assert 25 <= tried <= 100
-    first, *lessons = tried_sentences(result)
-    assert first == (
-        f"{tried} of 1,000 configurations were tried, as proposed by Optuna's TPE, and the best 7 "
-        "were compared. Nothing is claimed of the others."
-    )
+    lessons = tried_sentences(result)[1:]
     assert any(line.startswith("server.num_worker_threads=1: all") for line in lessons)
     assert sum(row.outcome == "deadlocked" for row in result.rows) <= 4
-    document = result.to_json()["sampling"]
-    assert (document["configurations"], document["tried"]) == (1000, tried)
     # No trial for what was never tried, and nothing is tried twice.
     assert len(tune.study.trials) == tried
     first_worlds = [order.config for order in tune.launcher.orders if order.steps is None]
@@ -76,18 +70,6 @@ def test_what_does_not_go_on_stays_out(tune: Tune, max_blocks: int) -> None:
     others = [row for row in result.rows if row.trial not in went_on and row.failure is None]
     assert {row.outcome for row in others} == {"eliminated"}
     assert all(" behind the best of what was tried" in str(row.eliminated) for row in others)
-
-
-@pytest.mark.parametrize(
-    ("asked", "told"),
-    [
-        ({"sampler": "tpe", "budget": "0.7s"}, "too short to compare anything with the baseline"),
-        ({"sampler": "tpee"}, r"unknown sampler 'tpee'; did you mean tpe\?"),
-    ],
-)
-def test_what_cannot_be_sampled_is_refused(tune: Tune, asked: dict[str, Any], told: str) -> None:
-    with pytest.raises(UsageError, match=told):
-        tune(planted(), **{**ASKED, **asked})
 
 
 @pytest.mark.slow
@@ -111,13 +93,6 @@ def test_limits_hold_for_what_is_proposed(tune: Tune) -> None:
     result = tune(planted(cpu_cores=cpus), **ASKED, require=["cpu_cores<=5"])
     assert "server.num_worker_threads=8" not in str(known(result.best))
     assert any("server.num_worker_threads=8: all" in line for line in tried_sentences(result))
-
-
-@pytest.mark.slow
-def test_a_traced_objective_is_explored_too(tune: Tune) -> None:
-    result = tune(planted(), **ASKED, objective="rpc_cpu_total_ms")
-    assert result.sampling is not None
-    assert sum(row.samples > 0 for row in result.rows) > 10
 
 
 @pytest.mark.thorough
