@@ -54,7 +54,7 @@ def main(side: str, path: Path) -> None:
     found = run()
     wall_s = time.perf_counter() - started_s
     del found
-    print(json.dumps({"wall_s": wall_s, "peak_memory_mb": peak_memory_mb()}))
+    print(json.dumps([wall_s, peak_memory_mb()]))
 
 
 if __name__ == "__main__":

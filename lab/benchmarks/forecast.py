@@ -25,6 +25,7 @@ from lab.benchmarks.report import Comparison, log_ratio
 from lab.benchmarks.tuned import collector
 from tests.programs.running import PYTHON
 from tests.trace.synthetic import Part, simulate
+from tests.world.launcher_contract import measured
 from tuner.decide.statistics import Interval
 from tuner.plan.config import Config, Dimension
 from tuner.text import decimal, ratio_cell
@@ -149,12 +150,9 @@ class _World:
         )  # fmt: skip
 
     def trace(self, path: Path) -> None:
-        first = self._launcher.run(self._order)
-        assert isinstance(first, Measurement), first
-        taken = TraceOrder(path=path, operators=bool(os.environ.get("OPERATORS")))
-        order = replace(self._order, steps=len(first.step_s), trace=taken)
-        outcome = self._launcher.run(order)
-        assert isinstance(outcome, Measurement), outcome
+        steps = len(measured(self._launcher.run(self._order)).step_s)
+        taken = TraceOrder(path=path, operators=False)
+        measured(self._launcher.run(replace(self._order, steps=steps, trace=taken)))
 
     def measure_s(self, threads: int, seed: int) -> float:
         outcome = self._launcher.run(replace(self._order, config=_config(threads), seed=seed))
@@ -168,8 +166,7 @@ class _Program:
         self._command = command
 
     def trace(self, path: Path) -> None:
-        recorded = RecordingOrder(operators=bool(os.environ.get("OPERATORS")))
-        record_program(self._command, recorded, partial(_write, path))
+        record_program(self._command, RecordingOrder(), partial(_write, path))
 
     def measure_s(self, threads: int, seed: int) -> float:
         found = run_once(ColdStarter(self._command, ROOT), config=_config(threads))

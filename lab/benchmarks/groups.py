@@ -11,7 +11,7 @@ from pathlib import Path
 
 import tuner
 from lab.benchmarks.report import Comparison
-from tuner.searching.progress_reports import Snapshot
+from tuner.searching.progress_reports import Silent, Snapshot
 from tuner.world.launcher import GroupedLauncher
 from tuner.world.local.local_launcher import LocalLauncher
 
@@ -22,7 +22,7 @@ STEP_MS = 2000
 BARS = {2: 1.8, 4: 3.4}
 
 
-class _Timing:
+class _Timing(Silent):
     """When each world of the race was done."""
 
     def __init__(self) -> None:
@@ -32,9 +32,6 @@ class _Timing:
     def on_snapshot(self, snapshot: Snapshot) -> None:
         if snapshot.phase == "race":
             self.race_s.setdefault(snapshot.worlds, time.monotonic())
-
-    def on_event(self, message: str) -> None:
-        del message
 
 
 def seconds_per_block(groups: int) -> float:

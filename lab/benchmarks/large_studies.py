@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import sqlalchemy
 
 from lab.benchmarks.report import Comparison
 from tests.fakes import UDF, FakeLauncher, fake_trace
-from tuner.plan.draft import draft_plan
+from tests.present.results import study_plan
 from tuner.plan.study_plan import StudyPlan
 from tuner.searching.budget import Budget
 from tuner.searching.measurer import Measurer
@@ -50,7 +50,7 @@ def sizes() -> list[Comparison]:
     Beside a study of one block.
     """
     space = {"num_worker_threads": list(range(1, CONFIGS + 1))}
-    plan = _plan(space, budget="100h", sampler="grid")
+    plan = study_plan(UDF, space=space, budget="100h", sampler="grid")
     with tempfile.TemporaryDirectory() as scratch:
         few, many = (Path(scratch) / name for name in ("few", "many"))
         _filled(few, plan, 1, 60)
@@ -79,7 +79,7 @@ def report_page() -> list[Comparison]:
     """
     with tempfile.TemporaryDirectory() as scratch:
         folder = StudyFolder(Path(scratch) / "udf")
-        plan = _plan(REPORT_SPACE, budget="1h")
+        plan = study_plan(UDF, space=REPORT_SPACE, budget="1h")
         store = _filled(folder.root, plan, REPORT_BLOCKS, 150)
         assert len(store.configs()) == 60
         _add_traces(store, folder, plan)
@@ -95,10 +95,6 @@ def report_page() -> list[Comparison]:
         Comparison("size of that page", "report.html", "study.db",
                    page_mb, database_mb, "MB", most=3.0),
     ]  # fmt: skip
-
-
-def _plan(space: Mapping[str, list[Any]], **keys: Any) -> StudyPlan:
-    return draft_plan({"workload": "udf", "space": space, **keys}).finish(UDF)
 
 
 def _world(trial: int, noise: random.Random, steps: int) -> Measurement:

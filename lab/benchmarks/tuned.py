@@ -14,6 +14,7 @@ import pandas as pd
 
 from lab.benchmarks.own_venv import installed_python
 from lab.benchmarks.report import Comparison, log_ratio
+from tests.known import known
 from tests.programs.running import PROGRAMS, PYTHON, free_port
 from tuner.api import tune
 from tuner.decide.statistics import Interval
@@ -42,9 +43,10 @@ BOUND_S = 80.0
 """For the worlds of these, half of them bound."""
 
 
-def _searched(**request: Any) -> StudyResult:
+def searched(**request: Any) -> StudyResult:
+    """A search that finds no earlier studies beside it."""
     with tempfile.TemporaryDirectory() as folder:
-        return tune(out=Path(folder) / "one", **request)
+        return tune(out=Path(folder) / "studies" / "one", **request)
 
 
 def _ratio(rounds: pd.DataFrame, slow: str, fast: str) -> Interval:
@@ -57,14 +59,13 @@ def workloads() -> list[Comparison]:
     """Step time and CPUs used of each workload, baseline and recommended on fresh worlds."""
     found = []
     for name, options in WORKLOADS.items():
-        result = _searched(workload=name, options=options, budget="60s")
+        result = searched(workload=name, options=options, budget="60s")
         subject = result.plan.subject
-        assert result.best is not None
         assert isinstance(subject, WorkloadSpec)
         worlds = sweep(
             name,
             {option: [value] for option, value in subject.options.items()},
-            {"baseline": result.baseline, "recommended": result.best},
+            {"baseline": result.baseline, "recommended": known(result.best)},
             rounds=ROUNDS,
             seed=1,
         )
@@ -120,13 +121,12 @@ def switch_interval() -> list[Comparison]:
     With what a search recommends of what `record` suggests, and with Python's own interval.
     """
     program = [*PYTHON, str(PROGRAMS / "learner_computes.py"), "1", free_port()]
-    result = _searched(program=program, space={"switch_interval": "5ms,1ms,0.2ms"}, budget="60s")
-    values = {row.config: row.value for row in result.rows}
-    assert result.best is not None
+    result = searched(program=program, space={"switch_interval": "5ms,1ms,0.2ms"}, budget="60s")
+    values, best = {row.config: row.value for row in result.rows}, known(result.best)
     return [
         Comparison(
             f"call of a learner that computes, {result.verdict}",
-            str(result.best), str(result.baseline), values[result.best], values[result.baseline],
+            str(best), str(result.baseline), values[best], values[result.baseline],
             result.objective.unit, result.speedup, least_ratio=4.0,
         )
     ]  # fmt: skip
@@ -146,7 +146,7 @@ def torchrl() -> list[Comparison]:
         what, none = ("TorchRL's RPC collector", "NOT MEASURED", "not installed"), math.nan
         return [Comparison(*what, none, none, "frames/s", least_ratio=1.0)]
     space = {"num_worker_threads": [1, 2, 4, 8, 16], "transports": ["uv", "shm+uv"]}
-    found = _searched(program=program, space=space, budget="10m", deadline="5m", **FRAMES)
+    found = searched(program=program, space=space, budget="10m", deadline="5m", **FRAMES)
     print(found)
     # Where what is pinned is kept, its strongest rival stands beside it.
     is_kept = found.best == found.baseline and found.challenger is not None
@@ -155,12 +155,11 @@ def torchrl() -> list[Comparison]:
         if is_kept
         else (found.best, found.speedup, "recommended")
     )
-    assert config is not None
     values = {row.config: row.value for row in found.rows}
     return [
         Comparison(
             f"TorchRL's RPC collector, {found.verdict}", f"{role}: {config}",
-            f"pinned: {found.baseline}", values[config], values[found.baseline], "frames/s",
+            f"pinned: {found.baseline}", values[known(config)], values[found.baseline], "frames/s",
             speedup, not_worse=not is_kept,
         )
     ]  # fmt: skip
@@ -184,7 +183,7 @@ def default_space() -> list[Comparison]:
             print(f"{name} is not measured: it is not installed")
             continue
         budget_s = 120 if "program" in request else 60
-        both, alone = (_searched(**request, space=space, budget=budget_s) for space in spaces)
+        both, alone = (searched(**request, space=space, budget=budget_s) for space in spaces)
         found.append(
             Comparison(
                 f"gain of {name}", f"threads and binding: {_said(both)}",

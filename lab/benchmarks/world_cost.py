@@ -9,6 +9,8 @@ from pathlib import Path
 
 from lab.benchmarks.programs import STEPS, printed
 from lab.benchmarks.report import Comparison
+from tests.known import known
+from tests.world.launcher_contract import measured
 from tuner.plan.config import Config
 from tuner.world.launcher import TraceOrder, WorkloadLauncher, WorldOrder
 from tuner.world.local.local_launcher import LocalLauncher
@@ -41,9 +43,7 @@ def measured_world(
         min_time_s=0.3, deadline_s=120.0,
         trace=None if trace is None else TraceOrder(path=trace, operators=operators),
     )  # fmt: skip
-    outcome = launcher.run(order)
-    assert isinstance(outcome, Measurement), outcome
-    return outcome
+    return measured(launcher.run(order))
 
 
 def run() -> list[Comparison]:
@@ -102,10 +102,10 @@ def tracing_overhead() -> list[Comparison]:
         measured_world(launcher, "udf", 10)  # the first world pays the forkserver's import of torch
         for _ in range(TRACED_WORLDS):
             spans = measured_world(launcher, "udf", TRACED_STEPS, trace=path, operators=False)
-            found["spans"].append(_overhead(spans))
+            found["spans"].append(known(spans.tracing_overhead))
         for _ in range(FEW_WORLDS):
             operators = measured_world(launcher, "udf", TRACED_STEPS, trace=path)
-            found["operators"].append(_overhead(operators))
+            found["operators"].append(known(operators.tracing_overhead))
             plain = statistics.median(measured_world(launcher, "udf", TRACED_STEPS).step_s)
             legacy = measured_world(launcher, f"{SUBJECTS}:LegacyUdf", LEGACY_STEPS)
             found["legacy"].append(statistics.median(legacy.step_s) / plain)
@@ -126,11 +126,6 @@ def tracing_overhead() -> list[Comparison]:
              "50th, legacy profiler", "our growth", "legacy growth", 1.1),
         )
     ]  # fmt: skip
-
-
-def _overhead(world: Measurement) -> float:
-    assert world.tracing_overhead is not None
-    return world.tracing_overhead
 
 
 def _around(world: Measurement, number: int) -> float:

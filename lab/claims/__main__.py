@@ -3,18 +3,17 @@
 import argparse
 import subprocess
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from itertools import compress
-from pathlib import Path
 from typing import Any
 
+from lab.benchmarks.tuned import searched
 from lab.claims.network import network
+from tests.known import known
 from tests.programs import served_together
 from tests.world.local import computing
-from tuner.api import tune
 from tuner.plan.config import Config
 from tuner.present.study_result import StudyResult
 
@@ -33,22 +32,21 @@ def same_bound(number: int) -> str:
 
 def _of_three_names(seed: int, fixed: dict[str, Any]) -> str:
     space = {"rpc_timeout": [61, 62], **fixed}
-    result = _search(workload="udf", space=space, baseline=fixed or None, budget="30s", seed=seed)
+    result = searched(workload="udf", space=space, baseline=fixed or None, budget="30s", seed=seed)
     return str(result.verdict)
 
 
 def sleep(number: int) -> str:
     """Calls that sleep 10 ms, eight at once: 4 threads are half as fast as 8."""
     result = _sleeping(number)
-    assert result.best is not None
-    return f"{result.verdict}: {result.best}"
+    return f"{result.verdict}: {known(result.best)}"
 
 
 def _sleeping(seed: int) -> StudyResult:
     options = {"sleep_ms": 10, "calls": 8}
     space = {"server": {"num_worker_threads": THREADS}}
     baseline = {"server": {"num_worker_threads": 4}}
-    return _search(workload="udf_sleep", options=options, space=space, baseline=baseline,
+    return searched(workload="udf_sleep", options=options, space=space, baseline=baseline,
                    budget="20s", seed=seed)  # fmt: skip
 
 
@@ -56,7 +54,7 @@ def one_lock(number: int) -> str:
     """Calls that sleep under one lock: no number of threads is better."""
     workload = f"{served_together.__file__}:OneLock"
     space = {"server": {"num_worker_threads": THREADS}}
-    return str(_search(workload=workload, space=space, budget="60s", seed=number).verdict)
+    return str(searched(workload=workload, space=space, budget="60s", seed=number).verdict)
 
 
 def agreement(number: int) -> str:
@@ -67,7 +65,7 @@ def agreement(number: int) -> str:
 def close_call(number: int) -> str:
     """Two searches of the recipe's function, whose truth is not known, do not contradict."""
     known = {"workload": "udf", "space": {"num_worker_threads": [1, 2, 4, 8]}, "budget": "30s"}
-    return _agreement(*(_search(**known, seed=2 * number + again) for again in (0, 1)))
+    return _agreement(*(searched(**known, seed=2 * number + again) for again in (0, 1)))
 
 
 def _agreement(first: StudyResult, second: StudyResult) -> str:
@@ -106,13 +104,7 @@ def live_memory(number: int) -> str:
 
 def _taking_turns(name: str, seed: int) -> StudyResult:
     workload, space = f"{computing.__file__}:{name}", {"switch_interval": ["5ms", "1ms"]}
-    return _search(workload=workload, space=space, budget="150s", max_blocks=2, seed=seed)
-
-
-def _search(**request: Any) -> StudyResult:
-    """A search that finds no earlier studies beside it."""
-    with tempfile.TemporaryDirectory() as folder:
-        return tune(out=Path(folder) / "studies" / "one", **request)
+    return searched(workload=workload, space=space, budget="150s", max_blocks=2, seed=seed)
 
 
 CLAIMS: dict[str, Callable[[int], str]] = {

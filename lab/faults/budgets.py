@@ -57,7 +57,7 @@ def _hangs(
     return sessions.outcome(ended, *codes)
 
 
-_OURS = ("--workload", f"{HOSTILE}:HangsInSetup")
+_OURS = ("--workload", f"{HOSTILE}:Hostile", "--set", "attack=setup never ends")
 _THEIRS = ("--workload", "subject.py:Hangs")
 _COMMAND = ("--", sys.executable, "subject.py")
 

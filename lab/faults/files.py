@@ -24,10 +24,6 @@ def _write(content: bytes, path: Path) -> None:
     path.write_bytes(content)
 
 
-def _written(name: str, content: bytes) -> Callable[[Path], object]:
-    return lambda here: (here / name).write_bytes(content)
-
-
 def _huge(path: Path) -> None:
     """4 GB that take no room on the disk."""
     path.touch()
@@ -63,12 +59,12 @@ def _damaged(
     is_expected: Callable[[Ended], bool],
     folder: Path,
 ) -> Outcome:
-    """Each damage in the place of a file of that name, which `make` makes in a folder, given to a
-    command there."""
+    """Each damage in the place of a file of that name, which `make` makes, given to a command in
+    its folder."""
     here = folder / "here"
     here.mkdir()
-    make(here)
     path = here / name
+    make(path)
     bad, peak_mb, longest_s, left = [], 0.0, 0.0, 0
     damages = _damages(path.read_bytes())
     for what, damage in damages.items():
@@ -109,8 +105,8 @@ def _is_shown(ended: Ended) -> bool:
     return ended.code == 0 and "times as " in ended.stdout
 
 
-def _study(here: Path) -> None:
-    fake_search(here / "good", name="good")
+def _study(path: Path) -> None:
+    fake_search(path.parent, name="good")
 
 
 _REFUSED = "exit code 2 and a line for each of nine kinds of damage"
@@ -122,11 +118,11 @@ ROWS = (
             partial(_damaged, name, command, make, is_expected), starts_worlds=False)
         for what, name, command, make, is_expected, expected in (
             ("plan", "plan.toml", ("tuner.search", "--plan", "plan.toml"),
-             _written("plan.toml", _PLAN), _is_refused, _REFUSED),
+             partial(_write, _PLAN), _is_refused, _REFUSED),
             ("recommended.json", _IN_STUDY, ("tuner.search", "--check", _IN_STUDY), _study,
              _is_refused, _REFUSED),
             *(
-                (name, name, ("tuner.analyze", name), _written(name, content),
+                (name, name, ("tuner.analyze", name), partial(_write, content),
                  _is_refused_or_told, f"{_REFUSED}, or what is whole")
                 for name, content in (
                     ("trace.json", NATIVE.read_bytes()),

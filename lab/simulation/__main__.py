@@ -38,9 +38,9 @@ def one(job: tuple[str, Cell, int]) -> Outcome:
 
 
 def simulate(
-    cells: Sequence[Cell], methods: Sequence[str], sessions: int, processes: int
+    cells: Sequence[Cell], methods: Sequence[str], sessions: int
 ) -> Iterable[tuple[Cell, str, Tally]]:
-    with multiprocessing.get_context("fork").Pool(processes) as pool:
+    with multiprocessing.get_context("fork").Pool() as pool:
         for cell in cells:
             # The others have no idea of what to do about a failure.
             others = {} if any(cell.failing) else PEERS
@@ -73,7 +73,6 @@ def main(arguments: Sequence[str]) -> int:
     """Print a line per cell and method; 1 if the tuner misses a bar."""
     parser = argparse.ArgumentParser(prog="make simulate", description=__doc__)
     parser.add_argument("--sessions", type=int, default=200, help="per cell and method")
-    parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--cells", default="", help="only those whose name has this part")
     given = parser.parse_args(arguments)
@@ -85,7 +84,7 @@ def main(arguments: Sequence[str]) -> int:
     missed = simulate_live(live, LIVE_PER_SESSION * given.sessions) if live else []
     print(f"\n{heading()}")
     done = list[tuple[Cell, str, Tally]]()
-    for cell, method, found in simulate(cells, methods, given.sessions, given.processes):
+    for cell, method, found in simulate(cells, methods, given.sessions):
         if not done or cell != done[-1][0]:
             of = ", long worlds" if cell.is_long else ""
             print(f"\n{cell.landscape}, sigma {cell.sigma}, {cell.budget_s:.0f} s{of}")

@@ -117,7 +117,6 @@ class Outcome:
     knobs_covered: Sequence[bool] = ()  # whether each interval of a knob's gain holds the truth
     covered: bool | None = None  # whether its interval holds the true speed-up, if it has one
     width: float = math.nan  # half of that interval's, of log(speed-up)
-    spent_s: float = math.nan
 
 
 class Machine:

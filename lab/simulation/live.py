@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lab.simulation.tally import missed_bars
+from tests.known import known
 from tuner.decide.live_comparison import LiveRun, circuit_of, compare_live, live_gain, turns_of
 
 CONFIDENCE = 0.95
@@ -83,8 +84,7 @@ def live_tally(cell: LiveCell, comparisons: int) -> LiveTally:
     for seed, row in enumerate(shares):
         draw = np.random.default_rng(seed)
         runs = [simulated_run(cell, draw, f"{seed}/{run}") for run in range(cell.runs)]
-        found = compare_live(runs, len(cell.gains))
-        assert found is not None
+        found = known(compare_live(runs, len(cell.gains)))
         told = []
         for value in range(1, len(cell.gains)):
             claim = live_gain(found.gains, value, CONFIDENCE)

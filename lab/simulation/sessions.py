@@ -10,6 +10,7 @@ import numpy as np
 
 from lab.simulation.cells import BINDINGS, EPSILON, THREADS, Cell, Machine, Outcome
 from tests.fakes import UDF, threads_of
+from tests.known import known
 from tests.present.results import ENVIRONMENT
 from tuner.plan.config import ALL_ROLES, Config, Dimension
 from tuner.plan.measuring import Measuring
@@ -146,15 +147,15 @@ def run_session(
 ) -> Outcome:
     """One study, and what its answer says; `parts` of the budget are given one after another.
     `forecasts` are `right` but for their error, or `shuffled`; empty: there are none."""
-    machine, known = Machine(cell, seed), Forecasts()
+    machine, told = Machine(cell, seed), Forecasts()
     if forecasts:
-        known = _forecasts(cell, seed, is_shuffled=forecasts == "shuffled")
+        told = _forecasts(cell, seed, is_shuffled=forecasts == "shuffled")
     configs = plan_of(cell).candidates()
     if cell.is_long:
-        configs = _that_fit(cell._replace(budget_s=parts[0] * cell.budget_s), seed, known, machine)
+        configs = _that_fit(cell._replace(budget_s=parts[0] * cell.budget_s), seed, told, machine)
     store = MemoryStore(configs)
-    if known.found:
-        note_forecasts(store, known)
+    if told.found:
+        note_forecasts(store, told)
     for budget_s in (part * cell.budget_s for part in parts):
         plan = plan_of(cell._replace(budget_s=budget_s), seed=seed, **measuring)
         runner = SimulatedRunner(plan, SimulatedLauncher(machine), _NOWHERE)  # type: ignore[arg-type]
@@ -163,16 +164,14 @@ def run_session(
         measure_study(measurer)
     log, conclusion = measurer.log, conclude(measurer.log)
     numbers = [*map(number_of, configs)]  # in the cell, by trial
-    best, challenger = conclusion.best_trial, conclusion.challenger_trial
-    assert best is not None
-    assert conclusion.verdict is not None
+    best, challenger = known(conclusion.best_trial), conclusion.challenger_trial
     found = None if challenger is None else gain_of(log, challenger)
     leads = best if conclusion.leader_trial is None else conclusion.leader_trial
     chosen, together = numbers[leads], together_of(log, leads)
     return Outcome(
         recommended=numbers[best],
         favourite=chosen,
-        verdict=conclusion.verdict,
+        verdict=known(conclusion.verdict),
         wrong=_is_wrong(cell, log, conclusion, numbers),
         wrong_knobs=together is not None and _is_wrong_of_knobs(cell, together),
         knobs_covered=_covered_gains(cell, chosen, together),
@@ -180,11 +179,10 @@ def run_session(
         else found.low <= cell.gain(numbers[challenger]) <= found.high,
         width=math.nan if found is None else (found.high - found.low) / 2,
         worlds=len(log.records),
-        spent_s=machine.now_s,
     )  # fmt: skip
 
 
-def _that_fit(cell: Cell, seed: int, known: Forecasts, machine: Machine) -> list[Config]:
+def _that_fit(cell: Cell, seed: int, told: Forecasts, machine: Machine) -> list[Config]:
     """What a search begins with after a first world, where not all fit: the best bets. What is
     equally promising is in random order, since the order in which it is asked for tells nothing."""
     threads = np.random.default_rng([seed, 1]).permutation(THREADS).tolist()
@@ -195,7 +193,7 @@ def _that_fit(cell: Cell, seed: int, known: Forecasts, machine: Machine) -> list
     )  # fmt: skip
     first = SimulatedLauncher(machine).run(order)
     fit = fit_of(plan, first, machine(), first.world_s, is_traced=True)
-    found = in_order_of_promise(plan, known.found)
+    found = in_order_of_promise(plan, told.found)
     return found if fit.challengers is None else found[: 1 + fit.challengers]
 
 
@@ -258,8 +256,7 @@ def _is_wrong(cell: Cell, log: StudyLog, conclusion: Conclusion, numbers: Sequen
     if BASELINE in log.unreliable:
         # It is left for its failures, however fast it is.
         return False
-    assert conclusion.best_trial is not None
-    gain = cell.gain(numbers[conclusion.best_trial])
+    gain = cell.gain(numbers[known(conclusion.best_trial)])
     log_epsilon = math.log1p(EPSILON) + 1e-12
     keeps = any(cell.gain(rival) > log_epsilon for rival in numbers)
     match conclusion.verdict:

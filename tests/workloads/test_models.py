@@ -1,5 +1,5 @@
 import sys
-from importlib.machinery import ModuleSpec
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -62,21 +62,13 @@ def test_the_resnet50_of_torchvision_is_made_from_the_seed(monkeypatch: pytest.M
     assert torch.equal(first, second)
 
 
-class ForAnotherPyTorch:
-    """Finds a torchvision whose import fails like that of a build for another PyTorch."""
-
-    def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
-        return ModuleSpec(name, self) if name == "torchvision" else None  # type: ignore[arg-type]
-
-    def create_module(self, spec: ModuleSpec) -> None: ...
-
-    def exec_module(self, module: ModuleType) -> None:
-        raise RuntimeError("operator torchvision::nms does not exist")
-
-
-def test_a_torchvision_for_another_pytorch_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_torchvision_for_another_pytorch_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    says = "operator torchvision::nms does not exist"
+    (tmp_path / "torchvision.py").write_text(f"raise RuntimeError({says!r})\n")
     monkeypatch.delitem(sys.modules, "torchvision", raising=False)
-    monkeypatch.setattr(sys, "meta_path", [ForAnotherPyTorch(), *sys.meta_path])
+    monkeypatch.syspath_prepend(tmp_path)
     assert missing_library("resnet50") == (
         "option model is resnet50, which needs torchvision, and that cannot be imported: "
         "RuntimeError: operator torchvision::nms does not exist",

@@ -1,18 +1,15 @@
 """What every shipped workload does in real worlds."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from tests.fakes import order
 from tests.world.launcher_contract import failed, impatient, measured
 from tuner.world.local.local_launcher import LocalLauncher
-from tuner.world.measurement import Outcome
 
 pytestmark = [pytest.mark.world, pytest.mark.thorough]
 
-FAULTY = "tests.workloads.faulty_copies"
 PLAYED: dict[str, object] = {"observers": 2, "steps": 20}
 TINY: dict[str, object] = {"image_size": 8, "batch_size": 2}
 
@@ -21,10 +18,6 @@ TINY: dict[str, object] = {"image_size": 8, "batch_size": 2}
 def launcher() -> Iterator[LocalLauncher]:
     with impatient(LocalLauncher(), grace_s=0.0) as running:
         yield running
-
-
-def run(launcher: LocalLauncher, reference: str, options: dict[str, object], **how: Any) -> Outcome:
-    return launcher.run(order(launcher.describe(reference, options), **how))
 
 
 EVERY: list[tuple[str, dict[str, object]]] = [
@@ -66,16 +59,18 @@ def test_a_shipped_workload_gives_a_right_answer(
 
 
 @pytest.mark.parametrize(
-    ("faulty", "options"), [(f"{FAULTY}:NoUpdate", PLAYED), (f"{FAULTY}:Losing", TINY)]
+    ("faulty", "options", "threads", "failure", "message"),
+    [
+        ("NoUpdate", PLAYED, 2, "wrong-answer", ""),
+        ("Losing", TINY, 2, "wrong-answer", ""),
+        ("WithABadLabel", TINY, 1, "crashed", "Target 99 is out of bounds"),
+    ],
 )
-def test_a_check_of_several_functions_notices_a_fault(
-    launcher: LocalLauncher, faulty: str, options: dict[str, object]
-) -> None:
-    found = failed(run(launcher, faulty, options))
-    assert found.failure == "wrong-answer", found
-
-
-def test_a_trainer_that_fails_ends_the_step(launcher: LocalLauncher) -> None:
-    found = failed(run(launcher, f"{FAULTY}:WithABadLabel", TINY, threads=1))
-    assert found.failure == "crashed"
-    assert "Target 99 is out of bounds" in found.message
+def test_a_fault_is_noticed_and_ends_the_step(
+    launcher: LocalLauncher, faulty: str, options: dict[str, object], threads: int, failure: str,
+    message: str,
+) -> None:  # fmt: skip
+    spec = launcher.describe(f"tests.workloads.faulty_copies:{faulty}", options)
+    found = failed(launcher.run(order(spec, threads=threads)))
+    assert found.failure == failure, found
+    assert message in found.message

@@ -48,12 +48,6 @@ class Hostile(Workload):
             time.sleep(LONG_S)
 
 
-class HangsInSetup(Hostile):
-    """Needs no option."""
-
-    attack: str = "setup never ends"
-
-
 def _line() -> int:
     """The descriptor of the rank's line to the launcher."""
     lines: list[Any] = [each for each in gc.get_objects() if type(each).__name__ == "RankEnd"]
