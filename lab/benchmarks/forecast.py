@@ -23,6 +23,7 @@ from lab.benchmarks.program_runs import run_once
 from lab.benchmarks.programs import ROOT
 from lab.benchmarks.report import Comparison, log_ratio
 from lab.benchmarks.tuned import collector
+from tests.fakes import order
 from tests.programs.running import PYTHON
 from tests.trace.synthetic import Part, simulate
 from tests.world.launcher_contract import measured
@@ -35,7 +36,7 @@ from tuner.trace.forecast.replay import replay
 from tuner.world.command.order import RecordingOrder
 from tuner.world.command.program_commands import ColdStarter
 from tuner.world.command.recording import record_program
-from tuner.world.launcher import TraceOrder, WorldOrder
+from tuner.world.launcher import TraceOrder
 from tuner.world.local.local_launcher import LocalLauncher
 from tuner.world.measurement import Measurement
 
@@ -143,11 +144,9 @@ class _World:
     """A workload's worlds."""
 
     def __init__(self, launcher: LocalLauncher, reference: str, options: dict[str, object]) -> None:
-        self._launcher = launcher
-        self._order = WorldOrder(
-            subject=launcher.describe(reference, options), config=_config(TRACED), steps=None,
-            min_time_s=WORLD_S, deadline_s=20.0,
-        )  # fmt: skip
+        spec = launcher.describe(reference, options)
+        traced = order(spec, threads=TRACED, steps=None, deadline_s=20.0)
+        self._launcher, self._order = launcher, replace(traced, min_time_s=WORLD_S)
 
     def trace(self, path: Path) -> None:
         steps = len(measured(self._launcher.run(self._order)).step_s)

@@ -4,7 +4,6 @@ import math
 import statistics
 import tempfile
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 
 from lab.benchmarks.programs import STEPS, printed
@@ -18,8 +17,8 @@ from tuner.world.measurement import Measurement
 
 SUBJECTS = "lab.benchmarks.subjects"
 ROUNDS = 15
-SPAWN_ROUNDS = {2: 5, 5: 3}
-"""By the number of ranks: as the recipe does it, a world of 5 takes eight seconds."""
+SPAWNED = {2: (5, 8.0, 0.3), 5: (3, 0.0, math.inf)}
+"""By the number of ranks: rounds and bars; as the recipe does it, a world of 5 takes eight s."""
 # The overhead varies by 0.06 between worlds; the median of so many worlds varies by 0.01.
 TRACED_WORLDS, FEW_WORLDS = 41, 11
 TRACED_STEPS, LEGACY_STEPS, LEGACY_CALLS = 150, 20, 60
@@ -50,14 +49,11 @@ def run() -> list[Comparison]:
     """The local launcher beside the recipe's spawn, for 2 and 5 ranks."""
     found = []
     with LocalLauncher() as launcher:
-        for ranks, rounds in SPAWN_ROUNDS.items():
-            local, spawn = _medians(
-                rounds, _cost_of(launcher, ranks), partial(_spawn_cost_s, ranks)
-            )
-            least, most = (8.0, 0.3) if ranks == 2 else (0.0, math.inf)
+        for ranks, (rounds, least, most) in SPAWNED.items():
+            both = _medians(rounds, _cost_of(launcher, ranks), lambda: printed("spawn", ranks)[0])  # noqa: B023
             sides = "local launcher", "mp.spawn, as in the recipe"
             name = f"cost of a world of {ranks} ranks"
-            found.append(Comparison(name, *sides, local, spawn, least_ratio=least, most=most))
+            found.append(Comparison(name, *sides, *both, least_ratio=least, most=most))
     return found
 
 
@@ -85,10 +81,10 @@ def on_ray() -> list[Comparison]:
     found = []
     with LocalLauncher() as local, RayLauncher() as ray:
         for ranks in (2, 5):
-            on_ray, here = _medians(ROUNDS, _cost_of(ray, ranks), _cost_of(local, ranks))
+            both = _medians(ROUNDS, _cost_of(ray, ranks), _cost_of(local, ranks))
             name = f"cost of a world of {ranks} ranks on Ray"
             sides = "a warm host of a Ray cluster", "local launcher"
-            found.append(Comparison(name, *sides, on_ray, here, least_ratio=1 / 1.5))
+            found.append(Comparison(name, *sides, *both, least_ratio=1 / 1.5))
     return found
 
 
@@ -148,12 +144,10 @@ def _cost_of(launcher: WorkloadLauncher, ranks: int) -> Callable[[], float]:
     return cost_s
 
 
-def _spawn_cost_s(ranks: int) -> float:
-    """The same for one launched as in the recipe."""
-    return printed("spawn", ranks)[0]
-
-
-def _medians(rounds: int, *sides: Callable[[], float]) -> tuple[float, ...]:
+def _medians(
+    rounds: int, ours: Callable[[], float], theirs: Callable[[], float]
+) -> tuple[float, float]:
     """Of each side, measured in turns."""
-    found = [[measure() for measure in sides] for _ in range(rounds)]
-    return tuple(map(statistics.median, zip(*found, strict=True)))
+    found = [(ours(), theirs()) for _ in range(rounds)]
+    first, second = map(statistics.median, zip(*found, strict=True))
+    return first, second

@@ -20,8 +20,8 @@ _OPERATORS = 1_000_000
 _PLAN = b'workload = "udf"\n[space]\nnum_worker_threads = [2, 4]\n'
 
 
-def _write(content: bytes, path: Path) -> None:
-    path.write_bytes(content)
+def _written(content: bytes) -> Callable[[Path], object]:
+    return lambda path: path.write_bytes(content)
 
 
 def _huge(path: Path) -> None:
@@ -48,7 +48,7 @@ def _damages(good: bytes) -> Mapping[str, Callable[[Path], object]]:
         "NULs": b"\0" * 4096,
         "a JSON list": b"[1, 2]",
     }
-    written = {name: partial(_write, content) for name, content in contents.items()}
+    written = {name: _written(content) for name, content in contents.items()}
     return {**written, "of 4 GB": _huge, "a gzip bomb": _bomb}
 
 
@@ -118,11 +118,11 @@ ROWS = (
             partial(_damaged, name, command, make, is_expected), starts_worlds=False)
         for what, name, command, make, is_expected, expected in (
             ("plan", "plan.toml", ("tuner.search", "--plan", "plan.toml"),
-             partial(_write, _PLAN), _is_refused, _REFUSED),
+             _written(_PLAN), _is_refused, _REFUSED),
             ("recommended.json", _IN_STUDY, ("tuner.search", "--check", _IN_STUDY), _study,
              _is_refused, _REFUSED),
             *(
-                (name, name, ("tuner.analyze", name), partial(_write, content),
+                (name, name, ("tuner.analyze", name), _written(content),
                  _is_refused_or_told, f"{_REFUSED}, or what is whole")
                 for name, content in (
                     ("trace.json", NATIVE.read_bytes()),

@@ -82,11 +82,6 @@ def _asked(name: str, rest: list[str]) -> list[str]:
     return [*quick, *rest]
 
 
-def is_of_the_checkout(words: list[str]) -> bool:
-    """Whether a command is one of the project's folder, not of the folder of a person's program."""
-    return words[0] in ("make", "sh") or "pip" in words
-
-
 def run_all(readme: str, where: Path) -> None:
     """Run every command that shows no output; ends with an error at the first that fails.
 
@@ -97,7 +92,8 @@ def run_all(readme: str, where: Path) -> None:
     for command in commands(readme):
         words = as_run(command)
         print(f"{command}  ->  {shlex.join(words[-6:])}", flush=True)
-        cwd = ROOT if is_of_the_checkout(words) else where
+        # Of the project's folder, or of the folder of a person's program.
+        cwd = ROOT if words[0] in ("make", "sh") or "pip" in words else where
         if "dashboard" in " ".join(words) and "--help" not in words:
             _serve(words, cwd)
         else:

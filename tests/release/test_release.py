@@ -1,13 +1,13 @@
 """What a release says of itself, and the workflows that check it and publish it."""
 
-import importlib.util
 import json
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 
 import pytest
 
@@ -66,23 +66,18 @@ def test_what_a_source_release_needs_is_in_it() -> None:
 
 
 @pytest.fixture
-def setup_file(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The module setup.py, in an environment where nobody says which repository it is."""
+def setup_file(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """What setup.py has, in an environment where nobody says which repository it is."""
     asked = re.findall(r'environ.get\("(\w+)"', (ROOT / "setup.py").read_text())
     assert len(asked) == 2
     for name in asked:
         monkeypatch.delenv(name, raising=False)
         # The workflow of a release says it.
         assert re.search(rf"^ +{name}: \$\{{\{{ ", RELEASE, re.MULTILINE)
-    found = importlib.util.spec_from_file_location("project_setup", ROOT / "setup.py")
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
-    return module
+    return SimpleNamespace(**runpy.run_path(str(ROOT / "setup.py")))
 
 
-def test_a_release_has_the_addresses_of_its_repository(setup_file: ModuleType) -> None:
+def test_a_release_has_the_addresses_of_its_repository(setup_file: SimpleNamespace) -> None:
     base = "https://example.org/someone/rpc-tuner"
     found = setup_file.addresses(base, "v0.1.0")
     assert found["Repository"] == base
@@ -99,7 +94,7 @@ def test_a_release_has_the_addresses_of_its_repository(setup_file: ModuleType) -
     assert setup_file.description(text, "", "main") == text
 
 
-def test_no_link_of_the_readme_stays_relative(setup_file: ModuleType) -> None:
+def test_no_link_of_the_readme_stays_relative(setup_file: SimpleNamespace) -> None:
     assert setup_file.README == ROOT / "README.md"
     text = setup_file.description(setup_file.README.read_text(), "https://example.org/x", "main")
     assert text.count("](https://example.org/x/raw/main/docs/images/") == 3

@@ -10,26 +10,23 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-import torch
 import torch.distributed.rpc as rpc
 
-from workloads import Rank, Workload, World
+from tests.world.local.troubles import Pair
+from workloads import World
 
 LONG_S = 1200.0
 MEASURED, CRASHED, TIMED_OUT = "measured", "crashed", "timed-out"
 
 
-class Hostile(Workload):
+class Hostile(Pair):
     """Makes a call, and one attack."""
 
     attack: str = "nothing"
-
-    def ranks(self) -> Sequence[Rank]:
-        return [Rank("worker0", "caller"), Rank("worker1", "server")]
 
     def setup(self, world: World) -> None:
         if self.attack == "setup never ends":
@@ -38,7 +35,7 @@ class Hostile(Workload):
     def step(self, world: World) -> None:
         if self.attack == "a step does nothing, in nanoseconds":
             return
-        rpc.rpc_sync("worker1", torch.add, args=(torch.ones(1), 1))
+        super().step(world)
         if not hasattr(self, "done"):
             self.done = True
             ATTACKS[self.attack][0]()
