@@ -15,6 +15,7 @@ import sqlalchemy
 from lab.benchmarks.report import Comparison
 from tests.fakes import UDF, FakeLauncher, fake_trace
 from tests.present.results import study_plan
+from tests.study.made import plan_of, world
 from tuner.plan.study_plan import StudyPlan
 from tuner.searching.budget import Budget
 from tuner.searching.measurer import Measurer
@@ -49,8 +50,7 @@ def sizes() -> list[Comparison]:
 
     Beside a study of one block.
     """
-    space = {"num_worker_threads": list(range(1, CONFIGS + 1))}
-    plan = study_plan(UDF, space=space, budget="100h", sampler="grid")
+    plan = plan_of(*range(1, CONFIGS + 1), budget="100h", sampler="grid")
     with tempfile.TemporaryDirectory() as scratch:
         few, many = (Path(scratch) / name for name in ("few", "many"))
         _filled(few, plan, 1, 60)
@@ -97,7 +97,7 @@ def report_page() -> list[Comparison]:
     ]  # fmt: skip
 
 
-def _world(trial: int, noise: random.Random, steps: int) -> Measurement:
+def _outcome(trial: int, noise: random.Random, steps: int) -> Measurement:
     """A world of a trial: its steps take 2 to 8 ms, with noise between worlds and within."""
     middle_s = (2 + trial % 7) * 1e-3 * noise.lognormvariate(0, 0.1)
     step_s = tuple(middle_s * noise.lognormvariate(0, 0.2) for _ in range(steps))
@@ -114,7 +114,7 @@ def _records(configs: int, blocks: int, steps: int) -> Iterator[Record]:
     noise = random.Random(0)
 
     def record(trial: int, **of: Any) -> Record:
-        return Record(trial=trial, outcome=_world(trial, noise, steps), **of)
+        return Record(trial=trial, outcome=_outcome(trial, noise, steps), **of)
 
     for trial in range(configs):
         yield record(trial, block=CALIBRATION_BLOCK, phase="calibration")
@@ -161,7 +161,7 @@ def _add_traces(store: StudyStore, folder: StudyFolder, plan: StudyPlan) -> None
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(fake_trace(config, step_s=4e-3, steps=50))
         update = {"tracing_overhead": 1.2, "trace": numbers_of(path, plan.subject.ranks)}
-        traced = _world(0, random.Random(0), 150).model_copy(update=update)
+        traced = _outcome(0, random.Random(0), 150).model_copy(update=update)
         store.add(Record(trial=trial, block=TRACE_BLOCK, phase="trace", outcome=traced), plan)
 
 
@@ -182,8 +182,7 @@ def _adding_s(*measurers: Measurer) -> Iterator[float]:
     for trial in range(200):
         for measurer, times_s in zip(measurers, taken_s, strict=True):
             block = measurer.log.next_block - (trial > 0)
-            world = _world(trial, noise, 60)
-            record = Record(trial=trial, block=block, phase="race", outcome=world)
+            record = world("race", trial, block, _outcome(trial, noise, 60))
             started_s = time.perf_counter()
             measurer.add(record)
             times_s.append(time.perf_counter() - started_s)

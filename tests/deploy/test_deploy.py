@@ -11,6 +11,7 @@ import pytest
 import ray
 import yaml  # type: ignore[import-untyped]
 
+from tests.known import known
 from tuner.plan.draft import draft_plan
 from tuner.plan.launching import read_launching
 from workloads.registry import SHIPPED
@@ -48,10 +49,8 @@ def test_the_job_runs_a_search_on_workers_of_a_host_each() -> None:
 @pytest.mark.parametrize("name", ["ray-cluster.yaml", "kubernetes.yaml"])
 def test_the_search_is_one_that_the_command_takes(name: str) -> None:
     command = r"rpc-tuner search [^'\n]*(?:\n\s+--[^'\n]*)*"
-    found = re.search(command, (DEPLOY / name).read_text())
-    assert found is not None
-    words = shlex.split(found.group())
-    pairs = list(pairwise(words))
+    found = known(re.search(command, (DEPLOY / name).read_text()))
+    pairs = list(pairwise(shlex.split(found.group())))
     flags = dict(pairs)
     assert flags["--workload"] in SHIPPED
     place = [tuple(value.split("=", 1)) for flag, value in pairs if flag == "--place"]

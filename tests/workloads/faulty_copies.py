@@ -6,7 +6,7 @@ The processes of a world import this module: it imports nothing that only tests 
 from workloads import World, cartpole_agent, parameter_server
 from workloads.cartpole import CartPole
 from workloads.models import Batch
-from workloads.parameter_server import ParameterServer, Server
+from workloads.parameter_server import ParameterServer
 
 
 class NoUpdate(CartPole):
@@ -21,8 +21,10 @@ class Losing(ParameterServer):
     def setup(self, world: World) -> None:
         super().setup(world)
         if world.role == "server":
-            server = parameter_server._server
-            server.collect = lambda name, of: Server.collect(server, name, [0 * g for g in of])  # type: ignore[method-assign]
+            collect = parameter_server._server.collect
+            parameter_server._server.collect = (  # type: ignore[method-assign]
+                lambda trainer, gradients: collect(trainer, [0 * each for each in gradients])
+            )
 
 
 class WithABadLabel(ParameterServer):

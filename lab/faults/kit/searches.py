@@ -5,11 +5,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import tuner
 from lab.faults.kit.commands import Ended, Running, folder_mb
 from lab.faults.kit.rows import Outcome
 from tests.cheap_studies import cheaply, without_waiting_for_the_disk
-from tests.fakes import FakeLauncher
+from tests.study.made import search
 from tuner.errors import UsageError
 from tuner.study.records import Record
 from tuner.study.storage.address import StudyPlace
@@ -171,8 +170,5 @@ class Sessions:
 
 def fake_search(out: Path, **changes: Any) -> int:
     """Search on a fake launcher; returns the blocks."""
-    launcher = changes.pop("launcher", None) or FakeLauncher()
-    keys = {"space": {"num_worker_threads": [2]}, "max_blocks": 2, **changes}
     with cheaply(), without_waiting_for_the_disk():
-        return tuner.tune("udf", launcher=launcher, clock=launcher.clock, out=str(out),
-                          **keys).blocks  # fmt: skip
+        return search(out, **changes).blocks
