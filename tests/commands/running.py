@@ -1,4 +1,4 @@
-"""The search command, in a process of its own as a person runs it, or in this one."""
+"""The search command, in a process of its own as a person runs it, or in this one; or a fake."""
 
 import contextlib
 import io
@@ -8,7 +8,11 @@ import sys
 from pathlib import Path
 
 from tests.conftest import signals_restored
+from tests.fakes import FakeLauncher
+from tests.searching.tuning import scaling
 from tuner import search
+from tuner.api import tune
+from tuner.present.study_result import StudyResult
 
 ROOT = Path(__file__).parents[2]
 
@@ -67,3 +71,11 @@ def in_this_process(*arguments: str, cwd: Path) -> Done:
     for stream in (out, err):
         stream.seek(0)
     return Done(arguments, code, out.read(), err.read())
+
+
+def searched(name: str, launcher: FakeLauncher | None = None, **changes: object) -> StudyResult:
+    """A study of 4 threads beside the baseline's one, on a fake launcher."""
+    launcher = launcher or FakeLauncher(step_ms=scaling)
+    keys = {"budget": "30s", "max_blocks": 12, "space": {"num_worker_threads": [1, 4]},
+            "baseline": {"num_worker_threads": 1}, **changes}  # fmt: skip
+    return tune("udf", launcher=launcher, clock=launcher.clock, name=name, **keys)  # type: ignore[arg-type]

@@ -12,14 +12,7 @@ from tests.plan.specs import threads
 from tests.trace.golden_files import KINETO
 from tuner import analyze
 
-pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder, where the command writes."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("here")]
 
 
 @pytest.fixture

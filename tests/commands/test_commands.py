@@ -15,7 +15,6 @@ from tests.commands.running import environment, printed_by
 from tests.present.results import nothing_ran, study_plan, study_result
 from tuner import record, run, search
 from tuner.commands import SUMMARIES
-from tuner.decide.rules import VerdictKind
 from tuner.plan.keys import DEFAULT_SPACE
 from tuner.plan.knobs import KNOBS
 from tuner.plan.objectives import OBJECTIVES
@@ -24,11 +23,7 @@ from tuner.searching.session import NotBegunError
 from tuner.study.folder import StudyFolder
 from tuner.world.command.order import ORDER_VARIABLE
 
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("here")
 
 
 def test_help_imports_none_of_the_slow_packages() -> None:
@@ -147,7 +142,6 @@ run --config num_worker_threads=2 python ps.py: put -- before the command: -- py
 record --bugdet 60s -- python ps.py: Error: No such option: --bugdet; did you mean
 export first -- python: Error: Got unexpected extra argument
 record -- ps.py: the program: 'ps.py' is not executable; did you mean python ps.py?
-run --config num_worker_threads=2 -- ps.py: 'ps.py' is not executable; did you mean python ps.py?
 record: name a program behind --, such as: -- python
 record -- /no/such: the program: '/no/such' is no file, and no command on the PATH
 record --beside "'x" -- true: --beside "'x": No closing quotation
@@ -183,7 +177,6 @@ report one --output page.pdf: --output takes a file that ends in .html, got page
 report one two --out x: --out goes with one study; several are named by their folders
 report one one: a study is named twice; name each study once
 dashboard one --port -1: Error: Invalid value for '--port': Input should be greater than or equal
-dashboard one --port http: Error: Invalid value for '--port': Input should be a valid integer
 dashboard --out x: --storage and --out say where one study is: name the study too
 dashboard one --studies x: --studies shows all studies of a folder: give it no STUDY
 dashboard --studies none: there are no studies to show in the folder none; rpc-tuner search
@@ -240,11 +233,8 @@ def test_the_usage_shows_where_the_command_stands(capsys: pytest.CaptureFixture[
 
 
 def test_a_search_that_recommends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    codes: dict[VerdictKind | None, int] = {
-        None: 3,  # nothing could run
-        "undecided": 0,  # the baseline failed, and the budget ended before a block
-    }
-    for verdict, code in codes.items():
+    # Nothing could run; or the baseline failed, and the budget ended before a block.
+    for verdict, code in ((None, 3), ("undecided", 0)):
         result = StudyResult.of(replace(nothing_ran(study_plan()), verdict=verdict))
         monkeypatch.setattr("tuner.api.tune", lambda *_, found=result, **__: found)
         assert search.main(["--workload", "udf", "--json"]) == code

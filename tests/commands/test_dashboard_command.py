@@ -9,16 +9,15 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, chdir, closing
 from pathlib import Path
 
 import psutil
 import pytest
 
-import tuner
 from tests.cheap_studies import cheaply, migrations_are_read_once
 from tests.commands.running import ROOT
-from tests.fakes import FakeLauncher, threads_of
+from tests.commands.running import searched as one_study
 from tuner import dashboard
 from tuner.present.loopback_server import HOST, USUAL_PORT, serving
 
@@ -29,12 +28,8 @@ __all__ = ["migrations_are_read_once"]  # a fixture for the studies here
 def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the study `one` in `studies`."""
     folder = tmp_path_factory.mktemp("searched")
-    launcher = FakeLauncher(step_ms=lambda s: 8.0 / threads_of(s))
-    with cheaply():
-        tuner.tune(
-            "udf", launcher=launcher, clock=launcher.clock, space={"num_worker_threads": [2]},
-            max_blocks=2, name="one", out=str(folder / "studies" / "one"),
-        )  # fmt: skip
+    with cheaply(), chdir(folder):
+        one_study("one", max_blocks=2)
     return folder
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.commands.running import Done, environment
 from tests.plan.specs import threads
-from tests.present.results import nothing_ran, study_plan, study_result
+from tests.present.results import study_plan, study_result
 from tests.programs.running import free_port
 from tuner import export
 from tuner.recommended.model import read_recommendation
@@ -24,8 +24,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
 
     def find(reference: str, *, storage: str | None, out: Path | None) -> StudyAnswer:
         found.append((reference, storage, out))
-        answer = nothing_ran if reference == "broken" else study_result
-        return answer(study_plan())
+        return study_result(study_plan())
 
     monkeypatch.setattr("tuner.study.finding.find_study", find)
     return found
@@ -54,10 +53,8 @@ def test_the_recommended_or_another_trial_is_printed_or_written(
     ("arguments", "message"),
     [
         (["udf", "--trial", "4"], "trial 4 (num_worker_threads=32) cannot run: crashed: server "),
-        (["udf", "--trial", "9"], "the study udf has no trial 9; its trials are 0 to 4"),
         (["udf", "--output", "/dev/null/x.json"], "cannot write /dev/null/x.json: "),
         (["udf", "--format", "yaml"], "the format must be json, toml or python, got 'yaml'"),
-        (["broken"], "the study udf recommends nothing"),
     ],
 )
 def test_what_cannot_be_exported_is_one_sentence_and_exit_code_2(

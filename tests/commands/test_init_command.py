@@ -15,10 +15,7 @@ from tests.programs.running import PYTHON, free_port
 from tests.searching.tuning import scaling
 from tuner import init
 
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("here")
 
 
 @pytest.mark.world

@@ -6,37 +6,24 @@ from pathlib import Path
 import pytest
 
 from tests.cheap_studies import *  # noqa: F403 - fixtures, for every test of this file
-from tests.commands.running import printed_by
+from tests.commands.running import printed_by, searched
 from tests.fakes import FakeLauncher
 from tests.present.screen import Screen
 from tests.searching.tuning import failing, scaling
 from tuner import list as listing
 from tuner import search, show
-from tuner.api import SearchInterrupted, tune
+from tuner.api import SearchInterrupted
 from tuner.cpus import usable_cpus
 from tuner.present.study_files import kept_answer
 from tuner.present.study_list import StudyLine, print_studies, studies_of_folder
-from tuner.present.study_result import StudyResult
 from tuner.present.summary import print_summary
 from tuner.study.file_lock import Holder, holder_of, locked_file
 from tuner.study.folder import STUDIES, StudyFolder
 from tuner.text import plural
 
+pytestmark = pytest.mark.usefixtures("here")
+
 FASTER = StudyFolder(STUDIES / "faster")
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-    return tmp_path
-
-
-def searched(name: str, launcher: FakeLauncher | None = None, **changes: object) -> StudyResult:
-    launcher = launcher or FakeLauncher(step_ms=scaling)
-    keys = {"budget": "30s", "max_blocks": 12, "space": {"num_worker_threads": [1, 4]},
-            "baseline": {"num_worker_threads": 1}, **changes}  # fmt: skip
-    return tune("udf", launcher=launcher, clock=launcher.clock, name=name, **keys)  # type: ignore[arg-type]
 
 
 def interrupted(name: str) -> None:

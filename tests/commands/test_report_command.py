@@ -1,25 +1,15 @@
 """The report command: a study's page, several studies in one, and what is refused."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.cheap_studies import *  # noqa: F403 - fixtures, for the studies of this file
-from tests.fakes import FakeLauncher, threads_of
-from tuner.api import tune
+from tests.commands.running import searched
 from tuner.present.figures.step_time import step_time_figure
 from tuner.report import main
 
 pytestmark = pytest.mark.slow
-
-
-def search(name: str, **changes: Any) -> None:
-    launcher = FakeLauncher(step_ms=lambda s: 8.0 / min(4, threads_of(s)), sigma=0.02)
-    tune(
-        "udf", launcher=launcher, clock=launcher.clock, name=name, budget="20s", max_blocks=8,
-        space={"num_worker_threads": [1, 2, 4]}, baseline={"num_worker_threads": 1}, **changes,
-    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +17,8 @@ def studies(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("here")
     with pytest.MonkeyPatch.context() as patch, cheaply():  # noqa: F405
         patch.chdir(folder)
-        search("monday")
-        search("tuesday", options={"size": 400})
+        searched("monday")
+        searched("tuesday", options={"size": 400})
     return folder
 
 

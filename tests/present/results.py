@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from tests.plan.specs import threads, workload_spec
+from tests.known import known as known
+from tests.plan.specs import for_all, threads, workload_spec
 from tuner.decide.statistics import Interval
 from tuner.plan.config import Config
 from tuner.plan.draft import draft_plan
@@ -25,15 +26,6 @@ ENVIRONMENT = Environment(
 )  # fmt: skip
 NOT_KNOWN = (math.nan, math.nan)
 FASTER = Interval(1.5, 1.4, 1.62)
-
-
-T = TypeVar("T")
-
-
-def known(found: T | None) -> T:
-    """What must be there."""
-    assert found is not None
-    return found
 
 
 def study_plan(spec: WorkloadSpec | None = None, **keys: Any) -> StudyPlan:
@@ -112,6 +104,15 @@ def study_result(plan: StudyPlan, folder: Path | None = None, **changes: Any) ->
         config = fields.pop(name)
         fields[f"{name}_trial"] = None if config is None else trials.get(config)
     return StudyAnswer(**fields)
+
+
+def of_two_knobs(step_ms: Mapping[tuple[int, str], float], **changes: Any) -> StudyAnswer:
+    """A study of these numbers of threads with these transports, unless changed without a best."""
+    rows = tuple(
+        measured(trial, for_all(num_worker_threads=count, transports=way), value)
+        for trial, ((count, way), value) in enumerate(step_ms.items())
+    )
+    return study_result(study_plan(), rows=rows, **{"best": None, "challenger": None, **changes})
 
 
 def in_blocks(answer: StudyAnswer, blocks: int = 8) -> StudyAnswer:

@@ -36,8 +36,7 @@ def _on_the_machine_of_the_study(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def text_of(answer: StudyAnswer) -> str:
-    found = known(snippet_of(answer))
-    return found.text
+    return known(snippet_of(answer)).text
 
 
 def test_beside_the_lines_there_are_the_commands_that_bind() -> None:
@@ -81,15 +80,6 @@ def test_a_program_is_run_with_the_sentence() -> None:
     assert text_of(study_result(plan)) == run
 
 
-BY_ROLE = Config.from_json(
-    {
-        "*": {"num_worker_threads": 8},
-        "agent": {"num_worker_threads": 2},
-        "logger": {"intra_op_threads": 4},
-    }
-)
-
-
 def test_the_lines_give_every_knob() -> None:
     lines = init_rpc_lines(OF_EVERY_KNOB, workload_spec())
     assert lines.replace(BIND_CPUS, "BIND_CPUS\n").splitlines() == [
@@ -122,13 +112,7 @@ def test_the_lines_give_every_knob() -> None:
 def test_a_switch_interval_of_one_role_names_each() -> None:
     config = Config.from_json({"server": {"switch_interval": 0.0002}})
     lines = init_rpc_lines(config, workload_spec()).splitlines()
-    assert lines[:5] == [
-        "import sys",
-        "",
-        "import torch",
-        "import torch.distributed.rpc as rpc",
-        "",
-    ]
+    assert lines[0] == "import sys"
     assert lines[5] == 'sys.setswitchinterval({"caller": 0.005, "server": 0.0002}[role])  # seconds'
 
 

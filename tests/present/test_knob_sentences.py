@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.plan.specs import for_all
-from tests.present.results import in_blocks, known, measured, study_plan, study_result
+from tests.present.results import in_blocks, known, of_two_knobs, study_plan, study_result
 from tuner.decide.statistics import Interval
 from tuner.plan.config import ALL_ROLES, Config, Dimension
 from tuner.present.knob_sentences import (
@@ -25,14 +25,13 @@ TRANSPORTS = {"shm": 1.0, "uv": 1.5}
 
 def grid(threads: dict[int, float]) -> StudyAnswer:
     """A grid in which each knob takes so many times as long, whatever the other one is."""
-    rows = tuple(
-        measured(trial, for_all(num_worker_threads=number, transports=way), slower * worse)
-        for trial, ((number, slower), (way, worse)) in enumerate(
-            itertools.product(threads.items(), TRANSPORTS.items())
-        )
-    )
-    best = min(rows, key=lambda row: row.value).config
-    return in_blocks(study_result(study_plan(), rows=rows, best=best, challenger=best), blocks=12)
+    step_ms = {
+        (number, way): slower * worse
+        for (number, slower), (way, worse) in itertools.product(threads.items(), TRANSPORTS.items())
+    }
+    count, way = min(step_ms, key=lambda each: step_ms[each])
+    best = for_all(num_worker_threads=count, transports=way)
+    return in_blocks(of_two_knobs(step_ms, best=best, challenger=best), blocks=12)
 
 
 @pytest.fixture
@@ -76,60 +75,41 @@ BOUND, UNBOUND = (Config.of({BINDING: each}) for each in ("equal", "none"))
 TRIED = (1, 2, 4, 8, 16, 32)
 
 
-def said(**found: object) -> list[str]:
-    return together_sentences(study_result(study_plan(), together=Together(**found)))  # type: ignore[arg-type]
+SIXTEEN = BestThreads(WORKERS, BOUND, 16, TRIED[:5], TRIED, is_shown=True)
+ONE = BestThreads(WORKERS, UNBOUND, 1, (1,), TRIED, is_shown=True)
+UNCLEAR = SIXTEEN._replace(near=TRIED, is_shown=False)
+INTERACTION = Interaction(WORKERS, 1, 16, ((UNBOUND, 1.17), (BOUND, 1.01)))
 
 
-def test_what_each_knob_gave_is_one_sentence_and_the_largest_comes_first() -> None:
-    threads = KnobGain(WORKERS, 1, 1.02, None)
-    binding = KnobGain(BINDING, "equal", 1.25, Interval(1.25, 1.2, 1.3))
-    assert said(gains=(threads, binding)) == [
-        "cpu_binding=equal made it about 1.25 times as fast, num_worker_threads=1 about 1.02 times."
-    ]
-    assert together_sentences(study_result(study_plan())) == []
-
-
-def test_the_best_number_of_threads_is_named_for_each_binding() -> None:
-    bound = BestThreads(WORKERS, BOUND, 16, TRIED[:5], TRIED, is_shown=True)
-    unbound = BestThreads(WORKERS, UNBOUND, 1, (1,), TRIED, is_shown=True)
-    two = BestThreads(WORKERS, UNBOUND, 1, (1, 4), TRIED, is_shown=True)
-    assert said(best_threads=(bound, unbound)) == [
-        "Best num_worker_threads: 16 with cpu_binding=equal (within 3 %: 1 to 16), "
-        "1 with cpu_binding=none."
-    ]
-    assert said(best_threads=(two,)) == [
-        "Best num_worker_threads: 1 with cpu_binding=none (within 3 %: 1 and 4)."
-    ]
-
-
-def test_where_no_number_is_shown_to_be_better_the_answer_says_so() -> None:
-    bound, unbound = (
-        BestThreads(WORKERS, each, 16, TRIED, TRIED, is_shown=False) for each in (BOUND, UNBOUND)
-    )
-    assert said(best_threads=(bound, unbound)) == [
-        "No num_worker_threads from 1 to 32 is shown to be the best with cpu_binding=equal (16 "
-        "looks best) or with cpu_binding=none (16 looks best)."
-    ]
-    best = unbound._replace(best=1, near=(1,), is_shown=True)
-    assert said(best_threads=(bound, best)) == [
-        "Best num_worker_threads: 1 with cpu_binding=none. No num_worker_threads from 1 to 32 is "
-        "shown to be the best with cpu_binding=equal (16 looks best)."
-    ]
-
-
-def test_an_interaction_is_said_of_where_they_are_alike_first() -> None:
-    found = Interaction(WORKERS, 1, 16, ((UNBOUND, 1.17), (BOUND, 1.01)))
-    assert said(interactions=(found,)) == [
-        "These knobs interact, as far as measured. With cpu_binding=equal, num_worker_threads=16 "
-        "is about as fast as 1. With cpu_binding=none, num_worker_threads=1 is 1.17 times as fast "
-        "as 16."
-    ]
-    turned = found._replace(gains=((UNBOUND, 0.8), (BOUND, 1.2)))
-    assert said(interactions=(turned,)) == [
-        "These knobs interact, as far as measured. With cpu_binding=equal, num_worker_threads=1 is "
-        "1.20 times as fast as 16. With cpu_binding=none, num_worker_threads=16 is 1.25 times as "
-        "fast as 1."
-    ]
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (Together(gains=(KnobGain(WORKERS, 1, 1.02, None),
+                         KnobGain(BINDING, "equal", 1.25, Interval(1.25, 1.2, 1.3)))),
+         ["cpu_binding=equal made it about 1.25 times as fast, num_worker_threads=1 about 1.02 "
+          "times."]),
+        (None, []),
+        (Together(best_threads=(SIXTEEN, ONE)),
+         ["Best num_worker_threads: 16 with cpu_binding=equal (within 3 %: 1 to 16), 1 with "
+          "cpu_binding=none."]),
+        (Together(best_threads=(ONE._replace(near=(1, 4)),)),
+         ["Best num_worker_threads: 1 with cpu_binding=none (within 3 %: 1 and 4)."]),
+        (Together(best_threads=(UNCLEAR, UNCLEAR._replace(beside=UNBOUND))),
+         ["No num_worker_threads from 1 to 32 is shown to be the best with cpu_binding=equal (16 "
+          "looks best) or with cpu_binding=none (16 looks best)."]),
+        # Where they are alike comes first.
+        (Together(interactions=(INTERACTION,)),
+         ["These knobs interact, as far as measured. With cpu_binding=equal, num_worker_threads=16 "
+          "is about as fast as 1. With cpu_binding=none, num_worker_threads=1 is 1.17 times as "
+          "fast as 16."]),
+        (Together(interactions=(INTERACTION._replace(gains=((UNBOUND, 0.8), (BOUND, 1.2))),)),
+         ["These knobs interact, as far as measured. With cpu_binding=equal, num_worker_threads=1 "
+          "is 1.20 times as fast as 16. With cpu_binding=none, num_worker_threads=16 is 1.25 times "
+          "as fast as 1."]),
+    ],
+)  # fmt: skip
+def test_what_the_knobs_gave_together_is_said(found: Together | None, said: list[str]) -> None:
+    assert together_sentences(study_result(study_plan(), together=found)) == said
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,6 @@ DEADLOCKED = (
     "worker1 deadlocked: its only worker thread waits for the answer to a call made while serving "
     "one. That answer needs a free thread there: give it more num_worker_threads"
 )
-LESSON = "transports=uv: all 3 tried failed. 197 configurations with it not tried"
-SAMPLING = Sampling(sampler="gp", configs=1000, went_on=(0, 1, 2, 3), lessons=(LESSON,))
 
 
 def test_a_step_without_a_call_is_told_first() -> None:
@@ -77,7 +75,7 @@ def test_a_long_failure_is_shortened_and_its_evidence_is_still_named(why: str, s
 
 
 def test_an_exploration_under_way_compares_nothing_yet() -> None:
-    sampling = SAMPLING.model_copy(update={"went_on": None, "lessons": ()})
+    sampling = Sampling(sampler="gp", configs=1000)
     (said,) = tried_sentences(study_result(study_plan(), sampling=sampling))
     assert "were compared" not in said
 
@@ -97,37 +95,6 @@ def searched(steps_ms: dict[int, float], best: int, enough: tuple[str, ...] = ()
         for trial, n in enumerate(order)
     )
     return in_blocks(study_result(plan, best=threads(best), challenger=threads(best), rows=rows))
-
-
-@pytest.mark.parametrize(
-    ("steps_ms", "best", "begins", "ends"),
-    [
-        ({8: 3.0, 16: 2.0, 32: 1.0}, 32, "32 is the largest value tried, and ", "larger ones: "
-         "--space num_worker_threads=8,16,32,64"),
-        ({4: 1.0, 16: 2.0, 32: 3.0}, 4, "4 is the smallest value tried, and ", "smaller ones: "
-         "--space num_worker_threads=2,4,16,32"),
-    ],
-)  # fmt: skip
-def test_a_value_at_the_edge_that_beats_its_neighbour_is_told_with_the_flag(
-    steps_ms: dict[int, float], best: int, begins: str, ends: str
-) -> None:
-    answer = searched(steps_ms, best)
-    (said,) = edge_sentences(answer)
-    assert said.startswith(f"num_worker_threads={begins}")
-    assert " times as fast as 16 (" in said
-    assert said.endswith(f"To try {ends}")
-    assert said in sentences_of(answer)
-
-
-def test_a_value_for_all_roles_says_how_to_find_the_one_that_needs_it() -> None:
-    answer = searched({4: 3.0, 8: 1.0, 16: 2.0}, best=8)
-    said = role_sentence(answer)
-    assert said == (
-        "All roles had the same num_worker_threads. Which one needs 8? "
-        "--space caller.num_worker_threads=16,8 --space server.num_worker_threads=16,8"
-    )
-    assert said in sentences_of(answer)
-    assert role_sentence(replace(answer, verdict="keep-baseline")) is None
 
 
 def test_the_best_value_is_looked_for_before_the_roles_that_need_it() -> None:

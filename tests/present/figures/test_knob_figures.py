@@ -9,7 +9,14 @@ import pytest
 from matplotlib.figure import Figure
 
 from tests.plan.specs import for_all, threads
-from tests.present.results import failed, failed_later, known, measured, study_plan, study_result
+from tests.present.results import (
+    failed,
+    failed_later,
+    known,
+    measured,
+    of_two_knobs,
+    study_result,
+)
 from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures.kit.theme import HEAT, ON_DARK_CELL, ON_LIGHT_CELL
 from tuner.present.figures.knob_figures import (
@@ -25,15 +32,6 @@ from tuner.present.figures.knob_figures import (
 from tuner.study.answer import StudyAnswer
 
 WAYS = ("shm", "uv")
-
-
-def of_two_knobs(step_ms: dict[tuple[int, str], float]) -> StudyAnswer:
-    """A study of these numbers of threads with these transports."""
-    rows = tuple(
-        measured(trial, for_all(num_worker_threads=count, transports=way), value)
-        for trial, ((count, way), value) in enumerate(step_ms.items())
-    )
-    return study_result(study_plan(), rows=rows, best=None, challenger=None)
 
 
 def test_the_grid_has_a_cell_for_each_config(plan: StudyPlan) -> None:

@@ -3,7 +3,7 @@ import itertools
 from matplotlib.figure import Figure
 
 from tests.plan.specs import for_all, threads
-from tests.present.results import ROWS, failed, known, measured, study_result
+from tests.present.results import ROWS, failed, known, measured, of_two_knobs, study_result
 from tuner.decide.statistics import Interval
 from tuner.plan.config import Config
 from tuner.plan.study_plan import StudyPlan
@@ -30,13 +30,9 @@ def test_threads_alone_are_one_series_from_few_to_many(plan: StudyPlan) -> None:
     }
 
 
-def test_the_other_knobs_make_the_series(plan: StudyPlan) -> None:
-    grid = [(count, way) for count in (1, 2) for way in ("shm", "uv")]
-    rows = tuple(
-        measured(trial, for_all(num_worker_threads=count, transports=way), float(trial + 1))
-        for trial, (count, way) in enumerate(grid)
-    )
-    series = scaling_curve(study_result(plan, rows=rows)).series
+def test_the_other_knobs_make_the_series() -> None:
+    step_ms = {(1, "shm"): 1.0, (1, "uv"): 2.0, (2, "shm"): 3.0, (2, "uv"): 4.0}
+    series = scaling_curve(of_two_knobs(step_ms)).series
     assert {name: [(p.x, p.value.estimate) for p in points] for name, points in series.items()} == {
         "transports=shm": [(1.0, 1.0), (2.0, 3.0)], "transports=uv": [(1.0, 2.0), (2.0, 4.0)],
     }  # fmt: skip
