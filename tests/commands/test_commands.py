@@ -139,7 +139,6 @@ record --operators python3 ps.py: put -- before the command: -- python3 ps.py
 record ps.py: put -- before the command: -- ps.py
 run r.json python ps.py 'a b': put -- before the command: -- python ps.py 'a b'
 run --config num_worker_threads=2 python ps.py: put -- before the command: -- python ps.py
-record --bugdet 60s -- python ps.py: Error: No such option: --bugdet; did you mean
 export first -- python: Error: Got unexpected extra argument
 record -- ps.py: the program: 'ps.py' is not executable; did you mean python ps.py?
 record: name a program behind --, such as: -- python

@@ -43,17 +43,13 @@ def test_shared_configs_stand_side_by_side(here: StudyAnswer, there: StudyAnswer
     assert lines["num_worker_threads=4"][0] == ("2", "1.9-2.1", "1.50 (1.47 to 1.53)", "best")
     assert lines["num_worker_threads=4"][1] == ("1", "0.9-1.1", "4.00 (3.92 to 4.08)", "best")
     assert lines["num_worker_threads=16"][1] == ("4", "", "1", "baseline")
+    assert comparison.differences() == [
+        ("CPU", ["Abacus 9000, 2 logical CPUs", "Slide Rule, 8 logical CPUs"])
+    ]
     assert comparison.only_in_one() == [
         ("here", "num_worker_threads=8, num_worker_threads=1"),
         ("there", "num_worker_threads=2"),
     ]
-
-
-def test_only_what_differs_is_listed(here: StudyAnswer, there: StudyAnswer) -> None:
-    assert Comparison.of([here, there]).differences() == [
-        ("CPU", ["Abacus 9000, 2 logical CPUs", "Slide Rule, 8 logical CPUs"])
-    ]
-    assert Comparison.of([here, here]).differences() == []
 
 
 def test_a_baseline_not_in_all_studies_is_no_reference(

@@ -83,17 +83,13 @@ def test_a_line_comes_unasked_where_all_processes_have_as_many_threads() -> None
         ([("num_worker_threads", "0")], "num_worker_threads: must be at least 1, got 0"),
         ([("cpus", "many")], "cpus: must be a whole number, got 'many'"),
         ([("num_worker_threads", "1..300")], "more than 200 configurations are too many"),
+        ([("workers.num_worker_threads", "1")], "unknown role 'workers'"),
     ],
 )
 def test_mistakes_are_told(entries: list[tuple[str, object]], message: str) -> None:
     with pytest.raises(UsageError, match="what to forecast") as raised:
-        read_what_if(entries)
+        answer(sleeping(), read_what_if(entries))
     assert message in str(raised.value)
-
-
-def test_a_role_that_there_is_not() -> None:
-    with pytest.raises(UsageError, match="unknown role 'workers'"):
-        answer(sleeping(), read_what_if([("workers.num_worker_threads", "1")]))
 
 
 def test_a_frame_has_every_combination() -> None:

@@ -114,20 +114,14 @@ def test_inline_is_a_part_of_a_page_and_scales_with_it(figures: dict[str, DrawnF
         assert ("--fig-paper" in figure.inline_svg) == (figure.name == "latency")
 
 
-def test_figures_are_written_as_svg_and_png(
+def test_figures_are_written_as_svg_and_png_and_removed_where_they_are_no_longer_drawn(
     figures: dict[str, DrawnFigure], tmp_path: Path
 ) -> None:
-    write_figures(figures.values(), tmp_path / "new")
-    written = {path.name: path.read_bytes() for path in (tmp_path / "new").iterdir()}
+    write_figures(figures.values(), tmp_path)
+    written = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert set(written) == {f"{name}.{kind}" for name in figures for kind in ("svg", "png")}
     assert written["cpu.svg"] == figures["cpu"].svg.encode()
     assert written["cpu.png"] == figures["cpu"].png
-
-
-def test_figures_that_are_no_longer_drawn_are_removed(
-    figures: dict[str, DrawnFigure], tmp_path: Path
-) -> None:
-    write_figures([figures["cpu"], figures["timeline_best"]], tmp_path)
     for name in ("notes.png", "cpu.txt"):
         (tmp_path / name).write_text("somebody's own")
     write_figures([figures["cpu"]], tmp_path)
