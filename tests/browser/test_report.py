@@ -50,9 +50,9 @@ KINDS: dict[str, Callable[[Path], Path]] = {
     "two knobs": lambda folder: write_study_report(two_knobs(folder)),
     "60 configurations, 40 blocks": lambda folder: write_study_report(big_study(folder)),
     "the baseline kept": lambda folder: write_study_report(
-        study_result(study_plan(), folder, best=threads(16), verdict="keep-baseline")
+        study_result(folder=folder, best=threads(16), verdict="keep-baseline")
     ),
-    "nothing that ran": lambda folder: write_study_report(nothing_ran(study_plan(), folder)),
+    "nothing that ran": lambda folder: write_study_report(nothing_ran(folder)),
     "a comparison": compared,
 }
 Pages = Callable[[str], str]

@@ -3,7 +3,6 @@
 import shlex
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from unittest.mock import Mock
@@ -12,7 +11,7 @@ import pytest
 
 import tuner.__main__
 from tests.commands.running import environment, printed_by
-from tests.present.results import nothing_ran, study_plan, study_result
+from tests.present.results import nothing_ran, study_result
 from tuner import record, run, search
 from tuner.commands import SUMMARIES
 from tuner.plan.keys import DEFAULT_SPACE
@@ -234,7 +233,7 @@ def test_the_usage_shows_where_the_command_stands(capsys: pytest.CaptureFixture[
 def test_a_search_that_recommends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     # Nothing could run; or the baseline failed, and the budget ended before a block.
     for verdict, code in ((None, 3), ("undecided", 0)):
-        result = StudyResult.of(replace(nothing_ran(study_plan()), verdict=verdict))
+        result = StudyResult.of(nothing_ran(verdict=verdict))
         monkeypatch.setattr("tuner.api.tune", lambda *_, found=result, **__: found)
         assert search.main(["--workload", "udf", "--json"]) == code
 
@@ -242,7 +241,7 @@ def test_a_search_that_recommends_nothing(monkeypatch: pytest.MonkeyPatch) -> No
 def test_what_is_known_of_the_baseline_is_printed_where_the_budget_was_too_short(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for answer in (study_result(study_plan()), nothing_ran(study_plan())):
+    for answer in (study_result(), nothing_ran()):
         error = NotBegunError("a budget of 1m is too short", 90, "", answer)
         monkeypatch.setattr("tuner.api.tune", Mock(side_effect=error))
         assert search.main(["--workload", "udf"]) == 2
@@ -255,7 +254,7 @@ def test_what_is_known_of_the_baseline_is_printed_where_the_budget_was_too_short
 def test_quiet_prints_the_verdict_alone(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    result = StudyResult.of(study_result(study_plan()))
+    result = StudyResult.of(study_result())
     monkeypatch.setattr("tuner.api.tune", lambda *_, **__: result)
     assert search.main(["--workload", "udf", "--quiet"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1

@@ -5,33 +5,28 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from unittest.mock import Mock, call
 
 import pytest
 
 from tests.commands.running import Done, environment
 from tests.plan.specs import threads
-from tests.present.results import study_plan, study_result
+from tests.present.results import study_result
 from tests.programs.running import free_port
 from tuner import export
 from tuner.recommended.model import read_recommendation
-from tuner.study.answer import StudyAnswer
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
-    """Every study that was looked for; all are found."""
-    found: list[tuple[object, ...]] = []
-
-    def find(reference: str, *, storage: str | None, out: Path | None) -> StudyAnswer:
-        found.append((reference, storage, out))
-        return study_result(study_plan())
-
-    monkeypatch.setattr("tuner.study.finding.find_study", find)
+def find(monkeypatch: pytest.MonkeyPatch) -> Mock:
+    """What looks for studies, and finds every one."""
+    found = Mock(return_value=study_result())
+    monkeypatch.setattr("tuner.study.finding.find_study", found)
     return found
 
 
 def test_the_recommended_or_another_trial_is_printed_or_written(
-    asked: list[tuple[object, ...]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    find: Mock, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert export.main(["udf"]) == 0
     assert json.loads(capsys.readouterr().out)["config"] == {"*": {"num_worker_threads": 4}}
@@ -40,7 +35,10 @@ def test_the_recommended_or_another_trial_is_printed_or_written(
     document = tomllib.loads(capsys.readouterr().out)
     assert document["config"] == {"*": {"num_worker_threads": 8}}
     assert "verdict" not in document
-    assert asked == [("udf", None, None), ("udf", "sqlite:///x.db", Path("here"))]
+    assert find.call_args_list == [
+        call("udf", storage=None, out=None),
+        call("udf", storage="sqlite:///x.db", out=Path("here")),
+    ]
     path = tmp_path / "new" / "rpc.json"
     assert export.main(["udf", "--output", str(path)]) == 0
     assert capsys.readouterr().out == ""
@@ -48,7 +46,7 @@ def test_the_recommended_or_another_trial_is_printed_or_written(
     assert [*path.parent.iterdir()] == [path]
 
 
-@pytest.mark.usefixtures("asked")
+@pytest.mark.usefixtures("find")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

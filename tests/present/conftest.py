@@ -4,16 +4,10 @@ import pytest
 
 from tests.present.figures.traces import many_kinds, stepped
 from tests.present.grids import big_study, two_knobs
-from tests.present.results import known, study_plan
-from tuner.plan.study_plan import StudyPlan
+from tests.present.results import known
 from tuner.present.figures import DrawnFigure, study_figures
 from tuner.present.figures.knob_figures import heat_map_figure
 from tuner.study.answer import StudyAnswer
-
-
-@pytest.fixture
-def plan() -> StudyPlan:
-    return study_plan()
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.plan.specs import for_all
-from tests.present.results import detail, failed, measured, study_plan, study_result
+from tests.present.results import detail, failed, measured, study_result
 from tuner.study.answer import StudyAnswer
 from tuner.study.rows import Observation, TrialRow
 
@@ -37,7 +37,7 @@ def gridded(
     ]
     best = rows[0].config
     return study_result(
-        study_plan(), folder, best=best, challenger=best, blocks=blocks, worlds=len(observations),
+        folder=folder, best=best, challenger=best, blocks=blocks, worlds=len(observations),
         rows=(*rows, *(failed(trial, for_all(**points[trial])) for trial in sorted(broken))),
         observations=observations, details={trial: detail(steps[trial]) for trial in ranked},
     )  # fmt: skip

@@ -85,12 +85,15 @@ ROWS = (
 )
 
 
-def study_result(plan: StudyPlan, folder: Path | None = None, **changes: Any) -> StudyAnswer:
+def study_result(
+    plan: StudyPlan | None = None, folder: Path | None = None, **changes: Any
+) -> StudyAnswer:
     """4 threads are better than the baseline's 16, unless `changes` say otherwise.
 
     Its files are in `folder`, by default where a search puts them. `best` and `challenger` are
     configurations; their trials are found in the rows.
     """
+    plan = plan or study_plan()
     fields: dict[str, Any] = {
         "study": plan.name, "files": StudyFolder(folder or STUDIES / plan.name), "plan": plan,
         "environment": ENVIRONMENT, "objective": plan.objective, "best": threads(4),
@@ -112,7 +115,7 @@ def of_two_knobs(step_ms: Mapping[tuple[int, str], float], **changes: Any) -> St
         measured(trial, for_all(num_worker_threads=count, transports=way), value)
         for trial, ((count, way), value) in enumerate(step_ms.items())
     )
-    return study_result(study_plan(), rows=rows, **{"best": None, "challenger": None, **changes})
+    return study_result(rows=rows, **{"best": None, "challenger": None, **changes})
 
 
 def in_blocks(answer: StudyAnswer, blocks: int = 8) -> StudyAnswer:
@@ -140,20 +143,20 @@ def against(row: TrialRow, estimate: float, low: float, high: float, blocks: int
     return replace(row, against_baseline=Paired(Interval(estimate, low, high), blocks))
 
 
-def by_threads(plan: StudyPlan, metrics: Mapping[int, Mapping[str, float]]) -> StudyAnswer:
+def by_threads(metrics: Mapping[int, Mapping[str, float]]) -> StudyAnswer:
     """A study of so many threads, each with these metrics; 16 threads are the baseline."""
     rows = tuple(
         measured(0 if number == 16 else number, threads(number), 2.0, metrics=found)
         for number, found in metrics.items()
     )
-    return study_result(plan, rows=rows)
+    return study_result(rows=rows)
 
 
-def nothing_ran(plan: StudyPlan, folder: Path | None = None) -> StudyAnswer:
+def nothing_ran(folder: Path | None = None, **changes: Any) -> StudyAnswer:
     """Every configuration failed."""
     unknown = ("best", "verdict", "speedup", "challenger", "challenger_speedup", "epsilon_achieved")
     rows = (failed(0, threads(16)), failed(1, threads(4)))
-    return study_result(plan, folder, rows=rows, **dict.fromkeys(unknown))
+    return study_result(folder=folder, rows=rows, **{**dict.fromkeys(unknown), **changes})
 
 
 def quantiles(middle: float) -> Quantiles:

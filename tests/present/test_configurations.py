@@ -5,7 +5,6 @@ from matplotlib.figure import Figure
 from tests.plan.specs import for_all, threads
 from tests.present.results import known, measured, study_result
 from tuner.plan.config import Config
-from tuner.plan.study_plan import StudyPlan
 from tuner.present.configurations import short_names, threads_dimension
 from tuner.present.figures import plot_scaling
 from tuner.present.figures.parallelism import parallelism
@@ -23,25 +22,25 @@ def test_what_all_configs_share_is_left_out_of_their_names() -> None:
     assert short_names([]) == (None, {})
 
 
-def of_roles(plan: StudyPlan, *numbers: dict[str, int]) -> StudyAnswer:
+def of_roles(*numbers: dict[str, int]) -> StudyAnswer:
     """A study of configurations that give roles so many threads."""
     configs = (
         Config.from_json({role: {"num_worker_threads": n} for role, n in each.items()})
         for each in numbers
     )
-    return study_result(plan, rows=tuple(measured(*each, 1.0) for each in enumerate(configs)))
+    return study_result(rows=tuple(measured(*each, 1.0) for each in enumerate(configs)))
 
 
-def test_the_role_that_serves_has_the_axis_even_with_fewer_values(plan: StudyPlan) -> None:
+def test_the_role_that_serves_has_the_axis_even_with_fewer_values() -> None:
     grid = ({"caller": caller, "server": server} for caller in (1, 2, 4) for server in (2, 8))
-    answer = of_roles(plan, *grid)
+    answer = of_roles(*grid)
     assert str(threads_dimension(answer)) == "server.num_worker_threads"
     shown = known(parallelism(answer))
     axes = plot_scaling(answer, Figure().add_subplot())
     assert shown.x_label == axes.get_xlabel() == "server.num_worker_threads"
 
 
-def test_a_driver_alone_has_the_axis(plan: StudyPlan) -> None:
-    answer = of_roles(plan, {"caller": 1}, {"caller": 2})
+def test_a_driver_alone_has_the_axis() -> None:
+    answer = of_roles({"caller": 1}, {"caller": 2})
     assert str(threads_dimension(answer)) == "caller.num_worker_threads"
-    assert threads_dimension(of_roles(plan, {"caller": 1})) is None
+    assert threads_dimension(of_roles({"caller": 1})) is None

@@ -7,7 +7,6 @@ import pytest
 
 from tests.present.results import known, study_result
 from tuner.decide.statistics import Interval
-from tuner.plan.study_plan import StudyPlan
 from tuner.present.environment_and_method import environment_facts, method_facts
 from tuner.present.sentences import noise_sentence
 from tuner.world.environment import GroupFacts
@@ -19,16 +18,16 @@ from tuner.world.environment import GroupFacts
      (1e30, ""), (math.inf, "")],
 )  # fmt: skip
 def test_the_epsilon_achieved_is_a_plain_percentage_where_it_says_something(
-    plan: StudyPlan, achieved: float | None, most: str
+    achieved: float | None, most: str
 ) -> None:
-    epsilon = dict(method_facts(study_result(plan, epsilon_achieved=achieved)))["epsilon"]
+    epsilon = dict(method_facts(study_result(epsilon_achieved=achieved)))["epsilon"]
     said = f" num_worker_threads=4 is shown to be at most {most} slower than any other"
     assert epsilon.startswith("3 %: a smaller difference does not matter." + said * bool(most))
     assert ("shown" in epsilon) == bool(most)
 
 
-def test_groups_are_told_and_what_makes_them_unlike(plan: StudyPlan) -> None:
-    answer = study_result(plan)
+def test_groups_are_told_and_what_makes_them_unlike() -> None:
+    answer = study_result()
     one = GroupFacts(
         name="CPUs 0-3", torch="2.13.0", cpu_model="Abacus 9000", cpu_count=4, memory_gb=64.0,
         kernel="6.1",
@@ -37,7 +36,7 @@ def test_groups_are_told_and_what_makes_them_unlike(plan: StudyPlan) -> None:
 
     def told(*groups: GroupFacts) -> dict[str, str]:
         environment = answer.environment.model_copy(update={"groups": groups})
-        return dict(environment_facts(study_result(plan, environment=environment)))
+        return dict(environment_facts(study_result(environment=environment)))
 
     assert {"groups", "pinned"}.isdisjoint(told())
     assert told(one)["pinned"].startswith("Each world is pinned to 4 logical CPUs of this machine")
@@ -63,13 +62,13 @@ def test_groups_are_told_and_what_makes_them_unlike(plan: StudyPlan) -> None:
     ],
 )  # fmt: skip
 def test_the_noise_floor_is_one_plain_sentence(
-    plan: StudyPlan, least: float | None, floor: Interval | None, said: str
+    least: float | None, floor: Interval | None, said: str
 ) -> None:
-    answer = study_result(plan, verdict="undecided", least_gain=least, noise_floor=floor)
+    answer = study_result(verdict="undecided", least_gain=least, noise_floor=floor)
     sentence = known(noise_sentence(answer))
     assert sentence.endswith(said)
 
 
-def test_one_block_is_too_few(plan: StudyPlan) -> None:
-    answer = replace(study_result(plan, verdict="undecided", least_gain=None), blocks=1)
+def test_one_block_is_too_few() -> None:
+    answer = replace(study_result(verdict="undecided", least_gain=None), blocks=1)
     assert known(noise_sentence(answer)).startswith("1 block is too few to show a gain.")

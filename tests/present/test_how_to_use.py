@@ -1,7 +1,5 @@
 """What to paste, where the recommended configuration binds ranks to logical CPUs."""
 
-from typing import Any
-
 import pytest
 
 from tests.plan.specs import for_all, threads, workload_spec
@@ -22,10 +20,9 @@ HERE = ENVIRONMENT.model_copy(update={"numa_nodes": 1, "threads_per_core": 1})
 ALONE = "# cpu_binding is for ranks that have the machine to themselves.\n"
 
 
-def bound(plan: StudyPlan, environment: Environment = HERE, **changes: Any) -> StudyAnswer:
+def bound(plan: StudyPlan | None = None, environment: Environment = HERE) -> StudyAnswer:
     rows = (measured(0, threads(16), 3.0), measured(1, BOUND, 2.0))
-    fields = {"best": BOUND, "challenger": BOUND, "rows": rows, **changes}
-    return study_result(plan, environment=environment, **fields)
+    return study_result(plan, environment=environment, best=BOUND, challenger=BOUND, rows=rows)
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +37,7 @@ def text_of(answer: StudyAnswer) -> str:
 
 
 def test_beside_the_lines_there_are_the_commands_that_bind() -> None:
-    lines, _, last = text_of(bound(study_plan())).rpartition("\n")
+    lines, _, last = text_of(bound()).rpartition("\n")
     assert lines == init_rpc_lines(BOUND, workload_spec())
     assert ALONE in lines
     assert last == (

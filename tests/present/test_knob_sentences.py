@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.plan.specs import for_all
-from tests.present.results import in_blocks, known, of_two_knobs, study_plan, study_result
+from tests.present.results import in_blocks, known, of_two_knobs, study_result
 from tuner.decide.statistics import Interval
 from tuner.plan.config import ALL_ROLES, Config, Dimension
 from tuner.present.knob_sentences import (
@@ -109,7 +109,7 @@ INTERACTION = Interaction(WORKERS, 1, 16, ((UNBOUND, 1.17), (BOUND, 1.01)))
     ],
 )  # fmt: skip
 def test_what_the_knobs_gave_together_is_said(found: Together | None, said: list[str]) -> None:
-    assert together_sentences(study_result(study_plan(), together=found)) == said
+    assert together_sentences(study_result(together=found)) == said
 
 
 @pytest.mark.parametrize(
@@ -125,5 +125,5 @@ def test_what_was_compared_within_runs_has_a_sentence(ratio: Interval, said: str
     config, over = (for_all(switch_interval=each) for each in (0.001, 0.005))
     gain = LiveGain(config=config, over=over, ratio=ratio, fresh=None)
     live = Live(configs=(), gains=((0.0, 0.2),) * 4)
-    answer = replace(study_result(study_plan()), live=live, live_gains=(gain,))
+    answer = replace(study_result(), live=live, live_gains=(gain,))
     assert live_sentences(answer) == [f"switch_interval=1ms against 5ms, live in 4 runs: {said}."]

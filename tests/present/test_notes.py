@@ -7,7 +7,6 @@ from markdown_it import MarkdownIt
 
 from tests.plan.specs import threads
 from tests.present.results import ROWS, failed, measured, study_result
-from tuner.plan.study_plan import StudyPlan
 from tuner.present.notes import FOLDED_WIDTH, study_note, trial_notes
 
 
@@ -16,15 +15,15 @@ def html(note: str) -> str:
     return str(MarkdownIt("commonmark").enable(["table", "strikethrough"]).render(note))
 
 
-def test_an_eliminated_config_is_not_explained_as_marked(plan: StudyPlan) -> None:
+def test_an_eliminated_config_is_not_explained_as_marked() -> None:
     # Optuna's best trial is one that was completed.
     rows = (measured(3, threads(1), 1.0, outcome="eliminated"), *ROWS[:3])
-    assert "The dashboard marks" not in study_note(study_result(plan, rows=rows))
+    assert "The dashboard marks" not in study_note(study_result(rows=rows))
 
 
-def test_long_sentences_are_folded(plan: StudyPlan) -> None:
+def test_long_sentences_are_folded() -> None:
     row = replace(ROWS[0], diagnosis="The calls wait. " * 40)
-    note = trial_notes(study_result(plan, rows=(row, *ROWS[1:])))[1]
+    note = trial_notes(study_result(rows=(row, *ROWS[1:])))[1]
     assert max(map(len, note.split("\n"))) <= FOLDED_WIDTH + 1
     assert html(note).count("The calls wait.") > 30
     assert "<br" in html(note)
@@ -39,18 +38,18 @@ def test_long_sentences_are_folded(plan: StudyPlan) -> None:
         "__init__ of _Worker failed",
     ],
 )
-def test_a_message_is_shown_unchanged(plan: StudyPlan, message: str) -> None:
+def test_a_message_is_shown_unchanged(message: str) -> None:
     rows = (*ROWS[:4], failed(4, threads(32), message))
-    note = trial_notes(study_result(plan, rows=rows))[4]
+    note = trial_notes(study_result(rows=rows))[4]
     escaped = message.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     assert html(note) == f"<h2>num_worker_threads=32</h2>\n<p>Failed, crashed: {escaped}</p>\n"
 
 
 @pytest.mark.parametrize("mark", ["- first", "+ first", "1. first", "2) first", "=== first"])
-def test_a_folded_line_is_no_item_of_a_list(plan: StudyPlan, mark: str) -> None:
+def test_a_folded_line_is_no_item_of_a_list(mark: str) -> None:
     message = f"{'a' * FOLDED_WIDTH} {mark}"
     rows = (*ROWS[:4], failed(4, threads(32), message))
-    shown = html(trial_notes(study_result(plan, rows=rows))[4])
+    shown = html(trial_notes(study_result(rows=rows))[4])
     assert "<li>" not in shown
     assert "<h1>" not in shown
     assert f"<br />\n{mark}" in shown

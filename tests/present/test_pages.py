@@ -3,8 +3,8 @@
 import re
 from html.parser import HTMLParser
 
-from tests.present.results import study_result
-from tuner.plan.study_plan import StudyPlan
+from tests.plan.specs import workload_spec
+from tests.present.results import study_plan, study_result
 from tuner.present.figures import DrawnFigure
 from tuner.present.pages import prose, report_html
 from tuner.present.study_result import StudyResult
@@ -61,15 +61,15 @@ def test_no_line_ends_inside_a_flag_or_a_percentage() -> None:
     )
 
 
-def test_text_of_a_workload_is_escaped(plan: StudyPlan) -> None:
-    spec = plan.subject.model_copy(update={"summary": "<script>alert(1)</script>"})
-    html = report_html(study_result(plan.model_copy(update={"subject": spec})), [])
+def test_text_of_a_workload_is_escaped() -> None:
+    spec = workload_spec().model_copy(update={"summary": "<script>alert(1)</script>"})
+    html = report_html(study_result(study_plan(spec)), [])
     assert "<script>alert(1)" not in html
     assert "&lt;script&gt;alert(1)" in html
 
 
-def test_a_result_prints_as_its_verdict(plan: StudyPlan) -> None:
-    result = StudyResult.of(study_result(plan))
+def test_a_result_prints_as_its_verdict() -> None:
+    result = StudyResult.of(study_result())
     assert repr(result) == (
         "StudyResult(study='udf', verdict='better', best='num_worker_threads=4')"
     )

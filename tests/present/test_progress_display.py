@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -152,49 +153,40 @@ def test_every_group_is_shown_while_blocks_are_measured() -> None:
     assert "groups" not in snapshot_line(replace(RACING, groups=idle))
 
 
-class Cell:
-    """The output of a notebook's cell: what stands in it, in the course of time."""
-
-    def __init__(self) -> None:
-        self.shown: list[str] = []
-
-    def display(self, data: dict[str, str], *, raw: bool, display_id: bool) -> "Cell":
-        assert raw
-        assert display_id
-        self.shown.append(data["text/plain"])
-        return self
-
-    def update(self, data: dict[str, str], *, raw: bool) -> None:
-        assert raw
-        self.shown.append(data["text/plain"])
-
-
-def in_ipython(monkeypatch: pytest.MonkeyPatch, shell: str) -> Cell:
-    cell, running = Cell(), type(shell, (), {})()
-    shown: Any = SimpleNamespace(display=cell.display)
-    fake: Any = SimpleNamespace(get_ipython=lambda: running, display=shown)
+def in_ipython(monkeypatch: pytest.MonkeyPatch, shell: str) -> Mock:
+    """The function of IPython that shows something in a cell; its result changes what is shown."""
+    display, running = Mock(), type(shell, (), {})()
+    fake: Any = SimpleNamespace(
+        get_ipython=lambda: running, display=SimpleNamespace(display=display)
+    )
     monkeypatch.setitem(sys.modules, "IPython", fake)
-    return cell
+    return display
+
+
+def shown_by(display: Mock) -> list[str]:
+    """What stood in the cell, in the course of time."""
+    assert all(each.kwargs["raw"] for each in display.mock_calls)
+    return [each.args[0]["text/plain"] for each in display.mock_calls]
 
 
 def test_a_notebook_shows_a_line_and_the_last_events(monkeypatch: pytest.MonkeyPatch) -> None:
-    cell = in_ipython(monkeypatch, "ZMQInteractiveShell")
+    display = in_ipython(monkeypatch, "ZMQInteractiveShell")
     with shown_in_notebook() as progress:
         report_stage(progress, "setting up")
         for number in range(7):
             progress.on_event(f"event {number}")
         progress.on_snapshot(RACING)
-        last = cell.shown[-1].splitlines()
+        last = shown_by(display)[-1].splitlines()
         assert last == [snapshot_line(RACING), *(f"  event {number}" for number in range(2, 7))]
-    assert cell.shown[1] == "setting up"
-    assert cell.shown[-1] == ""
+    assert shown_by(display)[1] == "setting up"
+    assert shown_by(display)[-1] == ""
 
 
 def test_elsewhere_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    cell = in_ipython(monkeypatch, "TerminalInteractiveShell")
+    display = in_ipython(monkeypatch, "TerminalInteractiveShell")
     with shown_in_notebook() as progress:
         assert isinstance(progress, Silent)
-    assert cell.shown == []
+    assert display.mock_calls == []
     monkeypatch.delitem(sys.modules, "IPython")
     with shown_in_notebook() as progress:
         assert isinstance(progress, Silent)

@@ -29,7 +29,7 @@ DEADLOCKED = (
 
 def test_a_step_without_a_call_is_told_first() -> None:
     without = {0: TrialDetail(calls=0), 1: TrialDetail(), 4: TrialDetail(calls=0)}
-    answer = study_result(study_plan(), details=without)
+    answer = study_result(details=without)
     first = known(no_calls_sentence(answer))
     assert first.startswith("The traced steps made no RPC call")
     assert sentences_of(answer)[0] == first
@@ -41,15 +41,15 @@ def test_a_step_without_a_call_is_told_first() -> None:
 def test_nothing_is_said_where_a_call_was_seen_or_nothing_was_traced(
     details: dict[int, TrialDetail],
 ) -> None:
-    assert no_calls_sentence(study_result(study_plan(), details=details)) is None
+    assert no_calls_sentence(study_result(details=details)) is None
 
 
 def test_a_step_that_does_not_wait_for_its_calls_is_told_of() -> None:
     details = {0: TrialDetail(calls=9, open_calls=4), 1: TrialDetail(calls=9, open_calls=0)}
-    (said, *_) = advice_of(study_result(study_plan(), details=details))
+    (said, *_) = advice_of(study_result(details=details))
     assert said.startswith("step() does not wait for its calls: 4 calls had no result yet")
     waits = {0: TrialDetail(calls=9, open_calls=0)}
-    assert said not in advice_of(study_result(study_plan(), details=waits))
+    assert said not in advice_of(study_result(details=waits))
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_a_step_that_does_not_wait_for_its_calls_is_told_of() -> None:
 )
 def test_a_long_failure_is_shortened_and_its_evidence_is_still_named(why: str, said: str) -> None:
     failure = failed(4, threads(32), f"{why}; see failures/one")
-    answer = study_result(study_plan(), rows=(*ROWS[:4], failure))
+    answer = study_result(rows=(*ROWS[:4], failure))
     (line,) = (each for each in advice_of(answer) if "worker1" in each)
     assert re.fullmatch(f".*{said}; see studies/udf/failures/one", line)
     assert len(line) < 350
@@ -76,7 +76,7 @@ def test_a_long_failure_is_shortened_and_its_evidence_is_still_named(why: str, s
 
 def test_an_exploration_under_way_compares_nothing_yet() -> None:
     sampling = Sampling(sampler="gp", configs=1000)
-    (said,) = tried_sentences(study_result(study_plan(), sampling=sampling))
+    (said,) = tried_sentences(study_result(sampling=sampling))
     assert "were compared" not in said
 
 

@@ -6,7 +6,6 @@ import pandas as pd
 
 from tests.plan.specs import threads
 from tests.present.results import ROWS, against, failed, study_result
-from tuner.plan.study_plan import StudyPlan
 from tuner.present.tables import ratio_note, trials_of, write_trials_csv
 from tuner.study.answer import StudyAnswer
 from tuner.study.rows import TrialDetail
@@ -28,23 +27,21 @@ COMPARED = (
 )
 
 
-def test_an_interval_too_wide_for_a_number_that_is_all_on_one_side_has_a_word(
-    plan: StudyPlan,
-) -> None:
+def test_an_interval_too_wide_for_a_number_that_is_all_on_one_side_has_a_word() -> None:
     slow = against(ROWS[3], 0.05, 0.01, 0.4)
     fast = against(ROWS[1], 12.0, 2.5, 40.0)
     either = against(ROWS[0], 1.0, 0.3, 3.0)
-    result = study_result(plan, rows=(fast, either, COMPARED[2], slow), best=threads(16))
+    result = study_result(rows=(fast, either, COMPARED[2], slow), best=threads(16))
     assert ratios_of(result) == ["much faster", "?", "1", "much slower"]
 
 
-def test_what_was_seen_once_and_is_far_off_is_said_without_an_interval(plan: StudyPlan) -> None:
+def test_what_was_seen_once_and_is_far_off_is_said_without_an_interval() -> None:
     far = against(replace(ROWS[3], value=1660.0, samples=1), 0.05, 0.0, math.inf, blocks=1)
     fast = against(replace(ROWS[1], value=0.25), 12.0, 0.0, math.inf, blocks=2)
     steps = Quantiles(p5=1650.0, p25=1655.0, p50=1660.0, p75=1665.0, p95=1670.0, p99=1670.0)
     details = {far.trial: TrialDetail(step_ms=steps)}
     rows = (fast, COMPARED[2], far)
-    result = study_result(plan, rows=rows, best=threads(16), details=details)
+    result = study_result(rows=rows, best=threads(16), details=details)
     assert ratios_of(result) == ["much faster, twice", "1", "much slower, once"]
     note = ratio_note(result) or ""
     assert note.endswith(
@@ -54,21 +51,19 @@ def test_what_was_seen_once_and_is_far_off_is_said_without_an_interval(plan: Stu
     )
     assert "?" not in note
     near = against(ROWS[3], 0.5, 0.0, math.inf, blocks=1)
-    assert "?: " in (ratio_note(study_result(plan, rows=(*COMPARED[:3], near))) or "")
+    assert "?: " in (ratio_note(study_result(rows=(*COMPARED[:3], near))) or "")
 
 
-def test_a_message_of_several_lines_stays_one_cell(plan: StudyPlan, tmp_path: Path) -> None:
+def test_a_message_of_several_lines_stays_one_cell(tmp_path: Path) -> None:
     message = 'server failed first:\n"out, of luck"'
-    result = study_result(plan, rows=(failed(0, threads(16), message),))
+    result = study_result(rows=(failed(0, threads(16), message),))
     write_trials_csv(result.trials, tmp_path / "trials.csv")
     assert list(pd.read_csv(tmp_path / "trials.csv")["failure"]) == [message]
 
 
-def test_a_speedup_that_is_too_uncertain_is_empty_in_the_csv(
-    plan: StudyPlan, tmp_path: Path
-) -> None:
+def test_a_speedup_that_is_too_uncertain_is_empty_in_the_csv(tmp_path: Path) -> None:
     unknown = against(ROWS[0], 5e-42, 1e-42, 2e-41)
-    answer = study_result(plan, rows=(unknown, *COMPARED[1:]))
+    answer = study_result(rows=(unknown, *COMPARED[1:]))
     write_trials_csv(answer.trials, tmp_path / "trials.csv")
     read = pd.read_csv(tmp_path / "trials.csv")
     assert read.loc[0, ["speedup", "speedup_ci_low", "speedup_ci_high"]].isna().all()

@@ -9,7 +9,6 @@ from tests.present.results import ROWS, failed, measured, nothing_ran, study_pla
 from tuner.decide.statistics import Interval
 from tuner.files import shown
 from tuner.plan.objectives import BrokenLimit, Limit
-from tuner.plan.study_plan import StudyPlan
 from tuner.present.notes import study_note, trial_notes
 from tuner.present.pages import report_html
 from tuner.present.sentences import as_good_sentence, not_excluded_sentence, tied_sentence
@@ -79,10 +78,8 @@ def faster(low: float, high: float) -> dict[str, Any]:
          "Not begun: the budget was too short. 1 world of the baseline is kept."),
     ],
 )  # fmt: skip
-def test_the_verdicts_that_few_searches_have(
-    plan: StudyPlan, changes: dict[str, Any], said: str
-) -> None:
-    assert verdict_sentence(study_result(plan, **changes)) == said
+def test_the_verdicts_that_few_searches_have(changes: dict[str, Any], said: str) -> None:
+    assert verdict_sentence(study_result(**changes)) == said
 
 
 def test_a_verdict_by_another_objective_or_confidence_says_so() -> None:
@@ -93,31 +90,31 @@ def test_a_verdict_by_another_objective_or_confidence_says_so() -> None:
     )
 
 
-def test_each_cause_of_one_configuration_has_its_own_number_of_worlds(plan: StudyPlan) -> None:
+def test_each_cause_of_one_configuration_has_its_own_number_of_worlds() -> None:
     rows = (replace(ROWS[0], worlds_run=14, worlds_failed=3), *ROWS[1:])
     causes = (Cause("crashed", "no shard", {1: 2}), Cause("timed-out", "not done", {1: 1}))
-    assert failing_sentences(study_result(plan, rows=rows, causes=causes)) == [
+    assert failing_sentences(study_result(rows=rows, causes=causes)) == [
         "num_worker_threads=4 failed in 2 of 14 worlds: crashed: no shard.",
         "num_worker_threads=4 failed in 1 of 14 worlds: timed-out: not done.",
     ]
 
 
-def test_what_is_said_of_failures_that_are_alike_is_true_of_each(plan: StudyPlan) -> None:
+def test_what_is_said_of_failures_that_are_alike_is_true_of_each() -> None:
     reasons = {2: "all 2 threads wait", 4: "all 4 threads wait", 8: "no memory", 32: "no memory"}
     rows = tuple(
         failed(trial, threads(count), f"{reason}; see failures/{count}")
         for trial, (count, reason) in enumerate(reasons.items())
     )
     folder = shown(STUDIES / "udf" / "failures")
-    assert failure_lines(study_result(plan, best=None, challenger=None, rows=rows)) == [
+    assert failure_lines(study_result(best=None, challenger=None, rows=rows)) == [
         f"num_worker_threads=2: crashed: all 2 threads wait; see {folder}/2; "
         "alike but for numbers: num_worker_threads=4",
         f"num_worker_threads=8, num_worker_threads=32: crashed: no memory; see {folder}/8",
     ]
 
 
-def test_who_is_not_told_apart_from_the_best_is_named_once(plan: StudyPlan) -> None:
-    result = study_result(plan, not_told_apart=(2, 3))  # 2 is tied
+def test_who_is_not_told_apart_from_the_best_is_named_once() -> None:
+    result = study_result(not_told_apart=(2, 3))  # 2 is tied
     assert as_good_sentence(result) == (
         "Not told apart from the best, and at most 3 % faster: num_worker_threads=1."
     )
@@ -125,20 +122,20 @@ def test_who_is_not_told_apart_from_the_best_is_named_once(plan: StudyPlan) -> N
     assert as_good_sentence(replace(result, verdict="keep-baseline")) is None
 
 
-def test_who_looks_slower_is_not_said_to_be_perhaps_faster(plan: StudyPlan) -> None:
+def test_who_looks_slower_is_not_said_to_be_perhaps_faster() -> None:
     observations = tuple(
         Observation(trial, block, "race", 10 + slower + block / 10)
         for block in range(4)
         for trial, slower in ((0, 0), (2, 3 + block / 7))
     )
     kept: dict[str, Any] = {**KEPT, "not_excluded": (2,)}
-    assert not_excluded_sentence(study_result(plan, observations=observations, **kept)) == (
+    assert not_excluded_sentence(study_result(observations=observations, **kept)) == (
         "num_worker_threads=8 looks slower, in too few blocks to be sure."
     )
 
 
-def test_where_little_was_tried_nothing_is_said_of_the_whole_space(plan: StudyPlan) -> None:
-    nothing = nothing_ran(plan)
+def test_where_little_was_tried_nothing_is_said_of_the_whole_space() -> None:
+    nothing = nothing_ran()
     left = replace(failed(2, threads(8)), outcome="not-measured", failure=None, worlds_run=0)
     one = replace(nothing, rows=(nothing.rows[0], left, replace(left, trial=3)))
     assert verdict_sentence(one) == (
@@ -152,21 +149,21 @@ def test_where_little_was_tried_nothing_is_said_of_the_whole_space(plan: StudyPl
     )
 
 
-def test_ties_that_differ_in_several_knobs_are_named_in_full(plan: StudyPlan) -> None:
+def test_ties_that_differ_in_several_knobs_are_named_in_full() -> None:
     three = (*ROWS[:2], replace(ROWS[2], tied_with_best=True))
     within = "Tied with the best, within 3 % as far as measured: "
-    assert tied_sentence(study_result(plan, rows=three)) == f"{within}num_worker_threads=8, 16."
+    assert tied_sentence(study_result(rows=three)) == f"{within}num_worker_threads=8, 16."
     tied = ({"num_worker_threads": 2, "transports": "shm"},
             {"num_worker_threads": 4, "transports": "uv"})  # fmt: skip
     rows = (ROWS[0], *(replace(ROWS[1], config=for_all(**each)) for each in tied))
-    assert tied_sentence(study_result(plan, rows=rows)) == (
+    assert tied_sentence(study_result(rows=rows)) == (
         f"{within}num_worker_threads=2 transports=shm; num_worker_threads=4 transports=uv."
     )
 
 
-def test_names_of_functions_in_a_diagnosis_are_code(plan: StudyPlan) -> None:
+def test_names_of_functions_in_a_diagnosis_are_code() -> None:
     said = "worker0 ran calls of udf_with_ops, of torch.nn.log_softmax, and of <lambda>: (a | b)."
-    answer = study_result(plan, rows=tuple(replace(row, diagnosis=said) for row in ROWS))
+    answer = study_result(rows=tuple(replace(row, diagnosis=said) for row in ROWS))
     page, note = report_html(answer, []), study_note(answer)
     for name in ("udf_with_ops", "torch.nn.log_softmax"):
         assert f"of <code>{name}</code>," in page

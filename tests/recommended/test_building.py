@@ -10,7 +10,6 @@ from tests.present.results import ROWS, failed, measured, nothing_ran, study_pla
 from tuner.decide.statistics import Interval
 from tuner.errors import UsageError
 from tuner.plan.config import Config
-from tuner.plan.study_plan import StudyPlan
 from tuner.present.how_to_use import exported
 from tuner.recommended.building import recommendation_of
 from tuner.recommended.model import Measured, Speedup
@@ -27,27 +26,27 @@ def test_the_environment_says_the_intra_op_threads_that_were_tuned() -> None:
 @pytest.mark.parametrize(
     "speedup", [None, Interval(1.2, 0.0, math.inf), Interval(5e-42, 1e-42, 2e-41)]
 )
-def test_what_is_not_known_of_a_speedup_is_null(plan: StudyPlan, speedup: Interval | None) -> None:
+def test_what_is_not_known_of_a_speedup_is_null(speedup: Interval | None) -> None:
     unknown = {"estimate": None, "ci_low": None, "ci_high": None}
-    answer = study_result(plan, speedup=speedup, challenger_speedup=speedup, noise_floor=speedup)
+    answer = study_result(speedup=speedup, challenger_speedup=speedup, noise_floor=speedup)
     document = recommendation_of(answer).model_dump()
     assert document["speedup"] == document["challenger"]["speedup"] == unknown
     told = answer.to_json()
     assert told["speedup"] == told["challenger"]["speedup"] == told["noise_floor"] == unknown
 
 
-def test_a_best_without_a_counting_world_is_still_recommended(plan: StudyPlan) -> None:
+def test_a_best_without_a_counting_world_is_still_recommended() -> None:
     row = measured(0, threads(16), math.nan)
-    answer = study_result(plan, best=threads(16), verdict="undecided", speedup=None, rows=(row,))
+    answer = study_result(best=threads(16), verdict="undecided", speedup=None, rows=(row,))
     assert recommendation_of(answer).measured.value is None
     assert "# measured: no world that counts\n" in exported(answer, "python")
 
 
-def test_without_a_verdict_there_are_only_trials_to_export(plan: StudyPlan) -> None:
+def test_without_a_verdict_there_are_only_trials_to_export() -> None:
     with pytest.raises(UsageError, match="recommends nothing: no configuration of its search"):
-        recommendation_of(nothing_ran(plan))
+        recommendation_of(nothing_ran())
     unknown = dict.fromkeys(("best", "verdict", "speedup", "challenger", "challenger_speedup"))
-    answer = study_result(plan, **unknown, interrupted=True)
+    answer = study_result(**unknown, interrupted=True)
     with pytest.raises(UsageError, match=r"with --resume, or choose a configuration by --trial N"):
         recommendation_of(answer)
     assert recommendation_of(answer, 1).config == threads(4)
@@ -55,8 +54,8 @@ def test_without_a_verdict_there_are_only_trials_to_export(plan: StudyPlan) -> N
     assert "by median step time; the study has no verdict yet." in text
 
 
-def test_configs_chosen_by_hand_have_no_verdict(plan: StudyPlan) -> None:
-    found = recommendation_of(study_result(plan), 3)
+def test_configs_chosen_by_hand_have_no_verdict() -> None:
+    found = recommendation_of(study_result(), 3)
     assert (found.config, found.trial, found.verdict) == (threads(1), 3, None)
     assert found.speedup == Speedup()
     assert found.measured == Measured(value=6.0, ci_low=5.5, ci_high=6.5, unit="ms", worlds=5)
@@ -71,9 +70,9 @@ def test_configs_chosen_by_hand_have_no_verdict(plan: StudyPlan) -> None:
         (7, "the study udf has no trial 7; its trials are 0 to 6"),
     ],
 )
-def test_a_trial_that_did_not_run_is_refused(plan: StudyPlan, trial: int, message: str) -> None:
+def test_a_trial_that_did_not_run_is_refused(trial: int, message: str) -> None:
     wrong = replace(failed(6, threads(64), "not 9"), outcome="wrong-answer", worlds_failed=1)
-    answer = study_result(plan, rows=(*ROWS, measured(5, threads(2), math.nan), wrong))
+    answer = study_result(rows=(*ROWS, measured(5, threads(2), math.nan), wrong))
     with pytest.raises(UsageError) as caught:
         recommendation_of(answer, trial)
     assert str(caught.value) == message

@@ -4,7 +4,6 @@ from matplotlib.figure import Figure
 
 from tests.plan.specs import threads
 from tests.present.results import ROWS, failed_later, known, study_result
-from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures.block_times import blocks, blocks_figure, draw_blocks
 from tuner.study.answer import StudyAnswer
 from tuner.study.rows import Observation
@@ -15,9 +14,9 @@ def seen(*values: tuple[int, int, float]) -> tuple[Observation, ...]:
     return tuple(Observation(trial, block, "race", value) for trial, block, value in values)
 
 
-def test_the_baseline_and_the_best_are_lines_and_the_others_are_marks(plan: StudyPlan) -> None:
+def test_the_baseline_and_the_best_are_lines_and_the_others_are_marks() -> None:
     observations = seen((0, 0, 3.0), (1, 0, 2.0), (2, 0, 2.5), (0, 1, 3.1), (1, 1, 2.1))
-    shown = known(blocks(study_result(plan, observations=observations)))
+    shown = known(blocks(study_result(observations=observations)))
     assert shown.leading == {
         "baseline": [*seen((0, 0, 3.0), (0, 1, 3.1))],
         "best": [*seen((1, 0, 2.0), (1, 1, 2.1))],
@@ -26,10 +25,10 @@ def test_the_baseline_and_the_best_are_lines_and_the_others_are_marks(plan: Stud
     assert shown.outside == 0
 
 
-def test_an_outlier_does_not_squash_the_rest(plan: StudyPlan) -> None:
+def test_an_outlier_does_not_squash_the_rest() -> None:
     values = [(0, block, 3.0 + block % 3 / 10) for block in range(20)]
     values += [(0, 20, 300.0), (2, 3, 0.01), *((2, block, 2.5) for block in range(4, 12))]
-    answer = study_result(plan, observations=seen(*values))
+    answer = study_result(observations=seen(*values))
     shown = known(blocks(answer))
     assert shown.outside == 2
     assert 2.3 < shown.low < 2.5
@@ -38,16 +37,16 @@ def test_an_outlier_does_not_squash_the_rest(plan: StudyPlan) -> None:
     assert "2 outliers are drawn as arrows at the edge" in figure.caption
 
 
-def test_worlds_of_configs_that_failed_later_are_shown_and_counted(plan: StudyPlan) -> None:
+def test_worlds_of_configs_that_failed_later_are_shown_and_counted() -> None:
     rows = (*ROWS, failed_later(5, threads(2), 1.0))
-    answer = study_result(plan, rows=rows, observations=seen((0, 0, 3.0), (5, 0, 1.0)))
+    answer = study_result(rows=rows, observations=seen((0, 0, 3.0), (5, 0, 1.0)))
     assert known(blocks(answer)).others == [*seen((5, 0, 1.0))]
     assert "1 configuration shown here failed later." in known(blocks_figure(answer)).caption
 
 
-def test_slow_configs_are_no_outliers(plan: StudyPlan) -> None:
+def test_slow_configs_are_no_outliers() -> None:
     values = [(0, block, 3.0) for block in range(8)] + [(3, block, 30.0) for block in range(8)]
-    shown = known(blocks(study_result(plan, observations=seen(*values))))
+    shown = known(blocks(study_result(observations=seen(*values))))
     assert shown.outside == 0
     assert shown.high > 30
 
@@ -68,7 +67,7 @@ def test_an_outlier_is_an_arrow_at_the_edge(big: StudyAnswer) -> None:
     assert axes.get_ylim() == pytest.approx((shown.low, shown.high))
 
 
-def test_the_baseline_twice_in_a_block_is_two_marks(plan: StudyPlan) -> None:
-    answer = study_result(plan, observations=seen((0, 0, 3.0), (0, 0, 3.2), (1, 0, 2.0)))
+def test_the_baseline_twice_in_a_block_is_two_marks() -> None:
+    answer = study_result(observations=seen((0, 0, 3.0), (0, 0, 3.2), (1, 0, 2.0)))
     assert known(blocks(answer)).leading["baseline"] == [*seen((0, 0, 3.0), (0, 0, 3.2))]
     assert "A block has the baseline twice" in known(blocks_figure(answer)).caption

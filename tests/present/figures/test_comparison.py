@@ -15,7 +15,6 @@ from tests.present.results import (
     study_result,
 )
 from tuner.decide.statistics import Interval
-from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures import comparison_figures
 from tuner.present.figures.comparison import SideBySide, draw_comparison, relative, side_by_side
 from tuner.present.studies_compared import Comparison
@@ -24,19 +23,19 @@ from tuner.study.answer import StudyAnswer
 REFERENCE = threads(16)
 
 
-def study(plan: StudyPlan, step_ms: dict[int, float]) -> StudyAnswer:
+def study(step_ms: dict[int, float]) -> StudyAnswer:
     rows = tuple(
         measured(0 if n == 16 else n, threads(n), value, (value - 0.1, value + 0.2))
         for n, value in step_ms.items()
     )
-    return in_blocks(study_result(plan, rows=rows))
+    return in_blocks(study_result(rows=rows))
 
 
 @pytest.fixture
-def two(plan: StudyPlan) -> list[tuple[str, StudyAnswer]]:
+def two() -> list[tuple[str, StudyAnswer]]:
     return [
-        ("here", study(plan, {4: 2.0, 16: 4.0, 1: 8.0})),
-        ("there", study(plan, {8: 1.0, 4: 1.5, 16: 2.0})),
+        ("here", study({4: 2.0, 16: 4.0, 1: 8.0})),
+        ("there", study({8: 1.0, 4: 1.5, 16: 2.0})),
     ]
 
 
@@ -117,11 +116,11 @@ def test_many_configs_are_cut_to_the_fastest_of_each_study_and_the_baseline(
     assert (first.name, second.name) == ("comparison", "comparison_relative")
 
 
-def test_what_was_not_measured_is_left_out(plan: StudyPlan) -> None:
+def test_what_was_not_measured_is_left_out() -> None:
     out = failed(1, for_all(transports="shm")), failed_later(2, threads(2), 1.0)
     rows = (measured(0, threads(16), 3.0), *out)
-    answer = study_result(plan, rows=rows)
+    answer = study_result(rows=rows)
     (figure,) = comparison_figures(Comparison([("a", answer)], REFERENCE))
     assert figure.alt == "By num_worker_threads. a: 16 3 ms"
-    for studies in ([("b", nothing_ran(plan))], []):
+    for studies in ([("b", nothing_ran())], []):
         assert comparison_figures(Comparison(studies, REFERENCE)) == []

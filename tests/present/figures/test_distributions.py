@@ -6,7 +6,6 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from tests.present.results import detail, known, quantiles, study_result
-from tuner.plan.study_plan import StudyPlan
 from tuner.present.configurations import names_of
 from tuner.present.figures.distributions import (
     PARTS,
@@ -22,13 +21,13 @@ from tuner.study.rows import TrialDetail
 from tuner.world.measurement import CallPart
 
 
-def test_latency_has_a_row_for_each_config_that_ran(plan: StudyPlan) -> None:
+def test_latency_has_a_row_for_each_config_that_ran() -> None:
     details = {
         0: TrialDetail(step_ms=quantiles(3.0)),
         1: TrialDetail(step_ms=quantiles(2.0), call_ms=quantiles(0.5)),
         4: TrialDetail(),
     }
-    shown = known(latency(study_result(plan, details=details)))
+    shown = known(latency(study_result(details=details)))
     assert [*shown.details.items()] == [(1, details[1]), (0, details[0])]
     assert shown.panels == {
         "time of a step (ms)": {1: quantiles(2.0), 0: quantiles(3.0)},
@@ -36,8 +35,8 @@ def test_latency_has_a_row_for_each_config_that_ran(plan: StudyPlan) -> None:
     }
 
 
-def test_a_row_is_drawn_from_its_quantiles(plan: StudyPlan) -> None:
-    answer = study_result(plan, details={1: detail(2.0), 0: detail(3.0)})
+def test_a_row_is_drawn_from_its_quantiles() -> None:
+    answer = study_result(details={1: detail(2.0), 0: detail(3.0)})
     shown = known(latency(answer))
     figure = Figure()
     draw_latency(shown, names_of(answer), figure)
@@ -57,8 +56,8 @@ def test_a_row_is_drawn_from_its_quantiles(plan: StudyPlan) -> None:
     assert steps.get_ylim() == calls.get_ylim()
 
 
-def test_without_traces_there_is_one_panel(plan: StudyPlan) -> None:
-    answer = study_result(plan, details={0: TrialDetail(step_ms=quantiles(3.0))})
+def test_without_traces_there_is_one_panel() -> None:
+    answer = study_result(details={0: TrialDetail(step_ms=quantiles(3.0))})
     shown = known(latency(answer))
     assert list(shown.panels) == ["time of a step (ms)"]
     figure = known(latency_figure(answer))
@@ -67,9 +66,9 @@ def test_without_traces_there_is_one_panel(plan: StudyPlan) -> None:
     assert figure.alt == f"Times by num_worker_threads: {times}"
 
 
-def test_of_a_program_there_are_calls_alone(plan: StudyPlan) -> None:
+def test_of_a_program_there_are_calls_alone() -> None:
     details = {0: TrialDetail(call_ms=quantiles(3.0))}
-    figure = known(latency_figure(study_result(plan, details=details)))
+    figure = known(latency_figure(study_result(details=details)))
     assert figure.caption.startswith("The calls in the trace of each configuration, on a log scale")
 
 
@@ -81,17 +80,17 @@ def test_many_configs_are_cut_to_the_fastest_and_the_baseline(big: StudyAnswer) 
     assert "Shown are 10 of 58 configurations: the baseline, and the best." in figure.caption
 
 
-def test_the_parts_of_a_call_are_in_a_fixed_order(plan: StudyPlan) -> None:
+def test_the_parts_of_a_call_are_in_a_fixed_order() -> None:
     mixed: dict[CallPart, float] = {"off_cpu": 0.1, "queue": 0.3, "transport": 0.2, "on_cpu": 0.4}
     details = {1: TrialDetail(call_parts_ms=mixed), 0: TrialDetail(call_parts_ms={})}
-    shown = known(call_time(study_result(plan, details=details)))
+    shown = known(call_time(study_result(details=details)))
     assert shown.parts_ms == {1: mixed}
     assert list(shown.parts_ms[1]) == ["transport", "queue", "on_cpu", "off_cpu"]
 
 
-def test_the_parts_are_stacked_and_differ_without_colours(plan: StudyPlan) -> None:
+def test_the_parts_are_stacked_and_differ_without_colours() -> None:
     parts: dict[CallPart, float] = {"transport": 0.25, "queue": 0.5, "served": 1.0, "pending": 0.0}
-    answer = study_result(plan, details={0: TrialDetail(call_parts_ms=parts)})
+    answer = study_result(details={0: TrialDetail(call_parts_ms=parts)})
     shown = known(call_time(answer))
     figure = Figure()
     draw_call_time(shown, names_of(answer), figure)

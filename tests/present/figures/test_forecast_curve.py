@@ -9,7 +9,6 @@ from matplotlib.figure import Figure
 from tests.plan.specs import for_all
 from tests.present.results import measured, study_result
 from tuner.decide.statistics import Interval
-from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures.forecast_curve import (
     draw_forecast_curve,
     forecast_curve,
@@ -20,7 +19,7 @@ from tuner.study.records import ForecastThreads
 from tuner.study.rows import Paired
 
 
-def answered(plan: StudyPlan) -> StudyAnswer:
+def answered() -> StudyAnswer:
     """16 threads are the baseline; 4 were measured, 1 was not, and 2 deadlock."""
     rows = [measured(n, for_all(num_worker_threads=each), 2.0) for n, each in enumerate((16, 4))]
     paired = Paired(Interval(1.2, 1.1, 1.3), 8)
@@ -31,11 +30,11 @@ def answered(plan: StudyPlan) -> StudyAnswer:
     for trial, (threads, found) in enumerate({1: one, 2: stuck}.items(), start=2):
         row = measured(trial, for_all(num_worker_threads=threads), 2.0)
         rows.append(replace(row, forecast=found))
-    return study_result(plan, rows=tuple(rows))
+    return study_result(rows=tuple(rows))
 
 
-def test_what_was_forecast_is_beside_what_was_measured(plan: StudyPlan) -> None:
-    shown = forecast_curve(answered(plan))
+def test_what_was_forecast_is_beside_what_was_measured() -> None:
+    shown = forecast_curve(answered())
     assert shown is not None
     assert [*shown.forecast] == [1, 4, 16]
     assert shown.forecast[4] == Interval(1 / 0.8, 1 / 0.9, 1 / 0.7)
@@ -49,8 +48,8 @@ def test_what_was_forecast_is_beside_what_was_measured(plan: StudyPlan) -> None:
     assert (low < 1 / 5, high > 1 / 0.7) == (True, True)
 
 
-def test_the_figure_says_its_numbers(plan: StudyPlan) -> None:
-    figure = forecast_figure(answered(plan))
+def test_the_figure_says_its_numbers() -> None:
+    figure = forecast_figure(answered())
     assert figure is not None
     assert figure.alt == (
         "1 thread: forecast 0.25 (0.20 to 0.33); "
@@ -58,9 +57,7 @@ def test_the_figure_says_its_numbers(plan: StudyPlan) -> None:
     )
 
 
-def test_without_forecasts_there_is_no_figure(plan: StudyPlan) -> None:
-    rows = answered(plan).rows
-    assert forecast_figure(study_result(plan, rows=rows[:1])) is None
-    assert (
-        forecast_figure(study_result(plan, rows=(rows[0], replace(rows[1], forecast=None)))) is None
-    )
+def test_without_forecasts_there_is_no_figure() -> None:
+    rows = answered().rows
+    assert forecast_figure(study_result(rows=rows[:1])) is None
+    assert forecast_figure(study_result(rows=(rows[0], replace(rows[1], forecast=None)))) is None

@@ -17,7 +17,6 @@ from tests.present.results import (
     of_two_knobs,
     study_result,
 )
-from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures.kit.theme import HEAT, ON_DARK_CELL, ON_LIGHT_CELL
 from tuner.present.figures.knob_figures import (
     REST,
@@ -34,7 +33,7 @@ from tuner.study.answer import StudyAnswer
 WAYS = ("shm", "uv")
 
 
-def test_the_grid_has_a_cell_for_each_config(plan: StudyPlan) -> None:
+def test_the_grid_has_a_cell_for_each_config() -> None:
     rows = (
         measured(1, for_all(num_worker_threads=4, transports="shm"), 2.0),
         measured(2, for_all(num_worker_threads=4, transports="uv"), 4.0),
@@ -42,7 +41,7 @@ def test_the_grid_has_a_cell_for_each_config(plan: StudyPlan) -> None:
         failed(3, for_all(num_worker_threads=8, transports="uv")),
     )
     best = for_all(num_worker_threads=4, transports="shm")
-    shown = known(heat_map(study_result(plan, rows=rows, best=best, challenger=best)))
+    shown = known(heat_map(study_result(rows=rows, best=best, challenger=best)))
     assert (shown.x_label, shown.columns) == ("num_worker_threads", ("4", "8", "16"))
     assert (shown.y_label, shown.rows) == ("transports", ("default", "shm", "uv"))
     assert shown.cells == {(0, 1): rows[0], (0, 2): rows[1], (2, 0): rows[2], (1, 2): rows[3]}
@@ -76,7 +75,7 @@ def test_cells_say_their_number_or_what_failed(grid: StudyAnswer) -> None:
     assert re.search(r"num_worker_threads=16, transports=shm: [\d.]+ ms \(baseline\)", figure.alt)
 
 
-def test_numbers_of_cells_have_three_digits_and_are_never_powers(plan: StudyPlan) -> None:
+def test_numbers_of_cells_have_three_digits_and_are_never_powers() -> None:
     values = (0.0000123456, 9.996, 99.97, 1234.5)
     shown = known(heat_map(of_two_knobs(dict(zip(product((1, 2), WAYS), values, strict=True)))))
     axes = Figure().add_subplot()
@@ -85,13 +84,13 @@ def test_numbers_of_cells_have_three_digits_and_are_never_powers(plan: StudyPlan
     assert texts == {"0.0000123", "10.0", "100", "1230"}
 
 
-def test_only_two_knobs_are_a_grid(plan: StudyPlan, big: StudyAnswer) -> None:
-    assert heat_map(study_result(plan)) is None
+def test_only_two_knobs_are_a_grid(big: StudyAnswer) -> None:
+    assert heat_map(study_result()) is None
     assert heat_map(big) is None
     broken = tuple(
         failed(n, for_all(num_worker_threads=n + 1, transports=way)) for n, way in enumerate(WAYS)
     )
-    assert heat_map(study_result(plan, rows=broken)) is None
+    assert heat_map(study_result(rows=broken)) is None
 
 
 def test_a_cell_of_a_config_that_failed_later_says_how(grid: StudyAnswer) -> None:
@@ -107,13 +106,13 @@ def test_a_cell_of_a_config_that_failed_later_says_how(grid: StudyAnswer) -> Non
     assert "deadlocked (best)" in figure.alt
 
 
-def test_a_value_that_never_works_is_no_dimension(plan: StudyPlan) -> None:
+def test_a_value_that_never_works_is_no_dimension() -> None:
     rows = []
     for trial, (count, way, intra) in enumerate(product((4, 16), ("shm", "uv"), (1, 2))):
         one = for_all(num_worker_threads=count, transports=way, intra_op_threads=intra)
         works = intra == 1 and (count, way) != (16, "uv")
         rows.append(measured(trial, one, trial + 1.0) if works else failed_later(trial, one, 0.5))
-    answer = study_result(plan, rows=tuple(rows))
+    answer = study_result(rows=tuple(rows))
     shown = heat_map(answer)
     found = known(importance(answer))
     assert "intra_op_threads" not in found
@@ -126,7 +125,7 @@ def test_a_value_that_never_works_is_no_dimension(plan: StudyPlan) -> None:
     assert all("intra_op_threads=1" in row.label for row in shown.cells.values())
 
 
-def test_a_knob_of_many_values_goes_downwards(plan: StudyPlan) -> None:
+def test_a_knob_of_many_values_goes_downwards() -> None:
     values = {(n, way): float(n) for n, way in product(range(1, 10), WAYS)}
     shown = known(heat_map(of_two_knobs(values)))
     assert (shown.x_label, shown.y_label) == ("transports", "num_worker_threads")

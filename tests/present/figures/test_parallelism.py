@@ -9,7 +9,6 @@ from matplotlib.figure import Figure
 from tests.plan.specs import for_all
 from tests.present.results import by_threads, known, measured, study_result, without_metrics
 from tuner.errors import UsageError
-from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures import plot_parallelism
 from tuner.present.figures.parallelism import draw_parallelism, parallelism
 
@@ -18,9 +17,9 @@ def parallel(mean: float, maximum: float) -> dict[str, float]:
     return {"parallelism_mean": mean, "parallelism_max": maximum}
 
 
-def test_parallelism_is_shown_by_threads(plan: StudyPlan) -> None:
+def test_parallelism_is_shown_by_threads() -> None:
     shown = parallelism(
-        by_threads(plan, {4: parallel(2.5, 4), 16: parallel(2.75, 9), 1: parallel(1.0, 1)})
+        by_threads({4: parallel(2.5, 4), 16: parallel(2.75, 9), 1: parallel(1.0, 1)})
     )
     assert shown is not None
     assert shown == ("num_worker_threads", [(1, 1.0, 1), (4, 2.5, 4), (16, 2.75, 9)], 2)
@@ -34,8 +33,8 @@ def test_parallelism_is_shown_by_threads(plan: StudyPlan) -> None:
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["1", "4", "16"]
 
 
-def test_configs_without_a_trace_are_no_points(plan: StudyPlan) -> None:
-    answer = by_threads(plan, {4: parallel(2.5, 4), 16: {}, 1: parallel(1.0, 1)})
+def test_configs_without_a_trace_are_no_points() -> None:
+    answer = by_threads({4: parallel(2.5, 4), 16: {}, 1: parallel(1.0, 1)})
     rows = (
         without_metrics(answer.rows[0], "parallelism_max"),
         without_metrics(answer.rows[1], "parallelism_mean", "parallelism_max"),
@@ -48,9 +47,9 @@ def test_configs_without_a_trace_are_no_points(plan: StudyPlan) -> None:
     assert axes.get_ylim()[1] > 4
 
 
-def test_where_threads_do_not_vary_there_is_no_parallelism(plan: StudyPlan) -> None:
+def test_where_threads_do_not_vary_there_is_no_parallelism() -> None:
     rows = tuple(measured(n, for_all(transports=way), 1.0) for n, way in enumerate(("shm", "uv")))
-    answer = study_result(plan, rows=rows)
+    answer = study_result(rows=rows)
     assert parallelism(answer) is None
     with pytest.raises(UsageError, match="nothing to plot"):
         plot_parallelism(answer)

@@ -4,7 +4,6 @@ from tests.plan.specs import for_all, threads
 from tests.present.results import ROWS, failed, known, measured, of_two_knobs, study_result
 from tuner.decide.statistics import Interval
 from tuner.plan.config import Config
-from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures.step_time import (
     CurvePoint,
     ScalingCurve,
@@ -15,8 +14,8 @@ from tuner.present.figures.step_time import (
 from tuner.study.answer import StudyAnswer
 
 
-def test_threads_alone_are_one_series_from_few_to_many(plan: StudyPlan) -> None:
-    curve = scaling_curve(study_result(plan))
+def test_threads_alone_are_one_series_from_few_to_many() -> None:
+    curve = scaling_curve(study_result())
     assert curve.threads == "num_worker_threads"
     assert curve.series == {
         "": [
@@ -36,41 +35,41 @@ def test_the_other_knobs_make_the_series() -> None:
     }  # fmt: skip
 
 
-def test_a_baseline_that_does_not_name_the_tuned_role_has_its_place(plan: StudyPlan) -> None:
+def test_a_baseline_that_does_not_name_the_tuned_role_has_its_place() -> None:
     servers = ((n, Config.from_json({"server": {"num_worker_threads": n}})) for n in (1, 2, 4))
     rows = (measured(0, threads(16), 3.0), *(measured(n, each, 6.0 / n) for n, each in servers))
-    curve = scaling_curve(study_result(plan, rows=rows))
+    curve = scaling_curve(study_result(rows=rows))
     assert curve.threads == "server.num_worker_threads"
     assert list(curve.series) == [""]
     assert [point.x for point in curve.series[""]] == [1.0, 2.0, 4.0, 16.0]
 
 
-def test_other_knobs_alone_stand_one_below_the_other(plan: StudyPlan) -> None:
+def test_other_knobs_alone_stand_one_below_the_other() -> None:
     ways = [for_all(transports=way) for way in ("shm", "uv", None)]
     rows = tuple(measured(trial, each, trial + 1.0) for trial, each in enumerate(ways))
-    curve = scaling_curve(study_result(plan, rows=rows, best=ways[0]))
+    curve = scaling_curve(study_result(rows=rows, best=ways[0]))
     assert curve.threads is None
     assert curve.rows.names == ("shm", "uv", "default")
 
 
-def test_configs_without_a_number_of_threads_have_that_of_pytorch(plan: StudyPlan) -> None:
+def test_configs_without_a_number_of_threads_have_that_of_pytorch() -> None:
     rows = (
         measured(1, threads(4), 1.0),
         measured(2, threads(8), 2.0),
         measured(0, for_all(transports="shm"), 3.0),
     )
-    curve = scaling_curve(study_result(plan, rows=rows))
+    curve = scaling_curve(study_result(rows=rows))
     assert {name: [p.x for p in points] for name, points in curve.series.items()} == {
         "transports=default": [4.0, 8.0],
         "transports=shm": [16.0],
     }
 
 
-def test_many_rows_are_cut_to_the_fastest_and_the_baseline(plan: StudyPlan) -> None:
+def test_many_rows_are_cut_to_the_fastest_and_the_baseline() -> None:
     config = [for_all(rpc_timeout=seconds) for seconds in range(1, 19)]
     # The slowest is the baseline.
     rows = tuple(measured((place + 1) % 18, each, place + 1.0) for place, each in enumerate(config))
-    answer = study_result(plan, rows=rows, best=config[0])
+    answer = study_result(rows=rows, best=config[0])
     curve = scaling_curve(answer)
     assert [point.value.estimate for point in curve.points] == [*(n + 1.0 for n in range(15)), 18.0]
     assert curve.left_out == 2
@@ -95,15 +94,15 @@ def legend_of(curve: ScalingCurve) -> list[str]:
     return [text.get_text() for text in legend.get_texts()]
 
 
-def test_a_baseline_that_failed_is_not_drawn(plan: StudyPlan) -> None:
-    result = study_result(plan, rows=(*ROWS[:2], failed(0, threads(16))))
+def test_a_baseline_that_failed_is_not_drawn() -> None:
+    result = study_result(rows=(*ROWS[:2], failed(0, threads(16))))
     legend = legend_of(scaling_curve(result))
     assert not [text for text in legend if text.startswith("baseline")]
 
 
-def test_threads_are_drawn_on_a_log_scale_from_zero_upwards(plan: StudyPlan) -> None:
+def test_threads_are_drawn_on_a_log_scale_from_zero_upwards() -> None:
     axes = Figure().add_subplot()
-    draw_scaling_curve(scaling_curve(study_result(plan)), axes)
+    draw_scaling_curve(scaling_curve(study_result()), axes)
     assert axes.get_xscale() == "log"
     assert axes.get_ylim()[0] == 0
     assert [text.get_text() for text in axes.get_xticklabels()] == ["1", "4", "8", "16"]

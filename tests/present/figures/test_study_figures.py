@@ -24,7 +24,6 @@ from tests.present.results import (
 )  # fmt: skip
 from tests.trace.synthetic import trace
 from tuner.errors import UsageError
-from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures import (
     DrawnFigure,
     comparison_figures,
@@ -132,19 +131,19 @@ def test_figures_are_written_as_svg_and_png_and_removed_where_they_are_no_longer
     assert not (tmp_path / "none").exists()
 
 
-def test_all_figures_are_known_by_name(figures: dict[str, DrawnFigure], plan: StudyPlan) -> None:
-    answer = in_blocks(study_result(plan))
+def test_all_figures_are_known_by_name(figures: dict[str, DrawnFigure]) -> None:
+    answer = in_blocks(study_result())
     studies = [("a", answer), ("b", answer)]
     compared = {each.name for each in comparison_figures(Comparison(studies, threads(16)))}
     assert {*figures, *compared, "timeline_challenger", "pareto", "forecast"} == FIGURE_NAMES
 
 
 def test_figures_that_have_nothing_to_show_are_left_out(
-    plan: StudyPlan, grid: StudyAnswer, drawn_names: Callable[[StudyAnswer], list[str]]
+    grid: StudyAnswer, drawn_names: Callable[[StudyAnswer], list[str]]
 ) -> None:
-    assert drawn_names(nothing_ran(plan)) == []
+    assert drawn_names(nothing_ran()) == []
     alone = study_result(
-        plan, rows=(measured(0, threads(16), 3.0), failed(1, threads(4))), best=threads(16),
+        rows=(measured(0, threads(16), 3.0), failed(1, threads(4))), best=threads(16),
         details={0: detail(3.0)}, observations=(Observation(0, 0, "race", 3.0),),
     )  # fmt: skip
     assert drawn_names(alone) == ["step_time", "blocks", "latency", "call_time"]
@@ -182,22 +181,22 @@ def test_names_with_strange_letters_are_drawn() -> None:
     assert "_привет$x$漢字" in figure.inline_svg
 
 
-def test_plots_are_drawn_into_given_axes(plan: StudyPlan) -> None:
+def test_plots_are_drawn_into_given_axes() -> None:
     figure = Figure()
     left, right = figure.subplots(1, 2)
-    assert plot_scaling(study_result(plan), left) is left
-    assert plot_parallelism(results.by_threads(plan, {4: {}, 1: {}}), right) is right
+    assert plot_scaling(study_result(), left) is left
+    assert plot_parallelism(results.by_threads({4: {}, 1: {}}), right) is right
     assert left.get_xlabel() == right.get_xlabel() == "num_worker_threads"
 
 
-def test_plots_without_axes_make_a_pyplot_figure(plan: StudyPlan) -> None:
+def test_plots_without_axes_make_a_pyplot_figure() -> None:
     from matplotlib import pyplot
 
     before = pyplot.rcParams["font.size"], len(pyplot.get_fignums())
-    axes = plot_scaling(study_result(plan))
+    axes = plot_scaling(study_result())
     assert pyplot.gca() is axes
     assert len(pyplot.get_fignums()) == before[1] + 1
     pyplot.close(axes.figure)  # type: ignore[arg-type]
     assert (pyplot.rcParams["font.size"], len(pyplot.get_fignums())) == before
     with pytest.raises(UsageError, match="no configuration was measured"):
-        plot_scaling(study_result(plan, rows=(failed(0, threads(16)),)))
+        plot_scaling(study_result(rows=(failed(0, threads(16)),)))

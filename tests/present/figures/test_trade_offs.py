@@ -9,30 +9,29 @@ from matplotlib.figure import Figure
 
 from tests.plan.specs import threads
 from tests.present.results import known, measured, study_result, without_metrics
-from tuner.plan.study_plan import StudyPlan
 from tuner.present.figures.trade_offs import cpu, cpu_figure, draw_cpu, place_texts
 from tuner.study.answer import StudyAnswer
 
 
-def costing(plan: StudyPlan, costs: dict[int, tuple[float, float]]) -> StudyAnswer:
+def costing(costs: dict[int, tuple[float, float]]) -> StudyAnswer:
     """A study of so many threads, each with its value and its CPUs; 16 are the baseline."""
     rows = tuple(
         measured(0 if number == 16 else number, threads(number), value, metrics={"cpu_cores": cpus})
         for number, (value, cpus) in costs.items()
     )
-    return study_result(plan, rows=rows)
+    return study_result(rows=rows)
 
 
-def test_the_front_is_what_nothing_beats_in_both(plan: StudyPlan) -> None:
+def test_the_front_is_what_nothing_beats_in_both() -> None:
     costs = {4: (2.0, 1.9), 8: (2.1, 1.5), 16: (3.0, 1.6), 2: (4.0, 1.0), 1: (6.0, 1.0)}
-    shown = known(cpu(costing(plan, costs)))
+    shown = known(cpu(costing(costs)))
     assert [*shown.at] == [4, 8, 0, 2, 1]
     assert shown.front == [4, 8, 2]
     assert shown.corners == [(2.0, 1.9), (2.1, 1.9), (2.1, 1.5), (4.0, 1.5), (4.0, 1.0)]
 
 
-def test_configs_without_known_cpus_are_left_out(plan: StudyPlan) -> None:
-    answer = costing(plan, {4: (2.0, 1.5), 8: (2.0, 1.0), 16: (float("nan"), 1.0)})
+def test_configs_without_known_cpus_are_left_out() -> None:
+    answer = costing({4: (2.0, 1.5), 8: (2.0, 1.0), 16: (float("nan"), 1.0)})
     rows = (answer.rows[0], without_metrics(answer.rows[1], "cpu_cores"), answer.rows[2])
     assert cpu(replace(answer, rows=rows)) is None
 
@@ -44,8 +43,8 @@ def test_long_names_are_letters_with_a_key(big: StudyAnswer) -> None:
     assert ">best: intra_op_threads=1" in figure.inline_svg
 
 
-def test_short_names_stand_beside_their_points(plan: StudyPlan) -> None:
-    figure = known(cpu_figure(costing(plan, {4: (2.0, 1.9), 8: (2.1, 1.5), 16: (3.0, 1.6)})))
+def test_short_names_stand_beside_their_points() -> None:
+    figure = known(cpu_figure(costing({4: (2.0, 1.9), 8: (2.1, 1.5), 16: (3.0, 1.6)})))
     for name in ("4", "8", "16"):
         assert f">{name}</text>" in figure.inline_svg
     assert figure.alt == (
@@ -54,8 +53,8 @@ def test_short_names_stand_beside_their_points(plan: StudyPlan) -> None:
     )
 
 
-def test_the_baseline_has_a_marker_of_its_own(plan: StudyPlan) -> None:
-    answer = costing(plan, {4: (2.0, 1.9), 8: (2.1, 1.5), 16: (3.0, 1.6)})
+def test_the_baseline_has_a_marker_of_its_own() -> None:
+    answer = costing({4: (2.0, 1.9), 8: (2.1, 1.5), 16: (3.0, 1.6)})
     shown = known(cpu(answer))
     axes = Figure().add_subplot()
     handles = draw_cpu(answer, shown, axes)

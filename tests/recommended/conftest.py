@@ -1,3 +1,0 @@
-from tests.present.conftest import plan
-
-__all__ = ["plan"]
