@@ -34,11 +34,10 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def folder(searched: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(searched: Path, here: Path) -> Path:
     """A copy of it, in which the command is started."""
-    shutil.copytree(searched, tmp_path, dirs_exist_ok=True)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    shutil.copytree(searched, here, dirs_exist_ok=True)
+    return here
 
 
 class Running:

@@ -107,13 +107,10 @@ def test_a_search_leaves_its_study_its_files_and_nothing_that_is_not_listed(
 
 
 def test_the_shipped_workloads_are_listed(tmp_path: Path) -> None:
-    done = in_this_process("--list-workloads", "--json", cwd=tmp_path)
+    done = in_this_process("--list-workloads", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    entries = {entry["name"]: entry for entry in json.loads(done.stdout)["workloads"]}
-    assert list(entries) == list(SHIPPED)
-    assert all(each["roles"] and not each["problems"] for each in entries.values())
-    printed = in_this_process("--list-workloads", cwd=tmp_path)
-    assert printed.stdout.startswith(next(iter(entries)))
+    assert all(f"\n{name} " in f"\n{done.stdout}" for name in SHIPPED)
+    assert "cannot run here" not in done.stdout
 
 
 def test_a_search_tells_a_person_what_to_do(real_search: tuple[Done, Path]) -> None:

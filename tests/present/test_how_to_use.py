@@ -11,7 +11,6 @@ from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.study_plan import StudyPlan
 from tuner.plan.workload_spec import RankSpec
 from tuner.present.how_to_use import init_rpc_lines, snippet_of
-from tuner.recommended.python_module import BIND_CPUS
 from tuner.study.answer import StudyAnswer
 from tuner.world.environment import Environment
 
@@ -77,33 +76,14 @@ def test_a_program_is_run_with_the_sentence() -> None:
     assert text_of(study_result(plan)) == run
 
 
-def test_the_lines_give_every_knob() -> None:
-    lines = init_rpc_lines(OF_EVERY_KNOB, workload_spec())
-    assert lines.replace(BIND_CPUS, "BIND_CPUS\n").splitlines() == [
-        "# At the top of the file:",
-        "import os",
-        "import sys",
-        "from contextlib import suppress",
-        "from itertools import groupby",
-        "from pathlib import Path",
-        "",
-        "import torch",
-        "import torch.distributed.rpc as rpc",
-        "",
-        "BIND_CPUS",
-        "",
-        "",
-        "# In each process, in place of its init_rpc:",
-        "# cpu_binding is for ranks that have the machine to themselves.",
-        "bind_cpus(rank, world_size)",
-        "sys.setswitchinterval(0.001)  # seconds",
-        "torch.set_num_threads(2)  # as measured",
+def test_the_options_have_every_knob() -> None:
+    options = (
         "options = rpc.TensorPipeRpcBackendOptions(num_worker_threads=8, "
         '_transports=["shm", "uv"], _channels=["cma", "basic"], rpc_timeout=5.5, '
         'devices=["cuda:0", "cuda:1"], '
-        'device_maps={"worker1": {"cuda:0": "cuda:1", "cuda:1": "cuda:0"}})',
-        "rpc.init_rpc(name, rank=rank, world_size=world_size, rpc_backend_options=options)",
-    ]
+        'device_maps={"worker1": {"cuda:0": "cuda:1", "cuda:1": "cuda:0"}})'
+    )
+    assert options in init_rpc_lines(OF_EVERY_KNOB, workload_spec()).splitlines()
 
 
 def test_a_switch_interval_of_one_role_names_each() -> None:

@@ -1,7 +1,5 @@
 """The Markdown that the dashboard shows beside a study and beside each trial."""
 
-from dataclasses import replace
-
 import pytest
 from markdown_it import MarkdownIt
 
@@ -19,14 +17,6 @@ def test_an_eliminated_config_is_not_explained_as_marked() -> None:
     # Optuna's best trial is one that was completed.
     rows = (measured(3, threads(1), 1.0, outcome="eliminated"), *ROWS[:3])
     assert "The dashboard marks" not in study_note(study_result(rows=rows))
-
-
-def test_long_sentences_are_folded() -> None:
-    row = replace(ROWS[0], diagnosis="The calls wait. " * 40)
-    note = trial_notes(study_result(rows=(row, *ROWS[1:])))[1]
-    assert max(map(len, note.split("\n"))) <= FOLDED_WIDTH + 1
-    assert html(note).count("The calls wait.") > 30
-    assert "<br" in html(note)
 
 
 @pytest.mark.parametrize(

@@ -97,13 +97,6 @@ def searched(steps_ms: dict[int, float], best: int, enough: tuple[str, ...] = ()
     return in_blocks(study_result(plan, best=threads(best), challenger=threads(best), rows=rows))
 
 
-def test_the_best_value_is_looked_for_before_the_roles_that_need_it() -> None:
-    answer = searched({8: 3.0, 16: 2.0, 32: 1.0}, best=32)
-    assert role_sentence(answer)
-    assert [*edge_sentences(answer)]
-    assert role_sentence(answer) not in sentences_of(answer)
-
-
 @pytest.mark.parametrize(
     "changes",
     [

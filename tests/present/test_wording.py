@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from tests.plan.specs import for_all, threads
+from tests.plan.specs import threads
 from tests.present.results import ROWS, failed, measured, nothing_ran, study_plan, study_result
 from tuner.decide.statistics import Interval
 from tuner.files import shown
 from tuner.plan.objectives import BrokenLimit, Limit
 from tuner.present.notes import study_note, trial_notes
 from tuner.present.pages import report_html
-from tuner.present.sentences import as_good_sentence, not_excluded_sentence, tied_sentence
+from tuner.present.sentences import as_good_sentence
 from tuner.present.wording import (
     failing_sentences,
     failure_lines,
@@ -20,7 +20,6 @@ from tuner.present.wording import (
 )
 from tuner.study.evidence import Cause
 from tuner.study.folder import STUDIES
-from tuner.study.rows import Observation
 
 UNDECIDED = {"best": threads(16), "verdict": "undecided", "speedup": Interval(1.0, 1.0, 1.0)}
 KEPT = {**UNDECIDED, "verdict": "keep-baseline"}
@@ -122,18 +121,6 @@ def test_who_is_not_told_apart_from_the_best_is_named_once() -> None:
     assert as_good_sentence(replace(result, verdict="keep-baseline")) is None
 
 
-def test_who_looks_slower_is_not_said_to_be_perhaps_faster() -> None:
-    observations = tuple(
-        Observation(trial, block, "race", 10 + slower + block / 10)
-        for block in range(4)
-        for trial, slower in ((0, 0), (2, 3 + block / 7))
-    )
-    kept: dict[str, Any] = {**KEPT, "not_excluded": (2,)}
-    assert not_excluded_sentence(study_result(observations=observations, **kept)) == (
-        "num_worker_threads=8 looks slower, in too few blocks to be sure."
-    )
-
-
 def test_where_little_was_tried_nothing_is_said_of_the_whole_space() -> None:
     nothing = nothing_ran()
     left = replace(failed(2, threads(8)), outcome="not-measured", failure=None, worlds_run=0)
@@ -146,18 +133,6 @@ def test_where_little_was_tried_nothing_is_said_of_the_whole_space() -> None:
     two = replace(nothing, rows=(*nothing.rows, left))
     assert verdict_sentence(two) == (
         "None of the 2 configurations that were tried could run the workload, and 1 was not tried."
-    )
-
-
-def test_ties_that_differ_in_several_knobs_are_named_in_full() -> None:
-    three = (*ROWS[:2], replace(ROWS[2], tied_with_best=True))
-    within = "Tied with the best, within 3 % as far as measured: "
-    assert tied_sentence(study_result(rows=three)) == f"{within}num_worker_threads=8, 16."
-    tied = ({"num_worker_threads": 2, "transports": "shm"},
-            {"num_worker_threads": 4, "transports": "uv"})  # fmt: skip
-    rows = (ROWS[0], *(replace(ROWS[1], config=for_all(**each)) for each in tied))
-    assert tied_sentence(study_result(rows=rows)) == (
-        f"{within}num_worker_threads=2 transports=shm; num_worker_threads=4 transports=uv."
     )
 
 
