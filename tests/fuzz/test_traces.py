@@ -83,17 +83,16 @@ def test_bytes(texts: SearchStrategy[bytes], tmp_path: Path) -> None:
     fuzz(texts, lambda text: read(tmp_path / "trace.json", text), 40)
 
 
-def drawn(trace: Trace, folder: Path) -> None:
-    write_timeline_figure([("\x1b it", trace)], folder / "timeline.svg")
-
-
 JOINED = [mutated(seeds((path,))) for path in KINETO]
 DRAWN = [mutated([each for paths in FORMATS.values() for each in seeds(paths)])]
 
 
 @pytest.mark.parametrize(
     ("documents", "use", "number"),
-    [(JOINED, lambda trace, folder: analysed(trace), 25), (DRAWN, drawn, 12)],
+    [
+        (JOINED, lambda trace, file: analysed(trace), 25),
+        (DRAWN, lambda trace, file: write_timeline_figure([("\x1b it", trace)], file), 12),
+    ],
 )
 def test_files_that_are_joined_or_drawn(
     documents: list[SearchStrategy[Any]], use: Any, number: int, tmp_path: Path
@@ -104,6 +103,6 @@ def test_files_that_are_joined_or_drawn(
             file.write_bytes(as_json(document))
         trace = survives(lambda: read_traces(files))
         if trace is not None:
-            survives(lambda: use(trace, tmp_path))
+            survives(lambda: use(trace, tmp_path / "timeline.svg"))
 
     fuzz(st.tuples(*documents), check, number)

@@ -10,14 +10,7 @@ import numpy as np
 import pandas as pd
 
 from tests.trace.analyze import planted
-from tests.trace.analyze.planted import (
-    COMPUTE,
-    SLEEP,
-    Rows,
-    repeated,
-    serves,
-    step,
-)  # fmt: skip
+from tests.trace.analyze.planted import COMPUTE, SLEEP, Rows, repeated, serves, step
 from tests.trace.synthetic import Part, call, ranks, simulate, trace
 from tuner.trace.model.spans import TraceRank
 from tuner.trace.model.trace import Trace
@@ -221,10 +214,8 @@ DRIVERS: dict[str, Callable[[], Trace]] = {
     "a caller that computed before": lambda: replace(
         a_caller(1.5, 0.0, window_ms=(-1500, 100)), steps=None
     ),
-    "a caller in operators": partial(a_caller, 0.08, 0.0, operators=planted.callers_operators),
-    "a caller in operators, maybe": partial(
-        a_caller, None, 0.0, operators=planted.callers_operators
-    ),
+    "a caller in operators": partial(a_caller, 0.08, 0.0, operators=planted.in_operators),
+    "a caller in operators, maybe": partial(a_caller, None, 0.0, operators=planted.in_operators),
     # Failures, and time limits.
     "half of the calls raise": lambda: trace(
         [call(i, 0, 9, function="store", timeout_s=5.0) for i in range(50)]

@@ -15,104 +15,106 @@ from tuner.trace.analyze.call_times import (
 UDF = "rpc_async#udf(worker0 -> worker1)"
 
 
-class TestLatency:
-    def test_percentiles_and_sums_of_each_name(self) -> None:
-        calls = [call(i, 0, i) for i in range(1, 101)]
-        calls += [call(101, 0, 7, function="other", status="raised")]
-        calls += [call(102, 0, None, status="timed-out"), call(103, 0, 9, status="timed-out")]
-        table = latency(trace(calls).calls)
-        assert table.index.tolist() == [UDF, UDF.replace("udf", "other")]
-        udf, other = table.to_dict("records")
-        assert udf == {
-            "calls": 101, "p50_us": 50_000, "p90_us": 90_000, "p99_us": 99_000, "max_us": 100_000,
-            "total_us": 5_059_000, "failed": 1, "raised": 0, "timed_out": 1, "unfinished": 1,
-        }  # fmt: skip
-        counts = {"calls": 1, "failed": 1, "raised": 1, "timed_out": 0, "unfinished": 0}
-        assert counts.items() <= other.items()
+def test_percentiles_and_sums_of_each_name() -> None:
+    calls = [call(i, 0, i) for i in range(1, 101)]
+    calls += [call(101, 0, 7, function="other", status="raised")]
+    calls += [call(102, 0, None, status="timed-out"), call(103, 0, 9, status="timed-out")]
+    table = latency(trace(calls).calls)
+    assert table.index.tolist() == [UDF, UDF.replace("udf", "other")]
+    udf, other = table.to_dict("records")
+    assert udf == {
+        "calls": 101, "p50_us": 50_000, "p90_us": 90_000, "p99_us": 99_000, "max_us": 100_000,
+        "total_us": 5_059_000, "failed": 1, "raised": 0, "timed_out": 1, "unfinished": 1,
+    }  # fmt: skip
+    counts = {"calls": 1, "failed": 1, "raised": 1, "timed_out": 0, "unfinished": 0}
+    assert counts.items() <= other.items()
 
 
-class TestCallTimes:
-    def test_the_parts_of_one_call(self) -> None:
-        calls = [
-            call(1, 0, 10, served_ms=(2, 7), cpu_ms=2, run_queue_ms=1),
-            call(2, 0, 12, served_ms=(5, 9), cpu_ms=4, run_queue_ms=0, done_ns=ns(11)),
-        ]
-        first, second = call_times(trace(calls).calls).to_dict("records")
-        assert first == {
-            "latency_us": 10_000, "wire_us": 5_000, "to_server_us": 2_000, "to_client_us": 3_000,
-            "queue_us": 0, "served_us": 5_000, "on_cpu_us": 2_000, "run_queue_us": 1_000,
-            "off_cpu_us": 2_000, "pending_us": 0,
-        }  # fmt: skip
-        others = {"wire_us": 6_000, "to_client_us": 1_000, "queue_us": 3_000, "pending_us": 2_000}
-        assert (others | {"off_cpu_us": 0}).items() <= second.items()
-
-    def test_a_one_way_time_below_the_clock_error_is_not_shown(self) -> None:
-        calls = trace([call(1, 0, 10, served_ms=(2, 7)), call(2, 0, 10, served_ms=(4, 9))]).calls
-        times = call_times(calls, clock_error_ns=ns(2.5))
-        assert times["to_server_us"].isna().tolist() == [True, False]
-        assert times["to_client_us"].isna().tolist() == [False, True]
-        assert times["wire_us"].tolist() == [5_000, 5_000]
-        assert times["queue_us"].tolist() == [0, 2_000]
-
-    @pytest.mark.parametrize("offset_ms", [0, -50])
-    def test_the_queue_does_not_depend_on_the_clocks_offset(self, offset_ms: float) -> None:
-        rows = [
-            call(i, start, start + 5, served_ms=(began + offset_ms, began + 1 + offset_ms))
-            for i, (start, began) in enumerate([(0.1, 1.0), (0.1, 1.3), (0.2, 2.0)])
-        ]
-        assert call_times(trace(rows).calls)["queue_us"].tolist() == pytest.approx([0, 300, 900])
-
-    def test_unknown_times_are_null(self) -> None:
-        rows = [
-            call(1, 0, None),
-            call(2, 0, 5),
-            call(3, 0, 5, served_ms=(1, 4), body="builtin", link="inferred"),
-            call(4, 0, 3, served_ms=(1, 9), status="timed-out"),
-        ]
-        times = call_times(trace(rows).calls)
-        assert times.loc[0].isna().all()
-        assert times.loc[[1]].dropna(axis="columns").columns.tolist() == ["latency_us"]
-        assert times.loc[2, ["on_cpu_us", "run_queue_us", "off_cpu_us"]].isna().all()
-        assert times["wire_us"].dropna().tolist() == [2_000]
-
-    def test_clock_readings_beyond_the_wall_time_are_cut(self) -> None:
-        rows = [
-            call(1, 0, 9, served_ms=(1, 5), cpu_ms=5, run_queue_ms=1),
-            call(2, 0, 9, served_ms=(1, 5), cpu_ms=3, run_queue_ms=2),
-        ]
-        times = call_times(trace(rows).calls)
-        assert times[["on_cpu_us", "run_queue_us", "off_cpu_us"]].to_numpy().tolist() == [
-            [4_000, 0, 0],
-            [3_000, 1_000, 0],
-        ]
+def test_the_parts_of_one_call() -> None:
+    calls = [
+        call(1, 0, 10, served_ms=(2, 7), cpu_ms=2, run_queue_ms=1),
+        call(2, 0, 12, served_ms=(5, 9), cpu_ms=4, run_queue_ms=0, done_ns=ns(11)),
+    ]
+    first, second = call_times(trace(calls).calls).to_dict("records")
+    assert first == {
+        "latency_us": 10_000, "wire_us": 5_000, "to_server_us": 2_000, "to_client_us": 3_000,
+        "queue_us": 0, "served_us": 5_000, "on_cpu_us": 2_000, "run_queue_us": 1_000,
+        "off_cpu_us": 2_000, "pending_us": 0,
+    }  # fmt: skip
+    others = {"wire_us": 6_000, "to_client_us": 1_000, "queue_us": 3_000, "pending_us": 2_000}
+    assert (others | {"off_cpu_us": 0}).items() <= second.items()
 
 
-class TestBreakdown:
-    def test_the_parts_add_up(self) -> None:
-        parts = [Part("gil", 1), Part("sleep", 2), Part("cpu", 1)]
-        taken = simulate(parts, threads=4, at_once=8, cpus=1)
-        row = breakdown(taken.calls).iloc[0]
-        assert row["calls"] == 80
-        assert row["transport_us"] == pytest.approx(200, abs=0.01)
-        assert (row[["queue_us", "run_queue_us"]] > 0).all()
-        on_server = row[["on_cpu_us", "run_queue_us", "off_cpu_us"]].sum()
-        assert on_server == pytest.approx(row["served_us"])
-        ways = row[["transport_us", "queue_us", "pending_us"]].sum()
-        assert ways + on_server == pytest.approx(row["latency_us"])
+def test_a_one_way_time_below_the_clock_error_is_not_shown() -> None:
+    calls = trace([call(1, 0, 10, served_ms=(2, 7)), call(2, 0, 10, served_ms=(4, 9))]).calls
+    times = call_times(calls, clock_error_ns=ns(2.5))
+    assert times["to_server_us"].isna().tolist() == [True, False]
+    assert times["to_client_us"].isna().tolist() == [False, True]
+    assert times["wire_us"].tolist() == [5_000, 5_000]
+    assert times["queue_us"].tolist() == [0, 2_000]
 
-    def test_means_are_of_measured_calls_where_there_are_any(self) -> None:
-        rows = [
-            call(1, 0, 10, served_ms=(2, 8), cpu_ms=6, run_queue_ms=0),
-            call(2, 0, 90, served_ms=(2, 8)),
-            call(3, 0, 5, served_ms=(2, 4), function="add", body="builtin", link="inferred"),
-            call(4, 0, 5, function="unseen"),
-        ]
-        table = breakdown(trace(rows).calls)
-        assert table.index.tolist() == [UDF, UDF.replace("udf", "add")]
-        assert table["calls"].tolist() == [1, 1]
-        assert table["latency_us"].tolist() == [10_000, 5_000]
-        assert table["served_us"].tolist() == [6_000, 2_000]
-        assert table["on_cpu_us"].isna().tolist() == [False, True]
+
+@pytest.mark.parametrize("offset_ms", [0, -50])
+def test_the_queue_does_not_depend_on_the_clocks_offset(offset_ms: float) -> None:
+    rows = [
+        call(i, start, start + 5, served_ms=(began + offset_ms, began + 1 + offset_ms))
+        for i, (start, began) in enumerate([(0.1, 1.0), (0.1, 1.3), (0.2, 2.0)])
+    ]
+    assert call_times(trace(rows).calls)["queue_us"].tolist() == pytest.approx([0, 300, 900])
+
+
+def test_unknown_times_are_null() -> None:
+    rows = [
+        call(1, 0, None),
+        call(2, 0, 5),
+        call(3, 0, 5, served_ms=(1, 4), body="builtin", link="inferred"),
+        call(4, 0, 3, served_ms=(1, 9), status="timed-out"),
+    ]
+    times = call_times(trace(rows).calls)
+    assert times.loc[0].isna().all()
+    assert times.loc[[1]].dropna(axis="columns").columns.tolist() == ["latency_us"]
+    assert times.loc[2, ["on_cpu_us", "run_queue_us", "off_cpu_us"]].isna().all()
+    assert times["wire_us"].dropna().tolist() == [2_000]
+
+
+def test_clock_readings_beyond_the_wall_time_are_cut() -> None:
+    rows = [
+        call(1, 0, 9, served_ms=(1, 5), cpu_ms=5, run_queue_ms=1),
+        call(2, 0, 9, served_ms=(1, 5), cpu_ms=3, run_queue_ms=2),
+    ]
+    times = call_times(trace(rows).calls)
+    assert times[["on_cpu_us", "run_queue_us", "off_cpu_us"]].to_numpy().tolist() == [
+        [4_000, 0, 0],
+        [3_000, 1_000, 0],
+    ]
+
+
+def test_the_parts_add_up() -> None:
+    parts = [Part("gil", 1), Part("sleep", 2), Part("cpu", 1)]
+    taken = simulate(parts, threads=4, at_once=8, cpus=1)
+    row = breakdown(taken.calls).iloc[0]
+    assert row["calls"] == 80
+    assert row["transport_us"] == pytest.approx(200, abs=0.01)
+    assert (row[["queue_us", "run_queue_us"]] > 0).all()
+    on_server = row[["on_cpu_us", "run_queue_us", "off_cpu_us"]].sum()
+    assert on_server == pytest.approx(row["served_us"])
+    ways = row[["transport_us", "queue_us", "pending_us"]].sum()
+    assert ways + on_server == pytest.approx(row["latency_us"])
+
+
+def test_means_are_of_measured_calls_where_there_are_any() -> None:
+    rows = [
+        call(1, 0, 10, served_ms=(2, 8), cpu_ms=6, run_queue_ms=0),
+        call(2, 0, 90, served_ms=(2, 8)),
+        call(3, 0, 5, served_ms=(2, 4), function="add", body="builtin", link="inferred"),
+        call(4, 0, 5, function="unseen"),
+    ]
+    table = breakdown(trace(rows).calls)
+    assert table.index.tolist() == [UDF, UDF.replace("udf", "add")]
+    assert table["calls"].tolist() == [1, 1]
+    assert table["latency_us"].tolist() == [10_000, 5_000]
+    assert table["served_us"].tolist() == [6_000, 2_000]
+    assert table["on_cpu_us"].isna().tolist() == [False, True]
 
 
 OUTERMOST = [call(1, 0, 10), call(2, 5, 9, parent_call=1), call(3, 20, 26), call(4, 27, None),

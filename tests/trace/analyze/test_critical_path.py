@@ -87,10 +87,10 @@ def test_the_path_through_planted_calls(calls: planted.Step, expected: dict[Keys
 
 
 def test_a_caller_that_is_in_an_operator_does_not_wait() -> None:
-    taken = repeated(planted.beside_an_operator, operators=planted.the_callers_operator)
+    taken = repeated(planted.beside_an_operator, operators=planted.in_operators)
     assert shares(taken) == pytest.approx({
-        ("caller", "worker0", ""): 0.1 + 0.5 + 0.1,
-        **of_wait(0.3, there_and_back("worker2", "udf", 0.9, 7, 1)),
+        ("caller", "worker0", ""): 0.1 + 0.7 + 0.1,
+        **of_wait(0.1, there_and_back("worker2", "udf", 0.9, 7, 1)),
     }, abs=1e-5)  # fmt: skip
 
 

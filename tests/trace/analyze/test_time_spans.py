@@ -2,10 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.trace.analyze.time_spans import (
-    Spans,
-    parents,
-)
+from tuner.trace.analyze.time_spans import Spans, parents
 
 Row = tuple[int, int, int]
 """Group, start, end."""

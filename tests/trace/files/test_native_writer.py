@@ -5,14 +5,14 @@ from typing import Any
 
 import msgspec
 import pandas as pd
-import pytest
 
+from tests.trace.golden_files import rows
 from tests.trace.perfetto_rules import broken_rules
 from tests.trace.record.recordings import MAIN, client_span, operator, recording, server_span
 from tuner.trace.files.native_reader import trace_of
 from tuner.trace.files.native_writer import trace_document
 from tuner.trace.model.spans import MergedOperator, MergedTrace, OperatorSpan
-from tuner.trace.model.trace import CALL_COLUMNS, OPERATOR_COLUMNS
+from tuner.trace.model.trace import CALL_COLUMNS
 from tuner.trace.record.clock import SAME_CLOCK
 from tuner.trace.record.merge import merge
 
@@ -64,17 +64,12 @@ def trace(**facts: Any) -> MergedTrace:
     return merge(recordings, clocks, (zero, zero + 10_000_000), **facts)
 
 
-@pytest.fixture
-def document() -> dict[str, Any]:
-    parsed: dict[str, Any] = msgspec.json.decode(trace_document(trace()))
-    return parsed
-
-
 def events(document: dict[str, Any], phase: str) -> list[Any]:
     return [event for event in document["traceEvents"] if event["ph"] == phase]
 
 
-def test_each_call_is_an_async_event_with_an_arrow_to_its_server(document: dict[str, Any]) -> None:
+def test_each_call_is_an_async_event_with_an_arrow_to_its_server() -> None:
+    document = msgspec.json.decode(trace_document(trace()))
     assert broken_rules(document) == []
     begun, ended = events(document, "b"), events(document, "e")
     assert len(begun) == 6
@@ -94,7 +89,6 @@ def test_calls_and_facts_are_read_as_they_were_written() -> None:
     found = trace_of(trace_document(written), "it")
     assert {name: getattr(found, name) for name in vars(written.facts)} == vars(written.facts)
     calls = found.calls.set_index("call_id")
-    assert list(calls.reset_index().columns) == list(CALL_COLUMNS)
     assert len(calls) == len(written.calls)
     for call in written.calls:
         span, served = call.span, call.served
@@ -114,22 +108,14 @@ def test_calls_and_facts_are_read_as_they_were_written() -> None:
 
 def test_operators_are_read_as_they_were_written() -> None:
     written = trace()
-    names = {call.span.call_id: call.name for call in written.calls}
-    operators = trace_of(trace_document(written), "it").operators
-    assert list(operators.columns) == list(OPERATOR_COLUMNS)
-    found = [
-        (row.rank, row.thread, row.name, row.start_ns, row.end_ns,
-         None if row.call_id is pd.NA else row.call_id, row.call_name, row.link)
-        for row in operators.itertuples(index=False, name="Row")
-    ]  # fmt: skip
-    assert sorted(found, key=str) == sorted(
-        (
-            (each.rank, each.span.thread, each.span.name, each.span.start_ns, each.span.end_ns,
-             each.call_id, "" if each.call_id is None else names[each.call_id], each.link)
-            for each in written.operators
-        ),
-        key=str,
-    )  # fmt: skip
+    names = {None: "", **{call.span.call_id: call.name for call in written.calls}}
+    expected = [
+        (each.rank, *each.span[:4], each.call_id, names[each.call_id], each.link)
+        for each in written.operators
+    ]
+    columns = ("rank", *OperatorSpan._fields[:4], "call_id", "call_name", "link")
+    found = rows(trace_of(trace_document(written), "it").operators, *columns)
+    assert sorted(found, key=str) == sorted(expected, key=str)
 
 
 def test_operators_are_written_as_json_writes_them() -> None:

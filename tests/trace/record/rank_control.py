@@ -64,7 +64,7 @@ _hammering = threading.Event()
 _hammers: list[threading.Thread] = []
 
 
-def start_hammering(name: str, threads: int) -> None:
+def start_hammering(name: str) -> None:
     """Call another rank all the time from several threads, each in a different way."""
     _hammering.set()
     few, many = list(range(100)), list(range(100_000))  # the long list takes longer to pickle
@@ -78,7 +78,7 @@ def start_hammering(name: str, threads: int) -> None:
         while _hammering.is_set():
             way()
 
-    _hammers.extend(threading.Thread(target=hammer, args=(way,)) for way in ways[:threads])
+    _hammers.extend(threading.Thread(target=hammer, args=(way,)) for way in ways)
     for thread in _hammers:
         thread.start()
 

@@ -198,20 +198,20 @@ def no_future() -> int:
     return 1
 
 
-# Work of a known kind; each function returns the wall and CPU seconds that it used.
+# Work of a known kind; each function returns the CPU seconds that it used.
 
 
-def measured_nap(seconds: float) -> tuple[float, float]:
+def measured_nap(seconds: float) -> float:
     return _measured(lambda: time.sleep(seconds))
 
 
-def _measured(work: Callable[[], None]) -> tuple[float, float]:
-    wall, cpu = time.perf_counter(), time.thread_time()
+def _measured(work: Callable[[], None]) -> float:
+    begun_s = time.thread_time()
     work()
-    return time.perf_counter() - wall, time.thread_time() - cpu
+    return time.thread_time() - begun_s
 
 
-def hash_for(seconds: float, cpu: int | None) -> tuple[float, float]:
+def hash_for(seconds: float, cpu: int | None) -> float:
     """Uses the CPU without the GIL; on one CPU only if it is given."""
     cpus = os.sched_getaffinity(0)
     if cpu is not None:
