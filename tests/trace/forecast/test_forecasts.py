@@ -5,14 +5,13 @@ import math
 from dataclasses import replace
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from tests.trace.analyze.planted import a_batch, on_a_thread_of_its_own, repeated
 from tests.trace.synthetic import Part, call, operator, ranks, simulate, trace
 from tuner.trace.forecast.forecasts import Forecast, WhatIf, forecasts
 from tuner.trace.model.spans import TraceRank
-from tuner.trace.model.trace import Trace
+from tuner.trace.model.trace import CALL_COLUMNS, Trace
 
 THREADS = (1, 2, 4, 8, 16, 32)
 
@@ -26,10 +25,9 @@ def eight_at_once(*parts: Part, threads: int = 16, steps: int = 10, **facts: Any
     return simulate(parts, threads=threads, at_once=8, steps=steps, **facts)
 
 
-def measured(taken: Trace) -> Trace:
-    """With CPU times: none."""
-    none = pd.array([0] * len(taken.calls), dtype="Int64")
-    return replace(taken, calls=taken.calls.assign(cpu_ns=none, run_queue_ns=none))
+def changed(taken: Trace, **columns: Any) -> Trace:
+    """With other values in these columns of its calls."""
+    return replace(taken, calls=taken.calls.assign(**columns).astype(CALL_COLUMNS))
 
 
 def a_loop(**columns: Any) -> Trace:
@@ -91,28 +89,14 @@ def with_operators(*parts: Part, **facts: Any) -> Trace:
     """Every fourth call is TorchScript, whose CPU time is not measured."""
     taken = eight_at_once(*parts, **facts)
     is_script = taken.calls["call_id"] % 4 == 1
-    body = pd.Categorical(is_script.map({True: "script", False: "python"}))
-    cpu_ns = taken.calls["cpu_ns"].mask(is_script)
-    return replace(taken, calls=taken.calls.assign(body=body, cpu_ns=cpu_ns))
+    body = is_script.map({True: "script", False: "python"})
+    return changed(taken, body=body, cpu_ns=taken.calls["cpu_ns"].mask(is_script))
 
 
 def busy(*cpu_s: float) -> tuple[TraceRank, ...]:
     """Processes that were on one of two logical CPUs for so long, none of it in main threads."""
     known = ranks(threads=16, cpu_count=2, main_cpu_s=0)
     return tuple(replace(rank, cpu_s=each) for rank, each in zip(known, cpu_s, strict=True))
-
-
-def asleep_in_operators() -> Trace:
-    taken = eight_at_once(SLEEP, cpus=2, processes=busy(0, 0))
-    unknown = pd.array([None] * len(taken.calls), dtype="Int64")
-    return replace(taken, calls=taken.calls.assign(body="builtin", cpu_ns=unknown))
-
-
-def four_callers() -> Trace:
-    """Each a thread of its own, which thinks for as long as its call sleeps."""
-    taken = simulate([SLEEP], threads=4, at_once=1, callers=4, think_ms=10)
-    threads = 100 + taken.calls["call_id"] // 10
-    return replace(taken, calls=taken.calls.assign(client_thread=threads))
 
 
 SLEEP, COMPUTE, LOCK, GIL = (Part(kind, 10) for kind in ("sleep", "operator", "lock", "gil"))
@@ -132,14 +116,18 @@ NO_GAIN = dict.fromkeys(THREADS, 1.0)
         (eight_at_once(COMPUTE, cpus=2, threads=1), {1: 1, 2: 0.5, 4: 0.5, 32: 0.5}),
         (simulate([SLEEP], threads=16, at_once=1, steps=30), NO_GAIN),
         (a_loop(server_end_ns=None), NO_GAIN),
-        (measured(repeated(on_a_thread_of_its_own)), {1: 1, 2: 1}),
-        (measured(repeated(a_batch)), {2: 1, 4: 1}),
+        (changed(repeated(on_a_thread_of_its_own), cpu_ns=0, run_queue_ns=0), {1: 1, 2: 1}),
+        (changed(repeated(a_batch), cpu_ns=0, run_queue_ns=0), {2: 1, 4: 1}),
         (values_made_and_fetched(), {1: 1.5, 2: 1, 32: 1}),
         (a_late_return(), {1: 1, 2: 1}),
         (with_operators(COMPUTE, cpus=2, processes=busy(0, 0.8)), {1: 2, 8: 1, 32: 1}),
         (with_operators(SLEEP), {1: 8, 2: 4, 4: 2, 32: 1}),
-        (asleep_in_operators(), {1: 8, 2: 4, 4: 2, 32: 1}),
-        (four_callers(), {1: 2, 2: 1, 4: 1, 8: 1}),
+        (changed(eight_at_once(SLEEP, cpus=2, processes=busy(0, 0)), body="builtin", cpu_ns=None),
+         {1: 8, 2: 4, 4: 2, 32: 1}),
+        # Each caller is a thread of its own, which thinks for as long as its call sleeps.
+        (changed(simulate([SLEEP], threads=4, at_once=1, callers=4, think_ms=10),
+                 client_thread=lambda calls: 100 + calls["call_id"] // 10),
+         {1: 2, 2: 1, 4: 1, 8: 1}),
     ],
     ids=["sleep", "sleep, 3 steps", "lock", "lock, 2 steps", "GIL", "sleep and GIL", "two CPUs",
          "traced with 1 thread", "one at a time", "unseen", "own thread", "batch", "remote",
@@ -236,21 +224,10 @@ def test_a_call_that_waits_for_another_deadlocks_unless_that_one_finds_a_thread(
 
 def by_another_thread() -> Trace:
     """Of worker1, whose main thread is another one."""
-    taken = a_loop()
+    taken = replace(a_loop(), ranks=ranks(threads=4, pid=1))
     number = taken.calls["call_id"] % 2
     client = "worker" + number.astype(str)
-    calls = taken.calls.assign(client=client, client_rank=number, client_thread=1 + number)
-    return replace(taken, calls=calls, ranks=ranks(threads=4, pid=1))
-
-
-def without_servers(taken: Trace) -> Trace:
-    unknown = pd.array([None] * len(taken.calls), dtype="Int64")
-    return replace(taken, calls=taken.calls.assign(server_end_ns=unknown))
-
-
-def eight_on_few_cpus() -> Trace:
-    processes = ranks(threads=1, cpu_count=2, cpu_s=0.75, main_cpu_s=0)
-    return eight_at_once(COMPUTE, cpus=2, threads=1, processes=processes)
+    return changed(taken, client=client, client_rank=number, client_thread=1 + number)
 
 
 @pytest.mark.parametrize(
@@ -261,10 +238,12 @@ def eight_on_few_cpus() -> Trace:
         (replace(a_loop(), source="legacy"), "a trace of the legacy profiler does not tell"),
         (replace(a_loop(), ranks=ranks(threads=4, pid=1, main_cpu_s=0.15)), "the driver computes"),
         (by_another_thread(), "threads of worker1 make calls, and what these wait for is not"),
-        (eight_on_few_cpus(), "its calls compete for few logical CPUs with polling threads"),
+        (eight_at_once(COMPUTE, cpus=2, threads=1, processes=ranks(
+            threads=1, cpu_count=2, cpu_s=0.75, main_cpu_s=0)),
+         "its calls compete for few logical CPUs with polling threads"),
         (eight_at_once(COMPUTE, cpus=2, processes=ranks(threads=16, cpu_count=2, cpu_s=0.2)),
          "other programs took logical CPUs while it was traced"),
-        (without_servers(eight_at_once(SLEEP)),
+        (changed(eight_at_once(SLEEP), server_end_ns=None),
          "it depends on how calls were served that take 100 % of all time, which the trace"),
         (a_loop(cpu_ns=None), "the CPU time of the calls to worker1 is not known"),
         (replace(a_loop(), ranks=ranks(threads=None)), "the trace does not tell the num_worker_"),
@@ -280,5 +259,5 @@ def test_no_forecast_is_made_of_a_trace_that_lacks(taken: Trace, why_not: str) -
 
 
 def test_a_long_trace_is_replayed_in_part() -> None:
-    whole = by_threads(eight_at_once(SLEEP, steps=500))
-    assert whole[2].ratio == pytest.approx(4, rel=0.1)
+    (found,) = forecasts(eight_at_once(SLEEP, steps=500), [WhatIf(threads={"*": 2})])
+    assert found.ratio == pytest.approx(4, rel=0.1)

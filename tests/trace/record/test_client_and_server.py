@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from functools import partial
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import torch
@@ -22,6 +22,8 @@ from tuner.trace.record.wire import Ends, OnTheWay, marked, received, request
 
 ONES = torch.ones(2)
 _SERIALIZE = internal._InternalRPCPickler.serialize
+# PyTorch has no types for it.
+PYTORCH: Any = internal
 
 
 @pytest.fixture
@@ -41,7 +43,7 @@ def run(
     call_id: int, func: Callable[..., Any], *args: Any, plainly: bool = True, **named: Any
 ) -> Any:
     """What PyTorch gets from a function that it runs; not `plainly` for `remote`."""
-    return cast(Any, internal)._run_function(Served((call_id, plainly, func, (args, named))))
+    return PYTORCH._run_function(Served((call_id, plainly, func, (args, named))))
 
 
 def test_a_call_that_ends_during_the_collection_is_collected_once(server: Server) -> None:
@@ -110,7 +112,7 @@ def test_no_frame_of_ours_is_below_a_function_or_in_its_traceback(
     answer = run(7, stack, **named)
     found = pickle.loads(pickle.dumps(answer))
     assert found[-3:] == [here, internal.__file__, here]
-    plain = cast(Any, internal)._run_function(internal.PythonUDF(fails, (), {}))
+    plain = PYTORCH._run_function(internal.PythonUDF(fails, (), {}))
     assert run(8, fails).msg == plain.msg
 
 
@@ -181,35 +183,32 @@ def test_an_answer_is_what_pytorch_sends_without_recording(
     ended: list[int] = []
     client = SimpleNamespace(answered=lambda call_id, value: ended.append(call_id))
     monkeypatch.setattr(Ends, "client", client)
-    pickled, tensors = internal.serialize(run(2**40, lambda: value))  # type: ignore[no-untyped-call]
+    pickled, tensors = PYTORCH.serialize(run(2**40, lambda: value))
     assert len(tensors) == isinstance(value, torch.Tensor)
-    found = internal.deserialize(pickled, tensors)  # type: ignore[no-untyped-call]
+    found = PYTORCH.deserialize(pickled, tensors)
     assert (type(found), str(found), ended) == (type(value), str(value), [2**40])
 
 
 def test_what_else_a_thread_pickles_before_an_answer_is_pickled_plainly(server: Server) -> None:
     answer = run(7, max, 1, 2)
-    pickled, _ = internal.serialize(["a call of a finalizer"])  # type: ignore[no-untyped-call]
-    assert pickle.loads(pickled) == ["a call of a finalizer"]
-    pickled, _ = internal.serialize(answer)  # type: ignore[no-untyped-call]
-    assert pickle.loads(pickled) == 2
+    assert pickle.loads(PYTORCH.serialize(["of a finalizer"])[0]) == ["of a finalizer"]
+    assert pickle.loads(PYTORCH.serialize(answer)[0]) == 2
 
 
 def test_an_answer_is_pickled_plainly_where_recording_paused_before_the_last_one(
     server: Server,
 ) -> None:
     this_thread().answers_quickly = True
-    pickled, tensors = internal.serialize(run(7, list, [ONES]))  # type: ignore[no-untyped-call]
+    pickled, tensors = PYTORCH.serialize(run(7, list, [ONES]))
     assert len(tensors) == 1
-    assert str(internal.deserialize(pickled, tensors)) == str([ONES])  # type: ignore[no-untyped-call]
+    assert str(PYTORCH.deserialize(pickled, tensors)) == str([ONES])
 
 
 def test_an_answer_is_sent_where_recording_has_ended_meanwhile(server: Server) -> None:
     answer = run(7, max, 1, 2)
     server.stop()
     assert type(internal._internal_rpc_pickler).__dict__.get("serialize") is _SERIALIZE
-    pickled, _ = internal.serialize(answer)  # type: ignore[no-untyped-call]
-    assert pickle.loads(pickled) == 2
+    assert pickle.loads(PYTORCH.serialize(answer)[0]) == 2
 
 
 @pytest.mark.parametrize(
@@ -226,10 +225,10 @@ def test_a_request_has_what_pytorchs_own_has(args: Any, kwargs: Any, server: Ser
     values, tensors = pickled_plainly(args, kwargs)
     name = name_in_pickles(fails)
     assert name is not None
-    plain, of_plain = internal.serialize(internal.PythonUDF(fails, args, kwargs))  # type: ignore[no-untyped-call]
+    plain, of_plain = PYTORCH.serialize(internal.PythonUDF(fails, args, kwargs))
     assert tensors == of_plain
-    served = internal.deserialize(request(7, name, values), tensors)  # type: ignore[no-untyped-call]
-    expected = internal.deserialize(plain, of_plain)  # type: ignore[no-untyped-call]
+    served = PYTORCH.deserialize(request(7, name, values), tensors)
+    expected = PYTORCH.deserialize(plain, of_plain)
     assert isinstance(served, Served)
     assert served[:3] == (7, True, fails)
     assert str(served[3]) == str(expected[1:])
@@ -279,9 +278,8 @@ def test_an_exception_notifies_its_client_where_it_is_unpickled(
     ended: list[tuple[int, str]] = []
     client = SimpleNamespace(answered=lambda call, value: ended.append((call, error_of(value))))
     monkeypatch.setattr(Ends, "client", client)
-    serialize = cast(Any, internal).serialize
     answer = run(7, fails)
     for _ in range(2):
-        arrived = cast(Any, internal).deserialize(*serialize(answer))
+        arrived = PYTORCH.deserialize(*PYTORCH.serialize(answer))
         assert arrived == answer
     assert ended == [(7, "KeyError('shard 1')")]
