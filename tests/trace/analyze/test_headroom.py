@@ -13,7 +13,7 @@ Row = dict[str, Any]
 
 
 def traced(*calls: Row, threads: int = 16) -> Trace:
-    return trace(calls, processes=ranks(3, threads=threads))
+    return trace(calls, processes=ranks(4, threads=threads))
 
 
 def served(call_id: int, start_ms: float, end_ms: float, *, off_ms: float, **columns: Any) -> Row:
@@ -30,9 +30,8 @@ def nested(call_id: int, parent: int, start_ms: float, end_ms: float | None, **c
                 **{"kind": "rpc_sync", **columns})  # fmt: skip
 
 
-def server_of(seen: Trace) -> LeastThreads:
-    return next(each for each in least_threads(seen, [("relay", "worker1")])
-                if each.role == "relay")  # fmt: skip
+def relay_of(seen: Trace, names: str = "worker1") -> LeastThreads:
+    return next(each for each in least_threads(seen, [("relay", names)]) if each.role == "relay")
 
 
 USUAL_MS = ALLOWED_OFF_US / 1e3
@@ -92,7 +91,7 @@ LATER: Row = {"kind": "rpc_async"}
     ],
 )  # fmt: skip
 def test_how_many_threads_are_enough(calls: list[Row], least: int | None, says: str | None) -> None:
-    found = server_of(traced(*calls))
+    found = relay_of(traced(*calls))
     assert found.least == least
     assert says in (None, found.text)
 
@@ -121,17 +120,10 @@ STUCK = [call(i, 0, None, served_ms=(1, None), thread=10 + i) for i in (1, 2)]
 def test_where_the_least_is_not_known(
     calls: list[Row], threads: int, at_least: int, says: str | None
 ) -> None:
-    found = server_of(traced(*calls, threads=threads))
+    found = relay_of(traced(*calls, threads=threads))
     assert found.least is None
     assert found.at_least == at_least
     assert says in found.text if says else found.text == ""
-
-
-def of_two_servers(*calls: Row, threads: int) -> LeastThreads:
-    """What is said of worker1 and worker2 together."""
-    found = trace(calls, processes=ranks(4, threads=threads))
-    return next(each for each in least_threads(found, [("server", "worker[12]")])
-                if each.role == "server")  # fmt: skip
 
 
 def test_a_deadlock_of_one_process_is_said_though_as_many_calls_sleep_in_another() -> None:
@@ -143,7 +135,8 @@ def test_a_deadlock_of_one_process_is_said_though_as_many_calls_sleep_in_another
             nested(10 + i, i, 10, None) | {"client_rank": 2, "server_rank": 3},
         )
     ]
-    found = of_two_servers(*(served(i, 0, 50, off_ms=50) for i in (1, 2)), *stuck, threads=2)
+    asleep = (served(i, 0, 50, off_ms=50) for i in (1, 2))
+    found = relay_of(traced(*asleep, *stuck, threads=2), "worker[12]")
     assert found.is_deadlock
     assert "had 2 calls waiting inside served calls at once, with 2 threads: that is" in found.text
 
@@ -151,12 +144,9 @@ def test_a_deadlock_of_one_process_is_said_though_as_many_calls_sleep_in_another
 @pytest.mark.parametrize("server_rank", [1, 2])
 def test_a_call_that_is_still_served_is_no_deadlock(server_rank: int) -> None:
     """The only call that waited for one of its own has ended, on the same server or another one."""
-    found = of_two_servers(
-        served(1, 0, 50, off_ms=20),
-        nested(11, 1, 10, 30),
-        call(2, 60, None, served_ms=(61, None), server_rank=server_rank),
-        threads=1,
-    )
+    lasting = call(2, 60, None, served_ms=(61, None), server_rank=server_rank)
+    seen = traced(served(1, 0, 50, off_ms=20), nested(11, 1, 10, 30), lasting, threads=1)
+    found = relay_of(seen, "worker[12]")
     assert not found.is_deadlock
     assert "that is a deadlock" not in found.text
 
@@ -171,7 +161,7 @@ def test_of_a_role_that_served_nothing_nothing_is_said() -> None:
 def test_where_a_rank_is_missing_nothing_is_concluded() -> None:
     whole = traced(call(1, 0, 50, served_ms=(1, 49)))
     assert least_threads(whole)
-    first, second, third = whole.ranks
+    first, *others = whole.ranks
     assert not least_threads(replace(whole, ranks=(first,)))
-    assert not least_threads(replace(whole, ranks=(second, third)))
+    assert not least_threads(replace(whole, ranks=tuple(others)))
     assert not least_threads(traced())

@@ -1,6 +1,7 @@
 import json
 from collections import defaultdict
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import msgspec
@@ -122,12 +123,10 @@ def test_operators_are_written_as_json_writes_them() -> None:
     """Any name, and times of more digits than a float has."""
     names = ["aten::mul", 'a "quoted" \\ name\n', "no \N{SNOWMAN}", "\x7f\0", ""]
     times = [0, 1, 1000, 1001, 999_999_999, 10**15 + 7, 2**53 + 1, 10**19, -1]
+    lasts, calls = (0, 12, 1_234_567), ((None, ""), (2**40, "inferred"))
     operators = [
         MergedOperator(1, OperatorSpan(name, 2001, start_ns, start_ns + lasted_ns, True), *call)
-        for name in names
-        for start_ns in times
-        for lasted_ns in (0, 12, 1_234_567)
-        for call in ((None, ""), (2**40, "inferred"))
+        for name, start_ns, lasted_ns, call in product(names, times, lasts, calls)
     ]
     content = trace_document(replace(trace(), operators=operators)).decode()
     written = json.loads(content)
