@@ -8,7 +8,6 @@ from tests.trace.synthetic import Part, call, ns, operator, ranks, simulate, tra
 from tuner.trace.analyze.critical_path import critical_path
 from tuner.trace.model.trace import Trace
 
-STEP_MS = 10.0
 COMPUTE = [Part("cpu", 5)]
 SLEEP = [Part("sleep", 5)]
 Rows = list[dict[str, Any]]
@@ -38,12 +37,13 @@ def step(*calls: tuple[float, float, tuple[float, float] | None, dict[str, Any]]
 
 
 def repeated(
-    of: Step, steps: int = 10, operators: Callable[[float], Rows] | None = None, **facts: Any
-) -> Trace:
-    """A trace of so many steps of 10 ms."""
-    rows = [row for i in range(steps) for row in of(STEP_MS * i, 100 * i)]
-    ran = [row for i in range(steps) for row in operators(STEP_MS * i)] if operators else []
-    known: dict[str, Any] = {"window_ms": (0, STEP_MS * steps), "steps": steps}
+    of: Step, steps: int = 10, operators: Callable[[float], Rows] | None = None,
+    step_ms: float = 10.0, **facts: Any,
+) -> Trace:  # fmt: skip
+    """A trace of so many steps."""
+    rows = [row for i in range(steps) for row in of(step_ms * i, 100 * i)]
+    ran = [row for i in range(steps) for row in operators(step_ms * i)] if operators else []
+    known: dict[str, Any] = {"window_ms": (0, step_ms * steps), "steps": steps}
     return trace(rows, ran, **({"processes": ranks(5)} | known | facts))
 
 

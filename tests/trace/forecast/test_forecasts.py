@@ -1,13 +1,12 @@
 """Forecasts from traces with known parts."""
 
-import itertools
 import math
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tests.trace.analyze.planted import a_batch, on_a_thread_of_its_own, repeated
+from tests.trace.analyze.planted import Rows, a_batch, on_a_thread_of_its_own, repeated, step
 from tests.trace.synthetic import Part, call, operator, ranks, simulate, trace
 from tuner.trace.forecast.forecasts import Forecast, WhatIf, forecasts
 from tuner.trace.model.spans import TraceRank
@@ -39,50 +38,32 @@ def a_loop(**columns: Any) -> Trace:
 def computing_on_few_cpus() -> Trace:
     """In each step five calls at once, one longer than the other, compute for 18 ms in all, wait
     for one of two CPUs, and for something else for 12 ms."""
-    rows = []
-    for step, number in itertools.product(range(20), range(5)):
-        took = 4 + 2 * ((2 * number + step) % 5)
-        at = 12.5 * step + 0.05 * number
-        rows.append(
-            call(
-                5 * step + number,
-                at,
-                at + took + 0.1,
-                served_ms=(at, at + took),
-                cpu_ms=0.45 * took,
-                run_queue_ms=0.25 * took,
-                thread=11 + number,
-            )
-        )
-    return trace(rows, processes=ranks(threads=16, cpu_count=2), window_ms=(0, 250))
+
+    def five(at: float, number: int) -> Rows:
+        spans = [(n, 0.05 * n, 4 + 2 * ((2 * n + number // 100) % 5)) for n in range(5)]
+        return step(*(
+            (begun, begun + took + 0.1, (begun, begun + took),
+             {"cpu_ms": 0.45 * took, "run_queue_ms": 0.25 * took, "thread": 11 + n})
+            for n, begun, took in spans
+        ))(at, number)  # fmt: skip
+
+    return repeated(five, 20, step_ms=12.5, processes=ranks(threads=16, cpu_count=2))
 
 
-def values_made_and_fetched() -> Trace:
-    """In each step two values are made at once, in 10 ms each, and then fetched."""
-    makes: dict[str, Any] = {"kind": "rpc_remote", "function": "make", "cpu_ms": 0,
-                             "run_queue_ms": 0}  # fmt: skip
-    rows = []
-    for step in range(10):
-        at, number = 20 * step, 10 * step
-        rows += [call(number + i, at + 0.01 * i, at + 10.2, served_ms=(at + 0.1, at + 10.1),
-                      thread=11 + i, **makes) for i in range(2)]  # fmt: skip
-        rows += [call(number + 2, at + 0.1, at + 10.4, kind="to_here", body="fetch", function="")]
-    return trace(rows, processes=ranks(threads=16, cpu_count=8), window_ms=(0, 200))
-
-
-def a_late_return() -> Trace:
-    """In each step two calls complete together, and the second returns while the first of the next
-    step is served."""
-    rows = []
-    for step in range(10):
-        at, number = 10 * step, 10 * step
-        rows += [
-            call(number, at + 0.5, at + 8.6, served_ms=(at + 0.6, at + 1.5), cpu_ms=0.9,
-                 run_queue_ms=0, done_ns=round((at + 8.5) * 1e6)),
-            call(number + 1, at + 1.2, at + 10.9, served_ms=(at + 1.3, at + 10.7), cpu_ms=9.4,
-                 run_queue_ms=0, done_ns=round((at + 10.8) * 1e6), thread=12),
-        ]  # fmt: skip
-    return trace(rows, processes=ranks(threads=16, cpu_count=8), window_ms=(0, 110))
+EIGHT_CPUS: Any = {"processes": ranks(3, threads=16, cpu_count=8)}
+ASLEEP: dict[str, Any] = {"cpu_ms": 0, "run_queue_ms": 0}
+MAKES = {"kind": "rpc_remote", "function": "make", **ASLEEP}
+FETCHES = {"kind": "to_here", "body": "fetch", "function": ""}
+# Two values are made at once, in 10 ms each, and then fetched.
+made_and_fetched = step(
+    *((0.01 * i, 10.2, (0.1, 10.1), {"thread": 11 + i, **MAKES}) for i in range(2)),
+    *[(0.1, 10.4, None, FETCHES)] * 2,
+)
+# Two calls complete together, and the second returns while the first of the next step is served.
+a_late_return = step(
+    (0.5, 8.6, (0.6, 1.5), {"done_ms": 8.5, **ASLEEP, "cpu_ms": 0.9}),
+    (1.2, 10.9, (1.3, 10.7), {"done_ms": 10.8, "thread": 12, **ASLEEP, "cpu_ms": 9.4}),
+)
 
 
 def with_operators(*parts: Part, **facts: Any) -> Trace:
@@ -118,8 +99,8 @@ NO_GAIN = dict.fromkeys(THREADS, 1.0)
         (a_loop(server_end_ns=None), NO_GAIN),
         (changed(repeated(on_a_thread_of_its_own), cpu_ns=0, run_queue_ns=0), {1: 1, 2: 1}),
         (changed(repeated(a_batch), cpu_ns=0, run_queue_ns=0), {2: 1, 4: 1}),
-        (values_made_and_fetched(), {1: 1.5, 2: 1, 32: 1}),
-        (a_late_return(), {1: 1, 2: 1}),
+        (repeated(made_and_fetched, step_ms=20, **EIGHT_CPUS), {1: 1.5, 2: 1, 32: 1}),
+        (repeated(a_late_return, window_ms=(0, 110), **EIGHT_CPUS), {1: 1, 2: 1}),
         (with_operators(COMPUTE, cpus=2, processes=busy(0, 0.8)), {1: 2, 8: 1, 32: 1}),
         (with_operators(SLEEP), {1: 8, 2: 4, 4: 2, 32: 1}),
         (changed(eight_at_once(SLEEP, cpus=2, processes=busy(0, 0)), body="builtin", cpu_ns=None),
@@ -172,20 +153,20 @@ def test_one_role_alone() -> None:
     assert [each.ratio for each in found] == pytest.approx([1, 8], rel=0.1)
 
 
-def nested_calls(at_once: int, steps: int = 10) -> Trace:
+def nested_calls(at_once: int) -> Trace:
     """Each call to worker1 sleeps in worker2 for 5 ms."""
-    rows = []
-    for step in range(steps):
-        for place in range(at_once):
-            at, number = 10 * step + 0.01 * place, 100 * step + 2 * place
-            rows += [
-                call(number, at, at + 6, served_ms=(at + 0.2, at + 5.8), cpu_ms=0.1,
-                     run_queue_ms=0, thread=11 + place, function="outer"),
-                call(number + 1, at + 0.3, at + 5.7, served_ms=(at + 0.5, at + 5.5), cpu_ms=0,
-                     run_queue_ms=0, client_rank=1, server_rank=2, parent_call=number,
-                     kind="rpc_sync", thread=21 + place, function="inner"),
-            ]  # fmt: skip
-    return trace(rows, processes=ranks(3, threads=16, cpu_count=8), window_ms=(0, 10 * steps))
+    inner = {"client_rank": 1, "server_rank": 2, "kind": "rpc_sync", "function": "inner", **ASLEEP}
+    return repeated(step(*(
+        row
+        for n in range(at_once)
+        for at in [0.01 * n]
+        for row in (
+            (at, at + 6, (at + 0.2, at + 5.8),
+             {"thread": 11 + n, "function": "outer", **ASLEEP, "cpu_ms": 0.1}),
+            (at + 0.3, at + 5.7, (at + 0.5, at + 5.5),
+             {"parent": 2 * n, "thread": 21 + n, **inner}),
+        )
+    )), **EIGHT_CPUS)  # fmt: skip
 
 
 @pytest.mark.parametrize("at_once", [1, 3, 7])
@@ -201,8 +182,8 @@ def test_nested_calls_deadlock_with_so_many_threads_as_there_are_calls(at_once: 
 def waits_for_another_call() -> Trace:
     """In each step two calls wait until two others, which are issued after them, have computed."""
     rows, ran = [], []
-    for step in range(10):
-        at, number, ms = 20 * step, 10 * step, 4 + 3 * (step % 4)
+    for number in range(0, 100, 10):
+        at, ms = 2 * number, 4 + 3 * (number // 10 % 4)
         for i, begun in enumerate((at, at + 0.02)):
             end = begun + ms + 0.2
             rows += [

@@ -78,6 +78,8 @@ def every_kind() -> dict[str, Any]:
         "rref arguments elsewhere": rpc_sync("worker2", served.sum_of, args=(first, second)),
         "rref result": rpc_sync(server, served.rref_of, args=(x,)).to_here(),
         "exception result": repr(rpc_sync(server, ValueError, args=("a",))),
+        # PyTorch's RPC sends such an answer in a way of its own.
+        "script module": rpc_sync(server, served.script_module, args=(3.0,))(torch.ones(2)),
         "of python": rpc_sync(server, max, args=(3, 4)),
         "then": rpc_async(server, work, (x,)).then(lambda done: done.wait() * 2).wait(),
     }
@@ -91,6 +93,7 @@ def kinds(_ranks: None) -> Profiled:
     untraced = plain(every_kind())
     assert traced == untraced
     assert untraced["proxies"] == [6, 8, 11, 15]
+    assert untraced["script module"] == [3.0, 3.0]
     return found
 
 
@@ -104,7 +107,7 @@ KINDS = {
         # A proxy asks for the type of its object, once.
         "rpc_async#_rref_typeof_on_owner", "rpc_sync#gather", "rpc_sync#partial",
         "rpc_sync#Scale", "rpc_sync#Scale.times", "rpc_sync#sum_of", "rpc_sync#rref_of",
-        "rpc_sync#ValueError", "rpc_sync#max",
+        "rpc_sync#ValueError", "rpc_sync#max", "rpc_sync#script_module",
     )), 1),
     "rpc_async#work(worker0 -> worker1)": 5,
     "rpc_sync#work(worker0 -> worker2)": 2,
@@ -190,17 +193,6 @@ def test_the_profile_can_be_read_in_every_way(kinds: Profiled) -> None:
     for read in (prof.latency, prof.breakdown, prof.parallelism, prof.critical_path):
         assert len(read())
     assert prof.diagnosis().text
-
-
-def test_a_script_module_comes_back_as_it_does_without_a_profile() -> None:
-    """PyTorch's RPC sends such an answer in a way of its own."""
-
-    def answer() -> Any:
-        return plain(rpc_sync("worker1", served.script_module, args=(3.0,))(torch.ones(2)))
-
-    with profiled():
-        traced = answer()
-    assert traced == answer() == [3.0, 3.0]
 
 
 def test_gradients_are_the_same_with_and_without_a_profile() -> None:
