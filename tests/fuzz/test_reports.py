@@ -1,5 +1,6 @@
 """What the processes of a program report and record: judged and joined, or left out."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,17 +35,15 @@ TOKENS = (b"\n", b"null", b"{}", b"[", b"-1", b"1e300", b'"\\ud800"', b"NaN", b"
 def ends(report: ProgramReport) -> list[ProgramEnd]:
     """Ways in which a run with these reports can have ended."""
     states, counted = records_of(report), Counted(calls=3, seconds=2.0, cpu_s={0: 1.0, 1: 0.5})
-    gone: dict[str, Any] = {"run_s": 3.0, "output": "", "report": report, "states": states}
-    done = {**gone, "exit_codes": (0,), "is_late": False, "starved": None, "counted": None,
-            "cause": None}  # fmt: skip
-    late = {**done, "exit_codes": (None,)}
+    done = ProgramEnd(run_s=3.0, output="", report=report, states=states, exit_codes=(0,))
+    late = replace(done, exit_codes=(None,))
     return [
-        ProgramEnd(**done),
-        ProgramEnd(**{**done, "exit_codes": (1,)}),
-        ProgramEnd(**{**late, "is_late": True}),
-        ProgramEnd(**{**late, "cause": given_up(report, 1 << 62)}),
-        ProgramEnd(**{**late, "starved": starvation(states)}),
-        ProgramEnd(**{**late, "counted": counted}),
+        done,
+        replace(done, exit_codes=(1,)),
+        replace(late, is_late=True),
+        replace(late, cause=given_up(report, 1 << 62)),
+        replace(late, starved=starvation(states)),
+        replace(late, counted=counted),
     ]
 
 

@@ -61,11 +61,6 @@ def a_ready_driver(run_queue: float, cpu_s: float = 0.4) -> Trace:
     return with_mains(taken, 0.2, 0, run_queue=run_queue)
 
 
-def computing_main_threads() -> Trace:
-    crowd = replace(waits_for_a_cpu(0.12, cpu_s=0.7, size=3), window_ns=(0, 1_000_000_000))
-    return with_mains(crowd, 0.6, 0, 0.6)
-
-
 SERVERS: dict[str, Callable[[], Trace]] = {
     # Threads that are off the CPU.
     "one thread that sleeps": serves(SLEEP, 1, 4),
@@ -79,7 +74,9 @@ SERVERS: dict[str, Callable[[], Trace]] = {
     "others that hold the CPUs": partial(waits_for_a_cpu, 0.4, cpu_s=0.4),
     "sleeps for longer than it waits for a CPU": partial(waits_for_a_cpu, 0.25, off=0.4),
     "three ranks on 2 CPUs that poll": partial(waits_for_a_cpu, 0.12, cpu_s=0.7, size=3),
-    "three ranks on 2 CPUs whose main threads compute": computing_main_threads,
+    "three ranks on 2 CPUs whose main threads compute": lambda: with_mains(
+        replace(waits_for_a_cpu(0.12, cpu_s=0.7, size=3), window_ns=(0, 10**9)), 0.6, 0, 0.6
+    ),
     # The GIL, or a lock.
     "Python on 4 threads": serves(PYTHON, 4, 6),
     "Python on 16 threads": serves(PYTHON, 16, 6),
