@@ -109,9 +109,9 @@ def test_calls_and_facts_are_read_as_they_were_written() -> None:
 
 def test_operators_are_read_as_they_were_written() -> None:
     written = trace()
-    names = {None: "", **{call.span.call_id: call.name for call in written.calls}}
+    names: dict[int | None, str] = {call.span.call_id: call.name for call in written.calls}
     expected = [
-        (each.rank, *each.span[:4], each.call_id, names[each.call_id], each.link)
+        (each.rank, *each.span[:4], each.call_id, names.get(each.call_id, ""), each.link)
         for each in written.operators
     ]
     columns = ("rank", *OperatorSpan._fields[:4], "call_id", "call_name", "link")
@@ -123,7 +123,8 @@ def test_operators_are_written_as_json_writes_them() -> None:
     """Any name, and times of more digits than a float has."""
     names = ["aten::mul", 'a "quoted" \\ name\n', "no \N{SNOWMAN}", "\x7f\0", ""]
     times = [0, 1, 1000, 1001, 999_999_999, 10**15 + 7, 2**53 + 1, 10**19, -1]
-    lasts, calls = (0, 12, 1_234_567), ((None, ""), (2**40, "inferred"))
+    lasts = (0, 12, 1_234_567)
+    calls: Any = ((None, ""), (2**40, "inferred"))
     operators = [
         MergedOperator(1, OperatorSpan(name, 2001, start_ns, start_ns + lasted_ns, True), *call)
         for name, start_ns, lasted_ns, call in product(names, times, lasts, calls)
