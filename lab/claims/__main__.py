@@ -47,7 +47,7 @@ def _sleeping(seed: int) -> StudyResult:
     space = {"server": {"num_worker_threads": THREADS}}
     baseline = {"server": {"num_worker_threads": 4}}
     return searched(workload="udf_sleep", options=options, space=space, baseline=baseline,
-                   budget="20s", seed=seed)  # fmt: skip
+                    budget="20s", seed=seed)  # fmt: skip
 
 
 def one_lock(number: int) -> str:
@@ -64,8 +64,8 @@ def agreement(number: int) -> str:
 
 def close_call(number: int) -> str:
     """Two searches of the recipe's function, whose truth is not known, do not contradict."""
-    known = {"workload": "udf", "space": {"num_worker_threads": [1, 2, 4, 8]}, "budget": "30s"}
-    return _agreement(*(searched(**known, seed=2 * number + again) for again in (0, 1)))
+    asked = {"workload": "udf", "space": {"num_worker_threads": [1, 2, 4, 8]}, "budget": "30s"}
+    return _agreement(*(searched(**asked, seed=2 * number + again) for again in (0, 1)))
 
 
 def _agreement(first: StudyResult, second: StudyResult) -> str:

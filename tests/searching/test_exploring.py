@@ -95,6 +95,13 @@ def test_limits_hold_for_what_is_proposed(tune: Tune) -> None:
     assert any("server.num_worker_threads=8: all" in line for line in tried_sentences(result))
 
 
+@pytest.mark.slow
+def test_a_traced_objective_is_explored_too(tune: Tune) -> None:
+    result = tune(planted(), **ASKED, objective="rpc_cpu_total_ms")
+    assert result.sampling is not None
+    assert sum(row.samples > 0 for row in result.rows) > 10
+
+
 @pytest.mark.thorough
 def test_a_gaussian_process_explores_too(tune: Tune) -> None:
     result = tune(planted(), **ASKED, sampler="gp")

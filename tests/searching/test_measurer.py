@@ -1,6 +1,7 @@
 """Blocks: in which order and for how long, of worlds that fail, and on a busy machine."""
 
 import itertools
+import random
 from typing import Any
 
 import pytest
@@ -137,6 +138,21 @@ def test_a_baseline_that_fails_more_often_is_not_kept_and_never_said_not_to_run(
     assert f"PyTorch's defaults failed in {rate} worlds, num_worker_threads=4 in 0 of" in said
     assert "cannot run" not in said
     assert result.challenger_speedup is not None
+
+
+def test_what_hits_several_configurations_is_not_for_their_options(tune: Tune) -> None:
+    dice = random.Random(4)
+    result = tune(
+        step_ms=scaling, sigma=0.02, budget="60s",
+        fails=lambda config, world: "crashed" if dice.random() < 0.2 else None,
+    )  # fmt: skip
+    assert not any(row.unreliable or row.failure for row in result.rows)
+    failed = sum(row.worlds_failed for row in result.rows)
+    worlds = sum(row.worlds_run for row in result.rows)
+    assert failing_sentences(result) == [
+        f"The workload fails in {failed} of {worlds} worlds, whatever its options: crashed: "
+        "worker1 failed first."
+    ]
 
 
 FIRST = 2  # timed worlds before the first block: the calibrations

@@ -109,9 +109,10 @@ def why_sentences(answer: StudyAnswer) -> list[str]:
     paragraph of two sentences."""
     said = []
     row = answer.why.get("baseline")
-    if row and (row.diagnosis or "").startswith(NO_TRACE):
-        reason = answer.files.failure_text("", (row.diagnosis or "").removeprefix(NO_TRACE))
-        said.append(f"the baseline has no trace: {_short_reason(reason)}")
+    diagnosis = (row and row.diagnosis) or ""
+    if diagnosis.startswith(NO_TRACE):
+        reason = answer.files.with_evidence(diagnosis.removeprefix(NO_TRACE).rstrip("."))
+        said.append(f"the baseline has no trace: {_short_reason(reason)}.")
     elif row and (limit := _limit_of(row)):
         if limit.startswith(_BEGINNINGS):
             limit = limit[0].lower() + limit[1:]

@@ -175,8 +175,12 @@ class StudyFolder:
 
     def failure_text(self, kind: str, message: str) -> str:
         """What a person reads of a failure: its kind once, and where its evidence is."""
-        text = message.replace("; see failures/", f"; see {shown(self.failures)}/")
+        text = self.with_evidence(message)
         return text if kind in message else f"{kind}: {text}"
+
+    def with_evidence(self, message: str) -> str:
+        """Why something failed, with the path of its evidence as a person can open it."""
+        return message.replace("; see failures/", f"; see {shown(self.failures)}/")
 
     @property
     def is_begun(self) -> bool:
