@@ -4,6 +4,7 @@ import math
 import statistics
 import tempfile
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from lab.benchmarks.programs import STEPS, printed
@@ -50,7 +51,8 @@ def run() -> list[Comparison]:
     found = []
     with LocalLauncher() as launcher:
         for ranks, (rounds, least, most) in SPAWNED.items():
-            both = _medians(rounds, _cost_of(launcher, ranks), lambda: printed("spawn", ranks)[0])  # noqa: B023
+            spawn = partial(_spawn_cost_s, ranks)
+            both = _medians(rounds, _cost_of(launcher, ranks), spawn)
             sides = "local launcher", "mp.spawn, as in the recipe"
             name = f"cost of a world of {ranks} ranks"
             found.append(Comparison(name, *sides, *both, least_ratio=least, most=most))
@@ -142,6 +144,11 @@ def _cost_of(launcher: WorkloadLauncher, ranks: int) -> Callable[[], float]:
 
     cost_s()  # the first world pays for the import of torch, and for a host's actor
     return cost_s
+
+
+def _spawn_cost_s(ranks: int) -> float:
+    """The same for one launched as in the recipe."""
+    return printed("spawn", ranks)[0]
 
 
 def _medians(

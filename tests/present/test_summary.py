@@ -75,8 +75,8 @@ def test_the_why_is_the_limit_of_the_baseline_and_what_changed() -> None:
     ]
     unclear = tuple(replace(row, diagnosis="No clear limit.") for row in ROWS)
     assert why_sentences(study_result(rows=unclear, verdict="tie")) == []
-    failed = f"No trace: not done after 10 s ({'busy ' * 60}); see failures/a-trace."
-    rows = tuple(replace(row, diagnosis=failed) for row in ROWS)
+    failed = f"not done after 10 s ({'busy ' * 60}); see failures/a-trace"
+    rows = tuple(replace(row, diagnosis=f"No trace: {failed}.", no_trace=failed) for row in ROWS)
     (why,) = why_sentences(study_result(rows=rows))
     assert why.startswith("Why: the baseline has no trace: not done after 10 s (busy ")
     assert why.endswith("/failures/a-trace.")

@@ -161,9 +161,11 @@ def test_a_deadlock_that_one_thread_implies_is_learnt(tune: Tune) -> None:
 
 def test_a_deadlock_is_a_failure_of_its_trial_and_not_tried_again(tune: Tune) -> None:
     failed = tune(step_ms=scaling, fails=failing("deadlocked", 1)).rows[-1]
-    found = (failed.label, failed.outcome, failed.failure)
-    assert found == ("num_worker_threads=1", "deadlocked", "worker1 failed first")
+    assert (failed.label, failed.outcome) == ("num_worker_threads=1", "deadlocked")
+    assert (failed.failure, failed.samples) == ("worker1 failed first", 0)
     assert sum(threads_of(order.config) == 1 for order in tune.launcher.orders) == 1
+    trial = tune.study.trials[1]
+    assert (trial.state.name, trial.user_attrs["failure"]) == ("FAIL", "deadlocked")
 
 
 def test_what_fails_again_is_named_once(tune: Tune) -> None:

@@ -276,10 +276,14 @@ def test_a_session_that_is_killed_while_it_goes_on_forgets_no_block(
     assert all(before[number].items() <= blocks[number].items() for number in before)
 
 
-def test_a_larger_budget_goes_on_with_all_groups(tune: TuneGroups) -> None:
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_a_larger_budget_goes_on_with_all_groups(tune: TuneGroups, interrupted: bool) -> None:
     clock = FakeClock()
-    first = tune(grouped(2, sigma=0.4, clock=clock), budget="30s", clock=clock)
-    assert first.verdict == "undecided"
+    asked: dict[str, Any] = {"budget": "30s", "clock": clock}
+    if interrupted:
+        tune.interrupted(grouped(2, sigma=0.4, clock=clock), **asked, stops=in_race(25))
+    else:
+        assert tune(grouped(2, sigma=0.4, clock=clock), **asked).verdict == "undecided"
     before, looks = tune.blocks, tune.log.looks
     again = grouped(2, sigma=0.4, clock=clock)
     answer = tune(again, budget="90s", clock=clock, resume=True)

@@ -34,7 +34,7 @@ from tuner.present.wording import (
 from tuner.process_knobs import EQUAL
 from tuner.study.answer import StudyAnswer
 from tuner.study.metrics import PARALLELISM_MEAN
-from tuner.study.rows import NO_TRACE, PassedOver, Preference, Reason, TrialRow
+from tuner.study.rows import PassedOver, Preference, Reason, TrialRow
 from tuner.text import UNTOLD, plural, share, shortened, whole_percent
 
 _MOST_REASONS = 3
@@ -109,10 +109,9 @@ def why_sentences(answer: StudyAnswer) -> list[str]:
     paragraph of two sentences."""
     said = []
     row = answer.why.get("baseline")
-    diagnosis = (row and row.diagnosis) or ""
-    if diagnosis.startswith(NO_TRACE):
-        reason = answer.files.with_evidence(diagnosis.removeprefix(NO_TRACE).rstrip("."))
-        said.append(f"the baseline has no trace: {_short_reason(reason)}.")
+    if row and row.no_trace:
+        reason = _short_reason(answer.files.with_path(row.no_trace))
+        said.append(f"the baseline has no trace: {reason}.")
     elif row and (limit := _limit_of(row)):
         if limit.startswith(_BEGINNINGS):
             limit = limit[0].lower() + limit[1:]

@@ -175,11 +175,11 @@ class StudyFolder:
 
     def failure_text(self, kind: str, message: str) -> str:
         """What a person reads of a failure: its kind once, and where its evidence is."""
-        text = self.with_evidence(message)
+        text = self.with_path(message)
         return text if kind in message else f"{kind}: {text}"
 
-    def with_evidence(self, message: str) -> str:
-        """Why something failed, with the path of its evidence as a person can open it."""
+    def with_path(self, message: str) -> str:
+        """Why something failed, its evidence named by a path that a person can open."""
         return message.replace("; see failures/", f"; see {shown(self.failures)}/")
 
     @property

@@ -25,9 +25,6 @@ Reason = Literal[
 ]
 Preference = Literal["baseline", "less-cpu", "fewer-threads"]
 
-NO_TRACE = "No trace: "
-"""How a row's diagnosis begins that says why there is none."""
-
 _PLAIN = (
     "outcome", "failure", "samples", "worlds_run", "worlds_failed", "value", "ci_low", "ci_high",
 )  # fmt: skip
@@ -68,6 +65,7 @@ class TrialRow:
     against_baseline: Paired | None = None  # None where no block measured both
     metrics: Mapping[str, float] = field(default_factory=dict)  # those that are known, by name
     diagnosis: str | None = None  # what limits it, from its traced world; or why there is no trace
+    no_trace: str | None = None  # the latter alone
     enough_threads: tuple[str, ...] = ()  # the ranks that more do not help, by the diagnosis
     forecast: ForecastThreads | None = None  # of its threads, from the baseline's trace
     tied_with_best: bool = False
@@ -251,6 +249,7 @@ def _row(log: StudyLog, trial: int, trials: PairedTrials, tied: bool) -> TrialRo
         against_baseline=paired,
         metrics=log.metrics(trial),
         diagnosis=_diagnosis(worlds.trace),
+        no_trace=worlds.trace.message if isinstance(worlds.trace, Failure) else None,
         enough_threads=trace.enough_threads if trace else (),
         forecast=_forecast_of(log, trial),
         tied_with_best=tied and failure is None and not broken,
@@ -269,7 +268,7 @@ def _forecast_of(log: StudyLog, trial: int) -> ForecastThreads | None:
 def _diagnosis(traced: Measurement | Failure | None) -> str | None:
     """What a trace showed, and what it lacks; or why there is no trace."""
     if isinstance(traced, Failure):
-        return f"{NO_TRACE}{traced.message}."
+        return f"No trace: {traced.message}."
     if traced is None or traced.trace is None:
         return None
     return " ".join([traced.trace.diagnosis, *(f"Note: {loss}." for loss in traced.trace.losses)])
