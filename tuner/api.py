@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import (
-    BudgetTooShortError,
     InterruptedSearchError,
     NothingRanError,
     ProgramFailedError,
@@ -171,7 +170,6 @@ def tune(
 
     Raises:
         UsageError: the request cannot be carried out; the message lists everything that is wrong.
-            Where the budget is too short, what was measured until then is kept.
         SearchInterrupted: a KeyboardInterrupt came; its `result` is the answer so far, and
             everything measured is kept.
     """
@@ -245,8 +243,6 @@ def check(
         try:
             with _running(draft, launcher, observer, show) as (running, hearing):
                 answer = search(draft, running, hearing, presenter, clock, overwrite=True)
-        except BudgetTooShortError as error:
-            raise UsageError(error.why) from None
         except SearchStopped:
             raise InterruptedSearchError("the check was interrupted") from None
         except ProgramFailedError as error:

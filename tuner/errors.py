@@ -49,16 +49,6 @@ class UsageError(TunerError):
         return cls(f"the request has {len(problems)} problems", problems)
 
 
-class BudgetTooShortError(UsageError):
-    """The budget is not even enough to compare one configuration with the baseline."""
-
-    def __init__(self, why: str, needed_s: int, kept: str = "") -> None:
-        super().__init__(f"{why}{kept}")
-        self.why = why
-        self.needed_s = needed_s
-        """The budget that it takes, in seconds; about."""
-
-
 class DamagedStorageError(UsageError):
     """The storage answers, but not what was written into it."""
 

@@ -152,7 +152,6 @@ def _answer(as_json: bool, *, quiet: bool, whole: bool, log: Path | None, **aske
     from tuner.present.summary import print_interruption, print_summary, print_verdict
     from tuner.present.terminal import Terminal
     from tuner.present.wording import why_nothing_ran
-    from tuner.searching.session import NotBegunError
 
     interruption = Interruption()
     try:
@@ -160,11 +159,6 @@ def _answer(as_json: bool, *, quiet: bool, whole: bool, log: Path | None, **aske
             result = tune(observer=Interruptible(progress, interruption), **asked)
     except SearchInterrupted as ending:
         print_interruption(ending.result, Terminal(stderr=True))
-        raise
-    except NotBegunError as ending:
-        # A trace of the baseline alone says what limits it.
-        if ending.answer.why and not as_json and not quiet:
-            print_summary(ending.answer, stdout_console(), whole=whole)
         raise
     except KeyboardInterrupt:
         raise InterruptedSearchError("interrupted before anything was measured") from None

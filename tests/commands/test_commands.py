@@ -5,7 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
-from unittest.mock import Mock
 
 import pytest
 
@@ -18,7 +17,6 @@ from tuner.plan.keys import DEFAULT_SPACE
 from tuner.plan.knobs import KNOBS
 from tuner.plan.objectives import OBJECTIVES
 from tuner.present.study_result import StudyResult
-from tuner.searching.session import NotBegunError
 from tuner.study.folder import StudyFolder
 from tuner.world.command.order import ORDER_VARIABLE
 
@@ -236,19 +234,6 @@ def test_a_search_that_recommends_nothing(monkeypatch: pytest.MonkeyPatch) -> No
         result = StudyResult.of(nothing_ran(verdict=verdict))
         monkeypatch.setattr("tuner.api.tune", lambda *_, found=result, **__: found)
         assert search.main(["--workload", "udf", "--json"]) == code
-
-
-def test_what_is_known_of_the_baseline_is_printed_where_the_budget_was_too_short(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for answer in (study_result(), nothing_ran()):
-        error = NotBegunError("a budget of 1m is too short", 90, "", answer)
-        monkeypatch.setattr("tuner.api.tune", Mock(side_effect=error))
-        assert search.main(["--workload", "udf"]) == 2
-        printed = capsys.readouterr()
-        # Without a trace nothing is known.
-        assert bool(printed.out) == bool(answer.why)
-        assert printed.err == "rpc-tuner: a budget of 1m is too short\n"
 
 
 def test_quiet_prints_the_verdict_alone(

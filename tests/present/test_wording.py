@@ -73,8 +73,6 @@ def faster(low: float, high: float) -> dict[str, Any]:
         # An end of 1.00 would not look like a gain.
         (faster(1.004, 3.0), f"Use num_worker_threads=4: 100 % faster than {DEFAULTS} (+0.4 to "
          "+200 %)."),
-        ({"interrupted": True, "needed_s": 39, "worlds": 1, "best": None, "rows": ROWS[:1]},
-         "Not begun: the budget was too short. 1 world of the baseline is kept."),
     ],
 )  # fmt: skip
 def test_the_verdicts_that_few_searches_have(changes: dict[str, Any], said: str) -> None:

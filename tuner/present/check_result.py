@@ -58,6 +58,8 @@ class CheckResult:
     @cached_property
     def outcome(self) -> CheckOutcome:
         """Whether it holds; `undecided` where today's interval shows neither."""
+        if self.answer.not_reached:
+            return "undecided"
         rival = self._other
         chosen = self._baseline if self.keeps_baseline else rival
         beside = rival if self.keeps_baseline else self._baseline
@@ -96,6 +98,11 @@ class CheckResult:
         """The other configuration; the baseline, where both are the same by now."""
         return self.answer.by_trial[max(self.answer.by_trial)]
 
+    @property
+    def _compared_config(self) -> Config:
+        """What is compared with the baseline, measured or not."""
+        return next(iter(self.answer.not_reached), self._other.config)
+
     def to_json(self) -> dict[str, Any]:
         """The document of `--check` with `--json`, as data."""
         earlier, today, plan = self.recommendation, self.answer, self.answer.plan
@@ -110,7 +117,7 @@ class CheckResult:
             "sentence": str(self),
             "config": self.config.to_json(),
             "baseline": earlier.baseline.to_json(),
-            "compared": self._other.config.to_json(),
+            "compared": self._compared_config.to_json(),
             "speedup": ratio_json(self.speedup),
             "recommended": {
                 "verdict": earlier.verdict,
@@ -147,6 +154,9 @@ class CheckResult:
     def _compared(self) -> str:
         """The two configurations today, and how that was when it was recommended."""
         baseline, other = self._baseline, self._other
+        if self.answer.not_reached:
+            spent = duration(self.answer.elapsed_s)
+            return f"{spent} was too short to measure {self._compared_config}"
         if other is baseline:
             return f"{self.config} is what the baseline {baseline.label} is by now"
         for row in (baseline, other):

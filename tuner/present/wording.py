@@ -132,11 +132,6 @@ def verdict_sentence(answer: StudyAnswer) -> str:
 
 
 def _interrupted(answer: StudyAnswer) -> str:
-    if answer.needed_s is not None and len(answer.rows) == 1:
-        return (
-            f"Not begun: the budget was too short. {plural(answer.worlds, 'world')} of the "
-            f"baseline {'is' if answer.worlds == 1 else 'are'} kept."
-        )
     said = f"Not finished: no verdict after {plural(answer.blocks, 'block')}."
     if best := next((row for row in answer.rows if row.is_measured), None):
         value = f"{three_digits(best.value)} {answer.objective.unit}".rstrip()

@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from tuner.errors import BudgetTooShortError, UsageError
+from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft
 from tuner.plan.program_spec import ProgramSpec, Subject
@@ -16,6 +16,7 @@ from tuner.searching.fitting import (
     fit_of,
     fit_sentence,
     in_order_of_promise,
+    nothing_fits,
     pair_worlds,
 )
 from tuner.searching.forecast_order import Forecasts, forecasts_of, note_forecasts
@@ -24,11 +25,11 @@ from tuner.study.finding import earlier_studies
 from tuner.study.folder import StudyFolder
 from tuner.study.log import BASELINE, StudyLog
 from tuner.study.records import CALIBRATION_BLOCK, TRACE_BLOCK, Record
-from tuner.study.storage.opening import REFUSED, Claim, create_study
+from tuner.study.storage.opening import NEEDED_S, Claim, create_study
 from tuner.study.storage.prior import IDENTITY, identity_of, in_prior_order, prior_costs
 from tuner.study.storage.store import StudyStore
 from tuner.study.stored import stored_forecasts
-from tuner.text import duration, plural
+from tuner.text import plural
 from tuner.trace.files.reader import read_trace
 from tuner.trace.model.trace import Trace
 from tuner.world.environment import Environment
@@ -43,8 +44,7 @@ class Beginner:
 
     A launcher calls this after each run of a program that went well: the first one tells what the
     budget is enough for. `earlier_s` and `since_start` are seconds of earlier sessions and of this;
-    `elsewhere` gets the files of worlds until there is a study; `is_begun` is one that has compared
-    something.
+    `elsewhere` gets the files of worlds until there is a study.
     """
 
     def __init__(
@@ -55,12 +55,9 @@ class Beginner:
         since_start: Callable[[], float],
         notify: Callable[[str], None],
         elsewhere: StudyFolder,
-        *,
-        is_begun: bool = False,
     ) -> None:
-        self.problem: BudgetTooShortError | None = None  # why no more is measured, by this budget
         self._draft, self._launcher, self._notify = draft, launcher, notify
-        self._earlier_s, self._since_start, self._is_begun = earlier_s, since_start, is_begun
+        self._earlier_s, self._since_start = earlier_s, since_start
         self._elsewhere = elsewhere
         self._last: Measurement | None = None  # the latest run of a program as it is
         self.as_it_is = elsewhere.traces / "as-it-is.json"  # for a trace of a later run as it is
@@ -71,19 +68,21 @@ class Beginner:
     @property
     def is_short(self) -> bool:
         """Whether the budget is not enough for all that is asked, as far as is known."""
-        return self.problem is not None or self._fit.needed_s is not None
+        return self._fit.needed_s is not None
 
     def __call__(self, subject: Subject, run: Measurement, least_s: float) -> bool:
         """Whether there is time for another run as it is, where each takes so long at least."""
         self._last, plan = run, self._draft.finish(subject)
         self._find(plan, run, least_s)
-        if self.problem is not None:
-            return False
-        spent_s = self._earlier_s + self._since_start()
-        if spent_s + (1 + pair_worlds(plan)) * least_s <= plan.measuring.budget_s:
+        needed_s = self._spent_s + (1 + pair_worlds(plan)) * least_s
+        if self._fit.compares and needed_s <= plan.measuring.budget_s:
             return True
         self._find(plan, run)
         return False
+
+    @property
+    def _spent_s(self) -> float:
+        return self._earlier_s + self._since_start()
 
     def _saved_s(self, plan: StudyPlan) -> float:
         """How many seconds later runs are shorter than the latest one."""
@@ -112,8 +111,8 @@ class Beginner:
                 known = {"trace": numbers_in(trace, subject.ranks), "world_s": 0.0}
                 self.traced = self._last.model_copy(update=known), trace
                 return
-        left_s = budget_s - self._earlier_s - self._since_start()
-        most_s = left_s if self.problem is not None else min(left_s, _MOST_TRACED_FIRST * budget_s)
+        left_s = budget_s - self._spent_s
+        most_s = min(left_s, _MOST_TRACED_FIRST * budget_s) if self._fit.compares else left_s
         if TRACED_FACTOR * subject.usual_s > most_s:
             return
         runner = Runner(plan, self._launcher, self._elsewhere)
@@ -127,37 +126,38 @@ class Beginner:
     def allows(self, plan: StudyPlan, world: Outcome) -> bool:
         """Whether to begin with a plan of more: the budget is enough for all of it, or was already
         too short, so that only the best bets are measured."""
-        before, was_short = (self.problem, self._fit), self.is_short
+        before, was_short = self._fit, self.is_short
         self._find(plan, self._last or world)
         if was_short or not self.is_short:
             return True
-        self.problem, self._fit = before
+        self._fit = before
         return False
 
     def _find(self, plan: StudyPlan, world: Outcome, least_s: float | None = None) -> None:
-        spent_s, self.problem, self._fit = self._earlier_s + self._since_start(), None, Fit()
-        shorter_s = self._saved_s(plan)
+        spent_s, shorter_s = self._spent_s, self._saved_s(plan)
         world = world.model_copy(update={"world_s": world.world_s - shorter_s})
         world_s = world.world_s if least_s is None else least_s
         if shorter_s:
             spent_s += world_s  # the baseline's first world, which is one of these
-        try:
-            self._fit = fit_of(
-                plan, world, spent_s, world_s,
-                is_begun=self._is_begun, is_traced=self.traced is not None,
-                was_traced=self._is_by_trace(plan),
-            )  # fmt: skip
-        except BudgetTooShortError as problem:
-            self.problem = problem
+        self._fit = fit_of(
+            plan, world, spent_s, world_s,
+            is_traced=self.traced is not None, was_traced=self._is_by_trace(plan),
+        )  # fmt: skip
+
+    def _find_by(self, plan: StudyPlan, first: Sequence[Record]) -> None:
+        """By the first worlds of a workload's baseline, if there was time for any."""
+        if first:
+            self._find(plan, first[-1].outcome)
+        else:
+            self._fit = nothing_fits(plan, self._spent_s)
 
     def begin(
         self, plan: StudyPlan, claim: Claim, here: Environment
     ) -> tuple[StudyStore, Sequence[Record]]:
         """Begin a new study; returns it, and the worlds of its baseline, which it lacks yet.
 
-        A study that the budget is not enough for has these alone, and can be gone on with; it
-        replaces no earlier one. One that it is too short for all has the best bets. What did well
-        in the studies beside is first.
+        Where the budget is too short for all, it has the best bets that this is enough for, maybe
+        none, and can be gone on with. What did well in the studies beside is first.
         """
         forecasts = Forecasts()
         if self.traced is not None:
@@ -170,23 +170,24 @@ class Beginner:
         first: list[Record] = []
         if self._last is not None and self.is_short and not self._saved_s(plan):
             first = _run_as_record(plan, self._last)
-        if self.problem is None and not first:
+        if not first and self._fit.challengers != 0:
             first = self._first_worlds(plan, self._elsewhere)
+            if not self._fit.compares:
+                # It was one of less than two.
+                self._fit = self._fit._replace(challengers=0)
         if self._last is None:
-            self._find(plan, first[-1].outcome)
-        if self.problem is not None and claim.replaces:
-            raise self.problem
+            self._find_by(plan, first)
         claim.begin()
         first += self._keep(plan, claim.place.folder)
         candidates = self._measured(plan, candidates)
-        if self.problem is None and known and self._fit.sampling is None:
+        if known and len(candidates) > 1 and self._fit.sampling is None:
             self._notify(
                 f"earlier studies here measured {plural(known, 'configuration')} of these: what "
                 "did well is measured first, and nothing of it counts"
             )
         store = create_study(
             claim.place, plan, here, self._notify, candidates, self._fit.sampling,
-            refused=self._needed_s,
+            needed_s=self._fit.needed_s,
         )  # fmt: skip
         store.note(IDENTITY, identity_of(plan.subject))
         if self.traced is not None:
@@ -209,7 +210,7 @@ class Beginner:
 
     def go_on(self, plan: StudyPlan, store: StudyStore) -> Sequence[Record]:
         """Add to a study what a larger budget is enough for; it may still be too short."""
-        if not store.noted(REFUSED):
+        if not store.noted(NEEDED_S):
             return ()
         first: list[Record] = []
         if self._last is None:
@@ -217,28 +218,18 @@ class Beginner:
             kept = [each for each in known if each.phase == "calibration"]
             if not any(isinstance(each.outcome, Measurement) for each in kept):
                 first = self._first_worlds(plan, store.folder, kept)
-            self._find(plan, [*kept, *first][-1].outcome)
-        if self.problem is None:
-            if self._fit.sampling is None:
-                there = store.configs()
-                candidates = self._measured(
-                    plan, in_order_of_promise(plan, stored_forecasts(store))
-                )
-                store.add_configs([each for each in candidates if each not in there], plan)
-            else:
-                store.note("sampling", self._fit.sampling.model_dump(mode="json"))
-        store.note(REFUSED, self._needed_s)
+            self._find_by(plan, [*kept, *first])
+        if self._fit.sampling is None:
+            there = store.configs()
+            candidates = self._measured(plan, in_order_of_promise(plan, stored_forecasts(store)))
+            store.add_configs([each for each in candidates if each not in there], plan)
+        else:
+            store.note("sampling", self._fit.sampling.model_dump(mode="json"))
+        store.note(NEEDED_S, self._fit.needed_s)
         return first
-
-    @property
-    def _needed_s(self) -> int | None:
-        """The budget for all that is asked, in seconds; None where this one is enough."""
-        return self._fit.needed_s if self.problem is None else self.problem.needed_s
 
     def _measured(self, plan: StudyPlan, candidates: list[Config]) -> list[Config]:
         """The candidates that the budget is enough for; the best bets are first."""
-        if self.problem is not None:
-            return candidates[:1]
         if self._fit.challengers is None:
             return candidates
         found = candidates[: 1 + self._fit.challengers]
@@ -248,7 +239,8 @@ class Beginner:
     def _first_worlds(
         self, plan: StudyPlan, folder: StudyFolder, known: Sequence[Record] = ()
     ) -> list[Record]:
-        """Run the baseline until a world goes well, as often as a first world is tried."""
+        """Run the baseline until a world goes well, as often as a first world is tried, if setting
+        up leaves the time."""
         group = 1 if len(members_of(self._launcher)) > 1 else None
         runner, log = Runner(plan, self._launcher, folder), StudyLog(plan, [plan.baseline], known)
         budget_s, first = plan.measuring.budget_s, list[Record]()
@@ -257,12 +249,7 @@ class Beginner:
             if isinstance(plan.subject, ProgramSpec):
                 longest_s = min(longest_s, plan.subject.longest_run_s)
             if longest_s < LEAST_FIRST_S:
-                if log.records:
-                    break
-                raise UsageError(
-                    f"a budget of {duration(budget_s)} is too short: setting up alone took "
-                    f"{duration(self._since_start())}; give a larger --budget"
-                )
+                break
             world = TimedWorld(BASELINE, CALIBRATION_BLOCK, plan.baseline, attempt=len(log.records))
             first.append(world.record("calibration", runner.run(world, longest_s), group))
             log.add(first[-1])

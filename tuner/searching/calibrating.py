@@ -16,8 +16,10 @@ from tuner.study.log import BASELINE, StudyLog
 from tuner.study.records import AGAIN, MOST_REPEATS
 from tuner.text import distance, first_of
 from tuner.world.failure_evidence import failure_signature
+from tuner.world.measurement import Measurement
 
 MOST_TRACED = 0.15  # of the budget, for all traces
+LATE_SHARE = 0.05  # of the budget: how late one of the first blocks may end
 KEPT_FOR_TRACES = 0.05  # of the budget, what blocks leave for the traces of the others
 TRACED_FACTOR = 1.5  # a program's run may take so many times as long where it is traced
 MOST_NAMED = 5  # an event names no more than these
@@ -35,6 +37,9 @@ def calibrate(measurer: Measurer) -> None:
     end if it failed; what there is no time for beside the fewest blocks that compare the others is
     eliminated. A program's only challenger has its first world in the first block."""
     log = measurer.log
+    is_new = log.calibration(BASELINE) is None and BASELINE not in log.failures
+    if is_new and not _has_time_for(measurer, 1):
+        return  # Setting up, or a program's run as it is, took it all.
     if (only := _only_challenger(measurer)) is not None:
         measurer.begin("race")
         measurer.measure_block([BASELINE, only])
@@ -58,7 +63,21 @@ def _only_challenger(measurer: Measurer) -> int | None:
     # One that was begun before is finished later.
     if not is_block or not isinstance(log.plan.subject, ProgramSpec) or log.blocks("race"):
         return None
-    return None if _why_not(measurer, untried[0]) else untried[0]
+    is_possible = _has_time_for(measurer, 2) and not _why_not(measurer, untried[0])
+    return untried[0] if is_possible else None
+
+
+def _has_time_for(measurer: Measurer, worlds: int) -> bool:
+    """Whether there is time for so many worlds like the baseline's first one, which may have been
+    traced; where it had none, like a program's run as it is."""
+    log, subject, left_s = measurer.log, measurer.plan.subject, measurer.budget.remaining_s
+    first, trace = log.calibration(BASELINE), log.trials[BASELINE].trace
+    world_s = subject.usual_s if isinstance(subject, ProgramSpec) else 0.0
+    if first is not None:
+        was_traced = isinstance(trace, Measurement) and not trace.world_s
+        world_s = first.world_s / (TRACED_FACTOR if was_traced else 1.0)
+    late_s = min(LATE_SHARE * measurer.budget.total_s, world_s / 2)
+    return left_s > 0 and worlds * world_s <= left_s + late_s
 
 
 def calibrate_each(measurer: Measurer, trials: Sequence[int]) -> None:
@@ -95,10 +114,12 @@ def _why_not(measurer: Measurer, trial: int) -> str:
             return f"{role}.{NUM_WORKER_THREADS.name}={threads} deadlocks"
     # Only what runs: what failed or hung must not use up the time that the others need.
     runnable = log.runnable
-    # A first challenger is measured in any case.
-    least_s = LEAST_BLOCKS * log.block_s([AGAIN, *runnable]) if runnable[1:] else 0.0
-    spent = measurer.budget.remaining_s < least_s or measurer.budget.is_spent
-    return "the budget was spent before its turn" if spent and trial != BASELINE else ""
+    if runnable[1:]:
+        least_s = LEAST_BLOCKS * log.block_s([AGAIN, *runnable])
+        is_time = measurer.budget.remaining_s >= least_s and not measurer.budget.is_spent
+    else:
+        is_time = _has_time_for(measurer, 1)
+    return "" if is_time or trial == BASELINE else "the budget was spent before its turn"
 
 
 def _drop_dominated(measurer: Measurer) -> None:

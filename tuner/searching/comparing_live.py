@@ -73,10 +73,12 @@ def compare_intervals(measurer: Measurer) -> None:
     a study does it once."""
     log = measurer.log
     configs = live_configs(measurer.plan)
-    if log.live is not None or len(configs) < 2 or log.blocks("race"):
+    first = log.calibration(BASELINE)
+    if first is None or log.live is not None or len(configs) < 2 or log.blocks("race"):
         return
     documents = tuple(config.to_json() for config in configs)
-    if isinstance(plan := _plan(measurer, configs), str):
+    total_s = min(SHARE * measurer.budget.total_s, measurer.free_s)
+    if isinstance(plan := _plan(first, measurer.plan, configs, total_s), str):
         measurer.keep_live(Live(configs=documents, why_not=plan))
         return
     measurer.begin("calibration")
@@ -105,14 +107,7 @@ def live_configs(plan: StudyPlan) -> list[Config]:
     return [*distinct.values()]
 
 
-def _plan(measurer: Measurer, configs: Sequence[Config]) -> LivePlan | str:
-    if (first := measurer.log.calibration(BASELINE)) is None:
-        return "the baseline does not run"
-    total_s = min(SHARE * measurer.budget.total_s, measurer.free_s)
-    return _plan_after(first, measurer.plan, configs, total_s)
-
-
-def _plan_after(
+def _plan(
     first: Measurement, plan: StudyPlan, configs: Sequence[Config], total_s: float
 ) -> LivePlan | str:
     done = first.program.calls if first.program else first.steps or len(first.step_s)
@@ -134,7 +129,7 @@ def expected_s(plan: StudyPlan, first: Measurement) -> float:
     configs = live_configs(plan)
     if len(configs) < 2:
         return 0.0
-    found = _plan_after(first, plan, configs, SHARE * plan.measuring.budget_s)
+    found = _plan(first, plan, configs, SHARE * plan.measuring.budget_s)
     return 0.0 if isinstance(found, str) else found.runs * (found.measured_s + _fixed_s(first))
 
 

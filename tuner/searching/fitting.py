@@ -5,7 +5,6 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from tuner.errors import BudgetTooShortError
 from tuner.plan.config import Config
 from tuner.plan.knobs import CPU_BINDING, SWITCH_INTERVAL
 from tuner.plan.measuring import WISHED_BLOCKS
@@ -31,17 +30,15 @@ class Fit(NamedTuple):
     sampling: Sampling | None = None  # who proposes what to measure; None: the grid is measured
     challengers: int | None = None  # how many of the grid can be compared; None: all
     needed_s: int | None = None  # the budget for all of them, where this one is too short for it
+    compares: bool = True  # whether one of them can be compared with the baseline
 
 
 def fit_of(
-    plan: StudyPlan, first: Outcome, spent_s: float, world_s: float, *, is_begun: bool = False,
+    plan: StudyPlan, first: Outcome, spent_s: float, world_s: float, *,
     is_traced: bool = False, was_traced: bool = False,
 ) -> Fit:  # fmt: skip
     """What the budget is enough for, by the baseline's first world, where so much was spent, maybe
-    on its trace; that world itself may be the one that was traced.
-
-    BudgetTooShortError if no challenger can be compared with the baseline, unless that is done.
-    """
+    on its trace; that world itself may be the one that was traced."""
     budget_s, count = plan.measuring.budget_s, len(plan.candidates())
     sampling = sampling_for(plan, first, spent_s, world_s)
     worlds = (budget_s - spent_s) / world_s
@@ -57,19 +54,19 @@ def fit_of(
     # The session that has it runs a program as it is once more.
     runs = plan.subject.run_s if isinstance(plan.subject, ProgramSpec) else ()
     runs_s = _FIRST_RUNS * statistics.fmean(runs) if runs else 0.0
-    pair, least_s = pair_worlds(plan), first.world_s / (TRACED_FACTOR if was_traced else 1.0)
-    if worlds * world_s < pair * min(world_s, least_s) and not is_begun:
-        needed_s = math.ceil((spent_s + runs_s + more_s) * _TO_SPARE)
-        raise BudgetTooShortError(
-            f"a budget of {duration(budget_s)} is too short to compare anything with the baseline, "
-            f"with {pair} worlds of {duration(least_s)} or more each; "
-            f"{plural(count, 'configuration')} need about {duration(needed_s)}, and --dry-run says "
-            "what a budget can show",
-            needed_s,
-        )
-    challengers = math.floor((worlds - traces - WISHED_BLOCKS) / (WISHED_BLOCKS + 1))
     needed_s = math.ceil((max(spent_s, budget_s) + runs_s + more_s) * _TO_SPARE)
+    least_s = min(world_s, first.world_s / (TRACED_FACTOR if was_traced else 1.0))
+    left_s = budget_s - spent_s
+    if left_s < pair_worlds(plan) * least_s:
+        return Fit(None, int(left_s >= least_s), needed_s, compares=False)
+    challengers = math.floor((worlds - traces - WISHED_BLOCKS) / (WISHED_BLOCKS + 1))
     return Fit(None, max(1, challengers), needed_s)
+
+
+def nothing_fits(plan: StudyPlan, spent_s: float) -> Fit:
+    """Where setting up alone has spent the budget. It is set up again with a larger one."""
+    needed_s = math.ceil((2 * spent_s + plan.measuring.budget_s) * _TO_SPARE)
+    return Fit(None, 0, needed_s, compares=False)
 
 
 def pair_worlds(plan: StudyPlan) -> int:
@@ -100,8 +97,8 @@ def in_order_of_promise(
 
 def fit_sentence(fit: Fit, plan: StudyPlan, measured: Sequence[Config]) -> str:
     """What a budget that is too short for all is spent on."""
-    names = ", ".join(map(str, measured[1:]))
+    names = f" and {', '.join(map(str, measured[1:]))}" if measured[1:] else " alone"
     return (
         f"{duration(plan.measuring.budget_s)} is too short for all "
-        f"{plural(len(plan.candidates()), 'configuration')}: measuring the baseline and {names}"
+        f"{plural(len(plan.candidates()), 'configuration')}: measuring the baseline{names}"
     )

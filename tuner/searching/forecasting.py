@@ -11,13 +11,13 @@ import numpy as np
 from tuner.decide.interim_analysis import SESSION_SHARE
 from tuner.decide.ranking import HALVING_SHARE, MOST_RIVALS
 from tuner.decide.simultaneous import LOW_SHARE, AnalysedBlocks, one_sided
-from tuner.errors import BudgetTooShortError, NothingRanError
+from tuner.errors import NothingRanError
 from tuner.plan.measuring import WISHED_BLOCKS
 from tuner.plan.study_plan import StudyPlan
 from tuner.searching.calibrating import KEPT_FOR_TRACES
 from tuner.searching.comparing_live import expected_s
 from tuner.searching.exploring import EXPLORATION_SHARE, FRONT_SHARE, KEPT
-from tuner.searching.fitting import Fit, fit_of
+from tuner.searching.fitting import fit_of
 from tuner.searching.measurer import STEPS_MARGIN
 from tuner.searching.runner import Runner, TimedWorld, scratch_folder, steps_in
 from tuner.study.log import BASELINE
@@ -66,10 +66,7 @@ def forecast(plan: StudyPlan, launcher: Launcher, clock: Callable[[], float]) ->
         if first.median_step_s is not None:
             steps = steps_in(measuring.min_time_s * STEPS_MARGIN, first.median_step_s)
         worlds = [_measured(runner, plan, block, steps) for block in range(1, WORLDS + 1)]
-    try:
-        fit = fit_of(plan, first, calibrated_s, first.world_s)
-    except BudgetTooShortError:
-        fit = Fit(challengers=0)
+    fit = fit_of(plan, first, calibrated_s, first.world_s)
     sampling = fit.sampling
     costs = [plan.objective.cost(plan.objective.value(world)) for world in worlds]
     sigma = max(LEAST_SIGMA, float(np.std(costs, ddof=1)))

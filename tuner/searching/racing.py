@@ -6,7 +6,7 @@ from tuner.decide.interim_analysis import InterimAnalysis, due_alpha, is_due
 from tuner.decide.ranking import DOMINATED_BLOCKS, beaten, halved
 from tuner.decide.verdict import Comparison
 from tuner.plan.measuring import WISHED_BLOCKS
-from tuner.searching.calibrating import MOST_NAMED, traces_s
+from tuner.searching.calibrating import LATE_SHARE, MOST_NAMED, traces_s
 from tuner.searching.fitting import ANSWER_BLOCKS
 from tuner.searching.measurer import Measurer
 from tuner.study.conclusion import LEAST_WORLDS, comparison_of, seconds_to_clear
@@ -27,7 +27,6 @@ from tuner.text import duration, first_of, percent, plural, three_digits
 
 RACE_STARTED = "race_started_s"
 LUCK = 1.0  # by how many standard errors a lucky gain is farther from the border of the verdict
-LATE_SHARE = 0.05  # of the budget: how late one of the first blocks may end
 LEAST_SAVED = 0.1  # of its limit: for less it is not worth it to end a search earlier
 
 
@@ -38,6 +37,8 @@ def race(measurer: Measurer) -> None:
     it, and it with itself. If it fails, the best of the others is looked for.
     """
     log, budget = measurer.log, measurer.budget
+    if not _has_rivals(measurer):
+        return
     measurer.begin("race")
     has_raced = measurer.store.noted(RACE_STARTED) is not None
     start_s = measurer.load_or_store(RACE_STARTED, budget.spent_s)

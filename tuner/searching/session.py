@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from tuner.errors import BudgetTooShortError, InterruptedSearchError, LauncherError, UsageError
+from tuner.errors import InterruptedSearchError, LauncherError, UsageError
 from tuner.plan.draft import PlanDraft
 from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.study_plan import StudyPlan
@@ -30,7 +30,7 @@ from tuner.study.records import Record
 from tuner.study.resuming import resume_command
 from tuner.study.rows import comparable_values
 from tuner.study.storage.address import StudyPlace
-from tuner.study.storage.opening import REFUSED, Claim, claimed, load_study, resume_study
+from tuner.study.storage.opening import NEEDED_S, Claim, claimed, load_study, resume_study
 from tuner.study.storage.retry import Retry
 from tuner.study.storage.store import Ending, StudyStore
 from tuner.study.stored import answer_of
@@ -45,17 +45,12 @@ def measurer_for(runner: Runner, store: StudyStore, observer: Observer, budget: 
     return kind(runner, store, observer, budget)
 
 
-def measure_study(
-    measurer: Measurer, first: Sequence[Record] = (), *, measures: bool = True
-) -> StudyAnswer:
+def measure_study(measurer: Measurer, first: Sequence[Record] = ()) -> StudyAnswer:
     """Measure what is still to be measured, beside the `first` worlds, which have run before, and
-    close the study; or note the time alone."""
+    close the study."""
     store, log = measurer.store, measurer.log
     for record in first:
         measurer.add(record)
-    if not measures:
-        measurer.note_elapsed()
-        return answer_of(store, log)
     if not store.running():
         helps = "no configuration could run; once what fails is repaired, --overwrite searches anew"
         if log.alive:
@@ -130,14 +125,6 @@ class SearchStopped(InterruptedSearchError):  # noqa: N818 - an ending, not an e
         )
 
 
-class NotBegunError(BudgetTooShortError):
-    """The budget was too short to compare anything; `answer` has what is known of the baseline."""
-
-    def __init__(self, why: str, needed_s: int, kept: str, answer: StudyAnswer) -> None:
-        super().__init__(why, needed_s, kept)
-        self.answer = answer
-
-
 def search(
     draft: PlanDraft,
     launcher: Launcher,
@@ -161,7 +148,6 @@ def search(
 
     Raises:
         UsageError: the request cannot be carried out; nothing has been changed.
-        BudgetTooShortError: the budget is not enough to begin; what was measured is kept.
         LauncherError: no world can be launched any more; everything measured so far is kept.
         StorageLostError: the storage went away for too long; everything measured so far is kept.
         StudyTakenError: another search took the study meanwhile.
@@ -188,7 +174,7 @@ def search(
         retry.left_s = lambda: budget.remaining_s
         runner = Runner(begun.plan, launcher, place.folder)
         measurer = measurer_for(runner, begun.store, observer, budget)
-        return _measure(measurer, begun.first, begun.problem, retry, presenter)
+        return _measure(measurer, begun.first, retry, presenter)
 
 
 class _Begun(NamedTuple):
@@ -197,7 +183,6 @@ class _Begun(NamedTuple):
     plan: StudyPlan
     store: StudyStore
     first: Sequence[Record]  # worlds that it lacks yet
-    problem: BudgetTooShortError | None  # why nothing more is measured
 
 
 def _begin(
@@ -213,12 +198,9 @@ def _begin(
     known = load_study(place) if claim.resumes else None
     draft = draft_here(draft, known.plan().space if known else None, notify)
     earlier_s = known.elapsed_s if known else 0.0
-    is_begun = known is not None and len(known.configs()) > 1
-    beginner = Beginner(
-        draft, launcher, earlier_s, since_start, notify, elsewhere, is_begun=is_begun
-    )
+    beginner = Beginner(draft, launcher, earlier_s, since_start, notify, elsewhere)
     plan = _plan_here(draft, launcher, claim, known, beginner, notify)
-    if not claim.resumes and not (claim.replaces and beginner.problem):
+    if not claim.resumes:
         beginner.trace(plan)
     plan = widened(draft, plan, launcher, beginner, notify)
     here = environment_with(launcher)
@@ -227,20 +209,19 @@ def _begin(
         first = beginner.go_on(plan, store)
     else:
         store, first = beginner.begin(plan, claim, here)
-    return _Begun(plan, store, first, beginner.problem)
+    return _Begun(plan, store, first)
 
 
 def _measure(
     measurer: Measurer,
     first: Sequence[Record],
-    problem: BudgetTooShortError | None,
     retry: Retry,
     presenter: Presenter,
 ) -> StudyAnswer:
     """Measure until the session ends, and write the answer; see `search` for what it raises."""
     try:
         with retry.write_ahead_log.reserved():
-            answer = measure_study(measurer, first, measures=problem is None)
+            answer = measure_study(measurer, first)
     except KeyboardInterrupt:
         retry.stop()
         answer = answer_of(measurer.store, measurer.log)
@@ -251,11 +232,7 @@ def _measure(
             f"{error}; {_KEPT} the same command with --resume continues it"
         ) from error
     _write(answer, measurer, presenter)
-    if problem is None:
-        return answer
-    what = "what was measured is kept" if answer.worlds else "the study has begun"
-    kept = f"; {what}, and this continues it: {resume_command(answer)}"
-    raise NotBegunError(problem.why, problem.needed_s, kept, answer)
+    return answer
 
 
 def plan_of(
@@ -291,7 +268,7 @@ def _plan_here(
         draft = like_before(draft, known.plan())
         if draft.chooses_objective:
             draft = draft.with_objective(known.plan().measuring.objective_name)
-    enough = beginner if known is None or known.noted(REFUSED) else None
+    enough = beginner if known is None or known.noted(NEEDED_S) else None
     trace = beginner.as_it_is if known is None else None
     try:
         plan = plan_of(draft, launcher, claim.place.folder.first_run, enough, trace)

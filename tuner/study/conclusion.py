@@ -88,7 +88,8 @@ def conclude(log: StudyLog) -> Conclusion:
         # It cannot be kept, however fast it is; what it loses or gains is said all the same.
         best, kind = challenger, "undecided" if challenger is None else "better"
     elif comparison is None:
-        best, kind = BASELINE, "keep-baseline" if log.alive == [BASELINE] else "undecided"
+        is_alone = log.alive == [BASELINE] and log.reaches_all
+        best, kind = BASELINE, "keep-baseline" if is_alone else "undecided"
     else:
         kind = comparison.kind
         best = challenger if kind in ("better", "tie") else BASELINE

@@ -132,6 +132,11 @@ class StudyLog:
         return [trial for trial in every if trial not in self.failures and trial not in out]
 
     @property
+    def reaches_all(self) -> bool:
+        """Whether each configuration of the plan has a trial, or a sampler proposes some."""
+        return self.sampling is not None or len(self.configs) >= len(self.plan.candidates())
+
+    @property
     def compared(self) -> list[int]:
         """The alive trials that a claim is about: all, or those a sampler left."""
         went_on = self.sampling and self.sampling.went_on

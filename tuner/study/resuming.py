@@ -31,11 +31,10 @@ def place_keys(answer: "StudyAnswer") -> dict[str, str | None]:
 
 def more_flags(answer: "StudyAnswer") -> list[str]:
     """The flags that let a study measure more; none where an interrupted one has the time."""
-    is_open = answer.interrupted and len(answer.rows) > 1
-    if answer.needed_s is not None and not is_open:
-        return search_arguments({"budget": f"{answer.needed_s}s"})
     if answer.interrupted:
         return []
+    if answer.needed_s is not None:
+        return search_arguments({"budget": f"{answer.needed_s}s"})
     most = answer.plan.measuring.max_blocks
     more = 2 * most if most is not None and answer.blocks >= most else None
     return search_arguments({"budget": f"{answer.resume_budget_s}s", "max_blocks": more})

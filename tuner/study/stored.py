@@ -12,7 +12,7 @@ from tuner.study.log import BLOCK_PHASES, StudyLog
 from tuner.study.records import ForecastThreads, Live, Sampling
 from tuner.study.rows import PairedTrials, TrialDetail, observations_of, passed_over, rows_of
 from tuner.study.storage.address import StudyPlace
-from tuner.study.storage.opening import REFUSED, load_study
+from tuner.study.storage.opening import NEEDED_S, load_study
 from tuner.study.storage.store import StudyStore
 from tuner.study.together import together_of
 from tuner.world.measurement import Measurement, Quantiles
@@ -86,7 +86,7 @@ def answer_of(
         live=log.live,
         live_gains=live_gains_of(log, paired),
         interrupted=interrupted,
-        needed_s=store.noted(REFUSED),
+        needed_s=store.noted(NEEDED_S),
         machine=MachineUse.of(
             (world for worlds in log.trials for world in worlds.samples),
             repeated_blocks=len(log.set_aside),

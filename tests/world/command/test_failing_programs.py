@@ -43,6 +43,7 @@ def test_a_rank_that_is_missing_is_told_and_what_the_first_run_left_is_kept(tmp_
             break
     assert "if another command starts what is missing, name it with --beside" in told
     assert f"; see {folder}" in told
+    assert "a larger --budget" not in told
     (stacks,) = folder.glob("rank0-*.stacks")
     assert "in init_rpc" in stacks.read_text()
     assert json.loads((folder / "failure.json").read_text())["failure"] == "timed-out"

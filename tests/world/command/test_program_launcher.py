@@ -182,6 +182,15 @@ def test_a_program_that_cannot_be_tuned(
     assert re.match(f"the program cannot be tuned: {told}", said)
 
 
+@pytest.mark.thorough
+def test_a_program_that_is_too_long_may_have_more_time() -> None:
+    said = refused(
+        [PYTHON, str(PROGRAMS / "never_ends.py")], deadline="10s", window="off", cold=True
+    )
+    more = "; a larger --budget, or --deadline, gives it more time"
+    assert re.match(f"the program cannot be tuned: not done after .* calls made; .*{more}", said)
+
+
 def test_a_command_that_is_not_there() -> None:
     assert refused(["no-such-command"]) == (
         "the program: 'no-such-command' is no file, and no command on the PATH"

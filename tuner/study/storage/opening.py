@@ -24,7 +24,7 @@ from tuner.text import first_of
 from tuner.world.environment import Environment
 
 FORMAT = 5
-REFUSED = "refused"  # notes of a study of the baseline alone which budget it needs, in seconds
+NEEDED_S = "needed_s"  # notes of a study which budget all that is asked needs, if it had less
 
 # Optuna's log lines, such as that of a statement that fails, would break into our own display.
 optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -42,7 +42,6 @@ class Claim:
 
     place: StudyPlace
     resumes: bool  # whether the study exists, and is to be gone on with
-    replaces: bool  # whether an earlier study is to be deleted for it
 
     def begin(self) -> None:
         """Remove what an earlier study of this name left, and mark the folder as this study's."""
@@ -144,11 +143,7 @@ def _claim(place: StudyPlace, *, resume: bool, overwrite: bool) -> Claim:
     for applies, why in refusals:
         if applies:
             raise UsageError(why)
-    return Claim(
-        place,
-        resumes=exists and resume and not half_made,
-        replaces=overwrite and (owner is not None or exists),
-    )
+    return Claim(place, resumes=exists and resume and not half_made)
 
 
 def _own_files(place: StudyPlace) -> list[Path]:
@@ -171,7 +166,7 @@ def create_study(
     candidates: Sequence[Config] | None = None,
     sampling: Sampling | None = None,
     *,
-    refused: int | None = None,
+    needed_s: int | None = None,
 ) -> StudyStore:
     """A new study with one running trial per configuration, the plan's unless they are in another
     order; with `sampling` the baseline alone. UsageError if its storage cannot be opened."""
@@ -191,8 +186,8 @@ def create_study(
         if address.in_own_folder:
             limit_to_folder(place.folder.database)
         store = StudyStore(place, study, notify)
-        if refused is not None:
-            store.note(REFUSED, refused)
+        if needed_s is not None:
+            store.note(NEEDED_S, needed_s)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
             study.set_metric_names([plan.objective.short_heading])

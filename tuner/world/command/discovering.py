@@ -167,7 +167,11 @@ class Discovery:
             is_said = failure.detail.strip() in failure.message
             lines = [] if is_said else failure.detail.splitlines()
             detail = [each for each in lines if not _NATIVE_FRAME.match(each)]
-            why = "\n    ".join([failure.message, *detail])
+            # One that waits for a rank that is not there gets no further.
+            is_slow = run.end.report.ranks and not run.end.report.unmet
+            more = "; a larger --budget, or --deadline, gives it more time"
+            helps = more if failure.failure == "timed-out" and is_slow else ""
+            why = "\n    ".join([f"{failure.message}{helps}", *detail])
             if not run.may_go_well_otherwise:
                 raise ProgramFailedError(f"the program cannot be tuned: {why}")
             self.notify(f"the program fails with its own options: {why}")
