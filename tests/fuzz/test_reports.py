@@ -13,9 +13,9 @@ from tests.world.command.reported import NAMES, PIDS, events_of, journal_of, wri
 from tuner.plan.config import Config
 from tuner.plan.program_spec import ProgramRequest
 from tuner.trace.files.native_reader import trace_of
-from tuner.world.command.channel import records_of
 from tuner.world.command.discovering import TriedRun, check_backend, program_spec
 from tuner.world.command.ends import given_up
+from tuner.world.command.folder_channel import records_of
 from tuner.world.command.joining import has_window_ended, is_recorded, join_recorded
 from tuner.world.command.judging import Counted, ProgramEnd, outcome_of
 from tuner.world.command.reports import ProgramReport, read_reports

@@ -20,7 +20,7 @@ def phase(name: str) -> dict[str, Any]:
 
 
 def died(code: int) -> dict[str, Any]:
-    return {"kind": "died", "exit_code": code, "time_ns": 30}
+    return {"kind": "gone", "code": code, "time_ns": 30}
 
 
 def records(*messages: list[dict[str, Any]]) -> list[RankRecord]:

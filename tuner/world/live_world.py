@@ -10,8 +10,8 @@ from tuner.world.environment import MachineState
 from tuner.world.failure_evidence import with_evidence
 from tuner.world.launcher import WorldOrder
 from tuner.world.measurement import Failure, Measurement, RankUsage
+from tuner.world.messages import RankMessage
 from tuner.world.postmortem import RankRecord, root_cause, starvation
-from tuner.world.rank.rank_channel import Message
 from tuner.world.rank.task import RankTask
 from tuner.world.slicing import rates_of
 
@@ -96,7 +96,7 @@ class RankProcesses(Protocol):
         """Start the ranks; their process ids, in rank order, None for a rank that is not on rank
         0's host. LauncherError if they cannot be started."""
 
-    def poll(self, timeout_s: float) -> list[Message]:
+    def poll(self, timeout_s: float) -> list[RankMessage]:
         """Every message and every death that comes, once there is one, or the time is over."""
 
     def send(self, rank: int, message: Mapping[str, object]) -> None:

@@ -56,8 +56,8 @@ class RankRecord:
                 self.slices = [Slice(*each) for each in message["slices"]]
             case "state":
                 self.states.append(message)
-            case "died":
-                code = message["exit_code"]
+            case "gone":
+                code = message["code"]
                 self.exit_code = -1 if code is None else code
                 self.died_ns = message["time_ns"]
 

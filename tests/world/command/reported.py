@@ -33,31 +33,31 @@ def events_of(rank: int) -> list[dict[str, Any]]:
              "calling": 0, "waiting": 0, "busy_s": 0.5, "sleeps": False,
              "daemon_sleeps": False, "calls": _CALLS, **_USAGE}  # fmt: skip
     events: list[dict[str, Any]] = [
-        {"event": "started", "parent": 1, "arguments": ["python", "main.py"]},
-        {"event": "hook-failed", "error": "RuntimeError('no')"},
-        {"event": "rendezvous", "url": "env://", "rank": rank, "world_size": 2,
+        {"kind": "started", "parent": 1, "arguments": ["python", "main.py"]},
+        {"kind": "hook-failed", "error": "RuntimeError('no')"},
+        {"kind": "rendezvous", "url": "env://", "rank": rank, "world_size": 2,
          "no_listener": False},
-        {"event": "imported", "modules": ["numpy", "torch.optim"], "environment": {"LANG": "C"}},
-        {"event": "init_rpc", **facts, "backend": "TENSORPIPE", **options,
+        {"kind": "imported", "modules": ["numpy", "torch.optim"], "environment": {"LANG": "C"}},
+        {"kind": "init_rpc", **facts, "backend": "TENSORPIPE", **options,
          "cuda_devices": 0},
-        {"event": "recording", "journal": journal_of(rank), "host": "here", "boot_id": "b",
+        {"kind": "recording", "journal": journal_of(rank), "host": "here", "boot_id": "b",
          "cpu_count": 2},
-        {"event": "ready", **facts, **_USAGE, "cpu_s": 1.0},
-        {"event": "record-start", "num_worker_threads": 16, "rpc_timeout_s": 60.0},
-        {"event": "state", "number": 1, "monotonic_s": 10.0, **state},
-        {"event": "state", "number": 2, "monotonic_s": 11.0, **state},
-        {"event": "raised", "error": "KeyError: 1 (in a call that it served)"},
-        {"event": "window-end"},
-        {"event": "slice", "number": 3, "late_s": 0.001, "seconds": 0.08, "done": _CALLS},
-        {"event": "shutdown", "name": name, "calls": _CALLS * (1 - rank), **_USAGE},
-        {"event": "ended", "name": name, "calls": _CALLS * (1 - rank), **_USAGE},
-        {"event": "record-end", "reason": "shutdown", "cpu_s": 0.5, "main_thread_s": [0.25, 0.0],
+        {"kind": "ready", **facts, **_USAGE, "cpu_s": 1.0},
+        {"kind": "record-start", "num_worker_threads": 16, "rpc_timeout_s": 60.0},
+        {"kind": "answer", "number": 1, "monotonic_s": 10.0, **state},
+        {"kind": "answer", "number": 2, "monotonic_s": 11.0, **state},
+        {"kind": "raised", "error": "KeyError: 1 (in a call that it served)"},
+        {"kind": "window-end"},
+        {"kind": "slice", "number": 3, "late_s": 0.001, "seconds": 0.08, "done": _CALLS},
+        {"kind": "shutdown", "name": name, "calls": _CALLS * (1 - rank), **_USAGE},
+        {"kind": "ended", "name": name, "calls": _CALLS * (1 - rank), **_USAGE},
+        {"kind": "record-end", "reason": "shutdown", "cpu_s": 0.5, "main_thread_s": [0.25, 0.0],
          "threads": [[PIDS[rank], "python"], [77, "worker"]],
          "issued": [[NAMES[1], "python", _CALLS]] if rank == 0 else [],
          "counted_ns": BEGAN_NS + 10**9, "is_cut": False, "disturbed": False,
          "operators": f"{journal_of(rank)}.operators"},
-        {"event": "exit", "error": "", "traceback": ""},
-        {"event": "gone", "code": None},
+        {"kind": "exit", "error": "", "traceback": ""},
+        {"kind": "gone", "code": None},
     ]  # fmt: skip
     times = {"pid": PIDS[rank]}
     return [
@@ -99,9 +99,9 @@ def write_reports(folder: Path) -> None:
 def until(rank: int, last: str) -> list[dict[str, Any]]:
     """What a rank has reported up to such an event, without what it told of itself meanwhile."""
     events = events_of(rank)
-    place = next(n for n, event in enumerate(events) if event["event"] == last)
-    left_out = ("raised", "state", "exit", "gone")
-    return [event for event in events[: place + 1] if event["event"] not in left_out]
+    place = next(n for n, event in enumerate(events) if event["kind"] == last)
+    left_out = ("raised", "answer", "exit", "gone")
+    return [event for event in events[: place + 1] if event["kind"] not in left_out]
 
 
 def report_of(folder: Path, *processes: Sequence[dict[str, Any]]) -> ProgramReport:
@@ -122,7 +122,7 @@ def counting(
     for number, made in enumerate(calls):
         at_s = (rank if late_s is None else late_s) + number * every_s
         events.append({
-            "event": "count", "pid": events[0]["pid"], "time_ns": ready_ns + int(at_s * 1e9),
+            "kind": "count", "pid": events[0]["pid"], "time_ns": ready_ns + int(at_s * 1e9),
             # Each host has a clock of its own.
             "monotonic_s": 100 + 1000 * rank + at_s, "calls": made, "cpu_s": 2 * at_s,
         })  # fmt: skip

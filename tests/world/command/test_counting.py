@@ -12,8 +12,8 @@ from tests.searching.tuning import Listening
 from tests.world.command.launching import PROGRAMS, PYTHON, launched
 from tests.world.command.reported import counting, report_of, until
 from tuner.plan.program_spec import ProgramRequest
-from tuner.world.command.channel import Channel
 from tuner.world.command.counting import Follow, Follower, Window, counts_of
+from tuner.world.command.folder_channel import FolderChannel
 from tuner.world.measurement import Measurement
 
 COMMAND = [PYTHON, str(PROGRAMS / "runs_long.py")]
@@ -35,7 +35,7 @@ def test_what_a_rank_counts_late_makes_a_window_no_longer(tmp_path: Path) -> Non
     driver = counting(0, 0, 10, 20, 30, 40, 50, 60, 70, 80)
     server = counting(1, *[0] * 9, late_s=0.0)
     late = [
-        each for each in driver if each["event"] != "count" or each["calls"] not in (20, 30, 40, 50)
+        each for each in driver if each["kind"] != "count" or each["calls"] not in (20, 30, 40, 50)
     ]
     found = known(counts_of(report_of(tmp_path, late, server)))
     assert found.between(1.0, 2.0).calls == 20
@@ -52,7 +52,7 @@ def test_a_chosen_window_goes_on_until_its_calls_tell_something(
     chosen = ProgramRequest(
         commands=((PYTHON,),), window_s=1.0, warm_up_s=0.5, window_is_chosen=True
     )
-    found = Window(chosen, Channel(tmp_path)).look(0.0)
+    found = Window(chosen, FolderChannel(tmp_path)).look(0.0)
     assert (None if found is None else found.calls) == counted
 
 
@@ -62,11 +62,11 @@ def test_a_run_that_ends_before_its_window_and_never_shuts_down_counts_to_its_en
     ranks = [counting(rank, 0, 4, 8, 12, 16, 20) for rank in (0, 1)]
     report = report_of(tmp_path, *ranks)
     chosen = ProgramRequest(commands=((PYTHON,),), window_s=9.0, window_is_chosen=True)
-    found = known(Window(chosen, Channel(tmp_path)).rest(report))
+    found = known(Window(chosen, FolderChannel(tmp_path)).rest(report))
     assert found.calls == 24
     assert found.seconds == pytest.approx(1.5)
     named = chosen.model_copy(update={"window_is_chosen": False})
-    assert Window(named, Channel(tmp_path)).rest(report) is None
+    assert Window(named, FolderChannel(tmp_path)).rest(report) is None
 
 
 @pytest.mark.parametrize("last", ["init_rpc", "ready"])
@@ -85,13 +85,14 @@ def test_a_run_that_is_to_show_its_ranks_is_ended_once_calls_have_begun(tmp_path
     ranks = [counting(0, 0, 0, 3, 9, late_s=0.0), counting(1, 0, 0, 0, 0, late_s=0.0)]
     report_of(tmp_path, *ranks)
     begins, settles = (
-        Follower(Follow(5.0, 9.0, only_begins), Channel(tmp_path)) for only_begins in (True, False)
+        Follower(Follow(5.0, 9.0, only_begins), FolderChannel(tmp_path))
+        for only_begins in (True, False)
     )
     assert begins.look(4.9) is None
     assert known(begins.look(5.0)).calls == 9
     assert settles.look(5.0) is None
     report_of(tmp_path, *(each[:-1] for each in ranks))
-    assert Follower(Follow(5.0, 9.0, True), Channel(tmp_path)).look(5.0) is None
+    assert Follower(Follow(5.0, 9.0, True), FolderChannel(tmp_path)).look(5.0) is None
 
 
 @pytest.mark.world

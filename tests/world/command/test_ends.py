@@ -17,12 +17,12 @@ Event = dict[str, Any]
 
 
 def exit_of(rank: int, error: str = "", time_ns: int = END_NS) -> Event:
-    return {"event": "exit", "pid": PIDS[rank], "time_ns": time_ns, "error": error,
+    return {"kind": "exit", "pid": PIDS[rank], "time_ns": time_ns, "error": error,
             "traceback": f"Traceback: {error}"}  # fmt: skip
 
 
 def gone(rank: int, code: int | None = None, time_ns: int = END_NS) -> Event:
-    return {"event": "gone", "pid": PIDS[rank], "time_ns": time_ns, "code": code}
+    return {"kind": "gone", "pid": PIDS[rank], "time_ns": time_ns, "code": code}
 
 
 NO = "ValueError: no"
@@ -97,7 +97,7 @@ def test_the_first_failure_is_told_and_where_the_rank_was(
 def test_a_program_gets_time_to_end_or_to_start_the_rank_again(
     tmp_path: Path, grace_s: float
 ) -> None:
-    new = [{"event": "started", "pid": 7, "time_ns": END_NS + 1}] * (grace_s == UNBEGUN_S)
+    new = [{"kind": "started", "pid": 7, "time_ns": END_NS + 1}] * (grace_s == UNBEGUN_S)
     report = report_of(tmp_path, until(0, "ready"), FAILS, new)
     assert given_up(report, END_NS + int(grace_s * 1e9)) is None
     assert given_up(report, END_NS + int(grace_s * 1e9) + 1) is not None
@@ -108,7 +108,7 @@ def test_what_stood_still_while_another_rank_went_on_does_not_wait_yet(tmp_path:
     last_ns = states(raised_s=0)[-1]["time_ns"]
     client = [{**event, "pid": 7, "rank": 2} for event in LEAVES]
     for ended_ns, is_stuck in ((END_NS, True), (last_ns, False)):
-        ends = [{**each, "time_ns": ended_ns} if each["event"] in ("exit", "gone") else each
+        ends = [{**each, "time_ns": ended_ns} if each["kind"] in ("exit", "gone") else each
                 for each in client]  # fmt: skip
         server = [*until(0, "ready"), *states(raised_s=0)[1:]]
         report = report_of(tmp_path, server, LEAVES, ends)
@@ -145,7 +145,7 @@ def test_ranks_outside_shutdown_may_go_on_without_one_that_is_gone(
     tmp_path: Path, changes: Callable[[int], Event], is_stuck: bool
 ) -> None:
     leaves = [{**event, "pid": 7, "rank": 2} for event in LEAVES
-              if event["event"] in ("init_rpc", "ready", "exit", "gone")]  # fmt: skip
+              if event["kind"] in ("init_rpc", "ready", "exit", "gone")]  # fmt: skip
     goes_on = [*until(0, "ready"), *states(raised_s=0, changes=changes)[1:]]
     report = report_of(tmp_path, goes_on, until(1, "shutdown"), leaves)
     assert (stuck(report, LATE_NS) is not None) == is_stuck
@@ -170,13 +170,13 @@ def test_a_shutdown_with_a_time_limit_is_waited_for(tmp_path: Path) -> None:
 
 def states(*, raised_s: float, changes: Callable[[int], Event] = lambda second: {}) -> list[Event]:
     """A rank that raised something so many seconds after it began to answer once a second."""
-    answer = next(event for event in events_of(0) if event["event"] == "state")
+    answer = next(event for event in events_of(0) if event["kind"] == "answer")
     found: list[Event] = [
         {**answer, "number": second, "monotonic_s": float(second),
          "time_ns": END_NS + second * 10**9, **changes(second)}
         for second in range(int(STILL_S) + 4)
     ]  # fmt: skip
-    raised = {"event": "raised", "pid": PIDS[0], "time_ns": END_NS + int(raised_s * 1e9),
+    raised = {"kind": "raised", "pid": PIDS[0], "time_ns": END_NS + int(raised_s * 1e9),
               "error": "KeyError: 1 (in a call that agent served)"}  # fmt: skip
     return [raised, *found]
 

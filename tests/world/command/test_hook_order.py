@@ -46,4 +46,4 @@ def test_the_program_runs_whatever_the_variable_holds(order: str, problem: str) 
 def test_what_rpc_tuner_writes_is_taken(tmp_path: Path) -> None:
     assert run_with(HookOrder(config=Config.of({}), reports=tmp_path).to_json()) == ("ran\n", "")
     (report,) = tmp_path.iterdir()
-    assert json.loads(report.read_text())["event"] == "started"
+    assert json.loads(report.read_text())["kind"] == "started"

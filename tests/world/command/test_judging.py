@@ -7,8 +7,8 @@ import pytest
 from tests.world.command.reported import BEGAN_NS, events_of, report_of, until
 from tuner.plan.objectives import OBJECTIVES
 from tuner.plan.program_spec import ProgramRequest
-from tuner.world.command.channel import records_of
 from tuner.world.command.ends import Cause
+from tuner.world.command.folder_channel import records_of
 from tuner.world.command.judging import ProgramEnd, outcome_of
 from tuner.world.command.reports import ProgramReport, read_reports
 from tuner.world.measurement import Failure, Measurement
@@ -37,9 +37,9 @@ def joining(folder: Path, world_size: int | None, late_s: float) -> Measurement:
     """Two ranks; each is there for a second and makes three calls, the second one later."""
     times_s = {"init_rpc": 0.0, "ready": 0.1, "shutdown": 1.0, "ended": 1.1}
     for rank in range(2):
-        events = [event for event in events_of(rank) if event["event"] in times_s]
+        events = [event for event in events_of(rank) if event["kind"] in times_s]
         for event in events:
-            at_s = times_s[event["event"]] + late_s * rank
+            at_s = times_s[event["kind"]] + late_s * rank
             event |= {"time_ns": BEGAN_NS + round(at_s * 1e9)}
             event |= {key: 3 for key in ("calls",) if key in event}
             event |= {"world_size": world_size} if "world_size" in event else {}
@@ -78,9 +78,9 @@ def test_a_rank_that_comes_back_begins_no_other_world_without_a_world_size(tmp_p
 
 def test_a_run_that_is_late_tells_what_the_threads_of_each_rank_did(tmp_path: Path) -> None:
     """One whose threads are not idle, and one that is gone."""
-    answer = next(event for event in events_of(0) if event["event"] == "state")
+    answer = next(event for event in events_of(0) if event["kind"] == "answer")
     busy = {**answer, "pool_size": 4, "idle": 0, "waiting": 3}
-    gone = {"event": "gone", "pid": 4_000_002, "time_ns": answer["time_ns"], "code": None}
+    gone = {"kind": "gone", "pid": 4_000_002, "time_ns": answer["time_ns"], "code": None}
     report = report_of(tmp_path, [*until(0, "shutdown"), busy], [*until(1, "ready"), gone])
     late = replace(END, report=report, states=records_of(report), is_late=True, exit_codes=(None,))
     failure = outcome_of(late, REQUEST)

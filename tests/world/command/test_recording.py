@@ -118,7 +118,7 @@ def test_of_a_program_that_is_interrupted_no_rank_has_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, signals: list[int]
 ) -> None:
     """Ranks that end for Ctrl-C may raise, and a program may take a while to clean up."""
-    raised = {"event": "exit", "pid": PIDS[1], "time_ns": BEGAN_NS + 10**9, "error": "OSError: no",
+    raised = {"kind": "exit", "pid": PIDS[1], "time_ns": BEGAN_NS + 10**9, "error": "OSError: no",
               "traceback": ""}  # fmt: skip
     report_of(tmp_path, until(0, "shutdown"), [*until(1, "ready"), raised])
     said: list[str] = []

@@ -147,13 +147,13 @@ def test_a_recommendation_that_binds_warns_on_another_machine(
     assert (told in capfd.readouterr().err) == ("cpu_binding" in knobs)
 
 
-FAILED = {"event": "init-failed", "pid": PIDS[0], "time_ns": BEGAN_NS + 10**9, "name": NAMES[0],
+FAILED = {"kind": "init-failed", "pid": PIDS[0], "time_ns": BEGAN_NS + 10**9, "name": NAMES[0],
           "rank": 0, "error": "Address already in use", "traceback": ""}  # fmt: skip
 
 
 def of_three(rank: int, last: str) -> list[Event]:
     """A rank of a world of three that nothing is wrong with."""
-    events = [event for event in until(rank, last) if event["event"] != "hook-failed"]
+    events = [event for event in until(rank, last) if event["kind"] != "hook-failed"]
     return [event | ({"world_size": 3} if "world_size" in event else {}) for event in events]
 
 

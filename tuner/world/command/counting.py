@@ -10,10 +10,10 @@ import numpy as np
 from tuner.decide.statistics import FloatArray
 from tuner.decide.steady_window import MOST_WITHIN, changes, steady_window
 from tuner.plan.program_spec import ProgramRequest
-from tuner.world.command.channel import Channel
-from tuner.world.command.events import Event
+from tuner.world.command.folder_channel import FolderChannel
 from tuner.world.command.judging import Counted
 from tuner.world.command.reports import ProgramReport
+from tuner.world.messages import Message
 
 _AGAIN_S = 0.05
 LEAST_CALLS = 8
@@ -80,7 +80,7 @@ def counts_of(report: ProgramReport, *, of_calls: bool = True) -> Counts | None:
     return Counts(lasted_s, by_rank) if lasted_s > 0 else None
 
 
-def _rows(events: Sequence[Event], since_ns: int) -> FloatArray:
+def _rows(events: Sequence[Message], since_ns: int) -> FloatArray:
     """What a rank counted by when: its first count has a time of our clock, and the others come
     after it by its own, which is not set and which no other host has."""
     first = events[0]
@@ -100,7 +100,7 @@ class Window:
     makes the window longer."""
 
     request: ProgramRequest
-    channel: Channel
+    channel: FolderChannel
     _next_s: float = 0.0
 
     def look(self, now_s: float) -> Counted | None:
@@ -143,7 +143,7 @@ class Follower:
     """Ends a run as it is early."""
 
     follow: Follow
-    channel: Channel
+    channel: FolderChannel
     _next_s: float = 0.0
 
     def look(self, lasted_s: float) -> Counted | None:

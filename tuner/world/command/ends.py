@@ -8,8 +8,8 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from tuner.text import shortened
-from tuner.world.command.events import Event
 from tuner.world.command.reports import ProcessEnd, ProgramReport, Raised, RankReport
+from tuner.world.messages import Message
 from tuner.world.postmortem import ending, was_interrupted, was_killed
 
 GRACE_S = 3.0
@@ -222,7 +222,7 @@ def _before(still: _Still | None, causes: list[Cause]) -> list[Cause]:
 def _still(report: ProgramReport, living: set[int], *, daemons: bool = False) -> _Still | None:
     """Since when all these ranks, and with `daemons` their daemon threads, do nothing; None if one
     does anything."""
-    by_number: dict[int, dict[int, Event]] = defaultdict(dict)
+    by_number: dict[int, dict[int, Message]] = defaultdict(dict)
     for state in report.states:
         by_number[state["number"]][state["pid"]] = state
     latest_first = [answers for _, answers in sorted(by_number.items(), reverse=True)]
@@ -249,7 +249,7 @@ def _still(report: ProgramReport, living: set[int], *, daemons: bool = False) ->
     )
 
 
-def _is_still(begun: set[int], before: Event, now: Event) -> bool:
+def _is_still(begun: set[int], before: Message, now: Message) -> bool:
     """Whether a rank did nothing between two answers, and waits for no time to go by."""
     if before["pool_size"] is now["pool_size"] is None and now["pid"] not in begun:
         return True

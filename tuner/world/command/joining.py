@@ -25,9 +25,9 @@ from tuner.trace.record.clock import SAME_CLOCK, ClockOffset
 from tuner.trace.record.journal import MOST_CALLS
 from tuner.trace.record.journal_reader import JournalContent, read_journal
 from tuner.trace.record.merge import merge
-from tuner.world.command.events import Event, agents, by_world, read_all
-from tuner.world.command.reports import absent, read_reports
+from tuner.world.command.reports import absent, agents, by_world, read_reports
 from tuner.world.descendants import is_alive
+from tuner.world.messages import Message, read_all
 
 _MOST_OPERATOR_BYTES = 1 << 28
 _NO_TIMEOUT_S = 1 << 32
@@ -99,7 +99,7 @@ def has_window_ended(folder: Path) -> bool:
     return len(ends) == len(found) and "window" in ends
 
 
-def _recorded_agents(folder: Path) -> list[dict[str, Event]]:
+def _recorded_agents(folder: Path) -> list[dict[str, Message]]:
     found = [agent for events in read_all(folder) for agent in agents(events)]
     return [agent for agent in found if "recording" in agent]
 
@@ -108,12 +108,12 @@ class _Part:
     """What one agent of a process recorded."""
 
     def __init__(
-        self, folder: Path, agent: Mapping[str, Event], program_ended_ns: int,
+        self, folder: Path, agent: Mapping[str, Message], program_ended_ns: int,
         stopped_ns: int | None, clocks: Mapping[str, ClockOffset],
     ) -> None:  # fmt: skip
         first, recording, started = agent["init_rpc"], agent["recording"], agent.get("record-start")
         self._agent = agent
-        self._ended: Event = (ended := agent.get("record-end", {}))
+        self._ended: Message = (ended := agent.get("record-end", {}))
         try:
             self._content = read_journal(folder / recording["journal"])
         except OSError:

@@ -52,7 +52,7 @@ class HookOrder:
     learn: bool = False
     """Whether each rank reports what it has imported by `init_rpc`, for a warm start."""
     probe: bool = False
-    """Whether each rank answers to `tuner.world.command.channel`."""
+    """Whether each rank answers to `tuner.world.command.folder_channel`."""
     counts: bool = False
     """Whether each rank that answers reports now and then, unasked, how many calls it has made."""
     live: Mapping[str, object] | None = None

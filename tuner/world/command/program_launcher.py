@@ -18,10 +18,10 @@ from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft
 from tuner.plan.program_spec import ProgramRequest, ProgramSpec
 from tuner.plan.windowing import may_be_windowed, windowed
-from tuner.world.command.channel import Channel, records_of
 from tuner.world.command.counting import Follow, Follower, Window
 from tuner.world.command.discovering import Discovery, TriedRun
 from tuner.world.command.ends import failed_first, given_up, suspected_ns
+from tuner.world.command.folder_channel import FolderChannel, records_of
 from tuner.world.command.joining import join_recorded
 from tuner.world.command.judging import Counted, ProgramEnd, is_port_taken, outcome_of
 from tuner.world.command.order import HookOrder, RecordingOrder
@@ -233,7 +233,7 @@ class _ProgramWorld(LiveWorld):
         self._path = folder / "output"
         self._output, self._printed = self._path.open("wb"), self._path.open("rb")
         self._reports = folder / "reports"
-        self._channel = Channel(self._reports)
+        self._channel = FolderChannel(self._reports)
         if order.live is not None:
             # It may end before.
             request = request.model_copy(update={"window_s": order.min_time_s})

@@ -14,8 +14,8 @@ from tuner.errors import TraceError
 from tuner.files import own_prefix
 from tuner.plan.config import Config
 from tuner.text import first_of, three_digits
-from tuner.world.command.channel import Channel
 from tuner.world.command.ends import failed_first, stuck, suspected_ns
+from tuner.world.command.folder_channel import FolderChannel
 from tuner.world.command.joining import has_window_ended, is_recorded, join_recorded
 from tuner.world.command.order import HookOrder, RecordingOrder
 from tuner.world.command.program_commands import end_tree
@@ -119,7 +119,7 @@ class _Ranks:
     is_given_up: bool = False
 
     def __post_init__(self) -> None:
-        self._channel = Channel(self.folder)
+        self._channel = FolderChannel(self.folder)
         self._said: list[str] = []
         self._next_s = time.monotonic() + LOOK_S
         self._asked_s = -math.inf

@@ -1,12 +1,13 @@
 """What the processes of a program have reported, rank by rank."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from tuner.text import first_of, listed, shortened
-from tuner.world.command.events import Event, agents, by_world, read_all
+from tuner.world.messages import Message, read_all
 from tuner.world.slicing import Slice
 
 BESIDE = "; if another command starts what is missing, name it with --beside"
@@ -18,6 +19,9 @@ _REACH = ("it reaches every Python but one that is started with -S, -I or -E, or
 _STEPS = ("rendezvous", "init_rpc", "init-failed", "ready")
 _KNOBS = ("num_worker_threads", "rpc_timeout", "transports", "channels", "intra_op_threads",
           "switch_interval", "cpu_binding")  # fmt: skip
+
+
+_T = TypeVar("_T")
 
 
 class ProcessEnd(NamedTuple):
@@ -81,7 +85,7 @@ class RankReport:
     """Of its process; None while it runs, and where it went on to start RPC again."""
 
     @classmethod
-    def of(cls, agent: Mapping[str, Event]) -> "RankReport":
+    def of(cls, agent: Mapping[str, Message]) -> "RankReport":
         """From the events of an agent, by name."""
         first, ready = agent["init_rpc"], agent.get("ready", {})
         shutdown, ended = agent.get("shutdown", {}), agent.get("ended", {})
@@ -155,9 +159,9 @@ class ProgramReport:
     gone: frozenset[int] = frozenset()
     newest_start_ns: int = 0
     """When the latest of the processes began that live and are no rank (yet)."""
-    states: tuple[Event, ...] = ()
+    states: tuple[Message, ...] = ()
     """All answers to probes, in the order of the questions."""
-    counts: Mapping[int, Sequence[Event]] = field(default_factory=dict)
+    counts: Mapping[int, Sequence[Message]] = field(default_factory=dict)
     """By process: how many calls it had made by when, in order."""
     slices: tuple[tuple[Slice, ...], ...] = ()
     """What each process with a rank did in each slice, where configurations took turns."""
@@ -293,7 +297,7 @@ def read_reports(folder: Path) -> ProgramReport:
     ranks = [rank for process in processes for rank in process.ranks]
     others = [process for process in processes if not process.ranks]
     problems = [event for process in processes for event in process.of_kind("hook-failed")]
-    states = [event for process in processes for event in process.of_kind("state")]
+    states = [event for process in processes for event in process.of_kind("answer")]
     failures = [process.init_failure for process in processes if process.init_failure is not None]
     # One after which the rank has started, in any process, is over.
     ready = [(rank.rank, rank.ready_ns or 0) for rank in ranks]
@@ -316,18 +320,35 @@ def read_reports(folder: Path) -> ProgramReport:
     )
 
 
+def agents(messages: Sequence[Message]) -> Iterator[dict[str, Message]]:
+    """The messages of each agent of a process, by kind: a process may start RPC again."""
+    starts = [place for place, each in enumerate(messages) if each["kind"] == "init_rpc"]
+    for start, end in pairwise([*starts, len(messages)]):
+        yield {each["kind"]: each for each in messages[start:end]}
+
+
+def by_world(agents: Iterable[_T], rank_of: Callable[[_T], int]) -> list[list[_T]]:
+    """Agents in the order of their starts, by world: a rank that is there begins another one."""
+    worlds: list[dict[int, _T]] = []
+    for agent in agents:
+        if not worlds or rank_of(agent) in worlds[-1]:
+            worlds.append({})
+        worlds[-1][rank_of(agent)] = agent
+    return [[*world.values()] for world in worlds]
+
+
 class _Process:
     """One process: a rank for each time that it started RPC; the last has the process's end."""
 
-    def __init__(self, events: Sequence[Event]) -> None:
+    def __init__(self, events: Sequence[Message]) -> None:
         self._events = events
         self.began_ns = events[0]["time_ns"] if events else 0
         self.unmet: Rendezvous | None = None
         self.init_failure: InitFailure | None = None
-        step = next((event for event in reversed(events) if event["event"] in _STEPS), None)
-        if step and step["event"] == "rendezvous":
+        step = next((event for event in reversed(events) if event["kind"] in _STEPS), None)
+        if step and step["kind"] == "rendezvous":
             self.unmet = Rendezvous(**{fact: step[fact] for fact in Rendezvous._fields})
-        if step and step["event"] == "init-failed":
+        if step and step["kind"] == "init-failed":
             self.init_failure = InitFailure(**{fact: step[fact] for fact in InitFailure._fields})
         self.ranks = [*map(RankReport.of, agents(events))]
         self.name = name = self.ranks[-1].name if self.ranks else ""
@@ -340,11 +361,11 @@ class _Process:
     def slices(self) -> tuple[Slice, ...]:
         return tuple(Slice(*(e[fact] for fact in Slice._fields)) for e in self.of_kind("slice"))
 
-    def of_kind(self, name: str) -> list[Event]:
-        return [event for event in self._events if event["event"] == name]
+    def of_kind(self, name: str) -> list[Message]:
+        return [event for event in self._events if event["kind"] == name]
 
     def _end(self) -> ProcessEnd | None:
-        last = {event["event"]: event for event in self._events}
+        last = {event["kind"]: event for event in self._events}
         exited, gone = last.get("exit", {}), last.get("gone", {})
         if not (first := exited or gone):
             return None

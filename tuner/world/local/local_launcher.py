@@ -9,7 +9,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from multiprocessing.util import get_temp_dir
 from pathlib import Path
-from socket import socketpair
 from typing import Any, Self
 
 from tuner.cpus import named
@@ -26,8 +25,8 @@ from tuner.world.measurement import Failure, Measurement
 from tuner.world.own_network import OwnNetwork
 from tuner.world.postmortem import STARTER_GONE, was_killed
 from tuner.world.rank.entry import start_describing
-from tuner.world.rank.rank_channel import LauncherEnd
 from tuner.world.rank.task import rank_tasks
+from tuner.world.socket_channel import SocketChannel
 
 _NEEDS_A_NETWORK = re.compile(
     "Network is unreachable|Name or service not known|Temporary failure in name resolution"
@@ -113,8 +112,7 @@ class LocalLauncher:
         """What a process of its own says of a workload; a text says why it gave no answer."""
         until = time.monotonic() + longest_s
         for _ in range(ASKED):
-            ours, theirs = socketpair()
-            channel = LauncherEnd(ours)
+            channel, theirs = SocketChannel.pair()
             with theirs:
                 given = (Path.cwd(), theirs, reference, dict(options))
                 process = start_process(self._cpus, start_describing, *given)

@@ -18,7 +18,6 @@ from multiprocessing import forkserver
 from multiprocessing.connection import wait
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from socket import socketpair
 from typing import Any
 
 from tuner.errors import LauncherError
@@ -33,9 +32,10 @@ from tuner.world.descendants import (
 )
 from tuner.world.environment import MachineReader, MachineState
 from tuner.world.failure_evidence import give_up_middle
+from tuner.world.messages import RankMessage, gone, of_workload_rank
 from tuner.world.rank.entry import RESTORED, restore, start_pinned, start_rank
-from tuner.world.rank.rank_channel import DIED, SPOKEN, LauncherEnd, Message
 from tuner.world.rank.task import RankTask
+from tuner.world.socket_channel import SocketChannel
 
 # A process that was killed may take so long to be gone.
 RELEASE_S = 5.0
@@ -192,7 +192,7 @@ def _own_import_path() -> Iterator[None]:
 class _LiveRank:
     task: RankTask
     process: ForkServerProcess
-    channel: LauncherEnd
+    channel: SocketChannel
     is_gone: bool = False
 
 
@@ -209,40 +209,40 @@ class LocalRankProcesses:
     def start(self, tasks: Sequence[RankTask]) -> Sequence[int | None]:
         """See `RankProcesses.start`."""
         for task in tasks:
-            ours, theirs = socketpair()
-            channel = LauncherEnd(ours)
+            channel, theirs = SocketChannel.pair()
             with theirs:
                 process = start_process(self._cpus, start_rank, task, theirs)
             self._ranks.append(_LiveRank(task, process, channel))
         return [each.process.pid for each in self._ranks]
 
-    def poll(self, timeout_s: float) -> list[Message]:
+    def poll(self, timeout_s: float) -> list[RankMessage]:
         """See `RankProcesses.poll`."""
         open_ends = [each.channel.connection for each in self._ranks if each.channel.is_open]
         # A rank's children may hold its end of the channel open, so its death is watched for too.
         sentinels = [each.process.sentinel for each in self._ranks if not each.is_gone]
         ready = wait([*open_ends, *sentinels], min(max(0.0, timeout_s), LOOK_S))
         found = [
-            Message(each.task.rank, content)
+            RankMessage(each.task.rank, message)
             for each in self._ranks
-            for content in each.channel.messages()
-            if isinstance(content, dict) and content.get("kind") in SPOKEN
+            for sent in each.channel.messages()
+            if (message := of_workload_rank(sent)) is not None
         ]
         for file in self.captured():
             give_up_middle(file)
         for each in self._ranks:
             if not each.is_gone and each.process.sentinel in ready:
                 each.process.join()
-                each.is_gone, code = True, each.process.exitcode
-                content = {"kind": DIED, "exit_code": code, "time_ns": time.time_ns()}
-                found.append(Message(each.task.rank, content))
+                each.is_gone = True
+                message = gone(each.process.pid or 0, each.process.exitcode)
+                found.append(RankMessage(each.task.rank, message))
         return found
 
     def send(self, rank: int, message: Mapping[str, object]) -> None:
         """See `RankProcesses.send`."""
         for each in self._ranks:
             if each.task.rank == rank:
-                each.channel.send(message)
+                with suppress(OSError):
+                    each.channel.send(message)
 
     def join(self, timeout_s: float) -> None:
         """See `RankProcesses.join`."""

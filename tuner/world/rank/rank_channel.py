@@ -1,92 +1,21 @@
-"""The channel between a launcher and a process that it has started: a line of JSON a message."""
+"""A rank's end of the channel to its launcher (`tuner.world.socket_channel`)."""
 
+import json
 import os
 import signal
 import socket
 import threading
-import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from multiprocessing.connection import wait
 from queue import SimpleQueue
 
 # By its name: a workload may patch the clock for itself.
 from time import time_ns
-from typing import Any, NamedTuple
-
-import msgspec
+from typing import Any
 
 from tuner.json_text import json_of
 from tuner.world.postmortem import CHANNEL_CLOSED
-
-SPOKEN = ("phase", "failed", "finished", "state", "result")
-"""The kinds of what a rank says itself; what a workload may have sent has another, or none."""
-DIED = "died"
-"""The kind of the message that reports the end of a rank's process."""
-# Beyond all that a rank has to say, but a bound to what one can make the launcher hold.
-MOST_BYTES = 64 * 1024 * 1024
-_READ_BYTES = 1 << 20
-
-
-class Message(NamedTuple):
-    """A message of one rank, or that its process is gone."""
-
-    rank: int
-    content: dict[str, Any]
-    """Its `kind` says what it is; `time_ns` is Unix time by one clock for all ranks."""
-
-
-class LauncherEnd:
-    """The launcher's end. A process may stop in the middle of a message, and one that never ends
-    must not block others: what has come of a message is kept until the rest is there."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self.connection = connection
-        self.is_open = True
-        """Whether anything may still come."""
-        self._received = bytearray()
-        connection.setblocking(False)
-
-    def send(self, content: object) -> None:
-        """Send a message, unless the other side is gone, or reads nothing."""
-        with suppress(OSError):
-            self.connection.sendall(msgspec.json.encode(content) + b"\n")
-
-    def messages(self) -> list[object]:
-        """What has come in whole since the last time; no more once the other side is gone."""
-        while self.is_open and len(self._received) <= MOST_BYTES:
-            try:
-                part = self.connection.recv(_READ_BYTES)
-            except BlockingIOError:
-                break
-            except OSError:
-                part = b""
-            self.is_open = bool(part)
-            self._received += part
-        *lines, self._received = self._received.split(b"\n")
-        found: list[object] = []
-        try:
-            found.extend(msgspec.json.decode(line) for line in lines)
-            if len(self._received) > MOST_BYTES:
-                raise msgspec.DecodeError
-        except msgspec.DecodeError:
-            self.is_open = False  # nothing that follows can be relied upon
-        return found
-
-    def awaited(self, seconds: float) -> object:
-        """The next message. EOFError if there will be none; TimeoutError after so many seconds."""
-        until = time.monotonic() + seconds
-        while self.is_open and (left_s := until - time.monotonic()) > 0:
-            wait([self.connection], left_s)
-            if found := self.messages():
-                return found[0]
-        raise TimeoutError if self.is_open else EOFError
-
-    def close(self) -> None:
-        """Take no more messages."""
-        self.is_open = False
-        self.connection.close()
 
 
 class RankEnd:
@@ -104,7 +33,7 @@ class RankEnd:
 
     def send(self, kind: str, **fields: object) -> None:
         """Send a message. The process ends if the workload has closed the channel."""
-        content = json_of({"kind": kind, "time_ns": time_ns(), **fields})
+        content = json_of({"kind": kind, "pid": os.getpid(), "time_ns": time_ns(), **fields})
         with self._sending:
             self._check()
             self._connection.sendall(content + b"\n")
@@ -122,7 +51,7 @@ class RankEnd:
         try:
             with suppress(OSError):
                 for line in self._connection.makefile("rb"):
-                    self._take(msgspec.json.decode(line))
+                    self._take(json.loads(line))
         finally:
             self._check()
             # The launcher is gone, or has let go of this world: nothing of it may stay.

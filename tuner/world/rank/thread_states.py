@@ -201,7 +201,7 @@ class Prober:
                 with path.open("w") as file:
                     faulthandler.dump_traceback(file)
             self._report(
-                "state", number=int(number), name=self._name, rank=self._rank,
+                "answer", number=int(number), name=self._name, rank=self._rank,
                 monotonic_s=time.monotonic(),
                 **(_of_program() if what == "threads" else _NOT_ASKED),
                 **rpc_state(), **self._standing(),

@@ -26,14 +26,14 @@ from typing import Any, NamedTuple
 from tuner.errors import LauncherError
 from tuner.files import head_of, own_prefix, sweep
 from tuner.trace.record.journal import EVERYBODY_READS
-from tuner.world.command.channel import Channel
+from tuner.world.command.folder_channel import FolderChannel
 from tuner.world.command.order import REQUEST, HookOrder
 from tuner.world.command.program_commands import ColdStarter, LocalCommands
 from tuner.world.descendants import has_variable
 from tuner.world.environment import Environment, MachineReader, MachineState
 from tuner.world.failure_evidence import head_and_tail
 from tuner.world.local.processes import LocalRankProcesses
-from tuner.world.rank.rank_channel import Message
+from tuner.world.messages import RankMessage
 from tuner.world.rank.task import RankTask
 
 # Of what the command prints on one host so much is passed on.
@@ -168,7 +168,7 @@ class RanksHere(LocalRankProcesses):
         self._polling = threading.Lock()
         self._is_over = False
 
-    def poll(self, timeout_s: float) -> list[Message]:
+    def poll(self, timeout_s: float) -> list[RankMessage]:
         """See `RankProcesses.poll`; nothing of a world that has ended."""
         with self._polling:
             return [] if self._is_over else super().poll(timeout_s)
@@ -211,7 +211,7 @@ class CommandHere(LocalCommands):
         self.scratch = scratch
         self._output, self._here = scratch / "output", scratch / "reports"
         self._here.mkdir()
-        self._channel = Channel(self._here)
+        self._channel = FolderChannel(self._here)
         self._read: Counter[Path] = Counter()
         """How far each file has been passed on, in bytes."""
         if order.recording is not None:

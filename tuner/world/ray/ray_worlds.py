@@ -16,11 +16,10 @@ import ray
 from tuner.errors import LauncherError
 from tuner.files import written_atomically
 from tuner.trace.record.clock import ClockOffset
-from tuner.world.command.channel import Channel
-from tuner.world.command.events import object_in
+from tuner.world.command.folder_channel import FolderChannel
 from tuner.world.command.order import HookOrder
 from tuner.world.environment import MachineState, of_all_hosts
-from tuner.world.rank.rank_channel import Message
+from tuner.world.messages import RankMessage, object_in
 from tuner.world.rank.task import RankTask
 from tuner.world.ray.cluster import FIRST_HOST
 from tuner.world.ray.host import News, Timed
@@ -91,20 +90,19 @@ class RayRankProcesses(_World):
             self._ask(host)
         return [pids.get(task.rank) for task in tasks]
 
-    def poll(self, timeout_s: float) -> list[Message]:
+    def poll(self, timeout_s: float) -> list[RankMessage]:
         """See `RankProcesses.poll`. HostLostError if a host is gone; or a ClusterLostError."""
         FIRST_HOST.check()
         waiting = list(self._asked)
         ready, _ = ray.wait(waiting, num_returns=1, timeout=min(timeout_s, POLL_S))
         if ready and len(waiting) > 1:
             ready, _ = ray.wait(waiting, num_returns=len(waiting), timeout=0)
-        found: list[Message] = []
+        found: list[RankMessage] = []
         for reference in ready:
             host, _ = self._asked.pop(reference)
-            for rank, content in host.answer(reference).answer or ():
-                if "time_ns" in content:
-                    content["time_ns"] = host.here_ns(content["time_ns"])
-                found.append(Message(rank, content))
+            for rank, message in host.answer(reference).answer or ():
+                message["time_ns"] = host.here_ns(message["time_ns"])
+                found.append(RankMessage(rank, message))
             self._ask(host)
         for host, asked_s in self._asked.values():
             if time.monotonic() - asked_s > POLL_S + LOST_S:
@@ -148,7 +146,7 @@ class RayCommands(_World):
         super().__init__(hosts)
         self._command = list(command)
         self._order = order
-        self._channel = Channel(order.reports)
+        self._channel = FolderChannel(order.reports)
         self._environments = environments
         self._output = -1
         self._codes: list[int | None] = [None] * len(hosts)
@@ -228,13 +226,13 @@ class RayCommands(_World):
 
     def _as_seen_here(self, place: int, line: bytes) -> bytes:
         """A report with the times of our clock, and with an id that no other process has."""
-        if (event := object_in(line)) is None:
+        if (message := object_in(line)) is None:
             return line
-        if isinstance(pid := event.get("pid"), int):
-            event |= {"pid": pid + place * _PIDS_OF_A_HOST, "pid_there": pid}
-        if isinstance(then_ns := event.get("time_ns"), int):
-            event["time_ns"] = self._hosts[place].here_ns(then_ns)
-        return json.dumps(event).encode()
+        if isinstance(pid := message.get("pid"), int):
+            message |= {"pid": pid + place * _PIDS_OF_A_HOST, "pid_there": pid}
+        if isinstance(then_ns := message.get("time_ns"), int):
+            message["time_ns"] = self._hosts[place].here_ns(then_ns)
+        return json.dumps(message).encode()
 
 
 def _keep(folder: Path, of_hosts: Sequence[Mapping[str, bytes] | None]) -> list[Path]:

@@ -42,13 +42,13 @@ class Reports:
         self._learn = learn
         self._known_as = 0
 
-    def send(self, event: str, **facts: object) -> None:
+    def send(self, kind: str, **facts: object) -> None:
         """Add a line, if there is a file, or a folder, and room for it."""
-        if event == "init_rpc" and self._learn:
+        if kind == "init_rpc" and self._learn:
             self._learn = False
             environment = read_at_import(os.environ)
             self.send("imported", modules=installed_modules(), environment=environment)
-        line = {"event": event, "pid": os.getpid(), "time_ns": time.time_ns(), **facts}
+        line = {"kind": kind, "pid": os.getpid(), "time_ns": time.time_ns(), **facts}
         flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
         if self._known_as != os.getpid():  # also in a fork
             self._known_as = os.getpid()

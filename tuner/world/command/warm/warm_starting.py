@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any, Self
 
 from tuner.errors import LauncherError
-from tuner.world.command.events import read_all
 from tuner.world.command.hook.rpc_tuner_hook import read_at_import
 from tuner.world.command.order import HOOK, ORDER_VARIABLE
-from tuner.world.command.warm.rpc_tuner_server import messages
 from tuner.world.descendants import kill_group
+from tuner.world.messages import read_all
+from tuner.world.socket_channel import SocketChannel
 
 # The longest that a server may take to import all: a slow disk is no failure. And the least:
 # none at all would mean that nothing waits.
@@ -55,7 +55,7 @@ class Learnt:
 
 def learn(reports: Path) -> Learnt:
     """What the processes of a run have reported to their folder, for an order with `learn`."""
-    events = [event for each in read_all(reports) for event in each if event["event"] == "imported"]
+    events = [event for each in read_all(reports) for event in each if event["kind"] == "imported"]
     modules = dict.fromkeys(name for event in events for name in event["modules"])
     environment = {name: text for event in events for name, text in event["environment"].items()}
     return Learnt(modules=tuple(modules), environment=environment)
@@ -199,7 +199,8 @@ class _Server:
         *,
         one_by_one: bool,
     ) -> None:
-        self._control, theirs = socket.socketpair()
+        ours, theirs = socket.socketpair()
+        self._control = SocketChannel(ours)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the server
         folders, number = [str(Path(__file__).parent), str(HOOK)], theirs.fileno()
         begin = "from rpc_tuner_server.main import main"
@@ -218,22 +219,22 @@ class _Server:
             theirs.close()
         self._imports = True
         self._until_s = min(until_s, time.monotonic() + _START_S)
-        self._control.settimeout(self._left_s)
+        ours.settimeout(self._left_s)
         with suppress(OSError):  # `found` says that it is gone
-            messages.send(self._control, {"modules": modules, "one_by_one": one_by_one})
+            self._control.send({"modules": modules, "one_by_one": one_by_one})
 
     def found(self) -> dict[str, Any]:
         """What came of the imports, once they are done."""
-        self._control.settimeout(self._left_s)
+        self._control.connection.settimeout(self._left_s)
         try:
-            found: dict[str, Any] = messages.receive(self._control)[0]
+            found: dict[str, Any] = self._control.receive()[0]
         except BaseException as error:
             gone = self.gone(str(error))
             self.close()
             if isinstance(error, OSError | EOFError):
                 raise gone from None
             raise
-        self._control.settimeout(None)
+        self._control.connection.settimeout(None)
         self._imports = False
         return found
 
@@ -247,7 +248,7 @@ class _Server:
         answers = FileIO(read)
         # Where the server is gone, so is the other end of the pipe.
         with suppress(OSError):
-            messages.send(self._control, order, [stdout, stderr, write])
+            self._control.send(order, [stdout, stderr, write])
         os.close(write)
         if not wait([read], _FORK_S):
             self._process.kill()

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tuner.world import descendants as descendants
+    from tuner.world import socket_channel as socket_channel
 
-# There, this is a package by itself, which has that module of `tuner.world` too.
+# There, this is a package by itself, which has those modules of `tuner.world` too.
 __path__.append(str(Path(__file__).parents[3]))

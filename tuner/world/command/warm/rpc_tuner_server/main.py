@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from . import descendants, messages, program, template
+from . import descendants, program, socket_channel, template
 from .preloading import keep_to_the_end, preload
 
 
@@ -23,7 +23,7 @@ def main(descriptor: int) -> None:
     if not sys.flags.safe_path:
         del sys.path[0]
     os.set_inheritable(descriptor, False)
-    task = _Server(socket.socket(fileno=descriptor), hook).serve()
+    task = _Server(socket_channel.SocketChannel(socket.socket(fileno=descriptor)), hook).serve()
     if task is not None:
         program.run(task)
         return
@@ -32,7 +32,7 @@ def main(descriptor: int) -> None:
 
 
 class _Server:
-    def __init__(self, control: socket.socket, hook: Any) -> None:
+    def __init__(self, control: socket_channel.SocketChannel, hook: Any) -> None:
         self._control = control
         self._hook = hook
         self._runs: dict[int, int] = {}
@@ -41,16 +41,16 @@ class _Server:
     def serve(self) -> template.Task | None:
         """What to run, in the process that is to run it; None in the server, at its end."""
         descendants.keep_orphans()  # nothing that a program leaves may get out of reach
-        order, _ = messages.receive(self._control)
+        order, _ = self._control.receive()
         before = set(sys.modules)
         found = preload(order["modules"], self._hook.is_installed, one_by_one=order["one_by_one"])
         keep_to_the_end(sys.modules.keys() - before)
         changed = _changed_environment()
-        messages.send(self._control, {**found, "changed": changed})
+        self._control.send({**found, "changed": changed})
         signal.signal(signal.SIGCHLD, self._reap)
         while True:
             try:
-                order, descriptors = messages.receive(self._control)
+                order, descriptors = self._control.receive()
             except (EOFError, OSError):
                 return None
             blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import descendants, messages, program
+from . import descendants, program, socket_channel
 
 Task = Mapping[str, Any]
 """See `program.run`."""
@@ -88,7 +88,7 @@ class _Spawner:
     def __init__(
         self, connection: socket.socket, read_at_import: Callable[[Mapping[str, str]], object]
     ) -> None:
-        self._connection = connection
+        self._channel = socket_channel.SocketChannel(connection)
         self._read_at_import = read_at_import
         self._plain = multiprocessing.util.spawnv_passfds
         self._lock = threading.Lock()
@@ -111,8 +111,8 @@ class _Spawner:
         try:
             message = {"task": task, "numbers": numbers, "inherited": _inherited()}
             with self._lock, _adopting():
-                messages.send(self._connection, message, numbers)
-                pid: int | None = messages.receive(self._connection)[0]["pid"]
+                self._channel.send(message, numbers)
+                pid: int | None = self._channel.receive()[0]["pid"]
         except (OSError, EOFError):
             pid = None  # a closed stdin, a copy that somebody has killed
         return self._plain(path, args, passfds) if pid is None else pid
@@ -137,13 +137,13 @@ def _serve(connection: socket.socket) -> Task:
     """Fork a process for each request; returns in those. Ends with the one that asks."""
     descendants.signal_with_parent(signal.SIGKILL)
     signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
-    nothing = os.open(os.devnull, os.O_RDWR)
+    channel, nothing = socket_channel.SocketChannel(connection), os.open(os.devnull, os.O_RDWR)
     for number in _STDIO:
         os.dup2(nothing, number)
     os.close(nothing)
     while True:
         try:
-            request, descriptors = messages.receive(connection)
+            request, descriptors = channel.receive()
         except (EOFError, OSError):
             os._exit(0)
         pid = _fork_orphan(connection)
@@ -154,7 +154,7 @@ def _serve(connection: socket.socket) -> Task:
         for descriptor in descriptors:
             os.close(descriptor)
         with contextlib.suppress(OSError):
-            messages.send(connection, {"pid": pid})
+            channel.send({"pid": pid})
 
 
 def _fork_orphan(connection: socket.socket) -> int | None:

@@ -1,5 +1,5 @@
 """The channel between the tool and the processes of a program: files in a folder of the run. Each
-process adds its events to a file of its own; one file asks all of them what they are doing."""
+process adds its messages to a file of its own; one file asks all of them what they are doing."""
 
 import json
 import os
@@ -10,10 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
-from tuner.world.command.events import Event, read_events
 from tuner.world.command.order import REQUEST
 from tuner.world.command.reports import ProgramReport, read_reports
 from tuner.world.descendants import status_of
+from tuner.world.messages import Message, gone, read_messages
 from tuner.world.postmortem import RankRecord
 
 _EXIT_CODE = 49
@@ -21,7 +21,7 @@ _EXIT_CODE = 49
 _POLL_S = 0.02
 
 
-class Channel:
+class FolderChannel:
     """The tool's side of it, by the folder of the hook's order."""
 
     def __init__(self, reports: Path) -> None:
@@ -45,16 +45,15 @@ class Channel:
             self._gone.add(file)
             # Its parent need not have asked for it yet, and then it is there to be read.
             code = os.waitstatus_to_exitcode(int(status[_EXIT_CODE])) if status else None
-            event = {"event": "gone", "pid": pid, "time_ns": time.time_ns(), "code": code}
             with suppress(OSError):
                 # A program can put anything there: a pipe must not hold us up.
                 flags = os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC
                 with os.fdopen(os.open(file, flags), "ab") as report:
-                    report.write(json.dumps(event).encode() + b"\n")
+                    report.write(json.dumps(gone(pid, code)).encode() + b"\n")
 
     def _is_ours(self, file: Path) -> bool:
         """Whether its process is one of those that we see: a sandbox may have ids of its own."""
-        named = (each.get("pid_namespace", 0) for each in read_events(file))
+        named = (each.get("pid_namespace", 0) for each in read_messages(file))
         return next(filter(None, named), 0) in (0, self._namespace)
 
     def ask(self, more: Literal["", "stacks", "threads"] = "") -> int:
@@ -80,7 +79,7 @@ class Channel:
 
     def answers(
         self, number: int, pids: Collection[int] | None = None, within_s: float = 0.0
-    ) -> dict[int, Event]:
+    ) -> dict[int, Message]:
         """The answers to a question by process id; those of `pids` are waited for, for a time."""
         until_s = time.monotonic() + within_s
         while True:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.world.command.reported import BEGAN_NS, report_of
-from tuner.world.command.channel import Channel
-from tuner.world.command.events import read_events
+from tuner.world.command.folder_channel import FolderChannel
+from tuner.world.messages import read_messages
 
 
 @pytest.mark.world
@@ -24,9 +24,9 @@ def test_processes_that_are_gone_are_noted_once(tmp_path: Path) -> None:
     all_ = (ended, killed, waited_for, lives)
     for process in all_:
         (tmp_path / f"{process.pid}.jsonl").touch()
-    watch = Channel(tmp_path)
+    watch = FolderChannel(tmp_path)
     watch.note_gone()
-    assert not any(read_events(tmp_path / f"{each.pid}.jsonl") for each in all_)
+    assert not any(read_messages(tmp_path / f"{each.pid}.jsonl") for each in all_)
     killed.kill()
     waited_for.communicate()
     assert ended.stdin is not None
@@ -34,7 +34,7 @@ def test_processes_that_are_gone_are_noted_once(tmp_path: Path) -> None:
     codes: dict[int, list[int | None]] = {}
     while len(codes) < 3:
         watch.note_gone()
-        events = {each.pid: read_events(tmp_path / f"{each.pid}.jsonl") for each in all_}
+        events = {each.pid: read_messages(tmp_path / f"{each.pid}.jsonl") for each in all_}
         codes = {pid: [event["code"] for event in found] for pid, found in events.items() if found}
     assert codes == {ended.pid: [3], killed.pid: [-9], waited_for.pid: [None]}
     for process in all_:
@@ -46,10 +46,10 @@ def test_a_process_of_another_namespace_is_not_known_to_be_gone(
     tmp_path: Path, more: dict[str, int], is_gone: bool
 ) -> None:
     """Its id there is that of another process here, or of none."""
-    pid, started = 4_000_001, {"event": "started", "time_ns": BEGAN_NS}
+    pid, started = 4_000_001, {"kind": "started", "time_ns": BEGAN_NS}
     report_of(tmp_path, [{**started, "pid": pid, **more}])
     (tmp_path / "0.jsonl").rename(tmp_path / f"{pid}.jsonl")
     os.mkfifo(tmp_path / "4000002.jsonl")  # a program can put anything there
-    Channel(tmp_path).note_gone()
-    found = [event["event"] for event in read_events(tmp_path / f"{pid}.jsonl")]
+    FolderChannel(tmp_path).note_gone()
+    found = [event["kind"] for event in read_messages(tmp_path / f"{pid}.jsonl")]
     assert found == ["started", *(["gone"] if is_gone else [])]

@@ -1,16 +1,18 @@
-"""What the processes of a program report, event by event. A program can write there, too, and a
-killed process leaves half a line: what is no event of the hook's is left out. Standard library
-only, as `tuner.run`."""
+"""What processes of a world report: one set of messages, whatever carries them. Ranks of workloads
+send them over a socket (`tuner.world.socket_channel`), which ends with its process. Ranks of
+programs write them to files, which outlive a killed one (`tuner.world.command.folder_channel`); a
+host of a cluster passes on both. Whoever is tuned can write there, too, and a killed process leaves
+half a line: what is none of these is left out. Standard library only, as `tuner.run`."""
 
 import json
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
 from tuner.files import head_of
 from tuner.process_knobs import EQUAL, UNBOUND
@@ -19,8 +21,8 @@ from tuner.torch_private.exceptions import MOST_TEXT
 MOST_BYTES = 1 << 24
 """So much is read of what one process reports."""
 
-Event = Mapping[str, Any]
-_T = TypeVar("_T")
+Message = Mapping[str, Any]
+"""Its `kind` says what it is; `pid` is its process, `time_ns` Unix time by one clock for all."""
 _Check = Callable[[Any], bool]
 _MOST_LINE = 1 << 22
 _FILE = re.compile(r"\d+-\d+(\.operators)?")
@@ -82,6 +84,8 @@ _KINDS: dict[str, _Check] = {
     "times": _tuple_of(_is_amount, _is_amount),
     "names": _list_of(_tuple_of(_is_whole, _is_text)),
     "counts": _list_of(_tuple_of(_is_text, _is_text, _is_count)),
+    "amounts": _list_of(_is_amount),
+    "slices": _list_of(_tuple_of(_is_count, _is_amount, _is_amount, _is_count)),
 }
 
 
@@ -101,7 +105,17 @@ _OPTIONAL = _facts(
     "cpu_binding:binding has_gil:flag overridden:text"
 )
 _USAGE = "cpu_s:amount threads:size peak_rss_mb:amount"
-_EVENTS = {
+_GAUGES = "pool_size:count? idle:count? serving:count? calling:count? waiting:count"
+_FROM_RANKS_OF_WORKLOADS = {
+    "phase": _facts("phase:text"),
+    "state": _facts(f"steps_done:count {_GAUGES}"),
+    "result": _facts(
+        "step_s:amounts steps:count wall_s:amount cpu_s:amounts tracing_overhead:amount?"
+    ),
+    "failed": _facts("phase:text failure:text error:any-text traceback:any-text"),
+    "finished": _facts("threads:size peak_rss_mb:amount slices:slices"),
+}
+_FROM_PROGRAMS = {
     "started": _facts(""),
     "imported": _facts("modules:texts environment:variables"),
     "hook-failed": _facts("error:any-text"),
@@ -117,11 +131,9 @@ _EVENTS = {
     "ended": _facts(f"calls:count {_USAGE}"),
     "raised": _facts("error:text"),
     "exit": _facts("error:text traceback:text"),
-    "gone": _facts("code:whole?"),
-    "state": _facts(
-        "number:count name:text rank:rank monotonic_s:amount calls:count pool_size:count? "
-        "idle:count? serving:count? calling:count? waiting:count busy_s:amount? sleeps:flag "
-        f"daemon_sleeps:flag {_USAGE}"
+    "answer": _facts(
+        f"number:count name:text rank:rank monotonic_s:amount calls:count {_GAUGES} "
+        f"busy_s:amount? sleeps:flag daemon_sleeps:flag {_USAGE}"
     ),
     "count": _facts("monotonic_s:amount calls:count cpu_s:amount"),
     "slice": _facts("number:count late_s:amount seconds:amount done:count"),
@@ -133,18 +145,38 @@ _EVENTS = {
         "counted_ns:whole is_cut:flag disturbed:flag"
     ),
 }
-"""The facts of each event, beside those of all."""
+_FROM_THE_LAUNCHER = {"gone": _facts("code:whole?")}
+"""Of a process: a killed one cannot report it. In a file it stands beside what that reported."""
+_IN_FILES = {**_FROM_PROGRAMS, **_FROM_THE_LAUNCHER}
 
 
-def read_events(file: Path) -> list[dict[str, Any]]:
-    """What one process has reported so far, in order."""
+class RankMessage(NamedTuple):
+    """A message of one rank of a workload, or that its process is gone."""
+
+    rank: int
+    message: dict[str, Any]
+
+
+def gone(pid: int, code: int | None) -> dict[str, Any]:
+    """The message that a process is gone, with its exit code if that is known."""
+    return {"kind": "gone", "pid": pid, "time_ns": time.time_ns(), "code": code}
+
+
+def of_workload_rank(found: object) -> dict[str, Any] | None:
+    """What a rank of a workload has sent, if that is a message; None if it is none."""
+    return _checked(found, _FROM_RANKS_OF_WORKLOADS)
+
+
+def read_messages(file: Path) -> list[dict[str, Any]]:
+    """What one process of a program has reported so far, in order."""
     lines = head_of(file, MOST_BYTES).split(b"\n")
-    return [event for event in map(_event, lines) if event is not None]
+    found = (_checked(object_in(line), _IN_FILES) for line in lines)
+    return [message for message in found if message is not None]
 
 
 def read_all(folder: Path) -> list[list[dict[str, Any]]]:
     """What each process has reported to the folder so far."""
-    return [read_events(file) for file in sorted(folder.glob("*.jsonl"))]
+    return [read_messages(file) for file in sorted(folder.glob("*.jsonl"))]
 
 
 def object_in(line: bytes) -> dict[str, Any] | None:
@@ -156,31 +188,15 @@ def object_in(line: bytes) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _event(line: bytes) -> dict[str, Any] | None:
-    """The event in a line, with the facts that are known of it alone; None if it is none."""
-    found = object_in(line) or {}
-    kind = found.get("event")
-    if not isinstance(kind, str) or kind not in _EVENTS:
+def _checked(found: object, kinds: Mapping[str, Mapping[str, _Check]]) -> dict[str, Any] | None:
+    """The facts that are known of a message alone; None if it is none of these kinds."""
+    if not isinstance(found, dict):
+        return None
+    kind = found.get("kind")
+    if not isinstance(kind, str) or kind not in kinds:
         return None
     optional = {name: check for name, check in _OPTIONAL.items() if name in found}
-    checks = {**_OF_ALL, **_EVENTS[kind], **optional}
+    checks = {**_OF_ALL, **kinds[kind], **optional}
     if not all(name in found and check(found[name]) for name, check in checks.items()):
         return None
-    return {"event": kind, **{name: found[name] for name in checks}}
-
-
-def agents(events: Sequence[Event]) -> Iterator[dict[str, Event]]:
-    """The events of each agent of a process, by name: a process may start RPC again."""
-    starts = [place for place, event in enumerate(events) if event["event"] == "init_rpc"]
-    for start, end in pairwise([*starts, len(events)]):
-        yield {event["event"]: event for event in events[start:end]}
-
-
-def by_world(agents: Iterable[_T], rank_of: Callable[[_T], int]) -> list[list[_T]]:
-    """Agents in the order of their starts, by world: a rank that is there begins another one."""
-    worlds: list[dict[int, _T]] = []
-    for agent in agents:
-        if not worlds or rank_of(agent) in worlds[-1]:
-            worlds.append({})
-        worlds[-1][rank_of(agent)] = agent
-    return [[*world.values()] for world in worlds]
+    return {"kind": kind, **{name: found[name] for name in checks}}

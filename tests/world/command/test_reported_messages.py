@@ -16,13 +16,13 @@ from tuner.plan.program_spec import ProgramRequest
 from tuner.trace.files.native_reader import trace_of
 from tuner.trace.model.trace import Trace
 from tuner.trace.record.journal_reader import read_journal
-from tuner.world.command.channel import records_of
 from tuner.world.command.ends import failed_first
-from tuner.world.command.events import read_events
+from tuner.world.command.folder_channel import records_of
 from tuner.world.command.joining import join_recorded
 from tuner.world.command.judging import Counted, ProgramEnd, outcome_of
 from tuner.world.command.reports import read_reports
 from tuner.world.measurement import Failure, Measurement
+from tuner.world.messages import read_messages
 
 
 @pytest.fixture
@@ -49,8 +49,8 @@ def write(folder: Path, rank: int, events: list[dict[str, Any]]) -> None:
 
 def test_a_whole_report_is_a_measurement_and_a_trace(folder: Path) -> None:
     for rank, name in enumerate(NAMES):
-        told = [event["event"] for event in read_events(folder / f"{PIDS[rank]}.jsonl")]
-        assert told == [event["event"] for event in events_of(rank)], name
+        told = [event["kind"] for event in read_messages(folder / f"{PIDS[rank]}.jsonl")]
+        assert told == [event["kind"] for event in events_of(rank)], name
     assert known(measured(outcome_in(folder)).program).calls == 3
     trace = trace_in(folder)
     assert list(trace.calls["server_rank"]) == [1, 1, 1]
@@ -83,23 +83,23 @@ def test_calls_that_end_after_a_run_was_stopped_were_still_under_way(folder: Pat
     "line",
     [
         b"[" * 10**6,
-        b'{"event": "init_rpc"',
-        b'{"event": ["init_rpc"]}',
-        b'{"event": "hook-failed", "pid": 1, "time_ns": 1, "error": 7}',
-        b'{"event": "state", "pid": 1e999, "time_ns": 1}',
-        b'{"event": "window-end", "pid": 1, "time_ns": ' + b"9" * 5000 + b"}",
+        b'{"kind": "init_rpc"',
+        b'{"kind": ["init_rpc"]}',
+        b'{"kind": "hook-failed", "pid": 1, "time_ns": 1, "error": 7}',
+        b'{"kind": "answer", "pid": 1e999, "time_ns": 1}',
+        b'{"kind": "window-end", "pid": 1, "time_ns": ' + b"9" * 5000 + b"}",
         b"\xff\xfe\0",
     ],
 )
 def test_what_is_no_event_is_left_out(folder: Path, line: bytes) -> None:
     file = folder / f"{PIDS[0]}.jsonl"
-    before = read_events(file)
+    before = read_messages(file)
     file.write_bytes(line + b"\n" + file.read_bytes() + line)
-    assert read_events(file) == before
+    assert read_messages(file) == before
 
 
 @pytest.mark.parametrize(
-    ("event", "fact", "value"),
+    ("kind", "fact", "value"),
     [
         ("init_rpc", "rank", "0"),
         ("init_rpc", "rank", True),
@@ -116,11 +116,11 @@ def test_what_is_no_event_is_left_out(folder: Path, line: bytes) -> None:
     ],
 )
 def test_a_fact_of_another_kind_leaves_its_event_out(
-    folder: Path, event: str, fact: str, value: Any
+    folder: Path, kind: str, fact: str, value: Any
 ) -> None:
-    write(folder, 0, [{**e, fact: value} if e["event"] == event else e for e in events_of(0)])
-    told = [each["event"] for each in read_events(folder / f"{PIDS[0]}.jsonl")]
-    assert told == [each["event"] for each in events_of(0) if each["event"] != event]
+    write(folder, 0, [{**e, fact: value} if e["kind"] == kind else e for e in events_of(0)])
+    told = [each["kind"] for each in read_messages(folder / f"{PIDS[0]}.jsonl")]
+    assert told == [each["kind"] for each in events_of(0) if each["kind"] != kind]
 
 
 def test_a_rank_may_not_know_its_number_before_the_rendezvous(tmp_path: Path) -> None:
@@ -131,8 +131,8 @@ def test_a_rank_may_not_know_its_number_before_the_rendezvous(tmp_path: Path) ->
 def fail_to_begin(folder: Path, rank: int, error: str, after_ns: int) -> None:
     """Have a rank fail in `init_rpc`: nothing comes after that."""
     kept = ("rendezvous", "init_rpc", "recording")
-    begun = [event for event in events_of(rank) if event["event"] in kept]
-    failed = {"event": "init-failed", "pid": PIDS[rank], "time_ns": BEGAN_NS + after_ns,
+    begun = [event for event in events_of(rank) if event["kind"] in kept]
+    failed = {"kind": "init-failed", "pid": PIDS[rank], "time_ns": BEGAN_NS + after_ns,
               "name": NAMES[rank], "rank": rank, "error": error,
               "traceback": f"Traceback: {error}"}  # fmt: skip
     write(folder, rank, [*begun, failed])
@@ -212,7 +212,7 @@ def test_a_rank_without_its_record_is_told(folder: Path, suffix: str) -> None:
 
 def test_a_clock_that_was_set_makes_no_measurement(folder: Path) -> None:
     early = {"shutdown": {"time_ns": BEGAN_NS - 10**9}, "init_rpc": {"world_size": 1}}
-    write(folder, 0, [event | early.get(event["event"], {}) for event in events_of(0)])
+    write(folder, 0, [event | early.get(event["kind"], {}) for event in events_of(0)])
     (folder / f"{PIDS[1]}.jsonl").unlink()
     outcome = failed(outcome_in(folder))
     assert outcome.message.startswith("its ranks report 3 calls in -1.0")

@@ -1,0 +1,77 @@
+"""A channel over a socket: its messages come whole, without blocking, or with descriptors."""
+
+import os
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from tuner.world import socket_channel
+from tuner.world.socket_channel import SocketChannel
+
+Both = tuple[SocketChannel, socket.socket]
+
+
+@pytest.fixture
+def both() -> Iterator[Both]:
+    channel, theirs = SocketChannel.pair()
+    yield channel, theirs
+    channel.close()
+    theirs.close()
+
+
+def test_messages_come_whole_and_in_order_up_to_the_end_without_blocking(both: Both) -> None:
+    channel, theirs = both
+    assert channel.messages() == []
+    whole = b"[" + b"1," * 49_000 + b"1]\n"
+    theirs.sendall(b'{"kind": "phase"}\n' + whole[:50_000])
+    assert channel.messages() == [{"kind": "phase"}]
+    theirs.sendall(whole[50_000:])
+    theirs.close()
+    assert [*channel.messages(), *channel.messages()] == [[1] * 49_001]
+    assert not channel.is_open
+
+
+@pytest.mark.parametrize("garbage", [b"\xff" * 8 + b"\n", b"{}\n{\n", b"2\n" + b'"1234567890'])
+def test_what_is_no_message_or_too_long_closes_the_channel(
+    both: Both, monkeypatch: pytest.MonkeyPatch, garbage: bytes
+) -> None:
+    monkeypatch.setattr(socket_channel, "MOST_BYTES", 10)
+    channel, theirs = both
+    theirs.sendall(garbage)
+    assert channel.messages() in ([], [{}], [2])
+    assert not channel.is_open
+
+
+def test_an_answer_is_awaited_for_so_long(both: Both) -> None:
+    channel, theirs = both
+    with pytest.raises(TimeoutError):
+        channel.awaited(0.05)
+    theirs.sendall(b"1\n")
+    assert channel.awaited(60.0) == 1
+    theirs.close()
+    with pytest.raises(EOFError):
+        channel.awaited(60.0)
+
+
+def test_descriptors_come_with_their_message() -> None:
+    ours, theirs = map(SocketChannel, socket.socketpair())
+    read, write = os.pipe()
+    ours.send({"name": "\udc80"})
+    assert theirs.receive() == ({"name": "\udc80"}, [])
+    ours.send([1], [write])
+    ours.send([2], [write])
+    ours.connection.sendall(b"{")
+    ours.close()
+    for number in (1, 2):
+        message, (descriptor,) = theirs.receive()
+        assert message == [number]
+        assert not os.get_inheritable(descriptor)
+        os.write(descriptor, b"%d" % number)
+        os.close(descriptor)
+    os.close(write)
+    assert os.read(read, 3) == b"12"
+    os.close(read)
+    with pytest.raises(EOFError):
+        theirs.receive()
+    theirs.close()
