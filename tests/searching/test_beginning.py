@@ -25,6 +25,8 @@ from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import load_study
 from tuner.study.stored import stored_log
 from tuner.text import duration
+from tuner.world.launcher import WorldOrder
+from tuner.world.measurement import Failure, Measurement
 
 LARGE = {"space": {"num_worker_threads": [*range(1, 33)], "intra_op_threads": [1, 2, 3, 4]}}
 
@@ -77,13 +79,37 @@ def test_a_check_with_too_short_a_budget_is_undecided(tune: Tune, budget: str, s
     assert result.to_json()["compared"] == found.best.to_json()
 
 
-def test_setting_up_may_not_spend_what_the_first_world_needs(tune: Tune) -> None:
-    slow = Hanging(describing_s=61.0)
-    first = tune(slow, budget="20s")
+def test_a_check_says_what_cannot_run_however_short_its_budget_is(tune: Tune) -> None:
+    kept = tune(step_ms=lambda config: 4.0 - threads_of(config) / 8)
+    assert kept.verdict == "keep-baseline"
+    fails = FakeLauncher(overhead_s=9.0, fails=failing("crashed", 16))
+    result = tuner.check(tune.folder, launcher=fails, clock=fails.clock, budget="12s")
+    assert (result.outcome, result.exit_code) == ("cannot-run", 3)
+
+
+def test_setting_up_may_spend_the_budget(tune: Tune) -> None:
+    """An earlier session counts, and nothing is claimed of what did not run."""
+    given = {"space": {"switch_interval": ["5ms", "1ms"]}}
+    first = tune(Hanging(describing_s=61.0), budget="20s", **given)
     assert (first.worlds, first.verdict, first.needed_s) == (0, "undecided", 157)
     assert "in 1m01s: that was too short to compare" in verdict_sentence(first)
-    answer = tune(Hanging(describing_s=61.0), budget=f"{first.needed_s}s", resume=True)
+    again = tune(Hanging(describing_s=0.5), budget="20s", resume=True, **given)
+    assert (again.worlds, again.verdict, len(again.rows)) == (0, "undecided", 1)
+    answer = tune(Hanging(describing_s=61.0), budget="180s", resume=True, **given)
     assert answer.blocks > 0
+    assert answer.live is not None
+    assert not answer.live.why_not
+
+
+def test_a_baseline_alone_that_did_not_run_is_not_kept(tune: Tune) -> None:
+    alone = {"space": {"num_worker_threads": [16]}, "budget": "20s"}
+    assert tune(Hanging(describing_s=61.0), **alone).verdict == "undecided"
+
+
+def test_where_the_best_bet_cannot_run_the_next_one_is_tried(tune: Tune) -> None:
+    answer = tune(step_ms=scaling, overhead_s=2.0, budget="12s", fails=failing("crashed", 1))
+    assert {threads_of(row.config) for row in answer.rows if row.samples} == {2, 16}
+    assert (answer.by_trial[1].outcome, len(answer.not_reached)) == ("crashed", 2)
 
 
 def test_a_first_world_that_fails_decides_nothing(tune: Tune) -> None:
@@ -201,10 +227,40 @@ def test_a_program_too_long_for_a_comparison_is_run_as_often_as_there_is_time(
     # A run as it is comes first, a trace before a world.
     assert "".join("w" if order.trace is None else "t" for order in launcher.orders) == runs
     assert first.worlds == len(runs) + (baseline is None)
-    launcher = TracedProgramLauncher(lambda config: 14.0, first_runs=2, run_s=(14.5,))
-    answer = tuned(tune, launcher, budget="8m", baseline=baseline, resume=True)
+    own = [order.config for order in launcher.orders if order.trace is None]
+    for more in (budget_s + 10, "8m"):
+        # A session that goes on with it runs the program as it is once more.
+        launcher = TracedProgramLauncher(lambda config: 14.0, first_runs=2, run_s=(14.5,))
+        answer = tuned(tune, launcher, budget=more, baseline=baseline, resume=True)
+        own += [order.config for order in launcher.orders if order.trace is None]
     assert answer.blocks > 0
     assert answer.not_reached == []
+    worlds = own.count(answer.baseline) + (baseline is None)
+    assert answer.by_trial[0].worlds_run == worlds
+
+
+def test_a_baseline_that_fails_leaves_the_others_the_time(tune: Tune) -> None:
+    class Failing(FakeProgramLauncher):
+        def run(self, order: WorldOrder) -> Measurement | Failure:
+            if threads_of(order.config) != 2:
+                return super().run(order)
+            self.clock.advance(1.0)
+            return Failure(failure="crashed", message="it crashed", world_s=1.0)
+
+    launcher = Failing(lambda config: 14.0, first_runs=2, run_s=(14.5,))
+    answer = tuned(tune, launcher, budget="38s", baseline={"num_worker_threads": 2})
+    assert answer.baseline_failed
+    assert {threads_of(row.config): row.worlds_run for row in answer.rows}.items() >= {(4, 1)}
+
+
+def test_the_front_is_looked_for_when_there_is_time(tune: Tune) -> None:
+    given = {"objective": "wall_s,cpu_s", "baseline": {"num_worker_threads": 2}}
+    for budget, resume in (("16s", False), ("12m", True)):
+        launcher = FakeProgramLauncher(lambda config: 14.0, first_runs=1, run_s=(14.5,))
+        answer = tuned(tune, launcher, budget=budget, resume=resume, **given)
+    assert answer.front is not None
+    store = load_study(StudyPlace.named("main", out=tune.folder))
+    assert stored_log(store, store.plan()).blocks("exploration") > 0
 
 
 def test_a_program_is_not_run_twice_as_it_is_where_a_comparison_needs_the_time(tune: Tune) -> None:

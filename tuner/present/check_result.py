@@ -58,13 +58,13 @@ class CheckResult:
     @cached_property
     def outcome(self) -> CheckOutcome:
         """Whether it holds; `undecided` where today's interval shows neither."""
-        if self.answer.not_reached:
-            return "undecided"
         rival = self._other
         chosen = self._baseline if self.keeps_baseline else rival
         beside = rival if self.keeps_baseline else self._baseline
         if self.answer.verdict is None or (chosen.failure is not None and not chosen.unreliable):
             return "cannot-run"
+        if self.answer.not_reached:
+            return "undecided"
         if chosen.broken or chosen.unreliable:
             return "no-longer-holds"
         # Nothing to compare with: it could not run, fails too often or breaks a limit, or the two

@@ -85,7 +85,8 @@ def nothing_ran(answer: StudyAnswer) -> str:
     """That nothing could run, and how much of the space was tried: a sentence without its end."""
     what, tried = answer.plan.subject.kind, [row for row in answer.rows if row.failure]
     sampling = answer.sampling
-    left = (len(answer.rows) if sampling is None else sampling.configs) - len(tried)
+    all_there = len(answer.rows) + len(answer.not_reached)
+    left = (all_there if sampling is None else sampling.configs) - len(tried)
     if left <= 0 or not tried:
         return f"no configuration of the search space could run the {what}"
     if len(tried) == 1:

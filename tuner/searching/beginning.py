@@ -34,7 +34,7 @@ from tuner.trace.files.reader import read_trace
 from tuner.trace.model.trace import Trace
 from tuner.world.environment import Environment
 from tuner.world.launcher import Launcher, members_of
-from tuner.world.measurement import Measurement, Outcome
+from tuner.world.measurement import Failure, Measurement, Outcome
 
 _MOST_TRACED_FIRST = 0.15  # of the budget, for a trace before anything is compared
 
@@ -172,7 +172,10 @@ class Beginner:
             first = _run_as_record(plan, self._last)
         if not first and self._fit.challengers != 0:
             first = self._first_worlds(plan, self._elsewhere)
-            if not self._fit.compares:
+            if first and isinstance(first[-1].outcome, Failure):
+                # Others may run.
+                self._find(plan, first[-1].outcome)
+            elif not self._fit.compares:
                 # It was one of less than two.
                 self._fit = self._fit._replace(challengers=0)
         if self._last is None:
@@ -210,7 +213,7 @@ class Beginner:
 
     def go_on(self, plan: StudyPlan, store: StudyStore) -> Sequence[Record]:
         """Add to a study what a larger budget is enough for; it may still be too short."""
-        if not store.noted(NEEDED_S):
+        if not store.noted(NEEDED_S) or not store.running():
             return ()
         first: list[Record] = []
         if self._last is None:
@@ -245,7 +248,7 @@ class Beginner:
         runner, log = Runner(plan, self._launcher, folder), StudyLog(plan, [plan.baseline], known)
         budget_s, first = plan.measuring.budget_s, list[Record]()
         while not log.records or is_tried_again(log, BASELINE, budget_s):
-            longest_s = first_world_s(budget_s, self._since_start())
+            longest_s = first_world_s(budget_s, self._spent_s)
             if isinstance(plan.subject, ProgramSpec):
                 longest_s = min(longest_s, plan.subject.longest_run_s)
             if longest_s < LEAST_FIRST_S:

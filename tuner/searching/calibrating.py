@@ -38,7 +38,7 @@ def calibrate(measurer: Measurer) -> None:
     eliminated. A program's only challenger has its first world in the first block."""
     log = measurer.log
     is_new = log.calibration(BASELINE) is None and BASELINE not in log.failures
-    if is_new and not _has_time_for(measurer, 1):
+    if is_new and not has_time_for(measurer, 1):
         return  # Setting up, or a program's run as it is, took it all.
     if (only := _only_challenger(measurer)) is not None:
         measurer.begin("race")
@@ -55,19 +55,7 @@ def calibrate(measurer: Measurer) -> None:
     _drop_dominated(measurer)
 
 
-def _only_challenger(measurer: Measurer) -> int | None:
-    """What alone is to be compared with a program's baseline, whose first world was run."""
-    log = measurer.log
-    untried = [trial for trial in log.candidates if log.calibration(trial) is None]
-    is_block = [BASELINE, *untried] == log.candidates and len(untried) == 1
-    # One that was begun before is finished later.
-    if not is_block or not isinstance(log.plan.subject, ProgramSpec) or log.blocks("race"):
-        return None
-    is_possible = _has_time_for(measurer, 2) and not _why_not(measurer, untried[0])
-    return untried[0] if is_possible else None
-
-
-def _has_time_for(measurer: Measurer, worlds: int) -> bool:
+def has_time_for(measurer: Measurer, worlds: int) -> bool:
     """Whether there is time for so many worlds like the baseline's first one, which may have been
     traced; where it had none, like a program's run as it is."""
     log, subject, left_s = measurer.log, measurer.plan.subject, measurer.budget.remaining_s
@@ -78,6 +66,18 @@ def _has_time_for(measurer: Measurer, worlds: int) -> bool:
         world_s = first.world_s / (TRACED_FACTOR if was_traced else 1.0)
     late_s = min(LATE_SHARE * measurer.budget.total_s, world_s / 2)
     return left_s > 0 and worlds * world_s <= left_s + late_s
+
+
+def _only_challenger(measurer: Measurer) -> int | None:
+    """What alone is to be compared with a program's baseline, whose first world was run."""
+    log = measurer.log
+    untried = [trial for trial in log.candidates if log.calibration(trial) is None]
+    is_block = [BASELINE, *untried] == log.candidates and len(untried) == 1
+    # One that was begun before is finished later.
+    if not is_block or not isinstance(log.plan.subject, ProgramSpec) or log.blocks("race"):
+        return None
+    is_possible = has_time_for(measurer, 2) and not _why_not(measurer, untried[0])
+    return untried[0] if is_possible else None
 
 
 def calibrate_each(measurer: Measurer, trials: Sequence[int]) -> None:
@@ -118,7 +118,7 @@ def _why_not(measurer: Measurer, trial: int) -> str:
         least_s = LEAST_BLOCKS * log.block_s([AGAIN, *runnable])
         is_time = measurer.budget.remaining_s >= least_s and not measurer.budget.is_spent
     else:
-        is_time = _has_time_for(measurer, 1)
+        is_time = has_time_for(measurer, 1)
     return "" if is_time or trial == BASELINE else "the budget was spent before its turn"
 
 

@@ -197,7 +197,7 @@ def measure_both_goals(measurer: Measurer) -> None:
         compared = [trial for trial in log.runnable if trial in log.compared]
         trials = [trial for trial in compared if trial == BASELINE or trial not in beaten]
         few = log.blocks("exploration") >= LEAST_FRONT_BLOCKS and len(trials) < 2
-        if few or measurer.budget.spent_s + log.block_s(trials) > end_s:
+        if few or not trials or measurer.budget.spent_s + log.block_s(trials) > end_s:
             break
         measurer.measure_blocks(trials)
     measurer.finish_blocks()

@@ -64,7 +64,8 @@ def fit_of(
 
 
 def nothing_fits(plan: StudyPlan, spent_s: float) -> Fit:
-    """Where setting up alone has spent the budget. It is set up again with a larger one."""
+    """Where setting up alone has spent the budget: how long a world takes is not known. It is set
+    up again with a larger one."""
     needed_s = math.ceil((2 * spent_s + plan.measuring.budget_s) * _TO_SPARE)
     return Fit(None, 0, needed_s, compares=False)
 
@@ -97,8 +98,9 @@ def in_order_of_promise(
 
 def fit_sentence(fit: Fit, plan: StudyPlan, measured: Sequence[Config]) -> str:
     """What a budget that is too short for all is spent on."""
-    names = f" and {', '.join(map(str, measured[1:]))}" if measured[1:] else " alone"
+    names = ", ".join(map(str, measured[1:]))
     return (
         f"{duration(plan.measuring.budget_s)} is too short for all "
-        f"{plural(len(plan.candidates()), 'configuration')}: measuring the baseline{names}"
+        f"{plural(len(plan.candidates()), 'configuration')}: "
+        + (f"measuring the baseline and {names}" if names else "the baseline comes first")
     )

@@ -12,9 +12,10 @@ from tuner.plan.study_plan import StudyPlan
 from tuner.plan.windowing import like_before
 from tuner.searching.beginning import Beginner
 from tuner.searching.budget import Budget
-from tuner.searching.calibrating import calibrate, cannot_run, trace
+from tuner.searching.calibrating import calibrate, cannot_run, has_time_for, trace
 from tuner.searching.comparing_live import compare_intervals
 from tuner.searching.exploring import explore, measure_both_goals
+from tuner.searching.fitting import in_order_of_promise
 from tuner.searching.forecast_order import forecast_threads
 from tuner.searching.measurer import Measurer
 from tuner.searching.parallel import ParallelMeasurer
@@ -54,7 +55,7 @@ def measure_study(measurer: Measurer, first: Sequence[Record] = ()) -> StudyAnsw
     if not store.running():
         helps = "no configuration could run; once what fails is repaired, --overwrite searches anew"
         if log.alive:
-            least_s = resume_budget_s(log, measurer.budget.spent_s)
+            least_s = store.noted(NEEDED_S) or resume_budget_s(log, measurer.budget.spent_s)
             helps = f"nothing is left to measure; --budget {least_s}s or more continues it"
         measurer.observer.on_event(f"the study is finished: {helps}")
         return answer_of(store, log)
@@ -64,6 +65,7 @@ def measure_study(measurer: Measurer, first: Sequence[Record] = ()) -> StudyAnsw
         explore(measurer)
         has_raced = store.noted(RACE_STARTED) is not None
         calibrate(measurer)
+        _try_next_bets(measurer)
         if not has_raced:
             measure_both_goals(measurer)
         race(measurer)
@@ -73,6 +75,19 @@ def measure_study(measurer: Measurer, first: Sequence[Record] = ()) -> StudyAnsw
         measurer.close()
         measurer.note_elapsed()
     return _close(measurer)
+
+
+def _try_next_bets(measurer: Measurer) -> None:
+    """Where nothing that a short budget was to compare can run, try what comes next, in time."""
+    log = measurer.log
+    while log.failures and not log.reaches_all and log.runnable == [BASELINE]:
+        if len(log.failures) + 1 < len(log.configs) or not has_time_for(measurer, 1):
+            break
+        ordered = in_order_of_promise(measurer.plan, log.forecasts)
+        config = next(each for each in ordered if each not in log.configs)
+        measurer.observer.on_event(f"what was tried cannot run: measuring {config}")
+        measurer.propose([config])
+        calibrate(measurer)
 
 
 def _close(measurer: Measurer) -> StudyAnswer:

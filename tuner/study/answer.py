@@ -133,7 +133,7 @@ class StudyAnswer(Conclusion):
     interrupted: bool = False
     """Whether there is still something to measure."""
     needed_s: int | None = None
-    """The budget for all that is asked, in seconds, where it was too short for that."""
+    """The budget to go on with, in seconds, where it was too short for all that is asked."""
     machine: MachineUse | None = None
     """What others took of the machine meanwhile; None where it is not known."""
     forecasts: Mapping[tuple[int, ...], ForecastThreads] = field(default_factory=dict)

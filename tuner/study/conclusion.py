@@ -88,7 +88,7 @@ def conclude(log: StudyLog) -> Conclusion:
         # It cannot be kept, however fast it is; what it loses or gains is said all the same.
         best, kind = challenger, "undecided" if challenger is None else "better"
     elif comparison is None:
-        is_alone = log.alive == [BASELINE] and log.reaches_all
+        is_alone = log.alive == [BASELINE] and log.reaches_all and log.trials[BASELINE].ran
         best, kind = BASELINE, "keep-baseline" if is_alone else "undecided"
     else:
         kind = comparison.kind

@@ -24,7 +24,7 @@ from tuner.text import first_of
 from tuner.world.environment import Environment
 
 FORMAT = 5
-NEEDED_S = "needed_s"  # notes of a study which budget all that is asked needs, if it had less
+NEEDED_S = "refused"  # the note, in format 5, of the budget to go on with: it was too short for all
 
 # Optuna's log lines, such as that of a statement that fails, would break into our own display.
 optuna.logging.set_verbosity(optuna.logging.ERROR)

@@ -168,7 +168,7 @@ class Discovery:
             lines = [] if is_said else failure.detail.splitlines()
             detail = [each for each in lines if not _NATIVE_FRAME.match(each)]
             # One that waits for a rank that is not there gets no further.
-            is_slow = run.end.report.ranks and not run.end.report.unmet
+            is_slow = not run.end.report.unmet
             more = "; a larger --budget, or --deadline, gives it more time"
             helps = more if failure.failure == "timed-out" and is_slow else ""
             why = "\n    ".join([f"{failure.message}{helps}", *detail])
