@@ -87,6 +87,14 @@ def test_a_check_says_what_cannot_run_however_short_its_budget_is(tune: Tune) ->
     assert (result.outcome, result.exit_code) == ("cannot-run", 3)
 
 
+def test_a_check_whose_baseline_takes_all_the_time_is_undecided(tune: Tune) -> None:
+    found = tune(step_ms=scaling, baseline={"num_worker_threads": 1})
+    fails = FakeLauncher(fails=failing("crashed", 1), failing_s=lambda config: 13.0)
+    result = tuner.check(tune.folder, launcher=fails, clock=fails.clock, budget="12s")
+    assert (result.outcome, result.exit_code) == ("undecided", 0)
+    assert f"was too short to measure {found.best}" in str(result)
+
+
 def test_setting_up_may_spend_the_budget(tune: Tune) -> None:
     """An earlier session counts, and nothing is claimed of what did not run."""
     given = {"space": {"switch_interval": ["5ms", "1ms"]}}
@@ -106,10 +114,22 @@ def test_a_baseline_alone_that_did_not_run_is_not_kept(tune: Tune) -> None:
     assert tune(Hanging(describing_s=61.0), **alone).verdict == "undecided"
 
 
-def test_where_the_best_bet_cannot_run_the_next_one_is_tried(tune: Tune) -> None:
-    answer = tune(step_ms=scaling, overhead_s=2.0, budget="12s", fails=failing("crashed", 1))
-    assert {threads_of(row.config) for row in answer.rows if row.samples} == {2, 16}
-    assert (answer.by_trial[1].outcome, len(answer.not_reached)) == ("crashed", 2)
+@pytest.mark.parametrize(("budget", "rows", "ran"), [("12s", 3, {2, 16}), ("4.5s", 2, set())])
+def test_where_the_best_bet_cannot_run_the_next_one_is_tried(
+    tune: Tune, budget: str, rows: int, ran: set[int]
+) -> None:
+    answer = tune(step_ms=scaling, overhead_s=2.0, budget=budget, fails=failing("crashed", 1))
+    assert {threads_of(row.config) for row in answer.rows if row.samples} == ran
+    assert (len(answer.rows), len(answer.not_reached)) == (rows, 5 - rows)
+    assert answer.elapsed_s < float(budget[:-1]) + 1.0
+
+
+def test_where_all_bets_are_tried_nothing_is_left_to_reach(tune: Tune) -> None:
+    space = {"space": {"num_worker_threads": [1, 2]}}
+    answer = tune(
+        step_ms=scaling, overhead_s=2.0, budget="9s", fails=failing("crashed", 1, 2), **space
+    )
+    assert (answer.not_reached, answer.needed_s, len(answer.rows)) == ([], None, 3)
 
 
 def test_a_first_world_that_fails_decides_nothing(tune: Tune) -> None:
@@ -152,6 +172,7 @@ def test_what_is_too_short_for_all_compares_the_best_bets(tune: Tune) -> None:
     )
     again = tune(**given, budget="26s", resume=True)
     assert (again.blocks, len(again.rows)) == (first.blocks, 2)
+    assert any(f"--budget {first.needed_s}s or more" in each for each in tune.heard.told)
     answer = tune(**given, budget=f"{first.needed_s}s", resume=True)
     assert (answer.not_reached, len(answer.rows), answer.needed_s) == ([], 6, None)
     assert answer.blocks > first.blocks
@@ -239,10 +260,13 @@ def test_a_program_too_long_for_a_comparison_is_run_as_often_as_there_is_time(
     assert answer.by_trial[0].worlds_run == worlds
 
 
-def test_a_baseline_that_fails_leaves_the_others_the_time(tune: Tune) -> None:
+@pytest.mark.parametrize(("fails", "runs"), [({2}, 4), ({2, 4}, 8)])
+def test_a_baseline_that_fails_leaves_the_others_the_time_and_the_sampler(
+    tune: Tune, fails: set[int], runs: int
+) -> None:
     class Failing(FakeProgramLauncher):
         def run(self, order: WorldOrder) -> Measurement | Failure:
-            if threads_of(order.config) != 2:
+            if threads_of(order.config) not in fails:
                 return super().run(order)
             self.clock.advance(1.0)
             return Failure(failure="crashed", message="it crashed", world_s=1.0)
@@ -250,7 +274,10 @@ def test_a_baseline_that_fails_leaves_the_others_the_time(tune: Tune) -> None:
     launcher = Failing(lambda config: 14.0, first_runs=2, run_s=(14.5,))
     answer = tuned(tune, launcher, budget="38s", baseline={"num_worker_threads": 2})
     assert answer.baseline_failed
-    assert {threads_of(row.config): row.worlds_run for row in answer.rows}.items() >= {(4, 1)}
+    assert {threads_of(row.config): row.worlds_run for row in answer.rows}.items() >= {(runs, 1)}
+    launcher = Failing(lambda config: 2.0, first_runs=2, run_s=(2.5,))
+    given = {"space": LARGE["space"], "baseline": {"num_worker_threads": 2}, "overwrite": True}
+    assert tuned(tune, launcher, budget="20m", **given).sampling is not None
 
 
 def test_the_front_is_looked_for_when_there_is_time(tune: Tune) -> None:

@@ -61,17 +61,26 @@ def test_descriptors_come_with_their_message() -> None:
     assert theirs.receive() == ({"name": "\udc80"}, [])
     ours.send([1], [write])
     ours.send([2], [write])
-    ours.connection.sendall(b"{")
-    ours.close()
+    ours.connection.sendall(b"3\n4\n{")
     for number in (1, 2):
         message, (descriptor,) = theirs.receive()
         assert message == [number]
         assert not os.get_inheritable(descriptor)
         os.write(descriptor, b"%d" % number)
         os.close(descriptor)
+    assert [theirs.receive(), theirs.receive()] == [(3, []), (4, [])]
+    socket.send_fds(ours.connection, [b"{"], [write])
+    ours.close()
     os.close(write)
-    assert os.read(read, 3) == b"12"
-    os.close(read)
     with pytest.raises(EOFError):
         theirs.receive()
     theirs.close()
+    assert os.read(read, 3) == b"12"
+    assert os.read(read, 1) == b""
+    os.close(read)
+
+
+def test_an_end_of_a_pair_never_waits_for_a_reader(both: Both) -> None:
+    channel, _ = both
+    with pytest.raises(BlockingIOError):
+        channel.send("x" * (1 << 24))

@@ -61,9 +61,9 @@ class CheckResult:
         rival = self._other
         chosen = self._baseline if self.keeps_baseline else rival
         beside = rival if self.keeps_baseline else self._baseline
-        if self.answer.verdict is None or (chosen.failure is not None and not chosen.unreliable):
+        if chosen.failure is not None and not chosen.unreliable:
             return "cannot-run"
-        if self.answer.not_reached:
+        if self.answer.verdict is None or not self._is_reached:
             return "undecided"
         if chosen.broken or chosen.unreliable:
             return "no-longer-holds"
@@ -97,6 +97,11 @@ class CheckResult:
     def _other(self) -> TrialRow:
         """The other configuration; the baseline, where both are the same by now."""
         return self.answer.by_trial[max(self.answer.by_trial)]
+
+    @property
+    def _is_reached(self) -> bool:
+        """Whether there was time for what is compared with the baseline."""
+        return not self.answer.not_reached and self._other.worlds_run > 0
 
     @property
     def _compared_config(self) -> Config:
@@ -154,7 +159,7 @@ class CheckResult:
     def _compared(self) -> str:
         """The two configurations today, and how that was when it was recommended."""
         baseline, other = self._baseline, self._other
-        if self.answer.not_reached:
+        if not self._is_reached:
             spent = duration(self.answer.elapsed_s)
             return f"{spent} was too short to measure {self._compared_config}"
         if other is baseline:

@@ -172,11 +172,9 @@ class Beginner:
             first = _run_as_record(plan, self._last)
         if not first and self._fit.challengers != 0:
             first = self._first_worlds(plan, self._elsewhere)
-            if first and isinstance(first[-1].outcome, Failure):
-                # Others may run.
-                self._find(plan, first[-1].outcome)
-            elif not self._fit.compares:
-                # It was one of less than two.
+            has_failed = bool(first) and isinstance(first[-1].outcome, Failure)
+            if not self._fit.compares and not has_failed:
+                # It was one of less than two; one that failed leaves time for another.
                 self._fit = self._fit._replace(challengers=0)
         if self._last is None:
             self._find_by(plan, first)

@@ -245,7 +245,8 @@ def why_broken(log: StudyLog) -> str:
     """Why no other configuration can be expected to run, as a clause; empty if one can: all failed
     alike, without a value in common, and not by a deadlock, which more threads may end."""
     found = list(log.failures.values())
-    if log.runnable or len(found) < min(LEAST_ALIKE, len(log.configs)):
+    least = min(LEAST_ALIKE, len(log.configs)) if log.reaches_all else LEAST_ALIKE
+    if log.runnable or len(found) < least:
         return ""
     worlds = sum(len(log.trials[trial].failures) for trial in log.failures)
     if worlds < LEAST_WORLDS and not _have_cost_much(log, log.plan.measuring.budget_s):

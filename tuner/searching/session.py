@@ -12,7 +12,13 @@ from tuner.plan.study_plan import StudyPlan
 from tuner.plan.windowing import like_before
 from tuner.searching.beginning import Beginner
 from tuner.searching.budget import Budget
-from tuner.searching.calibrating import calibrate, cannot_run, has_time_for, trace
+from tuner.searching.calibrating import (
+    calibrate,
+    cannot_run,
+    has_time_for,
+    trace,
+    why_broken,
+)
 from tuner.searching.comparing_live import compare_intervals
 from tuner.searching.exploring import explore, measure_both_goals
 from tuner.searching.fitting import in_order_of_promise
@@ -80,14 +86,16 @@ def measure_study(measurer: Measurer, first: Sequence[Record] = ()) -> StudyAnsw
 def _try_next_bets(measurer: Measurer) -> None:
     """Where nothing that a short budget was to compare can run, try what comes next, in time."""
     log = measurer.log
-    while log.failures and not log.reaches_all and log.runnable == [BASELINE]:
-        if len(log.failures) + 1 < len(log.configs) or not has_time_for(measurer, 1):
+    while log.failures and not log.reaches_all and not {*log.runnable} - {BASELINE}:
+        if why_broken(log) or not has_time_for(measurer, 1):
             break
         ordered = in_order_of_promise(measurer.plan, log.forecasts)
         config = next(each for each in ordered if each not in log.configs)
         measurer.observer.on_event(f"what was tried cannot run: measuring {config}")
         measurer.propose([config])
         calibrate(measurer)
+        if log.reaches_all:
+            measurer.store.note(NEEDED_S, None)
 
 
 def _close(measurer: Measurer) -> StudyAnswer:

@@ -1,8 +1,7 @@
 """What processes of a world report: one set of messages, whatever carries them. Ranks of workloads
-send them over a socket (`tuner.world.socket_channel`), which ends with its process. Ranks of
-programs write them to files, which outlive a killed one (`tuner.world.command.folder_channel`); a
-host of a cluster passes on both. Whoever is tuned can write there, too, and a killed process leaves
-half a line: what is none of these is left out. Standard library only, as `tuner.run`."""
+send them over a socket (`tuner.world.socket_channel`). Programs write them to files, which outlive
+a killed process (`tuner.world.command.folder_channel`). A host of a cluster passes on both. Whoever
+is tuned can write there, too, and a killed process leaves half a line: what is none is left out."""
 
 import json
 import math
@@ -12,11 +11,12 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from tuner.files import head_of
 from tuner.process_knobs import EQUAL, UNBOUND
 from tuner.torch_private.exceptions import MOST_TEXT
+from tuner.world.measurement import FailureKind
 
 MOST_BYTES = 1 << 24
 """So much is read of what one process reports."""
@@ -74,6 +74,7 @@ _KINDS: dict[str, _Check] = {
     # Seconds, or megabytes.
     "amount": _is_amount,
     "timeout": _number(0, math.inf, int, float),
+    "failure": lambda value: value in get_args(FailureKind),
     "binding": lambda value: value in (EQUAL, UNBOUND),
     "text": _is_text,
     "any-text": lambda value: type(value) is str,
@@ -112,7 +113,7 @@ _FROM_RANKS_OF_WORKLOADS = {
     "result": _facts(
         "step_s:amounts steps:count wall_s:amount cpu_s:amounts tracing_overhead:amount?"
     ),
-    "failed": _facts("phase:text failure:text error:any-text traceback:any-text"),
+    "failed": _facts("phase:text failure:failure error:any-text traceback:any-text"),
     "finished": _facts("threads:size peak_rss_mb:amount slices:slices"),
 }
 _FROM_PROGRAMS = {
@@ -163,8 +164,16 @@ def gone(pid: int, code: int | None) -> dict[str, Any]:
 
 
 def of_workload_rank(found: object) -> dict[str, Any] | None:
-    """What a rank of a workload has sent, if that is a message; None if it is none."""
-    return _checked(found, _FROM_RANKS_OF_WORKLOADS)
+    """What a rank of a workload has sent; None if that is no message. One with wrong values is its
+    failure: the world would wait for it."""
+    message = _checked(found, _FROM_RANKS_OF_WORKLOADS)
+    if message is not None or not isinstance(found, dict):
+        return message
+    if (kind := found.get("kind")) not in [*_FROM_RANKS_OF_WORKLOADS]:
+        return None
+    error = f"the values of its message {kind!r} cannot be; has the workload changed a clock?"
+    said = {"phase": "a report", "failure": "crashed", "error": error, "traceback": ""}
+    return {"kind": "failed", "pid": 0, "time_ns": time.time_ns(), **said}
 
 
 def read_messages(file: Path) -> list[dict[str, Any]]:

@@ -43,22 +43,26 @@ class SocketChannel:
         self.connection.sendall(line[sent:])
 
     def receive(self) -> tuple[Any, list[int]]:
-        """Wait for the next message, and its descriptors, not inheritable. EOFError if there will
-        be none; TimeoutError as the socket has it."""
+        """Wait for the next message, and its descriptors, not inheritable: one that has some is
+        sent when those before it are received, or Linux joins them. EOFError if there will be none;
+        OSError as the socket has it."""
         descriptors: list[int] = []
-        while (end := self._received.find(b"\n")) < 0:
-            # Not `socket.recv_fds`, which drops the flags.
-            part, beside, _, _ = self.connection.recvmsg(
-                _READ_BYTES, socket.CMSG_LEN(_DESCRIPTORS_BYTES), socket.MSG_CMSG_CLOEXEC
-            )
-            for level, kind, content in beside:
-                if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-                    descriptors += memoryview(content).cast("i")
-            self._received += part
-            if not part:
-                for descriptor in descriptors:
-                    os.close(descriptor)
-                raise EOFError("the other side is gone")
+        try:
+            while (end := self._received.find(b"\n")) < 0:
+                # Not `socket.recv_fds`, which drops the flags.
+                part, beside, _, _ = self.connection.recvmsg(
+                    _READ_BYTES, socket.CMSG_LEN(_DESCRIPTORS_BYTES), socket.MSG_CMSG_CLOEXEC
+                )
+                for level, kind, content in beside:
+                    if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                        descriptors += memoryview(content).cast("i")
+                self._received += part
+                if not part:
+                    raise EOFError("the other side is gone")
+        except BaseException:
+            for descriptor in descriptors:
+                os.close(descriptor)
+            raise
         line = bytes(self._received[:end])
         del self._received[: end + 1]
         return json.loads(line), descriptors

@@ -86,7 +86,7 @@ class RankReport:
 
     @classmethod
     def of(cls, agent: Mapping[str, Message]) -> "RankReport":
-        """From the events of an agent, by name."""
+        """From the messages of an agent, by kind."""
         first, ready = agent["init_rpc"], agent.get("ready", {})
         shutdown, ended = agent.get("shutdown", {}), agent.get("ended", {})
         # A rank that only serves calls shutdown at once, and serves while it waits there.
