@@ -10,11 +10,9 @@ from pydantic import BeforeValidator, Field, model_validator
 from tuner.plan.frozen_model import FrozenModel
 from tuner.text import printable, shortened
 from tuner.world.environment import MachineState
+from tuner.world.messages import FailureKind as FailureKind
 from tuner.world.slicing import SliceRate
 
-FailureKind = Literal[
-    "deadlocked", "timed-out", "crashed", "init-failed", "wrong-answer", "trace-failed"
-]
 CallPart = Literal["transport", "queue", "on_cpu", "run_queue", "off_cpu", "served", "pending"]
 """`served` stands for on_cpu, run_queue and off_cpu where the server's CPU time is not known."""
 CLOCKS_SHARE, CLOCKS_S = 0.1, 0.05

@@ -1,7 +1,8 @@
 """What processes of a world report: one set of messages, whatever carries them. Ranks of workloads
 send them over a socket (`tuner.world.socket_channel`). Programs write them to files, which outlive
 a killed process (`tuner.world.command.folder_channel`). A host of a cluster passes on both. Whoever
-is tuned can write there, too, and a killed process leaves half a line: what is none is left out."""
+is tuned can write there, too, and a killed process leaves half a line: what is none is left out.
+Standard library only, as `tuner.run`."""
 
 import json
 import math
@@ -11,16 +12,18 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from tuner.files import head_of
 from tuner.process_knobs import EQUAL, UNBOUND
 from tuner.torch_private.exceptions import MOST_TEXT
-from tuner.world.measurement import FailureKind
 
 MOST_BYTES = 1 << 24
 """So much is read of what one process reports."""
 
+FailureKind = Literal[
+    "deadlocked", "timed-out", "crashed", "init-failed", "wrong-answer", "trace-failed"
+]
 Message = Mapping[str, Any]
 """Its `kind` says what it is; `pid` is its process, `time_ns` Unix time by one clock for all."""
 _Check = Callable[[Any], bool]
