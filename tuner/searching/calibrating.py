@@ -64,8 +64,13 @@ def has_time_for(measurer: Measurer, worlds: int) -> bool:
     if first is not None:
         was_traced = isinstance(trace, Measurement) and not trace.world_s
         world_s = first.world_s / (TRACED_FACTOR if was_traced else 1.0)
-    late_s = min(LATE_SHARE * measurer.budget.total_s, world_s / 2)
-    return left_s > 0 and worlds * world_s <= left_s + late_s
+    return left_s > 0 and worlds * world_s <= left_s + late_s(measurer, world_s)
+
+
+def late_s(measurer: Measurer, world_s: float) -> float:
+    """How late one of the first blocks may end, whose last world takes so long: that has to begin
+    in time."""
+    return min(LATE_SHARE * measurer.budget.total_s, world_s / 2)
 
 
 def _only_challenger(measurer: Measurer) -> int | None:
@@ -245,8 +250,8 @@ def why_broken(log: StudyLog) -> str:
     """Why no other configuration can be expected to run, as a clause; empty if one can: all failed
     alike, without a value in common, and not by a deadlock, which more threads may end."""
     found = list(log.failures.values())
-    least = min(LEAST_ALIKE, len(log.configs)) if log.reaches_all else LEAST_ALIKE
-    if log.runnable or len(found) < least:
+    are_all = len(found) == len(log.configs) and log.reaches_all
+    if log.runnable or (len(found) < LEAST_ALIKE and not are_all):
         return ""
     worlds = sum(len(log.trials[trial].failures) for trial in log.failures)
     if worlds < LEAST_WORLDS and not _have_cost_much(log, log.plan.measuring.budget_s):

@@ -6,7 +6,7 @@ from tuner.decide.interim_analysis import InterimAnalysis, due_alpha, is_due
 from tuner.decide.ranking import DOMINATED_BLOCKS, beaten, halved
 from tuner.decide.verdict import Comparison
 from tuner.plan.measuring import WISHED_BLOCKS
-from tuner.searching.calibrating import LATE_SHARE, MOST_NAMED, traces_s
+from tuner.searching.calibrating import MOST_NAMED, late_s, traces_s
 from tuner.searching.fitting import ANSWER_BLOCKS
 from tuner.searching.measurer import Measurer
 from tuner.study.conclusion import LEAST_WORLDS, comparison_of, seconds_to_clear
@@ -92,9 +92,7 @@ def _late_s(measurer: Measurer, block: Sequence[int]) -> float:
     log = measurer.log
     if log.blocks("race") >= ANSWER_BLOCKS or measurer.group_states():
         return 0.0
-    # Its last world has to begin in time.
-    last_s = min(log.block_s([trial]) for trial in block)
-    return min(LATE_SHARE * measurer.budget.total_s, last_s / 2)
+    return late_s(measurer, min(log.block_s([trial]) for trial in block))
 
 
 def _wait(measurer: Measurer) -> None:
