@@ -49,7 +49,7 @@ class ProgramHooks:
     Args:
         rpc: The module `torch.distributed.rpc`.
         order: What `tuner.world.command.order` writes.
-        report: Gets the events of every agent, with facts that JSON can hold.
+        report: Gets the messages of every agent, with facts that JSON can hold.
         new_recorder: Makes the `ProgramRecorder` of an agent, by its name and rank, before it
             starts: only by then is torch imported. None: nothing is recorded.
         new_prober: Makes the `Prober` of this process, from a function that gives its state.

@@ -66,8 +66,8 @@ def counts_of(report: ProgramReport, *, of_calls: bool = True) -> Counts | None:
     end_ns = max(filter(None, ends)) if of_calls and all(ends) else math.inf
     by_rank = {}
     for rank in report.latest:
-        events = report.counts.get(rank.pid, ())
-        counted = [each for each in events if since_ns <= each["time_ns"] <= end_ns]
+        messages = report.counts.get(rank.pid, ())
+        counted = [each for each in messages if since_ns <= each["time_ns"] <= end_ns]
         if not counted:
             return None
         by_rank[rank.rank] = _rows(counted, since_ns)
@@ -80,12 +80,12 @@ def counts_of(report: ProgramReport, *, of_calls: bool = True) -> Counts | None:
     return Counts(lasted_s, by_rank) if lasted_s > 0 else None
 
 
-def _rows(events: Sequence[Message], since_ns: int) -> FloatArray:
+def _rows(messages: Sequence[Message], since_ns: int) -> FloatArray:
     """What a rank counted by when: its first count has a time of our clock, and the others come
     after it by its own, which is not set and which no other host has."""
-    first = events[0]
+    first = messages[0]
     zero_s = first["monotonic_s"] - (first["time_ns"] - since_ns) / 1e9
-    return np.array([[e["monotonic_s"] - zero_s, e["calls"], e["cpu_s"]] for e in events])
+    return np.array([[e["monotonic_s"] - zero_s, e["calls"], e["cpu_s"]] for e in messages])
 
 
 def _last_without_call(rows: FloatArray) -> float:

@@ -100,7 +100,7 @@ def has_window_ended(folder: Path) -> bool:
 
 
 def _recorded_agents(folder: Path) -> list[dict[str, Message]]:
-    found = [agent for events in read_all(folder) for agent in agents(events)]
+    found = [agent for messages in read_all(folder) for agent in agents(messages)]
     return [agent for agent in found if "recording" in agent]
 
 

@@ -293,11 +293,11 @@ def _ranks(numbers: Iterable[int]) -> str:
 
 def read_reports(folder: Path) -> ProgramReport:
     """Everything that the processes have written to the folder."""
-    processes = [_Process(events) for events in read_all(folder)]
+    processes = [_Process(messages) for messages in read_all(folder)]
     ranks = [rank for process in processes for rank in process.ranks]
     others = [process for process in processes if not process.ranks]
-    problems = [event for process in processes for event in process.of_kind("hook-failed")]
-    states = [event for process in processes for event in process.of_kind("answer")]
+    problems = [message for process in processes for message in process.of_kind("hook-failed")]
+    states = [message for process in processes for message in process.of_kind("answer")]
     failures = [process.init_failure for process in processes if process.init_failure is not None]
     # One after which the rank has started, in any process, is over.
     ready = [(rank.rank, rank.ready_ns or 0) for rank in ranks]
@@ -340,17 +340,17 @@ def by_world(agents: Iterable[_T], rank_of: Callable[[_T], int]) -> list[list[_T
 class _Process:
     """One process: a rank for each time that it started RPC; the last has the process's end."""
 
-    def __init__(self, events: Sequence[Message]) -> None:
-        self._events = events
-        self.began_ns = events[0]["time_ns"] if events else 0
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self._messages = messages
+        self.began_ns = messages[0]["time_ns"] if messages else 0
         self.unmet: Rendezvous | None = None
         self.init_failure: InitFailure | None = None
-        step = next((event for event in reversed(events) if event["kind"] in _STEPS), None)
+        step = next((message for message in reversed(messages) if message["kind"] in _STEPS), None)
         if step and step["kind"] == "rendezvous":
             self.unmet = Rendezvous(**{fact: step[fact] for fact in Rendezvous._fields})
         if step and step["kind"] == "init-failed":
             self.init_failure = InitFailure(**{fact: step[fact] for fact in InitFailure._fields})
-        self.ranks = [*map(RankReport.of, agents(events))]
+        self.ranks = [*map(RankReport.of, agents(messages))]
         self.name = name = self.ranks[-1].name if self.ranks else ""
         self.raised = [Raised(e["time_ns"], name, e["error"]) for e in self.of_kind("raised")]
         self.end = self._end()
@@ -362,10 +362,10 @@ class _Process:
         return tuple(Slice(*(e[fact] for fact in Slice._fields)) for e in self.of_kind("slice"))
 
     def of_kind(self, name: str) -> list[Message]:
-        return [event for event in self._events if event["kind"] == name]
+        return [message for message in self._messages if message["kind"] == name]
 
     def _end(self) -> ProcessEnd | None:
-        last = {event["kind"]: event for event in self._events}
+        last = {message["kind"]: message for message in self._messages}
         exited, gone = last.get("exit", {}), last.get("gone", {})
         if not (first := exited or gone):
             return None

@@ -55,9 +55,13 @@ class Learnt:
 
 def learn(reports: Path) -> Learnt:
     """What the processes of a run have reported to their folder, for an order with `learn`."""
-    events = [event for each in read_all(reports) for event in each if event["kind"] == "imported"]
-    modules = dict.fromkeys(name for event in events for name in event["modules"])
-    environment = {name: text for event in events for name, text in event["environment"].items()}
+    messages = [
+        message for each in read_all(reports) for message in each if message["kind"] == "imported"
+    ]
+    modules = dict.fromkeys(name for message in messages for name in message["modules"])
+    environment = {
+        name: text for message in messages for name, text in message["environment"].items()
+    }
     return Learnt(modules=tuple(modules), environment=environment)
 
 
