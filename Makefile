@@ -4,7 +4,9 @@ PYTHON := $(VENV)/bin/python
 # The package is all that a search needs; the other goals take what develops it, too.
 PACKAGE := $(VENV)/.package
 READY := $(VENV)/.ready
-INSTALL := $(PYTHON) -m pip install --progress-bar on --constraint constraints.txt
+INSTALL := $(PYTHON) -m pip install --progress-bar on --no-compile --constraint constraints.txt
+# pip compiles one file after the other; some files of packages are for another Python.
+COMPILE := $(PYTHON) -m compileall -qq -j 0 $(VENV)/lib || true
 SUDO := $(shell test "$$(id -u)" = 0 || echo sudo --preserve-env=DEBIAN_FRONTEND)
 # Without byte code every process compiles all modules again, half of its start.
 unexport PYTHONDONTWRITEBYTECODE
@@ -23,12 +25,15 @@ $(PACKAGE): pyproject.toml constraints.txt
 	@echo "Setting up $(VENV): an environment of its own, with the packages of constraints.txt; it takes a minute or more."
 	python3 -m venv $(VENV)
 	$(INSTALL) --editable .
+	$(COMPILE)
 	touch $@
 
-$(READY): $(PACKAGE)
-	@echo "Adding to $(VENV) what tests, documents and benchmarks need; it takes about as long again."
+$(READY): pyproject.toml constraints.txt
+	@echo "Setting up $(VENV) with what tests, documents and benchmarks need, too; it takes a minute or two."
+	python3 -m venv $(VENV)
 	$(INSTALL) --editable '.[dev,docs,cartpole,notebooks,postgresql,ray]'
-	touch $@
+	$(COMPILE)
+	touch $(PACKAGE) $@
 
 search: $(PACKAGE)  ## Find the best threads and CPU binding for the recipe's UDF, on this machine
 	$(PYTHON) -m tuner.search $(SEARCH_ARGS)
