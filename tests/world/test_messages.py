@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tuner.world.messages import of_workload_rank
+from tuner.world.messages import of_warm_server, of_workload_rank
 
 OF_ALL = {"pid": 1, "time_ns": 2}
 SENT: list[dict[str, Any]] = [
@@ -47,3 +47,12 @@ def test_wrong_values_are_a_failure_of_the_rank(kind: str, value: dict[str, Any]
 )  # fmt: skip
 def test_what_is_no_message_of_a_rank_is_left_out(sent: object) -> None:
     assert of_workload_rank(sent) is None
+
+
+def test_a_server_of_warm_starts_reports_its_imports_and_its_processes() -> None:
+    preloaded: dict[str, Any] = {"kind": "preloaded", "unfit": None, "left_out": {"m": "a thread"},
+                                 "changed": {"A": "1=2"}}  # fmt: skip
+    for sent in (preloaded, {"kind": "forked"}, {"kind": "gone", "code": -9}):
+        assert of_warm_server({**sent, **OF_ALL}) == {**sent, **OF_ALL}
+    wrong = [{**preloaded, "left_out": {"m": 1}}, {"kind": "gone", "code": "0"}, SENT[0]]
+    assert [of_warm_server({**sent, **OF_ALL}) for sent in wrong] == [None] * 3

@@ -47,9 +47,12 @@ def test_an_answer_is_awaited_for_so_long(both: Both) -> None:
     channel, theirs = both
     with pytest.raises(TimeoutError):
         channel.awaited(0.05)
-    theirs.sendall(b"1\n")
+    theirs.sendall(b"1\n2\n3\n")
     assert channel.awaited(60.0) == 1
+    assert channel.messages() == [2, 3]
+    theirs.sendall(b"4\n5\n")
     theirs.close()
+    assert [channel.awaited(0.0), channel.awaited(0.0)] == [4, 5]
     with pytest.raises(EOFError):
         channel.awaited(60.0)
 

@@ -1,8 +1,8 @@
 """What processes of a world report: one set of messages, whatever carries them. Ranks of workloads
-send them over a socket (`tuner.world.socket_channel`). Programs write them to files, which outlive
-a killed process (`tuner.world.command.folder_channel`). A host of a cluster passes on both. Whoever
-is tuned can write there, too, and a killed process leaves half a line: what is none is left out.
-Standard library only, as `tuner.run`."""
+and servers of warm starts send them over a socket (`tuner.world.socket_channel`). Programs write
+them to files, which outlive a killed process (`tuner.world.command.folder_channel`). A host of a
+cluster passes on both. Whoever is tuned can write there, too, and a killed process leaves half a
+line: what is none is left out. Standard library only, as `tuner.run`."""
 
 import json
 import math
@@ -84,6 +84,7 @@ _KINDS: dict[str, _Check] = {
     # The name of a file that a process records into.
     "file": lambda value: type(value) is str and bool(_FILE.fullmatch(value)),
     "texts": _list_of(_is_text),
+    "reasons": lambda value: type(value) is dict and all(type(e) is str for e in value.values()),
     "variables": _are_variables,
     "times": _tuple_of(_is_amount, _is_amount),
     "names": _list_of(_tuple_of(_is_whole, _is_text)),
@@ -149,9 +150,14 @@ _FROM_PROGRAMS = {
         "counted_ns:whole is_cut:flag disturbed:flag"
     ),
 }
-_FROM_THE_LAUNCHER = {"gone": _facts("code:whole?")}
+_FROM_PARENTS = {"gone": _facts("code:whole?")}
 """Of a process: a killed one cannot report it. In a file it stands beside what that reported."""
-_IN_FILES = {**_FROM_PROGRAMS, **_FROM_THE_LAUNCHER}
+_IN_FILES = {**_FROM_PROGRAMS, **_FROM_PARENTS}
+_FROM_WARM_SERVERS = {
+    "preloaded": _facts("unfit:any-text? left_out:reasons changed:variables"),
+    "forked": _facts(""),
+    **_FROM_PARENTS,
+}
 
 
 class RankMessage(NamedTuple):
@@ -177,6 +183,11 @@ def of_workload_rank(found: object) -> dict[str, Any] | None:
     error = f"the values of its message {kind!r} cannot be; has the workload changed a clock?"
     said = {"phase": "a report", "failure": "crashed", "error": error, "traceback": ""}
     return {"kind": "failed", "pid": 0, "time_ns": time.time_ns(), **said}
+
+
+def of_warm_server(found: object) -> dict[str, Any] | None:
+    """What a server of warm starts has sent; None if that is no message."""
+    return _checked(found, _FROM_WARM_SERVERS)
 
 
 def read_messages(file: Path) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 beside it. Standard library only: the server of warm starts has it, too."""
 
 import json
+import math
 import os
 import select
 import socket
@@ -25,6 +26,7 @@ class SocketChannel:
         self.is_open = True
         """Whether anything may still come."""
         self._received = bytearray()
+        self._whole: list[object] = []
 
     @classmethod
     def pair(cls) -> tuple[Self, socket.socket]:
@@ -37,7 +39,11 @@ class SocketChannel:
         """Send a message; the descriptors stay open here. OSError if the other side is gone, or
         reads nothing and this end never blocks; or if a descriptor is not open, or one too many."""
         # Names of files are bytes in the end: json writes what is no UTF-8 as lone surrogates.
-        line, sent = json.dumps(message).encode() + b"\n", 0
+        self.send_json(json.dumps(message).encode(), descriptors)
+
+    def send_json(self, text: bytes, descriptors: Sequence[int] = ()) -> None:
+        """As `send`, of a message that is JSON already, in one line."""
+        line, sent = text + b"\n", 0
         if descriptors:
             sent = socket.send_fds(self.connection, [line], list(descriptors))
         self.connection.sendall(line[sent:])
@@ -70,6 +76,25 @@ class SocketChannel:
     def messages(self) -> list[object]:
         """What has come in whole since the last time, without waiting, and without descriptors; no
         more once the other side is gone, or has sent what is no message."""
+        self._take()
+        found, self._whole = self._whole, []
+        return found
+
+    def awaited(self, seconds: float) -> object:
+        """The next message. EOFError if there will be none; TimeoutError after so many seconds."""
+        until, poller = time.monotonic() + seconds, select.poll()
+        self._take()
+        while not self._whole:
+            if not self.is_open:
+                raise EOFError("the other side is gone")
+            if (left_s := until - time.monotonic()) <= 0:
+                raise TimeoutError("no message came in time")
+            poller.register(self.connection, select.POLLIN)
+            poller.poll(None if left_s == math.inf else 1000 * left_s)
+            self._take()
+        return self._whole.pop(0)
+
+    def _take(self) -> None:
         while self.is_open and len(self._received) <= MOST_BYTES:
             try:
                 part = self.connection.recv(_READ_BYTES, socket.MSG_DONTWAIT)
@@ -80,24 +105,12 @@ class SocketChannel:
             self.is_open = bool(part)
             self._received += part
         *lines, self._received = self._received.split(b"\n")
-        found: list[object] = []
         try:
-            found.extend(json.loads(line) for line in lines)
+            self._whole.extend(json.loads(line) for line in lines)
             if len(self._received) > MOST_BYTES:
                 raise ValueError
         except (ValueError, RecursionError):
             self.is_open = False  # nothing that follows can be relied upon
-        return found
-
-    def awaited(self, seconds: float) -> object:
-        """The next message. EOFError if there will be none; TimeoutError after so many seconds."""
-        until, poller = time.monotonic() + seconds, select.poll()
-        poller.register(self.connection, select.POLLIN)
-        while self.is_open and (left_s := until - time.monotonic()) > 0:
-            poller.poll(1000 * left_s)
-            if found := self.messages():
-                return found[0]
-        raise TimeoutError if self.is_open else EOFError
 
     def close(self) -> None:
         """Take no more messages."""

@@ -1,6 +1,5 @@
-"""A rank's end of the channel to its launcher (`tuner.world.socket_channel`)."""
+"""A rank's end of the channel to its launcher."""
 
-import json
 import os
 import signal
 import socket
@@ -16,13 +15,14 @@ from typing import Any
 
 from tuner.json_text import json_of
 from tuner.world.postmortem import CHANNEL_CLOSED
+from tuner.world.socket_channel import SocketChannel
 
 
 class RankEnd:
     """The end of one rank. A thread answers probes at any time, by what `probed` gives."""
 
     def __init__(self, connection: socket.socket, probed: Callable[[], dict[str, Any]]) -> None:
-        self._connection = connection
+        self._channel = SocketChannel(connection)
         self._probed = probed
         self._is_socket = _identity(connection)
         self._sending = threading.Lock()
@@ -36,7 +36,7 @@ class RankEnd:
         content = json_of({"kind": kind, "pid": os.getpid(), "time_ns": time_ns(), **fields})
         with self._sending:
             self._check()
-            self._connection.sendall(content + b"\n")
+            self._channel.send_json(content)
 
     def enter(self, phase: str) -> None:
         """Report that a phase begins."""
@@ -49,9 +49,9 @@ class RankEnd:
 
     def _listen(self) -> None:
         try:
-            with suppress(OSError):
-                for line in self._connection.makefile("rb"):
-                    self._take(json.loads(line))
+            with suppress(OSError, EOFError):
+                while True:
+                    self._take(self._channel.receive()[0])
         finally:
             self._check()
             # The launcher is gone, or has let go of this world: nothing of it may stay.
@@ -71,7 +71,7 @@ class RankEnd:
 
     def _check(self) -> None:
         """End the process if the descriptor is another file now: it may be one of the workload."""
-        if _identity(self._connection) != self._is_socket:
+        if _identity(self._channel.connection) != self._is_socket:
             # Not by an exception: the workload may catch it, and the channel is closed.
             os._exit(CHANNEL_CLOSED)
 

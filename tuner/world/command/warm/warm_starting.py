@@ -2,7 +2,6 @@
 else of this folder is behind this module."""
 
 import math
-import os
 import re
 import shutil
 import signal
@@ -14,8 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from io import FileIO
-from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,7 +20,7 @@ from tuner.errors import LauncherError
 from tuner.world.command.hook.rpc_tuner_hook import read_at_import
 from tuner.world.command.order import HOOK, ORDER_VARIABLE
 from tuner.world.descendants import kill_group
-from tuner.world.messages import read_all
+from tuner.world.messages import of_warm_server, read_all
 from tuner.world.socket_channel import SocketChannel
 
 # The longest that a server may take to import all: a slow disk is no failure. And the least:
@@ -67,10 +64,10 @@ def learn(reports: Path) -> Learnt:
 
 @dataclass
 class WarmProcess:
-    """A process of a server, as `subprocess.Popen`; it owns the pipe of its exit code."""
+    """A process of a server, as `subprocess.Popen`."""
 
     pid: int
-    _answers: FileIO
+    _server: "_Server"
     _code: int | None = None
     is_lost: bool = False
     """Whether it ended with its server, so that its exit code is unknown."""
@@ -85,15 +82,17 @@ class WarmProcess:
     def wait(self, timeout: float | None = None) -> int:
         """See `subprocess.Popen`."""
         if self._code is None:
-            if not wait([self._answers.fileno()], timeout):
-                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0.0)
-            answer = self._answers.readline()
-            self._answers.close()
-            if not answer:
+            try:
+                self._code = self._server.code_of(
+                    self.pid, math.inf if timeout is None else timeout
+                )
+            except TimeoutError:
+                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0.0) from None
+            except EOFError:
                 # The server is gone, and the process with it; not so the children of that.
                 self.is_lost = True
                 kill_group(self.pid)
-            self._code = int(answer or -signal.SIGKILL)
+                self._code = -signal.SIGKILL
         return self._code
 
 
@@ -191,7 +190,7 @@ class WarmStarter:
 
 class _Server:
     """A process that imports modules once, and forks itself for each run; LauncherError if it does
-    not come up. For its messages see `rpc_tuner_server.main`."""
+    not come up. For what it does see `rpc_tuner_server.main`."""
 
     def __init__(
         self,
@@ -221,24 +220,25 @@ class _Server:
             raise LauncherError(f"cannot start {interpreter[0]!r}: {error.strerror}") from None
         finally:
             theirs.close()
+        self._codes: dict[int, int | None] = {}
+        """The exit code of each process; None while it runs."""
         self._imports = True
         self._until_s = min(until_s, time.monotonic() + _START_S)
         ours.settimeout(self._left_s)
         with suppress(OSError):  # `found` says that it is gone
             self._control.send({"modules": modules, "one_by_one": one_by_one})
+        ours.settimeout(None)
 
     def found(self) -> dict[str, Any]:
         """What came of the imports, once they are done."""
-        self._control.connection.settimeout(self._left_s)
         try:
-            found: dict[str, Any] = self._control.receive()[0]
+            found = self._heard(self._left_s)
         except BaseException as error:
             gone = self.gone(str(error))
             self.close()
             if isinstance(error, OSError | EOFError):
                 raise gone from None
             raise
-        self._control.connection.settimeout(None)
         self._imports = False
         return found
 
@@ -248,18 +248,34 @@ class _Server:
 
     def start(self, order: Mapping[str, object], stdout: int, stderr: int) -> WarmProcess:
         """Have it start a process."""
-        read, write = os.pipe()
-        answers = FileIO(read)
-        # Where the server is gone, so is the other end of the pipe.
-        with suppress(OSError):
-            self._control.send(order, [stdout, stderr, write])
-        os.close(write)
-        if not wait([read], _FORK_S):
+        until_s = time.monotonic() + _FORK_S
+        try:
+            self._control.send(order, [stdout, stderr])
+            while (message := self._heard(until_s - time.monotonic()))["kind"] != "forked":
+                pass
+        except TimeoutError:
             self._process.kill()
-        if not (pid := answers.readline()):
-            answers.close()
-            raise self.gone()
-        return WarmProcess(int(pid), answers)
+            raise self.gone() from None
+        except (OSError, EOFError):
+            raise self.gone() from None
+        return WarmProcess(message["pid"], self)
+
+    def code_of(self, pid: int, within_s: float | None) -> int:
+        """The exit code of a process, once it has ended. TimeoutError if that takes longer;
+        EOFError if the server has ended before it could report it."""
+        until_s = time.monotonic() + (math.inf if within_s is None else within_s)
+        while (code := self._codes[pid]) is None:
+            self._heard(until_s - time.monotonic())
+        return code
+
+    def _heard(self, within_s: float) -> dict[str, Any]:
+        while (message := of_warm_server(self._control.awaited(within_s))) is None:
+            pass
+        if message["kind"] == "forked":
+            self._codes[message["pid"]] = None
+        elif message["kind"] == "gone":
+            self._codes[message["pid"]] = message["code"]
+        return message
 
     def close(self) -> None:
         """End it, and with it all that it has started."""
@@ -268,7 +284,9 @@ class _Server:
         if self._imports:
             # It does not see that it is not waited for any more.
             self._process.kill()
-        self._control.close()
+        with suppress(OSError):
+            # It may still report how its processes end.
+            self._control.connection.shutdown(socket.SHUT_WR)
         try:
             self._process.wait(_END_S)
         except subprocess.TimeoutExpired:
@@ -277,6 +295,10 @@ class _Server:
         if self._process.returncode != 0:
             # It has not ended what a module may have started as it was imported.
             kill_group(self._process.pid)
+        with suppress(OSError, EOFError):
+            while True:
+                self._heard(0.0)
+        self._control.close()
         self._errors.close()
 
     def gone(self, otherwise: str = "") -> ServerGoneError:

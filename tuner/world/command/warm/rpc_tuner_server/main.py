@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from .preloading import keep_to_the_end, preload
 
 def main(descriptor: int) -> None:
     """Serve the socket until the other side closes it; then end all that was started. Its first
-    message says what to import, and is answered with what came of it; each later one is a run."""
+    message says what to import, each later one what to run. For the answers see
+    `tuner.world.messages`."""
     hook = importlib.import_module("rpc_tuner_hook")
     del sys.path[:2]
     if not sys.flags.safe_path:
@@ -35,8 +37,7 @@ class _Server:
     def __init__(self, control: socket_channel.SocketChannel, hook: Any) -> None:
         self._control = control
         self._hook = hook
-        self._runs: dict[int, int] = {}
-        """Where to write how each process has ended, by its id."""
+        self._runs = set[int]()
 
     def serve(self) -> template.Task | None:
         """What to run, in the process that is to run it; None in the server, at its end."""
@@ -46,7 +47,7 @@ class _Server:
         found = preload(order["modules"], self._hook.is_installed, one_by_one=order["one_by_one"])
         keep_to_the_end(sys.modules.keys() - before)
         changed = _changed_environment()
-        self._control.send({**found, "changed": changed})
+        self._report("preloaded", os.getpid(), **found, changed=changed)
         signal.signal(signal.SIGCHLD, self._reap)
         while True:
             try:
@@ -56,18 +57,16 @@ class _Server:
             blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
             if (pid := os.fork()) == 0:
                 break
-            out, err, self._runs[pid] = descriptors
-            os.close(out)
-            os.close(err)
-            _report(self._runs[pid], pid)
+            self._runs.add(pid)
+            self._report("forked", pid)
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+            for descriptor in descriptors:
+                os.close(descriptor)
         descendants.signal_with_parent(signal.SIGKILL)
         os.setsid()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self._control.close()
-        out, err, report = descriptors
-        for descriptor in (report, *self._runs.values()):
-            os.close(descriptor)
+        out, err = descriptors
         environment = {**order["environment"], **changed}
         inherited = {**order, "environment": environment, "blocked": blocked, "ignored": []}
         program.become(inherited, {0: os.open(os.devnull, os.O_RDONLY), 1: out, 2: err})
@@ -77,17 +76,16 @@ class _Server:
         is_over = False
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                if (report := self._runs.pop(ended[0], None)) is not None:
-                    _report(report, os.waitstatus_to_exitcode(ended[1]))
-                    os.close(report)
+                if (pid := ended[0]) in self._runs:
+                    self._runs.remove(pid)
+                    self._report("gone", pid, code=os.waitstatus_to_exitcode(ended[1]))
                     is_over = not self._runs
         if is_over:
             descendants.end_descendants(os.getpid())  # daemons that no run is there for any more
 
-
-def _report(where: int, number: int) -> None:
-    with contextlib.suppress(OSError):  # its reader is gone
-        os.write(where, b"%d\n" % number)
+    def _report(self, kind: str, pid: int, **facts: object) -> None:
+        with contextlib.suppress(OSError):  # its reader is gone
+            self._control.send({"kind": kind, "pid": pid, "time_ns": time.time_ns(), **facts})
 
 
 def _changed_environment() -> dict[str, str]:
