@@ -38,13 +38,16 @@ from tuner.world.measurement import Failure, Measurement, Outcome
 
 _MOST_TRACED_FIRST = 0.15  # of the budget, for a trace before anything is compared
 
+Notify = Callable[[str], None]
 
-class Beginner:
-    """Begins a study, or goes on with one that its budget was too short for.
 
-    A launcher calls this after each run of a program that went well: the first one tells what the
-    budget is enough for. `earlier_s` and `since_start` are seconds of earlier sessions and of this;
-    `elsewhere` gets the files of worlds until there is a study.
+class FirstRuns:
+    """What is known before a study measures anything: of a program the latest run as it is, and of
+    its baseline a trace.
+
+    A launcher calls this after each run of a program that went well, to ask for another one.
+    `earlier_s` and `since_start` are seconds of earlier sessions and of this; `folder` gets the
+    files of worlds until there is a study.
     """
 
     def __init__(
@@ -53,49 +56,52 @@ class Beginner:
         launcher: Launcher,
         earlier_s: float,
         since_start: Callable[[], float],
-        notify: Callable[[str], None],
-        elsewhere: StudyFolder,
+        folder: StudyFolder,
     ) -> None:
-        self._draft, self._launcher, self._notify = draft, launcher, notify
-        self._earlier_s, self._since_start = earlier_s, since_start
-        self._elsewhere = elsewhere
-        self._last: Measurement | None = None  # the latest run of a program as it is
-        self.as_it_is = elsewhere.traces / "as-it-is.json"  # for a trace of a later run as it is
-        self.traced: tuple[Measurement, Trace] | None = None  # its traced run
-        self._trace_file = self.as_it_is
-        self._fit = Fit()
+        self._draft, self.launcher, self.folder = draft, launcher, folder
+        self._earlier_s, self.since_start = earlier_s, since_start
+        self.last: Measurement | None = None  # the latest run of a program as it is
+        self.as_it_is = folder.traces / "as-it-is.json"  # for a trace of a later run as it is
+        self.traced: tuple[Measurement, Trace] | None = None  # the traced run of its baseline
+        self.trace_file = self.as_it_is
 
     @property
-    def is_short(self) -> bool:
-        """Whether the budget is not enough for all that is asked, as far as is known."""
-        return self._fit.needed_s is not None
+    def spent_s(self) -> float:
+        """What setting up has taken so far, and earlier sessions."""
+        return self._earlier_s + self.since_start()
 
     def __call__(self, subject: Subject, run: Measurement, least_s: float) -> bool:
         """Whether there is time for another run as it is, where each takes so long at least."""
-        self._last, plan = run, self._draft.finish(subject)
-        self._find(plan, run, least_s)
-        needed_s = self._spent_s + (1 + pair_worlds(plan)) * least_s
-        if self._fit.compares and needed_s <= plan.measuring.budget_s:
-            return True
-        self._find(plan, run)
-        return False
+        self.last, plan = run, self._draft.finish(subject)
+        needed_s = self.spent_s + (1 + pair_worlds(plan)) * least_s
+        compares = self.fit(plan, run, least_s).compares
+        return compares and needed_s <= plan.measuring.budget_s
 
-    @property
-    def _spent_s(self) -> float:
-        return self._earlier_s + self._since_start()
+    def fit(self, plan: StudyPlan, world: Outcome, least_s: float | None = None) -> Fit:
+        """What is left of the budget is enough for, by a world of the baseline; one takes `least_s`
+        if that is given."""
+        spent_s, shorter_s = self.spent_s, self.saved_s(plan)
+        world = world.model_copy(update={"world_s": world.world_s - shorter_s})
+        world_s = world.world_s if least_s is None else least_s
+        if shorter_s:
+            spent_s += world_s  # the baseline's first world, which is one of these
+        return fit_of(
+            plan, world, spent_s, world_s,
+            is_traced=self.traced is not None, was_traced=self._is_by_trace(plan),
+        )  # fmt: skip
 
-    def _saved_s(self, plan: StudyPlan) -> float:
+    def saved_s(self, plan: StudyPlan) -> float:
         """How many seconds later runs are shorter than the latest one."""
         subject = plan.subject
-        if self._last is None or not isinstance(subject, ProgramSpec) or subject.steady is None:
+        if self.last is None or not isinstance(subject, ProgramSpec) or subject.steady is None:
             return 0.0
-        return self._last.world_s - subject.steady.world_s if subject.window_is_chosen else 0.0
+        return self.last.world_s - subject.steady.world_s if subject.window_is_chosen else 0.0
 
     def _is_by_trace(self, plan: StudyPlan) -> bool:
         """Whether the latest run as it is took longer because it was traced."""
         subject = plan.subject
         is_whole = isinstance(subject, ProgramSpec) and subject.window_s is None
-        return is_whole and self._last is not None and self.as_it_is.exists()
+        return is_whole and self.last is not None and self.as_it_is.exists()
 
     def trace(self, plan: StudyPlan) -> None:
         """Trace a program's baseline before there is a study, which then has it, unless a run as it
@@ -104,157 +110,156 @@ class Beginner:
         subject, budget_s = plan.subject, plan.measuring.budget_s
         if not isinstance(subject, ProgramSpec) or not subject.run_s:
             return
-        if self._last is not None and _changes_nothing(plan) and self.as_it_is.exists():
+        if self.last is not None and _changes_nothing(plan) and self.as_it_is.exists():
             with suppress(UsageError):
                 trace = read_trace(self.as_it_is)
                 # It took no time of its own.
                 known = {"trace": numbers_in(trace, subject.ranks), "world_s": 0.0}
-                self.traced = self._last.model_copy(update=known), trace
+                self.traced = self.last.model_copy(update=known), trace
                 return
-        left_s = budget_s - self._spent_s
-        most_s = min(left_s, _MOST_TRACED_FIRST * budget_s) if self._fit.compares else left_s
+        most_s = budget_s - self.spent_s
+        if self.last is None or self.fit(plan, self.last).compares:
+            most_s = min(most_s, _MOST_TRACED_FIRST * budget_s)
         if TRACED_FACTOR * subject.usual_s > most_s:
             return
-        runner = Runner(plan, self._launcher, self._elsewhere)
+        runner = Runner(plan, self.launcher, self.folder)
         world = runner.trace(plan.baseline, None, min(most_s, subject.longest_run_s))
-        if self._last is not None:
-            self._find(plan, self._last)
         if isinstance(world, Measurement):
-            self._trace_file = self._elsewhere.trace(plan.baseline)
-            self.traced = world, read_trace(self._trace_file)
+            self.trace_file = self.folder.trace(plan.baseline)
+            self.traced = world, read_trace(self.trace_file)
 
-    def allows(self, plan: StudyPlan, world: Outcome) -> bool:
-        """Whether to begin with a plan of more: the budget is enough for all of it, or was already
-        too short, so that only the best bets are measured."""
-        before, was_short = self._fit, self.is_short
-        self._find(plan, self._last or world)
-        if was_short or not self.is_short:
+    def allows(self, plan: StudyPlan, wider: StudyPlan, world: Outcome) -> bool:
+        """Whether to go on with a plan of more: the budget is enough for all of it, or too short
+        for the plan as it is, so that only the best bets are measured."""
+        if self.fit(wider, self.last or world).needed_s is None:
             return True
-        self._fit = before
-        return False
+        # Of a workload no world has been timed yet.
+        return self.last is not None and self.fit(plan, self.last).needed_s is not None
 
-    def _find(self, plan: StudyPlan, world: Outcome, least_s: float | None = None) -> None:
-        spent_s, shorter_s = self._spent_s, self._saved_s(plan)
-        world = world.model_copy(update={"world_s": world.world_s - shorter_s})
-        world_s = world.world_s if least_s is None else least_s
-        if shorter_s:
-            spent_s += world_s  # the baseline's first world, which is one of these
-        self._fit = fit_of(
-            plan, world, spent_s, world_s,
-            is_traced=self.traced is not None, was_traced=self._is_by_trace(plan),
-        )  # fmt: skip
 
-    def _find_by(self, plan: StudyPlan, first: Sequence[Record]) -> None:
-        """By the first worlds of a workload's baseline, if there was time for any."""
-        if first:
-            self._find(plan, first[-1].outcome)
-        else:
-            self._fit = nothing_fits(plan, self._spent_s)
+def begin(
+    runs: FirstRuns, plan: StudyPlan, claim: Claim, here: Environment, notify: Notify
+) -> tuple[StudyStore, Sequence[Record]]:
+    """Begin a new study; returns it, and the worlds of its baseline, which it lacks yet.
 
-    def begin(
-        self, plan: StudyPlan, claim: Claim, here: Environment
-    ) -> tuple[StudyStore, Sequence[Record]]:
-        """Begin a new study; returns it, and the worlds of its baseline, which it lacks yet.
+    Where the budget is too short for all, it has the best bets that this is enough for, maybe
+    none, and can be gone on with. What did well in the studies beside is first.
+    """
+    forecasts = Forecasts()
+    if runs.traced is not None:
+        forecasts = forecasts_of(plan, runs.traced[1], runs.since_start)
+    candidates, known = in_order_of_promise(plan, forecasts.found), 0
+    if len(candidates) > 2:
+        prior = prior_costs(earlier_studies(claim.place), plan, here)
+        known = sum(config in prior for config in candidates[1:])
+        candidates = in_prior_order(candidates, prior)
+    fit, first = _first_of_all(runs, plan)
+    claim.begin()
+    first += _kept(runs, plan, claim.place.folder)
+    candidates = _measured(fit, plan, candidates, notify)
+    if known and len(candidates) > 1 and fit.sampling is None:
+        notify(
+            f"earlier studies here measured {plural(known, 'configuration')} of these: what "
+            "did well is measured first, and nothing of it counts"
+        )
+    store = create_study(
+        claim.place, plan, here, notify, candidates, fit.sampling, needed_s=fit.needed_s
+    )
+    store.note(IDENTITY, identity_of(plan.subject))
+    if runs.traced is not None:
+        note_forecasts(store, forecasts)
+    return store, first
 
-        Where the budget is too short for all, it has the best bets that this is enough for, maybe
-        none, and can be gone on with. What did well in the studies beside is first.
-        """
-        forecasts = Forecasts()
-        if self.traced is not None:
-            forecasts = forecasts_of(plan, self.traced[1], self._since_start)
-        candidates, known = in_order_of_promise(plan, forecasts.found), 0
-        if len(candidates) > 2:
-            prior = prior_costs(earlier_studies(claim.place), plan, here)
-            known = sum(config in prior for config in candidates[1:])
-            candidates = in_prior_order(candidates, prior)
-        first: list[Record] = []
-        if self._last is not None and self.is_short and not self._saved_s(plan):
-            first = _run_as_record(plan, self._last)
-        if not first and self._fit.challengers != 0:
-            first = self._first_worlds(plan, self._elsewhere)
-            has_failed = bool(first) and isinstance(first[-1].outcome, Failure)
-            if not self._fit.compares and not has_failed:
-                # It was one of less than two; one that failed leaves time for another.
-                self._fit = self._fit._replace(challengers=0)
-        if self._last is None:
-            self._find_by(plan, first)
-        claim.begin()
-        first += self._keep(plan, claim.place.folder)
-        candidates = self._measured(plan, candidates)
-        if known and len(candidates) > 1 and self._fit.sampling is None:
-            self._notify(
-                f"earlier studies here measured {plural(known, 'configuration')} of these: what "
-                "did well is measured first, and nothing of it counts"
-            )
-        store = create_study(
-            claim.place, plan, here, self._notify, candidates, self._fit.sampling,
-            needed_s=self._fit.needed_s,
-        )  # fmt: skip
-        store.note(IDENTITY, identity_of(plan.subject))
-        if self.traced is not None:
-            note_forecasts(store, forecasts)
-        return store, first
 
-    def _keep(self, plan: StudyPlan, folder: StudyFolder) -> list[Record]:
-        """Move what was left elsewhere into the folder of the study; the record of the trace."""
-        for left in self._elsewhere.failures.glob("*"):
-            kept = folder.failures / left.name
-            shutil.copytree(left, kept, dirs_exist_ok=True)
-            folder.manifest.add(*kept.glob("*"))
-        if self.traced is None:
-            return []
-        trace = folder.trace(plan.baseline)
-        trace.parent.mkdir(parents=True, exist_ok=True)
-        folder.manifest.add(trace)
-        shutil.copy2(self._trace_file, trace)
-        return [TimedWorld(BASELINE, TRACE_BLOCK, plan.baseline).record("trace", self.traced[0])]
+def go_on(runs: FirstRuns, plan: StudyPlan, store: StudyStore, notify: Notify) -> Sequence[Record]:
+    """Add to a study what a larger budget is enough for; it may still be too short."""
+    if not store.noted(NEEDED_S) or not store.running():
+        return ()
+    first: list[Record] = []
+    if runs.last is not None:
+        fit = runs.fit(plan, runs.last)
+    else:
+        known = [each for each in store.records() if each.trial == BASELINE]
+        kept = [each for each in known if each.phase == "calibration"]
+        if not any(isinstance(each.outcome, Measurement) for each in kept):
+            first = _first_worlds(runs, plan, store.folder, kept)
+        fit = _fit_by(runs, plan, [*kept, *first])
+    if fit.sampling is None:
+        there = store.configs()
+        ordered = in_order_of_promise(plan, stored_forecasts(store))
+        candidates = _measured(fit, plan, ordered, notify)
+        store.add_configs([each for each in candidates if each not in there], plan)
+    else:
+        store.note("sampling", fit.sampling.model_dump(mode="json"))
+    store.note(NEEDED_S, fit.needed_s)
+    return first
 
-    def go_on(self, plan: StudyPlan, store: StudyStore) -> Sequence[Record]:
-        """Add to a study what a larger budget is enough for; it may still be too short."""
-        if not store.noted(NEEDED_S) or not store.running():
-            return ()
-        first: list[Record] = []
-        if self._last is None:
-            known = [each for each in store.records() if each.trial == BASELINE]
-            kept = [each for each in known if each.phase == "calibration"]
-            if not any(isinstance(each.outcome, Measurement) for each in kept):
-                first = self._first_worlds(plan, store.folder, kept)
-            self._find_by(plan, [*kept, *first])
-        if self._fit.sampling is None:
-            there = store.configs()
-            candidates = self._measured(plan, in_order_of_promise(plan, stored_forecasts(store)))
-            store.add_configs([each for each in candidates if each not in there], plan)
-        else:
-            store.note("sampling", self._fit.sampling.model_dump(mode="json"))
-        store.note(NEEDED_S, self._fit.needed_s)
-        return first
 
-    def _measured(self, plan: StudyPlan, candidates: list[Config]) -> list[Config]:
-        """The candidates that the budget is enough for; the best bets are first."""
-        if self._fit.challengers is None:
-            return candidates
-        found = candidates[: 1 + self._fit.challengers]
-        self._notify(fit_sentence(self._fit, plan, found))
-        return found
+def _first_of_all(runs: FirstRuns, plan: StudyPlan) -> tuple[Fit, list[Record]]:
+    """What the budget is enough for, and the baseline's first worlds, if there is time for any."""
+    if runs.last is None:
+        first = _first_worlds(runs, plan, runs.folder)
+        return _fit_by(runs, plan, first), first
+    fit = runs.fit(plan, runs.last)
+    is_first_world = fit.needed_s is not None and not runs.saved_s(plan)
+    if is_first_world and (first := _run_as_record(plan, runs.last)):
+        return fit, first
+    if fit.challengers == 0:
+        return fit, []
+    first = _first_worlds(runs, plan, runs.folder)
+    has_failed = bool(first) and isinstance(first[-1].outcome, Failure)
+    if not fit.compares and not has_failed:
+        # It was one of less than two; one that failed leaves time for another.
+        fit = fit._replace(challengers=0)
+    return fit, first
 
-    def _first_worlds(
-        self, plan: StudyPlan, folder: StudyFolder, known: Sequence[Record] = ()
-    ) -> list[Record]:
-        """Run the baseline until a world goes well, as often as a first world is tried, if setting
-        up leaves the time."""
-        group = 1 if len(members_of(self._launcher)) > 1 else None
-        runner, log = Runner(plan, self._launcher, folder), StudyLog(plan, [plan.baseline], known)
-        budget_s, first = plan.measuring.budget_s, list[Record]()
-        while not log.records or is_tried_again(log, BASELINE, budget_s):
-            longest_s = first_world_s(budget_s, self._spent_s)
-            if isinstance(plan.subject, ProgramSpec):
-                longest_s = min(longest_s, plan.subject.longest_run_s)
-            if longest_s < LEAST_FIRST_S:
-                break
-            world = TimedWorld(BASELINE, CALIBRATION_BLOCK, plan.baseline, attempt=len(log.records))
-            first.append(world.record("calibration", runner.run(world, longest_s), group))
-            log.add(first[-1])
-        return first
+
+def _fit_by(runs: FirstRuns, plan: StudyPlan, first: Sequence[Record]) -> Fit:
+    return runs.fit(plan, first[-1].outcome) if first else nothing_fits(plan, runs.spent_s)
+
+
+def _kept(runs: FirstRuns, plan: StudyPlan, folder: StudyFolder) -> list[Record]:
+    """Move what was left elsewhere into the folder of the study; the record of the trace."""
+    for left in runs.folder.failures.glob("*"):
+        kept = folder.failures / left.name
+        shutil.copytree(left, kept, dirs_exist_ok=True)
+        folder.manifest.add(*kept.glob("*"))
+    if runs.traced is None:
+        return []
+    trace = folder.trace(plan.baseline)
+    trace.parent.mkdir(parents=True, exist_ok=True)
+    folder.manifest.add(trace)
+    shutil.copy2(runs.trace_file, trace)
+    return [TimedWorld(BASELINE, TRACE_BLOCK, plan.baseline).record("trace", runs.traced[0])]
+
+
+def _measured(fit: Fit, plan: StudyPlan, candidates: list[Config], notify: Notify) -> list[Config]:
+    """The candidates that the budget is enough for; the best bets are first."""
+    if fit.challengers is None:
+        return candidates
+    found = candidates[: 1 + fit.challengers]
+    notify(fit_sentence(fit, plan, found))
+    return found
+
+
+def _first_worlds(
+    runs: FirstRuns, plan: StudyPlan, folder: StudyFolder, known: Sequence[Record] = ()
+) -> list[Record]:
+    """Run the baseline until a world goes well, as often as a first world is tried, if setting up
+    leaves the time."""
+    group = 1 if len(members_of(runs.launcher)) > 1 else None
+    runner, log = Runner(plan, runs.launcher, folder), StudyLog(plan, [plan.baseline], known)
+    budget_s, first = plan.measuring.budget_s, list[Record]()
+    while not log.records or is_tried_again(log, BASELINE, budget_s):
+        longest_s = first_world_s(budget_s, runs.spent_s)
+        if isinstance(plan.subject, ProgramSpec):
+            longest_s = min(longest_s, plan.subject.longest_run_s)
+        if longest_s < LEAST_FIRST_S:
+            break
+        world = TimedWorld(BASELINE, CALIBRATION_BLOCK, plan.baseline, attempt=len(log.records))
+        first.append(world.record("calibration", runner.run(world, longest_s), group))
+        log.add(first[-1])
+    return first
 
 
 def _run_as_record(plan: StudyPlan, run: Measurement) -> list[Record]:

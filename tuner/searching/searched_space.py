@@ -1,6 +1,5 @@
 """The space of a search: what this machine permits of it, and what a first trace adds."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from tuner.cpus import usable_cpus, why_not_bound
@@ -11,7 +10,7 @@ from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.space import Space
 from tuner.plan.study_plan import StudyPlan
 from tuner.process_knobs import EQUAL
-from tuner.searching.beginning import Beginner
+from tuner.searching.beginning import FirstRuns, Notify
 from tuner.searching.runner import TRACED_TIME_S, Runner, patterns_of, scratch_folder
 from tuner.trace.analyze.diagnosis import diagnose
 from tuner.trace.files.reader import read_trace
@@ -21,8 +20,6 @@ from tuner.world.measurement import Measurement
 
 _LONGEST_TRACE = 0.1  # of the budget, to see whether to search the switch interval
 _STEPS = 10  # the steps of that trace: how long one takes is not known yet
-
-Notify = Callable[[str], None]
 
 
 def draft_here(draft: PlanDraft, known: Space | None, notify: Notify) -> PlanDraft:
@@ -65,13 +62,13 @@ def draft_here(draft: PlanDraft, known: Space | None, notify: Notify) -> PlanDra
 
 
 def widened(
-    draft: PlanDraft, plan: StudyPlan, launcher: Launcher, beginner: Beginner, notify: Notify
+    draft: PlanDraft, plan: StudyPlan, launcher: Launcher, runs: FirstRuns, notify: Notify
 ) -> StudyPlan:
     """The plan, with `switch_interval` in a default space where calls wait for the GIL, as a traced
     world of the baseline shows, where there is time for it and for what it adds."""
     if not draft.chooses_space or not plan.subject.has_gil:
         return plan
-    if (traced := beginner.traced or _traced(plan, launcher, beginner)) is None:
+    if (traced := runs.traced or _traced(plan, launcher)) is None:
         return plan
     world, trace = traced
     suggestions = diagnose(trace, patterns_of(plan.subject.ranks)).suggestions
@@ -80,7 +77,7 @@ def widened(
         return plan
     added, _ = Space.parse([(each.knob, each.values) for each in found])
     wider = replace(draft, space=Space((*plan.space.axes, *added.axes))).finish(plan.subject)
-    if not beginner.allows(wider, world):
+    if not runs.allows(plan, wider, world):
         return plan
     notify(
         f"{SWITCH_INTERVAL.name} is searched too: calls wait for the GIL while another thread "
@@ -89,11 +86,9 @@ def widened(
     return wider
 
 
-def _traced(
-    plan: StudyPlan, launcher: Launcher, beginner: Beginner
-) -> tuple[Measurement, Trace] | None:
+def _traced(plan: StudyPlan, launcher: Launcher) -> tuple[Measurement, Trace] | None:
     """A short traced world of a workload, and its trace, where there is time and it goes well."""
-    if isinstance(plan.subject, ProgramSpec) or beginner.is_short:
+    if isinstance(plan.subject, ProgramSpec):
         return None
     with scratch_folder() as scratch:
         runner, most_s = Runner(plan, launcher, scratch), _LONGEST_TRACE * plan.measuring.budget_s

@@ -10,7 +10,7 @@ from tuner.plan.draft import PlanDraft
 from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.study_plan import StudyPlan
 from tuner.plan.windowing import like_before
-from tuner.searching.beginning import Beginner
+from tuner.searching.beginning import FirstRuns, begin, go_on
 from tuner.searching.budget import Budget
 from tuner.searching.calibrating import (
     calibrate,
@@ -221,17 +221,17 @@ def _begin(
     known = load_study(place) if claim.resumes else None
     draft = draft_here(draft, known.plan().space if known else None, notify)
     earlier_s = known.elapsed_s if known else 0.0
-    beginner = Beginner(draft, launcher, earlier_s, since_start, notify, elsewhere)
-    plan = _plan_here(draft, launcher, claim, known, beginner, notify)
+    runs = FirstRuns(draft, launcher, earlier_s, since_start, elsewhere)
+    plan = _plan_here(draft, launcher, claim, known, runs, notify)
     if not claim.resumes:
-        beginner.trace(plan)
-    plan = widened(draft, plan, launcher, beginner, notify)
+        runs.trace(plan)
+    plan = widened(draft, plan, launcher, runs, notify)
     here = environment_with(launcher)
     if claim.resumes:
         store = resume_study(place, plan, here, notify)
-        first = beginner.go_on(plan, store)
+        first = go_on(runs, plan, store, notify)
     else:
-        store, first = beginner.begin(plan, claim, here)
+        store, first = begin(runs, plan, claim, here, notify)
     return _Begun(plan, store, first)
 
 
@@ -281,7 +281,7 @@ def _plan_here(
     launcher: Launcher,
     claim: Claim,
     known: StudyStore | None,
-    beginner: Beginner,
+    runs: FirstRuns,
     notify: Callable[[str], None],
 ) -> StudyPlan:
     """The plan. The study of a program that is resumed goes on with the objective that it has."""
@@ -291,8 +291,8 @@ def _plan_here(
         draft = like_before(draft, known.plan())
         if draft.chooses_objective:
             draft = draft.with_objective(known.plan().measuring.objective_name)
-    enough = beginner if known is None or known.noted(NEEDED_S) else None
-    trace = beginner.as_it_is if known is None else None
+    enough = runs if known is None or known.noted(NEEDED_S) else None
+    trace = runs.as_it_is if known is None else None
     try:
         plan = plan_of(draft, launcher, claim.place.folder.first_run, enough, trace)
     finally:
