@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tuner.trace.analyze.call_times import BLOCKING
 from tuner.trace.analyze.path_walk import Driver, arrivals
 from tuner.trace.analyze.time_spans import floats
 from tuner.trace.forecast.off_cpu import Shared
@@ -36,7 +37,6 @@ from tuner.trace.model.trace import FloatArray, Trace
 
 PIECES = 4  # of what computes with the GIL and without it
 IDLE = 3.0  # a frame that is idle for so many times its usual time between calls waited
-BLOCKING = ("rpc_sync", "to_here")
 
 
 class Times(NamedTuple):
