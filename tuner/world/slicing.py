@@ -16,7 +16,7 @@ from typing import NamedTuple
 from tuner.daemon_threads import start_daemon
 from tuner.process_knobs import ProcessKnobs
 
-MOST_LATE_SHARE = 0.5  # of a slice: beyond, it is more of the value before than of its own
+MOST_LATE = 0.5  # of a slice: beyond, it is more of the value before than of its own
 
 
 class Schedule(NamedTuple):
@@ -110,7 +110,7 @@ def rates_of(ranks: Sequence[Sequence[Slice]], schedule: Schedule) -> list[Slice
     found, turns = [], schedule.turns
     for number in common[1:]:
         parts = [slices[number] for slices in known]
-        if any(part.late_s > MOST_LATE_SHARE * schedule.slice_s or not part.seconds for part in parts):
+        if any(part.late_s > MOST_LATE * schedule.slice_s or not part.seconds for part in parts):
             continue
         # Half a call more: a slice may have none.
         counted = [part for part in parts if part.done] or parts[:1]
