@@ -26,7 +26,9 @@ def _flag_of(key: PlanKey) -> Any:
     """The flag of a plan's key, for an annotation of typer."""
     named = {"workload": one_of(_workloads), "name": a_study}
     completion = named.get(key.name, one_of(key.choices) if key.choices else None)
-    return typer.Option(key.flag, metavar=key.metavar, help=key.help, autocompletion=completion)
+    return typer.Option(
+        key.flag, metavar=key.metavar, help=key.described, autocompletion=completion
+    )
 
 
 RoleOption = Annotated[list[str] | None, _flag_of(PLAN_KEYS["roles"])]

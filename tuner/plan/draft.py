@@ -22,7 +22,6 @@ from tuner.text import did_you_mean, first_of
 
 FORMAT = 2
 _POWERS = re.compile(r"(\d+)\.\.(\d+)(?!:|\d)")  # a range that in format 1 was of powers of two
-PROGRAM_DEFAULTS = {"budget": 300.0, "deadline": 600.0}  # they start slowly, and run for long
 _STUDY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _KNOWN_KEYS = ("format", *PLAN_KEYS, "program")
 
@@ -205,7 +204,7 @@ def draft_plan(mapping: Mapping[str, Any]) -> PlanDraft:
     problems += [f"space: {mistake}" for mistake in mistakes]
     baseline, mistakes = read_table(mapping.get("baseline", {}))
     problems += [f"baseline: {mistake}" for mistake in mistakes]
-    measuring, mistakes = read_measuring({**(PROGRAM_DEFAULTS if program else {}), **mapping})
+    measuring, mistakes = read_measuring(mapping, of_program=program is not None)
     problems += mistakes
     launching, mistakes = read_launching(mapping)
     problems += mistakes

@@ -1,8 +1,9 @@
 """The keys of a plan, in a table: each stands in a plan file, is a keyword of `tuner.tune`, and a
 flag.
 
-Adding one is an entry here, a field of what the plan holds (`measuring`, `launching` or
-`program_spec`), and the keyword with its documentation. Standard library only, for `--help`.
+Adding one is an entry here, with its default, a field of what the plan holds (`measuring`,
+`launching` or `program_spec`), and the keyword with its documentation. Standard library only, for
+`--help`.
 """
 
 import shlex
@@ -39,6 +40,8 @@ class PlanKey:
     flag: str = ""  # where it is not the name with dashes
     metavar: str | None = None
     choices: tuple[str, ...] = ()  # the names that a shell completes
+    default: str | int | bool | None = None  # as a plan file has it; None: what `help` says
+    of_program: str | None = None  # the default of a program, where it is another
     in_check: bool = False  # whether the check of a recommendation takes it, too
     may_change: bool = False  # whether a study that is resumed may have another value than before
 
@@ -50,6 +53,14 @@ class PlanKey:
     def is_repeatable(self) -> bool:
         """Whether its flag may be given more than once."""
         return self.form in ("list", "pairs", "options", "roles", "commands")
+
+    @property
+    def described(self) -> str:
+        """The help of its flag, with its default."""
+        if self.default is None or "switch" in self.form:
+            return self.help
+        program = f"; {self.of_program} for a program" if self.of_program else ""
+        return f"{self.help} Default: {self.default}{program}."
 
     def arguments(self, value: Any) -> list[str]:
         """The words of a command that give it a value, which is as a plan holds it."""
@@ -94,9 +105,9 @@ _KEYS = (
             "program's own value, or PyTorch's default.",
             "pairs", metavar="[ROLE.]KNOB=VALUE"),
     PlanKey("objective", "measuring", f"Of a workload: {_objectives_of('workload')}. Of a program: "
-            f"{_objectives_of('program')}. Two of them, as step_ms,cpu_ms_per_step, show a Pareto "
-            "front; the first one decides. Default: step_ms; rpc_active_s.",
-            choices=tuple(OBJECTIVES)),
+            f"{_objectives_of('program')}, of which the first is its default. Two of them, as "
+            "step_ms,cpu_ms_per_step, show a Pareto front; the first one decides.",
+            choices=tuple(OBJECTIVES), default="step_ms"),
     PlanKey("require", "measuring", "What a configuration must keep to be recommended: "
             "peak_rss_mb<=2000, step_p99_ms<=50. By the median over its worlds.",
             "list", metavar="METRIC<=NUMBER"),
@@ -108,33 +119,34 @@ _KEYS = (
     PlanKey("window", "program", "For a program that does not end: count its calls for this long, "
             "then end it. auto: so long runs, too, where a part stands for all; off: whole runs. "
             "Default: auto.", "duration", metavar="TIME|auto|off"),
-    PlanKey("warm_up", "program", "Time from the last rank's init_rpc to the window. Default: 5s.",
-            "duration", metavar="TIME"),
+    PlanKey("warm_up", "program", "Time from the last rank's init_rpc to the window.",
+            "duration", metavar="TIME", default="5s"),
     PlanKey("roles", "program", PATTERNS_HELP, "roles", "--role", "ROLE=PATTERN"),
     PlanKey("programs", "program", "A command to run beside the program, as one world.",
             "commands", "--beside", "COMMAND"),
     PlanKey("cold", "program", "Start Python anew for each run. Default: fork it where that works.",
             "switch"),
     PlanKey("budget", "measuring", "Wall time, such as 60s; or auto: until the answer is clear, at "
-            "most 10m, or what is named, as auto:20m. Default: 60s; 5m for a program.",
-            "duration", metavar="TIME|auto|auto:TIME", in_check=True, may_change=True),
+            "most 10m, or what is named, as auto:20m.", "duration", metavar="TIME|auto|auto:TIME",
+            default="60s", of_program="5m", in_check=True, may_change=True),
     PlanKey("max_blocks", "measuring", "The most blocks to measure.", "number",
             in_check=True, may_change=True),
-    PlanKey("epsilon", "measuring", "The smallest difference that matters, such as 3%.",
-            in_check=True),
-    PlanKey("confidence", "measuring", "How sure every claim must be, such as 95%.", in_check=True),
+    PlanKey("epsilon", "measuring", "The smallest difference that matters, such as 5%.",
+            default="3%", in_check=True),
+    PlanKey("confidence", "measuring", "How sure every claim must be, such as 99%.",
+            default="95%", in_check=True),
     PlanKey("min_time", "measuring", "How long the timed steps of a world last at least.",
-            "duration"),
-    PlanKey("deadline", "measuring", "A world that takes longer is ended, as a failure. Default: "
-            "30s, or 10m.", "duration"),
+            "duration", default="100ms"),
+    PlanKey("deadline", "measuring", "A world that takes longer is ended, as a failure.",
+            "duration", default="30s", of_program="10m"),
     PlanKey("sampler", "measuring", "Who proposes what to measure where the grid is larger than "
-            "the budget can measure; grid measures all of it. Default: auto, which is grid or tpe.",
-            metavar="|".join(SAMPLERS), choices=SAMPLERS, may_change=True),
+            "the budget can measure; grid measures all of it; auto is grid or tpe.",
+            metavar="|".join(SAMPLERS), choices=SAMPLERS, default="auto", may_change=True),
     PlanKey("seed", "measuring", "Seeds the inputs, and the order in blocks.", "number",
-            in_check=True),
+            default=0, in_check=True),
     PlanKey("launcher", "launching", "What runs the worlds: processes on this machine, or on the "
-            "hosts of a Ray cluster. Default: local.",
-            metavar="|".join(LAUNCHERS), choices=LAUNCHERS),
+            "hosts of a Ray cluster.",
+            metavar="|".join(LAUNCHERS), choices=LAUNCHERS, default="local"),
     PlanKey("ray_address", "launching", "The Ray cluster. Default: the one that runs here, or else "
             "one of this machine alone, which is ended in the end.",
             metavar="HOST:PORT", in_check=True, may_change=True),
@@ -146,9 +158,9 @@ _KEYS = (
             "route to the others.", metavar="NAME", in_check=True, may_change=True),
     PlanKey("isolation", "launching", "Run worlds in the machine's network instead of one of their "
             "own, where others of this machine can reach them.",
-            "off switch", "--no-isolation", in_check=True, may_change=True),
+            "off switch", "--no-isolation", default=True, in_check=True, may_change=True),
     PlanKey("groups", "launching", "Measure N blocks at a time, each wholly by one group of CPUs, "
-            "or of hosts. Default: 1.", "number", metavar="N"),
+            "or of hosts.", "number", metavar="N", default=1),
     PlanKey("cpus_per_world", "launching", "Pin the ranks of each world to so many logical CPUs, "
             "which they share. Default: an equal part for each group; with one group they are not "
             "pinned.", "number", metavar="N"),
@@ -160,6 +172,9 @@ _KEYS = (
             "study of this name. Default: studies/NAME.", metavar="DIR", in_check=True),
 )  # fmt: skip
 PLAN_KEYS = {key.name: key for key in _KEYS}  # by name, in the order of `--help`
+DEFAULTS: Mapping[str, Any] = {key.name: key.default for key in _KEYS if key.default is not None}
+OF_PROGRAMS = {key.name: key.of_program for key in _KEYS if key.of_program is not None}
+"""The defaults of a program that are others: it starts slowly, and runs for long."""
 
 
 def keys_of(part: Part) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from pydantic import StrictBool, ValidationError
 
 from tuner.plan.config import ALL_ROLES
 from tuner.plan.frozen_model import FrozenModel
-from tuner.plan.keys import LAUNCHERS, LauncherName, keys_of
+from tuner.plan.keys import DEFAULTS, LAUNCHERS, LauncherName, keys_of
 from tuner.text import did_you_mean
 
 SPREAD = "spread"
@@ -61,12 +61,13 @@ def _number(what: str, raw: object, least: int, alternative: str = "") -> int:
 class Launching(FrozenModel):
     """What launches the worlds of a plan, and where."""
 
-    launcher: LauncherName = "local"
+    launcher: LauncherName = DEFAULTS["launcher"]
     ray_address: str | None = None  # HOST:PORT; None: the one that runs here, or else our own
     interface: str | None = None  # between hosts; None: that of the route to the others
     place: tuple[RolePlace, ...] = ()
-    isolation: StrictBool = True  # whether worlds get a network namespace, where allowed
-    groups: int = 1  # how many groups of CPUs, or of hosts, measure blocks at the same time
+    isolation: StrictBool = DEFAULTS["isolation"]  # whether worlds get a network of their own
+    # How many groups of CPUs, or of hosts, measure blocks at the same time.
+    groups: int = DEFAULTS["groups"]
     # The logical CPUs that all ranks of a world share, which are pinned to them; None: an equal
     # part for each of several groups, and no pinning where there is one.
     cpus_per_world: int | None = None

@@ -14,7 +14,7 @@ from pydantic import (
 )
 
 from tuner.plan.frozen_model import FrozenModel
-from tuner.plan.keys import SAMPLERS, SamplerName, keys_of
+from tuner.plan.keys import DEFAULTS, OF_PROGRAMS, SAMPLERS, SamplerName, keys_of
 from tuner.plan.objectives import OBJECTIVES, Limit
 from tuner.plan.quantities import parse_duration_s, parse_fraction
 from tuner.text import did_you_mean, duration
@@ -49,6 +49,7 @@ ObjectiveName = Annotated[
 ]
 Duration = Annotated[float, BeforeValidator(parse_duration_s)]
 Fraction = Annotated[float, BeforeValidator(parse_fraction)]
+Sampler = Annotated[SamplerName, BeforeValidator(_one_of("sampler", SAMPLERS))]
 ReadLimit = Annotated[
     Limit,
     BeforeValidator(Limit.read),
@@ -60,24 +61,26 @@ ReadLimit = Annotated[
 class Measuring(FrozenModel):
     """How a study measures and decides; the aliases are the keys of a plan file."""
 
-    model_config = ConfigDict(validate_by_name=True)
+    model_config = ConfigDict(validate_by_name=True, validate_default=True)
 
-    objective_name: ObjectiveName = Field("step_ms", alias="objective")
+    objective_name: ObjectiveName = Field(DEFAULTS["objective"], alias="objective")
     second_objective_name: ObjectiveName | None = None  # of `objective = "a,b"`; the first decides
     # What a configuration must keep to be recommended.
     require: Annotated[
         tuple[ReadLimit, ...], BeforeValidator(lambda raw: (raw,) if isinstance(raw, str) else raw)
     ] = ()
-    budget_s: Duration = Field(60.0, alias="budget")
+    budget_s: Duration = Field(DEFAULTS["budget"], alias="budget")
     until_clear: bool = False  # `budget = "auto"`: it is a limit that need not be spent
     max_blocks: int | None = Field(None, ge=1, lt=2**31)
-    epsilon: Fraction = 0.03
-    confidence: Annotated[float, BeforeValidator(_confidence)] = 0.95
-    min_time_s: Duration = Field(0.1, alias="min_time")  # the steps of a world last this at least
-    deadline_s: Duration = Field(30.0, alias="deadline")  # a longer world is ended, as a failure
+    epsilon: Fraction = DEFAULTS["epsilon"]
+    confidence: Annotated[float, BeforeValidator(_confidence)] = DEFAULTS["confidence"]
+    # The steps of a world last this at least.
+    min_time_s: Duration = Field(DEFAULTS["min_time"], alias="min_time")
+    # A longer world is ended, as a failure.
+    deadline_s: Duration = Field(DEFAULTS["deadline"], alias="deadline")
     # Who proposes where the grid is larger than the budget can measure; `grid`: measure it all.
-    sampler: Annotated[SamplerName, BeforeValidator(_one_of("sampler", SAMPLERS))] = "auto"
-    seed: int = Field(0, ge=0, lt=2**32)
+    sampler: Sampler = DEFAULTS["sampler"]
+    seed: int = Field(DEFAULTS["seed"], ge=0, lt=2**32)
 
     @property
     def budget(self) -> str:
@@ -108,8 +111,16 @@ class Measuring(FrozenModel):
         }
 
 
-def read_measuring(mapping: Mapping[str, Any]) -> tuple[Measuring, list[str]]:
+def usual_measuring(*, of_program: bool = False) -> Measuring:
+    """How a workload, or a program, is measured where nothing is named."""
+    return read_measuring({}, of_program=of_program)[0]
+
+
+def read_measuring(
+    mapping: Mapping[str, Any], *, of_program: bool = False
+) -> tuple[Measuring, list[str]]:
     """How a plan's mapping says to measure, and every mistake of its keys."""
+    mapping = {**OF_PROGRAMS, **mapping} if of_program else mapping
     given = {key: mapping[key] for key in keys_of("measuring") if mapping.get(key) is not None}
     names, mistakes = _objective_names(given.get("objective"))
     given |= zip(("objective", "second_objective_name"), names, strict=False)

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field, ValidationError
 
 from tuner.plan.config import ALL_ROLES, Config
 from tuner.plan.frozen_model import FrozenModel
-from tuner.plan.keys import keys_of
+from tuner.plan.keys import DEFAULTS, keys_of
 from tuner.plan.knobs import INTRA_OP_THREADS, KNOBS, Value
 from tuner.plan.measuring import AUTO, LEAST_START_S, sentence_of
 from tuner.plan.objectives import METRIC
@@ -22,7 +22,6 @@ from tuner.plan.workload_spec import RankSpec, WorkloadSpec, distinct_roles
 from tuner.roles import pattern_problem
 
 PROGRAM_KEYS = ("program", *keys_of("program"))
-DEFAULT_WARM_UP_S = 5.0
 WINDOW_FIELDS = ("window_s", "warm_up_s", "window_is_chosen")
 WHOLE_RUNS = "off"  # the window of a program whose runs are compared as a whole
 # A run that takes so many times as long as the latest one is stuck; or as the first one, which was
@@ -285,7 +284,7 @@ def _window(given: dict[str, Any], problems: list[str]) -> dict[str, object]:
             except ValueError as error:
                 problems.append(f"{key} {error}")
     if "window_s" in seconds:
-        seconds.setdefault("warm_up_s", DEFAULT_WARM_UP_S)
+        seconds.setdefault("warm_up_s", parse_duration_s(DEFAULTS["warm_up"]))
     elif "warm_up_s" in seconds:
         problems.append("warm_up is for a window, and none is given")
     return seconds

@@ -5,10 +5,9 @@ from typing import Any
 
 from tuner.errors import UsageError
 from tuner.plan.config import Config
-from tuner.plan.draft import PROGRAM_DEFAULTS
 from tuner.plan.keys import search_arguments
 from tuner.plan.knobs import KNOBS
-from tuner.plan.measuring import Measuring
+from tuner.plan.measuring import usual_measuring
 from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.study_plan import StudyPlan
 from tuner.recommended.model import Recommendation
@@ -81,6 +80,6 @@ def search_command(plan: StudyPlan, place: Mapping[str, str | None]) -> str:
 
 def _command(keys: Mapping[str, Any], usual: Mapping[str, Any]) -> str:
     """One line that asks for these keys, but for those that are `usual` or have their default."""
-    defaults = {**Measuring().keys(), **(PROGRAM_DEFAULTS if "programs" in keys else {})}
+    defaults = usual_measuring(of_program="programs" in keys).keys()
     arguments = search_arguments(keys, {**defaults, **usual})
     return command("search", *arguments)
