@@ -235,6 +235,12 @@ def test_a_short_budget_goes_to_what_the_trace_of_a_first_run_has_as_the_best_be
     assert forecast_alone_sentence(answer) == said
 
 
+def test_a_trace_that_there_is_needs_no_time_again(tune: Tune) -> None:
+    launcher = TracedProgramLauncher(lambda config: 5.0, run_s=(5.5, 5.5), first_runs=2)
+    answer = tuned(tune, launcher, budget="76s", space={"num_worker_threads": [4, 16]})
+    assert (answer.needed_s, answer.blocks) == (None, 4)
+
+
 @pytest.mark.parametrize("baseline", [None, {"num_worker_threads": 2}])
 @pytest.mark.parametrize(("budget_s", "runs"), [(16, ""), (30, "w"), (38, "t")])
 def test_a_program_too_long_for_a_comparison_is_run_as_often_as_there_is_time(

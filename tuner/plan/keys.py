@@ -105,9 +105,9 @@ _KEYS = (
             "program's own value, or PyTorch's default.",
             "pairs", metavar="[ROLE.]KNOB=VALUE"),
     PlanKey("objective", "measuring", f"Of a workload: {_objectives_of('workload')}. Of a program: "
-            f"{_objectives_of('program')}, of which the first is its default. Two of them, as "
-            "step_ms,cpu_ms_per_step, show a Pareto front; the first one decides.",
-            choices=tuple(OBJECTIVES), default="step_ms"),
+            f"{_objectives_of('program')}. Two of them, as step_ms,cpu_ms_per_step, show a Pareto "
+            "front; the first one decides.",
+            choices=tuple(OBJECTIVES), default="step_ms", of_program="rpc_active_s"),
     PlanKey("require", "measuring", "What a configuration must keep to be recommended: "
             "peak_rss_mb<=2000, step_p99_ms<=50. By the median over its worlds.",
             "list", metavar="METRIC<=NUMBER"),

@@ -64,6 +64,7 @@ class FirstRuns:
         self.as_it_is = folder.traces / "as-it-is.json"  # for a trace of a later run as it is
         self.traced: tuple[Measurement, Trace] | None = None  # the traced run of its baseline
         self.trace_file = self.as_it_is
+        self.is_traced = False  # whether it has one, maybe from an earlier session
 
     @property
     def spent_s(self) -> float:
@@ -78,8 +79,8 @@ class FirstRuns:
         return compares and needed_s <= plan.measuring.budget_s
 
     def fit(self, plan: StudyPlan, world: Outcome, least_s: float | None = None) -> Fit:
-        """What is left of the budget is enough for, by a world of the baseline; one takes `least_s`
-        if that is given."""
+        """What the rest of the budget is enough for, by a world of the baseline; one takes
+        `least_s` if that is given."""
         spent_s, shorter_s = self.spent_s, self.saved_s(plan)
         world = world.model_copy(update={"world_s": world.world_s - shorter_s})
         world_s = world.world_s if least_s is None else least_s
@@ -87,7 +88,7 @@ class FirstRuns:
             spent_s += world_s  # the baseline's first world, which is one of these
         return fit_of(
             plan, world, spent_s, world_s,
-            is_traced=self.traced is not None, was_traced=self._is_by_trace(plan),
+            is_traced=self.is_traced, was_traced=self._is_by_trace(plan),
         )  # fmt: skip
 
     def saved_s(self, plan: StudyPlan) -> float:
@@ -115,7 +116,7 @@ class FirstRuns:
                 trace = read_trace(self.as_it_is)
                 # It took no time of its own.
                 known = {"trace": numbers_in(trace, subject.ranks), "world_s": 0.0}
-                self.traced = self.last.model_copy(update=known), trace
+                self.traced, self.is_traced = (self.last.model_copy(update=known), trace), True
                 return
         most_s = budget_s - self.spent_s
         if self.last is None or self.fit(plan, self.last).compares:
@@ -126,7 +127,7 @@ class FirstRuns:
         world = runner.trace(plan.baseline, None, min(most_s, subject.longest_run_s))
         if isinstance(world, Measurement):
             self.trace_file = self.folder.trace(plan.baseline)
-            self.traced = world, read_trace(self.trace_file)
+            self.traced, self.is_traced = (world, read_trace(self.trace_file)), True
 
     def allows(self, plan: StudyPlan, wider: StudyPlan, world: Outcome) -> bool:
         """Whether to go on with a plan of more: the budget is enough for all of it, or too short
@@ -176,10 +177,12 @@ def go_on(runs: FirstRuns, plan: StudyPlan, store: StudyStore, notify: Notify) -
     if not store.noted(NEEDED_S) or not store.running():
         return ()
     first: list[Record] = []
+    known = [each for each in store.records() if each.trial == BASELINE]
+    traces = [each.outcome for each in known if each.phase == "trace"]
+    runs.is_traced = any(isinstance(each, Measurement) for each in traces)
     if runs.last is not None:
         fit = runs.fit(plan, runs.last)
     else:
-        known = [each for each in store.records() if each.trial == BASELINE]
         kept = [each for each in known if each.phase == "calibration"]
         if not any(isinstance(each.outcome, Measurement) for each in kept):
             first = _first_worlds(runs, plan, store.folder, kept)

@@ -148,3 +148,15 @@ def test_an_interpreter_that_is_none_is_told(tmp_path: Path) -> None:
     environment = hooked(tmp_path)
     with pytest.raises(LauncherError, match="the server of warm starts ended: no such thing"):
         WarmStarter(["./python", "main.py"], environment, tmp_path, learnt_with(environment)).wait()
+
+
+def test_a_start_that_is_not_reported_ends_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with starting(tmp_path) as (warm, environment):
+        monkeypatch.setattr(warm_starting, "of_warm_server", lambda sent: None)
+        with pytest.raises(LauncherError, match="the server of warm starts ended"):
+            warm.start(environment, 1, 2)
+        monkeypatch.undo()
+        with pytest.raises(LauncherError, match="the server of warm starts ended"):
+            warm.start(environment, 1, 2)

@@ -29,7 +29,7 @@ MODULES = {
     "fails": "raise RuntimeError('not here')",
     "ends": "raise SystemExit(3)",
     "kills": "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)",
-    "is_fine_too": "",
+    "is_fine_too": "import time\ntime.time_ns = lambda: 0.5",
 }
 PROGRAM = (
     "import sys, os, json\n"

@@ -64,7 +64,7 @@ def learn(reports: Path) -> Learnt:
 
 @dataclass
 class WarmProcess:
-    """A process of a server, as `subprocess.Popen`."""
+    """A process of a server, as `subprocess.Popen`; one thread at a time asks those of a server."""
 
     pid: int
     _server: "_Server"
@@ -233,6 +233,9 @@ class _Server:
         """What came of the imports, once they are done."""
         try:
             found = self._heard(self._left_s)
+        except TimeoutError:
+            self.close()
+            raise ServerGoneError("importing its packages beforehand takes too long") from None
         except BaseException as error:
             gone = self.gone(str(error))
             self.close()
@@ -253,24 +256,26 @@ class _Server:
             self._control.send(order, [stdout, stderr])
             while (message := self._heard(until_s - time.monotonic()))["kind"] != "forked":
                 pass
-        except TimeoutError:
+        except BaseException as error:
+            # It may be stopped, and its answer is none to the next order.
             self._process.kill()
-            raise self.gone() from None
-        except (OSError, EOFError):
-            raise self.gone() from None
+            if isinstance(error, OSError | EOFError):
+                raise self.gone() from None
+            raise
         return WarmProcess(message["pid"], self)
 
-    def code_of(self, pid: int, within_s: float | None) -> int:
+    def code_of(self, pid: int, within_s: float) -> int:
         """The exit code of a process, once it has ended. TimeoutError if that takes longer;
         EOFError if the server has ended before it could report it."""
-        until_s = time.monotonic() + (math.inf if within_s is None else within_s)
+        until_s = time.monotonic() + within_s
         while (code := self._codes[pid]) is None:
             self._heard(until_s - time.monotonic())
+        del self._codes[pid]
         return code
 
     def _heard(self, within_s: float) -> dict[str, Any]:
-        while (message := of_warm_server(self._control.awaited(within_s))) is None:
-            pass
+        if (message := of_warm_server(self._control.awaited(within_s))) is None:
+            raise EOFError("what it sends is no message")
         if message["kind"] == "forked":
             self._codes[message["pid"]] = None
         elif message["kind"] == "gone":

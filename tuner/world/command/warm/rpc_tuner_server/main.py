@@ -8,8 +8,10 @@ import os
 import signal
 import socket
 import sys
-import time
 from pathlib import Path
+
+# By its name: a library may patch the clock as it is imported.
+from time import time_ns
 from typing import Any
 
 from . import descendants, program, socket_channel, template
@@ -57,11 +59,11 @@ class _Server:
             blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
             if (pid := os.fork()) == 0:
                 break
+            for descriptor in descriptors:
+                os.close(descriptor)
             self._runs.add(pid)
             self._report("forked", pid)
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-            for descriptor in descriptors:
-                os.close(descriptor)
         descendants.signal_with_parent(signal.SIGKILL)
         os.setsid()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -85,7 +87,7 @@ class _Server:
 
     def _report(self, kind: str, pid: int, **facts: object) -> None:
         with contextlib.suppress(OSError):  # its reader is gone
-            self._control.send({"kind": kind, "pid": pid, "time_ns": time.time_ns(), **facts})
+            self._control.send({"kind": kind, "pid": pid, "time_ns": time_ns(), **facts})
 
 
 def _changed_environment() -> dict[str, str]:
