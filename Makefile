@@ -5,8 +5,6 @@ PYTHON := $(VENV)/bin/python
 PACKAGE := $(VENV)/.package
 READY := $(VENV)/.ready
 INSTALL := $(PYTHON) -m pip install --progress-bar on --no-compile --constraint constraints.txt
-# pip compiles one file after the other; some files of packages are for another Python.
-COMPILE := $(PYTHON) -m compileall -qq -j 0 $(VENV)/lib || true
 SUDO := $(shell test "$$(id -u)" = 0 || echo sudo --preserve-env=DEBIAN_FRONTEND)
 # Without byte code every process compiles all modules again, half of its start.
 unexport PYTHONDONTWRITEBYTECODE
@@ -25,14 +23,14 @@ $(PACKAGE): pyproject.toml constraints.txt
 	@echo "Setting up $(VENV): an environment of its own, with the packages of constraints.txt; it takes a minute or more."
 	python3 -m venv $(VENV)
 	$(INSTALL) --editable .
-	$(COMPILE)
+	@# pip compiles one file after the other; some files of packages are for another Python.
+	$(PYTHON) -m compileall -qq -j 0 $(VENV)/lib || true
 	touch $@
 
 $(READY): pyproject.toml constraints.txt
-	@echo "Setting up $(VENV) with what tests, documents and benchmarks need, too; it takes a minute or two."
+	@echo "Setting up $(VENV) with what tests, documents and benchmarks need, too; it takes a minute or more."
 	python3 -m venv $(VENV)
 	$(INSTALL) --editable '.[dev,docs,cartpole,notebooks,postgresql,ray]'
-	$(COMPILE)
 	touch $(PACKAGE) $@
 
 search: $(PACKAGE)  ## Find the best threads and CPU binding for the recipe's UDF, on this machine
