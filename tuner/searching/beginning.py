@@ -64,7 +64,7 @@ class FirstRuns:
         self.as_it_is = folder.traces / "as-it-is.json"  # for a trace of a later run as it is
         self.traced: tuple[Measurement, Trace] | None = None  # the traced run of its baseline
         self.trace_file = self.as_it_is
-        self.is_traced = False  # whether it has one, maybe from an earlier session
+        self.had_trace = False  # whether an earlier session has traced its baseline
 
     @property
     def spent_s(self) -> float:
@@ -88,7 +88,8 @@ class FirstRuns:
             spent_s += world_s  # the baseline's first world, which is one of these
         return fit_of(
             plan, world, spent_s, world_s,
-            is_traced=self.is_traced, was_traced=self._is_by_trace(plan),
+            is_traced=self.had_trace or self.traced is not None,
+            was_traced=self._is_by_trace(plan),
         )  # fmt: skip
 
     def saved_s(self, plan: StudyPlan) -> float:
@@ -116,7 +117,7 @@ class FirstRuns:
                 trace = read_trace(self.as_it_is)
                 # It took no time of its own.
                 known = {"trace": numbers_in(trace, subject.ranks), "world_s": 0.0}
-                self.traced, self.is_traced = (self.last.model_copy(update=known), trace), True
+                self.traced = self.last.model_copy(update=known), trace
                 return
         most_s = budget_s - self.spent_s
         if self.last is None or self.fit(plan, self.last).compares:
@@ -127,7 +128,7 @@ class FirstRuns:
         world = runner.trace(plan.baseline, None, min(most_s, subject.longest_run_s))
         if isinstance(world, Measurement):
             self.trace_file = self.folder.trace(plan.baseline)
-            self.traced, self.is_traced = (world, read_trace(self.trace_file)), True
+            self.traced = world, read_trace(self.trace_file)
 
     def allows(self, plan: StudyPlan, wider: StudyPlan, world: Outcome) -> bool:
         """Whether to go on with a plan of more: the budget is enough for all of it, or too short
@@ -179,7 +180,7 @@ def go_on(runs: FirstRuns, plan: StudyPlan, store: StudyStore, notify: Notify) -
     first: list[Record] = []
     known = [each for each in store.records() if each.trial == BASELINE]
     traces = [each.outcome for each in known if each.phase == "trace"]
-    runs.is_traced = any(isinstance(each, Measurement) for each in traces)
+    runs.had_trace = any(isinstance(each, Measurement) for each in traces)
     if runs.last is not None:
         fit = runs.fit(plan, runs.last)
     else:
