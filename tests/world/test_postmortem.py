@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from tuner.world.postmortem import STARTER_GONE, RankRecord, root_cause, starvation
+from tuner.world.postmortem import PARENT_GONE, RankRecord, root_cause, starvation
 
 
 def state(**fields: Any) -> dict[str, Any]:
@@ -66,27 +66,20 @@ def test_the_root_cause(
     assert detail in failure.detail
 
 
-@pytest.mark.parametrize(
-    ("name", "codes", "is_untimely"),
-    [
-        ("init_rpc", [255], True),
-        ("step", [255, 255], True),
-        ("step", [255], False),
-        ("init_rpc", [1], False),
-    ],
-)
+@pytest.mark.parametrize(("code", "is_untimely"), [(PARENT_GONE, True), (-9, True), (255, False)])
 def test_a_rank_that_lost_what_had_started_it_ended_before_its_time(
-    name: str, codes: list[int], is_untimely: bool
+    code: int, is_untimely: bool
 ) -> None:
-    said = [[phase(name), *map(died, codes[rank : rank + 1])] for rank in range(2)]
-    assert root_cause(records(*said), deadline_s=None, world_s=1.0).is_untimely is is_untimely
+    # Another process started the second rank, which lives.
+    every = records([phase("setup"), died(code)], [phase("setup")])
+    assert root_cause(every, deadline_s=None, world_s=1.0).is_untimely is is_untimely
 
 
 def test_a_rank_that_counts_as_dead_does_not_finish_afterwards() -> None:
     finished = {"kind": "finished", "threads": 9, "peak_rss_mb": 200.0, "slices": []}
-    every = records(*[[phase("shutdown"), died(STARTER_GONE), finished]] * 2)
+    every = records(*[[phase("shutdown"), died(PARENT_GONE), finished]] * 2)
     failure = root_cause(every, deadline_s=None, world_s=0.5)
-    assert failure.message == "worker0 failed first (exit code 255, in shutdown)"
+    assert failure.message == "worker0 failed first (its parent process ended, in shutdown)"
     assert failure.is_untimely
 
 

@@ -12,8 +12,8 @@ from tuner.world.slicing import Slice
 
 CHANNEL_CLOSED = 213
 """The exit code of a rank whose workload has closed the line to the launcher."""
-STARTER_GONE = 255
-"""The exit code that multiprocessing gives a process whose forkserver is gone."""
+PARENT_GONE = 256
+"""Instead of an exit code, which is less: the parent of a rank is gone, and the rank with it."""
 
 
 @dataclass
@@ -93,7 +93,7 @@ def root_cause(
         return Failure(
             failure="init-failed" if first.phase == "init_rpc" else "crashed",
             message=f"{first.name} failed first ({ending(code)}, in {first.phase})",
-            is_untimely=was_killed(code) or _lost_starter(records, first),
+            is_untimely=was_killed(code) or code == PARENT_GONE,
             rank=first.name, world_s=world_s,
         )  # fmt: skip
     if reported := [record for record in records if record.failure]:
@@ -132,18 +132,13 @@ def ending(code: int) -> str:
     """How a process ended, in words; a negative code is a signal's, as `subprocess` has it."""
     if code == CHANNEL_CLOSED:
         return "it closed the descriptor of its line to rpc-tuner, as os.closerange does"
+    if code == PARENT_GONE:
+        return "its parent process ended"
     if code >= 0:
         return f"exit code {code}"
     with suppress(ValueError):
         return f"signal {-code}, {signal.Signals(-code).name}"
     return f"signal {-code}"
-
-
-def _lost_starter(records: Sequence[RankRecord], first: RankRecord) -> bool:
-    # Where the starter ended between two starts, another one started the ranks that live. In
-    # init_rpc nothing of the workload runs that could end so by itself.
-    are_gone = all(record.exit_code == STARTER_GONE for record in records)
-    return are_gone or (first.exit_code == STARTER_GONE and first.phase == "init_rpc")
 
 
 def was_killed(code: int) -> bool:

@@ -12,11 +12,12 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import torch.distributed.rpc as rpc
 
 from tests.world.local.troubles import Pair
+from tuner.world.socket_channel import SocketChannel
 from workloads import World
 
 LONG_S = 1200.0
@@ -47,8 +48,8 @@ class Hostile(Pair):
 
 def _line() -> int:
     """The descriptor of the rank's line to the launcher."""
-    lines: list[Any] = [each for each in gc.get_objects() if type(each).__name__ == "RankEnd"]
-    return int(lines[0]._connection.fileno())
+    lines = [each for each in gc.get_objects() if isinstance(each, SocketChannel)]
+    return int(lines[0].connection.fileno())
 
 
 def _signal(number: signal.Signals, pid: Callable[[], int] = os.getpid) -> Callable[[], None]:

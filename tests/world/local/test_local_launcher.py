@@ -39,6 +39,7 @@ from tuner.world.launcher import LiveOrder, TraceOrder
 from tuner.world.local import processes
 from tuner.world.local.local_launcher import LocalLauncher
 from tuner.world.measurement import Failure
+from tuner.world.postmortem import PARENT_GONE
 from tuner.world.slicing import Schedule
 
 pytestmark = pytest.mark.world
@@ -145,6 +146,19 @@ def test_a_forkserver_that_was_stopped_is_replaced(monkeypatch: pytest.MonkeyPat
     again.join()
     assert again.exitcode == 0
     processes.end_process(again)
+
+
+def test_an_exit_code_that_its_forkserver_cannot_tell_is_none_of_the_process() -> None:
+    by_itself = processes.start_process(None, os._exit, 255)
+    lost = processes.start_process(None, time.sleep, 600)
+    assert awaited(lambda: processes.exit_code(by_itself) is not None)
+    server: Any = forkserver._forkserver
+    os.kill(server._forkserver_pid, signal.SIGKILL)
+    assert awaited(lambda: processes.exit_code(lost) is not None)
+    assert (by_itself.exitcode, lost.exitcode) == (255, PARENT_GONE)
+    os.kill(lost.pid or 0, signal.SIGKILL)
+    processes.end_process(by_itself)
+    processes.end_process(lost)
 
 
 def test_an_interruption_waits_until_a_process_is_started(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from multiprocessing.connection import wait
 from multiprocessing.util import get_temp_dir
 from pathlib import Path
 from typing import Any, Self
@@ -20,10 +21,10 @@ from tuner.plan.workload_spec import WorkloadSpec
 from tuner.world.environment import Environment, GroupFacts, MachineReader
 from tuner.world.launcher import Enough, WorldOrder
 from tuner.world.live_world import EXIT_S, RankWorld
-from tuner.world.local.processes import LocalRankProcesses, end_process, start_process
+from tuner.world.local.processes import LocalRankProcesses, end_process, exit_code, start_process
 from tuner.world.measurement import Failure, Measurement
 from tuner.world.own_network import OwnNetwork
-from tuner.world.postmortem import STARTER_GONE, was_killed
+from tuner.world.postmortem import PARENT_GONE, ending, was_killed
 from tuner.world.rank.entry import start_describing
 from tuner.world.rank.task import rank_tasks
 from tuner.world.socket_channel import SocketChannel
@@ -121,15 +122,16 @@ class LocalLauncher:
             except TimeoutError:
                 return f"importing and describing it took longer than {longest_s:g} s and was ended"
             except EOFError:
-                process.join(EXIT_S)  # it is ending by itself, with an exit code of its own
+                wait([process.sentinel], EXIT_S)  # it is ending by itself, with a code of its own
             finally:
                 channel.close()
                 end_process(process)
-            code = process.exitcode
+            code = exit_code(process)
             # Somebody may have killed it, or the forkserver with it: it is asked once more.
-            if code is None or not (was_killed(code) or code == STARTER_GONE):
+            if code is None or not (was_killed(code) or code == PARENT_GONE):
                 break
-        return f"the process that imports it ended without an answer (exit code {code})"
+        how = "it cannot be killed" if code is None else ending(code)
+        return f"the process that imports it ended without an answer ({how})"
 
     def stop(self) -> None:
         """See `tuner.world.launcher.Stoppable`."""

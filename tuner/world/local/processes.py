@@ -1,10 +1,12 @@
 """Processes on this machine: started from a forkserver, ended with all that they have started."""
 
+import fcntl
 import json
 import multiprocessing
 import os
 import signal
 import sys
+import termios
 import threading
 import time
 import types
@@ -33,6 +35,7 @@ from tuner.world.descendants import (
 from tuner.world.environment import MachineReader, MachineState
 from tuner.world.failure_evidence import give_up_middle
 from tuner.world.messages import RankMessage, gone, of_workload_rank
+from tuner.world.postmortem import PARENT_GONE
 from tuner.world.rank.entry import RESTORED, restore, start_pinned, start_rank
 from tuner.world.rank.task import RankTask
 from tuner.world.socket_channel import SocketChannel
@@ -118,11 +121,23 @@ def _uninterrupted(action: Callable[[], None]) -> None:
     future.result()
 
 
+def exit_code(process: ForkServerProcess) -> int | None:
+    """The exit code of a process that has ended, as `subprocess` has it; None: it runs.
+    PARENT_GONE if its forkserver ended and so cannot say: multiprocessing calls that 255, which a
+    process may end with by itself."""
+    popen: Any = process._popen  # type: ignore[attr-defined]
+    if popen.returncode is None and wait([process.sentinel], 0):
+        told = fcntl.ioctl(process.sentinel, termios.FIONREAD, bytes(4))
+        if not any(told):
+            popen.returncode = PARENT_GONE
+    return process.exitcode
+
+
 def end_process(process: ForkServerProcess) -> None:
     """Kill a process, and whatever it has started, if anything of it is left; wait for its end."""
     if (pid := process.pid) is None:
         return
-    if process.exitcode is None:
+    if exit_code(process) is None:
         # Stopped, it starts no more, and is there to take over the orphans of those that end.
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGSTOP)
@@ -231,9 +246,8 @@ class LocalRankProcesses:
             give_up_middle(file)
         for each in self._ranks:
             if not each.is_gone and each.process.sentinel in ready:
-                each.process.join()
                 each.is_gone = True
-                message = gone(each.process.pid or 0, each.process.exitcode)
+                message = gone(each.process.pid or 0, exit_code(each.process))
                 found.append(RankMessage(each.task.rank, message))
         return found
 
@@ -251,7 +265,7 @@ class LocalRankProcesses:
 
     def dump_stacks(self, ranks: Sequence[int]) -> None:
         """See `RankProcesses.dump_stacks`."""
-        alive = [e for e in self._ranks if e.task.rank in ranks and e.process.is_alive()]
+        alive = [e for e in self._ranks if e.task.rank in ranks and exit_code(e.process) is None]
         found = {self.scratch / f"{each.task.name}.stacks": each.process for each in alive}
         # A rank that has no such file has no handler yet, and the signal would end it.
         files = {file: process for file, process in found.items() if file.exists()}
