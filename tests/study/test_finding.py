@@ -1,12 +1,14 @@
 """Studies are found by name, by folder, and in a storage."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.present.results import ENVIRONMENT, study_plan
 from tuner.errors import UsageError
-from tuner.study.finding import find_study
+from tuner.study import finding
+from tuner.study.finding import earlier_studies, find_study
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import create_study
 
@@ -75,3 +77,15 @@ def test_one_that_is_not_there() -> None:
     made(Path("studies/light"))
     assert refusal("udff") == f"there is no study 'udff'; did you mean udf?{ending}"
     assert refusal("") == f"there is no study ''; known: light, udf{ending}"
+
+
+def test_a_study_that_another_search_deletes_just_now_is_no_earlier_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("one", "two"):
+        made(Path("studies") / name, name)
+    found = finding.studies_in(Path("studies"))
+    shutil.rmtree("studies/one")
+    monkeypatch.setattr(finding, "studies_in", lambda folder: found)
+    earlier = earlier_studies(StudyPlace.named("new"))
+    assert [place.address.name for place in earlier] == ["two"]

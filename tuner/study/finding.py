@@ -50,9 +50,11 @@ def earlier_studies(place: StudyPlace) -> Iterator[StudyPlace]:
         for name in reversed(address.names()):
             yield StudyPlace.named(name, storage=address.url)
         return
-    found = studies_in(folder.root.absolute().parent)
-    written_s = {each: StudyFolder(each).database.stat().st_mtime for each in found}
-    for each in sorted(found, key=written_s.__getitem__, reverse=True):
+    written_s = dict[Path, float]()
+    for each in studies_in(folder.root.absolute().parent):
+        with suppress(FileNotFoundError):  # another search deletes it just now
+            written_s[each] = StudyFolder(each).database.stat().st_mtime
+    for each in sorted(written_s, key=written_s.__getitem__, reverse=True):
         with suppress(UsageError):
             yield from places_in(each)
 
