@@ -15,6 +15,8 @@ SEARCH_ARGS ?= --workload udf --overwrite
 
 .PHONY: help search quick golden chromium axe postgresql test test-all docs dist check lint bench simulate claims faults pictures clean
 .DEFAULT_GOAL := help
+# With -j, too: two goals would set up .venv at the same time, and disturb each other's measurements.
+.NOTPARALLEL:
 
 help:  ## This list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
