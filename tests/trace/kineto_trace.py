@@ -1,6 +1,5 @@
 """Generates a Kineto trace of any size, with the layout, order and arguments of a real one."""
 
-import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,55 +18,32 @@ HEAD: dict[str, Any] = {
     "displayTimeUnit": "ms",
     "baseTimeNanoseconds": 1_790_857_026_000_000_000,
 }
-# One layer of a network as the profiler records it: operator, depth, and whether it has a
-# sequence number. Each operator runs inside the nearest one above it with a smaller depth.
-LAYER: tuple[tuple[str, int, bool], ...] = (
-    ("aten::linear", 0, True), ("aten::t", 1, True), ("aten::transpose", 2, False),
-    ("aten::as_strided", 3, False), ("aten::addmm", 1, True), ("aten::expand", 2, False),
-    ("aten::as_strided", 3, False), ("aten::copy_", 2, False), ("aten::resolve_conj", 2, False),
-    ("aten::resolve_conj", 2, False), ("aten::relu", 0, True), ("aten::clamp_min", 1, False),
-    ("aten::sum", 0, True), ("aten::sum", 1, False), ("aten::as_strided", 2, False),
-    ("aten::fill_", 2, False),
+# One layer of a network as the profiler records it: of each operator the name, its start in the
+# layer and how long it lasts, in us, and whether it has a sequence number.
+LAYER: tuple[tuple[str, float, float, bool], ...] = (
+    ("aten::linear", 0.3, 29.418, True), ("aten::t", 1.117, 6.804, True),
+    ("aten::transpose", 2.236, 4.911, False), ("aten::as_strided", 3.402, 2.073, False),
+    ("aten::addmm", 8.507, 20.644, True), ("aten::expand", 9.613, 5.208, False),
+    ("aten::as_strided", 11.709, 2.106, False), ("aten::copy_", 15.322, 5.017, False),
+    ("aten::resolve_conj", 21.204, 0.611, False), ("aten::resolve_conj", 24.318, 0.917, False),
+    ("aten::relu", 30.105, 6.713, True), ("aten::clamp_min", 31.419, 4.802, False),
+    ("aten::sum", 37.206, 9.918, True), ("aten::sum", 38.317, 7.604, False),
+    ("aten::as_strided", 39.401, 1.208, False), ("aten::fill_", 42.119, 2.311, False),
 )  # fmt: skip
-ENTRY_US = 0.3
-"""The time from an operator's start to that of the first one inside it, and between ends."""
-
-
-def layer_spans(chance: random.Random) -> list[tuple[float, float]]:
-    """Start and duration in us of each operator of LAYER, from the layer's start."""
-    spans: list[tuple[float, float]] = []
-    running: list[int] = []  # the open ones, outermost first
-    now_us = 0.0
-    for _, depth, _ in (*LAYER, ("", 0, False)):
-        while len(running) > depth:
-            index = running.pop()
-            now_us += ENTRY_US
-            spans[index] = (spans[index][0], now_us - spans[index][0])
-        now_us += ENTRY_US
-        running.append(len(spans))
-        spans.append((now_us, 0.0))
-        now_us += chance.uniform(0.2, 4.0)
-    return spans[: len(LAYER)]
+LAYER_US = 63.777
 
 
 def operators(thread: int, first: int, count: int) -> Iterator[dict[str, Any]]:
     """The `count` operators of one thread."""
-    chance = random.Random(thread)
-    start_us = START_US + chance.uniform(0, 50)
-    spans: list[tuple[float, float]] = []
     for index in range(count):
-        place = index % len(LAYER)
-        if place == 0:
-            start_us += spans[-1][0] + chance.uniform(10, 30) if spans else 0.0
-            spans = layer_spans(chance)
-        name, _, is_sequenced = LAYER[place]
-        offset_us, dur_us = spans[place]
+        layer, place = divmod(index, len(LAYER))
+        name, offset_us, dur_us, is_sequenced = LAYER[place]
         args = {"External id": first + index + 1, "Record function id": 0}
         if is_sequenced:
             args |= {"Sequence number": 0, "Fwd thread id": 0}
         yield {
             "ph": "X", "cat": "cpu_op", "name": name, "pid": PROCESS, "tid": thread,
-            "ts": round(start_us + offset_us, 3), "dur": round(dur_us, 3),
+            "ts": round(START_US + layer * LAYER_US + offset_us, 3), "dur": dur_us,
             "args": {**args, "Ev Idx": first + index},
         }  # fmt: skip
 

@@ -113,6 +113,8 @@ def test_thread_ids_may_be_text(tmp_path: Path) -> None:
     [
         (operator(ts=None), "2 operators without a time stamp"),
         (operator(ts=1e300), "2 operators without a time stamp"),
+        (operator(ts="9" * 400), "2 operators without a time stamp"),
+        (operator(ts="sNaN"), "2 operators without a time stamp"),
         (operator(dur=None, ph="B"), "2 operators without a duration"),
         (operator(dur=-0.5), "2 operators with a negative duration"),
         (operator(ts="noon"), f"{NO_EVENT}: Invalid decimal string - at `$.ts`"),

@@ -1,7 +1,4 @@
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -119,42 +116,3 @@ def test_events_that_the_legacy_profiler_does_not_write_are_no_spans(tmp_path: P
     assert list(trace.operators["name"]) == ["good"]
     with pytest.raises(UsageError, match=r"not of torch\.profiler: .* 1 event of other categories"):
         read_trace(write(tmp_path / "a", others))
-
-
-PROGRAM = """
-import sys
-import torch
-import torch.distributed.rpc as rpc
-from torch.autograd import profiler_legacy
-
-def udf():
-    return torch.ones(2, 2).neg()
-
-options = rpc.TensorPipeRpcBackendOptions(init_method=f"file://{sys.argv[1]}")
-rpc.init_rpc("worker0", rank=0, world_size=1, rpc_backend_options=options)
-with profiler_legacy.profile() as profiler:
-    rpc.rpc_sync("worker0", udf)
-    torch.ones(2, 2).abs()
-profiler.export_chrome_trace(sys.argv[2])
-rpc.shutdown()
-"""
-
-
-@pytest.mark.world
-@pytest.mark.thorough
-def test_reads_what_this_torch_writes(tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
-    path = tmp_path / "trace.json"
-    subprocess.run(
-        [sys.executable, str(program), str(tmp_path / "store"), str(path)],
-        check=True, capture_output=True, timeout=300,
-        env={**os.environ, "TP_SOCKET_IFNAME": "lo", "GLOO_SOCKET_IFNAME": "lo"},
-    )  # fmt: skip
-    trace = read_trace(path)
-    key = "rpc_sync#udf(worker0 -> worker0)"
-    assert rows(trace.calls, "name", "client_rank", "server_rank") == [(key, 0, 0)]
-    called = dict(rows(trace.operators, "name", "call_name"))
-    assert called["aten::neg"] == key
-    assert called["aten::abs"] == ""
-    assert [rank.name for rank in trace.ranks] == ["worker0"]

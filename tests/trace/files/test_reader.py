@@ -43,13 +43,6 @@ def write(path: Path, content: bytes) -> Path:
     return path
 
 
-@pytest.fixture(params=["at once", "in parts"])
-def _reading(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files are read at once, or in parts of an event or two."""
-    if request.param == "in parts":
-        monkeypatch.setattr(reader, "PART_BYTES", 60)
-
-
 @pytest.mark.parametrize("path", [KINETO[0], LEGACY, NATIVE])
 def test_frames_have_the_declared_columns(path: Path) -> None:
     found = read_trace(path)
@@ -58,7 +51,6 @@ def test_frames_have_the_declared_columns(path: Path) -> None:
         assert list(frame) == list(declared)
 
 
-@pytest.mark.usefixtures("_reading")
 @pytest.mark.parametrize(
     ("content", "own_us", "ranks"),
     [
@@ -84,15 +76,11 @@ def test_the_values_are_right(
     assert all(loss in (NO_CALLS, CLIENTS_ONLY) for loss in found.losses)
 
 
-GPU_COPY = '{"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy", "args": {"bandwidth": %s}}'
-
-
-@pytest.mark.usefixtures("_reading")
 @pytest.mark.parametrize(
     "bad",
     [
         *('{"a": NaN, "b": [{"}": 1}, {}]}', '{"name": "a\\d},{"}', '{"name": "\\ud800"}', "01"),
-        *(GPU_COPY % number for number in ("Infinity", "inf", "-inf", "N/A")),
+        '{"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy", "args": {"bandwidth": Infinity}}',
     ],
 )
 def test_every_event_but_the_bad_ones_is_read(bad: str, tmp_path: Path) -> None:
@@ -152,7 +140,6 @@ NO_JSON = "not JSON, so no trace: JSON is malformed: "
 OTHERS = "not of torch.profiler: no operator and no call in it, but"
 
 
-@pytest.mark.usefixtures("_reading")
 @pytest.mark.parametrize(
     ("content", "found"),
     [
@@ -160,7 +147,6 @@ OTHERS = "not of torch.profiler: no operator and no call in it, but"
         (b" \n ", "empty"),
         (b"{}", 'JSON, but no trace: an object, without "traceEvents"; rpc-tuner reads its own '),
         (b"[]", f"a trace without events; {READ}"),
-        (b'"""A program."""\nimport os\n', f"{NO_JSON}trailing characters (byte 3)"),
         (b'{"traceEvents": 3}', "JSON, but no trace: its events: Expected `array`, got `int`"),
         (b"hello", f"{NO_JSON}invalid character (byte 0); rpc-tuner "),
         (b'{"traceEvents": []} and more', f"{NO_JSON}trailing characters (byte 21)"),
@@ -171,8 +157,6 @@ OTHERS = "not of torch.profiler: no operator and no call in it, but"
          f"{BAD_EVENT}not UTF-8 text: byte 41 is 0xe9"),
         (b'{"deviceProperties": [{}], "traceEvents": [{"ph": "X", "args": {"a": 1}',
          "breaks off at byte 71, before any event in it is complete"),
-        (b'{"schemaVersion": 1, "deviceProperties": [{}',
-         "breaks off at byte 44, before any event in it is complete"),
         (b"[" * 20_000, "not JSON, so no trace: nested too deeply"),
         (b'{"traceEvents": [{"args": ' + b'{"a":' * 5_000 + b"1" + b"}" * 5_000 + b"}]}",
          f"{BAD_EVENT}nested too deeply"),
@@ -180,13 +164,10 @@ OTHERS = "not of torch.profiler: no operator and no call in it, but"
         (b"\x1f\x8b\x08\x00 rubbish rubbish",
          "a damaged gzip file: Error -3 while decompressing data"),
         (b"PK\x03\x04\x14", f"a zip archive: unpack it; {READ}"),
-        (b"\x28\xb5\x2f\xfd\x00", f"compressed with zstd: unpack it; {READ}"),
         (bytes.fromhex("0a0e50015a0a0a08080610c4d8f0d737"),
          f"a protobuf, as Perfetto writes it, not JSON; {READ}"),
         (b"\n\x1c\x08\x01\x12\x09/host:CPU\x1a\x0d\n\x06python",
          f"an XPlane protobuf of TensorFlow's or JAX's profiler, not JSON; {READ}"),
-        (trace(op("f (x.py:1)", 10, 5, cat="fee"), viztracer_metadata={"version": "1"}),
-         f"{OTHERS} 1 event of other categories (fee); {READ}"),
         (array(*(op("f", 1, 1, cat=f"c{n}") for n in range(7)), op("g", 1, 1, cat="c0")),
          f"{OTHERS} 8 events of other categories (c0, c1, c2, c3, c4, 2 more); {READ}"),
         (b'{"tool": {"records": [1]}}',

@@ -8,40 +8,25 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
-from tests.trace.record.recordings import MAIN, client_span, operator, pair, recording, server_span
+from tests.trace.record.recordings import (
+    MAIN,
+    ONE_CLOCK,
+    T0,
+    client_span,
+    complete,
+    merged,
+    operator,
+    pair,
+    recording,
+    server_span,
+)
 from tuner.errors import TraceError
-from tuner.trace.model.spans import ClientSpan, MergedTrace, OperatorSpan, RankRecording, ServerSpan
-from tuner.trace.record.clock import SAME_CLOCK, ClockOffset
+from tuner.trace.model.spans import ClientSpan, OperatorSpan, RankRecording, ServerSpan
+from tuner.trace.record.clock import ClockOffset
 from tuner.trace.record.merge import link, losses, merge, missing_spans
 
-ONE_CLOCK = {"worker0": SAME_CLOCK, "worker1": SAME_CLOCK, "worker2": SAME_CLOCK}
-T0 = 1_700_000_000_000_000_000
 CALLS = [client_span(number) for number in range(4)]
 SPANS = [server_span(call) for call in CALLS]
-
-
-def complete() -> list[RankRecording]:
-    """A call of a function with two operators, a builtin, a fetch, and a call without an answer."""
-    call = client_span(0, start_ns=T0 + 1000)
-    builtin = client_span(1, start_ns=T0 + 2000, body="builtin", function="aten::add")
-    fetch = client_span(2, start_ns=T0 + 3000, body="fetch", function="", kind="to_here")
-    hanging = client_span(3, start_ns=T0 + 4000, end_ns=None, status="unfinished")
-    served = [server_span(call), server_span(hanging, end_ns=None, cpu_ns=None, run_queue_ns=None)]
-    operators = [
-        operator(T0 + 1030, T0 + 1050),
-        operator(T0 + 1035, T0 + 1040, "aten::empty"),
-        operator(T0 + 2020, T0 + 2050, "aten::add"),
-        operator(T0 + 900, T0 + 910, "aten::set_"),
-        operator(T0 + 1060, T0 + 1070, "scripted", is_operator=False),
-    ]
-    done_ns = {call.call_id: T0 + 1090}
-    return pair(
-        call, builtin, fetch, hanging, server_spans=served, done_ns=done_ns, operators=operators
-    )
-
-
-def merged(start_ns: int = 950) -> MergedTrace:
-    return merge(complete(), ONE_CLOCK, (T0 + start_ns, T0 + 5000))
 
 
 def test_both_ends_of_a_call_are_joined() -> None:
