@@ -3,14 +3,8 @@ from typing import Any
 
 import pytest
 
-from tests.trace.synthetic import Part, call, ns, simulate, trace
-from tuner.trace.analyze.call_times import (
-    breakdown,
-    call_times,
-    latency,
-    rpc_cpu_total_ms,
-    rpc_p99_ms,
-)
+from tests.trace.synthetic import call, ns, trace
+from tuner.trace.analyze.call_times import call_times, latency, rpc_cpu_total_ms, rpc_p99_ms
 
 UDF = "rpc_async#udf(worker0 -> worker1)"
 
@@ -87,34 +81,6 @@ def test_clock_readings_beyond_the_wall_time_are_cut() -> None:
         [4_000, 0, 0],
         [3_000, 1_000, 0],
     ]
-
-
-def test_the_parts_add_up() -> None:
-    parts = [Part("gil", 1), Part("sleep", 2), Part("cpu", 1)]
-    taken = simulate(parts, threads=4, at_once=8, cpus=1)
-    row = breakdown(taken.calls).iloc[0]
-    assert row["calls"] == 80
-    assert row["transport_us"] == pytest.approx(200, abs=0.01)
-    assert (row[["queue_us", "run_queue_us"]] > 0).all()
-    on_server = row[["on_cpu_us", "run_queue_us", "off_cpu_us"]].sum()
-    assert on_server == pytest.approx(row["served_us"])
-    ways = row[["transport_us", "queue_us", "pending_us"]].sum()
-    assert ways + on_server == pytest.approx(row["latency_us"])
-
-
-def test_means_are_of_measured_calls_where_there_are_any() -> None:
-    rows = [
-        call(1, 0, 10, served_ms=(2, 8), cpu_ms=6, run_queue_ms=0),
-        call(2, 0, 90, served_ms=(2, 8)),
-        call(3, 0, 5, served_ms=(2, 4), function="add", body="builtin", link="inferred"),
-        call(4, 0, 5, function="unseen"),
-    ]
-    table = breakdown(trace(rows).calls)
-    assert table.index.tolist() == [UDF, UDF.replace("udf", "add")]
-    assert table["calls"].tolist() == [1, 1]
-    assert table["latency_us"].tolist() == [10_000, 5_000]
-    assert table["served_us"].tolist() == [6_000, 2_000]
-    assert table["on_cpu_us"].isna().tolist() == [False, True]
 
 
 OUTERMOST = [call(1, 0, 10), call(2, 5, 9, parent_call=1), call(3, 20, 26), call(4, 27, None),

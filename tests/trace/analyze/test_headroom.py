@@ -65,10 +65,6 @@ LATER: Row = {"kind": "rpc_async"}
           *(nested(10 + i, i, 5, 45) for i in range(3))], None,
          "relay ran calls of udf that were off the CPU or waited for calls of their own, up to 5 "
          "at once. Fewer than 6 threads may deadlock."),
-        # No more threads waited at once than do in nested calls.
-        ([served(1, 0, 50, off_ms=25), nested(11, 1, 10, 30)], None,
-         "relay ran calls of udf that were off the CPU or waited for calls of their own, one at a "
-         "time. Fewer than 2 threads may deadlock."),
         # It computes beside a call of as long, and then waits for another served call.
         ([served(1, 0, 20, off_ms=10), nested(11, 1, 0, 10, **LATER)], None,
          "relay ran calls of udf that were off the CPU or waited for calls of their own, one at a "

@@ -17,21 +17,6 @@ INNER = "rpc_sync#inner(worker1 -> worker2)"
 MM = "#remote_op: aten::mm"
 
 
-def test_a_call_and_the_operators_it_ran() -> None:
-    calls = [call(7, 0, 10, served_ms=(2, 8)), call(8, 20, 24)]
-    outer = operator("aten::sigmoid", 3, 6, of=calls[0])
-    inner = operator("aten::empty", 4, 5, of=calls[0])
-    table = recipe_table(trace(calls, [outer, inner]))
-    assert tuple(table.columns) == RECIPE_COLUMNS
-    names = [UDF, f"{UDF}#remote_op: aten::sigmoid", f"{UDF}#remote_op: aten::empty"]
-    assert table["Name"].tolist() == names
-    assert table.drop(columns="Name").round(2).values.tolist() == [
-        [78.57, 11_000, 100, 14_000, 7_000, 2, 0],
-        [14.29, 2_000, 21.43, 3_000, 3_000, 1, 1],
-        [7.14, 1_000, 7.14, 1_000, 1_000, 1, 1],
-    ]
-
-
 SERVED = call(1, 0, 10, served_ms=(1, 9))
 GAVE_UP = call(1, 0, 4, served_ms=(2, 9))
 LOST = call(1, 0, None, served_ms=(1, None))

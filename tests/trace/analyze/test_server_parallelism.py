@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.trace.synthetic import call, ns, operator, ranks, trace
+from tests.trace.synthetic import call, ns, operator, trace
 from tuner.trace.analyze.server_parallelism import (
     LEVEL_COLUMNS,
     PARALLELISM_COLUMNS,
@@ -29,36 +29,10 @@ def one(table: pd.DataFrame) -> dict[str, Any]:
     return {str(column): value for column, value in row.items()}
 
 
-def test_fractions_are_of_the_window() -> None:
-    calls = [
-        call(1, 0, 9, served_ms=(2, 6), thread=11),
-        call(2, 0, None, served_ms=(4, None), thread=12),
-    ]
-    # A call that never left its thread is at work to the end.
-    assert one(parallelism(trace(calls, window_ms=(0, 16)))) == {
-        "server": "worker1", "rank": 1, "threads": 4, "max": 2, "calls": 2,
-        "mean": pytest.approx(16 / 16), "busy_fraction": pytest.approx(14 / 16),
-        "mean_while_busy": pytest.approx(16 / 14), "efficiency": pytest.approx(16 / 14 / 4),
-    }  # fmt: skip
-
-
 def test_unknown_threads_count_as_different_ones() -> None:
     calls = [call(i, 0, 9, served_ms=(1, 5), thread=None) for i in range(3)]
     assert one(parallelism(trace(calls)))["max"] == 3
     assert thread_use(trace(calls)).empty
-
-
-def test_there_is_a_row_per_server() -> None:
-    calls = [
-        call(1, 0, 9, served_ms=(1, 5), server_rank=2),
-        call(2, 0, 9, served_ms=(2, 3), client_rank=2),
-    ]
-    table = parallelism(trace(calls, processes=ranks(2)))
-    # The trace has facts about no third process.
-    assert table["server"].tolist() == ["worker1", "rank 2"]
-    assert table["threads"].tolist() == [4, pd.NA]
-    assert table["efficiency"].isna().tolist() == [False, True]
-    assert levels(trace(calls)).groupby("server")["share"].sum().tolist() == [1.0, 1.0]
 
 
 @pytest.mark.parametrize(

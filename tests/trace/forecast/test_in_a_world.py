@@ -1,7 +1,7 @@
-"""The forecast from the trace of a real world, beside other real worlds.
+"""The forecast from the trace of a real world.
 
-Only times of sleeping calls are compared, and loosely: the machine may be busy, and then a call is
-late by tens of milliseconds, in the trace as in a measured world. So calls sleep for long.
+Only of sleeping calls, and loosely: the machine may be busy, and then a call is late by tens of
+milliseconds. So calls sleep for long.
 """
 
 from dataclasses import replace
@@ -22,7 +22,7 @@ SERVED = Path(__file__).parents[2] / "programs" / "served_together.py"
 @pytest.mark.world
 def test_sleeping_calls_take_turns_with_fewer_threads(tmp_path: Path) -> None:
     """By the first of three traces that is not refused: on a busy machine one may be."""
-    path, step_s = tmp_path / "trace.json", {}
+    path = tmp_path / "trace.json"
     with LocalLauncher() as launcher:
         subject = launcher.describe(f"{SERVED}:Sleeps", {"seconds": 0.5})
         plain = order(subject, threads=16, steps=2)
@@ -33,11 +33,4 @@ def test_sleeping_calls_take_turns_with_fewer_threads(tmp_path: Path) -> None:
             found = forecasts(read_trace(path), what_if)
             if not any(each.why_not for each in found):
                 break
-        for threads in (2, 16):
-            outcome = launcher.run(order(subject, threads=threads, steps=3))
-            assert isinstance(outcome, Measurement), outcome
-            # A busy machine makes some of them longer, and nothing makes one shorter.
-            step_s[threads] = min(outcome.step_s)
     assert [each.ratio for each in found] == pytest.approx([8, 4, 2, 1, 1], rel=0.3)
-    assert step_s[2] >= 0.99 * 4 * 0.5
-    assert found[1].ratio == pytest.approx(step_s[2] / step_s[16], rel=0.3)
