@@ -119,9 +119,7 @@ def profiled(**options: Any) -> Iterator[Profiled]:
 
 def fits_together(trace: SeenTrace) -> None:
     error_ns = trace.frames.clock_error_ns
-    # Within the error of its clocks an arrow may point back.
-    broken = [each for each in broken_rules(trace.document) if not each.endswith("back in time")]
-    assert (broken if error_ns else broken_rules(trace.document)) == []
+    assert broken_rules(trace.document) == []
     assert [rank.name for rank in trace.frames.ranks] == list(NAMES)
     for rank in trace.frames.ranks:
         assert rank.num_worker_threads == THREADS

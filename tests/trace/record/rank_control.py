@@ -3,12 +3,10 @@
 import ctypes
 import gc
 import os
-import queue
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future as Answer
+from collections.abc import Callable
 from contextlib import suppress
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -20,44 +18,12 @@ import torch.distributed.rpc as rpc
 from torch._C._distributed_rpc import PyRRef
 from torch.distributed.rpc import api, internal
 
-from tests.trace.record.served import work
-
-_orders: "queue.SimpleQueue[tuple[Answer[Any], Callable[..., Any], tuple[Any, ...]] | None]"
-_orders = queue.SimpleQueue()
-
-
-def on_main(func: Callable[..., Any], *args: object) -> Any:
-    """Run a function on this process's main thread, and return its result."""
-    answer: Answer[Any] = Answer()
-    _orders.put((answer, func, args))
-    return answer.result()
+_dismissed = threading.Event()
 
 
 def dismiss() -> None:
-    """Let the main thread continue to its end."""
-    _orders.put(None)
-
-
-def follow_orders() -> None:
-    """What the main thread does in ranks other than rank 0."""
-    while (order := _orders.get()) is not None:
-        _follow(*order)
-        del order  # an error in it would keep its frames alive
-
-
-def _follow(answer: Answer[Any], func: Callable[..., Any], args: tuple[Any, ...]) -> None:
-    try:
-        answer.set_result(func(*args))
-    except BaseException as error:
-        answer.set_exception(error)
-
-
-def call_each(names: Sequence[str], count: int) -> int:
-    """Call each of the ranks `count` times; returns the thread that did."""
-    for name in names:
-        for future in [rpc.rpc_async(name, work, args=(torch.ones(4),)) for _ in range(count)]:
-            future.wait()
-    return threading.get_native_id()
+    """Let the main thread of a rank other than rank 0 continue to its end."""
+    _dismissed.set()
 
 
 _hammering = threading.Event()
@@ -210,6 +176,6 @@ def run_other_rank() -> None:
     """Be the rank that the arguments say, until rank 0 ends, or dismisses this one."""
     ctypes.CDLL(None).prctl(1, 9)  # the kernel ends it together with its parent
     join(int(sys.argv[1]), Path(sys.argv[2]))
-    follow_orders()
+    _dismissed.wait()
     with suppress(RuntimeError):
         rpc.shutdown()

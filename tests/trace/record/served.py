@@ -95,26 +95,8 @@ class Adder:
         return future
 
 
-class Scale:
-    """A callable object, and one with a method."""
-
-    def __init__(self, factor: int) -> None:
-        self.factor = factor
-
-    def __call__(self, number: int) -> int:
-        return self.factor * number
-
-    def times(self, number: int) -> int:
-        return self.factor * number
-
-
 def scale(factor: int, number: int) -> int:
     return factor * number
-
-
-def gather(nest: dict[str, Any], *, weight: Tensor) -> dict[str, Any]:
-    """Takes and returns tensors at several depths."""
-    return {"sum": [nest["deep"][0] + nest["deep"][1]["er"], (weight,)], "weight": weight * 2}
 
 
 class TimesFactor(torch.nn.Module):
@@ -163,13 +145,6 @@ def operators_of(func: Callable[..., object], *args: object) -> Counter[str]:
 # Calls that go wrong.
 
 
-class TwoArgumentsError(Exception):
-    """Cannot be constructed from its message alone."""
-
-    def __init__(self, first: int, second: int) -> None:
-        super().__init__(f"{first} {second}")
-
-
 class Poison:
     """Cannot be unpickled."""
 
@@ -179,10 +154,6 @@ class Poison:
 
 def raise_value_error() -> None:
     raise ValueError("no\nway")
-
-
-def raise_two_arguments() -> None:
-    raise TwoArgumentsError(1, 2)
 
 
 def nested_timeout(name: str) -> None:

@@ -2,13 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.trace.record.clock import (
-    HOST_VARIABLE,
-    ClockSample,
-    boot_id,
-    clock_offset,
-    offset_bounds,
-)
+from tuner.trace.record.clock import HOST_VARIABLE, ClockSample, boot_id, clock_offset
 
 NOW = 1_700_000_000_000_000_000
 delays = st.integers(0, 10**7)
@@ -22,29 +16,9 @@ def sample(at: int, there: int, working: int, back: int, offset: int) -> ClockSa
 
 
 def samples(offset: int) -> st.SearchStrategy[list[ClockSample]]:
-    """Calls one after another with arbitrary delays."""
-
-    def one_after_another(waits: list[tuple[int, int, int]]) -> list[ClockSample]:
-        at, found = NOW, []
-        for there, working, back in waits:
-            found.append(sample(at, there, working, back, offset))
-            at = found[-1].answered_ns + 100
-        return found
-
+    """Calls with arbitrary delays."""
     waits = st.lists(st.tuples(delays, delays, delays), min_size=1, max_size=8)
-    return waits.map(one_after_another)
-
-
-@given(st.data(), offsets)
-def test_the_bounds_contain_the_true_offset_whatever_the_delays(
-    data: st.DataObject, offset: int
-) -> None:
-    found = data.draw(samples(offset))
-    low, high = offset_bounds(found)
-    assert low <= offset <= high
-    fastest = min((each.answered_ns - each.sent_ns) - (each.ended_ns - each.begun_ns)
-                  for each in found)  # fmt: skip
-    assert high - low <= fastest  # no wider than the quickest round trip
+    return waits.map(lambda each: [sample(NOW, *delayed, offset) for delayed in each])
 
 
 @given(st.data(), offsets, st.integers(-(10**9), 10**9))

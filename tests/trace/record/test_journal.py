@@ -1,7 +1,6 @@
 """What a process wrote into its journal is there, however the process ended."""
 
 import os
-import signal
 from pathlib import Path
 
 import pytest
@@ -64,19 +63,6 @@ def test_the_calls_that_had_arrived_come_back(tmp_path: Path) -> None:
     assert read_journal(tmp_path / "one").arrivals == [7, 2**40]
 
 
-def test_a_killed_process_leaves_all_that_it_had_written(tmp_path: Path) -> None:
-    number = 30_000
-    child = os.fork()
-    if child == 0:
-        done = Journal(tmp_path / "one").done
-        for place in range(number):
-            done.put(place, 1 + place)
-        os.kill(os.getpid(), signal.SIGKILL)
-    assert os.waitpid(child, 0)[1] == signal.SIGKILL
-    found = read_journal(tmp_path / "one").done_ns
-    assert found == {place: 1 + place for place in range(number)}
-
-
 def test_a_full_disk_loses_calls_and_does_no_harm(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,13 +70,14 @@ def test_a_full_disk_loses_calls_and_does_no_harm(
         raise OSError(28, "No space left on device")
 
     journal = Journal(tmp_path / "one")
-    monkeypatch.setattr(os, "posix_fallocate", full)
-    for number in range(1, 5001):
+    for number in range(1, 8001):
+        if number == 3000:
+            monkeypatch.setattr(os, "posix_fallocate", full)
         journal.done.put(number, number)
     assert journal.is_full
     kept = [*read_journal(tmp_path / "one").done_ns]
     assert kept == [*range(1, len(kept) + 1)]
-    assert 1000 < len(kept) < 5000
+    assert 3000 < len(kept) < 8000
 
 
 def test_what_comes_after_the_end_is_not_kept_and_nothing_stays_open(tmp_path: Path) -> None:

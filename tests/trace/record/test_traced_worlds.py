@@ -1,7 +1,6 @@
 """Traced worlds of the local launcher: the recipe's workload on real ranks."""
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,26 +23,18 @@ SIZE, ROUNDS = 20, 10
 KEY = "rpc_async#num_workers_udf_with_ops(worker0 -> worker1)"
 
 
-@pytest.fixture(scope="module")
-def launcher() -> Iterator[LocalLauncher]:
-    with LocalLauncher() as running:
-        yield running
-
-
-def run_traced(
-    launcher: LocalLauncher, path: Path, workload: str = "udf", operators: bool = True,
-    options: dict[str, object] | None = None, **ordered: Any,
-) -> Measurement | Failure:  # fmt: skip
-    plain = order(launcher.describe(workload, options or {}), **ordered)
-    return launcher.run(replace(plain, trace=TraceOrder(path=path, operators=operators)))
+def run_traced(path: Path, workload: str, operators: bool, **ordered: Any) -> Measurement | Failure:
+    options = {"calls": CALLS, "size": SIZE, "rounds": ROUNDS} if workload == "udf" else {}
+    with LocalLauncher() as launcher:
+        plain = order(launcher.describe(workload, options), **ordered)
+        return launcher.run(replace(plain, trace=TraceOrder(path=path, operators=operators)))
 
 
 @pytest.mark.parametrize("threads", [1, 8])
-def test_a_world_is_traced_in_full(launcher: LocalLauncher, tmp_path: Path, threads: int) -> None:
+def test_a_world_is_traced_in_full(tmp_path: Path, threads: int) -> None:
     """The recipe's four calls in parallel, 100 times."""
-    path = tmp_path / "folder of its own" / "trace.json"
-    options: dict[str, object] = {"calls": CALLS, "size": SIZE, "rounds": ROUNDS}
-    measured = run_traced(launcher, path, options=options, threads=threads, steps=STEPS)
+    path = tmp_path / "trace.json"
+    measured = run_traced(path, "udf", operators=True, threads=threads, steps=STEPS)
     assert isinstance(measured, Measurement), measured
     trace = SeenTrace(path)
     frames, calls = trace.frames, trace.calls
@@ -68,12 +59,10 @@ def test_a_world_is_traced_in_full(launcher: LocalLauncher, tmp_path: Path, thre
     assert not loose & {"aten::mul", "aten::add", "aten::relu", "aten::sigmoid"}
 
 
-def test_no_trace_is_written_of_a_world_that_cannot_be_traced(
-    launcher: LocalLauncher, tmp_path: Path
-) -> None:
+def test_no_trace_is_written_of_a_world_that_cannot_be_traced(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     troubles = Path(__file__).parents[2] / "world" / "local" / "troubles.py"
-    outcome = run_traced(launcher, path, f"{troubles}:TracesItself", False, threads=2, steps=5)
+    outcome = run_traced(path, f"{troubles}:TracesItself", operators=False, threads=2, steps=5)
     assert isinstance(outcome, Failure)
     assert outcome.failure == "trace-failed"
     assert not path.exists()
