@@ -38,12 +38,6 @@ def test_levels_are_those_planted_whatever_block_a_trial_was_in() -> None:
     assert levels - levels[0] == pytest.approx(trials - trials[0], abs=1e-6)
 
 
-def test_what_was_never_measured_has_no_level() -> None:
-    assert np.isnan(trial_levels(np.empty((0, 3)))).all()
-    levels = trial_levels(np.array([[1.0, NAN], [2.0, NAN]]))
-    assert np.isnan(levels).tolist() == [False, True]
-
-
 def test_pooled_levels_of_knobs_that_add_up_are_nearer_to_the_truth() -> None:
     errors = []
     for seed in range(60):

@@ -1,5 +1,4 @@
 import math
-import random
 
 import numpy as np
 import pytest
@@ -132,19 +131,3 @@ def test_the_chance_is_that_of_fishers_exact_test(failed: int, others_failed: in
     needed = chance * failed * (failed + 1)
     assert fails_more(failed, 12, others_failed, 60, needed * 1.001)
     assert not fails_more(failed, 12, others_failed, 60, needed * 0.999)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("chance", [0.05, 0.5])
-def test_who_fails_as_often_as_the_others_is_hardly_ever_said_to_fail_more(chance: float) -> None:
-    dice, wrong, studies = random.Random(7), 0, 300
-    for _ in range(studies):
-        failed, said = [0] * 6, False
-        for worlds in range(1, 61):
-            for trial in range(6):
-                if dice.random() < chance:
-                    failed[trial] += 1
-                    others = sum(failed) - failed[trial]
-                    said |= fails_more(failed[trial], worlds, others, 5 * worlds, 0.05 / 6)
-        wrong += said
-    assert wrong / studies <= 0.05

@@ -3,7 +3,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.known import known
 from tests.plan.specs import threads, workload_spec
 from tuner.errors import UsageError
 from tuner.plan.draft import draft_plan, plan_mapping, read_plan_file, shipped_plan_path
@@ -44,15 +43,6 @@ def test_every_shipped_plan_names_a_space_in_which_ranks_are_bound_or_not(path: 
     # Such worlds take up to 0.7 s; then the whole grid is measured.
     needed_s = draft.space.size * GRID_WORLDS * 0.7
     assert needed_s <= GRID_SHARE * draft.measuring.budget_s
-
-
-def test_the_shipped_plan_of_a_program_names_a_file_that_is_there() -> None:
-    draft = draft_plan(read_plan_file(STUDIES / "batch_updates.toml"))
-    ((python, script, *_),) = known(draft.program).commands
-    assert python == "python"
-    assert "tuner" not in re.findall(
-        r"^ *(?:import|from) (\w+)", (STUDIES.parent / script).read_text(), re.M
-    )
 
 
 def test_each_shipped_workload_and_no_other_has_a_plan() -> None:
