@@ -1,7 +1,7 @@
 """What fails or hangs: the budget is a promise, and what needs no world gets none."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,14 +67,6 @@ def test_the_time_before_the_first_world_is_a_part_of_the_budget(tune: Tune) -> 
     assert [order.deadline_s for order in tune.launcher.orders] == [2 + 10 + 2 - 9.5]
 
 
-@pytest.mark.parametrize("when", [lambda world: True, lambda world: world == 2])
-def test_what_hangs_does_not_overdraw_the_budget(tune: Tune, when: Callable[[int], bool]) -> None:
-    fails = failing("timed-out", *EIGHT["num_worker_threads"], when=when)
-    result = tune(Hanging(fails=fails), space=EIGHT, budget="20s")
-    assert tune.spent_s <= 20 + 0.25 + 2
-    assert result.best == result.baseline
-
-
 def test_a_traced_baseline_that_hangs_is_reported_and_leaves_time_for_the_others(
     tune: Tune,
 ) -> None:
@@ -119,8 +111,6 @@ def test_what_hangs_does_not_use_up_the_budget_of_the_others(tune: Tune) -> None
     assert row_of(result, threads(4)).outcome == "timed-out"
     assert row_of(result, threads(32)).outcome in ("completed", "eliminated")
     assert result.challenger is not None
-    result = tune(**asked, budget="25s", overwrite=True)
-    assert row_of(result, threads(32)).outcome == "not-measured"
 
 
 def test_different_failures_are_no_broken_workload(tune: Tune) -> None:
@@ -159,13 +149,10 @@ def test_a_deadlock_that_one_thread_implies_is_learnt(tune: Tune) -> None:
     assert Counter(row.outcome for row in result.rows)["deadlocked"] == 1
 
 
-def test_a_deadlock_is_a_failure_of_its_trial_and_not_tried_again(tune: Tune) -> None:
+def test_a_deadlock_is_not_tried_again(tune: Tune) -> None:
     failed = tune(step_ms=scaling, fails=failing("deadlocked", 1)).rows[-1]
     assert (failed.label, failed.outcome) == ("num_worker_threads=1", "deadlocked")
-    assert (failed.failure, failed.samples) == ("worker1 failed first", 0)
     assert sum(threads_of(order.config) == 1 for order in tune.launcher.orders) == 1
-    trial = tune.study.trials[1]
-    assert (trial.state.name, trial.user_attrs["failure"]) == ("FAIL", "deadlocked")
 
 
 def test_what_fails_again_is_named_once(tune: Tune) -> None:

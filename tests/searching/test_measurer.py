@@ -1,7 +1,6 @@
 """Blocks: in which order and for how long, of worlds that fail, and on a busy machine."""
 
 import itertools
-import random
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from tests.fakes import FakeLauncher, threads_of
 from tests.known import known
 from tests.plan.specs import threads
 from tests.searching.tuning import Tune, by_threads, failing, row_of, scaling
-from tuner.present.wording import failing_sentences, verdict_sentence
+from tuner.present.wording import failing_sentences
 from tuner.searching.measurer import MOST_REPEATED
 from tuner.world.launcher import WorldOrder
 from tuner.world.measurement import Failure, FailureKind, Measurement
@@ -78,15 +77,6 @@ def test_what_hangs_in_a_block_is_not_run_again_in_it(tune: Tune, kind: FailureK
     orders = [o for o in tune.launcher.orders if threads_of(o.config) == 8 and o.steps is not None]
     blocks = [order.seed for order in orders]
     assert max(map(blocks.count, blocks)) == (4 if kind == "crashed" else 1)
-
-
-def test_a_world_that_fails_is_run_again_in_its_block(tune: Tune) -> None:
-    fails = failing("crashed", 8, when=lambda world: world == 3)
-    result = tune(step_ms=scaling, fails=fails, baseline={"num_worker_threads": 1})
-    row = row_of(result, threads(8))
-    assert (row.failure, row.worlds_failed, row.worlds_run) == (None, 1, row.samples + 2)
-    assert row.samples == result.blocks
-    assert tune.study.trials[row.trial].user_attrs["worlds_failed"] == 1
     folders = [order.failure_folder for order in tune.launcher.orders]
     assert len({*folders}) == len(folders)
 
@@ -98,8 +88,7 @@ def test_a_config_that_fails_more_often_gives_way_to_the_next(tune: Tune) -> Non
     assert (str(result.best), result.verdict) == ("num_worker_threads=4", "better")
     row = row_of(result, threads(8))
     assert (row.outcome, row.unreliable, row.samples > 0) == ("crashed", True, True)
-    rate = f"num_worker_threads=8 failed in {row.worlds_failed} of {row.worlds_run} worlds"
-    assert failing_sentences(result)[0].startswith(f"{rate}, more often than the others (")
+    assert tune.study.trials[row.trial].user_attrs["worlds_failed"] == row.worlds_failed
     assert any("more often than the others" in each for each in tune.heard.told)
     assert tuner.load_study(tune.folder).rows == result.rows
 
@@ -127,32 +116,12 @@ def test_wrong_answers_of_the_baseline_too_are_not_for_the_options(tune: Tune) -
     assert "whatever its options: wrong-answer: " in failing_sentences(result)[0]
 
 
-def test_a_baseline_that_fails_more_often_is_not_kept_and_never_said_not_to_run(tune: Tune) -> None:
+def test_a_baseline_that_fails_more_often_is_not_kept(tune: Tune) -> None:
     fails = failing("crashed", 16, when=lambda world: world % 2 > 0)
     result = tune(sigma=0.02, fails=fails, space={"num_worker_threads": [4, 8]}, budget="60s")
     baseline = result.by_trial[0]
-    assert result.verdict == "better"
-    assert (baseline.failure, baseline.unreliable) == (None, True)
-    said = verdict_sentence(result)
-    rate = f"{baseline.worlds_failed} of {baseline.worlds_run}"
-    assert f"PyTorch's defaults failed in {rate} worlds, num_worker_threads=4 in 0 of" in said
-    assert "cannot run" not in said
+    assert (result.verdict, baseline.failure, baseline.unreliable) == ("better", None, True)
     assert result.challenger_speedup is not None
-
-
-def test_what_hits_several_configurations_is_not_for_their_options(tune: Tune) -> None:
-    dice = random.Random(4)
-    result = tune(
-        step_ms=scaling, sigma=0.02, budget="60s",
-        fails=lambda config, world: "crashed" if dice.random() < 0.2 else None,
-    )  # fmt: skip
-    assert not any(row.unreliable or row.failure for row in result.rows)
-    failed = sum(row.worlds_failed for row in result.rows)
-    worlds = sum(row.worlds_run for row in result.rows)
-    assert failing_sentences(result) == [
-        f"The workload fails in {failed} of {worlds} worlds, whatever its options: crashed: "
-        "worker1 failed first."
-    ]
 
 
 FIRST = 2  # timed worlds before the first block: the calibrations
@@ -202,14 +171,6 @@ def test_a_first_world_that_was_disturbed_eliminates_nothing(
     others_cpus = busy(*numbers)["others_cpus"]
     result = tune(step_ms=scaling, sigma=0.05, others_cpus=others_cpus, budget="60s")
     assert row_of(result, threads(1)).samples == samples
-
-
-def test_a_resumed_search_goes_on_behind_a_disturbed_block(tune: Tune) -> None:
-    tune.interrupted(**busy(FIRST + 9), interrupt_after=FIRST + 12, max_blocks=10)
-    answer = tune(**busy(), max_blocks=10, resume=True)
-    assert answer.blocks == 10
-    assert 3 not in {seen.block for seen in answer.observations}
-    assert known(answer.machine).repeated_blocks == 1
 
 
 def test_an_exploration_goes_on_behind_one(tune: Tune) -> None:

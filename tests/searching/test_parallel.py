@@ -17,7 +17,7 @@ from tests.fakes import FakeClock, order
 from tests.marks import needs_two_cpus
 from tests.searching.tuning import GroupFake, Tune, cpus, failing, grouped, scaling
 from tuner.decide import ranking
-from tuner.errors import LauncherError, UsageError
+from tuner.errors import LauncherError
 from tuner.present.environment_and_method import environment_facts
 from tuner.searching.progress_reports import Snapshot
 from tuner.study.answer import StudyAnswer
@@ -274,33 +274,6 @@ def test_a_session_that_is_killed_while_it_goes_on_forgets_no_block(
             tune(max_blocks=10, resume=True)
     blocks = tune.check_whole(tune(max_blocks=10, resume=True), 10)
     assert all(before[number].items() <= blocks[number].items() for number in before)
-
-
-@pytest.mark.parametrize("interrupted", [False, True])
-def test_a_larger_budget_goes_on_with_all_groups(tune: TuneGroups, interrupted: bool) -> None:
-    clock = FakeClock()
-    asked: dict[str, Any] = {"budget": "30s", "clock": clock}
-    if interrupted:
-        tune.interrupted(grouped(2, sigma=0.4, clock=clock), **asked, stops=in_race(25))
-    else:
-        assert tune(grouped(2, sigma=0.4, clock=clock), **asked).verdict == "undecided"
-    before, looks = tune.blocks, tune.log.looks
-    again = grouped(2, sigma=0.4, clock=clock)
-    answer = tune(again, budget="90s", clock=clock, resume=True)
-    blocks = tune.blocks
-    assert 60 < answer.elapsed_s < 95
-    assert len(blocks) == answer.blocks > len(before)
-    assert all(block.items() <= blocks[number].items() for number, block in before.items())
-    assert all(len(set(block.values())) == 1 for block in blocks.values())
-    new = [block for number, block in blocks.items() if number not in before]
-    assert {group for block in new for group in block.values()} == {1, 2}
-    assert tune.log.looks[: len(looks)] == looks
-
-
-def test_another_number_of_groups_cannot_go_on(tune: TuneGroups) -> None:
-    tune.interrupted(grouped(2), stops=lambda each: each.block > 1)
-    with pytest.raises(UsageError, match="groups: 2 in the study, 3 now"):
-        tune(3, resume=True)
 
 
 # Real worlds, on two groups of one CPU each.

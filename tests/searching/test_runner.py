@@ -42,6 +42,9 @@ def test_each_config_is_traced_once_and_never_timed(done: tuple[Tune, StudyAnswe
     tune, result = done
     looked = sorted(str(order.config) for order in tune.launcher.traced)
     assert looked == sorted(row.label for row in result.rows)
+    # The contenders are traced first, and they alone with their operators.
+    operators = [known(order.trace).operators for order in tune.launcher.traced]
+    assert operators == [True, True, False]
     assert all(order.trace is None for order in tune.launcher.orders)
     for order in tune.launcher.traced:
         path = known(order.trace).path
@@ -112,18 +115,6 @@ def test_a_trace_that_is_incomplete_or_fails_is_taken_again(tune: Tune, kind: Fa
     result = tune(**ASKED, trace_fails=lambda config: failures.pop() if failures else None)
     assert all("parallelism_mean" in row.metrics for row in result.rows)
     assert len(tune.launcher.traced) == len(result.rows) + 2
-
-
-def test_a_resumed_study_traces_nothing_twice(tune: Tune) -> None:
-    # The contenders are traced first.
-    tune.interrupted(**ASKED, interrupt_tracing=2)
-    first = tune.launcher.traced
-    result = tune(**ASKED, resume=True)
-    second = tune.launcher.traced
-    assert (len(first), len(second)) == (2, len(result.rows) - 2)
-    operators = [each.trace is not None and each.trace.operators for each in (*first, *second)]
-    assert operators == [True, True, *[False] * len(second)]
-    assert all("parallelism_mean" in row.metrics for row in result.rows)
 
 
 @pytest.mark.parametrize(
@@ -200,12 +191,11 @@ def test_a_trace_is_taken_again_in_what_is_left_of_the_time(tmp_path: Path) -> N
     assert [order.deadline_s for order in launcher.traced] == [10.0, 6.0]
 
 
-@pytest.mark.parametrize("leaves", [b"", b"{}", b"\0"])
 def test_a_trace_that_cannot_be_read_fails_the_world(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leaves: bytes
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     launcher = FakeLauncher()
-    monkeypatch.setattr("tests.fakes.fake_trace", lambda *given: leaves)
+    monkeypatch.setattr("tests.fakes.fake_trace", lambda *given: b"{}")
     outcome = runner_of(launcher, tmp_path).trace(Config.of({}), step_s=0.1, deadline_s=5.0)
     assert isinstance(outcome, Failure)
     assert outcome.failure == "trace-failed"

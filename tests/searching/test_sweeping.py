@@ -72,7 +72,6 @@ def test_all_mistakes_are_told_together() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"options": {"colour": ["red"]}}, "unknown option 'colour'"),
         ({"config": {"two": {"*": {"threads": 2}}}}, "config 'two': .*unknown knob 'threads'"),
         ({"min_time": "soon"}, "min_time must be a duration"),
         ({"deadline": "0s"}, "deadline must be longer than zero"),
