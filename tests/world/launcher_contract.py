@@ -16,13 +16,15 @@ import psutil
 import pytest
 
 from tests.fakes import order
+from tests.known import known
 from tuner.errors import UsageError
+from tuner.plan.config import Config
 from tuner.plan.workload_spec import WorkloadSpec
-from tuner.study.records import Record
 from tuner.trace.files.reader import read_trace
 from tuner.world import live_world
-from tuner.world.launcher import TraceOrder, WorkloadLauncher
+from tuner.world.launcher import LiveOrder, TraceOrder, WorkloadLauncher
 from tuner.world.measurement import Failure, Measurement
+from tuner.world.slicing import Schedule
 
 TROUBLES = Path(__file__).parent / "local" / "troubles.py"
 
@@ -109,10 +111,20 @@ def impatient(launcher: Any, *, grace_s: float = live_world.GRACE_S) -> Iterator
         yield running
 
 
-def survives(outcome: Measurement | Failure) -> bool:
-    """Whether an outcome is the same after it was written as JSON and read, as a study does."""
-    record = Record(trial=0, block=3, phase="race", outcome=outcome)
-    return Record.model_validate_json(record.model_dump_json()) == record
+def taking_turns(*, slice_s: float) -> LiveOrder:
+    """Two switch intervals that take turns in a world."""
+    schedule = Schedule(time.monotonic(), slice_s, slice_s / 2, turns=(0, 1, 1, 0, 0, 1))
+    configs = [Config.from_json({"*": {"switch_interval": each}}) for each in (0.005, 0.0005)]
+    return LiveOrder(configs=tuple(configs), schedule=schedule)
+
+
+def took_turns(outcome: Measurement, live: LiveOrder) -> int:
+    """In how many slices they took turns, as ordered."""
+    turns = live.schedule.turns
+    for each in outcome.slices:
+        assert each.turn == turns[each.number % len(turns)]
+        assert each.before == turns[(each.number - 1) % len(turns)]
+    return len(outcome.slices)
 
 
 def run(
@@ -159,21 +171,10 @@ class LauncherContract:
             assert rank.cpu_s > 0
             assert rank.peak_rss_mb > 1
             assert rank.threads >= 2
-        machine = outcome.machine
-        assert machine is not None
+        machine = known(outcome.machine)
         assert machine.seconds >= outcome.wall_s
-        assert machine.others_cpus is not None
         # The world's own CPU time is not that of others.
-        assert machine.others_cpus <= machine.cpus - outcome.cpu_s / machine.seconds + 0.1
-        assert survives(outcome)
-
-    def test_a_failure_is_data_and_the_next_world_runs(
-        self, launcher: WorkloadLauncher, spec: WorkloadSpec
-    ) -> None:
-        found = failed(launcher.run(order(spec, transports=["ibv"])))
-        assert found.failure == "init-failed"
-        assert survives(found)
-        measured(launcher.run(order(spec)))
+        assert known(machine.others_cpus) <= machine.cpus - outcome.cpu_s / machine.seconds + 0.1
 
     @pytest.mark.parametrize("workload", ["Nested", "NestedByRRef"])
     def test_a_served_call_that_calls_back_deadlocks_with_one_thread(
@@ -198,6 +199,13 @@ class LauncherContract:
             ("WrongAnswer", {}, "wrong-answer", "worker0 failed first, in check: ValueError: 2"),
             ("SetupFails", {}, "crashed", "worker1 failed first, in setup: KeyError: 'nothing her"),
             ("Listens", {"transports": ["uv"]}, "wrong-answer", r".*on \['127.0.0.1'\]; see"),
+            ("Pair", {"transports": ["ibv"]}, "init-failed", r"worker\d failed first, in init_rpc"),
+            ("SetsItsOwn", {"switch_interval": 0.001}, "init-failed",
+             r".*the workload set its own switch interval to 20ms after the tool: "),
+            ("ServedRaises", {}, "crashed",
+             r"worker0 .*, in step: ValueError: bad row 7 \(in a call that worker1 served\); see"),
+            ("BareAssert", {}, "wrong-answer",
+             r"worker0 .*, in check: AssertionError: troubles.py:\d+: assert world.rank < 0; see"),
         ],
     )  # fmt: skip
     def test_what_went_wrong_is_told_and_kept(
@@ -228,8 +236,12 @@ class LauncherContract:
         assert any(-0.01 < overhead < 0.1 for overhead in overheads())
 
     def test_a_world_leaves_its_trace_where_it_was_ordered(
-        self, launcher: WorkloadLauncher, spec: WorkloadSpec, tmp_path: Path
+        self, launcher: WorkloadLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        trace = TraceOrder(path=tmp_path / "traces" / "udf.json", operators=True)
+        """Its workload goes to another folder as soon as it can."""
+        monkeypatch.chdir(tmp_path)
+        spec = launcher.describe(f"{TROUBLES}:Leaves", {"folder": str(tmp_path / "elsewhere")})
+        path = Path("traces") / "leaves.json"
+        trace = TraceOrder(path=path, operators=True)
         measured(launcher.run(replace(order(spec, steps=5), trace=trace)))
-        assert len(read_trace(trace.path).calls) == 10
+        assert len(read_trace(path).calls) == 5

@@ -33,9 +33,9 @@ class Launched:
     ) -> None:
         self.launcher = launcher
         self.told = told
-        self.draft = draft_plan(keys)
-        assert self.draft.problems == ()
-        self.spec = launcher.subject_of(self.draft, failure_folder)
+        draft = draft_plan(keys)
+        assert draft.problems == ()
+        self.spec = launcher.subject_of(draft, failure_folder)
 
     def run(self, **order: Any) -> Measurement | Failure:
         given = {"deadline_s": 60.0, **order, "config": Config.from_json(order.get("config", {}))}

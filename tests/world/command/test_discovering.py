@@ -108,6 +108,14 @@ def test_a_run_that_fails_by_chance_decides_nothing(
     assert spec.may_vary == (9.0 in spec.run_s)
 
 
+def test_a_program_whose_ranks_never_shut_down_is_compared_by_its_whole_time(
+    tmp_path: Path,
+) -> None:
+    report = report_of(tmp_path, until(0, "ready"), until(1, "ready"))
+    spec = discovered(report, "ok, ok", [])
+    assert (spec.shuts_down, spec.objective_name) == (False, "wall_s")
+
+
 def test_a_cut_run_counts_as_if_it_had_been_ended_after_its_window(tmp_path: Path) -> None:
     """It makes 20 calls a second."""
     driver = counting(0, *range(0, 400, 10), late_s=0.0)

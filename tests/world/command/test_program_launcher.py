@@ -2,24 +2,22 @@
 
 import os
 import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.known import known
 from tests.marks import needs_two_cpus
 from tests.programs.running import free_port, with_sitecustomize
 from tests.world.command.launching import PROGRAMS, PYTHON, Launched, launched, refused
-from tests.world.launcher_contract import survives
+from tests.world.launcher_contract import taking_turns, took_turns
 from tuner.errors import LauncherError
-from tuner.plan.config import Config
 from tuner.plan.draft import draft_plan
 from tuner.plan.program_spec import ProgramSpec, intra_op_threads
 from tuner.trace.files.reader import read_trace
 from tuner.world.command.program_launcher import ProgramLauncher
-from tuner.world.launcher import LiveOrder, TraceOrder
-from tuner.world.slicing import Schedule
+from tuner.world.launcher import TraceOrder
 
 pytestmark = pytest.mark.world
 
@@ -57,18 +55,15 @@ def test_it_starts_warm_and_leaves_a_trace_of_the_same_calls(
 def test_fewer_threads_take_longer_and_call_as_often(spawning: Launched) -> None:
     one = spawning.measured(config={"observer": {"num_worker_threads": 1}})
     eight = spawning.measured(config={"observer": {"num_worker_threads": 8}})
-    assert survives(one)
     for outcome in (one, eight):
-        assert outcome.program is not None
-        assert outcome.program.calls == outcome.program.metric == 32
-        assert outcome.wall_s == outcome.program.rpc_active_s
+        program, machine = known(outcome.program), known(outcome.machine)
+        assert program.calls == program.metric == 32
+        assert outcome.wall_s == program.rpc_active_s
         assert outcome.wall_s < outcome.world_s
         assert [rank.name for rank in outcome.ranks] == ["agent", "observer1", "observer2"]
         assert all(rank.peak_rss_mb > 50 and rank.threads > 8 for rank in outcome.ranks)
         # It naps: whoever uses the CPUs meanwhile, it is not this program.
-        assert outcome.machine is not None
-        assert outcome.machine.others_cpus is not None
-        assert outcome.machine.others_cpus <= outcome.machine.cpus
+        assert known(machine.others_cpus) <= machine.cpus
     # Two steps of 8 naps of 10 ms on each server, one after another or at once. The time begins
     # when the last rank is ready, and the agent may be ready a little earlier.
     assert one.wall_s > 0.12
@@ -83,29 +78,14 @@ def test_a_deadline_ends_all_of_it(spawning: Launched, tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_a_program_that_never_ends_is_counted_in_a_window() -> None:
-    command = [PYTHON, str(PROGRAMS / "never_ends.py")]
-    with launched(command, window="0.5s", warm_up="0.2s") as endless:
-        assert not endless.spec.shuts_down
-        assert endless.draft.finish(endless.spec).objective.name == "ms_per_call"
-        outcome = endless.measured()
-    assert outcome.program is not None
-    # On a full machine the ranks hear late that the window is over.
-    assert 0.1 < outcome.wall_s < outcome.world_s
-    # A call, and a nap of 1 ms after it.
-    assert 10 < outcome.program.calls < 1000 * outcome.wall_s
-    assert outcome.program.rpc_active_s is None
-
-
-@pytest.mark.thorough
 def test_of_a_program_that_starts_rpc_again_all_counts_and_nothing_in_between() -> None:
     command = [PYTHON, str(PROGRAMS / "starts_again.py"), free_port(), "3"]
     with launched(command, metric="calls made=calls: ([0-9]+)") as running:
         outcome = running.measured()
     assert [rank.name for rank in running.spec.ranks] == ["node0", "node1"]
     assert [rank.name for rank in outcome.ranks] == ["node0", "node1"]
-    assert outcome.program is not None
-    assert outcome.program.calls == outcome.program.metric == 30
+    program = known(outcome.program)
+    assert program.calls == program.metric == 30
     # Three times ten naps of 20 ms; between them 0.3 s each.
     assert 0.6 < outcome.wall_s < outcome.world_s - 0.6
 
@@ -116,9 +96,8 @@ def test_a_window_goes_on_while_rpc_is_started_again() -> None:
     # A busy machine takes seconds to start it again: the first calls are in the window, too.
     with launched(command, window="2s", warm_up="10ms", deadline="60s") as running:
         outcome = running.measured()
-    assert outcome.program is not None
     # Ten calls take 0.2 s at least, and then none is made for 0.3 s.
-    assert 0 < outcome.program.calls <= 20 * outcome.wall_s + 20
+    assert 0 < known(outcome.program).calls <= 20 * outcome.wall_s + 20
 
 
 TORCHRUN = [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
@@ -147,48 +126,32 @@ def test_however_ranks_are_started_they_are_configured_traced_and_counted(
     assert [rank.name for rank in running.spec.ranks] == names
     trace = read_trace(order.path)
     assert [rank.num_worker_threads for rank in trace.ranks] == [3, 3]
-    assert outcome.program is not None
-    assert running.spec.calls == (outcome.program.calls,) * 2
-    assert len(trace.calls) == outcome.program.calls == outcome.program.metric
-
-
-@pytest.mark.thorough
-def test_several_commands_are_one_world_at_the_port_that_they_name() -> None:
-    program = [PYTHON, str(PROGRAMS / "by_rank.py"), "--rank"]
-    with launched([*program, "0"], [*program, "1"], cold=True) as running:
-        assert [rank.name for rank in running.spec.ranks] == ["ps", "trainer1"]
-        assert running.spec.calls == (20, 20)
-        assert running.spec.reference.count(" & ") == 1
+    program = known(outcome.program)
+    assert running.spec.calls == (program.calls,) * 2
+    assert len(trace.calls) == program.calls == program.metric
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    ("commands", "told"),
+    ("commands", "keys", "told"),
     [
-        (["python -c print()"], "it ended after .* with exit code 0 and never called init_rpc"),
-        (["python -c __import__('os').abort()"], "signal 6, SIGABRT after"),
-        (["python by_rank.py --rank 0", "python -E by_rank.py --rank 1"],
+        (["python -c print()"], {}, "it ended after .* with exit code 0 and never called init_rpc"),
+        (["python -c __import__('os').abort()"], {}, "signal 6, SIGABRT after"),
+        (["python by_rank.py --rank 0", "python -E by_rank.py --rank 1"], {},
          "the hook did not reach rank 1: it reaches every Python but one that is"),
         (["python -m torch.distributed.run --nproc-per-node 2 each_host.py tcp://127.0.0.1:29611"],
-         "not done after .*under torchrun no process listens at a tcp:// address of the program's"),
+         {}, "not done after .*under torchrun no process listens at a tcp:// address of the pro"),
+        (["python never_ends.py"], {"deadline": "10s", "window": "off"},
+         "not done after .*; a larger --budget, or --deadline, gives it more time"),
     ],
 )  # fmt: skip
 def test_a_program_that_cannot_be_tuned(
-    commands: list[str], told: str, monkeypatch: pytest.MonkeyPatch
+    commands: list[str], keys: dict[str, str], told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(PROGRAMS)
     monkeypatch.setenv("PATH", str(Path(PYTHON).parent), prepend=os.pathsep)
-    said = refused(*map(str.split, commands), cold=True)
+    said = refused(*map(str.split, commands), cold=True, **keys)
     assert re.match(f"the program cannot be tuned: {told}", said)
-
-
-@pytest.mark.thorough
-def test_a_program_that_is_too_long_may_have_more_time() -> None:
-    said = refused(
-        [PYTHON, str(PROGRAMS / "never_ends.py")], deadline="10s", window="off", cold=True
-    )
-    more = "; a larger --budget, or --deadline, gives it more time"
-    assert re.match(f"the program cannot be tuned: not done after .* calls made; .*{more}", said)
 
 
 def test_a_command_that_is_not_there() -> None:
@@ -229,18 +192,11 @@ def test_a_program_that_overrides_a_process_knob_has_failed_with_it() -> None:
 
 
 def test_intervals_take_turns_in_a_run_or_in_a_window_of_it() -> None:
-    config, other = ({"*": {"switch_interval": each}} for each in (0.005, 0.0005))
-    turns = (0, 1, 1, 0, 0, 1)
     with launched([PYTHON, str(PROGRAMS / "learner_computes.py"), "2", free_port()]) as running:
         for longest_s in (0.8, 60.0):
-            schedule = Schedule(time.monotonic(), slice_s=0.1, left_out_s=0.05, turns=turns)
-            live = LiveOrder(
-                configs=(Config.from_json(config), Config.from_json(other)), schedule=schedule
-            )
+            live = taking_turns(slice_s=0.1)
+            config = live.configs[0].to_json()
             found = running.measured(config=config, live=live, min_time_s=longest_s)
-            is_whole = found.program is not None and found.program.rpc_active_s is not None
+            is_whole = known(found.program).rpc_active_s is not None
             assert is_whole == (longest_s > 2)
-            assert len(found.slices) >= 3
-            for each in found.slices:
-                assert each.turn == turns[each.number % 6]
-                assert each.before == turns[(each.number - 1) % 6]
+            assert took_turns(found, live) >= 3

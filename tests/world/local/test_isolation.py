@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.known import known
 from tests.world.launcher_contract import fails, measured, run
 from tuner.world import own_network as own_network_module
 from tuner.world.local.local_launcher import LocalLauncher
@@ -23,15 +24,10 @@ def own_network() -> Iterator[OwnNetwork]:
         yield network
 
 
-def kill(holder: int | None) -> None:
-    assert holder is not None
-    os.kill(holder, signal.SIGKILL)
-    os.waitid(os.P_PID, holder, os.WEXITED | os.WNOWAIT)
-
-
 def test_a_holder_that_was_killed_is_replaced(own_network: OwnNetwork) -> None:
-    first = own_network.holder
-    kill(first)
+    first = known(own_network.holder)
+    os.kill(first, signal.SIGKILL)
+    os.waitid(os.P_PID, first, os.WEXITED | os.WNOWAIT)
     assert own_network.holder not in (None, first)
 
 
@@ -40,10 +36,8 @@ def test_a_holder_that_was_killed_is_replaced(own_network: OwnNetwork) -> None:
 def test_worlds_have_a_network_of_their_own(own_network: OwnNetwork) -> None:
     with LocalLauncher() as launcher:
         assert launcher.own_network
-        kill(launcher._network_holder())
         measured(run(launcher, "Where", options={"network": HERE, "own": True}))
-        holder = launcher._network_holder()
-        assert holder is not None
+        holder = known(launcher._network_holder())
         lacks = fails(launcher, "Where", options={"network": HERE, "reaches_others": True})
     assert not Path(f"/proc/{holder}").exists()
     assert "Network is unreachable" in lacks.message

@@ -1,7 +1,6 @@
 """What the local launcher does with real worlds, and what it says of workloads."""
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -30,17 +29,16 @@ from tests.world.launcher_contract import (
     measured,
     run,
     several,
+    taking_turns,
+    took_turns,
 )
 from tuner.errors import UsageError
 from tuner.plan import measuring
-from tuner.plan.config import Config
 from tuner.plan.draft import draft_plan
-from tuner.world.launcher import LiveOrder, TraceOrder
 from tuner.world.local import processes
 from tuner.world.local.local_launcher import LocalLauncher
 from tuner.world.measurement import Failure
 from tuner.world.postmortem import PARENT_GONE
-from tuner.world.slicing import Schedule
 
 pytestmark = pytest.mark.world
 
@@ -70,17 +68,6 @@ def test_worlds_that_go_well(launcher: LocalLauncher, workload: str, knobs: Any)
     measured(run(launcher, workload, **knobs))
 
 
-def test_a_workload_that_leaves_its_working_folder_is_traced(
-    launcher: LocalLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    spec = launcher.describe(f"{TROUBLES}:Leaves", {"folder": str(tmp_path / "elsewhere")})
-    path = Path("traces") / "leaves.json"
-    trace = TraceOrder(path=path, operators=True)
-    measured(launcher.run(replace(order(spec), trace=trace)))
-    assert path.exists()
-
-
 @pytest.mark.parametrize(
     ("workload", "where"),
     [("Dozes", "s (0 steps done; worker0 in step"), ("TeardownHangs", "worker1 in teardown")],
@@ -96,20 +83,6 @@ def test_a_world_past_its_deadline_is_ended(
         if where in found.message:
             return
     raise AssertionError(found.message)
-
-
-@pytest.mark.parametrize(
-    ("workload", "message"),
-    [
-        ("ServedRaises", "in step: ValueError: bad row 7 (in a call that worker1 served)"),
-        ("BareAssert", "in check: AssertionError: troubles.py:LINE: assert world.rank < 0"),
-    ],
-)
-def test_what_is_raised_is_told_in_a_line(
-    launcher: LocalLauncher, workload: str, message: str
-) -> None:
-    found = fails(launcher, workload).message
-    assert re.sub(r"py:\d+", "py:LINE", found) == f"worker0 failed first, {message}"
 
 
 def test_no_process_outlives_a_killed_search(tmp_path: Path) -> None:
@@ -177,27 +150,14 @@ def test_an_interruption_waits_until_a_process_is_started(monkeypatch: pytest.Mo
     processes.end_process(process)
 
 
-def test_a_workload_that_overrides_a_process_knob_fails_with_it(launcher: LocalLauncher) -> None:
-    found = fails(launcher, "SetsItsOwn", switch_interval=0.001)
-    assert found.failure == "init-failed"
-    assert "the workload set its own switch interval to 20ms after the tool: " in found.message
-
-
 @pytest.mark.thorough
 def test_intervals_take_turns_in_a_world(launcher: LocalLauncher) -> None:
     spec = launcher.describe(f"{Path(__file__).with_name('computing.py')}:Learner", {})
-    configs = [Config.from_json({"*": {"switch_interval": s}}) for s in (0.005, 0.0005)]
-    turns = (0, 1, 1, 0, 0, 1)
-    schedule = Schedule(time.monotonic(), slice_s=0.05, left_out_s=0.025, turns=turns)
-    live = LiveOrder(configs=tuple(configs), schedule=schedule)
-    given = order(spec, steps=None)
-    given = replace(given, config=configs[0], min_time_s=1.5, live=live)
+    live, given = taking_turns(slice_s=0.05), order(spec, steps=None)
+    given = replace(given, config=live.configs[0], min_time_s=1.5, live=live)
     found = measured(launcher.run(given))
     assert {each.turn for each in found.slices} == {0, 1}
-    assert len(found.slices) >= 8
-    for each in found.slices:
-        assert each.turn == turns[each.number % 6]
-        assert each.before == turns[(each.number - 1) % 6]
+    assert took_turns(found, live) >= 8
     assert "slices" not in found.model_dump()
 
 
@@ -205,9 +165,7 @@ def test_mistakes_in_a_workload_are_reported(launcher: LocalLauncher) -> None:
     for workload, problem in {
         "NoSteps": "does not define step",
         "TwiceTheSameName": "the rank name 'worker0' is used 2 times",
-        "Untyped": "Untyped.calls has no type; write `calls: int = 4`",
         "NobodyThere": r"ranks\(\) is empty; rank 0 must be there to drive",
-        "call_back": "has no class call_back",
     }.items():
         with pytest.raises(UsageError, match=problem):
             launcher.describe(f"{TROUBLES}:{workload}", {})

@@ -82,10 +82,6 @@ class NoSteps(Workload):
         return [Rank("worker0", "caller")]
 
 
-class Untyped(Pair):
-    calls = 4
-
-
 class Leaves(Pair):
     """Goes to another working folder as soon as it can."""
 
