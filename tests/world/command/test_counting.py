@@ -108,9 +108,8 @@ def test_a_run_that_is_too_long_to_wait_for_is_ended_once_its_calls_have_settled
     # A cold one showed its ranks and imports alone, a warm one the window.
     assert (len(spec.run_s), len(spec.calls)) == (2, 1)
     assert spec.starts.startswith("warm")
-    assert outcome.program is not None
     # Four calls in 5 ms, if the machine has nothing else to do.
-    assert 20 < outcome.program.calls <= 850 * outcome.wall_s
+    assert 20 < known(outcome.program).calls <= 850 * outcome.wall_s
 
 
 @pytest.mark.world
@@ -137,16 +136,6 @@ def test_runs_of_two_phases_stay_whole() -> None:
         spec = running.spec
     assert spec.window_s is None
     assert spec.why_whole
-
-
-@pytest.mark.world
-@pytest.mark.thorough
-def test_a_run_that_ends_before_its_window_is_measured_as_a_whole() -> None:
-    with launched([*COMMAND, "1"], window="auto:30s", warm_up="0.2s") as running:
-        outcome = running.measured()
-    assert outcome.program is not None
-    assert outcome.program.calls == 800
-    assert outcome.program.rpc_active_s == outcome.wall_s
 
 
 @pytest.mark.world

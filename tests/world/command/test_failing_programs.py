@@ -10,6 +10,7 @@ import pytest
 
 import tuner
 from tests.programs.running import free_port
+from tests.searching.tuning import Listening
 from tests.world.command.launching import PROGRAMS, PYTHON, launched, refused
 from tuner.errors import UsageError
 from tuner.plan.config import Config
@@ -63,22 +64,15 @@ def test_a_search_keeps_it_in_the_folder_of_the_study(
 
 def test_a_program_that_deadlocks_by_itself_is_tuned_all_the_same(tmp_path: Path) -> None:
     """Three nested calls at once on the three threads that it gives itself."""
-    told: list[str] = []
-
-    class Hearing:
-        def on_event(self, message: str) -> None:
-            told.append(message)
-
-        def on_snapshot(self, snapshot: object) -> None: ...
-
+    heard = Listening()
     result = tuner.tune(
         program=[PYTHON, str(PROGRAMS / "nested.py"), free_port(), "3", "3"],
         space={"relay": {"num_worker_threads": [3, 4]}}, max_blocks=4, budget="3m",
-        out=tmp_path / "study", observer=Hearing(),
+        out=tmp_path / "study", observer=heard,
     )  # fmt: skip
     start = "the program fails with its own options: relay1 deadlocked"
-    assert any(sentence.startswith(start) for sentence in told)
-    assert not any("cold" in sentence for sentence in told)
+    assert any(sentence.startswith(start) for sentence in heard.told)
+    assert not any("cold" in sentence for sentence in heard.told)
     assert result.baseline_failed
     assert result.best == Config.from_json({"relay": {"num_worker_threads": 4}})
     assert list((tmp_path / "study" / "failures" / "first-run").glob("relay1-*.stacks"))

@@ -41,9 +41,3 @@ def test_the_program_runs_whatever_the_variable_holds(order: str, problem: str) 
     assert err.startswith("rpc-tuner: the hook does not work here: ")
     assert problem in err
     assert (err.count("\n"), err.count("\x1b")) == (1, 0)
-
-
-def test_what_rpc_tuner_writes_is_taken(tmp_path: Path) -> None:
-    assert run_with(HookOrder(config=Config.of({}), reports=tmp_path).to_json()) == ("ran\n", "")
-    (report,) = tmp_path.iterdir()
-    assert json.loads(report.read_text())["kind"] == "started"

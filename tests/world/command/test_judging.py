@@ -1,17 +1,18 @@
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.known import known
 from tests.world.command.reported import BEGAN_NS, events_of, report_of, until
+from tests.world.launcher_contract import failed, measured
 from tuner.plan.objectives import OBJECTIVES
 from tuner.plan.program_spec import ProgramRequest
 from tuner.world.command.ends import Cause
 from tuner.world.command.folder_channel import records_of
 from tuner.world.command.judging import ProgramEnd, outcome_of
 from tuner.world.command.reports import ProgramReport, read_reports
-from tuner.world.measurement import Failure, Measurement
+from tuner.world.measurement import Measurement
 
 REQUEST = ProgramRequest(commands=(("python", "main.py"),))
 END = ProgramEnd(
@@ -25,9 +26,9 @@ WARNING = "[W1123 17:00:00.123456789 ProcessGroupGloo.cpp:516] Warning: Unable t
 def test_warnings_of_torch_do_not_hide_what_a_program_says(warning: str) -> None:
     """They are told where there is nothing else."""
     output = f"loading\n{warning}\n\nValueError: no such file\n{warning}\n"
-    failure, alone = (outcome_of(replace(END, output=each), REQUEST) for each in (output, warning))
-    assert isinstance(failure, Failure)
-    assert isinstance(alone, Failure)
+    failure, alone = (
+        failed(outcome_of(replace(END, output=each), REQUEST)) for each in (output, warning)
+    )
     assert failure.message == "exit code 1 after 2 s: ValueError: no such file"
     assert failure.detail == "loading\nValueError: no such file"
     assert alone.message.endswith(warning)
@@ -36,19 +37,15 @@ def test_warnings_of_torch_do_not_hide_what_a_program_says(warning: str) -> None
 def joining(folder: Path, world_size: int | None, late_s: float) -> Measurement:
     """Two ranks; each is there for a second and makes three calls, the second one later."""
     times_s = {"init_rpc": 0.0, "ready": 0.1, "shutdown": 1.0, "ended": 1.1}
-    for rank in range(2):
-        events = [event for event in events_of(rank) if event["kind"] in times_s]
+    ranks = [[event for event in events_of(rank) if event["kind"] in times_s] for rank in range(2)]
+    for rank, events in enumerate(ranks):
         for event in events:
             at_s = times_s[event["kind"]] + late_s * rank
             event |= {"time_ns": BEGAN_NS + round(at_s * 1e9)}
             event |= {key: 3 for key in ("calls",) if key in event}
             event |= {"world_size": world_size} if "world_size" in event else {}
-        lines = "\n".join(map(json.dumps, events))
-        (folder / f"{rank}.jsonl").write_text(f"{lines}\n")
-    end = replace(END, exit_codes=(0,), run_s=9.0, report=read_reports(folder))
-    outcome = outcome_of(end, REQUEST)
-    assert isinstance(outcome, Measurement)
-    return outcome
+    end = replace(END, exit_codes=(0,), run_s=9.0, report=report_of(folder, *ranks))
+    return measured(outcome_of(end, REQUEST))
 
 
 @pytest.mark.parametrize(("world_size", "late_s", "active_s"), [(None, 5.0, 5.9), (2, 0.0, 0.9)])
@@ -57,9 +54,9 @@ def test_every_ratio_is_of_one_interval(
 ) -> None:
     """Without a world size ranks come and go: the first one is there long before the last."""
     found = joining(tmp_path, world_size, late_s)
-    assert found.program is not None
-    assert found.program.calls == 6
-    assert found.wall_s == found.program.rpc_active_s == pytest.approx(active_s)
+    program = known(found.program)
+    assert program.calls == 6
+    assert found.wall_s == program.rpc_active_s == pytest.approx(active_s)
     # Both used half a second, from their own start to the end of their own shutdown.
     assert found.cpu_s == pytest.approx(1.0)
     assert found.cpu_wall_s == pytest.approx(late_s + 1.0)
@@ -83,8 +80,7 @@ def test_a_run_that_is_late_tells_what_the_threads_of_each_rank_did(tmp_path: Pa
     gone = {"kind": "gone", "pid": 4_000_002, "time_ns": answer["time_ns"], "code": None}
     report = report_of(tmp_path, [*until(0, "shutdown"), busy], [*until(1, "ready"), gone])
     late = replace(END, report=report, states=records_of(report), is_late=True, exit_codes=(None,))
-    failure = outcome_of(late, REQUEST)
-    assert isinstance(failure, Failure)
+    failure = failed(outcome_of(late, REQUEST))
     assert failure.failure == "timed-out"
     assert failure.message == (
         "not done after 2 s (3 calls made; agent in shutdown with 0 of 4 worker threads idle "
@@ -97,10 +93,9 @@ def test_a_run_without_the_number_that_is_compared_has_crashed(tmp_path: Path) -
     """It ended well, and a rank of it was ended before it called `shutdown`."""
     report = report_of(tmp_path, until(0, "ended"), until(1, "ready"))
     end = replace(END, report=report, exit_codes=(0,), output="done")
-    assert isinstance(outcome_of(end, REQUEST), Measurement)
-    assert isinstance(outcome_of(end, REQUEST, OBJECTIVES["wall_s"]), Measurement)
-    failure = outcome_of(end, REQUEST, OBJECTIVES["rpc_active_s"])
-    assert isinstance(failure, Failure)
+    measured(outcome_of(end, REQUEST))
+    measured(outcome_of(end, REQUEST, OBJECTIVES["wall_s"]))
+    failure = failed(outcome_of(end, REQUEST, OBJECTIVES["rpc_active_s"]))
     assert (failure.failure, failure.detail) == ("crashed", "done")
     assert failure.message == (
         "observer1 never called shutdown, so this run has no time from the last rank's init_rpc "
@@ -112,22 +107,15 @@ def test_a_run_without_the_number_that_is_compared_has_crashed(tmp_path: Path) -
 def test_a_cause_of_a_process_that_is_no_rank_names_none(name: str, rank: str) -> None:
     raised = "ValueError: no data"
     cause = Cause(time_ns=BEGAN_NS, rank=name or None, text=f"a process failed first: {raised}")
-    failure = outcome_of(replace(END, cause=cause, output="loading"), REQUEST)
-    assert isinstance(failure, Failure)
+    failure = failed(outcome_of(replace(END, cause=cause, output="loading"), REQUEST))
     assert (failure.failure, failure.rank, failure.message) == ("crashed", rank, cause.text)
 
 
 def test_a_run_that_ends_before_a_chosen_window_is_measured_whole(tmp_path: Path) -> None:
     """Before one that a person has named, it has failed."""
-    end = replace(
-        END, exit_codes=(0,), report=report_of(tmp_path, until(0, "gone"), until(1, "gone"))
-    )
-    end = replace(end, report=replace(end.report, problems=()))
+    report = report_of(tmp_path, until(0, "gone"), until(1, "gone"))
+    end = replace(END, exit_codes=(0,), report=replace(report, problems=()))
     named = REQUEST.model_copy(update={"window_s": 9.0})
     chosen = named.model_copy(update={"window_is_chosen": True})
-    whole, counted = outcome_of(end, REQUEST), outcome_of(end, chosen)
-    assert isinstance(whole, Measurement)
-    assert counted == whole
-    failure = outcome_of(end, named)
-    assert isinstance(failure, Failure)
-    assert failure.message.endswith("before its window was over")
+    assert outcome_of(end, chosen) == measured(outcome_of(end, REQUEST))
+    assert failed(outcome_of(end, named)).message.endswith("before its window was over")

@@ -49,8 +49,9 @@ def run_both(command: Callable[[], list[str]], capfd: pytest.CaptureFixture[str]
     return run
 
 
-def situation(name: str) -> Callable[[], list[str]]:
-    return lambda: python("situations.py", free_port())
+def situation() -> list[str]:
+    """The one that the environment names."""
+    return python("situations.py", free_port())
 
 
 FEW = "No clear limit: the trace holds only "
@@ -82,7 +83,7 @@ def test_a_recorded_program_is_the_program(
 ) -> None:
     """It prints the same, each call that it counts is in the trace, and the diagnosis is true."""
     monkeypatch.setenv("SITUATION", name)
-    run = run_both(situation(name), capfd)
+    run = run_both(situation, capfd)
     trace = run.trace
     # Each of three threads may have a call under way when RPC is shut down.
     unknown = 3 if name == "still_sending" else 0
@@ -102,7 +103,7 @@ def test_many_lives_need_few_files_threads_and_little_memory(
 ) -> None:
     """70 of them, with a limit on open files that is 100 above what the second one has."""
     monkeypatch.setenv("SITUATION", "many_lives")
-    run = recorded(*situation("many_lives")())
+    run = recorded(*situation())
     for rank in range(2):
         seen = f"rank {rank}: few files True, more threads False, little memory True\n"
         assert seen in run.printed
