@@ -44,13 +44,6 @@ def test_values_take_turns_and_what_is_done_is_counted(knobs: ProcessKnobs) -> N
     assert knobs.overridden() == ""
 
 
-def test_nothing_takes_turns_without_a_schedule(knobs: ProcessKnobs) -> None:
-    slicer = Slicer(None, [], knobs, lambda: 0)
-    slicer.begin()
-    slicer.end()
-    assert slicer.slices == []
-
-
 def test_what_the_program_sets_stays(knobs: ProcessKnobs) -> None:
     sys.setswitchinterval(0.05)
     knobs.switch(INTERVALS_S[1])

@@ -5,8 +5,7 @@ import torch
 import torch.distributed.rpc as rpc
 from torch.distributed.rpc import constants
 
-from tuner.plan.knobs import CHANNELS, NUM_WORKER_THREADS, RPC_TIMEOUT, TRANSPORTS, agent_options
-from tuner.torch_private.agent import tensorpipe_options
+from tuner.plan.knobs import CHANNELS, NUM_WORKER_THREADS, RPC_TIMEOUT, TRANSPORTS
 from tuner.torch_private.support import missing_support
 
 
@@ -32,10 +31,3 @@ def test_known_transports_and_channels_are_known_to_torch() -> None:
             rpc.TensorPipeRpcBackendOptions(_channels=[name])
     with pytest.raises(RuntimeError, match="Unknown transport"):
         rpc.TensorPipeRpcBackendOptions(_transports=["carrier_pigeon"])
-
-
-def test_configs_reach_the_options() -> None:
-    given = agent_options({"num_worker_threads": 3, "transports": ("uv",), "channels": None})
-    options = tensorpipe_options(**given, init_method="file:///nowhere")
-    assert (options.num_worker_threads, options.init_method) == (3, "file:///nowhere")
-    assert options.rpc_timeout == RPC_TIMEOUT.default

@@ -71,14 +71,11 @@ def starts_itself_again() -> None:
 
 
 WAYS: dict[str, Any] = {
-    "nothing": lambda: None,
     "exits_with_text": lambda: sys.exit("a last word"),
     "exits_at_once": lambda: os._exit(4),
     "raises_end_of_file": input,
     "interrupted": lambda: os.kill(os.getpid(), signal.SIGINT),
     "killed": lambda: os.kill(os.getpid(), signal.SIGKILL),
-    "aborted": os.abort,
-    "bad_code": lambda: compile("1 +", "made.py", "exec"),
     "raises_in_text": lambda: exec("[][1]"),  # noqa: S102
 }  # fmt: skip
 

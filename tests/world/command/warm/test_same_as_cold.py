@@ -23,10 +23,9 @@ pytestmark = pytest.mark.slow
 
 HERE = Path(__file__).parent
 WAYS = [
-    "nothing", "exits_with_text", "exits_at_once", "raises_end_of_file", "interrupted", "killed",
-    "aborted", "bad_code", "raises_from", "end_late", "own_excepthook", "exits_in_a_child",
-    "spawns_in_a_forked_child", "is_killed_by_its_child", "starts_itself_again", "no_such_name",
-    "raises_in_text",
+    "exits_with_text", "exits_at_once", "raises_end_of_file", "interrupted", "killed",
+    "raises_from", "end_late", "own_excepthook", "exits_in_a_child", "spawns_in_a_forked_child",
+    "is_killed_by_its_child", "starts_itself_again", "raises_in_text",
 ]  # fmt: skip
 
 
