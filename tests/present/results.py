@@ -70,12 +70,6 @@ def failed_later(
     )  # fmt: skip
 
 
-def without_metrics(row: TrialRow, *names: str) -> TrialRow:
-    """The row of a trial of which these metrics are not known."""
-    known = {name: value for name, value in row.metrics.items() if name not in names}
-    return replace(row, metrics=known)
-
-
 ROWS = (
     measured(1, threads(4), 2.0, (1.9, 2.1), tied=True),
     measured(2, threads(8), 2.05, (1.95, 2.15), tied=True),

@@ -3,11 +3,10 @@
 from matplotlib.figure import Figure
 
 from tests.plan.specs import for_all, threads
-from tests.present.results import known, measured, study_result
+from tests.present.results import measured, study_result
 from tuner.plan.config import Config
 from tuner.present.configurations import short_names, threads_dimension
-from tuner.present.figures import plot_scaling
-from tuner.present.figures.parallelism import parallelism
+from tuner.present.figures import plot_parallelism, plot_scaling
 from tuner.study.answer import StudyAnswer
 
 
@@ -35,9 +34,10 @@ def test_the_role_that_serves_has_the_axis_even_with_fewer_values() -> None:
     grid = ({"caller": caller, "server": server} for caller in (1, 2, 4) for server in (2, 8))
     answer = of_roles(*grid)
     assert str(threads_dimension(answer)) == "server.num_worker_threads"
-    shown = known(parallelism(answer))
-    axes = plot_scaling(answer, Figure().add_subplot())
-    assert shown.x_label == axes.get_xlabel() == "server.num_worker_threads"
+    for plot in (plot_scaling, plot_parallelism):
+        axes = Figure().add_subplot()
+        assert plot(answer, axes) is axes
+        assert axes.get_xlabel() == "server.num_worker_threads"
 
 
 def test_a_driver_alone_has_the_axis() -> None:

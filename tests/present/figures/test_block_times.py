@@ -14,17 +14,6 @@ def seen(*values: tuple[int, int, float]) -> tuple[Observation, ...]:
     return tuple(Observation(trial, block, "race", value) for trial, block, value in values)
 
 
-def test_the_baseline_and_the_best_are_lines_and_the_others_are_marks() -> None:
-    observations = seen((0, 0, 3.0), (1, 0, 2.0), (2, 0, 2.5), (0, 1, 3.1), (1, 1, 2.1))
-    shown = known(blocks(study_result(observations=observations)))
-    assert shown.leading == {
-        "baseline": [*seen((0, 0, 3.0), (0, 1, 3.1))],
-        "best": [*seen((1, 0, 2.0), (1, 1, 2.1))],
-    }
-    assert shown.others == [*seen((2, 0, 2.5))]
-    assert shown.outside == 0
-
-
 def test_an_outlier_does_not_squash_the_rest() -> None:
     values = [(0, block, 3.0 + block % 3 / 10) for block in range(20)]
     values += [(0, 20, 300.0), (2, 3, 0.01), *((2, block, 2.5) for block in range(4, 12))]

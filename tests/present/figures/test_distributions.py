@@ -21,20 +21,6 @@ from tuner.study.rows import TrialDetail
 from tuner.world.measurement import CallPart
 
 
-def test_latency_has_a_row_for_each_config_that_ran() -> None:
-    details = {
-        0: TrialDetail(step_ms=quantiles(3.0)),
-        1: TrialDetail(step_ms=quantiles(2.0), call_ms=quantiles(0.5)),
-        4: TrialDetail(),
-    }
-    shown = known(latency(study_result(details=details)))
-    assert [*shown.details.items()] == [(1, details[1]), (0, details[0])]
-    assert shown.panels == {
-        "time of a step (ms)": {1: quantiles(2.0), 0: quantiles(3.0)},
-        "time of a call, traced (ms)": {1: quantiles(0.5)},
-    }
-
-
 def test_a_row_is_drawn_from_its_quantiles() -> None:
     answer = study_result(details={1: detail(2.0), 0: detail(3.0)})
     shown = known(latency(answer))
@@ -80,16 +66,8 @@ def test_many_configs_are_cut_to_the_fastest_and_the_baseline(big: StudyAnswer) 
     assert "Shown are 10 of 58 configurations: the baseline, and the best." in figure.caption
 
 
-def test_the_parts_of_a_call_are_in_a_fixed_order() -> None:
-    mixed: dict[CallPart, float] = {"off_cpu": 0.1, "queue": 0.3, "transport": 0.2, "on_cpu": 0.4}
-    details = {1: TrialDetail(call_parts_ms=mixed), 0: TrialDetail(call_parts_ms={})}
-    shown = known(call_time(study_result(details=details)))
-    assert shown.parts_ms == {1: mixed}
-    assert list(shown.parts_ms[1]) == ["transport", "queue", "on_cpu", "off_cpu"]
-
-
 def test_the_parts_are_stacked_and_differ_without_colours() -> None:
-    parts: dict[CallPart, float] = {"transport": 0.25, "queue": 0.5, "served": 1.0, "pending": 0.0}
+    parts: dict[CallPart, float] = {"served": 1.0, "queue": 0.5, "transport": 0.25, "pending": 0.0}
     answer = study_result(details={0: TrialDetail(call_parts_ms=parts)})
     shown = known(call_time(answer))
     figure = Figure()

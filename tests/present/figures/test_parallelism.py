@@ -3,13 +3,9 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 from matplotlib.figure import Figure
 
-from tests.plan.specs import for_all
-from tests.present.results import by_threads, known, measured, study_result, without_metrics
-from tuner.errors import UsageError
-from tuner.present.figures import plot_parallelism
+from tests.present.results import by_threads, known
 from tuner.present.figures.parallelism import draw_parallelism, parallelism
 
 
@@ -35,21 +31,10 @@ def test_parallelism_is_shown_by_threads() -> None:
 
 def test_configs_without_a_trace_are_no_points() -> None:
     answer = by_threads({4: parallel(2.5, 4), 16: {}, 1: parallel(1.0, 1)})
-    rows = (
-        without_metrics(answer.rows[0], "parallelism_max"),
-        without_metrics(answer.rows[1], "parallelism_mean", "parallelism_max"),
-        answer.rows[2],
-    )
+    found: list[dict[str, float]] = [{"parallelism_mean": 2.5}, {}, parallel(1.0, 1)]
+    rows = tuple(replace(row, metrics=each) for row, each in zip(answer.rows, found, strict=True))
     shown = known(parallelism(replace(answer, rows=rows)))
     assert [point.threads for point in shown.points] == [1, 4]
     axes = Figure().add_subplot()
     draw_parallelism(shown, axes)
     assert axes.get_ylim()[1] > 4
-
-
-def test_where_threads_do_not_vary_there_is_no_parallelism() -> None:
-    rows = tuple(measured(n, for_all(transports=way), 1.0) for n, way in enumerate(("shm", "uv")))
-    answer = study_result(rows=rows)
-    assert parallelism(answer) is None
-    with pytest.raises(UsageError, match="nothing to plot"):
-        plot_parallelism(answer)

@@ -1,12 +1,10 @@
 from matplotlib.figure import Figure
 
 from tests.plan.specs import for_all, threads
-from tests.present.results import ROWS, failed, known, measured, of_two_knobs, study_result
+from tests.present.results import known, measured, study_result
 from tuner.decide.statistics import Interval
-from tuner.plan.config import Config
 from tuner.present.figures.step_time import (
     CurvePoint,
-    ScalingCurve,
     draw_scaling_curve,
     scaling_curve,
     step_time_figure,
@@ -25,23 +23,6 @@ def test_threads_alone_are_one_series_from_few_to_many() -> None:
             CurvePoint(16.0, 0, Interval(3.0, 2.9, 3.1)),
         ]
     }
-
-
-def test_the_other_knobs_make_the_series() -> None:
-    step_ms = {(1, "shm"): 1.0, (1, "uv"): 2.0, (2, "shm"): 3.0, (2, "uv"): 4.0}
-    series = scaling_curve(of_two_knobs(step_ms)).series
-    assert {name: [(p.x, p.value.estimate) for p in points] for name, points in series.items()} == {
-        "transports=shm": [(1.0, 1.0), (2.0, 3.0)], "transports=uv": [(1.0, 2.0), (2.0, 4.0)],
-    }  # fmt: skip
-
-
-def test_a_baseline_that_does_not_name_the_tuned_role_has_its_place() -> None:
-    servers = ((n, Config.from_json({"server": {"num_worker_threads": n}})) for n in (1, 2, 4))
-    rows = (measured(0, threads(16), 3.0), *(measured(n, each, 6.0 / n) for n, each in servers))
-    curve = scaling_curve(study_result(rows=rows))
-    assert curve.threads == "server.num_worker_threads"
-    assert list(curve.series) == [""]
-    assert [point.x for point in curve.series[""]] == [1.0, 2.0, 4.0, 16.0]
 
 
 def test_other_knobs_alone_stand_one_below_the_other() -> None:
@@ -84,20 +65,10 @@ def test_very_many_series_are_named_only_if_fast(big: StudyAnswer) -> None:
     series = {point.trial: name for name, points in curve.series.items() for point in points}
     assert curve.answer.best_trial is not None
     assert {series[0], series[curve.answer.best_trial]} <= set(curve.named)
-    assert "7 other combinations" in legend_of(curve)
-
-
-def legend_of(curve: ScalingCurve) -> list[str]:
     axes = Figure().add_subplot()
     draw_scaling_curve(curve, axes)
     legend = known(axes.get_legend())
-    return [text.get_text() for text in legend.get_texts()]
-
-
-def test_a_baseline_that_failed_is_not_drawn() -> None:
-    result = study_result(rows=(*ROWS[:2], failed(0, threads(16))))
-    legend = legend_of(scaling_curve(result))
-    assert not [text for text in legend if text.startswith("baseline")]
+    assert "7 other combinations" in [text.get_text() for text in legend.get_texts()]
 
 
 def test_threads_are_drawn_on_a_log_scale_from_zero_upwards() -> None:

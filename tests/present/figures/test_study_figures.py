@@ -7,10 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from matplotlib.figure import Figure
 
 from tests.plan.specs import threads
-from tests.present import results
 from tests.present.figures.traces import stepped
 from tests.present.results import (
     detail,
@@ -181,14 +179,6 @@ def test_names_with_strange_letters_are_drawn() -> None:
     assert "_привет$x$漢字" in figure.inline_svg
 
 
-def test_plots_are_drawn_into_given_axes() -> None:
-    figure = Figure()
-    left, right = figure.subplots(1, 2)
-    assert plot_scaling(study_result(), left) is left
-    assert plot_parallelism(results.by_threads({4: {}, 1: {}}), right) is right
-    assert left.get_xlabel() == right.get_xlabel() == "num_worker_threads"
-
-
 def test_plots_without_axes_make_a_pyplot_figure() -> None:
     from matplotlib import pyplot
 
@@ -198,5 +188,7 @@ def test_plots_without_axes_make_a_pyplot_figure() -> None:
     assert len(pyplot.get_fignums()) == before[1] + 1
     pyplot.close(axes.figure)  # type: ignore[arg-type]
     assert (pyplot.rcParams["font.size"], len(pyplot.get_fignums())) == before
-    with pytest.raises(UsageError, match="no configuration was measured"):
-        plot_scaling(study_result(rows=(failed(0, threads(16)),)))
+    nothing = study_result(rows=(failed(0, threads(16)),))
+    for plot, why in ((plot_scaling, "configuration was measured"), (plot_parallelism, "traces")):
+        with pytest.raises(UsageError, match=f"nothing to plot: no {why}"):
+            plot(nothing)

@@ -1,13 +1,11 @@
 """Timelines as data: which thread did what, and what an excerpt shows."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from tests.present.figures.traces import kineto, stepped
 from tests.trace.synthetic import call, operator, trace
-from tuner.errors import UsageError
 from tuner.present.figures.timeline_data import (
     EXCERPT_CALLS,
     EXCERPT_STRETCHES,
@@ -19,7 +17,6 @@ from tuner.present.figures.timeline_data import (
     Timeline,
     timeline,
 )
-from tuner.present.figures.timeline_drawing import write_timeline_figure
 from tuner.trace.model.spans import TraceRank
 from tuner.trace.model.trace import Trace
 
@@ -176,11 +173,3 @@ def test_calls_known_only_on_their_client_are_shown_as_under_way() -> None:
     assert server.in_flight[0] == (0, 1)
     assert [len(lane.bars) for lane in (*caller.lanes, *server.lanes)] == [1, 1]
     assert server.label == "worker1: 4 threads"
-
-
-def test_a_trace_of_nothing_has_no_servers(tmp_path: Path) -> None:
-    found = timeline(trace(), "nothing")
-    assert (found.servers, found.note) == ((), "no served calls and no operators")
-    with pytest.raises(UsageError, match="no timeline to draw: no served calls and no operators"):
-        write_timeline_figure([("", trace())], tmp_path / "none.png")
-    assert not list(tmp_path.iterdir())

@@ -111,16 +111,6 @@ def test_an_empty_trace_can_stand_beside_another(figure: Figure) -> None:
     assert figure.axes[1].texts[-1].get_text() == "no served calls and no operators"
 
 
-def test_the_figure_is_written_in_the_format_of_its_suffix(tmp_path: Path) -> None:
-    png, svg = tmp_path / "new" / "one.png", tmp_path / "one.svg"
-    for path in (png, svg):
-        write_timeline_figure([("one", stepped(2)), ("two", stepped(2))], path)
-        assert b"rpc-tuner figure, format 1" in path.read_bytes()
-    assert png.read_bytes().startswith(b"\x89PNG")
-    assert ">two<" in svg.read_text()
-    assert [path.name for path in png.parent.iterdir()] == ["one.png"]
-
-
 def test_on_a_longer_axis_nothing_goes_on_beyond_an_excerpt(figure: Figure) -> None:
     """A call that is served all the time ends with the excerpt, as its lane does."""
     calls = [call(n, n, n + 1, served_ms=(n, n + 0.5)) for n in range(MOST_CALLS + 1)]

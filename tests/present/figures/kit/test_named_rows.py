@@ -37,13 +37,6 @@ def test_rows_are_named_in_their_axes() -> None:
     assert axes.get_ylim() == (0.5, 0)
 
 
-@given(st.text(alphabet="ab =", max_size=200), st.integers(10, 60))
-def test_no_line_of_a_name_is_too_long(name: str, width: int) -> None:
-    lines = wrapped(name, width).split("\n")
-    assert len(lines) <= 2
-    assert max(map(len, lines)) <= width
-
-
 def test_a_name_that_is_cut_says_so() -> None:
     assert wrapped("x" * 30, 10) == "x" * 10 + "\n" + "x" * 9 + "…"
 
