@@ -13,26 +13,13 @@ from tests.browser.serving import dashboard
 from tests.fakes import FakeLauncher, threads_of
 from tuner.present.wording import verdict_sentence
 from tuner.text import three_digits
-from tuner.world.launcher import WorldOrder
-from tuner.world.measurement import Failure, Measurement
 
 pytestmark = [pytest.mark.browser, pytest.mark.thorough]
-
-STACKS = "Thread 0x1 (most recent call first): in serve"
-
-
-class Crashing(FakeLauncher):
-    def run(self, order: WorldOrder) -> Measurement | Failure:
-        outcome = super().run(order)
-        if isinstance(outcome, Failure) and order.failure_folder is not None:
-            order.failure_folder.mkdir(parents=True, exist_ok=True)
-            (order.failure_folder / "worker1.stacks").write_text(STACKS)
-        return outcome
 
 
 def search(folder: Path, name: str) -> None:
     """16 threads are the baseline, and trial 0; 1, 2, 4 and 8 are trials 1 to 4."""
-    launcher = Crashing(
+    launcher = FakeLauncher(
         step_ms=lambda config: 16.0 / min(8, threads_of(config)),
         sigma=0.01,
         fails=lambda config, world: "crashed" if threads_of(config) == 2 else None,
@@ -106,24 +93,6 @@ def test_from_the_verdict_to_the_trace_of_the_best(page: Page, studies: Path, mo
     expect(page.get_by_text("outcome completed")).to_be_attached()
     trace = studies / "monday" / "traces" / "num_worker_threads=8.json"
     assert gzip.decompress(downloaded(page, f"{trace.name}.gz")) == trace.read_bytes()
-
-
-def test_why_trials_failed_or_were_eliminated(page: Page, monday: str) -> None:
-    page.goto(f"{monday}/trials")
-    page.get_by_role("button", name="Trial 2 Fail").click()
-    expect(page.get_by_role("heading", name="num_worker_threads=2")).to_be_visible()
-    for text in ("Failed, crashed: worker1 failed first", "failure_reason worker1 failed first"):
-        expect(page.get_by_text(text)).to_be_visible()
-    assert downloaded(page, "worker1.stacks").decode() == STACKS
-
-    slow = "^eliminated .* behind num_worker_threads=16 in one world"
-    worse = "^eliminated shown to be worse than the baseline after "
-    for trial, threads, why in ((1, 1, slow), (3, 4, worse)):
-        page.get_by_role("button", name=f"Trial {trial} Pruned").click()
-        expect(page.get_by_role("heading", name=f"num_worker_threads={threads}")).to_be_visible()
-        expect(page.get_by_text(re.compile(why))).to_be_visible()
-    # Blocks, and what was measured in each.
-    expect(page.get_by_text(re.compile(r"^0 [34]\.\d+$"))).to_be_visible()
 
 
 def test_the_other_pages_of_a_study_open(page: Page, monday: str) -> None:

@@ -32,23 +32,3 @@ def test_arguments_results_and_errors_are_told(site: Path) -> None:
     section = page.partition('id="tuner.tune"')[2].partition("<h3")[0]
     assert all(f">{title}:<" in section for title in ("Parameters", "Returns", "Raises"))
     assert ">workload<" in section
-
-
-def test_links_out_of_the_folder_of_the_docs_lead_into_the_site(site: Path) -> None:
-    page = (site / "your-own-program" / "index.html").read_text()
-    assert 'href="../studies/batch_updates.toml"' in page
-    assert (site / "studies" / "batch_updates.toml").is_file()
-    assert 'href="../#what-you-take-away"' in page
-    home = (site / "index.html").read_text()
-    assert 'href="LICENSE"' in home
-    assert 'href="notebooks"' not in home
-
-
-def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
-    for path in site.rglob("*.html"):
-        page = path.read_text()
-        loaded = re.findall(r'<(?:script|img|iframe|source)[^>]*\ssrc="([^"]*)"', page)
-        for link in re.findall(r'<link[^>]*rel="(?:stylesheet|icon|preload)"[^>]*>', page):
-            loaded += re.findall(r'href="([^"]*)"', link)
-        assert loaded
-        assert [each for each in loaded if "//" in each] == [], path
