@@ -14,9 +14,8 @@ from tuner.world.environment import GroupFacts
 
 @pytest.mark.parametrize(
     ("achieved", "most"),
-    [(0.02, "2 %"), (1.4996, "150 %"), (0.012345, "1.2 %"), (12.3456, "1230 %"), (None, ""),
-     (1e30, ""), (math.inf, "")],
-)  # fmt: skip
+    [(0.012345, "1.2 %"), (12.3456, "1230 %"), (None, ""), (1e30, ""), (math.inf, "")],
+)
 def test_the_epsilon_achieved_is_a_plain_percentage_where_it_says_something(
     achieved: float | None, most: str
 ) -> None:

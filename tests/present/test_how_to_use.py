@@ -1,17 +1,16 @@
 """What to paste, where the recommended configuration binds ranks to logical CPUs."""
 
-from typing import Any
+import shlex
 
 import pytest
 
+from tests.fake_program import COMMAND, FakeProgramLauncher
 from tests.plan.specs import for_all, threads, workload_spec
 from tests.present.results import ENVIRONMENT, known, measured, study_plan, study_result
 from tests.recommended.documents import OF_EVERY_KNOB
 from tuner.plan.config import Config
 from tuner.plan.draft import draft_plan
-from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.study_plan import StudyPlan
-from tuner.plan.workload_spec import RankSpec
 from tuner.present.how_to_use import init_rpc_lines, snippet_of
 from tuner.study.answer import StudyAnswer
 from tuner.world.environment import Environment
@@ -65,17 +64,10 @@ def test_elsewhere_there_are_the_lines_alone(plan: StudyPlan, environment: Envir
 
 
 def test_a_program_is_run_with_the_sentence() -> None:
-    draft = draft_plan({"program": ["python", "main.py"]})
-    assert draft.program is not None
-    ranks = tuple(RankSpec(name=f"{role}0", role=role) for role in ("client", "server"))
-    own = {role: {"num_worker_threads": 16} for role in ("client", "server")}
-    plan = draft.finish(
-        ProgramSpec(**draft.program.model_dump(), ranks=ranks, own=own, calls=(9, 9),
-                    shuts_down=True, own_network=True)
-    )  # fmt: skip
-    run = "rpc-tuner run studies/main/recommended.json -- python main.py"
+    draft = draft_plan({"program": COMMAND})
+    plan = draft.finish(FakeProgramLauncher(lambda config: 1.0).subject_of(draft))
+    run = f"rpc-tuner run studies/main/recommended.json -- {shlex.join(COMMAND)}"
     assert text_of(bound(plan)) == ALONE + run
-    assert text_of(study_result(plan)) == run
 
 
 def test_the_options_have_every_knob() -> None:
@@ -93,16 +85,3 @@ def test_a_switch_interval_of_one_role_names_each() -> None:
     lines = init_rpc_lines(config, workload_spec()).splitlines()
     assert lines[0] == "import sys"
     assert lines[5] == 'sys.setswitchinterval({"caller": 0.005, "server": 0.0002}[role])  # seconds'
-
-
-def test_the_options_are_what_torch_takes() -> None:
-    import torch.distributed.rpc as rpc
-
-    config = for_all(num_worker_threads=6, rpc_timeout=5, transports="uv")
-    lines = init_rpc_lines(config, workload_spec()).splitlines()
-    (expression,) = [line.removeprefix("options = ") for line in lines if "options = " in line]
-    known: dict[str, Any] = {"rpc": rpc}
-    options = eval(expression, known)  # noqa: S307 - these are the lines that a person pastes
-    assert isinstance(options, rpc.TensorPipeRpcBackendOptions)
-    assert options.num_worker_threads == 6
-    assert options.rpc_timeout == 5.0

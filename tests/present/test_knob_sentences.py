@@ -1,80 +1,33 @@
-"""The main effect and the importance of each knob."""
+"""What is said of values of knobs, of knobs together, and of what was compared within runs."""
 
-import itertools
 from dataclasses import replace
+from itertools import product
 
 import pytest
 
 from tests.plan.specs import for_all
-from tests.present.results import in_blocks, known, of_two_knobs, study_result
+from tests.present.results import in_blocks, of_two_knobs, study_result
 from tuner.decide.statistics import Interval
 from tuner.plan.config import ALL_ROLES, Config, Dimension
-from tuner.present.knob_sentences import (
-    bad_value_sentences,
-    live_sentences,
-    together_sentences,
-)
-from tuner.present.tables import knobs_of
-from tuner.study.answer import StudyAnswer
+from tuner.present.knob_sentences import bad_value_sentences, live_sentences, together_sentences
 from tuner.study.live_evidence import LiveGain
 from tuner.study.records import Live
 from tuner.study.together import BestThreads, Interaction, KnobGain, Together
 
-TRANSPORTS = {"shm": 1.0, "uv": 1.5}
 
-
-def grid(threads: dict[int, float]) -> StudyAnswer:
-    """A grid in which each knob takes so many times as long, whatever the other one is."""
-    step_ms = {
-        (number, way): slower * worse
-        for (number, slower), (way, worse) in itertools.product(threads.items(), TRANSPORTS.items())
-    }
-    count, way = min(step_ms, key=lambda each: step_ms[each])
-    best = for_all(num_worker_threads=count, transports=way)
-    return in_blocks(of_two_knobs(step_ms, best=best, challenger=best), blocks=12)
-
-
-@pytest.fixture
-def planted() -> StudyAnswer:
-    return grid({4: 1.0, 1: 2.0, 2: 1.0, 8: 1.02})
-
-
-def test_each_value_is_compared_with_the_best_one_of_its_knob(planted: StudyAnswer) -> None:
-    table = known(knobs_of(planted))
-    cells = {(row[0], row[2]): row for row in table.rows}
-    assert len(cells) == len(table.rows) == 6
-    ratio = float(cells["num_worker_threads", "1"][3].split(" ")[0])
-    assert ratio == pytest.approx(0.5, rel=0.03)
-    assert float(cells["transports", "uv"][3].split(" ")[0]) == pytest.approx(0.67, abs=0.02)
-    assert cells["transports", "shm"][3:] == ("1", "4")
-    explained = {row[0]: float(row[1].split()[0]) for row in table.rows}
-    assert list(explained) == ["num_worker_threads", "transports"]
-    assert sum(explained.values()) == pytest.approx(100, abs=2)
-
-
-def test_a_value_that_is_clearly_bad_has_a_sentence(planted: StudyAnswer) -> None:
+def test_a_value_that_is_clearly_bad_has_a_sentence() -> None:
+    knobs = product({4: 1.0, 1: 2.0, 2: 1.0, 8: 1.02}.items(), {"shm": 1.0, "uv": 1.5}.items())
+    step_ms = {(count, way): slow * worse for (count, slow), (way, worse) in knobs}
+    planted = in_blocks(of_two_knobs(step_ms), blocks=12)
     (said,) = bad_value_sentences(planted)
     assert said.startswith("transports=uv is clearly bad: 1.4")
     assert " times slower than the best value, at least 1." in said
-    few = planted.rows[:3]
-    assert bad_value_sentences(replace(planted, rows=few)) == []
-
-
-def test_a_fit_through_all_values_tells_no_interval(planted: StudyAnswer) -> None:
-    by_trial = {row.trial: row for row in planted.rows}
-    # 4 threads with each transport, and 1 thread with the slower one.
-    table = known(knobs_of(replace(planted, rows=tuple(by_trial[trial] for trial in (0, 1, 3)))))
-    assert {row[3] for row in table.rows} == {"1", "?"}
-    assert "the shares overlap" in table.note
-    whole = known(knobs_of(planted))
-    assert "overlap" not in whole.note
+    assert bad_value_sentences(replace(planted, rows=planted.rows[:3])) == []
 
 
 BINDING, WORKERS = (Dimension(ALL_ROLES, each) for each in ("cpu_binding", "num_worker_threads"))
 BOUND, UNBOUND = (Config.of({BINDING: each}) for each in ("equal", "none"))
 TRIED = (1, 2, 4, 8, 16, 32)
-
-
 SIXTEEN = BestThreads(WORKERS, BOUND, 16, TRIED[:5], TRIED, is_shown=True)
 ONE = BestThreads(WORKERS, UNBOUND, 1, (1,), TRIED, is_shown=True)
 UNCLEAR = SIXTEEN._replace(near=TRIED, is_shown=False)
@@ -88,7 +41,6 @@ INTERACTION = Interaction(WORKERS, 1, 16, ((UNBOUND, 1.17), (BOUND, 1.01)))
                          KnobGain(BINDING, "equal", 1.25, Interval(1.25, 1.2, 1.3)))),
          ["cpu_binding=equal made it about 1.25 times as fast, num_worker_threads=1 about 1.02 "
           "times."]),
-        (None, []),
         (Together(best_threads=(SIXTEEN, ONE)),
          ["Best num_worker_threads: 16 with cpu_binding=equal (within 3 %: 1 to 16), 1 with "
           "cpu_binding=none."]),
@@ -115,7 +67,6 @@ def test_what_the_knobs_gave_together_is_said(found: Together | None, said: list
 @pytest.mark.parametrize(
     ("ratio", "said"),
     [
-        (Interval(1.214, 1.15, 1.274), "1.21 times as fast (1.15 to 1.27)"),
         (Interval(5.0, 1.5, 30.0), "at least 1.50 times as fast"),
         (Interval(0.2, 0.01, 0.5), "at most 0.50 times as fast"),
         (Interval(1.0, 0.1, 10.0), "not told apart"),

@@ -10,7 +10,6 @@ from unittest.mock import Mock
 import pytest
 
 from tests.plan.specs import for_all, threads
-from tests.present.results import known
 from tests.present.screen import Screen
 from tuner.decide.statistics import Interval
 from tuner.errors import UsageError
@@ -29,21 +28,42 @@ RACING = Snapshot(
     phase="race", block=7, worlds=48, calibrated=6, traced=6, configs=6, survivors=5,
     ahead=(for_all(transports="shm"),), ahead_value=1.8042, unit="ms", remaining_s=9.1,
 )  # fmt: skip
+SEEN = Compared(rival="transports=shm", speedup=Interval(1.12, 0.981, 1.27), is_decided=False)
+LOOKED = replace(RACING, looks=3, compared=SEEN)
+GROUPS = (
+    GroupState(1, 12, 3, 6, is_lost=False),
+    *(GroupState(number, None, 0, 0, is_lost=number == 3) for number in (2, 3)),
+)
+RACE, AHEAD = "racing · block 7 · 5 of 6 configurations left", "transports=shm ahead (1.8 ms)"
+LEFT = " · 9.1s left"
 
 
-def test_a_race_says_the_block_the_survivors_and_who_is_ahead() -> None:
-    assert snapshot_line(RACING) == (
-        "racing · block 7 · 5 of 6 configurations left · transports=shm ahead (1.8 ms) · 9.1s left"
-    )
-    several = replace(RACING, ahead=tuple(map(threads, (4, 1, 2))))
-    assert " · num_worker_threads=1, 2, 4 ahead (1.8 ms) · " in snapshot_line(several)
-    with_a_default = tuple(for_all(transports=each) for each in ("uv", "default"))
-    assert " · transports=default, uv ahead (1.8 ms) · " in snapshot_line(
-        replace(RACING, ahead=with_a_default)
-    )
-    many = replace(RACING, ahead=tuple(map(threads, range(1, 7))))
-    assert " · 6 ahead, alike (best 1.8 ms) · " in snapshot_line(many)
-    assert "ahead" not in snapshot_line(replace(RACING, ahead=()))
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, f"{RACE} · {AHEAD}{LEFT}"),
+        ({"ahead": (*map(threads, (4, 1, 2)),)},
+         f"{RACE} · num_worker_threads=1, 2, 4 ahead (1.8 ms){LEFT}"),
+        ({"ahead": tuple(for_all(transports=each) for each in ("uv", "default"))},
+         f"{RACE} · transports=default, uv ahead (1.8 ms){LEFT}"),
+        ({"ahead": (*map(threads, range(1, 7)),)}, f"{RACE} · 6 ahead, alike (best 1.8 ms){LEFT}"),
+        ({"ahead": ()}, f"{RACE}{LEFT}"),
+        # One rival of several is left.
+        ({"ahead": (), "survivors": 2},
+         f"confirming · block 7 · 2 of 6 configurations left{LEFT}"),
+        ({"ahead": (), "survivors": 2, "configs": 2},
+         f"racing · block 7 · 2 of 2 configurations left{LEFT}"),
+        ({"compared": SEEN, "until_clear": True},
+         f"{RACE} · transports=shm: 1.12x (0.98 to 1.27) · at most 9.1s left"),
+        ({"compared": replace(SEEN, speedup=Interval(1.12, 0.2, 1.27), is_decided=True)},
+         f"{RACE} · transports=shm: gain too uncertain to say · decided, not yet exact{LEFT}"),
+        ({"groups": GROUPS},
+         f"{RACE} · {AHEAD} · groups 1: block 12, 3 of 6, 2: idle, 3: lost{LEFT}"),
+        ({"groups": GROUPS[1:]}, f"{RACE} · {AHEAD}{LEFT}"),
+    ],
+)  # fmt: skip
+def test_the_line_of_a_race(changes: dict[str, Any], said: str) -> None:
+    assert snapshot_line(replace(RACING, **changes)) == said
 
 
 def test_plain_lines_come_once_per_block_and_phase() -> None:
@@ -78,8 +98,7 @@ def test_the_live_line_fits_the_terminal_and_keeps_the_time_left(
     config = Config.from_json({"agent": {"num_worker_threads": 16}, "observer": observer})
     snapshot = replace(RACING, ahead=(config,))
     if has_looked:
-        found = known(compared().compared)
-        snapshot = replace(snapshot, compared=replace(found, rival=str(config)))
+        snapshot = replace(snapshot, compared=replace(SEEN, rival=str(config)))
     line = snapshot_line(snapshot, width)
     assert len(line) <= width
     assert line.startswith("racing · ")
@@ -92,11 +111,6 @@ def test_the_live_line_fits_the_terminal_and_keeps_the_time_left(
     with LiveProgress(screen.console) as progress:
         progress.on_snapshot(snapshot)
         assert line in screen.text
-
-
-def test_one_rival_of_several_that_is_left_is_confirmed() -> None:
-    assert snapshot_line(replace(RACING, survivors=2)).startswith("confirming · block 7 · ")
-    assert snapshot_line(replace(RACING, survivors=2, configs=2)).startswith("racing · ")
 
 
 @pytest.mark.parametrize("terminal", [True, False])
@@ -118,39 +132,13 @@ def test_nothing_runs_beside_a_measurement() -> None:
         assert threading.active_count() == before
 
 
-def compared(low: float = 0.981, *, is_decided: bool = False) -> Snapshot:
-    """The race after its third look."""
-    speedup = Interval(1.12, low, 1.27)
-    found = Compared(rival="transports=shm", speedup=speedup, is_decided=is_decided)
-    return replace(RACING, looks=3, compared=found)
-
-
-def test_the_leading_comparison_has_its_interval() -> None:
-    line = snapshot_line(compared())
-    assert line.endswith("· transports=shm: 1.12x (0.98 to 1.27) · 9.1s left")
-    assert "ahead" not in line
-    assert "transports=shm: gain too uncertain to say" in snapshot_line(compared(0.2))
-    assert "· decided, not yet exact ·" in snapshot_line(compared(is_decided=True))
-    line = snapshot_line(replace(compared(), until_clear=True))
-    assert line.endswith("· at most 9.1s left")
-
-
 def test_plain_lines_show_a_comparison_once_at_its_look() -> None:
     screen = Screen()
     progress = PlainProgress(screen.console)
-    for each in (RACING, compared(), compared(), replace(compared(), block=8),
-                 replace(compared(), block=8, looks=4)):  # fmt: skip
+    later = replace(LOOKED, block=8)
+    for each in (RACING, LOOKED, LOOKED, later, replace(later, looks=4)):
         progress.on_snapshot(each)
     assert ["1.12x" in line for line in screen.lines] == [False, True, False, True]
-
-
-def test_every_group_is_shown_while_blocks_are_measured() -> None:
-    busy = GroupState(1, 12, 3, 6, is_lost=False)
-    groups = (busy, *(GroupState(n, None, 0, 0, is_lost=n == 3) for n in (2, 3)))
-    line = snapshot_line(replace(RACING, groups=groups))
-    assert line.endswith(" · groups 1: block 12, 3 of 6, 2: idle, 3: lost · 9.1s left")
-    idle = tuple(each._replace(block=None) for each in groups)
-    assert "groups" not in snapshot_line(replace(RACING, groups=idle))
 
 
 def in_ipython(monkeypatch: pytest.MonkeyPatch, shell: str) -> Mock:

@@ -14,7 +14,7 @@ from tests.present.results import (
     study_plan,
     study_result,
 )
-from tuner.plan.config import Config, Dimension
+from tuner.plan.config import ALL_ROLES, Config, Dimension
 from tuner.present.knob_sentences import edge_sentences, role_sentence, tried_sentences
 from tuner.present.sentences import advice_of, no_calls_sentence, sentences_of
 from tuner.study.answer import StudyAnswer
@@ -33,15 +33,8 @@ def test_a_step_without_a_call_is_told_first() -> None:
     first = known(no_calls_sentence(answer))
     assert first.startswith("The traced steps made no RPC call")
     assert sentences_of(answer)[0] == first
-
-
-@pytest.mark.parametrize(
-    "details", [{}, {0: TrialDetail()}, {0: TrialDetail(calls=0), 1: TrialDetail(calls=1)}]
-)
-def test_nothing_is_said_where_a_call_was_seen_or_nothing_was_traced(
-    details: dict[int, TrialDetail],
-) -> None:
-    assert no_calls_sentence(study_result(details=details)) is None
+    seen = {**without, 1: TrialDetail(calls=1)}
+    assert no_calls_sentence(study_result(details=seen)) is None
 
 
 def test_a_step_that_does_not_wait_for_its_calls_is_told_of() -> None:
@@ -55,10 +48,6 @@ def test_a_step_that_does_not_wait_for_its_calls_is_told_of() -> None:
 @pytest.mark.parametrize(
     ("why", "said"),
     [
-        (
-            "worker1 failed first " * 20,
-            r"worker1 failed .* \[\.\.\. \d+ characters \.\.\.\] .*first ",
-        ),
         (
             "worker1; see page 7 " * 20,
             r"worker1; see .* \[\.\.\. \d+ characters \.\.\.\] .*page 7 ",
@@ -80,21 +69,23 @@ def test_an_exploration_under_way_compares_nothing_yet() -> None:
     assert "were compared" not in said
 
 
-CALLER = Dimension("caller", "num_worker_threads")
-
-
-def searched(steps_ms: dict[int, float], best: int, enough: tuple[str, ...] = ()) -> StudyAnswer:
-    """A study of these numbers of threads, the baseline of 16 among them.
+def searched(
+    steps_ms: dict[int, float], best: int, enough: tuple[str, ...] = (), role: str = ALL_ROLES
+) -> StudyAnswer:
+    """A study of these numbers of threads of a role, the baseline of 16 among them.
 
     More threads do not help the ranks in `enough`, by every diagnosis.
     """
-    plan = study_plan(space={"num_worker_threads": sorted(steps_ms)})
+    dimension = Dimension(role, "num_worker_threads")
+    plan = study_plan(space={str(dimension): sorted(steps_ms)})
     order = [16, *(count for count in steps_ms if count != 16)]
+    configs = {count: Config.of({dimension: count}) for count in order}
     rows = tuple(
-        replace(measured(trial, threads(n), steps_ms[n]), enough_threads=enough)
-        for trial, n in enumerate(order)
+        replace(measured(trial, config, steps_ms[count]), enough_threads=enough)
+        for trial, (count, config) in enumerate(configs.items())
     )
-    return in_blocks(study_result(plan, best=threads(best), challenger=threads(best), rows=rows))
+    found = configs[best]
+    return in_blocks(study_result(plan, best=found, challenger=found, rows=rows))
 
 
 @pytest.mark.parametrize(
@@ -103,7 +94,6 @@ def searched(steps_ms: dict[int, float], best: int, enough: tuple[str, ...] = ()
         {"space": {"caller.num_worker_threads": [4, 16]}},  # one role already
         {"space": {"transports": ["shm", "uv"]}},  # the same for all, or init_rpc fails
         {"space": {"num_worker_threads": [4, 16], "server.num_worker_threads": [1, 2]}},
-        {"space": {"num_worker_threads": [4, 16], "intra_op_threads": [1, 2]}},
     ],
 )
 def test_where_roles_differ_or_cannot_nothing_is_said_of_them(changes: dict[str, Any]) -> None:
@@ -116,35 +106,25 @@ def test_where_roles_differ_or_cannot_nothing_is_said_of_them(changes: dict[str,
 
 
 @pytest.mark.parametrize(
-    ("steps_ms", "best"),
+    ("steps_ms", "best", "how"),
     [
-        ({8: 1.0, 16: 2.0, 4: 3.0}, 8),  # within
-        ({1: 1.0, 16: 2.0}, 1),  # there is nothing below 1
-        ({8: 1.0, 16: 1.0, 32: 1.0}, 32),  # not better than its neighbour
-        ({16: 2.0, 4096: 1.0}, 4096),  # the knob's own limit
+        ({8: 1.0, 16: 2.0, 4: 3.0}, 8, {}),  # within
+        ({1: 1.0, 16: 2.0}, 1, {}),  # there is nothing below 1
+        ({8: 1.0, 16: 1.0, 32: 1.0}, 32, {}),  # not better than its neighbour
+        ({16: 2.0, 4096: 1.0}, 4096, {}),  # the knob's own limit
+        # More threads do not help.
+        ({8: 3.0, 16: 2.0, 32: 1.0}, 32, {"enough": ("worker1",)}),
+        ({16: 2.0, 32: 1.0}, 32, {"enough": ("worker0",), "role": "caller"}),
     ],
 )
-def test_otherwise_nothing_is_said(steps_ms: dict[int, float], best: int) -> None:
-    assert not [*edge_sentences(searched(steps_ms, best))]
+def test_where_nothing_is_to_try_beyond_the_space(
+    steps_ms: dict[int, float], best: int, how: dict[str, Any]
+) -> None:
+    assert not [*edge_sentences(searched(steps_ms, best, **how))]
 
 
-def test_the_diagnosis_that_more_threads_do_not_help_keeps_more_from_being_suggested() -> None:
-    steps_ms = {8: 3.0, 16: 2.0, 32: 1.0}
-    assert not [*edge_sentences(searched(steps_ms, best=32, enough=("worker1",)))]
-    # Fewer may still be better.
-    (said,) = edge_sentences(searched({4: 1.0, 8: 2.0, 16: 3.0}, best=4, enough=("worker1",)))
+def test_fewer_threads_or_more_of_another_role_are_tried_where_one_has_enough() -> None:
+    (said,) = edge_sentences(searched({4: 1.0, 8: 2.0, 16: 3.0}, 4, ("worker1",)))
     assert said.endswith("To try smaller ones: --space num_worker_threads=2,4,8,16")
-
-
-def test_that_one_role_has_enough_threads_says_nothing_of_another() -> None:
-    plan = study_plan(space={"caller.num_worker_threads": [16, 32]})
-    configs = (Config.of({CALLER: 16}), Config.of({CALLER: 32}))
-    rows = tuple(
-        replace(measured(trial, config, value, (value, value)), enough_threads=("worker1",))
-        for trial, (config, value) in enumerate(zip(configs, (2.0, 1.0), strict=True))
-    )
-    best = configs[1]
-    answer = in_blocks(study_result(plan, best=best, challenger=best, rows=rows))
-    assert len([*edge_sentences(answer)]) == 1
-    own = tuple(replace(row, enough_threads=("worker0",)) for row in answer.rows)
-    assert not [*edge_sentences(replace(answer, rows=own))]
+    (said,) = edge_sentences(searched({16: 2.0, 32: 1.0}, 32, ("worker1",), "caller"))
+    assert said.endswith("To try larger ones: --space caller.num_worker_threads=16,32,64")

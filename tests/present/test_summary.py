@@ -7,10 +7,9 @@ import pytest
 from rich.cells import cell_len
 
 from tests.golden.media import RENDERED
-from tests.plan.specs import threads, workload_spec
-from tests.present.results import ROWS, measured, study_result
+from tests.plan.specs import threads
+from tests.present.results import ROWS, study_result
 from tests.present.screen import Screen
-from tuner.present.how_to_use import init_rpc_lines
 from tuner.present.sentences import why_sentences
 from tuner.present.summary import print_interruption, print_summary, print_verdict
 from tuner.present.terminal import Terminal
@@ -34,35 +33,6 @@ def test_each_stored_answer_has_room_on_one_screen(screen: Path) -> None:
     assert height(screen.read_text()) <= 24
 
 
-def test_of_many_configurations_the_near_ones_and_the_baseline_are_shown() -> None:
-    slower = [measured(trial, threads(100 + trial), 10.0 + trial) for trial in range(10, 22)]
-    text = summary(study_result(rows=(*ROWS[:2], *slower, ROWS[2])))
-    shown = [line.split()[0] for line in text.partition("─\n")[2].split("\n\n")[0].splitlines()]
-    assert shown == ["4", "8", "110", "111", "112", "113", "114", "16", "and"]
-    assert "and 7 more" in text
-    assert "121" in summary(study_result(rows=(*ROWS[:2], *slower, ROWS[2])), whole=True)
-    # Where more is to be said, fewer have room.
-    said = f"server is the limit: {'because of this ' * 15}and that."
-    rows = tuple(replace(row, diagnosis=said) for row in (*ROWS[:2], *slower, ROWS[2]))
-    long = study_result(rows=rows, not_excluded=tuple(range(10, 22)))
-    assert 20 < height(summary(long)) <= 24
-    assert "and 7 more" not in summary(long)
-    assert "Not ruled out (open): 12 configurations may be faster." in summary(long)
-
-
-def test_only_a_metric_that_explains_something_is_shown() -> None:
-    def metrics(cpus: float) -> dict[str, float]:
-        return {"cpu_cores": cpus, "parallelism_mean": 3.5, "parallelism_max": 4}
-
-    rows = tuple(replace(row, metrics=metrics(1.0 if row.trial else 2.0)) for row in ROWS[:3])
-    text = summary(study_result(rows=rows))
-    assert "CPUs used" in text
-    assert "parallelism" not in text
-    alike = study_result(rows=tuple(replace(row, metrics=metrics(2.0)) for row in rows))
-    assert "CPUs used" not in summary(alike)
-    assert "CPUs used" in " ".join(summary(alike, whole=True).split())
-
-
 def test_the_why_is_the_limit_of_the_baseline_and_what_changed() -> None:
     said = "1 of 9 calls of f raised KeyError. server is the limit: for 90 % of it, it slept. More."
     rows = tuple(
@@ -83,12 +53,6 @@ def test_the_why_is_the_limit_of_the_baseline_and_what_changed() -> None:
     assert len(why) < len(failed)
 
 
-def test_the_lines_to_paste_are_never_cut() -> None:
-    text = summary(study_result(), width=40, whole=True)
-    for line in init_rpc_lines(threads(4), workload_spec()).splitlines():
-        assert f"    {line}".rstrip() + "\n" in text
-
-
 def test_commands_are_spelled_as_they_can_be_typed(monkeypatch: pytest.MonkeyPatch) -> None:
     undecided = study_result(best=threads(16), verdict="undecided")
     monkeypatch.setenv("PATH", "")
@@ -103,13 +67,9 @@ def test_the_files_that_are_there_are_named(
     monkeypatch.chdir(tmp_path)
     folder = StudyFolder(tmp_path / "udf")
     folder.root.mkdir()
-    for path in (folder.database, folder.recommended):
+    for path in (folder.database, folder.recommended, folder.trials_csv, folder.report):
         path.touch()
     answer = study_result(folder=folder.root)
-    assert summary(answer, whole=True).endswith("\nIn udf: recommended.json, study.db\n")
-    assert summary(answer).endswith("\nMore: rpc-tuner show udf --all\n")
-    for path in (folder.trials_csv, folder.report):
-        path.touch()
     assert summary(answer, whole=True).endswith(
         "\nReport: udf/report.html\nIn udf: recommended.json, trials.csv, study.db\n"
     )

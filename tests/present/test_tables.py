@@ -1,12 +1,9 @@
 import math
 from dataclasses import replace
-from pathlib import Path
-
-import pandas as pd
 
 from tests.plan.specs import threads
-from tests.present.results import ROWS, against, failed, study_result
-from tuner.present.tables import ratio_note, trials_of, write_trials_csv
+from tests.present.results import ROWS, against, study_result
+from tuner.present.tables import ratio_note, trials_of
 from tuner.study.answer import StudyAnswer
 from tuner.study.rows import TrialDetail
 from tuner.world.measurement import Quantiles
@@ -52,20 +49,3 @@ def test_what_was_seen_once_and_is_far_off_is_said_without_an_interval() -> None
     assert "?" not in note
     near = against(ROWS[3], 0.5, 0.0, math.inf, blocks=1)
     assert "?: " in (ratio_note(study_result(rows=(*COMPARED[:3], near))) or "")
-
-
-def test_a_message_of_several_lines_stays_one_cell(tmp_path: Path) -> None:
-    message = 'server failed first:\n"out, of luck"'
-    result = study_result(rows=(failed(0, threads(16), message),))
-    write_trials_csv(result.trials, tmp_path / "trials.csv")
-    assert list(pd.read_csv(tmp_path / "trials.csv")["failure"]) == [message]
-
-
-def test_a_speedup_that_is_too_uncertain_is_empty_in_the_csv(tmp_path: Path) -> None:
-    unknown = against(ROWS[0], 5e-42, 1e-42, 2e-41)
-    answer = study_result(rows=(unknown, *COMPARED[1:]))
-    write_trials_csv(answer.trials, tmp_path / "trials.csv")
-    read = pd.read_csv(tmp_path / "trials.csv")
-    assert read.loc[0, ["speedup", "speedup_ci_low", "speedup_ci_high"]].isna().all()
-    assert read.loc[1, "speedup"] == 1.45
-    assert answer.rows[0].to_json()["speedup"] is None

@@ -74,7 +74,6 @@ def test_of_several_files_it_is_said_which_is_which_rank() -> None:
     many = [RankFile(rank=rank, file=f"{rank}.json", by="file") for rank in range(64)]
     said = printed(replace(found, rank_files=tuple(many)))
     assert any(line.endswith("11 is 11.json, 52 more, as the files say.") for line in said)
-    assert Analysis.of(found).to_json()["rank_files"] == tuple(files)
 
 
 @pytest.mark.parametrize(("size", "rows"), [(MOST_LISTED, 2 * MOST_LISTED), (MOST_LISTED + 1, 2)])
@@ -87,11 +86,7 @@ def test_of_many_ranks_the_rows_of_a_name_are_one(size: int, rows: int) -> None:
     found = trace([], ran, processes=ranks(size))
     lines = section(printed(found, Shown(whole=True, row_limit=1)), RECIPE)
     assert lines[-2] == f"1 of {rows} rows; --row-limit 0 shows all"
-    is_merged = rows == 2
-    assert lines[-1].endswith("; each row is of all ranks" if is_merged else "; Node ID: rank")
-    if is_merged:
-        assert lines[-3].split()[0] == "aten::mm"
-        assert lines[-3].split()[-2:] == [str(size), str(size)]
+    assert lines[-1].endswith("; each row is of all ranks" if rows == 2 else "; Node ID: rank")
     assert len(Analysis.of(found).to_json()["recipe_table"]) == 2 * size
 
 
@@ -145,19 +140,6 @@ def test_many_threads_are_cut_to_the_busiest() -> None:
     shares = ", ".join(f"{n} %" for n in range(15, 15 - MOST_LISTED, -1))
     assert table[-1] == f"  time at work by thread: {shares}, 3 more"
     assert table[-2].endswith(", 4 more")
-
-
-def test_what_is_not_seen_is_no_row_among_the_shares() -> None:
-    calls = [call(n, 10 * n, 10 * n + 10, served_ms=(10 * n, 10 * n + 1) if n % 4 == 0 else None)
-             for n in range(40)]  # fmt: skip
-    found = trace(calls)
-    table = section(printed(found), PATH)
-    rows = [line for line in table if ": udf on worker1 " in line]
-    assert [row.split(":")[0] for row in rows] == ["to_client", "served", "unseen"]
-    assert rows[-1].split(" worker1 ")[1].split() == ["75", "%"]
-    last = Analysis.of(found).to_json()["critical_path"][-1]
-    assert last | {"part": "unseen", "ci_low": None, "ci_high": None} == last
-    assert last["share"] == pytest.approx(0.75)
 
 
 def test_small_parts_of_the_critical_path_are_left_out() -> None:
