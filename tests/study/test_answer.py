@@ -81,17 +81,6 @@ def test_ratios_and_the_order_of_the_table_come_from_common_blocks() -> None:
     assert drifting.paired.compare(3, 2) is None
 
 
-def test_what_was_tested_has_the_ratio_that_was_tested() -> None:
-    log = raced(({BASELINE: 1.0, 1: 1.0, 2: 0.5}, [1.0] * 8))
-    alone = known(answer_of(log).by_trial[2].against_baseline)
-    answer = answer_of(looked(log, 8))
-    shown = known(answer.by_trial[2].against_baseline)
-    assert shown.ratio == answer.challenger_speedup
-    assert shown.ratio.estimate == pytest.approx(2.0, rel=0.03)
-    # It holds for all rivals at once, so it is wider.
-    assert shown.ratio.low < alone.ratio.low
-
-
 @pytest.mark.parametrize("unreliable", [(), (BASELINE,)])
 def test_a_baseline_that_ran_is_compared_whatever_fails(unreliable: tuple[int, ...]) -> None:
     log = raced(({BASELINE: 1.0, 1: 2.0, 2: 1.1}, [1.0] * 4))

@@ -13,8 +13,6 @@ from tests.study.test_answer import answer_of
 from tuner.decide.interim_analysis import InterimAnalysis
 from tuner.plan.config import Config, Dimension
 from tuner.plan.study_plan import StudyPlan
-from tuner.study.conclusion import conclude
-from tuner.study.evidence import strongest_rival
 from tuner.study.log import StudyLog
 from tuner.study.together import Together, together_of
 
@@ -68,17 +66,6 @@ def test_each_knob_gives_what_was_planted() -> None:
         assert interval.low < truth < interval.high < interval.low * 1.2
         assert gains[knob].gain == pytest.approx(truth, rel=0.02)
     assert found.interactions == ()
-
-
-def test_the_only_knob_that_changes_gives_what_the_verdict_says() -> None:
-    log = measured(lambda threads, binding: 0.8 if binding == "equal" else 1.0 + threads / 1e3)
-    found = found_of(log, "equal", 16)
-    log.eliminated = dict.fromkeys((2, 3, 4, 5), "behind")
-    chosen = strongest_rival(log)
-    conclusion = conclude(log)
-    speedup = known(conclusion.challenger_speedup)
-    assert [(each.gain, each.interval) for each in found.gains] == [(speedup.estimate, speedup)]
-    assert str(log.configs[chosen or 0]) == "cpu_binding=equal num_worker_threads=16"
 
 
 def test_a_knob_whose_other_value_left_early_has_a_gain_without_an_interval() -> None:

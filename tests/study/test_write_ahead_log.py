@@ -73,7 +73,7 @@ def test_what_cannot_be_kept_is_told_and_tried_again(folder: StudyFolder) -> Non
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"\0" * 100, b"[]\n", b'{"format": "rpc-tuner unsaved, format 1"}\n', b"{}\n{}\n",
+    [b"", b"[]\n", b"{}\n{}\n",
      b'{"format":"rpc-tuner unsaved, format 1","study":"udf","worlds":"x"}\n',
      b'{"format":"rpc-tuner unsaved, format 1","study":"udf","worlds":1}\n{"trial":',
      b'{"format":"rpc-tuner unsaved, format 1","study":"udf","worlds":1}',

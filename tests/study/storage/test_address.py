@@ -1,10 +1,12 @@
 """How storages are named, and what is said of one that cannot be opened."""
 
 import sys
-import threading
-from pathlib import Path
+from unittest.mock import Mock
 
+import optuna
 import pytest
+import sqlalchemy
+from optuna.storages import InMemoryStorage
 
 from tuner.errors import UsageError
 from tuner.study.storage.address import StudyAddress, without_secrets
@@ -14,24 +16,15 @@ def address(url: str) -> StudyAddress:
     return StudyAddress(url, "udf", in_own_folder=False)
 
 
-def test_several_searches_may_open_a_new_storage_at_once(tmp_path: Path) -> None:
-    errors: list[str] = []
-
-    def open_it(url: str) -> None:
-        try:
-            address(url).names()
-            _ = address(url).storage
-        except UsageError as error:
-            errors.append(str(error))
-
-    for number in range(3):
-        url = f"sqlite:///{tmp_path}/{number}.db"
-        threads = [threading.Thread(target=open_it, args=(url,)) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert errors == []
+def test_tables_that_another_search_is_making_are_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    exists = Exception("table studies already exists")
+    made = sqlalchemy.exc.OperationalError("CREATE TABLE studies", None, exists)
+    opening = Mock(side_effect=[made, made, InMemoryStorage()])
+    monkeypatch.setattr(optuna.storages, "get_storage", opening)
+    assert address("sqlite:///new.db").storage.get_all_studies() == []
+    assert opening.call_count == 3
 
 
 _NEITHER = ("its URL must be one of SQLite, such as sqlite:///study.db, or of PostgreSQL, such as "

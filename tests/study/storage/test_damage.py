@@ -42,7 +42,6 @@ def empty(study: Path) -> None:
         changed("DELETE FROM trials"),
         changed("UPDATE study_user_attributes SET value_json = '{' WHERE key = 'plan'"),
         changed("UPDATE trials SET state = 'SOUP'"),
-        changed("UPDATE trial_system_attributes SET value_json='[1' WHERE key LIKE '%record%'"),
     ],
 )
 def test_a_damaged_database_is_told_and_replaced(study: Path, damage: Damage) -> None:

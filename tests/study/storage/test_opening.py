@@ -67,6 +67,7 @@ def test_files_that_no_study_made_outlive_it(study: Path, how: dict[str, Any]) -
     assert [path.read_text() for path in mine] == ["mine"] * len(mine)
 
 
+@pytest.mark.publishes
 def test_every_file_of_a_study_is_in_its_manifest(tmp_path: Path) -> None:
     """Those of the report too, which `tuner.report` can write again."""
 
@@ -75,7 +76,7 @@ def test_every_file_of_a_study_is_in_its_manifest(tmp_path: Path) -> None:
 
     write_study_report(search(tmp_path, Telling(fails=crash)))
     ours = set(contents(tmp_path))
-    assert {path.parent.name for path in ours} >= {"traces", "figures", tmp_path.name}
+    assert {path.parent.name for path in ours} >= {"traces", "figures", "artifacts", tmp_path.name}
     assert any(path.match("failures/*/worker1.stderr") for path in ours)
     folder = StudyFolder(tmp_path)
     while_it_runs = {folder.unsaved, folder.reserve}

@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy
 from sqlalchemy.engine import make_url
 
-from tests.commands.running import in_this_process
+from tests.searching.tuning import Listening
 from tests.study import made
 from tests.study.storage.server import PASSWORD, USER, Server
 from tests.study.storage.test_browsing import ask
@@ -36,24 +36,41 @@ def url(server: Server) -> str:
     return server.url
 
 
-def test_the_commands_read_it(
+def texts_in(folder: Path, url: str) -> Iterator[str]:
+    """Every file below a folder, unpacked, and every row that the database holds."""
+    for path in filter(Path.is_file, folder.rglob("*")):
+        content = path.read_bytes()
+        if content.startswith(b"\x1f\x8b"):
+            content = gzip.decompress(content)
+        yield content.decode(errors="replace")
+    engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool)
+    with engine.connect() as connection:
+        for table in sqlalchemy.inspect(engine).get_table_names():
+            for row in connection.execute(sqlalchemy.text(f'SELECT * FROM "{table}"')):
+                yield repr(tuple(row))
+
+
+@pytest.mark.publishes
+def test_the_commands_read_it_and_nothing_holds_its_password(
     url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # No figure tells of a storage, and all of them take most of the time.
     monkeypatch.setattr("tuner.present.figures.study_figures", lambda answer, traces: [])
-    out, page = tmp_path / "udf", tmp_path / "page.html"
-    made.search(out, storage=url, name="udf")
+    out, heard = tmp_path / "udf", Listening()
+    made.search(out, storage=url, name="udf", observer=heard)
     where = ["udf", "--storage", url, "--out", str(out)]
-    assert report.main([*where, "--output", str(page)]) == 0
-    assert export.main([*where, "--output", str(tmp_path / "udf.toml"), "--format", "toml"]) == 0
-    assert 'study = "udf"' in (tmp_path / "udf.toml").read_text()
-    shown = capsys.readouterr()
-    for text in (page.read_text(), shown.out, shown.err):
-        assert_no_password(text)
+    assert report.main([*where, "--output", str(out / "page.html")]) == 0
+    assert export.main([*where, "--output", str(out / "udf.toml"), "--format", "toml"]) == 0
+    assert 'study = "udf"' in (out / "udf.toml").read_text()
+    assert list_command.main(["--storage", url]) == show.main(where) == 0
     site = study_site(place_of("udf", storage=url, out=out))
     assert ask(site, site.page).status == 200
     names = [each["study_name"] for each in ask(site, "/api/studies").json()["study_summaries"]]
     assert "udf" in names
+    found = [*capsys.readouterr(), *heard.told, *texts_in(out, url)]
+    assert len(found) > 50
+    for text in found:
+        assert_no_password(text)
 
 
 def test_bad_urls_are_one_sentence_without_the_password(
@@ -96,39 +113,3 @@ def test_one_search_has_a_study_and_another_hears_which(url: str, tmp_path: Path
     for overwrite in (False, True):
         found = made.search(tmp_path / "mine", storage=url, name="held", overwrite=overwrite)
         assert found.blocks == 2
-
-
-def texts_in(folder: Path, url: str) -> Iterator[str]:
-    """Every file below a folder, unpacked, and every row that the database holds."""
-    for path in filter(Path.is_file, folder.rglob("*")):
-        content = path.read_bytes()
-        if content.startswith(b"\x1f\x8b"):
-            content = gzip.decompress(content)
-        yield content.decode(errors="replace")
-    engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool)
-    with engine.connect() as connection:
-        for table in sqlalchemy.inspect(engine).get_table_names():
-            for row in connection.execute(sqlalchemy.text(f'SELECT * FROM "{table}"')):
-                yield repr(tuple(row))
-
-
-@pytest.mark.world
-@pytest.mark.thorough
-def test_a_search_leaves_no_password(
-    url: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    done = in_this_process(
-        "--workload", "udf", "--set", "size=20", "--set", "rounds=1", "--storage", url,
-        "--space", "num_worker_threads=2", "--budget", "60s", "--max-blocks", "2",
-        "--study", "mine", "--out", "mine",
-        cwd=tmp_path,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert list_command.main(["--storage", url]) == 0
-    assert show.main(["mine", "--storage", url, "--out", str(tmp_path / "mine")]) == 0
-    printed = capfd.readouterr()
-    assert "mine" in printed.out
-    found = [done.stdout, done.stderr, *printed, *texts_in(tmp_path / "mine", url)]
-    assert len(found) > 50
-    for text in found:
-        assert_no_password(text)

@@ -88,20 +88,15 @@ def test_a_trace_that_failed_does_not_hide_a_later_failure(tmp_path: Path) -> No
     assert again >= {"failure.json", "worker1.stderr"}
 
 
-def test_trials_have_their_numbers_traces_and_failures(tmp_path: Path) -> None:
+def test_trials_have_their_traces_and_failures(tmp_path: Path) -> None:
     launcher = Telling(step_ms=scaling, sigma=0.02, fails=failing("crashed", 2))
     keys = {"space": {"num_worker_threads": [2, 3, 4, 8]}, "budget": "3m", "max_blocks": 12}
     left = search(tmp_path, launcher, **keys)
-    assert left.study.metric_names == ["median step time (ms)"]
     for threads in (1, 3, 4, 8):
         trial, name = left.trial(threads), f"num_worker_threads={threads}"
-        numbers = {key for key, value in trial.user_attrs.items() if isinstance(value, float | int)}
-        assert numbers == {
-            "samples", "cpu_cores", "step_p99_ms", "cpu_ms_per_step", "peak_rss_mb",
-            "rpc_cpu_total_ms", "parallelism_mean", "parallelism_max", "tracing_overhead",
-        }  # fmt: skip
         pruned = trial.state == TrialState.PRUNED
         assert trial.user_attrs["label"] == name
+        assert trial.user_attrs["samples"] > 0
         assert trial.user_attrs["outcome"] == ("eliminated" if pruned else "completed")
         artifacts = left.artifacts(threads)
         assert set(artifacts) == {f"{name}.json.gz"}
