@@ -1,8 +1,7 @@
-"""The CartPole solver in one process: that it learns, and what its check notices."""
+"""The CartPole solver in one process: what it plays, and what its check notices."""
 
 from collections.abc import Callable
 from dataclasses import replace
-from statistics import mean
 from typing import Any
 
 import gymnasium
@@ -11,7 +10,7 @@ import torch
 
 from workloads import World
 from workloads.cartpole import CartPole, check_actions, check_environment, check_update, play
-from workloads.cartpole_agent import Agent, Episode, Played, Policy, State, mean_reward
+from workloads.cartpole_agent import Agent, Episode, Played, Policy, State
 
 pytestmark = pytest.mark.slow
 
@@ -57,14 +56,6 @@ def test_play_takes_exactly_so_many_steps_and_sets_a_fallen_pole_up_again() -> N
     # A pole that has been set up again stands within 0.05 of the middle, almost at rest.
     for step, state in enumerate(states):
         assert (max(map(abs, state)) <= 0.05) == (step == 0 or step - 1 in falls)
-
-
-def test_the_policy_learns() -> None:
-    """In one process: worlds do the same."""
-    alone = Alone(CartPole(observers=3, steps=200, learning_rate=0.02))
-    rewards = [mean_reward(alone.run(episode).played) for episode in range(30)]
-    # Over eight seeds the ratio was from 2.4 to 6.
-    assert mean(rewards[-8:]) > 1.5 * mean(rewards[:5])
 
 
 def test_seeds_differ_by_episode_and_rank_and_give_other_runs() -> None:
@@ -132,8 +123,7 @@ def break_parameters(episode: Episode) -> Episode:
         (lambda episode: replace(episode, actions=episode.actions.flip(0)), check_first_observer,
          "noted for observer1 do not lead to the states"),
         *((change_first(**changes), check_first_observer, "observer1 gave other rewards")
-          for changes in ({"rewards": [1.0] * 19}, {"rewards": [1.0] * 19 + [0.0]},
-                          {"ends": [True] + [False] * 19})),
+          for changes in ({"rewards": [1.0] * 19 + [0.0]}, {"ends": [True] + [False] * 19})),
         (flip_log_prob, check_all_actions, "log-probabilities are not those of the actions"),
         (lambda episode: replace(episode, log_probs=episode.log_probs[:, 1:]), check_all_actions,
          r"log-probabilities of shape \(2, 19\)"),

@@ -116,19 +116,12 @@ ALL = (
     ("name", "raw", "problem"),
     [
         ("calls", "many", "option calls must be int, got 'many'"),
-        ("calls", "1.5", "option calls must be int, got '1.5'"),
-        ("calls", None, "option calls must be int, got None"),
-        ("rate", "fast", "option rate must be float, got 'fast'"),
         ("label", 5, "option label must be str, got 5"),
-        ("check_all", "maybe", "option check_all must be bool, got 'maybe'"),
         ("call", 1, f"unknown option 'call'; did you mean calls? {ALL}"),
         ("zzz", 1, f"unknown option 'zzz'. {ALL}"),
         *(
             (name, raw, f"option {name} must be a number of at most 64 bits, got {raw!r}")
-            for name, raw in [
-                ("size", 2**70), ("size", -(2**70)), ("size", "9" * 30), ("rate", "nan"),
-                ("rate", "-inf"), ("rate", 1e300), ("rate", float("nan")),
-            ]
+            for name, raw in [("size", -(2**70)), ("size", "9" * 30), ("rate", "nan")]
         ),
     ],
 )  # fmt: skip

@@ -118,26 +118,6 @@ def gradients_of(number: int) -> list[Tensor]:
     return [torch.full((50,), float(number)), torch.full((3,), float(number))]
 
 
-def test_a_batch_is_one_update_for_which_all_wait() -> None:
-    server = server_of(3)
-    futures = [server.collect(TRAINERS[n], gradients_of(n + 1)) for n in range(2)]
-    assert not any(future.done() for future in futures)
-    assert server.updates == 0
-    futures.append(server.collect(TRAINERS[2], gradients_of(3)))
-    for future in futures:
-        assert all(map(torch.equal, future.wait(), gradients_of(-6)))
-    assert server.updates == 1
-    assert not server.collect(TRAINERS[0], gradients_of(1)).done()
-
-
-def test_one_by_one_each_gets_the_model_after_its_own_update() -> None:
-    server = server_of(2)
-    assert torch.equal(server.apply("trainer1", gradients_of(1))[0], torch.full((50,), -1.0))
-    assert torch.equal(server.apply("trainer2", gradients_of(2))[0], torch.full((50,), -3.0))
-    assert server.receivers == ["trainer2"]
-    assert server.updates == 2
-
-
 @pytest.mark.parametrize("batch", [True, False])
 def test_parameters_handed_out_never_change(batch: bool) -> None:
     server = server_of(1)
