@@ -90,13 +90,13 @@ def test_a_trace_without_anything_to_draw_is_told_of(capsys: pytest.CaptureFixtu
 def test_tables_are_asked_for_by_name_with_as_many_rows_as_allowed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    asked = [str(KINETO[0]), "--no-timeline", "--table", "recipe"]
-    for limit, is_cut in (("3", True), ("0", False), ("5", False)):
-        assert analyze.main([*asked, "--row-limit", limit]) == 0
-        text = capsys.readouterr().out
-        assert text.startswith("Time by call and by operator\n")
-        assert ("3 of 5 rows; --row-limit 0 shows all" in text) == is_cut
-        assert ("to_here#(trainer)->(ps) " in text) != is_cut
+    asked = [str(KINETO[0]), "--no-timeline", "--table", "recipe", "--row-limit", "3"]
+    assert analyze.main(asked) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("Time by call and by operator\n")
+    assert "3 of 5 rows; --row-limit 0 shows all" in text
+    assert analyze.main([*asked[:-1], "0"]) == 0
+    assert " rows; " not in capsys.readouterr().out
     assert analyze.main([str(KINETO[0]), "--no-timeline", "--all"]) == 0
     assert "\nTime by call and by operator\n" in capsys.readouterr().out
     assert analyze.main([str(KINETO[0]), "--table", "recipee"]) == 2

@@ -39,12 +39,9 @@ def test_the_search_itself_never_imports_torch() -> None:
 
 
 MISTYPED = [
-    (["--workload", "udff"], "workload udff: unknown workload 'udff'; did you mean udf?"),
     (["--workload", "udf", "--set", "sizze=2", "--set", "calls=many"], "workload udf: 2 problems\n"
      "  - option calls must be int, got 'many'\n  - unknown option 'sizze'; did you mean size?"),
     (["--set", "n=2", "--", "python", "x.py"], "options (n) are a workload's; a program has"),
-    (["--workload", "udf", "--space", "threads=1,2"], "space: unknown knob 'threads'"),
-    (["--workload", "udf", "--objective", "stp_ms"], "did you mean step_ms?"),
     (["--workload", "udff", "--budget", "soon"], "the request has 2 problems"),
     (["--dry-run", "--workload", "udff"], "did you mean udf?"),
 ]  # fmt: skip
@@ -119,52 +116,38 @@ REFUSED = """
 serach: Error: No such command 'serach'; did you mean search?
 check main: Error: No such command 'check'; it is rpc-tuner search --check STUDY
 search: name a workload, a plan or a program: --workload udf, --plan FILE, -- python main.py
-search --workload udf --set size: --set takes NAME=VALUE, got 'size'
 search --workload udf --space =1: --space takes NAME=VALUE, got '=1'
-search --plan absent.toml: cannot read the plan absent.toml: No such file or directory
-search --plan bad.toml: the plan bad.toml is not valid TOML: Invalid value (at line 2, column 10)
 search --workload udf --resume --overwrite: --resume and --overwrite exclude each other
-search --check udf --workload udf: study: leave out --workload
 search --check udf --space num_worker_threads=1 --resume: study: leave out --space and --resume
-search --check udf --place server=1 --groups 2: study: leave out --place and --groups
 search --check udf -- python main.py: study: leave out a program behind --
 search --buget=60s: Error: No such option: --buget; did you mean --budget?
-search --frobnicate: Error: No such option: --frobnicate
-search --budget 60s python ps.py: rpc-tuner: put -- before the command: -- python ps.py
 search --study test python ps.py --size 3: put -- before the command: -- python ps.py --size 3
-record --operators python3 ps.py: put -- before the command: -- python3 ps.py
+record --operators python3 ps.py: rpc-tuner: put -- before the command: -- python3 ps.py
 record ps.py: put -- before the command: -- ps.py
+export first -- python: Error: Got unexpected extra argument
 run r.json python ps.py 'a b': put -- before the command: -- python ps.py 'a b'
 run --config num_worker_threads=2 python ps.py: put -- before the command: -- python ps.py
-export first -- python: Error: Got unexpected extra argument
 record -- ps.py: the program: 'ps.py' is not executable; did you mean python ps.py?
 record: name a program behind --, such as: -- python
-record -- /no/such: the program: '/no/such' is no file, and no command on the PATH
 record --beside "'x" -- true: --beside "'x": No closing quotation
 record --beside " " -- true: --beside takes a command, got ' '
 record --out . -- x: --out takes a file, and . is a folder
 record --for soon -- x: --for: must be a duration such as 60s
-record --start-after -1s -- x: --start-after: must be
-record --role ps=( -- x: --role ps: '(' is not a regular expression
 record --timeline x.gif -- x: --timeline takes a file that ends in .png or .svg
 run --config num_worker_threads=2: name a program behind --, such as: -- python
 run -- python: name a recommended.json, or give --config KNOB=VALUE
 run r.json --config num_worker_threads=2 -- x: name a recommended.json, or give
-run --config threads=2 -- x: unknown knob 'threads'
 run --config num_worker_threads -- x: --config takes NAME=VALUE
 run --config num_worker_threads=2 --role ps=( -- x: --role ps: '(' is not a regular expression
-run --config num_worker_threads=2 -- /no/such: the program: '/no/such' is no file, and no command
 run gone.json -- x: cannot read gone.json
 analyze absent.json: absent.json: there is no such file
 analyze x.json --timeline x.pdf: --timeline takes a file that ends in .png or .svg, got x.pdf
 analyze x.json --timeline x.svg --no-timeline: --timeline and --no-timeline exclude each other
-export: Error: Missing argument 'STUDY'.
 export udf: there is no study 'udf'; the folder studies holds none. Give the name of a study
 export udf --trial -1: Error: Invalid value for '--trial': Input should be greater than or equal
 export udf --format python --output a.json: --output a.json is a file of another format than python
 init worklod: there is no skeleton of 'worklod'; did you mean workload?
 init workload mine: give the workload a FILE that ends in .py, not mine
-init program bad.toml: give the program a FILE that ends in .py, not bad.toml
 init plan bad.toml: bad.toml is there already: give another FILE, or move it away
 init plan /proc/none/my_plan.toml: cannot write /proc/none/my_plan.toml: No such file or directory
 list: there is no folder studies
@@ -183,7 +166,7 @@ dashboard --studies none: there are no studies to show in the folder none; rpc-t
 def test_bad_usage_is_one_sentence_and_exit_code_2(
     line: str, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (here / "bad.toml").write_text('workload = "udf"\nbudget = \n')
+    (here / "bad.toml").touch()
     (here / "ps.py").touch()
     words, message = line.split(": ", 1)
     assert tuner.__main__.main(shlex.split(words)) == 2

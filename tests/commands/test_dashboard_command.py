@@ -8,9 +8,10 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, chdir, closing
+from collections.abc import Iterator
+from contextlib import chdir, closing, contextmanager
 from pathlib import Path
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -40,67 +41,52 @@ def folder(searched: Path, here: Path) -> Path:
     return here
 
 
-class Running:
-    """The command in a process of its own, once it has said where its page is."""
-
-    def __init__(self, process: "subprocess.Popen[str]") -> None:
-        self.process = process
-        assert process.stdout is not None
-        self.line = process.stdout.readline()
-        found = re.search(r"(http://[^/]+):(\d+)(/\S*)", self.line)
-        assert found, process.communicate(timeout=10)
-        self.host, self.port, self.page = found[1], int(found[2]), found[3]
-
-    def get(self, path: str, **headers: str) -> bytes:
-        request = urllib.request.Request(f"{self.host}:{self.port}{path}", headers=headers)
-        with urllib.request.urlopen(request, timeout=10) as answer:
-            return bytes(answer.read())
-
-    def stop(self, number: signal.Signals) -> tuple[int, str]:
-        """The exit code, and what was written after the first line."""
-        self.process.send_signal(number)
-        out, err = self.process.communicate(timeout=10)
-        return self.process.returncode, out + err
+@contextmanager
+def running(folder: Path) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+    """The command in a process of its own, and its line."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "tuner.dashboard", "one"], text=True, cwd=folder,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={"PYTHONPATH": str(ROOT), "PATH": ""},
+    ) as process:  # fmt: skip
+        try:
+            assert process.stdout is not None
+            yield process, process.stdout.readline()
+        finally:
+            process.kill()
 
 
-@pytest.fixture
-def start(folder: Path) -> Iterator[Callable[..., Running]]:
-    with ExitStack() as stack:
-
-        def begin(*arguments: str) -> Running:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "tuner.dashboard", *arguments],
-                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder,
-                env={"PYTHONPATH": str(ROOT), "PATH": ""},
-            )  # fmt: skip
-            stack.enter_context(process)
-            stack.callback(process.kill)
-            return Running(process)
-
-        yield begin
+def get(url: str, **headers: str) -> bytes:
+    request = urllib.request.Request(url, headers=headers)
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        return bytes(answer.read())
 
 
 def test_it_says_where_the_page_is_answers_this_machine_only_and_stops_cleanly(
-    start: Callable[..., Running],
+    folder: Path,
 ) -> None:
-    running = start("one")
-    assert running.line.startswith("The study one: http://127.0.0.1:")
-    assert running.line.endswith("/dashboard/studies/1 (Ctrl-C stops it)\n")
-    assert b"Optuna Dashboard" in running.get(running.page)
-    assert running.port == USUAL_PORT or running.port > 1024
-    assert running.get("/api/studies", Host=f"localhost:{running.port}")
-    assert running.get("/api/studies", Origin=f"http://127.0.0.1:{running.port}")
-    origins = ("http://evil.example", "null", "http://127.0.0.1:1", "https://localhost")
-    for headers in ({"Host": "evil.example:80"}, *({"Origin": each} for each in origins)):
-        with pytest.raises(urllib.error.HTTPError, match="403"):
-            running.get("/api/studies", **headers)
-    for address in (each for known in psutil.net_if_addrs().values() for each in known):
-        if address.family == socket.AF_INET and address.address != HOST:
-            with pytest.raises(ConnectionRefusedError):
-                socket.create_connection((address.address, running.port), timeout=5)
-    with closing(socket.create_connection((HOST, running.port))):  # kept open, as browsers do
-        assert running.stop(signal.SIGTERM) == (0, "")
-    socket.create_server((HOST, running.port)).close()
+    with running(folder) as (process, line):
+        shown = re.fullmatch(r"The study one: (http://127\.0\.0\.1:(\d+))(/\S+) \(.*\)\n", line)
+        assert shown, process.communicate(timeout=10)
+        host, port, page = shown[1], int(shown[2]), shown[3]
+        assert page == "/dashboard/studies/1"
+        assert b"Optuna Dashboard" in get(f"{host}{page}")
+        assert port == USUAL_PORT or port > 1024
+        studies = f"{host}/api/studies"
+        assert get(studies, Host=f"localhost:{port}")
+        assert get(studies, Origin=host)
+        origins = ("http://evil.example", "null", "http://127.0.0.1:1", "https://localhost")
+        for headers in ({"Host": "evil.example:80"}, *({"Origin": each} for each in origins)):
+            with pytest.raises(urllib.error.HTTPError, match="403"):
+                get(studies, **headers)
+        for address in (each for known in psutil.net_if_addrs().values() for each in known):
+            if address.family == socket.AF_INET and address.address != HOST:
+                with pytest.raises(ConnectionRefusedError):
+                    socket.create_connection((address.address, port), timeout=5)
+        with closing(socket.create_connection((HOST, port))):  # kept open, as browsers do
+            process.send_signal(signal.SIGTERM)
+            assert process.communicate(timeout=10) == ("", "")
+        assert process.returncode == 0
+    socket.create_server((HOST, port)).close()
 
 
 @pytest.mark.usefixtures("folder")
@@ -120,30 +106,13 @@ def test_a_port_that_is_taken_is_refused_if_it_was_named(
 
 
 def test_all_studies_are_shown_and_what_cannot_be_read_is_told(
-    start: Callable[..., Running], folder: Path
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "studies" / "damaged").mkdir()
     (folder / "studies" / "damaged" / "study.db").write_text("this is no database")
-    running = start("--port", "0")
-    assert running.line.startswith("The study of the folder studies: http://127.0.0.1:")
-    assert running.page == "/dashboard"
-    assert running.get("/api/studies").count(b'"study_name"') == 1
-    code, rest = running.stop(signal.SIGINT)
-    assert (code, rest.count("\n")) == (0, 1)
-    assert rest.startswith("note: left out: cannot open the storage sqlite:///")
-
-
-def test_a_study_that_is_not_there_is_told_and_nothing_is_written(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    before = sorted(folder.rglob("*"))
-    for arguments, message in (
-        (["oen"], "there is no study 'oen'; did you mean one?"),
-        (["one", "--out", "nowhere"], "there is no study in the folder nowhere"),
-        (["one", "--storage", "sqlite:///no/such/x.db"], "cannot open the storage"),
-    ):
-        assert dashboard.main([*arguments, "--port", "0"]) == 2
-        out, err = capsys.readouterr()
-        assert err.startswith(f"rpc-tuner: {message}")
-        assert out == ""
-    assert sorted(folder.rglob("*")) == before
+    monkeypatch.setattr("tuner.dashboard.Interruption.check", Mock(side_effect=KeyboardInterrupt))
+    assert dashboard.main(["--port", "0"]) == 0
+    out, err = capsys.readouterr()
+    assert re.match(r"The study of the folder studies: http://127.0.0.1:\d+/dashboard \(", out)
+    assert err.startswith("note: left out: cannot open the storage sqlite:///")
+    assert err.count("\n") == 1

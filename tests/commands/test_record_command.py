@@ -7,8 +7,7 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -128,21 +127,18 @@ def test_several_commands_are_recorded_as_one_world(
     assert (len(trace.calls), trace.losses) == (20, ())
 
 
-def printed_until_ended(
-    out: Path, *flags: str, until: Callable[[str], bool], program: Sequence[str] = (),
-    by: signal.Signals = signal.SIGINT,
-) -> tuple[int, str]:  # fmt: skip
+def printed_until_ended(out: Path, *flags: str, until: Callable[[str], bool]) -> tuple[int, str]:
     """Record what never ends, until a line is printed; the exit code, and what came after it."""
     command = [sys.executable, "-m", "tuner.record", "--no-timeline", "--out", str(out), *flags]
     with subprocess.Popen(
-        [*command, "--", *(program or python("never_ends.py"))], env=environment(), text=True,
+        [*command, "--", *python("never_ends.py")], env=environment(), text=True,
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         start_new_session=True,  # so that Ctrl-C reaches all of it
     ) as process:  # fmt: skip
         assert process.stdout is not None
         while not until(process.stdout.readline()):
             assert process.poll() is None
-        os.killpg(process.pid, by)
+        os.killpg(process.pid, signal.SIGINT)
         printed = process.stdout.read()
     return process.returncode, printed
 
@@ -158,20 +154,6 @@ def test_a_program_that_never_ends_is_recorded_until_it_is_interrupted(out: Path
     assert re.search(
         r"The call nearest to its time limit took .* of 60 s \(.*: rpc_sync#tick", printed
     )
-
-
-@pytest.mark.world
-@pytest.mark.thorough
-def test_a_deadlock_is_recorded_until_it_is_ended(out: Path) -> None:
-    def is_stuck(line: str) -> bool:
-        time.sleep(2.0 if "calling" in line else 0.0)  # the calls have come to rest
-        return "calling" in line
-
-    program = python("nested.py", free_port(), "3", "3")
-    code, printed = printed_until_ended(out, until=is_stuck, program=program, by=signal.SIGTERM)
-    assert code == 128 + signal.SIGTERM
-    assert (read_trace(out).calls["status"] == "unfinished").sum() == 6
-    assert "deadlock" in printed
 
 
 @pytest.mark.world

@@ -1,8 +1,6 @@
 """`tuner.load_rpc_options`, in a process that has no agent."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from functools import reduce
 from operator import getitem
@@ -15,18 +13,15 @@ import torch
 import torch.distributed.rpc as rpc
 
 import tuner
-from tests.marks import needs_two_cpus
 from tests.plan.specs import for_all, threads
 from tests.present.results import ENVIRONMENT
 from tests.recommended.documents import AGENT, BY_ROLE, recommendation
-from tuner.cpus import share_of_rank
 from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.recommended.loading import ThreadsWarning
 from tuner.recommended.model import as_json, as_toml
 from tuner.torch_private.agent import tensorpipe_options
-from tuner.world.environment import Environment
 
 THERE = ENVIRONMENT.model_copy(update={"numa_nodes": 1, "threads_per_core": 1})
 BOUND = for_all(num_worker_threads=4, cpu_binding="equal", switch_interval="1ms")
@@ -61,11 +56,9 @@ def applied(monkeypatch: pytest.MonkeyPatch) -> Applied:
     return found
 
 
-def written(
-    folder: Path, config: Config, spec: WorkloadSpec | None = None, environment: Environment = THERE
-) -> Path:
+def written(folder: Path, config: Config, spec: WorkloadSpec | None = None) -> Path:
     path = folder / "recommended.json"
-    path.write_text(as_json(recommendation(config, spec, environment)))
+    path.write_text(as_json(recommendation(config, spec, THERE)))
     return path
 
 
@@ -121,7 +114,7 @@ def test_without_a_role_all_must_have_the_same_options(tmp_path: Path) -> None:
 
 
 def test_another_environment_is_warned_of_once_with_what_helps(
-    tmp_path: Path, here: Callable[..., None], applied: Applied
+    tmp_path: Path, here: Callable[..., None], applied: Applied, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = written(tmp_path, threads(4))
     here(python="3.14.0", memory_gb=1.0, kernel="7.0", numa_nodes=2)
@@ -136,6 +129,10 @@ def test_another_environment_is_warned_of_once_with_what_helps(
     here(numa_nodes=2, threads_per_core=2)
     told = warned(written(tmp_path, BOUND), rank=0, world_size=2)
     assert "(there, here): NUMA nodes: 1, 2; threads per core: 1, 2. Its" in told
+    # A process that is bound sees its share alone.
+    here(cpu_count=1, numa_nodes=2, threads_per_core=2)
+    monkeypatch.setattr("tuner.recommended.loading.is_bound", lambda: True)
+    tuner.load_rpc_options(tmp_path / "recommended.json", rank=0, world_size=2)
 
 
 def test_other_intra_op_threads_are_warned_of_with_what_helps(tmp_path: Path) -> None:
@@ -183,24 +180,6 @@ def test_a_switch_interval_needs_a_gil_and_the_role(
     monkeypatch.setattr("tuner.recommended.loading.has_gil", lambda: False)
     assert "no effect on an interpreter without a GIL" in warned(path, role="server")
     assert applied == [({}, 0, 1), *[({"switch_interval": 0.0002}, 0, 1)] * 2]
-
-
-@needs_two_cpus
-def test_a_program_that_loads_twice_is_bound_to_the_same_share(tmp_path: Path) -> None:
-    path = written(tmp_path, BOUND, environment=Environment.here())
-    script = (
-        "import os, sys, threading, torch, tuner, warnings\n"
-        "warnings.simplefilter('error', tuner.EnvironmentWarning)\n"
-        "torch.set_num_threads(1)\n"
-        "for _ in range(2):\n"
-        f"    tuner.load_rpc_options({str(path)!r}, rank=1, world_size=2)\n"
-        "    print(sorted({*map(tuple, map(os.sched_getaffinity, map(int,\n"
-        "        os.listdir('/proc/self/task'))))}), round(sys.getswitchinterval(), 6))\n"
-    )
-    assert (
-        subprocess.check_output([sys.executable, "-c", script], text=True)
-        == f"{[share_of_rank(1, 2)]} 0.001\n" * 2
-    )
 
 
 @pytest.mark.parametrize(

@@ -54,13 +54,6 @@ def test_what_is_written_follows_the_schema_and_is_read_back(
         ("config.*.device_maps", {"worker1": {"0": "1"}}),
         ("config.*.cpu_binding", "equals"),
         ("config.*.switch_interval", 0),
-        ("format", "2"),
-        ("speedup.median", 1.5),
-        ("measured.worlds", 2.5),
-        ("confidence", 95),
-        ("ranks", []),
-        ("environment.options.calls", [4]),
-        ("environment.intra_op_threads.agent", 0),
     ],
 )
 def test_what_the_schema_refuses_the_model_refuses(place: str, value: Any) -> None:
@@ -85,7 +78,6 @@ def refusal(path: Path, content: str | bytes | dict[str, Any]) -> str:
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
-        ("r.json", "", "not valid JSON: "),
         ("r.json", b"\xff\xfe{}", "not valid JSON: "),
         ("r.json", "[" * 100_000, "not valid JSON: "),
         ("r.json", "[1, 2]", "it must hold an object, got [1, 2]"),
@@ -108,9 +100,7 @@ def test_what_is_no_recommendation_is_damaged(
     [
         ("verdict", "best", "verdict must be 'better', 'tie', 'keep-baseline' or 'undecided', "
          "got 'best'"),
-        ("trial", -3, "trial must be greater than or equal to 0, got -3"),
         ("colour", "blue", "unknown key colour"),
-        ("speedup", {"estimate": "fast"}, "speedup.estimate must be a valid number, got 'fast'"),
         ("config", {"*": {"num_worker_threads": "8"}},
          "config: *.num_worker_threads must be 8, got '8'"),
         ("config", {"agnet": {"num_worker_threads": 8}},
