@@ -71,7 +71,6 @@ CASES: tuple[tuple[dict[str, Any], dict[str, Any], str, int, str], ...] = (
      "undecided", 0, "Not decided whether the recommendation still holds: "),
     ({}, {"fails": failing("deadlocked", 4)}, "cannot-run", 3,
      "The recommendation num_worker_threads=4 cannot run here: deadlocked: worker1 failed first$"),
-    ({}, {"fails": failing("crashed", 1, 4)}, "cannot-run", 3, ""),
     ({}, {"fails": once("wrong-answer", 4)}, "cannot-run", 3,
      "The recommendation num_worker_threads=4 failed in 1 of 3 worlds here: wrong-answer: worker1 "
      "failed first$"),

