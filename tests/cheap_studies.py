@@ -1,6 +1,5 @@
 """Studies on the fake launcher are thrown away: whatever takes time and is not looked at is off."""
 
-import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -75,34 +74,6 @@ class MemoryStorages:
             file.touch()
             self._by_file[file] = optuna.storages.InMemoryStorage()
         return self._by_file[file]
-
-
-class CopiedDatabases:
-    """Stands for `optuna.storages.get_storage`: a new SQLite file is a copy of an empty one, since
-    to make the tables takes a quarter of such a study's time."""
-
-    def __init__(self, folder: Path) -> None:
-        self._open = optuna.storages.get_storage
-        self._empty = folder / "empty.db"
-        self._open(f"sqlite:///{self._empty}")
-
-    def __call__(self, storage: Storage) -> optuna.storages.BaseStorage:
-        file = sqlite_file(storage)
-        if file is None or file.exists():
-            return self._open(storage)
-        shutil.copyfile(self._empty, file)
-        made = optuna.storages.RDBStorage(
-            str(storage), skip_compatibility_check=True, skip_table_creation=True
-        )
-        return self._open(made)
-
-
-@pytest.fixture(autouse=True, scope="session")
-def empty_databases_are_copied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        databases = CopiedDatabases(tmp_path_factory.mktemp("empty"))
-        patch.setattr(optuna.storages, "get_storage", databases)
-        yield
 
 
 @pytest.fixture(autouse=True, scope="session")
