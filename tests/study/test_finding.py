@@ -9,6 +9,7 @@ from tests.present.results import ENVIRONMENT, study_plan
 from tuner.errors import UsageError
 from tuner.study import finding
 from tuner.study.finding import earlier_studies, find_study
+from tuner.study.folder import studies_in
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import create_study
 
@@ -84,7 +85,7 @@ def test_a_study_that_another_search_deletes_just_now_is_no_earlier_one(
 ) -> None:
     for name in ("one", "two"):
         made(Path("studies") / name, name)
-    found = finding.studies_in(Path("studies"))
+    found = studies_in(Path("studies"))
     shutil.rmtree("studies/one")
     monkeypatch.setattr(finding, "studies_in", lambda folder: found)
     earlier = earlier_studies(StudyPlace.named("new"))
