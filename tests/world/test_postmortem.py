@@ -67,7 +67,7 @@ def test_the_root_cause(
 
 
 @pytest.mark.parametrize(("code", "is_untimely"), [(PARENT_GONE, True), (-9, True), (255, False)])
-def test_a_rank_that_lost_what_had_started_it_ended_before_its_time(
+def test_a_rank_that_was_killed_or_lost_its_parent_ended_before_its_time(
     code: int, is_untimely: bool
 ) -> None:
     # Another process started the second rank, which lives.

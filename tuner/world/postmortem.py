@@ -13,7 +13,7 @@ from tuner.world.slicing import Slice
 CHANNEL_CLOSED = 213
 """The exit code of a rank whose workload has closed the line to the launcher."""
 PARENT_GONE = 256
-"""Instead of an exit code, which is less: the parent of a rank is gone, and the rank with it."""
+"""Stands for the exit code of a rank whose parent is gone, and cannot tell it; those are less."""
 
 
 @dataclass
@@ -50,7 +50,7 @@ class RankRecord:
                 self.phase = message["phase"]
             case "failed":
                 self.failure = message
-            # A rank whose starter is gone counts as dead, and may live until it has said this.
+            # A rank whose parent is gone counts as dead, and may live until it has said this.
             case "finished" if self.exit_code is None:
                 self.usage = {key: message[key] for key in ("threads", "peak_rss_mb")}
                 self.slices = [Slice(*each) for each in message["slices"]]

@@ -113,6 +113,7 @@ def test_a_forkserver_that_was_stopped_is_replaced(monkeypatch: pytest.MonkeyPat
     stopped = server._forkserver_pid
     os.kill(stopped, signal.SIGSTOP)
     processes.end_process(process)
+    assert processes.exit_code(process) == PARENT_GONE
     monkeypatch.undo()
     again = processes.start_process(None, time.sleep, 0)
     assert server._forkserver_pid != stopped
@@ -121,17 +122,19 @@ def test_a_forkserver_that_was_stopped_is_replaced(monkeypatch: pytest.MonkeyPat
     processes.end_process(again)
 
 
-def test_an_exit_code_that_its_forkserver_cannot_tell_is_none_of_the_process() -> None:
+def test_a_process_whose_forkserver_is_gone_has_no_exit_code_of_its_own() -> None:
     by_itself = processes.start_process(None, os._exit, 255)
     lost = processes.start_process(None, time.sleep, 600)
     assert awaited(lambda: processes.exit_code(by_itself) is not None)
     server: Any = forkserver._forkserver
     os.kill(server._forkserver_pid, signal.SIGKILL)
-    assert awaited(lambda: processes.exit_code(lost) is not None)
-    assert (by_itself.exitcode, lost.exitcode) == (255, PARENT_GONE)
-    os.kill(lost.pid or 0, signal.SIGKILL)
-    processes.end_process(by_itself)
-    processes.end_process(lost)
+    try:
+        assert awaited(lambda: processes.exit_code(lost) is not None)
+        assert (by_itself.exitcode, lost.exitcode) == (255, PARENT_GONE)
+    finally:
+        os.kill(lost.pid or 0, signal.SIGKILL)
+        processes.end_process(by_itself)
+        processes.end_process(lost)
 
 
 def test_an_interruption_waits_until_a_process_is_started(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -130,8 +130,9 @@ class LocalLauncher:
             # Somebody may have killed it, or the forkserver with it: it is asked once more.
             if code is None or not (was_killed(code) or code == PARENT_GONE):
                 break
-        how = "it cannot be killed" if code is None else ending(code)
-        return f"the process that imports it ended without an answer ({how})"
+        if code is None:
+            return "the process that imports it gave no answer, and cannot be killed"
+        return f"the process that imports it ended without an answer ({ending(code)})"
 
     def stop(self) -> None:
         """See `tuner.world.launcher.Stoppable`."""

@@ -55,6 +55,8 @@ CAPTURED = (".stdout", ".stderr", ".stacks")
 _starting = threading.Lock()
 _known: set[int] = set()
 """The processes that were started, by any thread, and that were not ended."""
+# On a host of a cluster a thread polls a rank that another one asks for its stacks.
+_reading = threading.Lock()
 
 
 def start_process(
@@ -126,11 +128,14 @@ def exit_code(process: ForkServerProcess) -> int | None:
     PARENT_GONE if its forkserver ended and so cannot say: multiprocessing calls that 255, which a
     process may end with by itself."""
     popen: Any = process._popen  # type: ignore[attr-defined]
-    if popen.returncode is None and wait([process.sentinel], 0):
-        told = fcntl.ioctl(process.sentinel, termios.FIONREAD, bytes(4))
-        if not any(told):
-            popen.returncode = PARENT_GONE
-    return process.exitcode
+    with _reading:
+        if popen.returncode is None:
+            if not wait([process.sentinel], 0):
+                return None
+            # The forkserver sends the code, and closes its end.
+            if not any(fcntl.ioctl(process.sentinel, termios.FIONREAD, bytes(4))):
+                popen.returncode = PARENT_GONE
+        return process.exitcode
 
 
 def end_process(process: ForkServerProcess) -> None:
@@ -145,11 +150,11 @@ def end_process(process: ForkServerProcess) -> None:
         # At its very start a process is in no group of its own.
         process.kill()
     kill_group(pid)
-    process.join(RELEASE_S)
-    if process.exitcode is None:
+    wait([process.sentinel], RELEASE_S)
+    if exit_code(process) is None:
         # It is the forkserver that reports it, and it was stopped from outside.
         _end_forkserver()
-        process.join(RELEASE_S)
+        wait([process.sentinel], RELEASE_S)
     _known.discard(pid)
 
 
