@@ -37,12 +37,15 @@ def one(job: tuple[str, Cell, int]) -> Outcome:
     return METHODS[method](cell, seed)
 
 
-def simulate(cells: Sequence[Cell], sessions: int) -> Iterable[tuple[Cell, str, Tally]]:
+def simulate(
+    cells: Sequence[Cell], methods: Sequence[str], sessions: int
+) -> Iterable[tuple[Cell, str, Tally]]:
     with multiprocessing.get_context("fork").Pool() as pool:
         for cell in cells:
             # The others have no idea of what to do about a failure.
             others = {} if any(cell.failing) else PEERS
-            for method in OF_LONG if cell.is_long else {**OURS, **others}:
+            allowed = OF_LONG if cell.is_long else {**OURS, **others}
+            for method in (each for each in methods if each in allowed):
                 jobs = [(method, cell, seed) for seed in range(sessions)]
                 yield cell, method, tally(cell, pool.map(one, jobs, chunksize=8))
 
@@ -51,8 +54,11 @@ def worse_picks(found: Sequence[tuple[Cell, str, Tally]]) -> list[str]:
     """Which searches of long worlds bet on one of the best less often than those without forecasts:
     with fewer worlds at all, with wrong forecasts by more than chance explains."""
     by = {(cell, method): each for cell, method, each in found if cell.is_long}
-    cells, missed = dict.fromkeys(cell for cell, _ in by), []
-    for method in OF_LONG if cells else ():
+    missed = []
+    for method in OF_LONG:
+        cells = [cell for cell, of in by if of == method and (cell, "tuner") in by]
+        if not cells or method == "tuner":
+            continue
         pair = [[by[cell, of] for cell in cells] for of in ("tuner", method)]
         without, often = (mean(each.favourite for each in of) for of in pair)
         variance = sum(each.favourite * (1 - each.favourite) / each.sessions
@@ -67,14 +73,18 @@ def main(arguments: Sequence[str]) -> int:
     """Print a line per cell and method; 1 if the tuner misses a bar."""
     parser = argparse.ArgumentParser(prog="make simulate", description=__doc__)
     parser.add_argument("--sessions", type=int, default=200, help="per cell and method")
+    parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--cells", default="", help="only those whose name has this part")
     given = parser.parse_args(arguments)
+    methods = given.methods.split(",")
+    if unknown := {*methods} - {*METHODS}:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(METHODS)}")
     cells = [cell for cell in (*CELLS, *LONG_CELLS) if given.cells in str(cell)]
     live = [cell for cell in LIVE_CELLS if given.cells in str(cell)]
     missed = simulate_live(live, LIVE_PER_SESSION * given.sessions) if live else []
     print(f"\n{heading()}")
     done = list[tuple[Cell, str, Tally]]()
-    for cell, method, found in simulate(cells, given.sessions):
+    for cell, method, found in simulate(cells, methods, given.sessions):
         if not done or cell != done[-1][0]:
             of = ", long worlds" if cell.is_long else ""
             print(f"\n{cell.landscape}, sigma {cell.sigma}, {cell.budget_s:.0f} s{of}")

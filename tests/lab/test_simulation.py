@@ -1,10 +1,11 @@
 """What a few searches on the simulated machine answer: `make simulate` in small."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
-from lab.simulation.__main__ import OF_LONG, SOONER
+from lab.simulation.__main__ import OF_LONG, SOONER, worse_picks
 from lab.simulation.cells import LONG_CELLS, TWO_KNOBS, Cell
 from lab.simulation.live import CELLS as LIVE_CELLS
 from lab.simulation.live import simulate_live
@@ -42,6 +43,14 @@ def test_forecasts_choose_what_few_long_worlds_are_spent_on() -> None:
         for method in ("tuner", SOONER)
     }
     assert 0 < some["tuner"].favourite < some[SOONER].favourite
+
+    def missed(method: str, often: float) -> list[str]:
+        pair = [("tuner", replace(some["tuner"], favourite=0.5, sessions=100)),
+                (method, replace(some["tuner"], favourite=often, sessions=100))]  # fmt: skip
+        return worse_picks([(cell, of, each) for of, each in pair])
+
+    assert missed(SOONER, 0.51) == missed("wrong forecasts", 0.3) == []
+    assert len(missed(SOONER, 0.49)) == len(missed("wrong forecasts", 0.28)) == 1
 
 
 def test_live_comparisons_claim_what_is_true_and_find_memories() -> None:

@@ -1,6 +1,7 @@
 """What to paste, where the recommended configuration binds ranks to logical CPUs."""
 
 import shlex
+from typing import Any
 
 import pytest
 
@@ -85,3 +86,16 @@ def test_a_switch_interval_of_one_role_names_each() -> None:
     lines = init_rpc_lines(config, workload_spec()).splitlines()
     assert lines[0] == "import sys"
     assert lines[5] == 'sys.setswitchinterval({"caller": 0.005, "server": 0.0002}[role])  # seconds'
+
+
+def test_the_options_are_what_torch_takes() -> None:
+    import torch.distributed.rpc as rpc
+
+    config = for_all(num_worker_threads=6, rpc_timeout=5, transports="uv")
+    lines = init_rpc_lines(config, workload_spec()).splitlines()
+    (expression,) = [line.removeprefix("options = ") for line in lines if "options = " in line]
+    known: dict[str, Any] = {"rpc": rpc}
+    options = eval(expression, known)  # noqa: S307 - these are the lines that a person pastes
+    assert isinstance(options, rpc.TensorPipeRpcBackendOptions)
+    assert options.num_worker_threads == 6
+    assert options.rpc_timeout == 5.0

@@ -6,6 +6,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tests.present.screen import Screen
+from tuner.present.progress_display import LiveProgress
 from tuner.text import printable
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e\udc80 [red]:smile:[/nothing]"
@@ -22,3 +23,13 @@ def test_text_is_escaped_wherever_it_stands(terminal: bool) -> None:
     seen = r"\x1b]0;owned\x1b[2J\x9b31m\u202e\udc80 [red]:smile:[/nothing]"
     assert screen.text.replace(r"\x07", "").count(seen) == 6
     assert printable(screen.text) == screen.text
+
+
+def test_what_rich_sends_itself_still_acts() -> None:
+    screen = Screen(terminal=True)
+    with LiveProgress(screen.console) as progress:
+        progress.on_event(HOSTILE)
+    assert "\x1b[?25l" in screen.text
+    assert "]0;owned" in screen.text
+    assert "\x1b]0" not in screen.text
+    assert "\x9b" not in screen.text

@@ -71,12 +71,15 @@ def test_a_world_that_is_to_last_long_has_time_for_it(tune: Tune) -> None:
 
 
 @pytest.mark.parametrize("kind", ["timed-out", "deadlocked", "crashed"])
-def test_what_hangs_in_a_block_is_not_run_again_in_it(tune: Tune, kind: FailureKind) -> None:
+def test_what_crashes_is_run_again_in_its_block_and_what_hangs_is_not(
+    tune: Tune, kind: FailureKind
+) -> None:
     fails = failing(kind, 8, when=lambda world: world > 0)
     tune(step_ms=scaling, sigma=0.05, fails=fails, max_blocks=2)
     orders = [o for o in tune.launcher.orders if threads_of(o.config) == 8 and o.steps is not None]
     blocks = [order.seed for order in orders]
     assert max(map(blocks.count, blocks)) == (4 if kind == "crashed" else 1)
+    # Each world has a folder of its own for what it leaves.
     folders = [order.failure_folder for order in tune.launcher.orders]
     assert len({*folders}) == len(folders)
 

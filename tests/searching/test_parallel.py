@@ -276,6 +276,23 @@ def test_a_session_that_is_killed_while_it_goes_on_forgets_no_block(
     assert all(before[number].items() <= blocks[number].items() for number in before)
 
 
+def test_a_larger_budget_goes_on_with_all_groups(tune: TuneGroups) -> None:
+    clock = FakeClock()
+    launcher = grouped(2, sigma=0.4, clock=clock)
+    assert tune(launcher, budget="30s", clock=clock).verdict == "undecided"
+    before, looks = tune.blocks, tune.log.looks
+    again = grouped(2, sigma=0.4, clock=clock)
+    answer = tune(again, budget="90s", clock=clock, resume=True)
+    blocks = tune.blocks
+    assert 60 < answer.elapsed_s < 95
+    assert len(blocks) == answer.blocks > len(before)
+    assert all(block.items() <= blocks[number].items() for number, block in before.items())
+    assert all(len(set(block.values())) == 1 for block in blocks.values())
+    new = [block for number, block in blocks.items() if number not in before]
+    assert {group for block in new for group in block.values()} == {1, 2}
+    assert tune.log.looks[: len(looks)] == looks
+
+
 # Real worlds, on two groups of one CPU each.
 
 

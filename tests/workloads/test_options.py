@@ -116,6 +116,8 @@ ALL = (
     ("name", "raw", "problem"),
     [
         ("calls", "many", "option calls must be int, got 'many'"),
+        ("rate", "fast", "option rate must be float, got 'fast'"),
+        ("check_all", "maybe", "option check_all must be bool, got 'maybe'"),
         ("label", 5, "option label must be str, got 5"),
         ("call", 1, f"unknown option 'call'; did you mean calls? {ALL}"),
         ("zzz", 1, f"unknown option 'zzz'. {ALL}"),

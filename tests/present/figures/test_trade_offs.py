@@ -1,5 +1,7 @@
 """Figures of two numbers: the CPUs used against the objective, and texts beside points."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,6 +28,12 @@ def test_the_front_is_what_nothing_beats_in_both() -> None:
     assert [*shown.at] == [4, 8, 0, 2, 1]
     assert shown.front == [4, 8, 2]
     assert shown.corners == [(2.0, 1.9), (2.1, 1.9), (2.1, 1.5), (4.0, 1.5), (4.0, 1.0)]
+
+
+def test_configs_without_known_cpus_are_left_out() -> None:
+    answer = costing({4: (2.0, 1.5), 8: (2.0, 1.0), 16: (float("nan"), 1.0)})
+    rows = (answer.rows[0], replace(answer.rows[1], metrics={}), answer.rows[2])
+    assert cpu(replace(answer, rows=rows)) is None
 
 
 def test_long_names_are_letters_with_a_key(big: StudyAnswer) -> None:
