@@ -93,7 +93,7 @@ def root_cause(
         return Failure(
             failure="init-failed" if first.phase == "init_rpc" else "crashed",
             message=f"{first.name} failed first ({ending(code)}, in {first.phase})",
-            is_untimely=was_killed(code) or code == PARENT_GONE,
+            is_untimely=was_killed(code),
             rank=first.name, world_s=world_s,
         )  # fmt: skip
     if reported := [record for record in records if record.failure]:
@@ -142,8 +142,9 @@ def ending(code: int) -> str:
 
 
 def was_killed(code: int) -> bool:
-    """Whether a process with this exit code was killed externally, as far as it shows."""
-    return -code in (signal.SIGKILL, signal.SIGTERM)
+    """Whether a process with this exit code was killed externally, as far as it shows, or its
+    parent was."""
+    return -code in (signal.SIGKILL, signal.SIGTERM) or code == PARENT_GONE
 
 
 def was_interrupted(code: int) -> bool:

@@ -7,7 +7,6 @@ import tempfile
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from multiprocessing.connection import wait
 from multiprocessing.util import get_temp_dir
 from pathlib import Path
 from typing import Any, Self
@@ -24,7 +23,7 @@ from tuner.world.live_world import EXIT_S, RankWorld
 from tuner.world.local.processes import LocalRankProcesses, end_process, exit_code, start_process
 from tuner.world.measurement import Failure, Measurement
 from tuner.world.own_network import OwnNetwork
-from tuner.world.postmortem import PARENT_GONE, ending, was_killed
+from tuner.world.postmortem import ending, was_killed
 from tuner.world.rank.entry import start_describing
 from tuner.world.rank.task import rank_tasks
 from tuner.world.socket_channel import SocketChannel
@@ -122,17 +121,18 @@ class LocalLauncher:
             except TimeoutError:
                 return f"importing and describing it took longer than {longest_s:g} s and was ended"
             except EOFError:
-                wait([process.sentinel], EXIT_S)  # it is ending by itself, with a code of its own
+                exit_code(process, EXIT_S)  # it is ending by itself, with a code of its own
             finally:
                 channel.close()
                 end_process(process)
             code = exit_code(process)
+            if code is None:
+                return "the process that imports it gave no answer, and cannot be killed"
+            why = f"the process that imports it ended without an answer ({ending(code)})"
             # Somebody may have killed it, or the forkserver with it: it is asked once more.
-            if code is None or not (was_killed(code) or code == PARENT_GONE):
+            if not was_killed(code):
                 break
-        if code is None:
-            return "the process that imports it gave no answer, and cannot be killed"
-        return f"the process that imports it ended without an answer ({ending(code)})"
+        return why
 
     def stop(self) -> None:
         """See `tuner.world.launcher.Stoppable`."""

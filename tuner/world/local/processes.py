@@ -123,18 +123,18 @@ def _uninterrupted(action: Callable[[], None]) -> None:
     future.result()
 
 
-def exit_code(process: ForkServerProcess) -> int | None:
-    """The exit code of a process that has ended, as `subprocess` has it; None: it runs.
+def exit_code(process: ForkServerProcess, within_s: float = 0.0) -> int | None:
+    """The exit code of a process that ends in time, as `subprocess` has it; None: it runs.
     PARENT_GONE if its forkserver ended and so cannot say: multiprocessing calls that 255, which a
     process may end with by itself."""
     popen: Any = process._popen  # type: ignore[attr-defined]
+    if popen.returncode is None and not wait([process.sentinel], within_s):
+        return None
     with _reading:
-        if popen.returncode is None:
-            if not wait([process.sentinel], 0):
-                return None
-            # The forkserver sends the code, and closes its end.
-            if not any(fcntl.ioctl(process.sentinel, termios.FIONREAD, bytes(4))):
-                popen.returncode = PARENT_GONE
+        # The forkserver sends the code, and closes its end.
+        waiting = fcntl.ioctl(process.sentinel, termios.FIONREAD, bytes(4))
+        if popen.returncode is None and not any(waiting):
+            popen.returncode = PARENT_GONE
         return process.exitcode
 
 
@@ -150,11 +150,10 @@ def end_process(process: ForkServerProcess) -> None:
         # At its very start a process is in no group of its own.
         process.kill()
     kill_group(pid)
-    wait([process.sentinel], RELEASE_S)
-    if exit_code(process) is None:
+    if exit_code(process, RELEASE_S) is None:
         # It is the forkserver that reports it, and it was stopped from outside.
         _end_forkserver()
-        wait([process.sentinel], RELEASE_S)
+        exit_code(process, RELEASE_S)
     _known.discard(pid)
 
 
@@ -266,7 +265,7 @@ class LocalRankProcesses:
     def join(self, timeout_s: float) -> None:
         """See `RankProcesses.join`."""
         for each in self._ranks:
-            each.process.join(timeout_s)
+            exit_code(each.process, timeout_s)
 
     def dump_stacks(self, ranks: Sequence[int]) -> None:
         """See `RankProcesses.dump_stacks`."""
