@@ -4,6 +4,7 @@ import os
 import statistics
 import tempfile
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,8 +16,8 @@ from tests.known import known
 from tests.programs.running import PROGRAMS, PYTHON
 from tuner.plan.config import Config
 from tuner.world.command.order import HookOrder, RecordingOrder
+from tuner.world.command.program_channel import ProgramChannel
 from tuner.world.command.program_commands import ColdStarter, Starter
-from tuner.world.command.reports import read_reports
 from tuner.world.command.warm.warm_starting import Learnt, WarmStarter, learn
 
 ROUNDS, RECORDED_RUNS = 5, 41
@@ -38,8 +39,11 @@ def run_once(
     starter: Starter, *, recording: RecordingOrder | None = None, learns: bool = False,
     config: Config = DEFAULT,
 ) -> Run:  # fmt: skip
-    with tempfile.TemporaryDirectory() as name, tempfile.TemporaryFile("w+") as output:
-        folder = Path(name)
+    with (
+        tempfile.TemporaryDirectory() as name,
+        tempfile.TemporaryFile("w+") as output,
+        closing(ProgramChannel(folder := Path(name))) as channel,
+    ):
         order = HookOrder(config=config, reports=folder, recording=recording, learn=learns)
         started_s = time.perf_counter()
         code = starter.start(order.environment(ENVIRONMENT), output.fileno(), 2).wait()
@@ -47,7 +51,8 @@ def run_once(
         output.seek(0)
         printed = output.read()
         assert code == 0, printed
-        return Run(took_s, read_reports(folder).rpc_active_s, printed, learn(folder))
+        rpc_active_s = channel.report().rpc_active_s
+        return Run(took_s, rpc_active_s, printed, learn(channel.messages()))
 
 
 def started_warm(command: list[str], folder: Path, learnt: Learnt) -> WarmStarter:

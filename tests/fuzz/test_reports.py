@@ -1,5 +1,6 @@
 """What the processes of a program report and record: judged and joined, or left out."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -7,27 +8,33 @@ from typing import Any
 
 import pytest
 
-from tests.fuzz.fuzzing import as_json, fuzz, mangled, mutated, survives
+from tests.fuzz.fuzzing import fuzz, mangled, mutated, survives
 from tests.fuzz.test_traces import analysed
-from tests.world.command.reported import NAMES, PIDS, events_of, journal_of, write_reports
+from tests.world.command.reported import (
+    NAMES,
+    events_of,
+    journal_of,
+    write_journals,
+)
 from tuner.plan.config import Config
 from tuner.plan.program_spec import ProgramRequest
 from tuner.trace.files.native_reader import trace_of
 from tuner.world.command.discovering import TriedRun, check_backend, program_spec
 from tuner.world.command.ends import given_up
-from tuner.world.command.folder_channel import records_of
 from tuner.world.command.joining import has_window_ended, is_recorded, join_recorded
-from tuner.world.command.judging import Counted, ProgramEnd, outcome_of
-from tuner.world.command.reports import ProgramReport, read_reports
+from tuner.world.command.judging import Counted, ProgramEnd, outcome_of, records_of
+from tuner.world.command.reports import ProgramReport
 from tuner.world.command.running import RunEnd
 from tuner.world.command.warm.warm_starting import learn
 from tuner.world.measurement import Measurement
+from tuner.world.messages import Message, of_program
 from tuner.world.postmortem import gauges, starvation
 
 pytestmark = pytest.mark.thorough
 
 
 REQUEST = ProgramRequest(commands=(("python", "main.py"),))
+BOTH = [events_of(rank) for rank in range(len(NAMES))]
 CONFIG = Config.from_json({"agent": {"num_worker_threads": 2}})
 TOKENS = (b"\n", b"null", b"{}", b"[", b"-1", b"1e300", b'"\\ud800"', b"NaN", b"[" * 10**5)
 
@@ -47,9 +54,9 @@ def ends(report: ProgramReport) -> list[ProgramEnd]:
     ]
 
 
-def judged(folder: Path) -> None:
-    """All that a search, a run and a recording make of reports."""
-    report = read_reports(folder)
+def judged(processes: Sequence[Sequence[Message]]) -> None:
+    """All that a search, a run and a recording make of messages."""
+    report = ProgramReport.of(processes)
     told = [report.why_no_rank, report.why_missing(), report.waiting(), gauges(records_of(report))]
     told += [*report.notes("it"), *RunEnd(0, report).unused(CONFIG)]
     told += RunEnd(0, report).notes
@@ -63,16 +70,16 @@ def judged(folder: Path) -> None:
             run = TriedRun(end, outcome)
             spec = program_spec(REQUEST, [run], own_network=True, starts="")
             assert spec.own_config is not None
-    learnt = learn(folder)
+    learnt = learn(processes)
     assert all(map(str, learnt.modules))
-    is_recorded(folder), has_window_ended(folder)
+    is_recorded(processes), has_window_ended(processes)
 
 
-def looked_at(folder: Path) -> None:
+def looked_at(folder: Path, processes: Sequence[Sequence[Message]] = BOTH) -> None:
     """Judged; and what was recorded, as `record` shows it."""
-    judged(folder)
+    judged(processes)
     for ended_ns in (None, 2 * 10**18):
-        document = survives(partial(join_recorded, folder, ended_ns=ended_ns))
+        document = survives(partial(join_recorded, folder, processes, ended_ns=ended_ns))
         trace = None if document is None else survives(partial(trace_of, document, "the trace"))
         if trace is not None:
             analysed(trace)
@@ -80,26 +87,24 @@ def looked_at(folder: Path) -> None:
 
 def test_events(tmp_path: Path) -> None:
     folder = tmp_path / "reports"
-    write_reports(folder)
+    write_journals(folder)
     looked_at(folder)
-    seeds = [events_of(rank) for rank in range(len(NAMES))]
 
     def check(events: Any) -> None:
         lines = events if isinstance(events, list) else [events]
-        (folder / f"{PIDS[0]}.jsonl").write_bytes(b"\n".join(map(as_json, lines)) + b"\n")
-        looked_at(folder)
+        found = [message for message in map(of_program, lines) if message is not None]
+        looked_at(folder, [each for each in (found, BOTH[1]) if each])
 
-    fuzz(mutated(seeds), check, 40)
+    fuzz(mutated(BOTH), check, 40)
 
 
 @pytest.mark.parametrize(
-    "suffix", [".jsonl", ".calls", ".served", ".done", ".arrivals", ".texts", ".operators"]
+    "suffix", [".calls", ".served", ".done", ".arrivals", ".texts", ".operators"]
 )
 def test_bytes_of_each_file(suffix: str, tmp_path: Path) -> None:
     folder = tmp_path / "reports"
-    write_reports(folder)
-    names = {rank: journal_of(rank) for rank in range(len(NAMES))}
-    files = [folder / f"{PIDS[r] if suffix == '.jsonl' else names[r]}{suffix}" for r in names]
+    write_journals(folder)
+    files = [folder / f"{journal_of(rank)}{suffix}" for rank in range(len(NAMES))]
     seeds = [file.read_bytes() for file in files]
 
     def check(content: bytes) -> None:

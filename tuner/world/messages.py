@@ -1,25 +1,17 @@
-"""What processes of a world report: one set of messages, whatever carries them. Ranks of workloads
-and servers of warm starts send them over a socket (`tuner.world.socket_channel`). Programs write
-them to files, which outlive a killed process (`tuner.world.command.folder_channel`). A host of a
-cluster passes on both. Whoever is tuned can write there, too, and a killed process leaves half a
-line: what is none is left out. Standard library only, as `tuner.run`."""
+"""What processes of a world report: one set of messages, over one channel
+(`tuner.world.socket_channel`). A host of a cluster passes them on. Whoever is tuned can write
+there, too: what is none is left out. Standard library only, as `tuner.run`."""
 
-import json
 import math
 import os
 import re
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
-from tuner.files import head_of
 from tuner.process_knobs import EQUAL, UNBOUND
 from tuner.torch_private.exceptions import MOST_TEXT
-
-MOST_BYTES = 1 << 24
-"""So much is read of what one process reports."""
 
 FailureKind = Literal[
     "deadlocked", "timed-out", "crashed", "init-failed", "wrong-answer", "trace-failed"
@@ -27,7 +19,6 @@ FailureKind = Literal[
 Message = Mapping[str, Any]
 """Its `kind` says what it is; `pid` is its process, `time_ns` Unix time by one clock for all."""
 _Check = Callable[[Any], bool]
-_MOST_LINE = 1 << 22
 _FILE = re.compile(r"\d+-\d+(\.operators)?")
 _HALF = re.compile("[\ud800-\udfff]")
 
@@ -121,6 +112,7 @@ _FROM_RANKS_OF_WORKLOADS = {
     "finished": _facts("threads:size peak_rss_mb:amount slices:slices"),
 }
 _FROM_PROGRAMS = {
+    "listening": _facts(""),
     "started": _facts(""),
     "imported": _facts("modules:texts environment:variables"),
     "hook-failed": _facts("error:any-text"),
@@ -150,13 +142,10 @@ _FROM_PROGRAMS = {
         "counted_ns:whole is_cut:flag disturbed:flag"
     ),
 }
-_FROM_PARENTS = {"gone": _facts("code:whole?")}
-"""Of a process: a killed one cannot report it. In a file it stands beside what that reported."""
-_IN_FILES = {**_FROM_PROGRAMS, **_FROM_PARENTS}
 _FROM_WARM_SERVERS = {
     "preloaded": _facts("unfit:any-text? left_out:reasons changed:variables"),
     "forked": _facts(""),
-    **_FROM_PARENTS,
+    "gone": _facts("code:whole?"),
 }
 
 
@@ -190,25 +179,9 @@ def of_warm_server(found: object) -> dict[str, Any] | None:
     return _checked(found, _FROM_WARM_SERVERS)
 
 
-def read_messages(file: Path) -> list[dict[str, Any]]:
-    """What one process of a program has reported so far, in order."""
-    lines = head_of(file, MOST_BYTES).split(b"\n")
-    found = (_checked(object_in(line), _IN_FILES) for line in lines)
-    return [message for message in found if message is not None]
-
-
-def read_all(folder: Path) -> list[list[dict[str, Any]]]:
-    """What each process has reported to the folder so far."""
-    return [read_messages(file) for file in sorted(folder.glob("*.jsonl"))]
-
-
-def object_in(line: bytes) -> dict[str, Any] | None:
-    """The object that a line of JSON is; None if it is none."""
-    try:
-        found = json.loads(line) if len(line) <= _MOST_LINE else None
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
+def of_program(found: object) -> dict[str, Any] | None:
+    """What a process of a program has sent; None if that is no message."""
+    return _checked(found, _FROM_PROGRAMS)
 
 
 def _checked(found: object, kinds: Mapping[str, Mapping[str, _Check]]) -> dict[str, Any] | None:

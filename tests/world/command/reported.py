@@ -8,7 +8,7 @@ from typing import Any
 from tests.fuzz.fuzzing import as_json
 from tuner.trace.model.spans import CALLS_PER_RANK
 from tuner.trace.record.journal import NOTHING, STATUSES, Journal
-from tuner.world.command.reports import ProgramReport, read_reports
+from tuner.world.command.reports import ProgramReport
 
 NAMES = ("agent", "observer1")
 PIDS = (4_000_001, 4_000_002)
@@ -87,12 +87,10 @@ def write_journal(folder: Path, rank: int) -> None:
     (folder / f"{journal_of(rank)}.operators").write_bytes(as_json(operators * rank))
 
 
-def write_reports(folder: Path) -> None:
-    """Everything that both ranks leave in a new folder of reports."""
+def write_journals(folder: Path) -> None:
+    """All files that both ranks leave in a new folder of reports."""
     folder.mkdir()
     for rank in range(len(NAMES)):
-        lines = b"".join(as_json(event) + b"\n" for event in events_of(rank))
-        (folder / f"{PIDS[rank]}.jsonl").write_bytes(lines)
         write_journal(folder, rank)
 
 
@@ -104,12 +102,9 @@ def until(rank: int, last: str) -> list[dict[str, Any]]:
     return [event for event in events[: place + 1] if event["kind"] not in left_out]
 
 
-def report_of(folder: Path, *processes: Sequence[dict[str, Any]]) -> ProgramReport:
-    """What is read where processes have reported these events."""
-    for number, events in enumerate(processes):
-        lines = "".join(f"{json.dumps(event)}\n" for event in events)
-        (folder / f"{number}.jsonl").write_text(lines)
-    return read_reports(folder)
+def report_of(*processes: Sequence[dict[str, Any]]) -> ProgramReport:
+    """What is known where processes have reported these events."""
+    return ProgramReport.of(processes)
 
 
 def counting(

@@ -13,15 +13,14 @@ from tests.world.command.launching import PROGRAMS, PYTHON, launched
 from tests.world.command.reported import counting, report_of, until
 from tuner.plan.program_spec import ProgramRequest
 from tuner.world.command.counting import Follow, Follower, Window, counts_of
-from tuner.world.command.folder_channel import FolderChannel
 from tuner.world.measurement import Measurement
 
 COMMAND = [PYTHON, str(PROGRAMS / "runs_long.py")]
 
 
-def test_calls_count_from_the_time_at_which_all_ranks_can_call(tmp_path: Path) -> None:
+def test_calls_count_from_the_time_at_which_all_ranks_can_call() -> None:
     driver, late = counting(0, 0, 100, 200, 300, 400, 500), counting(1, 0, 0, 1, 1)
-    found = known(counts_of(report_of(tmp_path, driver, late)))
+    found = known(counts_of(report_of(driver, late)))
     assert found.lasted_s == pytest.approx(1.5)
     expected = np.array([[0.0, 0.0], [0.5, 100.0], [1.0, 201.0], [1.5, 301.0]])
     assert found.calls == pytest.approx(expected)
@@ -30,14 +29,14 @@ def test_calls_count_from_the_time_at_which_all_ranks_can_call(tmp_path: Path) -
     assert counted.cpu_s == pytest.approx({0: 2.0, 1: 2.0})
 
 
-def test_what_a_rank_counts_late_makes_a_window_no_longer(tmp_path: Path) -> None:
+def test_what_a_rank_counts_late_makes_a_window_no_longer() -> None:
     """The driver had no time to count for two seconds."""
     driver = counting(0, 0, 10, 20, 30, 40, 50, 60, 70, 80)
     server = counting(1, *[0] * 9, late_s=0.0)
     late = [
         each for each in driver if each["kind"] != "count" or each["calls"] not in (20, 30, 40, 50)
     ]
-    found = known(counts_of(report_of(tmp_path, late, server)))
+    found = known(counts_of(report_of(late, server)))
     assert found.between(1.0, 2.0).calls == 20
 
 
@@ -45,54 +44,51 @@ def test_what_a_rank_counts_late_makes_a_window_no_longer(tmp_path: Path) -> Non
     ("calls", "counted"), [((0, 1, 2, 3, 4, 5, 6), None), ((0, 1, 1, 1, 2, 9, 9), 8)]
 )
 def test_a_chosen_window_goes_on_until_its_calls_tell_something(
-    tmp_path: Path, calls: tuple[int, ...], counted: int | None
+    calls: tuple[int, ...], counted: int | None
 ) -> None:
     idle = counting(1, *[0] * len(calls), late_s=0.0)
-    report_of(tmp_path, counting(0, *calls), idle)
+    report = report_of(counting(0, *calls), idle)
     chosen = ProgramRequest(
         commands=((PYTHON,),), window_s=1.0, warm_up_s=0.5, window_is_chosen=True
     )
-    found = Window(chosen, FolderChannel(tmp_path)).look(0.0)
+    found = Window(chosen, lambda: report).look(0.0)
     assert (None if found is None else found.calls) == counted
 
 
-def test_a_run_that_ends_before_its_window_and_never_shuts_down_counts_to_its_end(
-    tmp_path: Path,
-) -> None:
+def test_a_run_that_ends_before_its_window_and_never_shuts_down_counts_to_its_end() -> None:
     ranks = [counting(rank, 0, 4, 8, 12, 16, 20) for rank in (0, 1)]
-    report = report_of(tmp_path, *ranks)
+    report = report_of(*ranks)
     chosen = ProgramRequest(commands=((PYTHON,),), window_s=9.0, window_is_chosen=True)
-    found = known(Window(chosen, FolderChannel(tmp_path)).rest(report))
+    found = known(Window(chosen, lambda: report).rest(report))
     assert found.calls == 24
     assert found.seconds == pytest.approx(1.5)
     named = chosen.model_copy(update={"window_is_chosen": False})
-    assert Window(named, FolderChannel(tmp_path)).rest(report) is None
+    assert Window(named, lambda: report).rest(report) is None
 
 
 @pytest.mark.parametrize("last", ["init_rpc", "ready"])
-def test_nothing_is_counted_before_all_ranks_have_begun(tmp_path: Path, last: str) -> None:
-    assert counts_of(report_of(tmp_path, counting(0, 0, 9), until(1, last))) is None
+def test_nothing_is_counted_before_all_ranks_have_begun(last: str) -> None:
+    assert counts_of(report_of(counting(0, 0, 9), until(1, last))) is None
 
 
-def test_what_comes_after_the_drivers_shutdown_stands_for_nothing(tmp_path: Path) -> None:
+def test_what_comes_after_the_drivers_shutdown_stands_for_nothing() -> None:
     ranks = [counting(rank, *[0] * 9, last="shutdown") for rank in (0, 1)]
-    report = report_of(tmp_path, *ranks)
+    report = report_of(*ranks)
     assert counts_of(report) is None
     assert known(counts_of(report, of_calls=False)).lasted_s == pytest.approx(3.0)
 
 
-def test_a_run_that_is_to_show_its_ranks_is_ended_once_calls_have_begun(tmp_path: Path) -> None:
+def test_a_run_that_is_to_show_its_ranks_is_ended_once_calls_have_begun() -> None:
     ranks = [counting(0, 0, 0, 3, 9, late_s=0.0), counting(1, 0, 0, 0, 0, late_s=0.0)]
-    report_of(tmp_path, *ranks)
+    report = report_of(*ranks)
     begins, settles = (
-        Follower(Follow(5.0, 9.0, only_begins), FolderChannel(tmp_path))
-        for only_begins in (True, False)
+        Follower(Follow(5.0, 9.0, only_begins), lambda: report) for only_begins in (True, False)
     )
     assert begins.look(4.9) is None
     assert known(begins.look(5.0)).calls == 9
     assert settles.look(5.0) is None
-    report_of(tmp_path, *(each[:-1] for each in ranks))
-    assert Follower(Follow(5.0, 9.0, True), FolderChannel(tmp_path)).look(5.0) is None
+    before = report_of(*(each[:-1] for each in ranks))
+    assert Follower(Follow(5.0, 9.0, True), lambda: before).look(5.0) is None
 
 
 @pytest.mark.world

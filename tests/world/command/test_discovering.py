@@ -1,6 +1,5 @@
 """What the first runs of a program decide: whether it is tuned, where it runs, how it starts."""
 
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -76,8 +75,8 @@ def discovered(report: ProgramReport, runs: str, told: list[str], **keys: Any) -
 
 
 @pytest.fixture
-def report(tmp_path: Any) -> ProgramReport:
-    return report_of(tmp_path, until(0, "ended"), until(1, "ended"))
+def report() -> ProgramReport:
+    return report_of(until(0, "ended"), until(1, "ended"))
 
 
 @pytest.mark.parametrize(
@@ -108,18 +107,16 @@ def test_a_run_that_fails_by_chance_decides_nothing(
     assert spec.may_vary == (9.0 in spec.run_s)
 
 
-def test_a_program_whose_ranks_never_shut_down_is_compared_by_its_whole_time(
-    tmp_path: Path,
-) -> None:
-    report = report_of(tmp_path, until(0, "ready"), until(1, "ready"))
+def test_a_program_whose_ranks_never_shut_down_is_compared_by_its_whole_time() -> None:
+    report = report_of(until(0, "ready"), until(1, "ready"))
     spec = discovered(report, "ok, ok", [])
     assert (spec.shuts_down, spec.objective_name) == (False, "wall_s")
 
 
-def test_a_cut_run_counts_as_if_it_had_been_ended_after_its_window(tmp_path: Path) -> None:
+def test_a_cut_run_counts_as_if_it_had_been_ended_after_its_window() -> None:
     """It makes 20 calls a second."""
     driver = counting(0, *range(0, 400, 10), late_s=0.0)
-    report = report_of(tmp_path, driver, counting(1, *[0] * 40, late_s=0.0))
+    report = report_of(driver, counting(1, *[0] * 40, late_s=0.0))
     request = ProgramRequest(commands=(("python", "main.py"),))
     end = ProgramEnd(exit_codes=(None,), run_s=20.0, output="", report=report, states=(),
                      counted=Counted(calls=390, seconds=19.5, cpu_s={}))  # fmt: skip

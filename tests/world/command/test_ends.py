@@ -1,7 +1,6 @@
 """From what the processes of a program report follows which one failed first, if any did."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -54,10 +53,8 @@ def told(report: ProgramReport, until_ns: int | None = None) -> str:
         *(([gone(1, code)], "") for code in (0, -15, -9, None)),
     ],
 )
-def test_only_an_end_that_nobody_asked_for_is_a_failure(
-    tmp_path: Path, ending: list[Event], text: str
-) -> None:
-    report = report_of(tmp_path, until(0, "ended"), [*until(1, "ready"), *ending])
+def test_only_an_end_that_nobody_asked_for_is_a_failure(ending: list[Event], text: str) -> None:
+    report = report_of(until(0, "ended"), [*until(1, "ready"), *ending])
     assert told(report) == told(report, END_NS) == text
     assert told(report, END_NS - 1) == ""  # the program had ended before
 
@@ -84,9 +81,9 @@ def test_only_an_end_that_nobody_asked_for_is_a_failure(
     ],
 )  # fmt: skip
 def test_the_first_failure_is_told_and_where_the_rank_was(
-    tmp_path: Path, processes: list[list[Event]], text: str
+    processes: list[list[Event]], text: str
 ) -> None:
-    report = report_of(tmp_path, *processes)
+    report = report_of(*processes)
     assert told(report) == text
     if (cause := failed_first(report)) is not None and NO in text:
         assert cause.in_init == ("init_rpc" in text)
@@ -94,16 +91,14 @@ def test_the_first_failure_is_told_and_where_the_rank_was(
 
 
 @pytest.mark.parametrize("grace_s", [GRACE_S, UNBEGUN_S])
-def test_a_program_gets_time_to_end_or_to_start_the_rank_again(
-    tmp_path: Path, grace_s: float
-) -> None:
+def test_a_program_gets_time_to_end_or_to_start_the_rank_again(grace_s: float) -> None:
     new = [{"kind": "started", "pid": 7, "time_ns": END_NS + 1}] * (grace_s == UNBEGUN_S)
-    report = report_of(tmp_path, until(0, "ready"), FAILS, new)
+    report = report_of(until(0, "ready"), FAILS, new)
     assert given_up(report, END_NS + int(grace_s * 1e9)) is None
     assert given_up(report, END_NS + int(grace_s * 1e9) + 1) is not None
 
 
-def test_what_stood_still_while_another_rank_went_on_does_not_wait_yet(tmp_path: Path) -> None:
+def test_what_stood_still_while_another_rank_went_on_does_not_wait_yet() -> None:
     """A server that is called now and then is as still as one that nobody calls."""
     last_ns = states(raised_s=0)[-1]["time_ns"]
     client = [{**event, "pid": 7, "rank": 2} for event in LEAVES]
@@ -111,24 +106,22 @@ def test_what_stood_still_while_another_rank_went_on_does_not_wait_yet(tmp_path:
         ends = [{**each, "time_ns": ended_ns} if each["kind"] in ("exit", "gone") else each
                 for each in client]  # fmt: skip
         server = [*until(0, "ready"), *states(raised_s=0)[1:]]
-        report = report_of(tmp_path, server, LEAVES, ends)
+        report = report_of(server, LEAVES, ends)
         assert (stuck(report, last_ns + 10**9) is not None) == is_stuck
 
 
 @pytest.mark.parametrize("ending", [[exit_of(1), gone(1)], [gone(1)]])
-def test_shutdown_waits_in_vain_for_a_rank_that_is_gone(
-    tmp_path: Path, ending: list[Event]
-) -> None:
+def test_shutdown_waits_in_vain_for_a_rank_that_is_gone(ending: list[Event]) -> None:
     leaves = [*until(1, "ready"), *ending]
-    waits = report_of(tmp_path, until(0, "shutdown"), leaves)
+    waits = report_of(until(0, "shutdown"), leaves)
     assert stuck(waits, END_NS + GRACE_NS) is None
     assert (cause := stuck(waits, END_NS + GRACE_NS + 1))
     assert cause.rank == "observer1"
     for goes_on in (until(0, "ready"), until(0, "ended")):
-        assert stuck(report_of(tmp_path, goes_on, leaves), END_NS + 10 * GRACE_NS) is None
+        assert stuck(report_of(goes_on, leaves), END_NS + 10 * GRACE_NS) is None
     # A thread of it may go on when it has told of its end.
     lives = [*until(1, "ready"), exit_of(1)]
-    assert stuck(report_of(tmp_path, until(0, "shutdown"), lives), END_NS + 10 * GRACE_NS) is None
+    assert stuck(report_of(until(0, "shutdown"), lives), END_NS + 10 * GRACE_NS) is None
 
 
 @pytest.mark.parametrize(
@@ -141,29 +134,29 @@ def test_shutdown_waits_in_vain_for_a_rank_that_is_gone(
     ],
 )
 def test_ranks_outside_shutdown_may_go_on_without_one_that_is_gone(
-    tmp_path: Path, changes: Callable[[int], Event], is_stuck: bool
+    changes: Callable[[int], Event], is_stuck: bool
 ) -> None:
     leaves = [{**event, "pid": 7, "rank": 2} for event in LEAVES
               if event["kind"] in ("init_rpc", "ready", "exit", "gone")]  # fmt: skip
     goes_on = [*until(0, "ready"), *states(raised_s=0, changes=changes)[1:]]
-    report = report_of(tmp_path, goes_on, until(1, "shutdown"), leaves)
+    report = report_of(goes_on, until(1, "shutdown"), leaves)
     assert (stuck(report, LATE_NS) is not None) == is_stuck
 
 
-def test_a_program_gets_time_after_the_last_of_its_ranks_that_went_on(tmp_path: Path) -> None:
+def test_a_program_gets_time_after_the_last_of_its_ranks_that_went_on() -> None:
     other = [{**event, "pid": 7, "rank": 2, "time_ns": LATE_NS} for event in LEAVES]
-    report = report_of(tmp_path, until(0, "shutdown"), LEAVES, other)
+    report = report_of(until(0, "shutdown"), LEAVES, other)
     assert stuck(report, LATE_NS + GRACE_NS) is None
     assert stuck(report, LATE_NS + GRACE_NS + 1) is not None
-    ending = report_of(tmp_path, until(0, "shutdown"), LEAVES, other[:-1])
+    ending = report_of(until(0, "shutdown"), LEAVES, other[:-1])
     assert stuck(ending, LATE_NS + 10 * GRACE_NS) is None  # it is not gone yet
 
 
-def test_a_shutdown_with_a_time_limit_is_waited_for(tmp_path: Path) -> None:
+def test_a_shutdown_with_a_time_limit_is_waited_for() -> None:
     failed = {"pool_size": None, "busy_s": None}
     for change in ({"sleeps": True}, failed):
         answers = [{**each, **change} for each in states(raised_s=0)[1:]]
-        report = report_of(tmp_path, [*until(0, "shutdown"), *answers], LEAVES)
+        report = report_of([*until(0, "shutdown"), *answers], LEAVES)
         assert stuck(report, LATE_NS) is None
 
 
@@ -200,20 +193,20 @@ def states(*, raised_s: float, changes: Callable[[int], Event] = lambda second: 
     ],
 )
 def test_what_a_call_raised_is_a_cause_where_nothing_happens_since(
-    tmp_path: Path, answers: list[Event], is_stuck: bool
+    answers: list[Event], is_stuck: bool
 ) -> None:
-    report = report_of(tmp_path, [*until(0, "ready"), *answers], until(1, "ended"))
+    report = report_of([*until(0, "ready"), *answers], until(1, "ended"))
     cause = stuck(report, LATE_NS)
     text = "agent failed first: KeyError: 1 (in a call that agent served)"
     assert (None if cause is None else cause.text) == (text if is_stuck else None)
     assert told(report) == ""  # it may have been handled
 
 
-def test_ranks_wait_for_one_whose_process_failed_before(tmp_path: Path) -> None:
+def test_ranks_wait_for_one_whose_process_failed_before() -> None:
     """They have no agent yet that could be asked what it does."""
     waiting = [{**event, **dict.fromkeys(("pool_size", "idle"), None)}
                for event in states(raised_s=0)[1:]]  # fmt: skip
     failed = [{**exit_of(1, "FileNotFoundError: no data", END_NS), "pid": 7}]
-    cause = stuck(report_of(tmp_path, [*until(0, "rendezvous"), *waiting], failed), LATE_NS)
+    cause = stuck(report_of([*until(0, "rendezvous"), *waiting], failed), LATE_NS)
     text = "a process that is no rank failed first: FileNotFoundError: no data"
     assert (cause and cause.text) == text

@@ -27,7 +27,7 @@ def run_with(order: str) -> tuple[str, str]:
         ("", "Expecting value"),
         ("[]", "the order is no object"),
         ("[" * 100_000, "recursion"),
-        ("{}", "has no valid package and reports and options"),
+        ("{}", "has no valid package and reports and channel"),
         (json.dumps({**WHOLE, "reports": 5}), "has no valid reports"),
         (json.dumps({**WHOLE, "live": [0.1]}), "has no valid live"),
         (json.dumps({**WHOLE, "recording": "\x1b[2J"}), "has no valid recording"),

@@ -1,5 +1,4 @@
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -9,10 +8,8 @@ from tests.world.launcher_contract import failed, measured
 from tuner.plan.objectives import OBJECTIVES
 from tuner.plan.program_spec import ProgramRequest
 from tuner.world.command.ends import Cause
-from tuner.world.command.folder_channel import records_of
-from tuner.world.command.judging import ProgramEnd, outcome_of
-from tuner.world.command.reports import ProgramReport, read_reports
-from tuner.world.measurement import Measurement
+from tuner.world.command.judging import ProgramEnd, outcome_of, records_of
+from tuner.world.command.reports import ProgramReport
 
 REQUEST = ProgramRequest(commands=(("python", "main.py"),))
 END = ProgramEnd(
@@ -34,26 +31,28 @@ def test_warnings_of_torch_do_not_hide_what_a_program_says(warning: str) -> None
     assert alone.message.endswith(warning)
 
 
-def joining(folder: Path, world_size: int | None, late_s: float) -> Measurement:
-    """Two ranks; each is there for a second and makes three calls, the second one later."""
+def joining(world_size: int | None, *late_s: float) -> ProgramReport:
+    """Rank 0, then rank 1 so late, perhaps again; each is there for a second, for three calls."""
     times_s = {"init_rpc": 0.0, "ready": 0.1, "shutdown": 1.0, "ended": 1.1}
-    ranks = [[event for event in events_of(rank) if event["kind"] in times_s] for rank in range(2)]
-    for rank, events in enumerate(ranks):
+    processes = []
+    for place, after_s in enumerate([0.0, *late_s]):
+        events = [event for event in events_of(min(place, 1)) if event["kind"] in times_s]
         for event in events:
-            at_s = times_s[event["kind"]] + late_s * rank
+            at_s = times_s[event["kind"]] + after_s
             event |= {"time_ns": BEGAN_NS + round(at_s * 1e9)}
             event |= {key: 3 for key in ("calls",) if key in event}
             event |= {"world_size": world_size} if "world_size" in event else {}
-    end = replace(END, exit_codes=(0,), run_s=9.0, report=report_of(folder, *ranks))
-    return measured(outcome_of(end, REQUEST))
+        processes.append(events)
+    return report_of(*processes)
 
 
 @pytest.mark.parametrize(("world_size", "late_s", "active_s"), [(None, 5.0, 5.9), (2, 0.0, 0.9)])
 def test_every_ratio_is_of_one_interval(
-    tmp_path: Path, world_size: int | None, late_s: float, active_s: float
+    world_size: int | None, late_s: float, active_s: float
 ) -> None:
     """Without a world size ranks come and go: the first one is there long before the last."""
-    found = joining(tmp_path, world_size, late_s)
+    end = replace(END, exit_codes=(0,), run_s=9.0, report=joining(world_size, late_s))
+    found = measured(outcome_of(end, REQUEST))
     program = known(found.program)
     assert program.calls == 6
     assert found.wall_s == program.rpc_active_s == pytest.approx(active_s)
@@ -63,22 +62,19 @@ def test_every_ratio_is_of_one_interval(
     assert found.cpu_cores == pytest.approx(1.0 / (late_s + 1.0))
 
 
-def test_a_rank_that_comes_back_begins_no_other_world_without_a_world_size(tmp_path: Path) -> None:
-    joining(tmp_path, None, 5.0)
-    again = (tmp_path / "1.jsonl").read_text()
-    (tmp_path / "2.jsonl").write_text(again.replace(f"{BEGAN_NS // 10**9 + 5}", "1700000007"))
-    report = read_reports(tmp_path)
+def test_a_rank_that_comes_back_begins_no_other_world_without_a_world_size() -> None:
+    report = joining(None, 5.0, 7.0)
     assert [rank.rank for rank in report.ranks] == [0, 1, 1]
     assert len(report.worlds) == 1
     assert not report.has_world_size
 
 
-def test_a_run_that_is_late_tells_what_the_threads_of_each_rank_did(tmp_path: Path) -> None:
+def test_a_run_that_is_late_tells_what_the_threads_of_each_rank_did() -> None:
     """One whose threads are not idle, and one that is gone."""
     answer = next(event for event in events_of(0) if event["kind"] == "answer")
     busy = {**answer, "pool_size": 4, "idle": 0, "waiting": 3}
     gone = {"kind": "gone", "pid": 4_000_002, "time_ns": answer["time_ns"], "code": None}
-    report = report_of(tmp_path, [*until(0, "shutdown"), busy], [*until(1, "ready"), gone])
+    report = report_of([*until(0, "shutdown"), busy], [*until(1, "ready"), gone])
     late = replace(END, report=report, states=records_of(report), is_late=True, exit_codes=(None,))
     failure = failed(outcome_of(late, REQUEST))
     assert failure.failure == "timed-out"
@@ -89,9 +85,9 @@ def test_a_run_that_is_late_tells_what_the_threads_of_each_rank_did(tmp_path: Pa
     assert "4 worker threads, 0 idle, 3 waiting" in failure.detail
 
 
-def test_a_run_without_the_number_that_is_compared_has_crashed(tmp_path: Path) -> None:
+def test_a_run_without_the_number_that_is_compared_has_crashed() -> None:
     """It ended well, and a rank of it was ended before it called `shutdown`."""
-    report = report_of(tmp_path, until(0, "ended"), until(1, "ready"))
+    report = report_of(until(0, "ended"), until(1, "ready"))
     end = replace(END, report=report, exit_codes=(0,), output="done")
     measured(outcome_of(end, REQUEST))
     measured(outcome_of(end, REQUEST, OBJECTIVES["wall_s"]))
@@ -111,9 +107,9 @@ def test_a_cause_of_a_process_that_is_no_rank_names_none(name: str, rank: str) -
     assert (failure.failure, failure.rank, failure.message) == ("crashed", rank, cause.text)
 
 
-def test_a_run_that_ends_before_a_chosen_window_is_measured_whole(tmp_path: Path) -> None:
+def test_a_run_that_ends_before_a_chosen_window_is_measured_whole() -> None:
     """Before one that a person has named, it has failed."""
-    report = report_of(tmp_path, until(0, "gone"), until(1, "gone"))
+    report = report_of(until(0, "gone"), until(1, "gone"))
     end = replace(END, exit_codes=(0,), report=replace(report, problems=()))
     named = REQUEST.model_copy(update={"window_s": 9.0})
     chosen = named.model_copy(update={"window_is_chosen": True})

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +15,10 @@ import pytest
 
 from tests.programs.running import PROGRAMS, free_port
 from tests.world.command.recorded import python, recorded
-from tests.world.command.reported import BEGAN_NS, PIDS, report_of, until
+from tests.world.command.reported import BEGAN_NS, PIDS, until
 from tuner.world.command import recording
 from tuner.world.command.order import RecordingOrder
+from tuner.world.command.program_channel import ProgramChannel
 
 pytestmark = [pytest.mark.world, pytest.mark.thorough]
 
@@ -105,7 +107,7 @@ def test_a_second_interrupt_ends_all_that_the_program_has_started() -> None:
 
 @pytest.mark.parametrize("every_s", [1.0, 60.0, 86_400.0])
 def test_in_a_day_the_ranks_are_asked_some_thousands_of_times(every_s: float) -> None:
-    """However often something fails: all answers are read again with each look."""
+    """However often something fails: all answers are gone through with each look."""
     now_s, asked = 0.0, 0
     while now_s < 86_400:
         now_s += max(recording.LOOK_S, recording.asking_pause_s(now_s % every_s, asked))
@@ -120,10 +122,11 @@ def test_of_a_program_that_is_interrupted_no_rank_has_failed(
     """Ranks that end for Ctrl-C may raise, and a program may take a while to clean up."""
     raised = {"kind": "exit", "pid": PIDS[1], "time_ns": BEGAN_NS + 10**9, "error": "OSError: no",
               "traceback": ""}  # fmt: skip
-    report_of(tmp_path, until(0, "shutdown"), [*until(1, "ready"), raised])
     said: list[str] = []
     monkeypatch.setattr(recording, "LOOK_S", 0.0)
-    ranks = recording._Ranks(tmp_path, [], said.append, signals)
-    ranks.look()
+    with closing(ProgramChannel(tmp_path)) as channel:
+        channel.take([*until(0, "shutdown"), *until(1, "ready"), raised])
+        ranks = recording._Ranks(channel, [], said.append, signals)
+        ranks.look()
     assert said == ([] if signals else ["observer1 failed first: OSError: no"])
     assert not ranks.is_given_up

@@ -158,15 +158,13 @@ def of_three(rank: int, last: str) -> list[Event]:
         ),
     ],
 )  # fmt: skip
-def test_ranks_that_may_run_without_it(
-    tmp_path: Path, processes: list[list[Event]], told: list[str]
-) -> None:
-    notes = RunEnd(0, report_of(tmp_path, *processes)).notes
+def test_ranks_that_may_run_without_it(processes: list[list[Event]], told: list[str]) -> None:
+    notes = RunEnd(0, report_of(*processes)).notes
     assert [note[: len(each)] for note, each in zip(notes, told, strict=True)] == told
 
 
-def test_a_role_that_no_rank_has(tmp_path: Path) -> None:
-    end = RunEnd(0, report_of(tmp_path, until(0, "ended"), until(1, "ended")))
+def test_a_role_that_no_rank_has() -> None:
+    end = RunEnd(0, report_of(until(0, "ended"), until(1, "ended")))
     config = {"observers": {"num_worker_threads": 2}, "agent": {"rpc_timeout": 20.0}}
     assert end.unused(Config.from_json(config)) == [
         "no rank has the role 'observers', so what is set for it was not used; did you mean "

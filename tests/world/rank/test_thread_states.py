@@ -4,6 +4,7 @@ import asyncio
 import os
 import queue
 import select
+import socket
 import subprocess
 import sys
 import threading
@@ -184,11 +185,13 @@ def test_an_idle_thread_of_a_pool_waits_for_work() -> None:
 
 
 def test_the_thread_that_answers_probes_leaves_when_its_process_ends(tmp_path: Path) -> None:
-    thread_states.Prober(tmp_path / "request", dict, lambda *event, **facts: None).begin("a", 0)
+    ours, theirs = socket.socketpair()
+    thread_states.Prober(tmp_path, lambda: ours, dict, lambda *event, **facts: None).begin("a", 0)
     (thread,) = [each for each in daemon_threads._running if each.name == "rpc-tuner probe"]
     daemon_threads._running[thread].set()
     thread.join(10)
     assert not thread.is_alive()
+    theirs.close()
 
 
 def test_cpu_time_that_cannot_be_read_is_none(tmp_path: Path) -> None:

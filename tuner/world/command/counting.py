@@ -1,7 +1,7 @@
 """What the ranks of a program have done by when: in a window, or while a first run goes on."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,7 +10,6 @@ import numpy as np
 from tuner.decide.statistics import FloatArray
 from tuner.decide.steady_window import MOST_WITHIN, changes, steady_window
 from tuner.plan.program_spec import ProgramRequest
-from tuner.world.command.folder_channel import FolderChannel
 from tuner.world.command.judging import Counted
 from tuner.world.command.reports import ProgramReport
 from tuner.world.messages import Message
@@ -100,7 +99,7 @@ class Window:
     makes the window longer."""
 
     request: ProgramRequest
-    channel: FolderChannel
+    reported: Callable[[], ProgramReport]
     _next_s: float = 0.0
 
     def look(self, now_s: float) -> Counted | None:
@@ -108,7 +107,7 @@ class Window:
         if self.request.window_s is None or now_s < self._next_s:
             return None
         is_chosen, start_s = self.request.window_is_chosen, self.request.warm_up_s
-        counts = counts_of(self.channel.report(), of_calls=is_chosen)
+        counts = counts_of(self.reported(), of_calls=is_chosen)
         end_s = start_s + self.request.window_s
         left_s = 0.0 if counts is None else end_s - counts.lasted_s
         if counts is not None and left_s <= 0:
@@ -143,7 +142,7 @@ class Follower:
     """Ends a run as it is early."""
 
     follow: Follow
-    channel: FolderChannel
+    reported: Callable[[], ProgramReport]
     _next_s: float = 0.0
 
     def look(self, lasted_s: float) -> Counted | None:
@@ -152,7 +151,7 @@ class Follower:
         if lasted_s < max(longest_s, self._next_s):
             return None
         self._next_s = lasted_s + (_AGAIN_S if only_begins else _SETTLED_S)
-        if (counts := counts_of(self.channel.report())) is None:
+        if (counts := counts_of(self.reported())) is None:
             return None
         calls = counts.calls
         is_late = lasted_s > late_s

@@ -3,7 +3,7 @@
 import gc
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
@@ -25,9 +25,9 @@ from tuner.trace.record.clock import SAME_CLOCK, ClockOffset
 from tuner.trace.record.journal import MOST_CALLS
 from tuner.trace.record.journal_reader import JournalContent, read_journal
 from tuner.trace.record.merge import merge
-from tuner.world.command.reports import absent, agents, by_world, read_reports
+from tuner.world.command.reports import absent, agents, by_world
 from tuner.world.descendants import is_alive
-from tuner.world.messages import Message, read_all
+from tuner.world.messages import Message
 
 _MOST_OPERATOR_BYTES = 1 << 28
 _NO_TIMEOUT_S = 1 << 32
@@ -47,16 +47,18 @@ def _without_collector() -> Iterator[None]:
 
 @_without_collector()
 def join_recorded(
-    folder: Path, *, ended_ns: int | None = None, stopped_ns: int | None = None,
-    clocks: Mapping[str, ClockOffset] | None = None,
+    folder: Path, messages: Iterable[Sequence[Message]], *, ended_ns: int | None = None,
+    stopped_ns: int | None = None, clocks: Mapping[str, ClockOffset] | None = None,
 ) -> bytes:  # fmt: skip
     """The content of a trace file with all that was recorded, also while programs still run.
-    `folder` is that of `HookOrder.reports`; `ended_ns` is when the program ended, None while it
-    runs; `stopped_ns` when we ended it, so that calls fail; `clocks` are those of other hosts
-    against this one's, by `RankRecording.boot_id`. TraceError if nothing was recorded."""
+    `folder` is that of `HookOrder.reports`, and `messages` are those of each process; `ended_ns` is
+    when the program ended, None while it runs; `stopped_ns` when we ended it, so that calls fail;
+    `clocks` are those of other hosts against this one's, by `RankRecording.boot_id`. TraceError if
+    nothing was recorded."""
     now_ns = ended_ns or time.time_ns()
+    all_agents = [agent for each in messages for agent in agents(each)]
     found = [
-        _Part(folder, agent, now_ns, stopped_ns, clocks or {}) for agent in _recorded_agents(folder)
+        _Part(folder, agent, now_ns, stopped_ns, clocks or {}) for agent in _recorded(all_agents)
     ]
     found.sort(key=lambda part: part.prepared_ns)
     worlds = by_world(found, lambda part: part.recording.rank)
@@ -73,7 +75,7 @@ def join_recorded(
     ]
     if (count := len(worlds)) > 1:
         losses += [f"the program started RPC {count} times: this is the world with the most calls"]
-    losses += _unrecorded(folder, recordings)
+    losses += _unrecorded(all_agents, recordings)
     merged = merge(
         recordings,
         {each.name: (clocks or {}).get(each.boot_id, SAME_CLOCK) for each in recordings},
@@ -84,23 +86,23 @@ def join_recorded(
     return trace_document(replace(merged, facts=facts))
 
 
-def is_recorded(folder: Path) -> bool:
+def is_recorded(messages: Iterable[Sequence[Message]]) -> bool:
     """Whether every agent that was being recorded has handed over, or its process is gone."""
     return all(
         "record-end" in agent or not is_alive(agent["init_rpc"]["pid"])
-        for agent in _recorded_agents(folder)
+        for each in messages
+        for agent in _recorded(agents(each))
     )
 
 
-def has_window_ended(folder: Path) -> bool:
+def has_window_ended(messages: Iterable[Sequence[Message]]) -> bool:
     """Whether a rank has recorded for its whole window, and every other one has handed over."""
-    found = _recorded_agents(folder)
+    found = [agent for each in messages for agent in _recorded(agents(each))]
     ends = [agent["record-end"]["reason"] for agent in found if "record-end" in agent]
     return len(ends) == len(found) and "window" in ends
 
 
-def _recorded_agents(folder: Path) -> list[dict[str, Message]]:
-    found = [agent for messages in read_all(folder) for agent in agents(messages)]
+def _recorded(found: Iterable[dict[str, Message]]) -> list[dict[str, Message]]:
     return [agent for agent in found if "recording" in agent]
 
 
@@ -229,7 +231,9 @@ def _until(content: JournalContent, stopped_ns: int) -> JournalContent:
     )
 
 
-def _unrecorded(folder: Path, recordings: Sequence[RankRecording]) -> Iterator[str]:
+def _unrecorded(
+    all_agents: Sequence[Mapping[str, Message]], recordings: Sequence[RankRecording]
+) -> Iterator[str]:
     known = {each.name for each in recordings}
     missed = Counter(
         span.server for each in recordings for span in each.client_spans if span.server not in known
@@ -237,6 +241,6 @@ def _unrecorded(folder: Path, recordings: Sequence[RankRecording]) -> Iterator[s
     if missed:
         calls = plural(sum(missed.values()), "call")
         yield f"{first_of([*missed], 3)} recorded nothing: {calls} to it have no server's side"
-    sizes = [rank.world_size for rank in read_reports(folder).ranks]
+    sizes = [agent["init_rpc"]["world_size"] for agent in all_agents]
     if missing := absent(sizes, (each.rank for each in recordings)):
         yield f"rank {first_of([str(rank) for rank in missing], 8)} recorded nothing"

@@ -1,6 +1,7 @@
 """How a run of a program ended, and what came of it: a measurement, or why it is none."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -211,3 +212,18 @@ def _informative(output: str) -> list[str]:
     """Its lines that are not empty; without torch's own warnings, unless there is nothing else."""
     lines = [line for line in output.splitlines() if line.strip()]
     return [line for line in lines if not _WARNING_OF_TORCH.match(line)] or lines
+
+
+def records_of(report: ProgramReport) -> Sequence[RankRecord]:
+    """All answers to probes by rank, as a post-mortem takes them; the latest names are taken."""
+    by_rank = {rank.rank: RankRecord(rank.name) for rank in report.ranks}
+    for each in report.unmet:
+        by_rank.setdefault(each.rank, RankRecord(f"rank {each.rank}"))
+    # A call that any rank issued is progress: the driver need not be rank 0.
+    calls: Counter[int] = Counter()
+    for state in report.states:
+        calls[state["number"]] += state["calls"]
+    for state in report.states:
+        if (record := by_rank.get(state["rank"])) is not None:
+            record.states.append({**state, "steps_done": calls[state["number"]]})
+    return [by_rank[rank] for rank in sorted(by_rank)]

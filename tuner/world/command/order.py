@@ -12,8 +12,8 @@ from tuner.plan.knobs import KNOBS, agent_options
 
 HOOK = Path(__file__).with_name("hook")
 ORDER_VARIABLE = "RPC_TUNER_ORDER"
-REQUEST = "request"
-"""The file in the folder of reports that asks every rank what it is doing."""
+CHANNEL = "channel"
+"""The socket in the folder of reports that every process connects to."""
 _PACKAGE = Path(__file__).resolve().parents[3]
 
 
@@ -43,7 +43,7 @@ class HookOrder:
     config: Config
     """The knobs to set; what it does not name stays as the program has it."""
     reports: Path
-    """The folder that each process writes a file to."""
+    """The folder of the channel, and of the files that each process writes."""
     roles: Sequence[tuple[str, str]] = ()
     """Pairs of a role and a pattern of its RPC names; see `tuner.roles.role_of`."""
     say: bool = False
@@ -52,7 +52,7 @@ class HookOrder:
     learn: bool = False
     """Whether each rank reports what it has imported by `init_rpc`, for a warm start."""
     probe: bool = False
-    """Whether each rank answers to `tuner.world.command.folder_channel`."""
+    """Whether each rank answers to `tuner.world.command.program_channel`."""
     counts: bool = False
     """Whether each rank that answers reports now and then, unasked, how many calls it has made."""
     live: Mapping[str, object] | None = None
@@ -80,6 +80,7 @@ class HookOrder:
         order = {
             "package": str(_PACKAGE),
             "reports": str(reports),
+            "channel": str(reports / CHANNEL),
             "options": options,
             "process": process,
             "live": self.live,
@@ -89,6 +90,6 @@ class HookOrder:
             "recording": None if self.recording is None else asdict(self.recording),
             "learn": self.learn,
             "counts": self.counts,
-            "request": str(reports / REQUEST) if self.probe else None,
+            "probe": self.probe,
         }
         return json.dumps(order)

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,10 +21,16 @@ from tuner.plan.windowing import may_be_windowed, windowed
 from tuner.world.command.counting import Follow, Follower, Window
 from tuner.world.command.discovering import Discovery, TriedRun
 from tuner.world.command.ends import failed_first, given_up, suspected_ns
-from tuner.world.command.folder_channel import FolderChannel, records_of
 from tuner.world.command.joining import join_recorded
-from tuner.world.command.judging import Counted, ProgramEnd, is_port_taken, outcome_of
+from tuner.world.command.judging import (
+    Counted,
+    ProgramEnd,
+    is_port_taken,
+    outcome_of,
+    records_of,
+)
 from tuner.world.command.order import HookOrder, RecordingOrder
+from tuner.world.command.program_channel import ProgramChannel
 from tuner.world.command.program_commands import Commands, LocalCommands, Starters, end_tree
 from tuner.world.command.running import check_commands
 from tuner.world.command.warm.warm_starting import Learnt, ServerGoneError, learn
@@ -174,10 +180,11 @@ class ProgramLauncher:
             raise LauncherError("the launcher is used outside its with block")
         request, trace = order.subject, order.trace
         assert isinstance(request, ProgramRequest), "subject_of took no workload"
-        with tempfile.TemporaryDirectory(
-            dir=self._scratch, prefix="world-", ignore_cleanup_errors=True
-        ) as scratch:
-            folder = Path(scratch)
+        with ExitStack() as scope:
+            scratch = tempfile.TemporaryDirectory(
+                dir=self._scratch, prefix="world-", ignore_cleanup_errors=True
+            )
+            folder = Path(scope.enter_context(scratch))
             reports = folder / "reports"
             reports.mkdir()
             spec = request if isinstance(request, ProgramSpec) else None
@@ -189,17 +196,22 @@ class ProgramLauncher:
                 probe=True, learn=learns,
                 counts=bool(request.window_s or follow or order.live),
             )  # fmt: skip
-            commands = self._commands(request, to_hook)
-            world = _ProgramWorld(order, request, commands, folder, self._show, is_last=is_last)
+            channel = scope.enter_context(closing(ProgramChannel(reports)))
+            commands = self._commands(request, to_hook, channel)
+            world = _ProgramWorld(
+                order, request, commands, channel, folder, self._show, is_last=is_last
+            )
             world.follow(follow)
             if begin is not None:
-                world.on_ready = lambda: begin(learn(reports))
+                world.on_ready = lambda: begin(learn(channel.messages()))
             outcome = world.run()
-            learnt = learn(reports) if learns else None
+            learnt = learn(channel.messages()) if learns else None
             only_begun = world.was_cut and begin is not None
             return TriedRun(world.end, outcome, learnt, world.was_cut, only_begun)
 
-    def _commands(self, request: ProgramRequest, order: HookOrder) -> Commands:
+    def _commands(
+        self, request: ProgramRequest, order: HookOrder, channel: ProgramChannel
+    ) -> Commands:
         """What one run runs: here, from what starts the commands on this machine."""
         environment = order.environment(os.environ)
         machine = self._machine.watch()
@@ -209,7 +221,7 @@ class ProgramLauncher:
 
 class _ProgramWorld(LiveWorld):
     """One run of these commands, which are not yet started. What they print comes to the file
-    `output` of the folder, and to `show`; their reports are in `reports`. One that `is_last` is run
+    `output` of the folder, and to `show`; they report to the channel. One that `is_last` is run
     no more if another process has its port."""
 
     end: ProgramEnd
@@ -220,6 +232,7 @@ class _ProgramWorld(LiveWorld):
         order: WorldOrder,
         request: ProgramRequest,
         commands: Commands,
+        channel: ProgramChannel,
         folder: Path,
         show: Callable[[bytes], None] | None,
         *,
@@ -232,12 +245,11 @@ class _ProgramWorld(LiveWorld):
         self._is_last = is_last
         self._path = folder / "output"
         self._output, self._printed = self._path.open("wb"), self._path.open("rb")
-        self._reports = folder / "reports"
-        self._channel = FolderChannel(self._reports)
+        self._channel = channel
         if order.live is not None:
             # It may end before.
             request = request.model_copy(update={"window_s": order.min_time_s})
-        self._window = Window(request, self._channel)
+        self._window = Window(request, channel.report)
         self._follower: Follower | None = None
         self.was_cut = False
         self.on_ready: Callable[[], None] | None = None
@@ -274,7 +286,7 @@ class _ProgramWorld(LiveWorld):
 
     def follow(self, follow: Follow | None) -> None:
         """End it early, as that says."""
-        self._follower = None if follow is None else Follower(follow, self._channel)
+        self._follower = None if follow is None else Follower(follow, self._channel.report)
 
     def _probe(self) -> bool:
         self._channel.note_gone()
@@ -325,7 +337,7 @@ class _ProgramWorld(LiveWorld):
     def _captured(self) -> Sequence[Path] | None:
         if is_port_taken(self.end) and not self._is_last:
             return None
-        return [self._path, *sorted(self._reports.glob("*.stacks"))]
+        return [self._path, *sorted(self._channel.folder.glob("*.stacks"))]
 
     def _outcome(self) -> Measurement | Failure:
         self._commands.check()
@@ -345,7 +357,12 @@ class _ProgramWorld(LiveWorld):
             return outcome
         try:
             clocks = self._commands.clocks()
-            document = join_recorded(self._reports, stopped_ns=self._stopped_ns, clocks=clocks)
+            document = join_recorded(
+                self._channel.folder,
+                self._channel.messages(),
+                stopped_ns=self._stopped_ns,
+                clocks=clocks,
+            )
             with written_atomically(trace.path) as partial:
                 partial.write_bytes(document)
             return outcome

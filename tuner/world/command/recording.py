@@ -5,6 +5,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,11 +16,11 @@ from tuner.files import own_prefix
 from tuner.plan.config import Config
 from tuner.text import first_of, three_digits
 from tuner.world.command.ends import failed_first, stuck, suspected_ns
-from tuner.world.command.folder_channel import FolderChannel
 from tuner.world.command.joining import has_window_ended, is_recorded, join_recorded
 from tuner.world.command.order import HookOrder, RecordingOrder
+from tuner.world.command.program_channel import ProgramChannel
 from tuner.world.command.program_commands import end_tree
-from tuner.world.command.reports import ProgramReport, read_reports
+from tuner.world.command.reports import ProgramReport
 from tuner.world.command.running import exit_code, started
 
 HAND_OVER_S = 3.0
@@ -29,7 +30,7 @@ LOOK_S = 1.0
 SLOWER = 0.1
 """Later they are asked less often: after this share of the time since something failed last."""
 SLOWER_BY_S = 0.02
-"""Also by this for each time that they were asked: all answers are read again with each look."""
+"""Also by this for each time that they were asked: all answers are gone through with each look."""
 _MOST_LOOK_S = 10.0
 _POLL_S = 0.05
 _WINDOW_POLL_S = 0.25
@@ -82,36 +83,36 @@ def record_program(
         signals: list[int] = []
         program = started([command, *beside], order, stdout=stdout, kill=kill, signals=signals)
         is_shown = False
-        with program as processes:
-            ranks = _Ranks(folder, processes, notify, signals)
+        with closing(ProgramChannel(folder)) as channel, program as processes:
+            ranks = _Ranks(channel, processes, notify, signals)
             while _any_runs(processes):
                 has_window = recording.for_s is not None and not is_shown
-                if has_window and has_window_ended(folder):
+                if has_window and has_window_ended(channel.messages()):
                     is_shown = True
-                    show(join_recorded(folder), None)
+                    show(join_recorded(folder, channel.messages()), None)
                 ranks.look()
                 time.sleep(_WINDOW_POLL_S if has_window else _POLL_S)
             code, ended_ns = exit_code(processes), time.time_ns()
             if not signals:
                 ranks.say_the_first(ended_ns)
-        ran_s, ended = time.monotonic() - started_s, 1 if ranks.is_given_up else code
-        why_not = ""
-        if not is_shown:
-            _await(partial(is_recorded, folder))
-            try:
-                document = join_recorded(folder, ended_ns=ended_ns)
-            except TraceError:
-                why_not = _why_not(read_reports(folder), ran_s, code)
-            else:
-                show(document, ended)
-        return RecordedEnd(ended, ranks.is_given_up, read_reports(folder), why_not)
+            ran_s, ended = time.monotonic() - started_s, 1 if ranks.is_given_up else code
+            why_not = ""
+            if not is_shown:
+                _await(lambda: is_recorded(channel.messages()))
+                try:
+                    document = join_recorded(folder, channel.messages(), ended_ns=ended_ns)
+                except TraceError:
+                    why_not = _why_not(channel.report(), ran_s, code)
+                else:
+                    show(document, ended)
+            return RecordedEnd(ended, ranks.is_given_up, channel.report(), why_not)
 
 
 @dataclass
 class _Ranks:
     """Looks after the ranks of a program: says which one has failed, and ends what is stuck."""
 
-    folder: Path
+    channel: ProgramChannel
     processes: Sequence["subprocess.Popen[bytes]"]
     notify: Callable[[str], None]
     signals: Sequence[int]
@@ -119,7 +120,6 @@ class _Ranks:
     is_given_up: bool = False
 
     def __post_init__(self) -> None:
-        self._channel = FolderChannel(self.folder)
         self._said: list[str] = []
         self._next_s = time.monotonic() + LOOK_S
         self._asked_s = -math.inf
@@ -136,21 +136,21 @@ class _Ranks:
             # As a scheduler does; they may end before their ranks have handed over.
             for process in self.processes:
                 process.terminate()
-            _await(lambda: not _any_runs(self.processes) and is_recorded(self.folder))
-            end_tree([process.pid for process in self.processes], self.folder)
+            _await(lambda: not _any_runs(self.processes) and is_recorded(self.channel.messages()))
+            end_tree([process.pid for process in self.processes], self.channel.folder)
             return
         wait_s, now_s = 0.0, time.monotonic()
         if (since_ns := suspected_ns(report)) is not None:
-            wait_s = asking_pause_s((time.time_ns() - since_ns) / 1e9, self._channel.asked)
+            wait_s = asking_pause_s((time.time_ns() - since_ns) / 1e9, self.channel.question.number)
             if now_s >= self._asked_s + wait_s:
                 self._asked_s = now_s
-                self._channel.ask("threads")
+                self.channel.ask("threads")
         self._next_s = now_s + min(max(LOOK_S, wait_s), _MOST_LOOK_S)
 
     def say_the_first(self, until_ns: int | None = None) -> ProgramReport:
         """Say which rank failed first, by that time; what all have reported so far."""
-        self._channel.note_gone()
-        report = self._channel.report()
+        self.channel.note_gone()
+        report = self.channel.report()
         if (first := failed_first(report, until_ns)) is not None:
             self._say(first.text)
         return report

@@ -3,11 +3,10 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from tuner.text import first_of, listed, shortened
-from tuner.world.messages import Message, read_all
+from tuner.world.messages import Message
 from tuner.world.slicing import Slice
 
 BESIDE = "; if another command starts what is missing, name it with --beside"
@@ -166,6 +165,37 @@ class ProgramReport:
     slices: tuple[tuple[Slice, ...], ...] = ()
     """What each process with a rank did in each slice, where configurations took turns."""
 
+    @classmethod
+    def of(cls, messages: Iterable[Sequence[Message]]) -> "ProgramReport":
+        """From the messages of each process, in the order in which it sent them."""
+        processes = [*map(_Process, messages)]
+        ranks = [rank for process in processes for rank in process.ranks]
+        others = [process for process in processes if not process.ranks]
+        problems = [message for process in processes for message in process.of_kind("hook-failed")]
+        states = [message for process in processes for message in process.of_kind("answer")]
+        failures = [
+            process.init_failure for process in processes if process.init_failure is not None
+        ]
+        # One after which the rank has started, in any process, is over.
+        ready = [(rank.rank, rank.ready_ns or 0) for rank in ranks]
+        last = [f for f in failures if not any(r == f.rank and ns > f.time_ns for r, ns in ready)]
+        return cls(
+            ranks=tuple(sorted(ranks, key=lambda rank: (rank.rank, rank.init_ns))),
+            processes=len(processes),
+            problems=tuple(
+                f"the hook failed in process {e['pid']}: {shortened(e['error'])}" for e in problems
+            ),
+            unmet=tuple(process.unmet for process in processes if process.unmet is not None),
+            init_failure=min(last, default=None),
+            other_ends=tuple(sorted(each.end for each in others if each.end and each.end.error)),
+            raised=tuple(sorted(raised for process in processes for raised in process.raised)),
+            gone=frozenset(each.end.pid for each in processes if each.end and each.end.gone_ns),
+            newest_start_ns=max((each.began_ns for each in others if each.end is None), default=0),
+            counts={each.ranks[0].pid: each.of_kind("count") for each in processes if each.ranks},
+            slices=tuple(each.slices for each in processes if each.ranks),
+            states=tuple(sorted(states, key=lambda each: (each["number"], each["rank"]))),
+        )
+
     def waiting(self, hint: str = BESIDE) -> str:
         """Who waits in `init_rpc`, for whom and where, as a clause; empty if none does. The hint
         follows where ranks are missing."""
@@ -289,35 +319,6 @@ def _ranks(numbers: Iterable[int]) -> str:
     names = [str(number) for number in sorted(numbers)]
     some = first_of(names, _MOST_NAMED) if len(names) > _MOST_NAMED else listed(names)
     return f"{'rank' if len(names) == 1 else 'ranks'} {some}" if names else ""
-
-
-def read_reports(folder: Path) -> ProgramReport:
-    """Everything that the processes have written to the folder."""
-    processes = [_Process(messages) for messages in read_all(folder)]
-    ranks = [rank for process in processes for rank in process.ranks]
-    others = [process for process in processes if not process.ranks]
-    problems = [message for process in processes for message in process.of_kind("hook-failed")]
-    states = [message for process in processes for message in process.of_kind("answer")]
-    failures = [process.init_failure for process in processes if process.init_failure is not None]
-    # One after which the rank has started, in any process, is over.
-    ready = [(rank.rank, rank.ready_ns or 0) for rank in ranks]
-    last = [f for f in failures if not any(r == f.rank and ns > f.time_ns for r, ns in ready)]
-    return ProgramReport(
-        ranks=tuple(sorted(ranks, key=lambda rank: (rank.rank, rank.init_ns))),
-        processes=len(processes),
-        problems=tuple(
-            f"the hook failed in process {e['pid']}: {shortened(e['error'])}" for e in problems
-        ),
-        unmet=tuple(process.unmet for process in processes if process.unmet is not None),
-        init_failure=min(last, default=None),
-        other_ends=tuple(sorted(each.end for each in others if each.end and each.end.error)),
-        raised=tuple(sorted(raised for process in processes for raised in process.raised)),
-        gone=frozenset(each.end.pid for each in processes if each.end and each.end.gone_ns),
-        newest_start_ns=max((each.began_ns for each in others if each.end is None), default=0),
-        counts={each.ranks[0].pid: each.of_kind("count") for each in processes if each.ranks},
-        slices=tuple(each.slices for each in processes if each.ranks),
-        states=tuple(sorted(states, key=lambda each: (each["number"], each["rank"]))),
-    )
 
 
 def agents(messages: Sequence[Message]) -> Iterator[dict[str, Message]]:

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -18,7 +18,8 @@ from tuner.files import own_prefix
 from tuner.plan.config import ALL_ROLES, Config
 from tuner.text import did_you_mean
 from tuner.world.command.order import HookOrder
-from tuner.world.command.reports import ProgramReport, read_reports
+from tuner.world.command.program_channel import ProgramChannel
+from tuner.world.command.reports import ProgramReport
 
 
 @dataclass(frozen=True)
@@ -59,9 +60,10 @@ def run_program(
     the arguments see `HookOrder`. UsageError if the command cannot be started."""
     with tempfile.TemporaryDirectory(prefix=own_prefix()) as scratch:
         order = HookOrder(config=config, reports=Path(scratch), roles=roles, say=True)
-        with started([command], order) as processes:
-            code = exit_code(processes)
-        return RunEnd(code, read_reports(Path(scratch)))
+        with closing(ProgramChannel(order.reports)) as channel:
+            with started([command], order) as processes:
+                code = exit_code(processes)
+            return RunEnd(code, channel.report())
 
 
 def check_commands(commands: Sequence[Sequence[str]]) -> None:

@@ -12,13 +12,14 @@ import dis
 import faulthandler
 import linecache
 import os
+import socket
 import sys
 import threading
 import time
 import traceback
 from collections import ChainMap
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import lru_cache
 from inspect import getattr_static
 from itertools import islice
@@ -33,6 +34,7 @@ from torch.futures import Future, collect_all, wait_all
 from tuner.daemon_threads import running_daemons, start_daemon
 from tuner.torch_private.agent import agent_gauges
 from tuner.torch_private.calls import PY_RREF
+from tuner.world.socket_channel import SocketChannel
 
 _FUTURE = Future.__mro__[1]
 """The C++ class: what `rpc_async` gives is none of Python's `Future`."""
@@ -163,18 +165,20 @@ def _serves_request(innermost: FrameType) -> bool:
 
 class Prober:
     """Answers for one process of a program what it is doing, whenever the launcher asks, and counts
-    its calls unasked, where that is wanted. A thread looks for a file in the folder of reports,
-    from before the rendezvous, in which a rank may wait without end, as long as the process lasts,
-    which may start RPC again."""
+    its calls unasked, where that is wanted. A thread listens, from before the rendezvous, in which
+    a rank may wait without end, as long as the process lasts, which may start RPC again."""
 
     def __init__(
-        self, request: Path, standing: Callable[[], Mapping[str, object]],
-        report: Callable[..., None], *, counts: bool = False,
+        self, folder: Path, connect: Callable[[], Any],
+        standing: Callable[[], Mapping[str, object]], report: Callable[..., None], *,
+        counts: bool = False,
     ) -> None:  # fmt: skip
-        """`standing` gives what goes with each answer."""
+        """Stacks go to the folder; `connect` gives a connection to the launcher, and `standing`
+        what goes with each answer."""
         self._counts = counts
         self._began_s = self._next_count_s = time.monotonic()
-        self._request = request
+        self._folder = folder
+        self._connect = connect
         self._standing = standing
         self._report = report
         self._thread: threading.Thread | None = None
@@ -187,25 +191,27 @@ class Prober:
             self._thread = start_daemon(self._answer, "rpc-tuner probe")
 
     def _answer(self, is_over: threading.Event) -> None:
-        answered = self._asked()
-        while not is_over.wait(_PROBE_POLL_S):
-            if self._counts:
-                self._count()
-            asked = self._asked()
-            if not asked or asked == answered:
-                continue
-            answered = asked
-            number, _, what = asked.partition(" ")
-            if what == "stacks":
-                path = self._request.with_name(f"{self._name}-{os.getpid()}.stacks")
-                with path.open("w") as file:
-                    faulthandler.dump_traceback(file)
-            self._report(
-                "answer", number=int(number), name=self._name, rank=self._rank,
-                monotonic_s=time.monotonic(),
-                **(_of_program() if what == "threads" else _NOT_ASKED),
-                **rpc_state(), **self._standing(),
-            )  # fmt: skip
+        with (
+            suppress(OSError, EOFError),  # the launcher is gone
+            closing(SocketChannel(socket.socket(fileno=self._connect().detach()))) as channel,
+        ):
+            channel.send({"kind": "listening", "pid": os.getpid(), "time_ns": time.time_ns()})
+            while not is_over.is_set():
+                if self._counts:
+                    self._count()
+                with suppress(TimeoutError):
+                    self._take(channel.awaited(_PROBE_POLL_S))
+
+    def _take(self, question: Any) -> None:
+        if question["more"] == "stacks":
+            with (self._folder / f"{self._name}-{os.getpid()}.stacks").open("w") as file:
+                faulthandler.dump_traceback(file)
+        self._report(
+            "answer", number=question["number"], name=self._name, rank=self._rank,
+            monotonic_s=time.monotonic(),
+            **(_of_program() if question["more"] == "threads" else _NOT_ASKED),
+            **rpc_state(), **self._standing(),
+        )  # fmt: skip
 
     def _count(self) -> None:
         """Report the calls made so far, the more seldom the longer the process lasts."""
@@ -213,11 +219,6 @@ class Prober:
             self._next_count_s = now_s + _COUNT_SHARE * (now_s - self._began_s)
             did = self._standing()
             self._report("count", monotonic_s=now_s, calls=did["calls"], cpu_s=did["cpu_s"])
-
-    def _asked(self) -> str:
-        with suppress(OSError):
-            return self._request.read_text()
-        return ""
 
 
 _NOT_ASKED: Mapping[str, object] = {"busy_s": None, "sleeps": False, "daemon_sleeps": False}

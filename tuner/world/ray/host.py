@@ -26,22 +26,19 @@ from typing import Any, NamedTuple
 from tuner.errors import LauncherError
 from tuner.files import head_of, own_prefix, sweep
 from tuner.trace.record.journal import EVERYBODY_READS
-from tuner.world.command.folder_channel import FolderChannel
-from tuner.world.command.order import REQUEST, HookOrder
+from tuner.world.command.order import HookOrder
+from tuner.world.command.program_channel import ProgramChannel, Question
 from tuner.world.command.program_commands import ColdStarter, LocalCommands
 from tuner.world.descendants import has_variable
 from tuner.world.environment import Environment, MachineReader, MachineState
 from tuner.world.failure_evidence import head_and_tail
 from tuner.world.local.processes import LocalRankProcesses
-from tuner.world.messages import RankMessage
+from tuner.world.messages import Message, RankMessage
 from tuner.world.rank.task import RankTask
 
 # Of what the command prints on one host so much is passed on.
 _MOST_PRINTED = 1_000_000
-_MOST_AT_ONCE = 8_000_000
 _MOST_OF_A_FILE = 1 << 28
-_NOTES = ".jsonl"
-"""How the names of the files end that processes of a program add lines to."""
 _TRACE = "trace.json"
 _CUDA = "CUDA_VISIBLE_DEVICES"
 # Below where the kernel takes the ports of outgoing connections, above Ray's own.
@@ -149,6 +146,8 @@ class Host:
         if (world := self._worlds.pop(number, None)) is None:
             return None
         machine = world.end()
+        if isinstance(world, CommandHere):
+            world.channel.close()
         shutil.rmtree(world.scratch, ignore_errors=True)
         return machine
 
@@ -197,8 +196,7 @@ class News(NamedTuple):
     code: int | None
     """The command's exit code; None while it runs."""
     printed: bytes
-    notes: Mapping[str, bytes]
-    """Whole lines of the processes' reports, by the names of their files."""
+    messages: Sequence[Message]
 
 
 class CommandHere(LocalCommands):
@@ -211,9 +209,11 @@ class CommandHere(LocalCommands):
         self.scratch = scratch
         self._output, self._here = scratch / "output", scratch / "reports"
         self._here.mkdir()
-        self._channel = FolderChannel(self._here)
-        self._read: Counter[Path] = Counter()
-        """How far each file has been passed on, in bytes."""
+        self.channel = ProgramChannel(self._here)
+        self._passed_on: Counter[int] = Counter()
+        """How many messages of each process."""
+        self._read = 0
+        """How much of what it printed has been passed on, in bytes."""
         if order.recording is not None:
             # All hosts run the same command with the same order.
             (self._here / EVERYBODY_READS).touch()
@@ -222,44 +222,29 @@ class CommandHere(LocalCommands):
         with self._output.open("wb") as output:
             self.start(output.fileno())
 
-    def exchange(self, request: str) -> News:
-        """Ask the processes what is in `request`, where that is new; what is new here."""
-        if request:
-            self._channel.request = request
+    def exchange(self, question: Question) -> News:
+        """Ask the processes a question, where that is new; what is new here."""
+        self.channel.pass_on(question)
         # Before what it has left: nothing comes after its end.
         (code,) = self.codes()
-        self._channel.note_gone()
-        files = sorted(self._here.glob(f"*{_NOTES}"))
-        notes = {path.name: lines for path in files if (lines := self._new_lines(path))}
-        left = max(0, _MOST_PRINTED - self._read[self._output])
-        printed = self._new(self._output, left)
+        self.channel.note_gone()
+        messages = []
+        for each in self.channel.messages():
+            messages += each[self._passed_on[each[0]["pid"]] :]
+            self._passed_on[each[0]["pid"]] = len(each)
+        left = max(0, _MOST_PRINTED - self._read)
+        with self._output.open("rb") as file:
+            file.seek(self._read)
+            printed = file.read(left)
+        self._read += len(printed)
         if printed and len(printed) == left:
             printed += b"\n(more was printed on this host)\n"
-        return News(code, printed, notes)
+        return News(code, printed, messages)
 
     def files(self) -> dict[str, bytes]:
-        """The other files that the processes have left: stacks, and what they recorded."""
-        return {
-            path.name: head_of(path, _MOST_OF_A_FILE)
-            for path in self._here.iterdir()
-            if path.suffix != _NOTES and path.name != REQUEST and path.is_file()
-        }
-
-    def _new(self, path: Path, most: int) -> bytes:
-        with path.open("rb") as file:
-            file.seek(self._read[path])
-            found = file.read(most)
-        self._read[path] += len(found)
-        return found
-
-    def _new_lines(self, path: Path) -> bytes:
-        """What is new in a file, up to its last whole line."""
-        found = self._new(path, _MOST_AT_ONCE)
-        whole = found[: found.rfind(b"\n") + 1]
-        if len(found) == _MOST_AT_ONCE and not whole:
-            return found  # no line that anybody reads
-        self._read[path] -= len(found) - len(whole)
-        return whole
+        """The files that the processes have left: stacks, and what they recorded."""
+        files = (path for path in self._here.iterdir() if path.is_file())
+        return {path.name: head_of(path, _MOST_OF_A_FILE) for path in files}
 
 
 def _folder_here(folder: Path) -> Path:

@@ -17,6 +17,7 @@ from tuner.plan.workload_spec import RankSpec, WorkloadSpec
 from tuner.text import listed, plural
 from tuner.trace.record.clock import HOST_VARIABLE
 from tuner.world.command.order import HookOrder
+from tuner.world.command.program_channel import ProgramChannel
 from tuner.world.command.program_commands import Commands, Starters
 from tuner.world.command.program_launcher import ProgramLauncher
 from tuner.world.command.warm.warm_starting import Learnt
@@ -203,7 +204,9 @@ class RayProgramLauncher(ProgramLauncher):
         commands = [RankSpec(name=f"host{n}", role=ALL_ROLES) for n in range(count)]
         self._hosts.place(commands, [place.model_copy(update={"hosts": count})])
 
-    def _commands(self, request: ProgramRequest, order: HookOrder) -> Commands:
+    def _commands(
+        self, request: ProgramRequest, order: HookOrder, channel: ProgramChannel
+    ) -> Commands:
         self._place()
         hosts, interfaces = self._hosts.in_order, self._hosts.interfaces
         address = interfaces[0][1] if interfaces else "127.0.0.1"
@@ -222,4 +225,4 @@ class RayProgramLauncher(ProgramLauncher):
             }
             for place, host in enumerate(hosts)
         ]
-        return RayCommands(hosts, request.commands[0], order, environments)
+        return RayCommands(hosts, request.commands[0], order, channel, environments)

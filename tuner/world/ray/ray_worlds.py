@@ -1,7 +1,6 @@
 """One world on the hosts of a cluster: its ranks, or the commands of a program."""
 
 import itertools
-import json
 import os
 import threading
 import time
@@ -16,10 +15,10 @@ import ray
 from tuner.errors import LauncherError
 from tuner.files import written_atomically
 from tuner.trace.record.clock import ClockOffset
-from tuner.world.command.folder_channel import FolderChannel
 from tuner.world.command.order import HookOrder
+from tuner.world.command.program_channel import ProgramChannel
 from tuner.world.environment import MachineState, of_all_hosts
-from tuner.world.messages import RankMessage, object_in
+from tuner.world.messages import Message, RankMessage
 from tuner.world.rank.task import RankTask
 from tuner.world.ray.cluster import FIRST_HOST
 from tuner.world.ray.host import News, Timed
@@ -137,16 +136,17 @@ class RayRankProcesses(_World):
 
 class RayCommands(_World):
     """One command on each of these hosts, with variables of its own; see
-    `tuner.world.command.program_commands.Commands`. The order's folder gets all reports."""
+    `tuner.world.command.program_commands.Commands`. The channel gets all messages, and the order's
+    folder all files."""
 
     def __init__(
         self, hosts: Sequence[HostProxy], command: Sequence[str], order: HookOrder,
-        environments: Sequence[Mapping[str, str]],
+        channel: ProgramChannel, environments: Sequence[Mapping[str, str]],
     ) -> None:  # fmt: skip
         super().__init__(hosts)
         self._command = list(command)
         self._order = order
-        self._channel = FolderChannel(order.reports)
+        self._channel = channel
         self._environments = environments
         self._output = -1
         self._codes: list[int | None] = [None] * len(hosts)
@@ -205,11 +205,11 @@ class RayCommands(_World):
             self._lost = error
 
     def _exchange(self) -> None:
-        request = self._channel.request
+        question = self._channel.question
         # One after the other: what one host needs is no part of how long another's answer takes.
         for place, host in enumerate(self._hosts):
             sent_ns = time.time_ns()
-            timed: Timed = host.answer(self._begin(host, "exchange", request))
+            timed: Timed = host.answer(self._begin(host, "exchange", question))
             host.note_clock(sent_ns, timed, anew=self._is_first)
             if timed.answer is not None:
                 self._take(place, timed.answer)
@@ -218,21 +218,14 @@ class RayCommands(_World):
     def _take(self, place: int, news: News) -> None:
         if news.printed:
             os.write(self._output, news.printed)
-        for name, lines in news.notes.items():
-            with (self._order.reports / f"host{place}-{name}").open("ab") as file:
-                for line in lines.splitlines():
-                    file.write(self._as_seen_here(place, line) + b"\n")
+        self._channel.take(self._as_seen_here(place, each) for each in news.messages)
         self._codes[place] = news.code
 
-    def _as_seen_here(self, place: int, line: bytes) -> bytes:
+    def _as_seen_here(self, place: int, message: Message) -> Message:
         """A report with the times of our clock, and with an id that no other process has."""
-        if (message := object_in(line)) is None:
-            return line
-        if isinstance(pid := message.get("pid"), int):
-            message |= {"pid": pid + place * _PIDS_OF_A_HOST, "pid_there": pid}
-        if isinstance(then_ns := message.get("time_ns"), int):
-            message["time_ns"] = self._hosts[place].here_ns(then_ns)
-        return json.dumps(message).encode()
+        pid, then_ns = message["pid"], self._hosts[place].here_ns(message["time_ns"])
+        shifted = pid + place * _PIDS_OF_A_HOST
+        return {**message, "pid": shifted, "pid_there": pid, "time_ns": then_ns}
 
 
 def _keep(folder: Path, of_hosts: Sequence[Mapping[str, bytes] | None]) -> list[Path]:

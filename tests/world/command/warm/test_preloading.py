@@ -3,6 +3,7 @@
 import json
 import math
 import os
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,8 @@ from tuner.errors import LauncherError
 from tuner.plan.config import Config
 from tuner.plan.program_spec import ProgramRequest
 from tuner.world.command.order import HookOrder
+from tuner.world.command.program_channel import ProgramChannel
 from tuner.world.command.program_commands import ColdStarter, Starters
-from tuner.world.command.reports import read_reports
 from tuner.world.command.warm.warm_starting import WarmStarter, learn
 
 pytestmark = pytest.mark.slow
@@ -143,15 +144,18 @@ def test_what_is_learnt_is_what_was_installed(folder: Path) -> None:
     given = {**os.environ, "PYTHONPATH": libraries(folder), "OMP_PLACES": "cores"}
     environment = order.environment(given)
     command = [PYTHON, "-W", "ignore", "main.py"]
-    ended = run_to_end(ColdStarter(command, folder), environment)
-    assert (ended.code, ended.err) == (0, "")
-    learnt = learn(folder)
-    assert {"decimal", "is_fine", "torch.distributed.rpc"} <= set(learnt.modules)
-    assert not {"is_fine_too", "beside_main", "__main__", "rpc_tuner_hook"} & set(learnt.modules)
-    assert learnt.environment["OMP_PLACES"] == "cores"
-    with WarmStarter(command, environment, folder, learnt) as warm:
-        assert run_to_end(warm, environment) == ended
-        assert warm.left_out == {}
-    first, second = read_reports(folder).ranks
+    with closing(ProgramChannel(folder)) as channel:
+        ended = run_to_end(ColdStarter(command, folder), environment)
+        assert (ended.code, ended.err) == (0, "")
+        learnt = learn(channel.messages())
+        assert {"decimal", "is_fine", "torch.distributed.rpc"} <= set(learnt.modules)
+        assert not {"is_fine_too", "beside_main", "__main__", "rpc_tuner_hook"} & set(
+            learnt.modules
+        )
+        assert learnt.environment["OMP_PLACES"] == "cores"
+        with WarmStarter(command, environment, folder, learnt) as warm:
+            assert run_to_end(warm, environment) == ended
+            assert warm.left_out == {}
+        first, second = channel.report().ranks
     assert (first.name, first.rank, first.calls) == (second.name, second.rank, second.calls)
     assert first.pid != second.pid

@@ -1,6 +1,7 @@
 """Waits in a Python process until `torch.distributed.rpc` is imported, and hooks it then. Standard
 library only: it runs in the program's own interpreter, before the program."""
 
+import _socket
 import importlib
 import json
 import os
@@ -15,13 +16,12 @@ from typing import Any
 
 RPC_MODULE = "torch.distributed.rpc"
 _KINDS: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(("package", "reports"), (str,)),
+    **dict.fromkeys(("package", "reports", "channel"), (str,)),
     **dict.fromkeys(("options", "process"), (dict,)),
-    **dict.fromkeys(("say", "learn", "counts"), (bool,)),
+    **dict.fromkeys(("say", "learn", "counts", "probe"), (bool,)),
     "roles": (list,),
     "ranks": (int, type(None)),
     **dict.fromkeys(("recording", "live"), (dict, type(None))),
-    "request": (str, type(None)),
 }
 """What the order must hold."""
 _READ_AT_IMPORT = (
@@ -29,39 +29,58 @@ _READ_AT_IMPORT = (
     "OPENBLAS_", "PYTHON", "PYTORCH_", "TORCH", "TRITON_", "VECLIB_",
 )  # fmt: skip
 """How variables begin that Python or a library reads once, as it is loaded."""
+_TIMEOUT_S = 1.0
+"""So long a message may wait for a tool that is stopped; then it is lost."""
 _SET_LATER = "PYTHONWARNINGS"
 """It can be put into effect at any time, and libraries set it for the children they start."""
 
 
 class Reports:
-    """Appends what happens in this process to a file of its own, a line of JSON for each; with
-    `learn` also what it has imported by its first `init_rpc`."""
+    """Sends what happens in this process, over a connection for each message: a program may fork,
+    and close what it has not opened. With `learn` also what it has imported by its first
+    `init_rpc`."""
 
-    def __init__(self, folder: str, learn: bool = False) -> None:
-        self._folder = folder
+    def __init__(self, channel: str, learn: bool = False) -> None:
+        self._channel = channel
         self._learn = learn
         self._known_as = 0
 
+    def connect(self) -> Any:
+        """A connection to the tool, as a `_socket.socket`; OSError if it has ended."""
+        folder, _, name = self._channel.rpartition("/")
+        at = os.open(folder, os.O_PATH | os.O_CLOEXEC)
+        connection = _socket.socket(_socket.AF_UNIX)
+        try:
+            connection.settimeout(_TIMEOUT_S)
+            # The address of a socket holds 107 bytes; the path of a folder may have more.
+            connection.connect(f"/proc/self/fd/{at}/{name}")
+        except OSError:
+            connection.close()
+            raise
+        finally:
+            os.close(at)
+        return connection
+
     def send(self, kind: str, **facts: object) -> None:
-        """Add a line, if there is a file, or a folder, and room for it."""
+        """Send a message, if the tool is there and takes it."""
         if kind == "init_rpc" and self._learn:
             self._learn = False
             environment = read_at_import(os.environ)
             self.send("imported", modules=installed_modules(), environment=environment)
         line = {"kind": kind, "pid": os.getpid(), "time_ns": time.time_ns(), **facts}
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
         if self._known_as != os.getpid():  # also in a fork
             self._known_as = os.getpid()
-            flags |= os.O_CREAT
             with suppress(OSError):  # in which its id is one: a sandbox has one of its own
                 namespace = os.stat("/proc/self/ns/pid")  # noqa: PTH116 - pathlib takes a while
                 line["pid_namespace"] = namespace.st_ino
         with suppress(OSError):
-            descriptor = os.open(f"{self._folder}/{os.getpid()}.jsonl", flags, 0o600)
+            connection = self.connect()
             try:
-                os.write(descriptor, json.dumps(line, default=repr).encode() + b"\n")
+                # By default the signal of a tool that has ended would end the program.
+                text = json.dumps(line, default=repr).encode() + b"\n"
+                connection.sendall(text, _socket.MSG_NOSIGNAL)
             finally:
-                os.close(descriptor)
+                connection.close()
 
 
 def is_installed(file: str) -> bool:
@@ -98,7 +117,7 @@ def install(text: str) -> None:
     """Hook `torch.distributed.rpc` as it is imported, or now if it is there; `text` is the order as
     `tuner.world.command.order` writes it."""
     order = _read(text)
-    reports = Reports(order["reports"], order["learn"])
+    reports = Reports(order["channel"], order["learn"])
     reports.send("started", parent=os.getppid(), arguments=sys.orig_argv)
     hook = partial(_hook, order=order, reports=reports)
     if RPC_MODULE in sys.modules:
@@ -136,7 +155,8 @@ def _hook(rpc: ModuleType, order: dict[str, Any], reports: Reports) -> None:
     def new_prober(standing: Any) -> Any:
         from tuner.world.rank.thread_states import Prober
 
-        return Prober(Path(order["request"]), standing, reports.send, counts=order["counts"])
+        folder, counts = Path(order["reports"]), order["counts"]
+        return Prober(folder, reports.connect, standing, reports.send, counts=counts)
 
     # At the end: what the program can import goes before what we bring.
     sys.path.append(order["package"])
@@ -151,7 +171,7 @@ def _hook(rpc: ModuleType, order: dict[str, Any], reports: Reports) -> None:
 
         OwnEnd(reports.send).install()
         recorder = None if order["recording"] is None else new_recorder
-        prober = None if order["request"] is None else new_prober
+        prober = new_prober if order["probe"] else None
         slicer = None if order["live"] is None else new_slicer
         ProgramHooks(rpc, order, reports.send, recorder, prober, slicer).install()
     except Exception as error:  # the program comes first

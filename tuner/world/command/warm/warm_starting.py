@@ -9,7 +9,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,7 +20,7 @@ from tuner.errors import LauncherError
 from tuner.world.command.hook.rpc_tuner_hook import read_at_import
 from tuner.world.command.order import HOOK, ORDER_VARIABLE
 from tuner.world.descendants import kill_group
-from tuner.world.messages import of_warm_server, read_all
+from tuner.world.messages import Message, of_warm_server
 from tuner.world.socket_channel import SocketChannel
 
 # The longest that a server may take to import all: a slow disk is no failure. And the least:
@@ -50,15 +50,11 @@ class Learnt:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-def learn(reports: Path) -> Learnt:
-    """What the processes of a run have reported to their folder, for an order with `learn`."""
-    messages = [
-        message for each in read_all(reports) for message in each if message["kind"] == "imported"
-    ]
-    modules = dict.fromkeys(name for message in messages for name in message["modules"])
-    environment = {
-        name: text for message in messages for name, text in message["environment"].items()
-    }
+def learn(messages: Iterable[Sequence[Message]]) -> Learnt:
+    """From what each process of a run has reported, for an order with `learn`."""
+    imported = [each for process in messages for each in process if each["kind"] == "imported"]
+    modules = dict.fromkeys(name for each in imported for name in each["modules"])
+    environment = {name: text for each in imported for name, text in each["environment"].items()}
     return Learnt(modules=tuple(modules), environment=environment)
 
 
