@@ -83,7 +83,7 @@ def record(
 
 
 def _seconds(flag: str, given: str | None) -> float:
-    from tuner.plan.quantities import parse_duration_s
+    from tuner.text import parse_duration_s
 
     try:
         return 0.0 if given is None else parse_duration_s(given)

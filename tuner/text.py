@@ -1,4 +1,7 @@
-"""Words for people: numbers, percentages, durations, plurals, lists, text that is safe to show."""
+"""Words for people: numbers, percentages, durations, plurals, lists, text that is safe to show.
+
+Durations and percentages are read, too.
+"""
 
 import difflib
 import math
@@ -17,10 +20,15 @@ UNTOLD = "too uncertain to say"
 MOST_CHARACTERS = 1000
 """The most characters of a problem that a message tells in full."""
 
+LONGEST_S, SHORTEST_S = 366 * 24 * 3600.0, 1e-6
+"""What a person may give as a duration."""
 _SMALL_UNITS = (("s", Decimal(1)), ("ms", Decimal("1e-3")), ("us", Decimal("1e-6")))
 _ACTING = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Control, format, surrogate, and the separators of lines and paragraphs."""
 _NAME = re.compile(r"(?<![\w.=])[A-Za-z_][\w.]*(?:_\w+(?:\.\w+)*|(?=\(\)))(?:\(\))?(?![\w=])")
+_UNITS_S = {"us": "1e-6", "ms": "1e-3", "s": "1", "m": "60", "min": "60", "h": "3600"}
+_LONGEST_TEXT = 100  # of a duration, in characters
+_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s|min|m|h)")
 
 
 def printable(text: str) -> str:
@@ -173,6 +181,50 @@ def rough_duration(seconds: float) -> str:
     units = ((60, 5), (600, 10), (3600, 60), (24 * 3600, 1800))
     step = next(step for limit, step in units if seconds < limit)
     return duration(step * max(1, math.ceil(seconds / step)))
+
+
+def parse_duration_s(raw: object) -> float:
+    """Seconds in `60s`, `500ms`, `20us`, `2m`, `1h`, `1m30s`, or a bare number of seconds;
+    ValueError for anything else, and for a duration that is not above zero, or absurd."""
+    try:
+        seconds = _duration_s(raw)
+    except OverflowError:
+        seconds = float("inf")
+    if not seconds > 0:
+        raise ValueError(f"must be longer than zero, got {raw}")
+    if seconds > LONGEST_S:
+        raise ValueError(f"must be at most a year, got {raw}")
+    if seconds < SHORTEST_S:
+        raise ValueError(f"must be at least a microsecond, got {raw}")
+    return seconds
+
+
+def _duration_s(raw: object) -> float:
+    if isinstance(raw, int | float) and not isinstance(raw, bool):
+        return float(raw)
+    text = str(raw).strip().lower()
+    if len(text) > _LONGEST_TEXT:
+        raise ValueError(f"must be a duration such as 60s, got {len(text):,} characters")
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    parts = _DURATION_PART.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise ValueError(f"must be a duration such as 60s, 2m or 1m30s, got {raw!r}")
+    return float(sum(Decimal(number) * Decimal(_UNITS_S[unit]) for number, unit in parts))
+
+
+def parse_fraction(raw: object) -> float:
+    """The fraction in `3%` or `0.03`. Raises ValueError outside 0 to 1, both excluded."""
+    text = str(raw).strip()
+    try:
+        fraction = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        raise ValueError(f"must be a percentage such as 3%, got {raw!r}") from None
+    if not 0 < fraction < 1:
+        raise ValueError(f"must lie between 0% and 100%, got {raw} (3% is written 3% or 0.03)")
+    return fraction
 
 
 def listed(items: Iterable[str], last: str = "and") -> str:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.plan.specs import assert_refused
 from tuner.plan.knobs import KNOBS, DeviceMaps, Value
-from tuner.plan.quantities import MOST_S
+from tuner.text import LONGEST_S
 
 
 def _some(*known: str) -> st.SearchStrategy[Value]:
@@ -22,7 +22,7 @@ VALUES: dict[str, st.SearchStrategy[Value]] = {
     "num_worker_threads": st.integers(1, 4096),
     "transports": _some("shm", "uv", "ibv"),
     "channels": _some("cma", "mpt_uv", "basic", "cuda_ipc"),
-    "rpc_timeout": st.floats(0, MOST_S, exclude_min=True),
+    "rpc_timeout": st.floats(0, LONGEST_S, exclude_min=True),
     "devices": _some("cuda:0", "cuda:1", "cuda:15"),
     "device_maps": st.dictionaries(words, pairs.map(sorted).map(tuple), min_size=1, max_size=3).map(
         lambda by_callee: DeviceMaps(tuple(sorted(by_callee.items())))

@@ -10,11 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-from tuner.plan.quantities import MOST_S, parse_duration_s
 from tuner.process_knobs import CPU_BINDING as CPU_BINDING_NAME
 from tuner.process_knobs import EQUAL, UNBOUND
 from tuner.process_knobs import SWITCH_INTERVAL as SWITCH_INTERVAL_NAME
-from tuner.text import did_you_mean, exact_duration
+from tuner.text import LONGEST_S, did_you_mean, exact_duration, parse_duration_s
 
 DEFAULT_WORD = "default"
 _MOST_DIGITS = 4  # of the index of a device
@@ -86,7 +85,7 @@ class IntegerKnob(Knob):
 
 @dataclass(frozen=True)
 class SecondsKnob(Knob):
-    """A number of seconds above zero, up to `MOST_S`."""
+    """A number of seconds above zero, up to `LONGEST_S`."""
 
     def _read(self, raw: object) -> float:
         try:
@@ -95,8 +94,8 @@ class SecondsKnob(Knob):
             raise ValueError(f"{self.name} must be a number of seconds, got {raw!r}") from None
         if not number > 0:
             raise ValueError(f"{self.name} must be above 0, got {number:g}")
-        if number > MOST_S:
-            raise ValueError(f"{self.name} must be at most {MOST_S:.0f} s, got {number:g}")
+        if number > LONGEST_S:
+            raise ValueError(f"{self.name} must be at most {LONGEST_S:.0f} s, got {number:g}")
         return number
 
     def _text(self, value: Any) -> str:

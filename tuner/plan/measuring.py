@@ -16,8 +16,7 @@ from pydantic import (
 from tuner.plan.frozen_model import FrozenModel
 from tuner.plan.keys import DEFAULTS, OF_PROGRAMS, SAMPLERS, SamplerName, keys_of
 from tuner.plan.objectives import OBJECTIVES, Limit
-from tuner.plan.quantities import parse_duration_s, parse_fraction
-from tuner.text import did_you_mean, duration
+from tuner.text import did_you_mean, duration, parse_duration_s, parse_fraction
 
 AUTO = "auto"
 AUTO_LIMIT_S = 600.0  # the most that `budget = "auto"` takes, unless it names a limit

@@ -17,9 +17,9 @@ from tuner.plan.keys import DEFAULTS, keys_of
 from tuner.plan.knobs import INTRA_OP_THREADS, KNOBS, Value
 from tuner.plan.measuring import AUTO, LEAST_START_S, sentence_of
 from tuner.plan.objectives import METRIC
-from tuner.plan.quantities import parse_duration_s
 from tuner.plan.workload_spec import RankSpec, WorkloadSpec, distinct_roles
 from tuner.roles import pattern_problem
+from tuner.text import parse_duration_s
 
 PROGRAM_KEYS = ("program", *keys_of("program"))
 WINDOW_FIELDS = ("window_s", "warm_up_s", "window_is_chosen")

@@ -37,7 +37,6 @@ from tuner.plan.knobs import (
 from tuner.plan.launching import Launching
 from tuner.plan.measuring import ObjectiveName
 from tuner.plan.program_spec import ProgramRequest
-from tuner.plan.quantities import MOST_S
 from tuner.plan.workload_spec import RankSpec, distinct_roles
 from tuner.recommended.document import (
     FORMAT,
@@ -48,6 +47,7 @@ from tuner.recommended.document import (
     strict_config,
     values_of_role,
 )
+from tuner.text import LONGEST_S
 from tuner.world.environment import Environment
 
 
@@ -69,7 +69,7 @@ def _knob_schema(knob: Knob) -> dict[str, Any]:
         case DurationKnob():
             value = {"type": "number", "minimum": knob.least_s, "maximum": knob.most_s}
         case _:
-            value = {"type": "number", "exclusiveMinimum": 0, "maximum": MOST_S}
+            value = {"type": "number", "exclusiveMinimum": 0, "maximum": LONGEST_S}
     if knob.default is None:
         value = {"anyOf": [value, {"enum": [None, DEFAULT_WORD]}]}
     return {"description": knob.summary, **value}

@@ -10,8 +10,8 @@ import pandas as pd
 from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.objectives import OBJECTIVES
-from tuner.plan.quantities import parse_duration_s
 from tuner.study.metrics import CPUS_USED, PEAK_MEMORY
+from tuner.text import parse_duration_s
 from tuner.world.launcher import WorkloadLauncher, WorldOrder
 from tuner.world.local.local_launcher import LocalLauncher
 from tuner.world.measurement import Failure, Measurement
