@@ -8,8 +8,7 @@ import pandas as pd
 
 from tuner.trace.analyze.call_times import breakdown, latency
 from tuner.trace.analyze.critical_path import critical_path
-from tuner.trace.analyze.diagnosis import Diagnosis, diagnose
-from tuner.trace.analyze.failed_calls import SlowestCall, slowest_call
+from tuner.trace.analyze.diagnosis import Diagnosis, SlowestCall, diagnose, slowest_call
 from tuner.trace.analyze.headroom import LeastThreads, least_threads
 from tuner.trace.analyze.recipe_table import recipe_table
 from tuner.trace.analyze.server_parallelism import Source, levels, parallelism, thread_use, window

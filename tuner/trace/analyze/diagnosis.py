@@ -5,17 +5,21 @@ lies on a server, more sentences say why, and whether more threads help, by the 
 `RULES` that fits. Causes come before their effects: with full CPUs everything takes longer, also
 the waits for locks and threads; and threads that wait for each other, or sleep, make calls queue.
 What the trace does not show is no cause: it is said to be missing.
+
+Calls that failed are told before all that, and the call nearest to its time limit apart from it.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from tuner.text import duration, plural, whole_percent
+import pandas as pd
+
+from tuner.text import duration, listed, percent, plural, three_digits, whole_percent
 from tuner.trace.analyze import diagnosis_rules as rules
 from tuner.trace.analyze import path_limits
 from tuner.trace.analyze.critical_path import CriticalPath, find_critical_path
-from tuner.trace.analyze.failed_calls import failed_calls
 from tuner.trace.analyze.path_limits import Limit, shares_of_path, why_unseen
 from tuner.trace.analyze.path_walk import Driver
 from tuner.trace.analyze.server_evidence import Evidence, gather
@@ -44,6 +48,7 @@ KNOWN_SHARE = 0.8
 """The share of the calls to a server that must be known from start to end to speak for all."""
 MOST_OF_OWN_TIME = 0.5  # what takes this share of the caller's own time is what it does
 LEAST_NAMED_SHARE = 0.05  # an operator is named if it takes this share of the time
+MOST_FAILURES = 3  # functions whose calls fail, each with a sentence of its own
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -259,3 +264,75 @@ def _busiest_operator(trace: Trace, driver: Driver) -> str:
     if share < LEAST_NAMED_SHARE:
         return ""
     return f" Its busiest operator is {by_name.idxmax()}, with {whole_percent(share)} of the time."
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlowestCall:
+    """The call that came nearest to its time limit, `timeout_s`."""
+
+    name: str
+    took_s: float  # to its end, or to the trace's
+    status: str
+    timeout_s: float
+
+    @property
+    def text(self) -> str:
+        """A sentence."""
+        limit, took = _seconds(self.timeout_s), rules.short_time(self.took_s * 1e6)
+        verb = "had no answer after" if self.status == "unfinished" else "took"
+        part = f"{verb} {took} of {limit} ({percent(self.took_s / self.timeout_s)})"
+        if self.status == "timed-out":
+            part = f"timed out after {limit}"
+        return f"The call nearest to its time limit {part}: {self.name}."
+
+
+def failed_calls(trace: Trace) -> tuple[str, ...]:
+    """A sentence on each function whose calls raised or timed out, the most failures first.
+
+    The program may not have waited for these calls, and goes on as if all was well.
+    """
+    calls = trace.calls
+    function = calls["function"].astype(str).where(calls["kind"] != "to_here", "to_here")
+    number = function[calls["status"].isin(["raised", "timed-out"])].value_counts()
+    sentences = [_failures(name, calls[function == name]) for name in number.index[:MOST_FAILURES]]
+    if more := int(number.iloc[MOST_FAILURES:].sum()):
+        others = plural(len(number) - MOST_FAILURES, "other function")
+        sentences.append(f"{plural(more, 'call')} of {others} failed too.")
+    return tuple(sentences)
+
+
+def _failures(name: str, calls: pd.DataFrame) -> str:
+    raised, late = (calls[calls["status"] == status] for status in ("raised", "timed-out"))
+    whose, parts = f"of {plural(len(calls), 'call')} of {name} ", []
+    if len(raised):
+        kinds = raised["error"].map(_exception).value_counts().index
+        parts.append(f"{len(raised)} {whose}raised {listed(kinds)}")
+    if len(late):
+        limits = late["timeout_s"].dropna()
+        ends = dict.fromkeys(map(_seconds, (limits.min(), limits.max()) if len(limits) else ()))
+        after = f" after {' to '.join(ends)}" if ends else ""
+        parts.append(f"{len(late)} {'' if parts else whose}timed out{after}")
+    return f"{listed(parts)}."
+
+
+def _exception(error: str) -> str:
+    named = re.match(r"[^\W\d][\w.]*", error)
+    return named[0] if named else "an exception"
+
+
+def slowest_call(trace: Trace) -> SlowestCall | None:
+    """The call that came nearest to its time limit; None if there is none, or no known limit."""
+    limit_s = trace.calls["timeout_s"].astype(float)
+    limit_s = limit_s[limit_s > 0]
+    if limit_s.empty:
+        return None
+    calls = trace.calls.loc[limit_s.index]
+    took_s = (calls["end_ns"].fillna(trace.window_ns[1]) - calls["start_ns"]).astype(float) / 1e9
+    slowest = int((took_s / limit_s).to_numpy().argmax())
+    name, status = (str(calls[column].iloc[slowest]) for column in ("name", "status"))
+    took, limit = float(took_s.iloc[slowest]), float(limit_s.iloc[slowest])
+    return SlowestCall(name=name, took_s=took, status=status, timeout_s=limit)
+
+
+def _seconds(seconds: float) -> str:
+    return f"{three_digits(seconds)} s"
