@@ -1,8 +1,17 @@
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tuner.world.postmortem import PARENT_GONE, RankRecord, root_cause, starvation
+from tuner.world.postmortem import (
+    MOST_KEPT,
+    PARENT_GONE,
+    RankRecord,
+    give_up_middle,
+    head_and_tail,
+    root_cause,
+    starvation,
+)
 
 
 def state(**fields: Any) -> dict[str, Any]:
@@ -93,3 +102,30 @@ def test_a_rank_that_counts_as_dead_does_not_finish_afterwards() -> None:
 )
 def test_starvation_needs_two_probes_without_progress(driver: list[Any], server: list[Any]) -> None:
     assert starvation(records(driver, server)) is None
+
+
+def test_of_a_long_file_both_ends_are_kept(tmp_path: Path) -> None:
+    file = tmp_path / "printed"
+    file.write_bytes(b"x" * 100)
+    assert head_and_tail(file, 100) == b"x" * 100
+    file.write_bytes(b"first " + b"x" * 10_000 + b" last")
+    kept = head_and_tail(file, 101)
+    assert kept.startswith(b"first xxx")
+    assert kept.endswith(b"xxx last")
+    assert b"\n[... 9,910 bytes are left out here ...]\n" in kept
+    assert len(kept) < 160
+
+
+def test_the_disk_gets_the_middle_back_while_the_file_is_written(tmp_path: Path) -> None:
+    file = tmp_path / "printed"
+    with file.open("wb") as writer:
+        writer.write(b"first " + b"x" * (9 * MOST_KEPT) + b" middle")
+        writer.flush()
+        before = head_and_tail(file)
+        give_up_middle(file)
+        freed = file.stat().st_blocks * 512
+        assert head_and_tail(file) == before
+        writer.write(b" last")
+    give_up_middle(tmp_path / "gone")
+    assert head_and_tail(file).endswith(b" middle last")
+    assert freed < 3 * MOST_KEPT

@@ -21,7 +21,7 @@ from tuner.text import (
     ratio_text,
     three_digits,
 )
-from tuner.world.failure_evidence import failure_signature, without_evidence
+from tuner.world.postmortem import failure_signature, without_evidence
 
 _MOST_NAMED = 3
 _MOST_CHANGE = 1.5

@@ -15,8 +15,8 @@ from tuner.study.live_evidence import in_live_order, slower_live
 from tuner.study.log import BASELINE, StudyLog
 from tuner.study.records import AGAIN, MOST_REPEATS
 from tuner.text import distance, first_of
-from tuner.world.failure_evidence import failure_signature
 from tuner.world.measurement import Measurement
+from tuner.world.postmortem import failure_signature
 
 MOST_TRACED = 0.15  # of the budget, for all traces
 LATE_SHARE = 0.05  # of the budget: how late one of the first blocks may end

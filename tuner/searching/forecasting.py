@@ -22,9 +22,9 @@ from tuner.searching.measurer import STEPS_MARGIN
 from tuner.searching.runner import Runner, TimedWorld, scratch_folder, steps_in
 from tuner.study.log import BASELINE
 from tuner.study.records import is_repeated
-from tuner.world.failure_evidence import without_evidence
 from tuner.world.launcher import Launcher
 from tuner.world.measurement import Failure, Measurement
+from tuner.world.postmortem import without_evidence
 
 WORLDS = 4  # worlds beside the one that calibrates: the fewest that show something of their spread
 LEAST_SIGMA = 0.01  # so few worlds tell only the order of magnitude of a standard deviation

@@ -13,8 +13,8 @@ from tuner.study.folder import StudyFolder
 from tuner.study.log import BASELINE, BLOCK_PHASES, StudyLog
 from tuner.study.records import Phase, Record
 from tuner.text import first_of, plural
-from tuner.world.failure_evidence import failure_signature
 from tuner.world.measurement import Failure
+from tuner.world.postmortem import failure_signature
 
 _MOST_NAMED = 3  # an event names no more than these
 

@@ -19,8 +19,8 @@ from tuner.plan.knobs import Value
 from tuner.plan.program_spec import Subject
 from tuner.study.log import BASELINE, StudyLog, merged
 from tuner.study.records import AGAIN
-from tuner.world.failure_evidence import failure_signature
 from tuner.world.measurement import Failure
+from tuner.world.postmortem import failure_signature
 
 DOMINATED_RATIO = 2.5  # whose first world took so much longer than usual is not measured again
 _ERRORS = 2.0

@@ -35,11 +35,10 @@ from tuner.world.command.program_commands import Commands, LocalCommands, Starte
 from tuner.world.command.running import check_commands
 from tuner.world.command.warm.warm_starting import Learnt, ServerGoneError, learn
 from tuner.world.environment import MachineReader, MachineState
-from tuner.world.failure_evidence import give_up_middle, head_and_tail
 from tuner.world.launcher import Enough, TraceOrder, WorldOrder
 from tuner.world.live_world import LiveWorld
 from tuner.world.measurement import Failure, Measurement
-from tuner.world.postmortem import starvation
+from tuner.world.postmortem import give_up_middle, head_and_tail, starvation
 from tuner.world.slicing import rates_of
 
 # A port of an earlier run may be held for a while.
