@@ -44,10 +44,9 @@ def dashboard(
     warnings.filterwarnings("ignore", module="optuna")
     try:
         # Late: --help and a mistyped flag must not wait for Optuna.
-        from tuner.present.loopback_server import serving
         from tuner.study.finding import place_of
         from tuner.study.folder import STUDIES
-        from tuner.study.storage.browsing import study_site
+        from tuner.study.storage.browsing import serving, study_site
 
         if study is None:
             site, what = _all_studies(studies or STUDIES)

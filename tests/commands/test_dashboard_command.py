@@ -20,7 +20,7 @@ from tests.cheap_studies import cheaply, migrations_are_read_once
 from tests.commands.running import ROOT
 from tests.commands.running import searched as one_study
 from tuner import dashboard
-from tuner.present.loopback_server import HOST, USUAL_PORT, serving
+from tuner.study.storage.browsing import HOST, USUAL_PORT, serving
 
 __all__ = ["migrations_are_read_once"]  # a fixture for the studies here
 
@@ -100,7 +100,7 @@ def test_a_port_that_is_taken_is_refused_if_it_was_named(
         assert capsys.readouterr().err == (
             f"rpc-tuner: cannot listen on port {port}: Address already in use\n"
         )
-        monkeypatch.setattr("tuner.present.loopback_server.USUAL_PORT", port)
+        monkeypatch.setattr("tuner.study.storage.browsing.USUAL_PORT", port)
         with serving(lambda request, start_response: [], None) as url:
             assert url not in (f"http://{HOST}:{port}", f"http://{HOST}:0")
 
