@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tuner.decide.precision import best_measured_s, variance_between
+from tuner.decide.statistics import best_measured_s, variance_between
 from tuner.plan.measuring import LEAST_START_S
 from tuner.plan.program_spec import STUCK_RUN, ProgramSpec
 from tuner.plan.study_plan import StudyPlan

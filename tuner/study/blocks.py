@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tuner.decide.precision import variance_within
-from tuner.decide.statistics import FloatArray
+from tuner.decide.statistics import FloatArray, variance_within
 from tuner.plan.objectives import OBJECTIVES
 from tuner.study.records import TRACE_BLOCK, Phase, Record
 from tuner.world.measurement import Failure, Measurement, Outcome

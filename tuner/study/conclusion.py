@@ -5,11 +5,10 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from tuner.decide.precision import blocks_needed, variance_between
 from tuner.decide.ranking import best_measured, cheapest
 from tuner.decide.rules import VerdictKind
 from tuner.decide.simultaneous import LEAST_BLOCKS, one_sided
-from tuner.decide.statistics import Interval, differences
+from tuner.decide.statistics import Interval, blocks_needed, differences, variance_between
 from tuner.decide.verdict import WIDE, Comparison, compare
 from tuner.study.evidence import (
     evidence,
