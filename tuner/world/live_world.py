@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tuner.world.environment import MachineState
-from tuner.world.launcher import WorldOrder
+from tuner.world.launcher import RankTask, WorldOrder
 from tuner.world.measurement import Failure, Measurement, RankUsage
 from tuner.world.messages import RankMessage
 from tuner.world.postmortem import RankRecord, root_cause, starvation, with_evidence
-from tuner.world.rank.task import RankTask
 from tuner.world.slicing import rates_of
 
 # Worlds are done in about a second; one that is not may be stuck, and is probed.

@@ -18,14 +18,13 @@ from tuner.plan.config import knobs_meant
 from tuner.plan.draft import PlanDraft
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.world.environment import Environment, GroupFacts, MachineReader
-from tuner.world.launcher import Enough, WorldOrder
+from tuner.world.launcher import Enough, WorldOrder, rank_tasks
 from tuner.world.live_world import EXIT_S, RankWorld
 from tuner.world.local.processes import LocalRankProcesses, end_process, exit_code, start_process
 from tuner.world.measurement import Failure, Measurement
 from tuner.world.own_network import OwnNetwork
 from tuner.world.postmortem import ending, was_killed
 from tuner.world.rank.entry import start_describing
-from tuner.world.rank.task import rank_tasks
 from tuner.world.socket_channel import SocketChannel
 
 _NEEDS_A_NETWORK = re.compile(

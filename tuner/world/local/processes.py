@@ -33,10 +33,10 @@ from tuner.world.descendants import (
     living_children,
 )
 from tuner.world.environment import MachineReader, MachineState
+from tuner.world.launcher import RankTask
 from tuner.world.messages import RankMessage, gone, of_workload_rank
 from tuner.world.postmortem import PARENT_GONE, give_up_middle
 from tuner.world.rank.entry import RESTORED, restore, start_pinned, start_rank
-from tuner.world.rank.task import RankTask
 from tuner.world.socket_channel import SocketChannel
 
 # A process that was killed may take so long to be gone.

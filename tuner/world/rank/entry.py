@@ -14,8 +14,8 @@ from socket import socket
 from tuner.json_text import json_of
 from tuner.workloads_package import own_workloads
 from tuner.world.descendants import keep_orphans, signal_with_parent
+from tuner.world.launcher import RankTask
 from tuner.world.own_network import join
-from tuner.world.rank.task import RankTask
 
 RESTORED = "RPC_TUNER_RESTORED"
 """The environment variable that lists for a forkserver which others to restore, as JSON."""

@@ -30,9 +30,9 @@ from tuner.torch_private.answers import RPC_TIMEOUT_MARK
 from tuner.torch_private.exceptions import served_error
 from tuner.trace.record.driver import unrecorded
 from tuner.world.descendants import end_descendants
+from tuner.world.launcher import MEETING, RankTask
 from tuner.world.measurement import MOST_CHARACTERS, MOST_OF_DETAIL
 from tuner.world.rank.rank_channel import RankEnd
-from tuner.world.rank.task import MEETING, RankTask
 from tuner.world.rank.thread_states import rpc_state
 from tuner.world.rank.timing import StepTimer, time_traced_steps
 from tuner.world.slicing import Slicer

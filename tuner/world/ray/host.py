@@ -31,10 +31,10 @@ from tuner.world.command.program_channel import ProgramChannel, Question
 from tuner.world.command.program_commands import ColdStarter, LocalCommands
 from tuner.world.descendants import has_variable
 from tuner.world.environment import Environment, MachineReader, MachineState
+from tuner.world.launcher import RankTask
 from tuner.world.local.processes import LocalRankProcesses
 from tuner.world.messages import Message, RankMessage
 from tuner.world.postmortem import head_and_tail
-from tuner.world.rank.task import RankTask
 
 # Of what the command prints on one host so much is passed on.
 _MOST_PRINTED = 1_000_000

@@ -22,11 +22,20 @@ from tuner.world.command.program_commands import Commands, Starters
 from tuner.world.command.program_launcher import ProgramLauncher
 from tuner.world.command.warm.warm_starting import Learnt
 from tuner.world.environment import GroupFacts
-from tuner.world.launcher import Enough, GroupedLauncher, Together, WorldOrder
+from tuner.world.launcher import (
+    LOOPBACK,
+    MEETING,
+    Enough,
+    GroupedLauncher,
+    RankTask,
+    Together,
+    WorldOrder,
+    listening_on,
+    rank_tasks,
+)
 from tuner.world.live_world import RankWorld
 from tuner.world.local.local_launcher import LocalLauncher
 from tuner.world.measurement import Failure, Measurement
-from tuner.world.rank.task import LOOPBACK, MEETING, RankTask, listening_on, rank_tasks
 from tuner.world.ray.cluster import connected, living_hosts
 from tuner.world.ray.hosts import Hosts
 from tuner.world.ray.placing import HostInfo, unreachable

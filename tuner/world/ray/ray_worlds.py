@@ -18,8 +18,8 @@ from tuner.trace.record.clock import ClockOffset
 from tuner.world.command.order import HookOrder
 from tuner.world.command.program_channel import ProgramChannel
 from tuner.world.environment import MachineState, of_all_hosts
+from tuner.world.launcher import RankTask
 from tuner.world.messages import Message, RankMessage
-from tuner.world.rank.task import RankTask
 from tuner.world.ray.cluster import FIRST_HOST
 from tuner.world.ray.host import News, Timed
 from tuner.world.ray.hosts import LOST_S, HostProxy, Hosts
