@@ -31,9 +31,9 @@ from tuner.searching.forecasting import forecast as forecast_of
 from tuner.searching.progress_reports import Observer, Silent
 from tuner.searching.searched_space import draft_here
 from tuner.searching.session import Presenter, SearchStopped, plan_of, search
-from tuner.study.finding import find_study
 from tuner.study.folder import StudyFolder
 from tuner.study.resuming import asked_or_resumed_draft
+from tuner.study.stored import find_study
 from tuner.world.launcher import Launcher
 from tuner.world.launchers import launcher_for
 from tuner.world.shipped import shipped_catalogue

@@ -44,8 +44,8 @@ def dashboard(
     warnings.filterwarnings("ignore", module="optuna")
     try:
         # Late: --help and a mistyped flag must not wait for Optuna.
-        from tuner.study.finding import place_of
         from tuner.study.folder import STUDIES
+        from tuner.study.storage.address import place_of
         from tuner.study.storage.browsing import serving, study_site
 
         if study is None:
@@ -64,8 +64,8 @@ def dashboard(
 
 def _all_studies(folder: Path) -> "tuple[Site, str]":
     """Copies of the studies of a folder; a note on stderr for each that cannot be read."""
-    from tuner.study.finding import places_in
     from tuner.study.folder import studies_in
+    from tuner.study.storage.address import places_in
     from tuner.study.storage.browsing import copies_site
 
     places, problems = [], []

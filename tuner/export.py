@@ -34,7 +34,7 @@ def export(
     """Write what a study recommends for init_rpc, as JSON, TOML or Python."""
     # Late: --help and a mistyped flag must not wait for Optuna and pandas.
     from tuner.present.how_to_use import exported
-    from tuner.study.finding import find_study
+    from tuner.study.stored import find_study
 
     if output is not None and _BY_SUFFIX.get(output.suffix, form) != form:
         raise UsageError(f"--output {output} is a file of another format than {form}")

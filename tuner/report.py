@@ -33,7 +33,7 @@ def report(
         raise UsageError("--out goes with one study; several are named by their folders")
     # Late: --help and a mistyped flag must not wait for pandas and matplotlib.
     from tuner.present.study_files import write_comparison, write_study_report
-    from tuner.study.finding import find_study
+    from tuner.study.stored import find_study
 
     if len(set(studies)) < len(studies):
         raise UsageError("a study is named twice; name each study once")

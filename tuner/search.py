@@ -130,7 +130,7 @@ def _forecast_of_resuming(as_json: bool, **asked: Any) -> None:
     """Say what is known of a study, and how long it would go on; nothing is run."""
     from tuner.present.how_to_use import continuing
     from tuner.present.wording import verdict_sentence
-    from tuner.study.finding import find_study
+    from tuner.study.stored import find_study
 
     draft = _asked_draft({**asked, "resume": True})
     answer = find_study(draft.study_name, storage=draft.storage, out=draft.out)

@@ -40,7 +40,7 @@ def show(
         kept.summary.print(stdout_console(), kept.folder, whole=whole)
         return
     from tuner.present.summary import print_summary
-    from tuner.study.finding import find_study
+    from tuner.study.stored import find_study
 
     answer = find_study(study, storage=storage, out=out)
     if as_json:

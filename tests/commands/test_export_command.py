@@ -21,7 +21,7 @@ from tuner.recommended.model import read_recommendation
 def find(monkeypatch: pytest.MonkeyPatch) -> Mock:
     """What looks for studies, and finds every one."""
     found = Mock(return_value=study_result())
-    monkeypatch.setattr("tuner.study.finding.find_study", found)
+    monkeypatch.setattr("tuner.study.stored.find_study", found)
     return found
 
 

@@ -26,8 +26,8 @@ from tuner.present.study_files import kept_answer, write_study_report
 from tuner.present.study_list import studies_of_folder, studies_table
 from tuner.present.summary import print_summary
 from tuner.study.file_lock import holder_of
-from tuner.study.finding import find_study
 from tuner.study.folder import StudyFolder
+from tuner.study.stored import find_study
 from tuner.text import printable
 
 # Optuna and SQLite warn about damage.

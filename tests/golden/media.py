@@ -20,8 +20,8 @@ from tuner.present.summary import print_summary
 from tuner.present.tables import write_trials_csv
 from tuner.present.trace_summary import Shown, print_trace
 from tuner.study.answer import StudyAnswer
-from tuner.study.finding import find_study
 from tuner.study.folder import STUDIES, StudyFolder
+from tuner.study.stored import find_study
 from tuner.trace.files.reader import read_traces
 
 HERE = Path(__file__).parent

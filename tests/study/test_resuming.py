@@ -15,8 +15,8 @@ from tests.study.made import search
 from tuner.errors import UsageError
 from tuner.plan.draft import PlanDraft
 from tuner.study.answer import StudyAnswer
-from tuner.study.finding import find_study
 from tuner.study.resuming import asked_or_resumed_draft, place_keys, resume_command
+from tuner.study.stored import find_study
 
 
 @pytest.fixture(scope="module")

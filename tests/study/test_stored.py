@@ -13,7 +13,7 @@ from tests.study.made import search
 from tuner.api import SearchInterrupted
 from tuner.errors import UsageError
 from tuner.study.answer import StudyAnswer
-from tuner.study.finding import find_study
+from tuner.study.stored import find_study
 
 pytestmark = pytest.mark.slow
 

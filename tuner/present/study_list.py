@@ -63,7 +63,7 @@ def _read(folder: Path) -> StudyList:
     if kept := kept_answer(StudyFolder(folder)):
         return StudyList((kept.listed,), ())
     # Late: a study whose answer is kept is listed without Optuna and pandas.
-    from tuner.study.finding import places_in
+    from tuner.study.storage.address import places_in
 
     try:
         return _listed(places_in(folder))

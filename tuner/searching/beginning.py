@@ -21,10 +21,10 @@ from tuner.searching.fitting import (
 )
 from tuner.searching.forecast_order import Forecasts, forecasts_of, note_forecasts
 from tuner.searching.runner import Runner, TimedWorld, numbers_in
-from tuner.study.finding import earlier_studies
 from tuner.study.folder import StudyFolder
 from tuner.study.log import BASELINE, StudyLog
 from tuner.study.records import CALIBRATION_BLOCK, TRACE_BLOCK, Record
+from tuner.study.storage.address import earlier_studies
 from tuner.study.storage.opening import NEEDED_S, Claim, create_study
 from tuner.study.storage.prior import IDENTITY, identity_of, in_prior_order, prior_costs
 from tuner.study.storage.store import StudyStore

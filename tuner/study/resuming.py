@@ -61,7 +61,7 @@ def asked_or_resumed_draft(
 def _resumed_draft(asked: Mapping[str, Any]) -> PlanDraft:
     """The plan of the study that the keys name, with what else they say on top."""
     # Late: what is mistyped in a new search does not wait for Optuna.
-    from tuner.study.finding import place_of
+    from tuner.study.storage.address import place_of
     from tuner.study.storage.opening import is_half_made, load_study
 
     name, storage = asked.get("name"), asked.get("storage")

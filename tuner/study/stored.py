@@ -1,5 +1,7 @@
 """A study as its storage has it: what was measured, and what that answers."""
 
+from pathlib import Path
+
 from tuner.decide.interim_analysis import InterimAnalysis
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.answer import MachineUse, StudyAnswer
@@ -11,11 +13,19 @@ from tuner.study.live_evidence import live_gains_of
 from tuner.study.log import BLOCK_PHASES, StudyLog
 from tuner.study.records import ForecastThreads, Live, Sampling
 from tuner.study.rows import PairedTrials, TrialDetail, observations_of, passed_over, rows_of
-from tuner.study.storage.address import StudyPlace
+from tuner.study.storage.address import StudyPlace, place_of
 from tuner.study.storage.opening import NEEDED_S, load_study
 from tuner.study.storage.store import StudyStore
 from tuner.study.together import together_of
 from tuner.world.measurement import Measurement, Quantiles
+
+
+def find_study(
+    reference: str, *, storage: str | None = None, out: Path | None = None
+) -> StudyAnswer:
+    """The answer of the study that `place_of` finds; UsageError if it is not there, or cannot be
+    read."""
+    return stored_answer(place_of(reference, storage=storage, out=out))
 
 
 def stored_log(store: StudyStore, plan: StudyPlan) -> StudyLog:

@@ -18,8 +18,7 @@ from tests.study.storage.server import PASSWORD, USER, Server
 from tests.study.storage.test_browsing import ask
 from tuner import dashboard, export, report, show
 from tuner import list as list_command
-from tuner.study.finding import place_of
-from tuner.study.storage.address import StudyAddress
+from tuner.study.storage.address import StudyAddress, place_of
 from tuner.study.storage.browsing import study_site
 from tuner.study.storage.study_lock import study_lock
 
