@@ -14,7 +14,7 @@ from tests.searching.test_calibrating import Hanging
 from tests.searching.tuning import Tune, failing, forecasting, scaling
 from tuner.api import SearchInterrupted
 from tuner.plan.config import Config
-from tuner.present.figures.forecast_curve import forecast_curve
+from tuner.present.figures.worker_threads import forecast_curve
 from tuner.present.how_to_use import continuing
 from tuner.present.knob_sentences import forecast_alone_sentence, not_reached_sentence
 from tuner.present.wording import verdict_sentence

@@ -34,10 +34,10 @@ from tuner.present.figures.distributions import call_time, latency
 from tuner.present.figures.kit.canvas import FIGURE_NAMES
 from tuner.present.figures.kit.theme import THEME
 from tuner.present.figures.knob_figures import importance
-from tuner.present.figures.parallelism import parallelism
 from tuner.present.figures.step_time import scaling_curve
 from tuner.present.figures.timeline_drawing import timeline_figures
 from tuner.present.figures.trade_offs import cpu
+from tuner.present.figures.worker_threads import parallelism
 from tuner.present.studies_compared import Comparison
 from tuner.study.answer import StudyAnswer
 from tuner.study.rows import Observation

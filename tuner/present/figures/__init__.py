@@ -10,14 +10,18 @@ from tuner.present.configurations import names_of
 from tuner.present.figures.block_times import blocks_figure
 from tuner.present.figures.comparison import comparison_figures
 from tuner.present.figures.distributions import call_time_figure, latency_figure
-from tuner.present.figures.forecast_curve import forecast_figure
 from tuner.present.figures.kit.canvas import STYLE, DrawnFigure, write_figures
 from tuner.present.figures.kit.theme import theme_css
 from tuner.present.figures.knob_figures import heat_map_figure, importance_figure
-from tuner.present.figures.parallelism import draw_parallelism, parallelism, parallelism_figure
 from tuner.present.figures.step_time import draw_scaling_curve, scaling_curve, step_time_figure
 from tuner.present.figures.timeline_drawing import timeline_figures, write_timeline_figure
 from tuner.present.figures.trade_offs import cpu_figure, pareto_figure
+from tuner.present.figures.worker_threads import (
+    draw_parallelism,
+    forecast_figure,
+    parallelism,
+    parallelism_figure,
+)
 from tuner.study.answer import Contender, StudyAnswer
 from tuner.trace.model.trace import Trace
 
