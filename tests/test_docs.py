@@ -11,7 +11,7 @@ import tuner
 import tuner.commands
 from tests.present.results import in_blocks, study_plan, study_result
 from tests.readme import FIRST_SEARCH, SHOWN
-from tuner.decide.rules import VerdictKind
+from tuner.decide.verdict import VerdictKind
 from tuner.plan.knobs import KNOBS
 from tuner.present.tables import trials_of
 from tuner.study.folder import StudyFolder

@@ -5,10 +5,10 @@ import pytest
 from scipy import stats
 
 from tests.decide.observed import observed
-from tuner.decide.rules import Rules
 from tuner.decide.statistics import Interval
 from tuner.decide.verdict import (
     Comparison,
+    Rules,
     Standing,
     compare,
     fails_more,

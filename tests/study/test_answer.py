@@ -14,7 +14,7 @@ from tests.plan.specs import threads
 from tests.present.results import ENVIRONMENT
 from tests.study.made import calibrated, failed, log_of, plan_of, took, world
 from tuner.decide.interim_analysis import InterimAnalysis
-from tuner.decide.rules import VerdictKind
+from tuner.decide.verdict import VerdictKind
 from tuner.plan.objectives import Limit
 from tuner.present.figures.step_time import scaling_curve
 from tuner.present.notes import study_note

@@ -1,4 +1,4 @@
-"""The claims: the verdict, whether it still holds, the Pareto front, and who fails more often.
+"""The claims and their rules: the verdict, whether it holds, the front, and who fails more often.
 
 Matrices hold log(objective), blocks x trials, NaN where nothing was measured; less is better.
 """
@@ -8,13 +8,31 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tuner.decide.rules import Rules, VerdictKind
 from tuner.decide.statistics import FloatArray, Interval, differences, interval
 
 WIDE = math.log(1.04)  # a clear answer is worth more blocks until its interval reaches no further
+VerdictKind = Literal["better", "tie", "keep-baseline", "undecided"]
 Standing = Literal["holds", "no-longer-holds", "undecided"]
 LEAST_FRONT_BLOCKS = 4  # trials that share fewer cannot be told apart
 FAILING_SHARE = 0.2  # of alpha, for all claims of this kind; what the looks of a first budget leave
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """What counts as a difference, and how sure a claim must be."""
+
+    epsilon: float
+    confidence: float
+
+    @property
+    def log_epsilon(self) -> float:
+        """log(1 + epsilon)."""
+        return math.log1p(self.epsilon)
+
+    @property
+    def alpha(self) -> float:
+        """The chance of a wrong claim that is accepted."""
+        return 1 - self.confidence
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from tuner.decide.rules import Rules
 from tuner.decide.statistics import Interval
-from tuner.decide.verdict import Standing, standing_of
+from tuner.decide.verdict import Rules, Standing, standing_of
 from tuner.plan.config import Config
 from tuner.present.sentences import busy_sentence
 from tuner.present.wording import (

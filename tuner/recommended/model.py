@@ -18,7 +18,7 @@ from pydantic import (
 )
 from typing_extensions import TypeAliasType
 
-from tuner.decide.rules import VerdictKind
+from tuner.decide.verdict import VerdictKind
 from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.frozen_model import FrozenModel

@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from tuner.decide.ranking import best_measured, cheapest
-from tuner.decide.rules import VerdictKind
 from tuner.decide.simultaneous import LEAST_BLOCKS, one_sided
 from tuner.decide.statistics import Interval, blocks_needed, differences, variance_between
-from tuner.decide.verdict import WIDE, Comparison, compare
+from tuner.decide.verdict import WIDE, Comparison, VerdictKind, compare
 from tuner.study.evidence import (
     evidence,
     gain_of,

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tuner.decide.interim_analysis import InterimAnalysis
-from tuner.decide.rules import Rules
 from tuner.decide.statistics import FloatArray, typical
+from tuner.decide.verdict import Rules
 from tuner.plan.config import Config
 from tuner.plan.objectives import BrokenLimit, Limit, Objective
 from tuner.plan.study_plan import StudyPlan
