@@ -1,8 +1,13 @@
-"""How a study begins: with a world of its baseline, and with what the budget is enough for then."""
+"""How a study begins: with a world of its baseline, and with what the budget is enough for then.
+
+A trace of the baseline tells of other numbers of threads. Such a forecast is no evidence: it says
+what is measured first, and what only if there is time.
+"""
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from tuner.errors import UsageError
 from tuner.plan.config import Config
@@ -10,7 +15,7 @@ from tuner.plan.draft import PlanDraft
 from tuner.plan.program_spec import ProgramSpec, Subject
 from tuner.plan.study_plan import StudyPlan
 from tuner.searching.budget import LEAST_FIRST_S, first_world_s
-from tuner.searching.calibrating import TRACED_FACTOR, is_tried_again
+from tuner.searching.calibrating import TRACED_FACTOR, is_tried_again, trace_contenders
 from tuner.searching.fitting import (
     Fit,
     fit_of,
@@ -19,11 +24,11 @@ from tuner.searching.fitting import (
     nothing_fits,
     pair_worlds,
 )
-from tuner.searching.forecast_order import Forecasts, forecasts_of, note_forecasts
-from tuner.searching.runner import Runner, TimedWorld, numbers_in
+from tuner.searching.measurer import Measurer
+from tuner.searching.runner import Runner, TimedWorld, numbers_in, patterns_of
 from tuner.study.folder import StudyFolder
 from tuner.study.log import BASELINE, StudyLog
-from tuner.study.records import CALIBRATION_BLOCK, TRACE_BLOCK, Record
+from tuner.study.records import CALIBRATION_BLOCK, TRACE_BLOCK, ForecastThreads, Record
 from tuner.study.storage.address import earlier_studies
 from tuner.study.storage.opening import NEEDED_S, Claim, create_study
 from tuner.study.storage.prior import IDENTITY, identity_of, in_prior_order, prior_costs
@@ -31,12 +36,15 @@ from tuner.study.storage.store import StudyStore
 from tuner.study.stored import stored_forecasts
 from tuner.text import plural
 from tuner.trace.files.reader import read_trace
+from tuner.trace.forecast.forecasts import Forecast, Model, WhatIf
 from tuner.trace.model.trace import Trace
 from tuner.world.environment import Environment
 from tuner.world.launcher import Launcher, members_of
 from tuner.world.measurement import Failure, Measurement, Outcome
 
 _MOST_TRACED_FIRST = 0.15  # of the budget, for a trace before anything is compared
+# For all forecasts, and as a share of the budget.
+_MOST_FORECAST_S, _MOST_FORECAST_SHARE = 10.0, 0.05
 
 Notify = Callable[[str], None]
 
@@ -277,3 +285,67 @@ def _run_as_record(plan: StudyPlan, run: Measurement) -> list[Record]:
 def _changes_nothing(plan: StudyPlan) -> bool:
     """Whether the baseline is the program as it is."""
     return plan.baseline.resolved(plan.subject) == Config.of({}).resolved(plan.subject)
+
+
+def forecast_threads(measurer: Measurer) -> None:
+    """Trace the baseline, and note what it tells of the numbers of threads of the space."""
+    log, plan, budget = measurer.log, measurer.plan, measurer.budget
+    is_known = measurer.store.noted("forecasts") is not None
+    if is_known or BASELINE not in log.runnable or not _other_threads(plan):
+        return
+    trace_contenders(measurer, [BASELINE])
+    if isinstance(log.trials[BASELINE].trace, Measurement):
+        traced = read_trace(measurer.store.folder.trace(plan.baseline))
+        found = forecasts_of(plan, traced, lambda: budget.spent_s)
+        log.forecasts, log.no_forecast = found
+        note_forecasts(measurer.store, found)
+
+
+class Forecasts(NamedTuple):
+    """What a trace of the baseline tells of the other threads of the space."""
+
+    found: Mapping[tuple[int, ...], ForecastThreads] = {}  # by `StudyPlan.threads_by_role`
+    why_not: str = ""  # why it tells of none; empty if it does, or was not asked
+
+
+def note_forecasts(store: StudyStore, forecasts: Forecasts) -> None:
+    """Keep them with the study."""
+    store.note("forecasts", [each.model_dump(mode="json") for each in forecasts.found.values()])
+    if forecasts.why_not:
+        store.note("no_forecast", forecasts.why_not)
+
+
+def forecasts_of(plan: StudyPlan, trace: Trace, spent_s: Callable[[], float]) -> Forecasts:
+    """What a trace of the baseline tells, of as many threads as the time allows."""
+    until_s = spent_s() + min(_MOST_FORECAST_S, _MOST_FORECAST_SHARE * plan.measuring.budget_s)
+    if not (others := _other_threads(plan)):
+        return Forecasts()
+    model = Model.of(trace, patterns_of(plan.subject.ranks))
+    if isinstance(model, str):
+        return Forecasts({}, model)
+    found, why_not = dict[tuple[int, ...], ForecastThreads](), ""
+    for threads in others:
+        if spent_s() > until_s:
+            break
+        each = model.forecast(WhatIf(threads=dict(zip(plan.subject.roles, threads, strict=True))))
+        why_not = why_not or each.why_not
+        if not each.why_not:
+            found[threads] = _noted(threads, each)
+    return Forecasts(found, "" if found else why_not)
+
+
+def _other_threads(plan: StudyPlan) -> list[tuple[int, ...]]:
+    """The threads of each role that a forecast is wanted for; none where time is no objective."""
+    if not plan.objective.is_time:
+        return []
+    others = dict.fromkeys(map(plan.threads_by_role, plan.candidates()))
+    others.pop(plan.threads_by_role(plan.baseline), None)
+    return [*others]
+
+
+def _noted(threads: tuple[int, ...], found: Forecast) -> ForecastThreads:
+    if found.deadlock:
+        return ForecastThreads(threads=threads, deadlock=found.deadlock)
+    return ForecastThreads(
+        threads=threads, ratio=found.ratio, low=found.ratio_low, high=found.ratio_high
+    )

@@ -10,7 +10,7 @@ from tuner.plan.draft import PlanDraft
 from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.study_plan import StudyPlan
 from tuner.plan.windowing import like_before
-from tuner.searching.beginning import FirstRuns, begin, go_on
+from tuner.searching.beginning import FirstRuns, begin, forecast_threads, go_on
 from tuner.searching.budget import Budget
 from tuner.searching.calibrating import (
     calibrate,
@@ -22,7 +22,6 @@ from tuner.searching.calibrating import (
 from tuner.searching.comparing_live import compare_intervals
 from tuner.searching.exploring import explore, measure_both_goals
 from tuner.searching.fitting import in_order_of_promise
-from tuner.searching.forecast_order import forecast_threads
 from tuner.searching.measurer import Measurer
 from tuner.searching.parallel import ParallelMeasurer
 from tuner.searching.progress_reports import Observer, report_stage
