@@ -1,4 +1,5 @@
-"""A plan as a person gives it, by a TOML file, flags and keywords, with every mistake it has."""
+"""A plan as a person gives it, by a TOML file, flags and keywords, with every mistake it has;
+and the window of a program that its runs show."""
 
 import re
 import tomllib
@@ -12,9 +13,15 @@ from tuner.files import read_bounded
 from tuner.plan.config import Config, flat_entries, read_table
 from tuner.plan.keys import DEFAULT_SPACE, PLAN_KEYS
 from tuner.plan.launching import Launching, read_launching
-from tuner.plan.measuring import Measuring, read_measuring
+from tuner.plan.measuring import WISHED_BLOCKS, Measuring, read_measuring
 from tuner.plan.objectives import METRIC, OBJECTIVES
-from tuner.plan.program_spec import ProgramRequest, ProgramSpec, Subject, read_program
+from tuner.plan.program_spec import (
+    WINDOW_FIELDS,
+    ProgramRequest,
+    ProgramSpec,
+    Subject,
+    read_program,
+)
 from tuner.plan.space import Space, baseline_config, check_against
 from tuner.plan.study_plan import StudyPlan
 from tuner.plan.workload_spec import study_name_of
@@ -24,6 +31,9 @@ FORMAT = 2
 _POWERS = re.compile(r"(\d+)\.\.(\d+)(?!:|\d)")  # a range that in format 1 was of powers of two
 _STUDY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _KNOWN_KEYS = ("format", *PLAN_KEYS, "program")
+LEAST_WINDOWED = 9  # worlds of a window that fit at least: a run as it is, and four blocks of two
+_LEAST_WINDOW = 1 / 4  # of the window that tells most for its time: few blocks tell less
+_MOST_WINDOW = 0.75  # of a whole run: a window that takes longer saves too little
 
 
 @dataclass(frozen=True)
@@ -82,6 +92,51 @@ class PlanDraft:
             measuring=self.measuring,
             launching=self.launching,
         )
+
+
+def may_be_windowed(draft: PlanDraft) -> bool:
+    """Whether a window may be chosen: nothing is asked for that only a whole run has."""
+    program, measuring = draft.program, draft.measuring
+    if program is None or program.window_s is not None or program.whole_runs:
+        return False
+    needs_end = program.metric or program.expect or measuring.require
+    if needs_end or measuring.second_objective_name is not None:
+        return False
+    return draft.chooses_objective or measuring.objective_name == "ms_per_call"
+
+
+def windowed(draft: PlanDraft, spec: ProgramSpec) -> ProgramSpec:
+    """The program with the window that its runs showed, where whole runs are too long for the
+    budget; of others it does not matter why there is none."""
+    whole = spec.model_copy(update={"why_whole": ""})
+    if not may_be_windowed(draft) or not spec.run_s:
+        return whole
+    block_s = spec.run_s[-1] * len(draft.finish(spec).candidates())
+    if WISHED_BLOCKS * block_s <= draft.measuring.budget_s and not spec.was_cut:
+        return whole
+    part = spec.steady
+    if part is None or (not spec.was_cut and part.world_s > _MOST_WINDOW * spec.run_s[-1]):
+        return spec
+    # A wider interval of each world is better than too few worlds.
+    beside_s = part.world_s - part.window_s
+    most_s = (draft.measuring.budget_s - sum(spec.run_s)) / LEAST_WINDOWED - beside_s
+    window_s = min(part.window_s, max(_LEAST_WINDOW * part.window_s, most_s))
+    part = part.model_copy(update={"window_s": window_s, "world_s": beside_s + window_s})
+    chosen = {"window_s": window_s, "warm_up_s": part.warm_up_s, "window_is_chosen": True}
+    return spec.model_copy(update={**chosen, "steady": part})
+
+
+def like_before(draft: PlanDraft, known: StudyPlan) -> PlanDraft:
+    """The draft with the window of the study that is resumed, or its whole runs, unless one of them
+    is asked for."""
+    program, before = draft.program, known.subject
+    if program is None or program.window_s is not None or program.whole_runs:
+        return draft
+    if not isinstance(before, ProgramSpec):
+        return draft
+    kept = {name: getattr(before, name) for name in WINDOW_FIELDS}
+    kept["whole_runs"] = before.window_s is None
+    return draft.with_program(program.model_copy(update=kept))
 
 
 def _objective_mistakes(measuring: Measuring, subject: Subject) -> list[str]:

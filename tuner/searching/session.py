@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tuner.errors import InterruptedSearchError, LauncherError, UsageError
-from tuner.plan.draft import PlanDraft
+from tuner.plan.draft import PlanDraft, like_before
 from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.study_plan import StudyPlan
-from tuner.plan.windowing import like_before
 from tuner.searching.beginning import FirstRuns, begin, forecast_threads, go_on
 from tuner.searching.budget import Budget
 from tuner.searching.calibrating import (

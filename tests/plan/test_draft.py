@@ -3,9 +3,15 @@ from typing import Any
 import pytest
 
 from tests.fake_program import COMMAND, FakeProgramLauncher
-from tuner.plan.draft import PlanDraft, draft_plan
+from tuner.plan.draft import (
+    LEAST_WINDOWED,
+    PlanDraft,
+    draft_plan,
+    like_before,
+    may_be_windowed,
+    windowed,
+)
 from tuner.plan.program_spec import ProgramSpec, SteadyPart
-from tuner.plan.windowing import LEAST_WORLDS, like_before, may_be_windowed, windowed
 
 PART = SteadyPart(warm_up_s=0.25, window_s=1.5, world_s=3.0)
 
@@ -35,7 +41,7 @@ def test_a_run_that_is_long_for_the_budget_gets_the_window() -> None:
 
 def test_a_long_window_is_cut_so_that_four_blocks_of_two_fit() -> None:
     long = SteadyPart(warm_up_s=0.25, window_s=6.0, world_s=8.0)
-    for budget, window_s in (("80s", (80 - 14) / LEAST_WORLDS - 2), ("40s", 1.5), ("150s", 6.0)):
+    for budget, window_s in (("80s", (80 - 14) / LEAST_WINDOWED - 2), ("40s", 1.5), ("150s", 6.0)):
         draft = drafted(budget=budget)
         assert windowed(draft, spec_of(draft, steady=long)).window_s == pytest.approx(window_s)
 
