@@ -16,40 +16,12 @@
 
   // -- colours ----------------------------------------------------------------------------------
 
-  const canvas = document.createElement("canvas");
-  canvas.width = canvas.height = 1;
-  const drawing = canvas.getContext("2d", { willReadFrequently: true });
-
-  // Any CSS colour as [red, green, blue, alpha], each from 0 to 1.
-  function parsed(colour) {
-    drawing.clearRect(0, 0, 1, 1);
-    drawing.fillStyle = "rgba(0, 0, 0, 0)";
-    drawing.fillStyle = colour;
-    drawing.fillRect(0, 0, 1, 1);
-    return [...drawing.getImageData(0, 0, 1, 1).data].map((part) => part / 255);
-  }
-
-  function faded([red, green, blue, alpha], opacity) {
-    return [red, green, blue, alpha * opacity];
-  }
-
-  // An opaque colour under another one.
-  function over(top, under) {
-    const mixed = [0, 1, 2].map((i) => top[i] * top[3] + under[i] * (1 - top[3]));
-    return [...mixed, 1];
-  }
-
-  function luminance(colour) {
-    const [red, green, blue] = colour
-      .slice(0, 3)
-      .map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
-  }
-
-  // The contrast ratio of WCAG 2, from 1 to 21.
-  function contrast(one, other) {
-    const [dark, light] = [luminance(one), luminance(other)].sort((a, b) => a - b);
-    return (light + 0.05) / (dark + 0.05);
+  // Any CSS colour, as axe-core reads it, seen through its element's opacity.
+  function parsed(colour, opacity) {
+    const found = new axe.commons.color.Color();
+    found.parseString(colour);
+    found.alpha *= opacity;
+    return found;
   }
 
   function opacityOf(element) {
@@ -71,34 +43,35 @@
       const point = new DOMPoint(x, y).matrixTransform(matrix.inverse());
       const layers = [];
       if (style.stroke !== "none" && element.isPointInStroke(point)) {
-        layers.push([faded(parsed(style.stroke), opacity * Number(style.strokeOpacity))]);
+        layers.push([parsed(style.stroke, opacity * Number(style.strokeOpacity))]);
       }
       if (style.fill !== "none" && element.isPointInFill(point)) {
-        layers.push([faded(parsed(style.fill), opacity * Number(style.fillOpacity))]);
+        layers.push([parsed(style.fill, opacity * Number(style.fillOpacity))]);
       }
       return layers;
     }
     if (element instanceof SVGElement && !(element instanceof SVGSVGElement)) return [];
-    const layers = [[faded(parsed(style.backgroundColor), opacity)]];
+    const layers = [[parsed(style.backgroundColor, opacity)]];
     const stops = style.backgroundImage.match(/(?:rgba?|color|oklch|oklab|lab|lch)\([^()]*\)/g);
-    if (stops) layers.unshift(stops.map((stop) => faded(parsed(stop), opacity)));
+    if (stops) layers.unshift(stops.map((stop) => parsed(stop, opacity)));
     return layers;
   }
 
   // Every colour that the page may have at a point, behind an element's own text.
   function backgrounds(element, x, y) {
+    const { flattenColors } = axe.commons.color;
     const stack = document.elementsFromPoint(x, y);
     const own = stack.indexOf(element);
     const behind = own >= 0 ? stack.slice(own) : stack.filter((each) => each.contains(element));
     const base = document.createElement("div");
     base.style.backgroundColor = "Canvas";
     document.body.append(base);
-    let found = [over(parsed(getComputedStyle(base).backgroundColor), [1, 1, 1, 1])];
+    let found = [parsed(getComputedStyle(base).backgroundColor, 1)];
     base.remove();
     const layers = behind.flatMap((each) => layersOf(each, x, y));
     for (const layer of layers.reverse()) {
-      found = layer.flatMap((colour) => found.map((under) => over(colour, under)));
-      found = [...new Map(found.map((colour) => [colour.join(), colour])).values()];
+      found = layer.flatMap((top) => found.map((under) => flattenColors(top, under)));
+      found = [...new Map(found.map((colour) => [colour.toHexString(), colour])).values()];
     }
     return found;
   }
@@ -131,14 +104,12 @@
   function leastContrast(text, element) {
     const style = getComputedStyle(element);
     const isDrawn = element instanceof SVGElement;
-    const ink = faded(
-      parsed(isDrawn ? style.fill : style.color),
-      opacityOf(element) * (isDrawn ? Number(style.fillOpacity) : 1),
-    );
+    const opacity = opacityOf(element) * (isDrawn ? Number(style.fillOpacity) : 1);
+    const ink = parsed(isDrawn ? style.fill : style.color, opacity);
     let least = Infinity;
     for (const [x, y] of middles(text)) {
       for (const paper of backgrounds(element, x, y)) {
-        least = Math.min(least, contrast(over(ink, paper), paper));
+        least = Math.min(least, axe.commons.color.getContrast(paper, ink));
       }
     }
     return least;
