@@ -30,18 +30,19 @@ def served(folder: Path) -> Iterator[str]:
 
 
 @contextmanager
-def dashboard(*arguments: str) -> Iterator[str]:
-    """The address that the command prints; Ctrl-C must end it without an error or a message."""
+def dashboard(*arguments: str, ending: signal.Signals = signal.SIGINT) -> Iterator[str]:
+    """The address that the command prints; a signal must end it without an error or a message."""
     running = subprocess.Popen(
         [sys.executable, "-m", "tuner.dashboard", "--port", "0", *arguments],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,
     )  # fmt: skip
     try:
         assert running.stdout is not None
-        found = re.search(r"http://127\.0\.0\.1:\d+/\S*", running.stdout.readline())
+        line = re.compile(r"[\w ]+: (http://127\.0\.0\.1:\d+/\S*) \(.*\)\n")
+        found = line.fullmatch(running.stdout.readline())
         assert found, running.communicate(timeout=60)
-        yield found[0]
-        running.send_signal(signal.SIGINT)
+        yield found[1]
+        running.send_signal(ending)
         assert running.communicate(timeout=60) == ("", "")
         assert running.returncode == 0
     finally:

@@ -4,22 +4,19 @@ import re
 import shutil
 import signal
 import socket
-import subprocess
-import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from contextlib import chdir, closing, contextmanager
+from contextlib import chdir, closing
 from pathlib import Path
 from unittest.mock import Mock
 
 import psutil
 import pytest
 
+from tests.browser.serving import dashboard
 from tests.cheap_studies import cheaply, migrations_are_read_once
-from tests.commands.running import ROOT
 from tests.commands.running import searched as one_study
-from tuner import dashboard
+from tuner.dashboard import main
 from tuner.study.storage.browsing import HOST, USUAL_PORT, serving
 
 __all__ = ["migrations_are_read_once"]  # a fixture for the studies here
@@ -41,36 +38,18 @@ def folder(searched: Path, here: Path) -> Path:
     return here
 
 
-@contextmanager
-def running(folder: Path) -> Iterator[tuple["subprocess.Popen[str]", str]]:
-    """The command in a process of its own, and its line."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "tuner.dashboard", "one"], text=True, cwd=folder,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={"PYTHONPATH": str(ROOT), "PATH": ""},
-    ) as process:  # fmt: skip
-        try:
-            assert process.stdout is not None
-            yield process, process.stdout.readline()
-        finally:
-            process.kill()
-
-
 def get(url: str, **headers: str) -> bytes:
     request = urllib.request.Request(url, headers=headers)
     with urllib.request.urlopen(request, timeout=10) as answer:
         return bytes(answer.read())
 
 
-def test_it_says_where_the_page_is_answers_this_machine_only_and_stops_cleanly(
-    folder: Path,
-) -> None:
-    with running(folder) as (process, line):
-        shown = re.fullmatch(r"The study one: (http://127\.0\.0\.1:(\d+))(/\S+) \(.*\)\n", line)
-        assert shown, process.communicate(timeout=10)
-        host, port, page = shown[1], int(shown[2]), shown[3]
-        assert page == "/dashboard/studies/1"
-        assert b"Optuna Dashboard" in get(f"{host}{page}")
-        assert port == USUAL_PORT or port > 1024
+def test_it_answers_this_machine_only_and_stops_cleanly(folder: Path) -> None:
+    with dashboard(str(folder / "studies" / "one"), ending=signal.SIGTERM) as url:
+        host, _, page = url.partition("/dashboard/")
+        port = int(host.rpartition(":")[2])
+        assert page == "studies/1"
+        assert b"Optuna Dashboard" in get(url)
         studies = f"{host}/api/studies"
         assert get(studies, Host=f"localhost:{port}")
         assert get(studies, Origin=host)
@@ -82,10 +61,8 @@ def test_it_says_where_the_page_is_answers_this_machine_only_and_stops_cleanly(
             if address.family == socket.AF_INET and address.address != HOST:
                 with pytest.raises(ConnectionRefusedError):
                     socket.create_connection((address.address, port), timeout=5)
-        with closing(socket.create_connection((HOST, port))):  # kept open, as browsers do
-            process.send_signal(signal.SIGTERM)
-            assert process.communicate(timeout=10) == ("", "")
-        assert process.returncode == 0
+        kept_open = socket.create_connection((HOST, port))  # as browsers do
+    kept_open.close()
     socket.create_server((HOST, port)).close()
 
 
@@ -96,7 +73,7 @@ def test_a_port_that_is_taken_is_refused_if_it_was_named(
     assert USUAL_PORT == 8080
     with closing(socket.create_server((HOST, 0))) as listening:
         port = listening.getsockname()[1]
-        assert dashboard.main(["one", "--port", str(port)]) == 2
+        assert main(["one", "--port", str(port)]) == 2
         assert capsys.readouterr().err == (
             f"rpc-tuner: cannot listen on port {port}: Address already in use\n"
         )
@@ -111,7 +88,7 @@ def test_all_studies_are_shown_and_what_cannot_be_read_is_told(
     (folder / "studies" / "damaged").mkdir()
     (folder / "studies" / "damaged" / "study.db").write_text("this is no database")
     monkeypatch.setattr("tuner.dashboard.Interruption.check", Mock(side_effect=KeyboardInterrupt))
-    assert dashboard.main(["--port", "0"]) == 0
+    assert main([]) == 0
     out, err = capsys.readouterr()
     assert re.match(r"The study of the folder studies: http://127.0.0.1:\d+/dashboard \(", out)
     assert err.startswith("note: left out: cannot open the storage sqlite:///")
