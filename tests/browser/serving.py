@@ -38,7 +38,7 @@ def dashboard(*arguments: str, ending: signal.Signals = signal.SIGINT) -> Iterat
     )  # fmt: skip
     try:
         assert running.stdout is not None
-        line = re.compile(r"[\w ]+: (http://127\.0\.0\.1:\d+/\S*) \(.*\)\n")
+        line = re.compile(r".+: (http://127\.0\.0\.1:\d+/\S*) \(.*\)\n")
         found = line.fullmatch(running.stdout.readline())
         assert found, running.communicate(timeout=60)
         yield found[1]

@@ -10,7 +10,10 @@ from playwright.sync_api import Locator, Page, expect
 
 import tuner
 from tests.browser.serving import dashboard
+from tests.cheap_studies import cheaply
+from tests.commands.running import searched
 from tests.fakes import FakeLauncher, threads_of
+from tests.searching.tuning import cpus, failing
 from tuner.present.wording import verdict_sentence
 from tuner.text import three_digits
 
@@ -20,16 +23,12 @@ pytestmark = [pytest.mark.browser, pytest.mark.thorough]
 def search(folder: Path, name: str) -> None:
     """16 threads are the baseline, and trial 0; 1, 2, 4 and 8 are trials 1 to 4."""
     launcher = FakeLauncher(
-        step_ms=lambda config: 16.0 / min(8, threads_of(config)),
-        sigma=0.01,
-        fails=lambda config, world: "crashed" if threads_of(config) == 2 else None,
-        cpu_cores=lambda config: 0.1 * threads_of(config),
-    )
-    tuner.tune(
-        "udf", launcher=launcher, clock=launcher.clock, name=name, out=str(folder / name),
-        space={"num_worker_threads": [1, 2, 4, 8]}, baseline={"num_worker_threads": 16},
-        budget="60s",
+        step_ms=lambda config: 16.0 / min(8, threads_of(config)), sigma=0.01, cpu_cores=cpus,
+        fails=failing("crashed", 2),
     )  # fmt: skip
+    space, baseline = {"num_worker_threads": [1, 2, 4, 8]}, {"num_worker_threads": 16}
+    out = str(folder / name)
+    searched(name, launcher, out=out, space=space, baseline=baseline, budget="60s")
 
 
 @pytest.fixture(scope="module")
@@ -37,9 +36,8 @@ def studies(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the studies `monday` and `tuesday`."""
     folder = tmp_path_factory.mktemp("studies")
     search(folder, "monday")
-    with pytest.MonkeyPatch.context() as patch:
-        # Drawing takes most of a search's time, and no test looks at this study's figures.
-        patch.setattr("tuner.api.write_study_report", lambda answer: None)
+    # Drawing takes most of a search's time, and no test looks at this study's figures.
+    with cheaply(publishes=True, reads_traces=True):
         search(folder, "tuesday")
     return folder
 

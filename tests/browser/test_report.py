@@ -8,11 +8,13 @@ import pytest
 from playwright.sync_api import Page, ViewportSize, expect
 
 from tests.browser.checks import PHONE, assert_readable, empty_figures, unreachable_links
-from tests.fakes import FakeLauncher, threads_of
+from tests.commands.running import searched as one_study
+from tests.fakes import FakeLauncher
 from tests.plan.specs import threads
 from tests.present.grids import big_study, two_knobs
 from tests.present.results import nothing_ran, study_plan, study_result
-from tuner.api import SearchInterrupted, tune
+from tests.searching.tuning import failing, scaling
+from tuner.api import SearchInterrupted
 from tuner.present.study_files import write_comparison, write_study_report
 
 pytestmark = pytest.mark.browser
@@ -21,15 +23,10 @@ pytestmark = pytest.mark.browser
 def searched(folder: Path, interrupt_after: int | None = None) -> Path:
     """The report of a study with traces, in which one configuration deadlocks."""
     launcher = FakeLauncher(
-        step_ms=lambda config: 16.0 / min(8, threads_of(config)),
-        sigma=0.02,
-        fails=lambda config, world: "deadlocked" if threads_of(config) == 2 else None,
-        interrupt_after=interrupt_after,
+        step_ms=scaling, sigma=0.02, fails=failing("deadlocked", 2), interrupt_after=interrupt_after
     )
-    tune(
-        "udf", launcher=launcher, clock=launcher.clock, out=str(folder), budget="60s", max_blocks=6,
-        space={"num_worker_threads": [2, 4, 8]}, baseline={"num_worker_threads": 1},
-    )  # fmt: skip
+    space = {"num_worker_threads": [2, 4, 8]}
+    one_study("udf", launcher, out=str(folder), budget="60s", max_blocks=6, space=space)
     return folder / "report.html"
 
 

@@ -3,8 +3,6 @@
 import json
 import re
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,7 @@ import optuna
 import pytest
 
 import tuner
+from tests.cheap_studies import cheaply
 from tests.commands.running import Done, in_new_process, in_this_process, started
 from tests.world.command.recorded import python
 from tuner import search
@@ -30,14 +29,6 @@ QUICK = (
 )  # fmt: skip
 
 
-@contextmanager
-def without_report() -> Iterator[None]:
-    """For searches whose report no test looks at: to draw it takes seconds."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tuner.api.write_study_report", lambda answer: None)
-        yield
-
-
 @pytest.fixture(scope="module")
 def real_search(tmp_path_factory: pytest.TempPathFactory) -> tuple[Done, Path]:
     """A search in a new process, and the study's folder."""
@@ -51,7 +42,7 @@ def real_search(tmp_path_factory: pytest.TempPathFactory) -> tuple[Done, Path]:
 def answered(real_search: tuple[Done, Path]) -> tuple[dict[str, Any], Path]:
     """The JSON document of a search, which measures no more, and the study's folder."""
     _, folder = real_search
-    with without_report():
+    with cheaply(publishes=True, reads_traces=True):
         done = in_this_process(*SEARCH, "--resume", "--json", cwd=folder.parent)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout), folder
@@ -133,7 +124,7 @@ def test_ctrl_c_keeps_what_was_measured_and_resume_goes_on(tmp_path: Path) -> No
     assert not (folder / "recommended.json").exists()
     before = _blocks_measured(folder)
 
-    with without_report():
+    with cheaply(publishes=True, reads_traces=True):
         resumed = in_this_process("--resume", "--study", "udf", "--json", cwd=tmp_path)
     assert resumed.returncode == 0, resumed.stderr
     assert json.loads(resumed.stdout)["blocks"] == 4
