@@ -1,7 +1,7 @@
 """What pages and notes say of the environment, and of how a study was measured."""
 
 import math
-from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -49,25 +49,21 @@ def test_groups_are_told_and_what_makes_them_unlike() -> None:
     )
 
 
+FEW = (
+    "too few to show a gain. A larger --budget helps, and so do fewer values, or a quieter machine."
+)
+
+
 @pytest.mark.parametrize(
-    ("least", "floor", "said"),
+    ("changes", "said"),
     [
-        (0.5, None, "The smallest gain that could have been shown is 50 %."),
-        (0.5, Interval(1.0, 0.1, 9.0), "in the same blocks: too uncertain to say."),
-        *((least, None, (
-            "12 blocks are too few to show a gain. A larger --budget helps, and so do fewer "
-            "values, or a quieter machine."
-        )) for least in (None, 1.01, 1e9)),
+        ({"least_gain": 0.5}, "The smallest gain that could have been shown is 50 %."),
+        ({"least_gain": 0.5, "noise_floor": Interval(1.0, 0.1, 9.0)},
+         "in the same blocks: too uncertain to say."),
+        *(({"least_gain": least}, f"12 blocks are {FEW}") for least in (None, 1.01, 1e9)),
+        ({"least_gain": None, "blocks": 1}, f"1 block is {FEW}"),
     ],
 )  # fmt: skip
-def test_the_noise_floor_is_one_plain_sentence(
-    least: float | None, floor: Interval | None, said: str
-) -> None:
-    answer = study_result(verdict="undecided", least_gain=least, noise_floor=floor)
-    sentence = known(noise_sentence(answer))
-    assert sentence.endswith(said)
-
-
-def test_one_block_is_too_few() -> None:
-    answer = replace(study_result(verdict="undecided", least_gain=None), blocks=1)
-    assert known(noise_sentence(answer)).startswith("1 block is too few to show a gain.")
+def test_the_noise_floor_is_one_plain_sentence(changes: dict[str, Any], said: str) -> None:
+    answer = study_result(verdict="undecided", **{"noise_floor": None, **changes})
+    assert known(noise_sentence(answer)).endswith(said)

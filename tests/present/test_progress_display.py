@@ -66,26 +66,31 @@ def test_the_line_of_a_race(changes: dict[str, Any], said: str) -> None:
     assert snapshot_line(replace(RACING, **changes)) == said
 
 
-def test_plain_lines_come_once_per_block_and_phase() -> None:
+def test_plain_lines_come_once_per_block_phase_and_look() -> None:
     screen = Screen()
     progress = PlainProgress(screen.console)
+    later = replace(LOOKED, block=8)
     exploring = replace(RACING, block=8, phase="exploration")
-    for each in (RACING, replace(RACING, worlds=49), replace(RACING, block=8), exploring,
-                 replace(exploring, block=9, configs=1)):  # fmt: skip
+    for each in (RACING, replace(RACING, worlds=49), LOOKED, LOOKED, later, replace(later, looks=4),
+                 exploring, replace(exploring, block=9, configs=1)):  # fmt: skip
         progress.on_snapshot(each)
-    assert [" · ".join(line.split(" · ")[:2]) for line in screen.lines] == [
-        "racing · block 7", "racing · block 8", "exploring · 6 configurations tried",
-        "exploring · 1 configuration tried",
+    told = [(" · ".join(line.split(" · ")[:2]), "1.12x" in line) for line in screen.lines]
+    assert told == [
+        ("racing · block 7", False), ("racing · block 7", True), ("racing · block 8", False),
+        ("racing · block 8", True), ("exploring · 6 configurations tried", False),
+        ("exploring · 1 configuration tried", False),
     ]  # fmt: skip
 
 
 def test_the_live_line_shows_the_last_snapshot_and_events_stay() -> None:
-    screen = Screen(terminal=True)
+    before, screen = threading.active_count(), Screen(terminal=True)
     with LiveProgress(screen.console) as progress:
         assert "starting" in screen.text
         progress.on_event("num_worker_threads=32: [red] crashed")
         progress.on_snapshot(RACING)
         assert snapshot_line(RACING) in screen.text
+        # Nothing runs beside a measurement.
+        assert threading.active_count() == before
     assert "num_worker_threads=32: [red] crashed" in screen.text
 
 
@@ -123,22 +128,6 @@ def test_setting_up_and_drawing_are_named(terminal: bool, monkeypatch: pytest.Mo
     assert ("\x1b[?25l" in screen.text) == terminal
     assert "setting up" in screen.text
     assert "drawing" in screen.text
-
-
-def test_nothing_runs_beside_a_measurement() -> None:
-    before = threading.active_count()
-    with LiveProgress(Screen(terminal=True).console) as progress:
-        progress.on_snapshot(RACING)
-        assert threading.active_count() == before
-
-
-def test_plain_lines_show_a_comparison_once_at_its_look() -> None:
-    screen = Screen()
-    progress = PlainProgress(screen.console)
-    later = replace(LOOKED, block=8)
-    for each in (RACING, LOOKED, LOOKED, later, replace(later, looks=4)):
-        progress.on_snapshot(each)
-    assert ["1.12x" in line for line in screen.lines] == [False, True, False, True]
 
 
 def in_ipython(monkeypatch: pytest.MonkeyPatch, shell: str) -> Mock:

@@ -34,6 +34,11 @@ def asked_for(command: str, monkeypatch: pytest.MonkeyPatch) -> PlanDraft:
     return draft_plan(plan_mapping(None, given.pop("workload", None), given))
 
 
+QUOTED = workload_spec(reference="my files/it's.py:Echo").model_copy(
+    update={"options": {"text": "a b=$HOME", "batch": True, "low": -1.5}}
+)
+
+
 def planned(each: Recommendation, spec: WorkloadSpec, monkeypatch: pytest.MonkeyPatch) -> StudyPlan:
     draft = asked_for(recheck_command(each), monkeypatch)
     given = {name: str(value) for name, value in spec.options.items()}
@@ -45,6 +50,7 @@ def planned(each: Recommendation, spec: WorkloadSpec, monkeypatch: pytest.Monkey
     ("config", "spec"),
     [
         (threads(4), workload_spec()),
+        (threads(4), QUOTED),
         (OF_EVERY_KNOB, workload_spec(cuda_devices=2)),
         (BY_ROLE, AGENT),
         (Config.from_json({"*": {"transports": None, "rpc_timeout": 0.5}}), workload_spec()),
@@ -58,7 +64,7 @@ def test_the_command_measures_the_config_and_the_baseline(
     assert first.for_role("server")["num_worker_threads"] == 16
     assert second == config
     found = (plan.name, plan.subject.reference, plan.objective.name)
-    assert found == ("udf-check", "udf", "step_ms")
+    assert found == ("udf-check", spec.reference, "step_ms")
 
 
 def test_a_recommended_baseline_meets_its_strongest_rival(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,14 +76,6 @@ def test_a_recommended_baseline_meets_its_strongest_rival(monkeypatch: pytest.Mo
     # Without a rival the shipped plan says what to try.
     alone = recommendation(threads(16), verdict="keep-baseline", challenger=None)
     assert len(planned(alone, workload_spec(), monkeypatch).candidates()) > 2
-
-
-def test_options_and_names_are_quoted_for_a_shell(monkeypatch: pytest.MonkeyPatch) -> None:
-    spec = workload_spec(reference="my files/it's.py:Echo").model_copy(
-        update={"options": {"text": "a b=$HOME", "batch": True, "low": -1.5}}
-    )
-    plan = planned(recommendation(threads(4), spec), spec, monkeypatch)
-    assert plan.candidates() == [threads(16), threads(4)]
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from tests.plan.specs import for_all, threads
-from tests.present.results import (
-    failed_later,
-    known,
-    measured,
-    of_two_knobs,
-    study_result,
-)
+from tests.present.results import failed_later, known, measured, of_two_knobs, study_result
 from tuner.present.figures.kit.theme import HEAT, ON_DARK_CELL, ON_LIGHT_CELL
 from tuner.present.figures.knob_figures import (
     REST,

@@ -25,14 +25,6 @@ def test_threads_alone_are_one_series_from_few_to_many() -> None:
     }
 
 
-def test_other_knobs_alone_stand_one_below_the_other() -> None:
-    ways = [for_all(transports=way) for way in ("shm", "uv", None)]
-    rows = tuple(measured(trial, each, trial + 1.0) for trial, each in enumerate(ways))
-    curve = scaling_curve(study_result(rows=rows, best=ways[0]))
-    assert curve.threads is None
-    assert curve.rows.names == ("shm", "uv", "default")
-
-
 def test_configs_without_a_number_of_threads_have_that_of_pytorch() -> None:
     rows = (
         measured(1, threads(4), 1.0),
@@ -46,12 +38,14 @@ def test_configs_without_a_number_of_threads_have_that_of_pytorch() -> None:
     }
 
 
-def test_many_rows_are_cut_to_the_fastest_and_the_baseline() -> None:
+def test_other_knobs_have_rows_cut_to_the_fastest_and_the_baseline() -> None:
     config = [for_all(rpc_timeout=seconds) for seconds in range(1, 19)]
     # The slowest is the baseline.
     rows = tuple(measured((place + 1) % 18, each, place + 1.0) for place, each in enumerate(config))
     answer = study_result(rows=rows, best=config[0])
     curve = scaling_curve(answer)
+    assert curve.threads is None
+    assert curve.rows.names == (*map(str, range(1, 16)), "18")
     assert [point.value.estimate for point in curve.points] == [*(n + 1.0 for n in range(15)), 18.0]
     assert curve.left_out == 2
     figure = known(step_time_figure(answer))
