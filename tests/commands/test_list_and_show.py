@@ -8,7 +8,7 @@ import pytest
 from tests.cheap_studies import *  # noqa: F403 - fixtures, for every test of this file
 from tests.commands.running import printed_by, searched
 from tests.fakes import FakeLauncher
-from tests.present.screen import Screen
+from tests.present.screen import printed
 from tests.searching.tuning import failing, scaling
 from tuner import list as listing
 from tuner import search, show
@@ -48,13 +48,12 @@ def test_every_study_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "no studies\n"
     (here,) = studies_of_folder(FASTER.root).studies
     there = {**here, "study": "there", "environment": {**here["environment"], "cpu_count": 64}}
-    wide, narrow = Screen(width=200), Screen(width=40)
-    for screen in (wide, narrow):
-        print_studies([here, there], screen.console)
-    assert [" 64 logical CPUs, " in line for line in wide.lines].count(True) == 1
-    assert len(narrow.lines) == 4
-    assert narrow.lines[0].startswith("faster  better: num_worker_threads=4, 4")
-    assert narrow.lines[1].startswith("    udf; finished, ")
+    wide = printed(print_studies, [here, there], width=200)
+    assert wide.count(" 64 logical CPUs, ") == 1
+    narrow = printed(print_studies, [here, there], width=40).splitlines()
+    assert len(narrow) == 4
+    assert narrow[0].startswith("faster  better: num_worker_threads=4, 4")
+    assert narrow[1].startswith("    udf; finished, ")
 
 
 def test_where_the_baseline_is_kept_its_strongest_rival_is_told() -> None:
@@ -144,9 +143,8 @@ def test_a_kept_answer_says_what_the_storage_says(
         return found
 
     assert kept_answer(FASTER) is not None
-    told, screen = said(), Screen(width=80)
-    print_summary(result, screen.console)
-    assert told[0].decode() == screen.text
+    told = said()
+    assert told[0].decode() == printed(print_summary, result)
     assert json.loads(told[1]) == result.to_json()
     for content in ("", "[]", '{"format": 99}', '{"format": 1}', "{" * 10_000):
         FASTER.answer.write_text(content)

@@ -19,20 +19,16 @@ def main(arguments: list[str]) -> int:
     if arguments[:1] == ["search"]:
         for name in arguments[1:]:
             search_again(name)
-    changed, every = 0, [*scenarios(), PLANTED]
-    for gone in {path.name for path in RENDERED.glob("*")} - {*every}:
-        shutil.rmtree(RENDERED / gone)
-    for scenario in every:
-        before, now = stored(scenario), shown(scenario)
-        difference = list(_difference(scenario, before, now))
+    changed, every = 0, {each: shown(each) for each in [*scenarios(), PLANTED]}
+    for scenario, now in every.items():
+        difference = list(_difference(scenario, stored(scenario), now))
         print("\n".join(difference), end="\n" * bool(difference))
         changed += bool(difference)
-        (RENDERED / scenario).mkdir(parents=True, exist_ok=True)
-        for file in before.keys() | now.keys():
-            if file in now:
-                (RENDERED / scenario / file).write_text(now[file], encoding="utf-8")
-            else:
-                (RENDERED / scenario / file).unlink()
+    shutil.rmtree(RENDERED)
+    for scenario, now in every.items():
+        (RENDERED / scenario).mkdir(parents=True)
+        for file, text in now.items():
+            (RENDERED / scenario / file).write_text(text, encoding="utf-8")
     print(f"{changed} of {len(every)} scenarios have changed.", file=sys.stderr)
     return int(changed > 0)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.golden.stored_study import load
-from tests.present.screen import Screen
+from tests.present.screen import printed
 from tests.trace.analyze.diagnoses import all_rendered
 from tuner.json_text import json_of
 from tuner.present.analysis import Analysis
@@ -28,7 +28,6 @@ HERE = Path(__file__).parent
 STORED_STUDIES = HERE / "studies"
 STORED_TRACES = HERE / "traces"
 RENDERED = HERE / "rendered"
-WIDTHS = (80, 120)
 PLANTED = "planted"
 """The planted traces of `tests/trace/analyze`, which are asked there what is said of them."""
 
@@ -67,8 +66,8 @@ def _study_media(name: str) -> dict[str, str]:
         write_trials_csv(answer.trials, csv)
         notes = trial_notes(answer)
         return {
-            **_at_each_width(lambda screen: print_summary(answer, screen.console)),
-            "terminal-all.txt": _whole(answer),
+            **_at_each_width(print_summary, answer),
+            "terminal-all.txt": printed(print_summary, answer, whole=True),
             "answer.json": _lines_of_json(answer.to_json()),
             "trials.csv": csv.read_text(encoding="utf-8"),
             "page.html": _STYLE.sub("", report_html(answer, [])),
@@ -78,11 +77,6 @@ def _study_media(name: str) -> dict[str, str]:
             ),
             "exports.txt": _exports(answer),
         }
-
-
-def _whole(answer: StudyAnswer) -> str:
-    print_summary(answer, (screen := Screen(width=WIDTHS[0])).console, whole=True)
-    return screen.text
 
 
 def _exports(answer: StudyAnswer) -> str:
@@ -97,24 +91,14 @@ def _trace_media(name: str) -> dict[str, str]:
         files = sorted(place.iterdir()) if place.is_dir() else [place]
         analysis = Analysis.of(read_traces(files))
     return {
-        **_at_each_width(lambda screen: print_trace(analysis, screen.console, Shown())),
-        "terminal-all.txt": _whole_trace(analysis),
+        **_at_each_width(print_trace, analysis, Shown()),
+        "terminal-all.txt": printed(print_trace, analysis, Shown(whole=True, row_limit=12)),
         "analysis.json": _lines_of_json(analysis.to_json()),
     }
 
 
-def _whole_trace(analysis: Analysis) -> str:
-    shown = Shown(whole=True, row_limit=12)
-    print_trace(analysis, (screen := Screen(width=WIDTHS[0])).console, shown)
-    return screen.text
-
-
-def _at_each_width(show: Callable[[Screen], None]) -> dict[str, str]:
-    texts = {}
-    for width in WIDTHS:
-        show(screen := Screen(width=width))
-        texts[f"terminal-{width}.txt"] = screen.text
-    return texts
+def _at_each_width(show: Callable[..., None], *what: object) -> dict[str, str]:
+    return {f"terminal-{width}.txt": printed(show, *what, width=width) for width in (80, 120)}
 
 
 def _lines_of_json(document: dict[str, Any]) -> str:

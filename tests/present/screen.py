@@ -1,6 +1,8 @@
 """A terminal, or a file in its place, whose text a test can read."""
 
+from collections.abc import Callable
 from io import StringIO
+from typing import Any
 
 from tuner.present.terminal import Terminal
 
@@ -26,3 +28,10 @@ class Screen:
     @property
     def lines(self) -> list[str]:
         return self.text.splitlines()
+
+
+def printed(show: Callable[..., None], what: Any, *more: Any, width: int = 80, **how: Any) -> str:
+    """What `show(what, console, ...)` prints to a file of this width."""
+    screen = Screen(width=width)
+    show(what, screen.console, *more, **how)
+    return screen.text

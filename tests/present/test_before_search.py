@@ -1,14 +1,13 @@
 from typing import Any
 
-from tests.present.screen import Screen
+from tests.present.screen import printed
 from tuner.plan.workload_spec import CatalogueEntry, OptionSpec
 from tuner.present.before_search import print_catalogue
 
 
-def printed(summary: str, **fields: Any) -> str:
-    screen = Screen(width=90)
-    print_catalogue([CatalogueEntry(name="echo", summary=summary, **fields)], screen.console)
-    return screen.text
+def catalogue(summary: str, **fields: Any) -> str:
+    entry = CatalogueEntry(name="echo", summary=summary, **fields)
+    return printed(print_catalogue, [entry], width=90)
 
 
 OPTIONS = (
@@ -19,7 +18,7 @@ OPTIONS = (
 
 def test_a_workload_comes_with_its_roles_and_options() -> None:
     roles = {"agent": 1, "peer": 4}
-    text = printed("Sends it back.", roles=roles, options=OPTIONS)
+    text = catalogue("Sends it back.", roles=roles, options=OPTIONS)
     lines = [line.rstrip() for line in text.splitlines()]
     assert lines[0] == "echo  Sends it back."
     assert lines[1] == "  ranks: 1 agent, 4 peer"
@@ -29,6 +28,6 @@ def test_a_workload_comes_with_its_roles_and_options() -> None:
 
 
 def test_what_cannot_run_here_says_why() -> None:
-    text = printed("Sends it.", roles={}, options=(), problems=("no gymnasium",))
+    text = catalogue("Sends it.", roles={}, options=(), problems=("no gymnasium",))
     assert "cannot run here: no gymnasium" in text
     assert "ranks:" not in text

@@ -9,18 +9,11 @@ from rich.cells import cell_len
 from tests.golden.media import RENDERED
 from tests.plan.specs import threads
 from tests.present.results import ROWS, study_result
-from tests.present.screen import Screen
+from tests.present.screen import printed
 from tuner.present.sentences import why_sentences
 from tuner.present.summary import print_interruption, print_summary, print_verdict
 from tuner.present.terminal import Terminal
-from tuner.study.answer import StudyAnswer
 from tuner.study.folder import StudyFolder
-
-
-def summary(result: StudyAnswer, *, width: int = 80, whole: bool = False) -> str:
-    screen = Screen(width=width)
-    print_summary(result, screen.console, whole=whole)
-    return screen.text
 
 
 def height(text: str, width: int = 80) -> int:
@@ -56,7 +49,7 @@ def test_the_why_is_the_limit_of_the_baseline_and_what_changed() -> None:
 def test_commands_are_spelled_as_they_can_be_typed(monkeypatch: pytest.MonkeyPatch) -> None:
     undecided = study_result(best=threads(16), verdict="undecided")
     monkeypatch.setenv("PATH", "")
-    text = summary(undecided)
+    text = printed(print_summary, undecided)
     assert "python -m tuner.search --resume" in text
     assert "rpc-tuner" not in text
 
@@ -70,17 +63,16 @@ def test_the_files_that_are_there_are_named(
     for path in (folder.database, folder.recommended, folder.trials_csv, folder.report):
         path.touch()
     answer = study_result(folder=folder.root)
-    assert summary(answer, whole=True).endswith(
+    assert printed(print_summary, answer, whole=True).endswith(
         "\nReport: udf/report.html\nIn udf: recommended.json, trials.csv, study.db\n"
     )
-    assert "\nPage: udf/report.html. More: rpc-tuner " in summary(answer)
+    assert "\nPage: udf/report.html. More: rpc-tuner " in printed(print_summary, answer)
 
 
 def test_an_interruption_shows_the_table_as_far_as_it_goes() -> None:
-    screen = Screen()
-    print_interruption(study_result(best=None, verdict=None), screen.console)
-    assert "baseline" in screen.text
-    assert "best" not in screen.text
+    text = printed(print_interruption, study_result(best=None, verdict=None))
+    assert "baseline" in text
+    assert "best" not in text
 
 
 @pytest.mark.parametrize(("environment", "has_colour"), [({}, True), ({"NO_COLOR": "1"}, False)])

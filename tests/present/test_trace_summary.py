@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tests.present.screen import Screen
+from tests.present.screen import printed
 from tests.trace.synthetic import Part, call, operator, ranks, simulate, trace
 from tuner.present.analysis import Analysis
 from tuner.present.text_table import Column
@@ -30,10 +30,8 @@ RECIPE, LATENCY, PARTS, PATH, PARALLELISM = SECTIONS = [
 WHOLE = Shown(whole=True, row_limit=30)
 
 
-def printed(found: Trace, shown: Shown = WHOLE, *, width: int = 200, **how: Any) -> list[str]:
-    screen = Screen(width=width)
-    print_trace(Analysis.of(found), screen.console, shown, **how)
-    return screen.lines
+def lines_of(found: Trace, shown: Shown = WHOLE, *, width: int = 200, **how: Any) -> list[str]:
+    return printed(print_trace, Analysis.of(found), shown, width=width, **how).splitlines()
 
 
 def section(lines: list[str], title: str) -> list[str]:
@@ -52,7 +50,7 @@ def test_a_trace_lasts_as_long_as_what_it_holds() -> None:
     """A call may end after the driver's `shutdown`, which ended the recording."""
     late = [call(n, n, n + 2, served_ms=(n, n + 1)) for n in (0, 1028)]
     found = trace(late, window_ms=(0, 200))
-    assert any(line.endswith(", 1.03 s.") for line in printed(found))
+    assert any(line.endswith(", 1.03 s.") for line in lines_of(found))
     assert Analysis.of(found).to_json()["window_ns"] == (0, 1_030_000_000)
 
 
@@ -66,13 +64,13 @@ def test_of_several_files_it_is_said_which_is_which_rank() -> None:
     assert (
         "Ranks: 0 is b.json, by the names in their calls; 1 is a.json, 2 is c.json, by the order "
         "of the files' names."
-    ) in printed(found)
+    ) in lines_of(found)
     namesake = [*files, RankFile(rank=3, file="others/b.json", by="order")]
-    said = printed(replace(found, rank_files=tuple(namesake)))
+    said = lines_of(replace(found, rank_files=tuple(namesake)))
     assert any(line.startswith("Ranks: 0 is runs/b.json, ") for line in said)
-    assert "Ranks:" not in "".join(printed(replace(found, rank_files=tuple(files[:1]))))
+    assert "Ranks:" not in "".join(lines_of(replace(found, rank_files=tuple(files[:1]))))
     many = [RankFile(rank=rank, file=f"{rank}.json", by="file") for rank in range(64)]
-    said = printed(replace(found, rank_files=tuple(many)))
+    said = lines_of(replace(found, rank_files=tuple(many)))
     assert any(line.endswith("11 is 11.json, 52 more, as the files say.") for line in said)
 
 
@@ -84,23 +82,23 @@ def test_of_many_ranks_the_rows_of_a_name_are_one(size: int, rows: int) -> None:
         for at, name in ((0, "aten::mm"), (3, "aten::add"))
     ]
     found = trace([], ran, processes=ranks(size))
-    lines = section(printed(found, Shown(whole=True, row_limit=1)), RECIPE)
+    lines = section(lines_of(found, Shown(whole=True, row_limit=1)), RECIPE)
     assert lines[-2] == f"1 of {rows} rows; --row-limit 0 shows all"
     assert lines[-1].endswith("; each row is of all ranks" if rows == 2 else "; Node ID: rank")
     assert len(Analysis.of(found).to_json()["recipe_table"]) == 2 * size
 
 
 def test_roles_of_which_nothing_is_known_have_no_line() -> None:
-    lines = printed(trace([call(n, n, n + 2, body="script") for n in range(20)]))
+    lines = lines_of(trace([call(n, n, n + 2, body="script") for n in range(20)]))
     assert not any("deadlock" in line or "it may need more" in line for line in lines)
 
 
 def test_the_busiest_servers_come_first_and_others_are_left_out() -> None:
     calls = [call(n, 0, 20, served_ms=(1, 1 + n), server_rank=n) for n in range(1, 13)]
-    table = section(printed(trace(calls), Shown(whole=True, row_limit=10)), PARALLELISM)
+    table = section(lines_of(trace(calls), Shown(whole=True, row_limit=10)), PARALLELISM)
     named = [line.split(",")[0] for line in table if line.startswith("rank ") and "%" in line]
     assert named == [f"rank {n}" for n in range(12, 2, -1)]
-    brief = printed(trace(calls), Shown())
+    brief = lines_of(trace(calls), Shown())
     shown = [line.split()[1] for line in brief if line.startswith("rank ")]
     assert shown == ["12", "11", "10", "9"]
     assert "and 8 more" in brief
@@ -114,7 +112,7 @@ def test_one_screen_has_the_answer_first_and_thirty_lines_at_most() -> None:
     ]  # fmt: skip
     found = replace(trace(calls), losses=tuple(f"Loss {n}: {'word ' * 30}" for n in range(5)))
     files = ["Timeline: trace.timeline.png", "Trace: trace.json, for ui.perfetto.dev"]
-    lines = printed(found, Shown(), width=80, searches=["rpc-tuner search --space a=1,2"] * 3,
+    lines = lines_of(found, Shown(), width=80, searches=["rpc-tuner search --space a=1,2"] * 3,
                     files=files)  # fmt: skip
     assert sum(max(1, math.ceil(len(line) / 80)) for line in lines) <= 30
     assert lines[0].startswith(Analysis.of(found).diagnosis.text[:40])
@@ -127,7 +125,7 @@ def test_one_screen_has_the_answer_first_and_thirty_lines_at_most() -> None:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_a_table_is_printed_alone_by_its_name(name: TableName) -> None:
-    first, *lines = printed(served_in_turn(), Shown(tables=(name,)))
+    first, *lines = lines_of(served_in_turn(), Shown(tables=(name,)))
     titles = {*SECTIONS, "Time by operator"}
     assert first in titles
     assert not titles.intersection(lines)
@@ -136,7 +134,7 @@ def test_a_table_is_printed_alone_by_its_name(name: TableName) -> None:
 
 def test_many_threads_are_cut_to_the_busiest() -> None:
     calls = [call(n, 0, 100, served_ms=(0, n), thread=n) for n in range(1, MOST_LISTED + 4)]
-    table = section(printed(trace(calls, window_ms=(0, 100))), PARALLELISM)
+    table = section(lines_of(trace(calls, window_ms=(0, 100))), PARALLELISM)
     shares = ", ".join(f"{n} %" for n in range(15, 15 - MOST_LISTED, -1))
     assert table[-1] == f"  time at work by thread: {shares}, 3 more"
     assert table[-2].endswith(", 4 more")
@@ -146,10 +144,10 @@ def test_small_parts_of_the_critical_path_are_left_out() -> None:
     calls = [
         call(n, 10 * n, 10 * n + 9, served_ms=(10 * n + 0.0001, 10 * n + 8.9999)) for n in range(40)
     ]
-    table = section(printed(trace(calls)), PATH)
+    table = section(lines_of(trace(calls)), PATH)
     assert not any(line.startswith("to_server: udf ") for line in table)
     assert any(line.endswith(" left out: less than 0.5 %") for line in table)
-    every = section(printed(trace(calls), Shown(whole=True)), PATH)
+    every = section(lines_of(trace(calls), Shown(whole=True)), PATH)
     assert any(line.startswith("to_server: udf ") for line in every)
     assert not any("left out" in line for line in every)
 
@@ -157,15 +155,15 @@ def test_small_parts_of_the_critical_path_are_left_out() -> None:
 def test_tables_have_so_many_rows_at_most_and_say_so() -> None:
     calls = [call(n, n, n + 1, served_ms=(n, n + 0.5), function=f"f{n}") for n in range(9)]
     for title in (RECIPE, LATENCY, PARTS):
-        table = section(printed(trace(calls), Shown(whole=True, row_limit=4)), title)
+        table = section(lines_of(trace(calls), Shown(whole=True, row_limit=4)), title)
         assert "4 of 9 rows; --row-limit 0 shows all" in table
         assert sum("rpc_async#" in line for line in table) == 4
-    assert not [line for line in printed(trace(calls)) if "--row-limit" in line]
+    assert not [line for line in lines_of(trace(calls)) if "--row-limit" in line]
 
 
 def test_an_empty_trace_has_no_tables() -> None:
-    assert printed(trace())[0] == "No clear limit: the trace holds no calls."
-    assert not any("─" in line for line in [*printed(trace()), *printed(trace(), Shown())])
+    assert lines_of(trace())[0] == "No clear limit: the trace holds no calls."
+    assert not any("─" in line for line in [*lines_of(trace()), *lines_of(trace(), Shown())])
 
 
 @pytest.mark.parametrize(

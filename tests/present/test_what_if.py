@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.present.screen import Screen
+from tests.present.screen import printed
 from tests.trace.synthetic import Part, ranks, simulate
 from tuner.errors import UsageError
 from tuner.present.analysis import Analysis
@@ -68,17 +68,13 @@ def test_what_is_sure_is_said_in_a_line(found: list[Forecast], said: str) -> Non
     assert in_a_line(sleeping(steps=2), answered(*found)) == ""
 
 
-def printed(analysis: Analysis, width: int = 200) -> str:
-    screen = Screen(width=width)
-    print_trace(analysis, screen.console, Shown())
-    return screen.text
-
-
 def test_a_line_comes_unasked_where_all_processes_have_as_many_threads() -> None:
     taken = sleeping()
     line = f"With 1, 2, 4, 8 threads instead of 16: 7.9, 3.9, 2.0, 1.0 times as long {NOTE}"
-    assert f"\n{line}\n" in printed(Analysis.of(taken, forecasts_unasked=True))
-    assert "forecast" not in printed(Analysis.of(taken))
+    assert f"\n{line}\n" in printed(
+        print_trace, Analysis.of(taken, forecasts_unasked=True), Shown(), width=200
+    )
+    assert "forecast" not in printed(print_trace, Analysis.of(taken), Shown())
     mixed = (ranks(threads=4)[0], ranks(threads=8)[1])
     assert ask_by_default(replace(taken, ranks=mixed)) == []
 
@@ -129,7 +125,7 @@ def test_reasons_are_given_once() -> None:
 
 def test_a_forecast_that_was_asked_for_is_a_table_on_the_screen() -> None:
     analysis = Analysis.of(sleeping(), asked=read_what_if(THREADS))
-    text = printed(analysis, width=100)
+    text = printed(print_trace, analysis, Shown(), width=100)
     assert "num_worker_threads=2  3.94 (3.36 to 4.62)" in text
     assert len(text.splitlines()) <= 30
     assert [each["ratio"] for each in analysis.to_json()["what_if"]] == pytest.approx(
