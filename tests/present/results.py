@@ -137,13 +137,10 @@ def against(row: TrialRow, estimate: float, low: float, high: float, blocks: int
     return replace(row, against_baseline=Paired(Interval(estimate, low, high), blocks))
 
 
-def by_threads(metrics: Mapping[int, Mapping[str, float]]) -> StudyAnswer:
-    """A study of so many threads, each with these metrics; 16 threads are the baseline."""
-    rows = tuple(
-        measured(0 if number == 16 else number, threads(number), 2.0, metrics=found)
-        for number, found in metrics.items()
-    )
-    return study_result(rows=rows)
+def by_threads(found: Mapping[int, Mapping[str, Any]]) -> StudyAnswer:
+    """A study of so many threads, each measured so; 16 threads are the baseline."""
+    rows = (measured(0 if n == 16 else n, threads(n), **each) for n, each in found.items())
+    return study_result(rows=tuple(rows))
 
 
 def nothing_ran(folder: Path | None = None, **changes: Any) -> StudyAnswer:

@@ -6,6 +6,7 @@ from matplotlib.figure import Figure
 
 from tests.plan.specs import for_all, threads
 from tests.present.results import (
+    by_threads,
     failed,
     failed_later,
     in_blocks,
@@ -24,11 +25,8 @@ REFERENCE = threads(16)
 
 
 def study(step_ms: dict[int, float]) -> StudyAnswer:
-    rows = tuple(
-        measured(0 if n == 16 else n, threads(n), value, (value - 0.1, value + 0.2))
-        for n, value in step_ms.items()
-    )
-    return in_blocks(study_result(rows=rows))
+    found = {n: {"value": ms, "ci": (ms - 0.1, ms + 0.2)} for n, ms in step_ms.items()}
+    return in_blocks(by_threads(found))
 
 
 @pytest.fixture

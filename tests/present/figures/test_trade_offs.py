@@ -7,19 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
-from tests.plan.specs import threads
-from tests.present.results import known, measured, study_result
+from tests.present.results import by_threads, known
 from tuner.present.figures.trade_offs import cpu, cpu_figure, draw_cpu, place_texts
 from tuner.study.answer import StudyAnswer
 
 
 def costing(costs: dict[int, tuple[float, float]]) -> StudyAnswer:
     """A study of so many threads, each with its value and its CPUs; 16 are the baseline."""
-    rows = tuple(
-        measured(0 if number == 16 else number, threads(number), value, metrics={"cpu_cores": cpus})
+    return by_threads({
+        number: {"value": value, "metrics": {"cpu_cores": cpus}}
         for number, (value, cpus) in costs.items()
-    )
-    return study_result(rows=rows)
+    })  # fmt: skip
 
 
 def test_the_front_is_what_nothing_beats_in_both() -> None:

@@ -1,6 +1,7 @@
 """The figures over worker threads: the parallelism of servers, and the forecasts."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,8 +22,8 @@ from tuner.study.records import ForecastThreads
 from tuner.study.rows import Paired
 
 
-def parallel(mean: float, maximum: float) -> dict[str, float]:
-    return {"parallelism_mean": mean, "parallelism_max": maximum}
+def parallel(mean: float, maximum: float) -> dict[str, Any]:
+    return {"value": 2.0, "metrics": {"parallelism_mean": mean, "parallelism_max": maximum}}
 
 
 def test_parallelism_is_shown_by_threads() -> None:
@@ -42,9 +43,9 @@ def test_parallelism_is_shown_by_threads() -> None:
 
 
 def test_configs_without_a_trace_are_no_points() -> None:
-    answer = by_threads({4: parallel(2.5, 4), 16: {}, 1: parallel(1.0, 1)})
-    found: list[dict[str, float]] = [{"parallelism_mean": 2.5}, {}, parallel(1.0, 1)]
-    rows = tuple(replace(row, metrics=each) for row, each in zip(answer.rows, found, strict=True))
+    answer = by_threads({4: parallel(2.5, 4), 16: parallel(2.75, 9), 1: parallel(1.0, 1)})
+    some, none, every = answer.rows
+    rows = (replace(some, metrics={"parallelism_mean": 2.5}), replace(none, metrics={}), every)
     shown = known(parallelism(replace(answer, rows=rows)))
     assert [point.threads for point in shown.points] == [1, 4]
     axes = Figure().add_subplot()
