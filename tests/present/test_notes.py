@@ -8,8 +8,10 @@ from tests.present.results import ROWS, failed, measured, study_result
 from tuner.present.notes import FOLDED_WIDTH, study_note, trial_notes
 
 
-def html(note: str) -> str:
-    """What a renderer of GitHub's Markdown, such as the dashboard's, makes of a note."""
+def shown(message: str) -> str:
+    """What a renderer of GitHub's Markdown, such as the dashboard's, makes of a failure's note."""
+    rows = (*ROWS[:4], failed(4, threads(32), message))
+    note = trial_notes(study_result(rows=rows))[4]
     return str(MarkdownIt("commonmark").enable(["table", "strikethrough"]).render(note))
 
 
@@ -29,17 +31,13 @@ def test_an_eliminated_config_is_not_explained_as_marked() -> None:
     ],
 )
 def test_a_message_is_shown_unchanged(message: str) -> None:
-    rows = (*ROWS[:4], failed(4, threads(32), message))
-    note = trial_notes(study_result(rows=rows))[4]
     escaped = message.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    assert html(note) == f"<h2>num_worker_threads=32</h2>\n<p>Failed, crashed: {escaped}</p>\n"
+    assert shown(message) == f"<h2>num_worker_threads=32</h2>\n<p>Failed, crashed: {escaped}</p>\n"
 
 
 @pytest.mark.parametrize("mark", ["- first", "+ first", "1. first", "2) first", "=== first"])
 def test_a_folded_line_is_no_item_of_a_list(mark: str) -> None:
-    message = f"{'a' * FOLDED_WIDTH} {mark}"
-    rows = (*ROWS[:4], failed(4, threads(32), message))
-    shown = html(trial_notes(study_result(rows=rows))[4])
-    assert "<li>" not in shown
-    assert "<h1>" not in shown
-    assert f"<br />\n{mark}" in shown
+    folded = shown(f"{'a' * FOLDED_WIDTH} {mark}")
+    assert "<li>" not in folded
+    assert "<h1>" not in folded
+    assert f"<br />\n{mark}" in folded

@@ -1,8 +1,7 @@
 """Timelines as drawings: lanes, legends, scales, files."""
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -63,13 +62,7 @@ def test_the_legend_names_no_function_outside_the_excerpt(tmp_path: Path) -> Non
 def figure(monkeypatch: pytest.MonkeyPatch) -> Figure:
     """The figure that a function draws, instead of a file."""
     drawn = Figure(layout="constrained")
-
-    @contextmanager
-    def kept(size: object, path: object) -> Iterator[Figure]:
-        del size, path
-        yield drawn
-
-    monkeypatch.setattr(timeline_drawing, "canvas", kept)
+    monkeypatch.setattr(timeline_drawing, "canvas", lambda size, path: nullcontext(drawn))
     return drawn
 
 
