@@ -30,15 +30,17 @@ def served(folder: Path) -> Iterator[str]:
 
 
 @contextmanager
-def dashboard(*arguments: str, ending: signal.Signals = signal.SIGINT) -> Iterator[str]:
-    """The address that the command prints; a signal must end it without an error or a message."""
+def dashboard(
+    *arguments: str, what: str = ".+", ending: signal.Signals = signal.SIGINT
+) -> Iterator[str]:
+    """The address that the command prints of `what` it shows; a signal must end it silently."""
     running = subprocess.Popen(
         [sys.executable, "-m", "tuner.dashboard", "--port", "0", *arguments],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,
     )  # fmt: skip
     try:
         assert running.stdout is not None
-        line = re.compile(r".+: (http://127\.0\.0\.1:\d+/\S*) \(.*\)\n")
+        line = re.compile(rf"{what}: (http://127\.0\.0\.1:\d+/\S*) \(.*\)\n")
         found = line.fullmatch(running.stdout.readline())
         assert found, running.communicate(timeout=60)
         yield found[1]

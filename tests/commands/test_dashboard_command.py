@@ -45,7 +45,8 @@ def get(url: str, **headers: str) -> bytes:
 
 
 def test_it_answers_this_machine_only_and_stops_cleanly(folder: Path) -> None:
-    with dashboard(str(folder / "studies" / "one"), ending=signal.SIGTERM) as url:
+    one = str(folder / "studies" / "one")
+    with dashboard(one, what="The study one", ending=signal.SIGTERM) as url:
         host, _, page = url.partition("/dashboard/")
         port = int(host.rpartition(":")[2])
         assert page == "studies/1"
