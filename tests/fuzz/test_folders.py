@@ -17,7 +17,7 @@ from tests.fakes import FakeLauncher
 from tests.fuzz.fuzzing import RANDOMS, as_json, changed, fuzz, mangled, mutated, survives
 from tests.present.screen import Screen
 from tests.searching.tuning import scaling
-from tuner.api import tune
+from tests.study.made import search
 from tuner.json_text import visible_json
 from tuner.present.how_to_use import exported
 from tuner.present.notes import study_note, trial_notes
@@ -45,11 +45,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a finished study."""
     folder = tmp_path_factory.mktemp("studies") / "made"
     with cheaply():
-        launcher = FakeLauncher(step_ms=scaling)
-        tune(
-            "udf", launcher=launcher, clock=launcher.clock, name="made", budget="20s",
-            max_blocks=6, space={"num_worker_threads": [1, 4]}, out=folder,
-        )  # fmt: skip
+        keys = {"name": "made", "budget": "20s", "space": {"num_worker_threads": [1, 4]}}
+        search(folder, FakeLauncher(step_ms=scaling), max_blocks=6, **keys)
     return folder
 
 

@@ -9,7 +9,7 @@ import pytest
 import tomli_w
 from hypothesis import strategies as st
 
-from tests.fake_program import OWN, RANKS
+from tests.fake_program import FakeProgramLauncher
 from tests.fuzz.fuzzing import TEXTS, fuzz, mangled, mutated, survives
 from tests.plan.specs import workload_spec
 from tuner import search
@@ -17,7 +17,6 @@ from tuner.errors import UsageError
 from tuner.json_text import json_of, visible_json
 from tuner.plan.draft import draft_plan, plan_mapping, read_plan_file, shipped_plan_path
 from tuner.plan.keys import PLAN_KEYS
-from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.study_plan import StudyPlan
 from workloads.options import options_of, read_options
 from workloads.registry import SHIPPED
@@ -68,14 +67,8 @@ def planned(mapping: Any) -> None:
         return
     draft = draft_plan(mapping)
     visible_json(list(draft.problems))
-    if draft.program is None:
-        subject: Any = workload_spec()
-    else:
-        subject = ProgramSpec(
-            **draft.program.model_dump(), ranks=RANKS, own=OWN, calls=(3,), shuts_down=True,
-            own_network=True,
-        )  # fmt: skip
-    plan = draft.finish(subject)
+    program = FakeProgramLauncher(lambda config: 1.0)
+    plan = draft.finish(program.subject_of(draft) if draft.program else workload_spec())
     document = json.loads(json.dumps(plan.to_json()))
     assert StudyPlan.from_json(document).fingerprint() == plan.fingerprint()
     assert 0 < plan.measuring.budget_s < 1e9

@@ -50,8 +50,8 @@ def test_studies_of_something_else_have_no_say(
             patch.setattr(machine, "usable_cpus", lambda: 77)
         order_in("earlier", 8, 2, **{why: elsewhere[why]} if why in elsewhere else {})
     if why == "unknown":
-        storage = optuna.storages.get_storage(f"sqlite:///{tmp_path}/studies/earlier/study.db")
-        storage.set_study_user_attr(storage.get_study_id_from_name("earlier"), prior.IDENTITY, None)
+        storage = f"sqlite:///{tmp_path}/studies/earlier/study.db"
+        optuna.load_study(study_name="earlier", storage=storage).set_user_attr(prior.IDENTITY, None)
     if why == "late":
         monkeypatch.setattr(prior, "MOST_READ_S", -1.0)
     assert order_in("later", 8, 2) == [16, 8, 2]

@@ -1,7 +1,5 @@
 """Whole studies on the fake launcher: interrupted, and resumed."""
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +9,7 @@ import pytest
 from tests.fakes import FakeLauncher, threads_of
 from tests.known import known
 from tests.searching.tuning import Tune, failing, keys, scaling
+from tests.study.made import changed
 from tuner.errors import UsageError
 from tuner.study.resuming import resume_command
 
@@ -55,9 +54,11 @@ def test_a_race_that_has_spent_the_alpha_of_its_budget_is_over(tune: Tune) -> No
 def test_a_session_that_died_between_two_writes_is_repaired(tune: Tune) -> None:
     tune.interrupted(step_ms=scaling, fails=failing("crashed", 8), interrupt_after=20)
     # As if the session had died before it showed the failure, and a value, to Optuna.
-    with closing(sqlite3.connect(tune.folder / "study.db")) as connection, connection:
-        connection.execute("UPDATE trials SET state = 'RUNNING'")
-        connection.execute("DELETE FROM trial_intermediate_values WHERE step = 0")
+    changed(
+        tune.folder / "study.db",
+        "UPDATE trials SET state = 'RUNNING'",
+        "DELETE FROM trial_intermediate_values WHERE step = 0",
+    )
     tune(step_ms=scaling, fails=failing("crashed", 8), resume=True)
     states = {trial.params["num_worker_threads"]: trial for trial in tune.study.trials}
     assert states[8].state == optuna.trial.TrialState.FAIL
@@ -113,8 +114,7 @@ def test_only_the_same_study_is_resumed(tune: Tune) -> None:
     found.set_user_attr("environment", {**found.user_attrs["environment"], "cpu_count": 96})
     with pytest.raises(UsageError, match="logical CPUs: 96, "):
         tune(**same)
-    storage = optuna.storages.get_storage(f"sqlite:///{tune.folder}/study.db")
-    storage.set_study_user_attr(storage.get_study_id_from_name("udf"), "format", 99)
+    found.set_user_attr("format", 99)
     with pytest.raises(UsageError, match="has format 99; this version reads format 5"):
         tune(**same)
 

@@ -1,6 +1,8 @@
 """Logs written by hand, and small studies on the fake launcher."""
 
+import sqlite3
 from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,6 +62,21 @@ def refusal(out: Path | str, **changes: Any) -> str:
         search(out, launcher, **changes)
     assert launcher.orders == []
     return str(caught.value)
+
+
+def written(folder: Path, *names: str) -> list[Path]:
+    """Files of other origin."""
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("mine")
+    return [folder / name for name in names]
+
+
+def changed(database: Path, *statements: str) -> None:
+    """Change an SQLite file, as nobody but SQLite knows."""
+    with closing(sqlite3.connect(database)) as connection, connection:
+        for each in statements:
+            connection.execute(each)
 
 
 @dataclass

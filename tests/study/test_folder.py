@@ -1,15 +1,13 @@
 """A study's files have their names, and nothing but what its manifest lists is ever removed."""
 
 import os
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 
 from tests.plan.specs import for_all, threads
-from tests.study.made import search
+from tests.study.made import changed, search, written
 from tuner.errors import UsageError
 from tuner.study.folder import MANIFEST, Manifest, StudyFolder, names_in
 
@@ -67,15 +65,6 @@ def manifest(tmp_path: Path) -> Manifest:
     return made
 
 
-def written(manifest: Manifest, *names: str) -> list[Path]:
-    """Files, each in its folder."""
-    paths = [manifest.root / name for name in names]
-    for path in paths:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-    return paths
-
-
 def test_it_holds_the_name_and_the_files(manifest: Manifest) -> None:
     trace = manifest.root / "traces" / "num_worker_threads=2.json"
     manifest.add(trace)
@@ -103,7 +92,7 @@ def test_what_is_no_manifest_names_no_study_and_one_of_a_newer_version_is_refuse
 
 
 def test_a_line_that_was_cut_off_or_leads_outside_is_ignored_for_good(manifest: Manifest) -> None:
-    (mine,) = written(manifest, "fig")
+    (mine,) = written(manifest.root, "fig")
     with manifest.path.open("a") as file:
         file.writelines(f"{line}\n" for line in OUTSIDE)
         file.write("fig")  # of figures/step_time.png
@@ -116,10 +105,10 @@ def test_a_line_that_was_cut_off_or_leads_outside_is_ignored_for_good(manifest: 
 
 def test_only_its_files_are_removed_and_the_folders_that_are_empty_then(manifest: Manifest) -> None:
     ours = ["search.lock", "study.db", "traces/a.json", "failures/a/one.stderr", "figures/a.png"]
-    manifest.add(*written(manifest, *ours), manifest.root / "gone" / "long.ago")
+    manifest.add(*written(manifest.root, *ours), manifest.root / "gone" / "long.ago")
     manifest.add(manifest.root / "artifacts")  # where a folder is now
     mine = ["artifacts/mine", "figures/mine.png", "notes.txt"]
-    written(manifest, *mine)
+    written(manifest.root, *mine)
     manifest.remove_files(but=[manifest.root / "search.lock"])
     left = {each.relative_to(manifest.root).as_posix() for each in manifest.root.rglob("*")}
     assert left == {*mine, "artifacts", "figures", "search.lock", MANIFEST}
@@ -129,7 +118,7 @@ def test_only_its_files_are_removed_and_the_folders_that_are_empty_then(manifest
 def test_a_file_that_cannot_be_removed_is_told(
     manifest: Manifest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (lock,) = written(manifest, "search.lock")
+    (lock,) = written(manifest.root, "search.lock")
     refuse = Mock(side_effect=PermissionError(1, "Operation not permitted"))
     monkeypatch.setattr(Path, "unlink", refuse)
     with pytest.raises(UsageError, match=f"^cannot remove {lock}: Operation not permitted$"):
@@ -153,9 +142,8 @@ def test_names_are_read_in_order_and_one_that_is_no_text_is_for_optuna(
     value: str, found: list[str] | None, tmp_path: Path
 ) -> None:
     path = tmp_path / "study.db"
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("CREATE TABLE studies (study_name)")
-        connection.execute(f"INSERT INTO studies VALUES ('a'), ({value})")
+    insert = f"INSERT INTO studies VALUES ('a'), ({value})"
+    changed(path, "CREATE TABLE studies (study_name)", insert)
     assert names_in(path) == found
     path.write_bytes(path.read_bytes().replace(b"CREATE TABLE", b"CREATE TABL\xff"))
     assert names_in(path) is None

@@ -5,15 +5,10 @@ from typing import Any
 
 import pytest
 
-from tests.plan.specs import workload_spec
+from tests.study import made
 from tuner.decide.statistics import Interval
 from tuner.plan.config import Config
-from tuner.plan.draft import draft_plan
-from tuner.study.live_evidence import (
-    LiveGain,
-    in_live_order,
-    slower_live,
-)
+from tuner.study.live_evidence import LiveGain, in_live_order, slower_live
 from tuner.study.log import StudyLog
 from tuner.study.records import Live
 
@@ -23,8 +18,7 @@ SPACE = {"num_worker_threads": [16, 1], "switch_interval": ["5ms", "1ms", "20ms"
 
 def log_of(*gains: tuple[float, ...], **changes: Any) -> StudyLog:
     """A log of all of the space, in which so many of its intervals took turns."""
-    plan = draft_plan({"workload": "udf", "space": SPACE}).finish(workload_spec())
-    log = StudyLog(plan, plan.candidates())
+    log = made.log_of(made.plan_of(space=SPACE))
     alike = [config for config in log.configs if "threads=16" in str(config)]
     documents = tuple(each.to_json() for each in alike[: len(gains[0])])
     log.live = Live(**{"configs": documents, "gains": gains, **changes})

@@ -51,8 +51,8 @@ def test_a_finished_study_answers_again_as_it_did_whatever_its_folder_is_called(
 
 @pytest.mark.parametrize("key", ["plan", "environment", "measured_at", "looks"])
 def test_a_damaged_study_is_refused_with_what_is_damaged(study: Path, key: str) -> None:
-    storage = optuna.storages.get_storage(f"sqlite:///{study}/study.db")
-    storage.set_study_user_attr(storage.get_study_id_from_name("udf"), key, {"soup": 1})
+    found = optuna.load_study(study_name="udf", storage=f"sqlite:///{study}/study.db")
+    found.set_user_attr(key, {"soup": 1})
     with pytest.raises(UsageError, match=f"the study udf is damaged: {key}: "):
         stored(study)
 

@@ -4,8 +4,6 @@ import gzip
 import io
 import json
 import shutil
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import Mock
@@ -18,7 +16,7 @@ from optuna.storages import InMemoryStorage
 from tests.cheap_studies import cheaply
 from tests.fakes import FakeLauncher
 from tests.searching.tuning import failing, scaling
-from tests.study.made import search
+from tests.study.made import changed, search
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.browsing import Site, copies_site, copy_study, study_site
 
@@ -135,8 +133,8 @@ def test_studies_of_the_same_name_are_told_apart_and_one_that_cannot_be_read_is_
 ) -> None:
     one = places[0]
     assert copies_site([one, changeable]).names == ("one", "one (copy)")
-    with closing(sqlite3.connect(changeable.folder.database)) as database, database:
-        database.execute("UPDATE study_user_attributes SET value_json = 99 WHERE key = 'format'")
+    newer = "UPDATE study_user_attributes SET value_json = 99 WHERE key = 'format'"
+    changed(changeable.folder.database, newer)
     copies = copies_site([changeable, one])
     assert copies.names == ("one",)
     assert copies.problems == (

@@ -1,14 +1,12 @@
 """A damaged or half-made study: each command's message names the one that goes on."""
 
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.study.made import refusal, search
+from tests.study.made import changed, refusal, search
 from tuner.api import load_study
 from tuner.errors import UsageError
 from tuner.study.folder import MANIFEST
@@ -18,12 +16,8 @@ pytestmark = pytest.mark.slow
 Damage = Callable[[Path], object]
 
 
-def changed(statement: str) -> Damage:
-    def change(study: Path) -> None:
-        with closing(sqlite3.connect(study / "study.db")) as database, database:
-            database.execute(statement)
-
-    return change
+def after(statement: str) -> Damage:
+    return lambda study: changed(study / "study.db", statement)
 
 
 def scribble(study: Path) -> None:
@@ -39,9 +33,9 @@ def empty(study: Path) -> None:
     [
         scribble,
         empty,
-        changed("DELETE FROM trials"),
-        changed("UPDATE study_user_attributes SET value_json = '{' WHERE key = 'plan'"),
-        changed("UPDATE trials SET state = 'SOUP'"),
+        after("DELETE FROM trials"),
+        after("UPDATE study_user_attributes SET value_json = '{' WHERE key = 'plan'"),
+        after("UPDATE trials SET state = 'SOUP'"),
     ],
 )
 def test_a_damaged_database_is_told_and_replaced(study: Path, damage: Damage) -> None:
@@ -87,7 +81,7 @@ def test_a_damaged_storage_of_several_studies_is_not_removed(tmp_path: Path) -> 
 @pytest.mark.parametrize("how", [{"resume": True}, {"overwrite": True}])
 @pytest.mark.parametrize("lost", ["'format'", "'format', 'environment'"])
 def test_a_half_made_study_is_begun_anew(study: Path, lost: str, how: dict[str, Any]) -> None:
-    changed(f"DELETE FROM study_user_attributes WHERE key IN ({lost})")(study)
+    changed(study / "study.db", f"DELETE FROM study_user_attributes WHERE key IN ({lost})")
     assert refusal(study) == (
         f"the study udf in {study} was not created completely and holds nothing: --resume or "
         "--overwrite begins it anew"
@@ -96,6 +90,7 @@ def test_a_half_made_study_is_begun_anew(study: Path, lost: str, how: dict[str, 
 
 
 def test_a_study_of_another_program_is_not_begun_anew_by_resume(study: Path) -> None:
-    changed("DELETE FROM study_user_attributes WHERE key IN ('format', 'plan')")(study)
+    lost = "DELETE FROM study_user_attributes WHERE key IN ('format', 'plan')"
+    changed(study / "study.db", lost)
     assert "--resume continues it" in refusal(study)
     assert "or by another program; --overwrite deletes it" in refusal(study, resume=True)

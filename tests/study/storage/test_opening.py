@@ -12,7 +12,7 @@ import pytest
 
 from tests.fakes import FakeLauncher, threads_of
 from tests.known import known
-from tests.study.made import Telling, refusal, search
+from tests.study.made import Telling, refusal, search, written
 from tuner.api import SearchInterrupted
 from tuner.errors import UsageError
 from tuner.plan.config import Config
@@ -29,14 +29,6 @@ def contents(folder: Path) -> dict[Path, bytes]:
     """Every file below a folder but locks, which say who has them."""
     files = (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock")
     return {path: path.read_bytes() for path in files}
-
-
-def written(folder: Path, *names: str) -> list[Path]:
-    """Files of other origin."""
-    for name in names:
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text("mine")
-    return [folder / name for name in names]
 
 
 @pytest.mark.parametrize("how", [{}, {"resume": True}, {"overwrite": True}])

@@ -1,15 +1,14 @@
 """What a study in a database is asked for, and how often, is what Optuna finds in it."""
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 from optuna.storages import BaseStorage
 
 from tests.fakes import FakeLauncher
+from tests.known import known
 from tests.searching.tuning import failing
-from tests.study.made import search
+from tests.study.made import changed, search
 from tuner.errors import UsageError
 from tuner.study.records import Record
 from tuner.study.storage import store as store_module
@@ -53,11 +52,11 @@ def test_queries_find_what_optuna_finds(second: StudyPlace) -> None:
 
 
 def test_a_damaged_world_is_named(second: StudyPlace) -> None:
-    with closing(sqlite3.connect(str(second.address.sqlite_file))) as database, database:
-        database.execute(
-            "insert into trial_system_attributes (trial_id, key, value_json) select trial_id, "
-            f"'{RECORD_KEY}000900', '{{broken' from trials where study_id = 2 and number = 1"
-        )
+    changed(
+        known(second.address.sqlite_file),
+        "insert into trial_system_attributes (trial_id, key, value_json) select trial_id, "
+        f"'{RECORD_KEY}000900', '{{broken' from trials where study_id = 2 and number = 1",
+    )
     with pytest.raises(UsageError, match=f"study second is damaged: trial 1, {RECORD_KEY}000900: "):
         load_study(second).records()
 
