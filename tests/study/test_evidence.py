@@ -1,32 +1,18 @@
-import random
-
-from tests.known import known
 from tests.study.made import calibrated, failed, log_of, plan_of, took, world
-from tuner.decide.interim_analysis import InterimAnalysis
-from tuner.study.evidence import causes_of, fails_more_often, gain_of, rivals_of
+from tuner.study.evidence import causes_of, fails_more_often, rivals_of
 from tuner.study.log import StudyLog
 from tuner.study.records import CALIBRATION_BLOCK
 from tuner.world.measurement import Failure
 
 PLAN = plan_of(1, 2)
 WIDE = plan_of(1, 2, 4, 8, 32)
-EXPLORED = [*calibrated(range(6)), *(world("exploration", t, 0, took(1.0)) for t in range(6))]
 
 
-def test_an_exploration_is_no_part_of_a_claim() -> None:
-    noise = random.Random(3)
-    race = [
-        world("race", trial, block, took(noise.uniform(0.9, 1.1)))
-        for block in range(1, 9)
-        for trial in (0, 1, 2)
-    ]
-    after, alone = log_of(WIDE, *EXPLORED, *race), log_of(WIDE, *EXPLORED[:3], *race)
-    for log in (after, alone):
-        log.eliminated = dict.fromkeys((3, 4, 5), "behind")
-        log.looks = (InterimAnalysis(8, 0.05, 1.0, 1.0),)
-    assert rivals_of(after) == [1, 2]
-    found = known(gain_of(after, 1))
-    assert found == gain_of(alone, 1)
+def test_who_was_out_before_the_race_is_no_rival() -> None:
+    race = [world("race", trial, 0, took(1.0)) for trial in range(3)]
+    log = log_of(WIDE, *calibrated(range(6)), *race)
+    log.eliminated = dict.fromkeys((2, 3, 4, 5), "behind")
+    assert rivals_of(log) == [1, 2]
 
 
 def raced(often: int, blocks: int = 30) -> StudyLog:

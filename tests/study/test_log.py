@@ -7,7 +7,7 @@ import pytest
 from tests.study.made import calibrated, failed, log_of, plan_of, took, world
 from tuner.plan.objectives import Limit
 from tuner.study.log import StudyLog
-from tuner.study.records import AGAIN, CALIBRATION_BLOCK, MOST_REPEATS, TRACE_BLOCK, Record
+from tuner.study.records import AGAIN, CALIBRATION_BLOCK, MOST_REPEATS, TRACE_BLOCK
 from tuner.world.environment import MachineState
 from tuner.world.measurement import Failure
 
@@ -37,17 +37,13 @@ def test_the_matrix_has_a_row_per_block_and_a_column_per_trial_of_what_counts() 
     assert [len(log.trials[trial].samples) for trial in range(3)] == [3, 1, 0]
     assert isinstance(log.trials[0].trace, Failure)
     assert log.world_s(0) == pytest.approx(4.0)
+    assert log.block_s([0, AGAIN, 1]) == log.block_s([0, 1]) + log.block_s([0])
 
 
-def test_only_what_ran_can_be_measured_however_it_began() -> None:
-    log = log_of(PLAN, *CALIBRATED)
-    assert (log.alive, log.runnable) == ([0, 1, 2], [0, 1])
-    late = log_of(PLAN, *RACED)
-    assert (late.runnable, late.calibration(2)) == ([0, 1], None)
-    again = Record(trial=2, block=-1, phase="calibration", outcome=took(1.0), attempt=1)
-    late.add(again)
-    assert (late.failures, late.runnable) == ({}, [0, 1, 2])
-    assert late.calibration(2) == again.outcome
+def test_the_first_world_that_went_well_is_the_calibration() -> None:
+    log, again = log_of(PLAN, *RACED), world("calibration", 2, CALIBRATION_BLOCK, took(1.0))
+    log.add(again)
+    assert (log.failures, log.calibration(2)) == ({}, again.outcome)
 
 
 def test_what_failed_in_every_block_has_its_kind_of_failure() -> None:
@@ -84,18 +80,6 @@ def test_a_world_that_fails_is_missing_in_its_block_until_it_has_failed_enough()
     assert log.world_s(1) == pytest.approx(1.0 + 1.0 + MOST_REPEATS)
     log.add(world("race", 1, 1, took(1.0, world_s=2.0)))
     assert log.world_s(1) == pytest.approx(2.0 + 1.0 + MOST_REPEATS)
-
-
-def test_the_baselines_second_world_of_a_block_is_a_column_of_its_own() -> None:
-    again = Record(trial=0, block=0, phase="race", outcome=took(4.0), again=True)
-    log = log_of(PLAN, *CALIBRATED, world("race", 0, 0, took(1.0)), again,
-                 world("race", 1, 0, took(2.0)), world("race", 0, 1, took(3.0)))  # fmt: skip
-    expected = np.array([[1e3, 2e3, nan, 4e3], [3e3, nan, nan, nan]])
-    assert np.exp(log.worlds("race")) == pytest.approx(expected, nan_ok=True)
-    assert np.exp(log.matrix("race")[:, 0]) == pytest.approx([2e3, 3e3])
-    assert log.rows.measured("race") == {0: {AGAIN, 0, 1}, 1: {0}}
-    assert len(log.trials[0].samples) == 3
-    assert log.block_s([0, AGAIN, 1]) == log.block_s([0, 1]) + log.block_s([0])
 
 
 def test_a_log_without_a_block_is_that_of_the_other_worlds() -> None:

@@ -9,17 +9,15 @@ import pytest
 
 from tests.known import known
 from tests.study.made import calibrated, log_of, plan_of, took, world
-from tests.study.test_answer import answer_of
 from tuner.decide.interim_analysis import InterimAnalysis
 from tuner.plan.config import Config, Dimension
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.log import StudyLog
 from tuner.study.together import Together, together_of
 
-THREADS = [16, 1, 4]
 Times = Callable[[int, str], float]
 BASELINE = {"num_worker_threads": 16}
-SPACE = {"num_worker_threads": THREADS, "cpu_binding": ["none", "equal"]}
+SPACE = {"num_worker_threads": [16, 1, 4], "cpu_binding": ["none", "equal"]}
 BOTH = plan_of(space=SPACE, baseline=BASELINE)
 
 
@@ -119,10 +117,7 @@ def test_what_is_best_of_one_role_is_said_beside_the_other() -> None:
     }  # fmt: skip
 
 
-def test_one_knob_has_no_such_entries_and_two_without_blocks_have_empty_ones() -> None:
-    one = measured(added_up, plan_of(*THREADS, baseline=BASELINE))
-    assert together_of(one, 1) is None
-    assert "knob_gains" not in answer_of(one).to_json()
+def test_two_knobs_without_blocks_have_empty_entries() -> None:
     nothing = log_of(BOTH)
     assert together_of(nothing, 1) == Together()
     assert together_of(nothing, None) == Together()
