@@ -25,7 +25,7 @@ from tuner.present.tables import front_of_answer
 from tuner.searching.exploring import BATCH, Proposer
 from tuner.study.answer import StudyAnswer
 from tuner.study.records import OptunaSampler
-from tuner.study.storage.sampling import Axis, SamplingProcess, proposals
+from tuner.study.storage.sampling import Axis, SamplingProcess
 from tuner.world.measurement import FailureKind
 
 BASELINE = {
@@ -283,11 +283,3 @@ def test_a_sampler_that_needs_torch_answers_from_a_process_of_its_own() -> None:
     assert len(found) == 2
     assert (3, 0) in found
     assert all(0 <= a < 5 and 0 <= b < 3 for a, b in found)
-
-
-def test_a_sampler_proposes_where_it_is_better() -> None:
-    axes = [Axis(9, ordered=True), Axis(4, ordered=False)]
-    told = [((a, b), (a - 6) ** 2 + 3.0 * b) for a in range(9) for b in range(4)]
-    found = proposals("tpe", axes, told, 8, seed=1)
-    assert statistics.median(abs(a - 6) for a, _ in found) <= 1
-    assert statistics.median(b for _, b in found) == 0
