@@ -1,4 +1,4 @@
-"""Studies of this folder are kept in memory, but for those that ask for `on_disk`."""
+"""Studies of this folder are kept in memory."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +10,6 @@ from tests.cheap_studies import *  # noqa: F403 - fixtures, for every test of th
 from tests.cheap_studies import MemoryStorages
 from tests.searching.tuning import Tune
 
-OPEN = optuna.storages.get_storage
-
 
 @pytest.fixture(autouse=True, scope="package")
 def in_memory() -> Iterator[None]:
@@ -19,12 +17,6 @@ def in_memory() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(optuna.storages, "get_storage", MemoryStorages())
         yield
-
-
-@pytest.fixture
-def on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep this test's studies in SQLite files."""
-    monkeypatch.setattr(optuna.storages, "get_storage", OPEN)
 
 
 @pytest.fixture

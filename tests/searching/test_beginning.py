@@ -21,9 +21,6 @@ from tuner.present.wording import verdict_sentence
 from tuner.searching.fitting import ANSWER_BLOCKS
 from tuner.study.answer import StudyAnswer
 from tuner.study.resuming import resume_command
-from tuner.study.storage.address import StudyPlace
-from tuner.study.storage.opening import load_study
-from tuner.study.stored import stored_log
 from tuner.text import duration
 from tuner.world.launcher import WorldOrder
 from tuner.world.measurement import Failure, Measurement
@@ -114,22 +111,18 @@ def test_a_baseline_alone_that_did_not_run_is_not_kept(tune: Tune) -> None:
     assert tune(Hanging(describing_s=61.0), **alone).verdict == "undecided"
 
 
-@pytest.mark.parametrize(("budget", "rows", "ran"), [("12s", 3, {2, 16}), ("4.5s", 2, set())])
+@pytest.mark.parametrize(
+    ("fail", "budget", "rows", "ran", "left"),
+    [([1], "12s", 3, {2, 16}, 2), ([1], "4.5s", 2, set(), 3), ([1, 2, 4, 8], "20s", 5, set(), 0)],
+)
 def test_where_the_best_bet_cannot_run_the_next_one_is_tried(
-    tune: Tune, budget: str, rows: int, ran: set[int]
+    tune: Tune, fail: list[int], budget: str, rows: int, ran: set[int], left: int
 ) -> None:
-    answer = tune(step_ms=scaling, overhead_s=2.0, budget=budget, fails=failing("crashed", 1))
+    answer = tune(step_ms=scaling, overhead_s=2.0, budget=budget, fails=failing("crashed", *fail))
     assert {threads_of(row.config) for row in answer.rows if row.samples} == ran
-    assert (len(answer.rows), len(answer.not_reached)) == (rows, 5 - rows)
+    assert (len(answer.rows), len(answer.not_reached)) == (rows, left)
+    assert (answer.needed_s is None) == (left == 0)
     assert answer.elapsed_s < float(budget[:-1]) + 1.0
-
-
-def test_where_all_bets_are_tried_nothing_is_left_to_reach(tune: Tune) -> None:
-    space = {"space": {"num_worker_threads": [1, 2]}}
-    answer = tune(
-        step_ms=scaling, overhead_s=2.0, budget="9s", fails=failing("crashed", 1, 2), **space
-    )
-    assert (answer.not_reached, answer.needed_s, len(answer.rows)) == ([], None, 3)
 
 
 def test_a_first_world_that_fails_decides_nothing(tune: Tune) -> None:
@@ -143,7 +136,7 @@ def test_a_first_world_that_fails_decides_nothing(tune: Tune) -> None:
 
 
 def tuned(tune: Tune, launcher: FakeProgramLauncher, **changes: Any) -> StudyAnswer:
-    keys = {"space": {"num_worker_threads": [4, 8]}, "out": tune.folder, **changes}
+    keys = {"space": {"num_worker_threads": [4, 8]}, "out": tune.folder, "name": "udf", **changes}
     return tuner.tune(program=COMMAND, launcher=launcher, clock=launcher.clock, **keys)
 
 
@@ -281,8 +274,7 @@ def test_the_front_is_looked_for_when_there_is_time(tune: Tune) -> None:
         launcher = FakeProgramLauncher(lambda config: 14.0, first_runs=1, run_s=(14.5,))
         answer = tuned(tune, launcher, budget=budget, resume=resume, **given)
     assert answer.front is not None
-    store = load_study(StudyPlace.named("main", out=tune.folder))
-    assert stored_log(store, store.plan()).blocks("exploration") > 0
+    assert tune.log.blocks("exploration") > 0
 
 
 def test_a_program_is_not_run_twice_as_it_is_where_a_comparison_needs_the_time(tune: Tune) -> None:
@@ -305,8 +297,7 @@ def test_a_first_block_that_was_interrupted_is_finished(tune: Tune) -> None:
         tuned(tune, FakeProgramLauncher(active_s, first_runs=1), budget="60s")
     launcher = FakeProgramLauncher(lambda config: 14.0, first_runs=1)
     tuned(tune, launcher, budget="4m", resume=True)
-    store = load_study(StudyPlace.named("main", out=tune.folder))
-    measured = stored_log(store, store.plan()).rows.measured("race")
+    measured = tune.log.rows.measured("race")
     assert {0, 1} <= measured[0]
     assert all({0, 1} <= each for each in measured.values())
 

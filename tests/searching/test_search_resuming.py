@@ -9,7 +9,6 @@ import pytest
 from tests.fakes import FakeLauncher, threads_of
 from tests.known import known
 from tests.searching.tuning import Tune, failing, keys, scaling
-from tests.study.made import changed
 from tuner.errors import UsageError
 from tuner.study.resuming import resume_command
 
@@ -43,29 +42,24 @@ def test_an_interrupted_study_goes_on_and_measures_nothing_twice(
 def test_a_race_that_has_spent_the_alpha_of_its_budget_is_over(tune: Tune) -> None:
     tune(sigma=0.3)
     # As if the session had died after its last look, before it closed the study.
-    stored = optuna.storages.get_storage(f"sqlite:///{tune.folder}/study.db")
-    for trial in stored.get_all_trials(stored.get_study_id_from_name("udf"), deepcopy=False):
+    for trial in tune.study.get_trials(deepcopy=False):
         trial.state = optuna.trial.TrialState.RUNNING
     assert tune(resume=True).verdict == "undecided"
     assert tune.launcher.orders == []
 
 
-@pytest.mark.usefixtures("on_disk")
 def test_a_session_that_died_between_two_writes_is_repaired(tune: Tune) -> None:
     tune.interrupted(step_ms=scaling, fails=failing("crashed", 8), interrupt_after=20)
     # As if the session had died before it showed the failure, and a value, to Optuna.
-    changed(
-        tune.folder / "study.db",
-        "UPDATE trials SET state = 'RUNNING'",
-        "DELETE FROM trial_intermediate_values WHERE step = 0",
-    )
+    for trial in tune.study.get_trials(deepcopy=False):
+        trial.state = optuna.trial.TrialState.RUNNING
+        trial.intermediate_values.pop(0, None)
     tune(step_ms=scaling, fails=failing("crashed", 8), resume=True)
     states = {trial.params["num_worker_threads"]: trial for trial in tune.study.trials}
     assert states[8].state == optuna.trial.TrialState.FAIL
     assert 0 in states[16].intermediate_values
 
 
-@pytest.mark.usefixtures("on_disk")
 @pytest.mark.parametrize("attempts", [1, 2])
 def test_a_world_that_failed_is_run_again_in_its_block_by_the_next_session(
     tune: Tune, attempts: int

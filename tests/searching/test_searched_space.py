@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-import tuner
 from tests.fake_program import COMMAND, TracedProgramLauncher
 from tests.fakes import UDF, FakeLauncher
-from tests.searching.tuning import Listening, Tune
+from tests.searching.tuning import Tune
 from tuner.api import forecast
 from tuner.errors import UsageError
 from tuner.plan.config import Config
@@ -199,11 +198,8 @@ def test_a_program_has_the_switch_interval_searched_where_there_is_time(
 ) -> None:
     suggesting(monkeypatch, INTERVAL)
     launcher = TracedProgramLauncher(lambda config: 0.2, run_s=run_s, first_runs=2)
-    heard = Listening()
-    answer = tuner.tune(
-        program=COMMAND, launcher=launcher, clock=launcher.clock, out=tune.folder, observer=heard,
-        budget="120s", max_blocks=2,
-    )  # fmt: skip
-    assert (SAID in heard.told) == is_searched
+    asked = {"workload": None, "program": COMMAND, "space": None, "budget": "120s"}
+    answer = tune.search(launcher, clock=launcher.clock, max_blocks=2, **asked)
+    assert (SAID in tune.heard.told) == is_searched
     assert (len(intervals(answer)) > 1) == is_searched
     assert (launcher.orders[0].trace is not None) == is_searched
