@@ -91,8 +91,15 @@ def goes_on(out: Path, stored: int, storage: str | None = None, *, is_kept: bool
     assert not list(out.glob("unsaved*"))
 
 
-def of_the_storage(hearing: Listening) -> list[str]:
-    return [each for each in hearing.told if each.startswith("the storage ")]
+def said_meanwhile(out: Path, happens: Callable[[], object], storage: str) -> str:
+    """What a search says whose storage goes away, and comes back: nothing is lost."""
+    hearing, launcher = Listening(), Losing(happens=happens)
+    assert search(out, launcher, storage, observer=hearing).blocks == 4
+    away, back = (each for each in hearing.told if each.startswith("the storage "))
+    assert back.startswith("the storage is back after ")
+    assert len(records_of(out, storage)) == launcher.worlds
+    assert not list(out.glob("unsaved*"))
+    return away
 
 
 @pytest.fixture
@@ -139,12 +146,8 @@ def test_a_locked_database_is_waited_for(tmp_path: Path) -> None:
         locked = lock(tmp_path / "shared.db")
         threading.Timer(1.0, locked.close).start()
 
-    hearing, launcher = Listening(), Losing(happens=block)
-    assert search(tmp_path / "one", launcher, storage, observer=hearing).blocks == 4
-    away, back = of_the_storage(hearing)
-    assert "does not answer (database is locked): waiting for it" in away
-    assert back.startswith("the storage is back after ")
-    assert len(records_of(tmp_path / "one", storage)) == launcher.worlds
+    said = said_meanwhile(tmp_path / "one", block, storage)
+    assert "does not answer (database is locked): waiting for it" in said
 
 
 @pytest.mark.usefixtures("short_waits")
@@ -217,15 +220,10 @@ def test_a_restart_is_waited_for_and_told(
         running.stop(how)
         threading.Timer(1.0, running.start).start()
 
-    hearing, out = Listening(), tmp_path / f"restart{how}"
-    launcher = Losing(happens=restart)
-    assert search(out, launcher, running.url, observer=hearing).blocks == 4
-    away, back = of_the_storage(hearing)
-    assert away.startswith(f"the storage postgresql://tester:***@127.0.0.1:{running.port}/postgres")
-    assert away.endswith(f"Everything measured is kept, the last of it in {out}/unsaved.jsonl")
-    assert back.startswith("the storage is back after ")
-    assert len(records_of(out, running.url)) == launcher.worlds
-    assert not list(out.glob("unsaved*"))
+    out = tmp_path / f"restart{how}"
+    said = said_meanwhile(out, restart, running.url)
+    assert said.startswith(f"the storage postgresql://tester:***@127.0.0.1:{running.port}/postgres")
+    assert said.endswith(f"Everything measured is kept, the last of it in {out}/unsaved.jsonl")
     assert "--resume continues it" in made.refusal(out, storage=running.url, name=out.name)
 
 
