@@ -149,12 +149,6 @@ def test_a_deadlock_that_one_thread_implies_is_learnt(tune: Tune) -> None:
     assert Counter(row.outcome for row in result.rows)["deadlocked"] == 1
 
 
-def test_a_deadlock_is_not_tried_again(tune: Tune) -> None:
-    failed = tune(step_ms=scaling, fails=failing("deadlocked", 1)).rows[-1]
-    assert (failed.label, failed.outcome) == ("num_worker_threads=1", "deadlocked")
-    assert sum(threads_of(order.config) == 1 for order in tune.launcher.orders) == 1
-
-
 def test_what_fails_again_is_named_once(tune: Tune) -> None:
     tune(step_ms=scaling, fails=failing("crashed", 1))
     again = [told for told in tune.heard.told if "more world" in told]
