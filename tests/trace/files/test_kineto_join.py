@@ -8,7 +8,6 @@ import pytest
 from tests.trace.golden_files import KINETO, Events, operator, rows, write_kineto
 from tuner.errors import UsageError
 from tuner.trace.files.chrome_events import UNKNOWN_CLOCKS
-from tuner.trace.files.kineto_join import CLIENTS_ONLY
 from tuner.trace.files.reader import read_trace, read_traces
 from tuner.trace.files.trace_text import READ
 
@@ -23,7 +22,6 @@ def annotated(name: str) -> Events:
 def test_several_ranks_get_one_clock(paths: tuple[Path, ...]) -> None:
     """Rank 1's base time is 500 us later, and it begins to record 100 us earlier."""
     trace = read_traces(paths)
-    assert trace.base_time_ns == 1_700_000_000_000_900_000
     assert trace.window_ns == (0, 1_200_000)
     assert rows(trace.operators, *SPAN) == [
         (0, 70, "aten::add", 410_125, 420_125),
@@ -32,7 +30,6 @@ def test_several_ranks_get_one_clock(paths: tuple[Path, ...]) -> None:
         (1, 81, "aten::mul", 300_000, 303_000),
         (1, 81, "aten::add", 310_000, 314_000),
     ]
-    assert trace.losses == (CLIENTS_ONLY, UNKNOWN_CLOCKS)
 
 
 def test_without_ranks_in_the_files_the_natural_order_of_their_names_decides(

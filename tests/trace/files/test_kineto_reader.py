@@ -15,8 +15,7 @@ NO_EVENT = "2 events not in the Chrome trace format, first event 0"
 
 
 def test_annotations_with_names_of_calls_are_the_clients_side_of_calls() -> None:
-    trace = read_trace(KINETO[0])
-    calls = trace.calls
+    calls = read_trace(KINETO[0]).calls
     assert rows(calls, "call_id", "name", "kind", "body", "function", "client_thread") == [
         (1, "to_here#(trainer)->(ps)", "to_here", "fetch", "", 72),
         (2, "rpc_sync#serve(trainer -> ps)", "rpc_sync", "python", "serve", 70),
@@ -24,13 +23,6 @@ def test_annotations_with_names_of_calls_are_the_clients_side_of_calls() -> None
     assert rows(calls, "start_ns", "end_ns") == [(50_000, 51_000), (100_000, 300_500)]
     assert set(rows(calls, "client", "server", "client_rank", "server_rank", "status", "link",
                     "server_thread")) == {("trainer", "ps", 0, -1, "ok", "", None)}  # fmt: skip
-    assert trace.losses == (CLIENTS_ONLY,)
-    assert (trace.clock_error_ns, trace.steps) == (0, None)
-    assert read_traces(KINETO).ranks == (
-        TraceRank(rank=0, name="trainer", host="alpha", pid=70,
-                  threads=((70, "main"), (72, "pt_autograd_0"))),
-        TraceRank(rank=1, name="rank 1", host="beta", pid=80, threads=((81, "pt_thread"),)),
-    )  # fmt: skip
 
 
 def test_processes_of_one_file_are_ranks_in_order(tmp_path: Path) -> None:
