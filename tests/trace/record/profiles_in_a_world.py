@@ -56,7 +56,7 @@ def test_calls_at_the_beginning_and_the_end() -> None:
     ending.wait()
     # A call from before the block is not recorded. What it calls inside is, without a parent.
     assert not found.trace.named("rpc_async#pass_gate_then_call(worker0 -> worker1)")
-    assert found.trace.only("rpc_sync#where(worker1 -> worker2)").parent_call is None
+    assert found.trace.only("rpc_sync#scale(worker1 -> worker2)").parent_call is None
     # A call that ends soon after the block is whole.
     call = found.trace.only("rpc_async#sleep(worker0 -> worker1)")
     assert (call.status, call.link) == ("ok", "exact")
@@ -217,7 +217,7 @@ def test_another_hosts_times_are_brought_to_the_clock_of_the_first() -> None:
     try:
         with profiled(operators=False) as found:
             for _ in range(20):
-                rpc_sync("worker2", served.where)
+                rpc_sync("worker2", served.scale, args=(1, 1))
                 rpc_sync("worker1", served.nested, args=("worker2", torch.ones(2)))
     finally:
         rpc_sync("worker2", rank_control.become_another_host, args=(0, 0.0))

@@ -30,11 +30,6 @@ def work(sample: Tensor) -> Tensor:
     return torch.relu(torch.add(product, product))
 
 
-def where() -> tuple[int, int, int]:
-    """The process, the thread, and Unix time in nanoseconds."""
-    return os.getpid(), threading.get_native_id(), time.time_ns()
-
-
 # A served call waits at a gate until another call opens it: no sleep has to be long enough.
 _reached: defaultdict[str, threading.Event] = defaultdict(threading.Event)
 _opened: defaultdict[str, threading.Event] = defaultdict(threading.Event)
@@ -61,7 +56,7 @@ def nested(name: str, sample: Tensor) -> Any:
 
 def pass_gate_then_call(gate: str, name: str) -> None:
     pass_gate(gate)
-    rpc.rpc_sync(name, where)
+    rpc.rpc_sync(name, scale, args=(1, 1))
 
 
 @_async_execution
@@ -99,18 +94,9 @@ def scale(factor: int, number: int) -> int:
     return factor * number
 
 
-class TimesFactor(torch.nn.Module):
-    def __init__(self, factor: float) -> None:
-        super().__init__()
-        self.factor = factor
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x * self.factor
-
-
-def script_module(factor: float) -> Any:
+def script_module() -> Any:
     """PyTorch's RPC sends these in a special way."""
-    return _scripted(TimesFactor(factor))
+    return _scripted(torch.nn.ReLU())
 
 
 def rref_of(value: object) -> "rpc.RRef[object]":
