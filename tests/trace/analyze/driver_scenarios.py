@@ -50,10 +50,10 @@ def of_durations(*, steps: int | None) -> Trace:
     return trace(calls, processes=ranks(), window_ms=(0, float(starts[-1])), steps=steps)
 
 
-def idle_before(*, steps: int | None, idle_ms: float) -> Trace:
+def idle_before(*, steps: int | None) -> Trace:
     """Calls for 200 ms, after a time without any."""
     short = step((0, 9, (1, 8), {}))
-    return replace(repeated(short, steps=20, window_ms=(-idle_ms, 200)), steps=steps)
+    return replace(repeated(short, steps=20, window_ms=(-1800, 200)), steps=steps)
 
 
 def three_in_turn() -> Trace:
@@ -180,7 +180,6 @@ DRIVERS: dict[str, Callable[[], Trace]] = {
     "the wire": serves([Part("cpu", 0.1)], 4, 1, way_ms=2, steps=20),
     "computing": serves(COMPUTE, 4, 4),
     "caller and computing": serves(COMPUTE, 4, 1, think_ms=5, steps=20),
-    "caller and wire": serves([], 4, 1, think_ms=4, way_ms=2, steps=20),
     "wire and sleep": serves(SLEEP, 4, 1, way_ms=2.5, steps=20),
     "queue and sleep": serves(SLEEP, 1, 2, steps=20),
     "computing and run queue": partial(planted.waits_for_a_cpu, 0.5),
@@ -196,12 +195,10 @@ DRIVERS: dict[str, Callable[[], Trace]] = {
     # Steps, and the time without calls.
     "disturbed steps of a workload": partial(of_durations, steps=20),
     "steps of a program are not disturbed": partial(of_durations, steps=None),
-    "a program with few calls": partial(idle_before, steps=None, idle_ms=1800),
-    "a workload with few calls": partial(idle_before, steps=20, idle_ms=1800),
-    "a program with calls throughout": partial(idle_before, steps=None, idle_ms=0),
+    "a program with few calls": partial(idle_before, steps=None),
+    "a workload with few calls": partial(idle_before, steps=20),
     "calls of others beside the driver's": three_in_turn,
     # Spare threads.
-    "spare threads": serves(COMPUTE, 4, 1, steps=20),
     "spare threads of a server seen throughout": seen_in_part,
     "spare threads of a server seen in part": partial(seen_in_part, call(9, 0, 1, client_rank=2)),
     "a queue that is not the driver's": a_queue_of_others,
@@ -210,7 +207,6 @@ DRIVERS: dict[str, Callable[[], Trace]] = {
     "a caller that waits for a CPU": partial(a_caller, 0.01, 0.06),
     "a caller that sleeps": partial(a_caller, 0.005, 0.0),
     "a caller whose run queue is unknown": partial(a_caller, 0.08, None),
-    "a caller of which nothing is known": partial(a_caller, None, None),
     "a caller that computed before": lambda: replace(
         a_caller(1.5, 0.0, window_ms=(-1500, 100)), steps=None
     ),

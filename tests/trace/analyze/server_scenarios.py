@@ -63,7 +63,6 @@ def a_ready_driver(run_queue: float, cpu_s: float = 0.4) -> Trace:
 
 SERVERS: dict[str, Callable[[], Trace]] = {
     # Threads that are off the CPU.
-    "one thread that sleeps": serves(SLEEP, 1, 4),
     "four threads that sleep and begin together": serves([Part("sleep", 1000)], 4, 8, steps=2),
     "threads that sleep, and no call waits": serves(SLEEP, 4, 4),
     "threads that wait for calls of their own": serves([Part("cpu", 0.1), Part("call", 5)], 2, 8),

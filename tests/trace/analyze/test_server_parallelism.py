@@ -2,7 +2,6 @@ import math
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,15 +22,9 @@ from tuner.trace.model.spans import TraceRank
 from tuner.trace.model.trace import UNKNOWN_RANK
 
 
-def one(table: pd.DataFrame) -> dict[str, Any]:
-    """The only row."""
-    (row,) = table.to_dict("records")
-    return {str(column): value for column, value in row.items()}
-
-
 def test_unknown_threads_count_as_different_ones() -> None:
     calls = [call(i, 0, 9, served_ms=(1, 5), thread=None) for i in range(3)]
-    assert one(parallelism(trace(calls)))["max"] == 3
+    assert parallelism(trace(calls))["max"].tolist() == [3]
     assert thread_use(trace(calls)).empty
 
 
@@ -73,7 +66,7 @@ def test_every_number_agrees_with_counting_threads_at_every_moment(
     ]
     count = [len(threads) for threads in at_work]
     busy = sum(level > 0 for level in count)
-    row = one(parallelism(taken, source))
+    (row,) = parallelism(taken, source).to_dict("records")
     assert row["mean"] == pytest.approx(sum(count) / 40)
     assert row["busy_fraction"] == pytest.approx(busy / 40)
     assert row["max"] == max(count)

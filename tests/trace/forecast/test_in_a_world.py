@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 
 from tests.fakes import order
+from tests.programs.running import PROGRAMS
+from tests.world.launcher_contract import measured
 from tuner.trace.files.reader import read_trace
 from tuner.trace.forecast.forecasts import WhatIf, forecasts
 from tuner.world.launcher import TraceOrder
 from tuner.world.local.local_launcher import LocalLauncher
-from tuner.world.measurement import Measurement
-
-SERVED = Path(__file__).parents[2] / "programs" / "served_together.py"
 
 
 @pytest.mark.world
@@ -24,11 +23,10 @@ def test_sleeping_calls_take_turns_with_fewer_threads(tmp_path: Path) -> None:
     """By the first of three traces that is not refused: on a busy machine one may be."""
     path = tmp_path / "trace.json"
     with LocalLauncher() as launcher:
-        subject = launcher.describe(f"{SERVED}:Sleeps", {"seconds": 0.5})
+        subject = launcher.describe(f"{PROGRAMS / 'served_together.py'}:Sleeps", {"seconds": 0.5})
         plain = order(subject, threads=16, steps=2)
         for _ in range(3):
-            outcome = launcher.run(replace(plain, trace=TraceOrder(path=path, operators=False)))
-            assert isinstance(outcome, Measurement), outcome
+            measured(launcher.run(replace(plain, trace=TraceOrder(path=path, operators=False))))
             what_if = [WhatIf(threads={"*": each}) for each in (1, 2, 4, 8, 32)]
             found = forecasts(read_trace(path), what_if)
             if not any(each.why_not for each in found):

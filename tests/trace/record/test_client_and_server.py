@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch.distributed.rpc import internal
 
+from tests.known import known
 from tuner.torch_private.answers import error_of
 from tuner.torch_private.calls import name_in_pickles, pickled_plainly
 from tuner.trace.model.spans import ServerSpan
@@ -37,6 +38,18 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     yield found
     found.stop()
     forget_threads()
+
+
+Answered = list[tuple[int, str]]
+
+
+@pytest.fixture
+def answered(monkeypatch: pytest.MonkeyPatch) -> Answered:
+    """The calls whose clients are told of an answer, and of what error."""
+    found: Answered = []
+    client = SimpleNamespace(answered=lambda call, value: found.append((call, error_of(value))))
+    monkeypatch.setattr(Ends, "client", client)
+    return found
 
 
 def run(
@@ -140,9 +153,7 @@ def test_a_pickle_with_a_mark_runs_what_the_program_pickled(
     """Also one of several frames, of each protocol, by both unpicklers."""
     value = [{"key": "x" * 70_000}, "y" * 100_000, ("z", "z")]
     pickled = pickle.dumps(internal.PythonUDF(max, (value, []), {}), protocol)
-    with_mark = marked(pickled, 2**40 + 7, answers_plainly=True)
-    assert with_mark is not None
-    udf = load(with_mark)
+    udf = load(known(marked(pickled, 2**40 + 7, answers_plainly=True)))
     answer = udf.func(*udf.args, **udf.kwargs)
     assert server.arrivals == [2**40 + 7]
     assert load(pickle.dumps(answer)) == value
@@ -151,25 +162,21 @@ def test_a_pickle_with_a_mark_runs_what_the_program_pickled(
 
 def test_a_pickle_with_a_mark_is_the_programs_own_where_nothing_is_recorded() -> None:
     udf = internal.PythonUDF(max, (1, 2), {})
-    with_mark = marked(pickle.dumps(udf), 7, answers_plainly=False)
-    assert with_mark is not None
-    assert pickle.loads(with_mark) == udf
+    assert pickle.loads(known(marked(pickle.dumps(udf), 7, answers_plainly=False))) == udf
 
 
 def test_what_is_no_pickle_of_a_known_protocol_gets_no_mark() -> None:
-    assert marked(pickle.dumps([1], 0), 7, answers_plainly=True) is None
-    assert marked(b"", 7, answers_plainly=True) is None
-    assert marked(b"\x80\x04 encrypted", 7, answers_plainly=True) is None
+    for other in (pickle.dumps([1], 0), b"", b"\x80\x04 encrypted"):
+        assert marked(other, 7, answers_plainly=True) is None
 
 
 def test_pickles_name_no_function_of_ours(server: Server) -> None:
     """Finding a function by its name would take most of the time to unpickle."""
     udf = internal.PythonUDF(max, (1, 2), {})
     sent = request(7, b"cbuiltins\nmax\n", pickle.dumps(((1, 2), {})))
-    with_mark = marked(pickle.dumps(udf), 7, answers_plainly=True)
+    with_mark = known(marked(pickle.dumps(udf), 7, answers_plainly=True))
     answer = pickle.dumps(OnTheWay((received, (7, 3), None, iter(()))))
     error = pickle.dumps(run(7, fails), protocol=4)
-    assert with_mark is not None
     assert b"tuner" not in sent + with_mark + answer + error
     assert pickle.loads(answer) == 3
 
@@ -178,15 +185,13 @@ def test_pickles_name_no_function_of_ours(server: Server) -> None:
     "value", [None, True, 2**70, 0.5, torch.ones(2), torch.nn.Parameter(torch.ones(2)), "text", [1]]
 )
 def test_an_answer_is_what_pytorch_sends_without_recording(
-    value: Any, server: Server, monkeypatch: pytest.MonkeyPatch
+    value: Any, server: Server, answered: Answered
 ) -> None:
-    ended: list[int] = []
-    client = SimpleNamespace(answered=lambda call_id, value: ended.append(call_id))
-    monkeypatch.setattr(Ends, "client", client)
     pickled, tensors = PYTORCH.serialize(run(2**40, lambda: value))
     assert len(tensors) == isinstance(value, torch.Tensor)
     found = PYTORCH.deserialize(pickled, tensors)
-    assert (type(found), str(found), ended) == (type(value), str(value), [2**40])
+    assert (type(found), str(found)) == (type(value), str(value))
+    assert answered == [(2**40, "")]
 
 
 def test_what_else_a_thread_pickles_before_an_answer_is_pickled_plainly(server: Server) -> None:
@@ -223,11 +228,9 @@ def test_an_answer_is_sent_where_recording_has_ended_meanwhile(server: Server) -
 )
 def test_a_request_has_what_pytorchs_own_has(args: Any, kwargs: Any, server: Server) -> None:
     values, tensors = pickled_plainly(args, kwargs)
-    name = name_in_pickles(fails)
-    assert name is not None
     plain, of_plain = PYTORCH.serialize(internal.PythonUDF(fails, args, kwargs))
     assert tensors == of_plain
-    served = PYTORCH.deserialize(request(7, name, values), tensors)
+    served = PYTORCH.deserialize(request(7, known(name_in_pickles(fails)), values), tensors)
     expected = PYTORCH.deserialize(plain, of_plain)
     assert isinstance(served, Served)
     assert served[:3] == (7, True, fails)
@@ -241,8 +244,7 @@ def wrapped() -> None:
 
 @pytest.mark.parametrize("func", [fails, wrapped, Server.start, isinstance])
 def test_a_function_is_named_as_pickle_names_it(func: Any) -> None:
-    name = name_in_pickles(func)
-    assert name is not None
+    name = known(name_in_pickles(func))
     assert pickle.loads(pickle.PROTO + b"\x04" + name + pickle.STOP) is func
 
 
@@ -266,20 +268,15 @@ def test_an_answer_that_takes_long_to_pickle_says_when_it_is_pickled(server: Ser
         pickle.dumps(run(call_id, lambda value: value, value))
     quick, slow = server.spans()
     assert quick.answered_ns is None
-    assert slow.answered_ns is not None
-    assert slow.end_ns is not None
-    assert slow.answered_ns - slow.end_ns >= 10_000_000
+    assert known(slow.answered_ns) - known(slow.end_ns) >= 10_000_000
 
 
 def test_an_exception_notifies_its_client_where_it_is_unpickled(
-    server: Server, monkeypatch: pytest.MonkeyPatch
+    server: Server, answered: Answered
 ) -> None:
     """Also the same exception, pickled again by the program, notifies nobody."""
-    ended: list[tuple[int, str]] = []
-    client = SimpleNamespace(answered=lambda call, value: ended.append((call, error_of(value))))
-    monkeypatch.setattr(Ends, "client", client)
     answer = run(7, fails)
     for _ in range(2):
         arrived = PYTORCH.deserialize(*PYTORCH.serialize(answer))
         assert arrived == answer
-    assert ended == [(7, "KeyError('shard 1')")]
+    assert answered == [(7, "KeyError('shard 1')")]

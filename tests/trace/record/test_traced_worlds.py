@@ -11,6 +11,7 @@ from tests.fakes import order
 from tests.trace.perfetto_rules import broken_rules
 from tests.trace.record.conftest import SeenTrace
 from tests.trace.record.served import operators_of
+from tests.world.launcher_contract import TROUBLES, failed, measured
 from tuner.world.launcher import TraceOrder
 from tuner.world.local.local_launcher import LocalLauncher
 from tuner.world.measurement import Failure, Measurement
@@ -34,18 +35,17 @@ def run_traced(path: Path, workload: str, operators: bool, **ordered: Any) -> Me
 def test_a_world_is_traced_in_full(tmp_path: Path, threads: int) -> None:
     """The recipe's four calls in parallel, 100 times."""
     path = tmp_path / "trace.json"
-    measured = run_traced(path, "udf", operators=True, threads=threads, steps=STEPS)
-    assert isinstance(measured, Measurement), measured
+    found = measured(run_traced(path, "udf", operators=True, threads=threads, steps=STEPS))
     trace = SeenTrace(path)
     frames, calls = trace.frames, trace.calls
     assert broken_rules(trace.document) == trace.facts["losses"] == []
     assert [rank.num_worker_threads for rank in frames.ranks] == [threads] * 2
-    assert len(measured.step_s) == frames.steps == STEPS
+    assert len(found.step_s) == frames.steps == STEPS
     # The window contains the steps and little else.
     opened, closed = frames.window_ns
-    assert 0 < measured.wall_s <= (closed - opened) / 1e9 < measured.wall_s + 2
-    assert measured.tracing_overhead == frames.tracing_overhead
-    assert 0 < (measured.tracing_overhead or 0) < 100
+    assert 0 < found.wall_s <= (closed - opened) / 1e9 < found.wall_s + 2
+    assert found.tracing_overhead == frames.tracing_overhead
+    assert 0 < (found.tracing_overhead or 0) < 100
     # Each step has all of its calls, and each call all of its operators.
     assert trace.names() == {KEY: STEPS * CALLS}
     assert {(call.status, call.link) for call in calls} == {("ok", "exact")}
@@ -61,8 +61,6 @@ def test_a_world_is_traced_in_full(tmp_path: Path, threads: int) -> None:
 
 def test_no_trace_is_written_of_a_world_that_cannot_be_traced(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
-    troubles = Path(__file__).parents[2] / "world" / "local" / "troubles.py"
-    outcome = run_traced(path, f"{troubles}:TracesItself", operators=False, threads=2, steps=5)
-    assert isinstance(outcome, Failure)
-    assert outcome.failure == "trace-failed"
+    outcome = run_traced(path, f"{TROUBLES}:TracesItself", operators=False, threads=2, steps=5)
+    assert failed(outcome).failure == "trace-failed"
     assert not path.exists()
