@@ -13,6 +13,9 @@ KINETO_1_9 = GOLDEN / "kineto_1_9.json"
 LEGACY = GOLDEN / "legacy.json"
 NATIVE = GOLDEN / "native.json"
 
+SPAN = ("rank", "thread", "name", "start_ns", "end_ns")
+"""The columns of operators that readers fill in."""
+
 Events = list[dict[str, Any]]
 
 

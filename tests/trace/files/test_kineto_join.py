@@ -5,13 +5,11 @@ from typing import Any
 
 import pytest
 
-from tests.trace.golden_files import KINETO, Events, operator, rows, write_kineto
+from tests.trace.golden_files import KINETO, SPAN, Events, operator, rows, write_kineto
 from tuner.errors import UsageError
 from tuner.trace.files.chrome_events import UNKNOWN_CLOCKS
 from tuner.trace.files.reader import read_trace, read_traces
 from tuner.trace.files.trace_text import READ
-
-SPAN = ("rank", "thread", "name", "start_ns", "end_ns")
 
 
 def annotated(name: str) -> Events:

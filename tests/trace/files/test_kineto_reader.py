@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.trace.golden_files import KINETO, KINETO_1_9, operator, rows, write_kineto
+from tests.trace.golden_files import KINETO, KINETO_1_9, SPAN, operator, rows, write_kineto
 from tuner.trace.files.kineto_join import CLIENTS_ONLY, NO_CALLS
 from tuner.trace.files.reader import read_trace, read_traces
 from tuner.trace.model.spans import TraceRank
 
-SPAN = ("rank", "thread", "name", "start_ns", "end_ns")
 NO_EVENT = "2 events not in the Chrome trace format, first event 0"
 
 

@@ -13,12 +13,8 @@ GOLDEN: dict[str, Any] = json.loads(NATIVE.read_text())
 
 def document(*events: dict[str, Any], **facts: Any) -> bytes:
     """The golden trace with these events and facts in place of its own."""
-    return json.dumps(
-        {
-            "rpc_tuner": {**GOLDEN["rpc_tuner"], **facts},
-            "traceEvents": events or GOLDEN["traceEvents"],
-        }
-    ).encode()
+    own = {"rpc_tuner": GOLDEN["rpc_tuner"] | facts} | ({"traceEvents": events} if events else {})
+    return json.dumps(GOLDEN | own).encode()
 
 
 def changed(cat: str, ph: str, **changes: Any) -> bytes:

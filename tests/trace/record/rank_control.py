@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -63,27 +62,19 @@ def profile_nothing(**options: Any) -> None:
         pass
 
 
-class _Hidden:
-    """An import hook that does not find the tuner."""
-
-    def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
-        if name.partition(".")[0] == "tuner":
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-        return None
-
-
-_hidden, _modules = _Hidden(), dict[str, ModuleType]()
+_finders, _modules = list[Any](), dict[str, ModuleType]()
 
 
 def hide_tuner() -> None:
-    """Act as if the package were not installed in this process."""
+    """Act as if the package were not installed in this process, where no module is found now."""
     names = [name for name in sys.modules if name.partition(".")[0] == "tuner"]
     _modules.update({name: sys.modules.pop(name) for name in names})
-    sys.meta_path.insert(0, _hidden)
+    _finders[:] = sys.meta_path
+    sys.meta_path.clear()
 
 
 def show_tuner() -> None:
-    sys.meta_path.remove(_hidden)
+    sys.meta_path[:] = _finders
     sys.modules.update(_modules)
 
 

@@ -189,21 +189,15 @@ def served_threads(draw: st.DrawFn) -> list[ServerSpan]:
 
 
 @st.composite
-def slots(draw: st.DrawFn) -> list[OperatorSpan]:
-    """Outermost operators of two names on three threads; on one thread none overlap."""
-    found = []
+def slots_and_calls(draw: st.DrawFn) -> tuple[list[OperatorSpan], list[ClientSpan]]:
+    """Outermost operators of two names on three threads, of which on one thread none overlap; calls
+    at arbitrary times, and for most operators a call that may have run it."""
+    operators, found = [], []
     for thread in range(2001, 2004):
         edges = sorted(draw(st.sets(st.integers(0, 40), max_size=6)))
         for start_ns, end_ns in zip(edges[::2], edges[1::2], strict=False):
             name = draw(st.sampled_from([ADD, MM]))
-            found.append(operator(start_ns, end_ns, name, thread=thread))
-    return draw(st.permutations(found))
-
-
-@st.composite
-def slots_and_calls(draw: st.DrawFn) -> tuple[list[OperatorSpan], list[ClientSpan]]:
-    """With calls at arbitrary times, and for most operators a call that may have run it."""
-    operators, found = draw(slots()), []
+            operators.append(operator(start_ns, end_ns, name, thread=thread))
     for number in range(draw(st.integers(0, 3))):
         start_ns = draw(st.integers(0, 40))
         end_ns = draw(st.none() | st.integers(start_ns, 45))
@@ -213,7 +207,7 @@ def slots_and_calls(draw: st.DrawFn) -> tuple[list[OperatorSpan], list[ClientSpa
             start_ns = slot.start_ns - draw(st.integers(0, 20))
             end_ns = slot.end_ns + draw(st.integers(0, 20))
             found.append(builtin(number, start_ns, end_ns, slot.name))
-    return operators, draw(st.permutations(found))
+    return draw(st.permutations(operators)), draw(st.permutations(found))
 
 
 OPERATORS = st.builds(
