@@ -168,11 +168,10 @@ def _measured(work: Callable[[], None]) -> float:
     return time.thread_time() - begun_s
 
 
-def hash_for(seconds: float, cpu: int | None) -> float:
-    """Uses the CPU without the GIL; on one CPU only if it is given."""
+def hash_for(seconds: float, cpu: int) -> float:
+    """Uses this CPU alone, without the GIL."""
     cpus = os.sched_getaffinity(0)
-    if cpu is not None:
-        os.sched_setaffinity(0, {cpu})
+    os.sched_setaffinity(0, {cpu})
 
     def burn() -> None:
         until = time.perf_counter() + seconds

@@ -195,9 +195,9 @@ def slots_and_calls(draw: st.DrawFn) -> tuple[list[OperatorSpan], list[ClientSpa
     operators, found = [], []
     for thread in range(2001, 2004):
         edges = sorted(draw(st.sets(st.integers(0, 40), max_size=6)))
-        for start_ns, end_ns in zip(edges[::2], edges[1::2], strict=False):
+        for begun_ns, ended_ns in zip(edges[::2], edges[1::2], strict=False):
             name = draw(st.sampled_from([ADD, MM]))
-            operators.append(operator(start_ns, end_ns, name, thread=thread))
+            operators.append(operator(begun_ns, ended_ns, name, thread=thread))
     for number in range(draw(st.integers(0, 3))):
         start_ns = draw(st.integers(0, 40))
         end_ns = draw(st.none() | st.integers(start_ns, 45))
