@@ -24,7 +24,7 @@ _MARGIN_NS = 10_000_000
 
 def network(number: int) -> str:
     """Calls of 4 MB between two hosts: 4 threads are fewer than 8, and the traces show as much."""
-    with tempfile.TemporaryDirectory() as name, fake_cluster(2) as cluster:
+    with tempfile.TemporaryDirectory() as name, fake_cluster() as cluster:
         folder = Path(name)
         (folder / "notes").mkdir()
         before_mb = cluster.hosts[1].received_mb()

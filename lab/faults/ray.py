@@ -84,7 +84,7 @@ def _on_two_hosts(
     act: Callable[[_Searches], None], flags: Sequence[str], blocks: int, folder: Path
 ) -> Outcome:
     """Do it in searches on a new cluster, then go on to the end, with so many blocks."""
-    with fake_cluster(2) as cluster:
+    with fake_cluster() as cluster:
         searches = _Searches(cluster, folder, flags)
         act(searches)
         last = searches.ended(searches.begun("--max-blocks", str(blocks), more=10_000))

@@ -3,11 +3,11 @@
 import os
 import re
 import shlex
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
+from tests.browser.serving import dashboard
 from tests.readme import PROGRAM
 
 ROOT = Path(__file__).parents[2]
@@ -94,22 +94,11 @@ def run_all(readme: str, where: Path) -> None:
         print(f"{command}  ->  {shlex.join(words[-6:])}", flush=True)
         # Of the project's folder, or of the folder of a person's program.
         cwd = ROOT if words[0] in ("make", "sh") or "pip" in words else where
-        if "dashboard" in " ".join(words) and "--help" not in words:
-            _serve(words, cwd)
+        if words[-1].endswith("dashboard"):
+            with dashboard(command=words, cwd=cwd):
+                pass  # it serves until it is interrupted
         else:
             subprocess.run(words, cwd=cwd, env=environment(), check=True, capture_output=True)
-
-
-def _serve(words: list[str], cwd: Path) -> None:
-    """Start a server, and end it as soon as it says where it is."""
-    running = subprocess.Popen(
-        [*words, "--port", "0"], cwd=cwd, env=environment(), stdout=subprocess.PIPE, text=True
-    )
-    assert running.stdout is not None
-    address = running.stdout.readline()
-    running.send_signal(signal.SIGINT)
-    if running.wait(timeout=60) != 0 or "http://127.0.0.1:" not in address:
-        raise SystemExit(f"{shlex.join(words)} served nothing: {address!r}")
 
 
 def environment() -> dict[str, str]:

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 from tests.readme import Ratio
@@ -17,37 +16,33 @@ _COLOURS = [colour.light for colour in SERIES]
 
 
 def write_overview(ratios: Sequence[Ratio], path: Path) -> None:
-    """Draw the picture from what the README's search of a program says."""
+    """Draw what the README's search of a program says: four panels from left to right, with an
+    arrow from each to the next."""
     with canvas(SIZE, path) as figure:
-        draw_overview(ratios, figure)
-
-
-def draw_overview(ratios: Sequence[Ratio], figure: Figure) -> None:
-    """Four panels from left to right, with an arrow from each to the next."""
-    figure.set_layout_engine("none")
-    panels = [
-        figure.add_axes((left, 0.22, width, 0.56))
-        for left, width in ((0.015, 0.165), (0.275, 0.23), (0.585, 0.165), (0.805, 0.185))
-    ]
-    titles = (
-        "1. Your program, unedited",
-        "2. Fresh worlds, random blocks",
-        "3. How much faster",
-        "4. Under the program again",
-    )
-    for axes, title in zip(panels, titles, strict=True):
-        figure.text(axes.get_position().x0, 0.89, title, weight="bold", fontsize=10)
-    _program(panels[0])
-    _blocks([ratio[0] for ratio in ratios], panels[1])
-    _verdict(ratios, panels[2])
-    _use(ratios[0], panels[3])
-    for left, right in ((0.187, 0.215), (0.518, 0.546), (0.765, 0.793)):
-        figure.add_artist(
-            FancyArrowPatch(
-                (left, 0.5), (right, 0.5), transform=figure.transFigure, arrowstyle="-|>",
-                mutation_scale=16, color=MUTED.light,
-            )
-        )  # fmt: skip
+        figure.set_layout_engine("none")
+        panels = [
+            figure.add_axes((left, 0.22, width, 0.56))
+            for left, width in ((0.015, 0.165), (0.275, 0.23), (0.585, 0.165), (0.805, 0.185))
+        ]
+        titles = (
+            "1. Your program, unedited",
+            "2. Fresh worlds, random blocks",
+            "3. How much faster",
+            "4. Under the program again",
+        )
+        for axes, title in zip(panels, titles, strict=True):
+            figure.text(axes.get_position().x0, 0.89, title, weight="bold", fontsize=10)
+        _program(panels[0])
+        _blocks([ratio[0] for ratio in ratios], panels[1])
+        _verdict(ratios, panels[2])
+        _use(ratios[0], panels[3])
+        for left, right in ((0.187, 0.215), (0.518, 0.546), (0.765, 0.793)):
+            figure.add_artist(
+                FancyArrowPatch(
+                    (left, 0.5), (right, 0.5), transform=figure.transFigure, arrowstyle="-|>",
+                    mutation_scale=16, color=MUTED.light,
+                )
+            )  # fmt: skip
 
 
 def _empty(axes: Axes) -> None:

@@ -7,11 +7,12 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+DASHBOARD = (sys.executable, "-m", "tuner.dashboard")
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):
@@ -31,12 +32,13 @@ def served(folder: Path) -> Iterator[str]:
 
 @contextmanager
 def dashboard(
-    *arguments: str, what: str = ".+", ending: signal.Signals = signal.SIGINT
-) -> Iterator[str]:
+    *arguments: str, what: str = ".+", ending: signal.Signals = signal.SIGINT,
+    command: Sequence[str] = DASHBOARD, cwd: Path = ROOT,
+) -> Iterator[str]:  # fmt: skip
     """The address that the command prints of `what` it shows; a signal must end it silently."""
     running = subprocess.Popen(
-        [sys.executable, "-m", "tuner.dashboard", "--port", "0", *arguments],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,
+        [*command, "--port", "0", *arguments],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd,
     )  # fmt: skip
     try:
         assert running.stdout is not None

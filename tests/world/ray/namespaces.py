@@ -1,8 +1,7 @@
 """Hosts on one machine: network namespaces with addresses of their own, a raylet in each.
 
-All but the first have process ids of their own, too, as containers have: what goes through another
-process's memory does not work between them. Each has two interfaces, and their traffic stays on the
-two bridges that join them.
+The second has process ids of its own, too, as containers have: what goes through another process's
+memory does not work between them. Each has two interfaces, joined to those of the other one.
 """
 
 import os
@@ -178,45 +177,38 @@ class FakeCluster:
 
 
 @contextmanager
-def fake_hosts(count: int) -> Iterator[list[FakeHost]]:
-    """So many namespaces on one bridge; the test is skipped where they are not allowed."""
-    mark = f"rpct{os.getpid()}"
-    switch = f"{mark}s"
+def fake_hosts() -> Iterator[list[FakeHost]]:
+    """Two namespaces, joined at both interfaces; the test is skipped where they are not allowed."""
     # Ray looks at the addresses of all clusters of a machine, whatever their network.
     middle = secrets.randbelow(255)
     subnets = {ROUTED: f"10.{middle}.{secrets.randbelow(127)}",
                BESIDE: f"10.{middle}.{128 + secrets.randbelow(127)}"}  # fmt: skip
+    names = [f"rpct{os.getpid()}h{number}" for number in range(2)]
     with ExitStack() as stack:
         if shutil.which("ip") is None:
             pytest.skip("there is no command ip to make network namespaces with")
-        try:
-            _ip(f"netns add {switch}")
-        except subprocess.CalledProcessError as error:
-            pytest.skip(f"network namespaces are not allowed here: {error.stderr.strip()}")
-        stack.callback(_ip, f"netns del {switch}")
-        for link in subnets:
-            _ip(f"-n {switch} link add of-{link} type bridge")
-            _ip(f"-n {switch} link set of-{link} up")
-        hosts = []
-        for number in range(count):
-            name = f"{mark}h{number}"
-            _ip(f"netns add {name}")
+        for name in names:
+            try:
+                _ip(f"netns add {name}")
+            except subprocess.CalledProcessError as error:
+                pytest.skip(f"network namespaces are not allowed here: {error.stderr.strip()}")
             stack.callback(_ip, f"netns del {name}")
             _ip(f"-n {name} link set lo up")
-            for link, subnet in subnets.items():
-                outer = f"{link}to{number}"
-                _ip(f"-n {switch} link add {outer} type veth peer name {link} netns {name}")
-                _ip(f"-n {switch} link set {outer} master of-{link} up")
-                _ip(f"-n {name} addr add {subnet}.{number + 1}/24 dev {link}")
+        for link, subnet in subnets.items():
+            _ip(f"-n {names[0]} link add {link} type veth peer name {link} netns {names[1]}")
+            for last, name in enumerate(names, 1):
+                _ip(f"-n {name} addr add {subnet}.{last}/24 dev {link}")
                 _ip(f"-n {name} link set {link} up")
-            hosts.append(FakeHost(name, f"{subnets[ROUTED]}.{number + 1}", number > 0))
-        yield hosts
+        yield [
+            FakeHost(name, f"{subnets[ROUTED]}.{last}", has_own_pids=last > 1)
+            for last, name in enumerate(names, 1)
+        ]
 
 
 @contextmanager
-def fake_cluster(count: int) -> Iterator[FakeCluster]:
-    """So many hosts with a Ray cluster on them."""
-    with fake_hosts(count) as hosts, ExitStack() as stack:
+def fake_cluster() -> Iterator[FakeCluster]:
+    """Two hosts with a Ray cluster on them."""
+    with fake_hosts() as hosts, ExitStack() as stack:
         # Short, because of the sockets in it.
         folder = Path(tempfile.mkdtemp(prefix="r-", dir="/tmp"))
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
@@ -231,7 +223,7 @@ def fake_cluster(count: int) -> Iterator[FakeCluster]:
         environment.pop("RAY_ADDRESS", None)
         cluster = FakeCluster(hosts, environment, folder)
         stack.callback(cluster.end)
-        for number in range(count):
+        for number in range(len(hosts)):
             cluster.start(number)
         yield cluster
 

@@ -22,7 +22,7 @@ EACH_HOST = str(PROGRAMS / "each_host.py")
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[FakeCluster]:
-    with fake_cluster(2) as running:
+    with fake_cluster() as running:
         yield running
 
 
