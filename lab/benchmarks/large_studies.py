@@ -1,5 +1,6 @@
 """What large studies cost, and their reports. Nobody ran their worlds."""
 
+import itertools
 import random
 import statistics
 import subprocess
@@ -7,12 +8,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import sqlalchemy
 
-from lab.benchmarks.report import Comparison
+from lab.benchmarks.report import Comparison, in_turns
 from tests.fakes import UDF, FakeLauncher, fake_trace
 from tests.present.results import study_plan
 from tests.study.made import plan_of, world
@@ -30,7 +33,7 @@ from tuner.study.storage.trials import RECORD_KEY
 from tuner.world.environment import Environment
 from tuner.world.measurement import Measurement, RankUsage
 
-CONFIGS, BLOCKS = 1000, 100
+CONFIGS, BLOCKS, ADDED = 1000, 100, 200
 REPORT_BLOCKS = 40
 REPORT_SPACE: dict[str, list[Any]] = {
     "num_worker_threads": [1, 2, 4, 8, 12, 16, 24, 32, 48, 64],
@@ -59,7 +62,8 @@ def sizes() -> list[Comparison]:
         reported_s = _seconds("-m", "tuner.report", str(many))
         few_open_s, few_measurer = _opened(few, plan)
         many_open_s, many_measurer = _opened(many, plan)
-        few_add_s, many_add_s = _adding_s(few_measurer, many_measurer)
+        adding = (partial(next, _adding_s(each)) for each in (few_measurer, many_measurer))
+        few_add_s, many_add_s = map(statistics.median, in_turns(ADDED, *adding))
     those = f"{CONFIGS * BLOCKS:,} observations"
     return [
         Comparison("adding an observation", f"to {those}", f"to {CONFIGS:,}",
@@ -129,28 +133,28 @@ def _filled(folder: Path, plan: StudyPlan, blocks: int, steps: int) -> StudyStor
     store = create_study(StudyPlace.named(plan.name, out=folder), plan, Environment.here())
     records = [*_records(len(store.configs()), blocks, steps)]
     engine = sqlalchemy.create_engine(f"sqlite:///{StudyFolder(folder).database}")
-    tables = sqlalchemy.MetaData()
-    tables.reflect(engine)
-    with engine.begin() as connection:
-        ids = list(connection.scalars(sqlalchemy.select(tables.tables["trials"].c.trial_id)))
-        connection.execute(tables.tables["trial_system_attributes"].insert(), [
-            {
-                "trial_id": ids[each.trial],
-                "key": f"{RECORD_KEY}{each.block:06d}{'_again' if each.again else ''}",
-                "value_json": each.model_dump_json(),
-            }
-            for each in records
-        ])  # fmt: skip
-        connection.execute(tables.tables["trial_intermediate_values"].insert(), [
-            {
-                "trial_id": ids[each.trial],
-                "step": each.block,
-                "intermediate_value": plan.objective.value(each.outcome),
-                "intermediate_value_type": "FINITE",
-            }
-            for each in records
-            if isinstance(each.outcome, Measurement) and each.block >= 0 and not each.again
-        ])  # fmt: skip
+    ids = pd.read_sql("SELECT trial_id FROM trials", engine)["trial_id"]
+    rows = [
+        {
+            "trial_id": ids[each.trial],
+            "key": f"{RECORD_KEY}{each.block:06d}{'_again' if each.again else ''}",
+            "value_json": each.model_dump_json(),
+        }
+        for each in records
+    ]
+    values = [
+        {
+            "trial_id": ids[each.trial],
+            "step": each.block,
+            "intermediate_value": plan.objective.value(each.outcome),
+            "intermediate_value_type": "FINITE",
+        }
+        for each in records
+        if isinstance(each.outcome, Measurement) and each.block >= 0 and not each.again
+    ]
+    for table, found in (("system_attributes", rows), ("intermediate_values", values)):
+        frame = pd.DataFrame(found)
+        frame.to_sql(f"trial_{table}", engine, if_exists="append", index=False)
     engine.dispose()
     return store
 
@@ -175,18 +179,14 @@ def _opened(folder: Path, plan: StudyPlan) -> tuple[float, Measurer]:
     return time.perf_counter() - started_s, measurer
 
 
-def _adding_s(*measurers: Measurer) -> Iterator[float]:
-    """Seconds to add one observation, the median, to each of the studies, in turns."""
-    noise = random.Random(1)
-    taken_s: list[list[float]] = [[] for _ in measurers]
-    for trial in range(200):
-        for measurer, times_s in zip(measurers, taken_s, strict=True):
-            block = measurer.log.next_block - (trial > 0)
-            record = world("race", trial, block, _outcome(trial, noise, 60))
-            started_s = time.perf_counter()
-            measurer.add(record)
-            times_s.append(time.perf_counter() - started_s)
-    return map(statistics.median, taken_s)
+def _adding_s(measurer: Measurer) -> Iterator[float]:
+    """The seconds to add each observation of another block."""
+    noise, block = random.Random(1), measurer.log.next_block
+    for trial in itertools.count():
+        record = world("race", trial, block, _outcome(trial, noise, 60))
+        started_s = time.perf_counter()
+        measurer.add(record)
+        yield time.perf_counter() - started_s
 
 
 def _seconds(*arguments: str) -> float:

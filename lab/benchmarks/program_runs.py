@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from lab.benchmarks.programs import ROOT, command
-from lab.benchmarks.report import Comparison, log_ratio
+from lab.benchmarks.report import Comparison, in_turns, log_ratio
 from tests.known import known
 from tests.programs.running import PROGRAMS, PYTHON
 from tuner.plan.config import Config
@@ -65,8 +65,7 @@ def warm_start() -> list[Comparison]:
     spawning = [*PYTHON, "spawn_env.py", "3", "20"]
     cold = ColdStarter(spawning, PROGRAMS)
     with started_warm(spawning, PROGRAMS, run_once(cold, learns=True).learnt) as warm:
-        rounds = [(run_once(warm), run_once(cold)) for _ in range(ROUNDS)]
-    sides = [*zip(*rounds, strict=True)]
+        sides = in_turns(ROUNDS, lambda: run_once(warm), lambda: run_once(cold))
     took_s = [statistics.median(run.took_s for run in side) for side in sides]
     rpc_s = [statistics.median(known(run.rpc_s) for run in side) for side in sides]
     what, names = "a world of an mp.spawn program of 3 ranks", ("warm start", "cold start")

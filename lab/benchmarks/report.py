@@ -1,7 +1,9 @@
 """How a benchmark says what it found."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from rich.console import Console
@@ -10,6 +12,8 @@ from rich.table import Table
 from tests.known import known
 from tuner.decide.statistics import FloatArray, Interval, interval
 from tuner.text import UNTOLD, ratio_cell
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,11 @@ class Comparison:
         if self.interval is None:
             return f"{self.ratio:.1f}"
         return ratio_cell(self.ratio, self.interval.low, self.interval.high)
+
+
+def in_turns(rounds: int, *sides: Callable[[], _T]) -> list[tuple[_T, ...]]:
+    """What each side gave in each round: measured one after the other, again and again."""
+    return [*zip(*([side() for side in sides] for _ in range(rounds)), strict=True)]
 
 
 def log_ratio(theirs: FloatArray, ours: FloatArray) -> Interval:

@@ -66,15 +66,12 @@ def main(collectors: int, batches: int) -> None:
         total_frames=100 * batches,
         launcher="mp",
     )
-    frames, batches_seen = 0, 0
     started_s = time.perf_counter()
-    for batch in collector:
-        frames += batch.numel()
-        batches_seen += 1
+    frames = [batch.numel() for batch in collector]
     took_s = time.perf_counter() - started_s
     collector.shutdown()
-    print(f"batches: {batches_seen}")
-    print(f"fps: {frames / took_s:.1f}")
+    print(f"batches: {len(frames)}")
+    print(f"fps: {sum(frames) / took_s:.1f}")
 
 
 if __name__ == "__main__":

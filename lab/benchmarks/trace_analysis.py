@@ -2,15 +2,17 @@
 
 import json
 import math
-import statistics
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
+
+import numpy as np
 
 from lab.benchmarks.own_venv import installed_python
 from lab.benchmarks.programs import ROOT
-from lab.benchmarks.report import Comparison
+from lab.benchmarks.report import Comparison, in_turns
 from tests.trace.kineto_trace import write_trace
 
 OPERATORS = 1_000_000
@@ -18,18 +20,13 @@ ROUNDS = 3
 NOT_MEASURED = math.nan, math.nan
 
 
-def measure(interpreters: dict[str, Path], trace: Path) -> dict[str, tuple[float, float]]:
-    """Run each side in a separate process, in turns, ROUNDS times; the median seconds and MB."""
-    found: dict[str, list[list[float]]] = {side: [] for side in interpreters}
-    for _ in range(ROUNDS):
-        for side, python in interpreters.items():
-            command: list[str | Path] = [python, "-m", "lab.benchmarks.analyse_once", side, trace]
-            done = subprocess.run(
-                command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True, cwd=ROOT
-            )
-            found[side].append(json.loads(done.stdout))
-    medians = (map(statistics.median, zip(*costs, strict=True)) for costs in found.values())
-    return {side: (seconds, mb) for side, (seconds, mb) in zip(found, medians, strict=True)}
+def cost(side: str, python: Path, trace: Path) -> list[float]:
+    """The seconds and the MB of one side, in a process of its own."""
+    command: list[str | Path] = [python, "-m", "lab.benchmarks.analyse_once", side, trace]
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True, cwd=ROOT
+    )
+    return [float(number) for number in json.loads(done.stdout)]
 
 
 def run() -> list[Comparison]:
@@ -42,7 +39,9 @@ def run() -> list[Comparison]:
     with tempfile.TemporaryDirectory() as folder:
         trace = Path(folder) / "trace.json"
         write_trace(trace, OPERATORS)
-        costs = measure(interpreters, trace)
+        sides = [partial(cost, *each, trace) for each in interpreters.items()]
+        medians = np.median(in_turns(ROUNDS, *sides), axis=1).tolist()
+    costs = dict(zip(interpreters, medians, strict=True))
     (ours_s, ours_mb), (parsing_s, parsing_mb) = costs["ours"], costs.get("hta", NOT_MEASURED)
     theirs = "HolisticTraceAnalysis parsing" if hta else "HolisticTraceAnalysis: NOT MEASURED"
     name, what = "a Kineto trace of 1,000,000 operators", "read and analyse"

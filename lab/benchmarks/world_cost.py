@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from lab.benchmarks.programs import STEPS, printed
-from lab.benchmarks.report import Comparison
+from lab.benchmarks.report import Comparison, in_turns
 from tests.known import known
 from tests.world.launcher_contract import measured
 from tuner.plan.config import Config
@@ -52,10 +52,11 @@ def run() -> list[Comparison]:
     with LocalLauncher() as launcher:
         for ranks, (rounds, least, most) in SPAWNED.items():
             spawn = partial(_spawn_cost_s, ranks)
-            both = _medians(rounds, _cost_of(launcher, ranks), spawn)
+            costs = in_turns(rounds, _cost_of(launcher, ranks), spawn)
+            ours_s, theirs_s = map(statistics.median, costs)
             sides = "local launcher", "mp.spawn, as in the recipe"
             name = f"cost of a world of {ranks} ranks"
-            found.append(Comparison(name, *sides, *both, least_ratio=least, most=most))
+            found.append(Comparison(name, *sides, ours_s, theirs_s, least_ratio=least, most=most))
     return found
 
 
@@ -67,7 +68,7 @@ def isolation() -> list[Comparison]:
         for launcher in (own, shared):
             _world(launcher, 2)  # the first world pays for the import of torch
         both = (lambda: _world(own, 2).world_s), (lambda: _world(shared, 2).world_s)
-        with_s, without_s = _medians(ROUNDS, *both)
+        with_s, without_s = map(statistics.median, in_turns(ROUNDS, *both))
     return [
         Comparison(
             "a world of 2 ranks, by its network", "a network of its own",
@@ -83,10 +84,11 @@ def on_ray() -> list[Comparison]:
     found = []
     with LocalLauncher() as local, RayLauncher() as ray:
         for ranks in (2, 5):
-            both = _medians(ROUNDS, _cost_of(ray, ranks), _cost_of(local, ranks))
+            costs = in_turns(ROUNDS, _cost_of(ray, ranks), _cost_of(local, ranks))
+            ours_s, theirs_s = map(statistics.median, costs)
             name = f"cost of a world of {ranks} ranks on Ray"
             sides = "a warm host of a Ray cluster", "local launcher"
-            found.append(Comparison(name, *sides, *both, least_ratio=1 / 1.5))
+            found.append(Comparison(name, *sides, ours_s, theirs_s, least_ratio=1 / 1.5))
     return found
 
 
@@ -149,12 +151,3 @@ def _cost_of(launcher: WorkloadLauncher, ranks: int) -> Callable[[], float]:
 def _spawn_cost_s(ranks: int) -> float:
     """The same for one launched as in the recipe."""
     return printed("spawn", ranks)[0]
-
-
-def _medians(
-    rounds: int, ours: Callable[[], float], theirs: Callable[[], float]
-) -> tuple[float, float]:
-    """Of each side, measured in turns."""
-    found = [(ours(), theirs()) for _ in range(rounds)]
-    first, second = map(statistics.median, zip(*found, strict=True))
-    return first, second

@@ -20,20 +20,15 @@ from tuner.present.study_result import StudyResult
 THREADS = [1, 2, 4, 8, 16, 32]
 
 
-def same(number: int) -> str:
+def same(number: int, **fixed: Any) -> str:
     """One configuration under three names: whatever is called better is wrong."""
-    return _of_three_names(number, {})
+    request = {"space": {"rpc_timeout": [61, 62], **fixed}, "baseline": fixed or None}
+    return str(searched(workload="udf", budget="30s", seed=number, **request).verdict)
 
 
 def same_bound(number: int) -> str:
     """The same with each rank bound to logical CPUs of its own."""
-    return _of_three_names(number, {"cpu_binding": "equal"})
-
-
-def _of_three_names(seed: int, fixed: dict[str, Any]) -> str:
-    space = {"rpc_timeout": [61, 62], **fixed}
-    result = searched(workload="udf", space=space, baseline=fixed or None, budget="30s", seed=seed)
-    return str(result.verdict)
+    return same(number, cpu_binding="equal")
 
 
 def sleep(number: int) -> str:

@@ -9,6 +9,8 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from tests.world.ray import megabytes
 from tests.world.ray.namespaces import FakeCluster, fake_cluster
 from tuner.api import tune
@@ -66,13 +68,10 @@ def _wrong(cluster: FakeCluster, folder: Path) -> Iterable[str]:
 def _at_once(naps: Sequence[tuple[int, int]]) -> tuple[float, int]:
     """The mean number of naps at once while there is any, and the largest."""
     edges = sorted([(begun, 1) for begun, _ in naps] + [(ended, -1) for _, ended in naps])
-    level = most = busy_ns = 0
-    last_ns = edges[0][0]
-    for at_ns, change in edges:
-        busy_ns += (at_ns - last_ns) * (level > 0)
-        level, last_ns = level + change, at_ns
-        most = max(most, level)
-    return sum(ended - begun for begun, ended in naps) / busy_ns, most
+    at_ns, changes = np.array(edges).T
+    level = changes.cumsum()
+    lasted_ns = np.diff(at_ns, append=at_ns[-1])
+    return float(level @ lasted_ns / lasted_ns[level > 0].sum()), int(level.max())
 
 
 def main(address: str, folder: Path, number: int) -> None:

@@ -156,10 +156,9 @@ def _photograph(browser: Browser, folder: StudyFolder) -> None:
 
 
 def _new_page(browser: Browser, width: int, height: int) -> Page:
-    context = browser.new_context(
+    return browser.new_page(
         viewport={"width": width, "height": height}, color_scheme="light", locale="en-GB"
     )
-    return context.new_page()
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from typing import NoReturn
 
 import torch.distributed.rpc as rpc
 
-from tests.world.local.troubles import Pair
+from tests.world.local.troubles import Pair, leave_daemons
 from tuner.world.socket_channel import SocketChannel
 from workloads import World
 
@@ -74,15 +74,6 @@ def _raise(error: BaseException) -> NoReturn:
 def _patch_clock() -> None:
     for name in ("time", "time_ns", "monotonic", "perf_counter", "perf_counter_ns", "sleep"):
         setattr(time, name, lambda *given: 0)
-
-
-def _leave_daemons() -> None:
-    for _ in range(5):
-        if os.fork() == 0:
-            os.setsid()
-            if os.fork() == 0:
-                time.sleep(LONG_S)
-            os._exit(0)
 
 
 def _leave_sessions() -> None:
@@ -147,7 +138,7 @@ ATTACKS: dict[str, tuple[Callable[[], object], str, bool]] = {
     "a step puts a file in the place of the line":
         (lambda: os.dup2(os.open("/dev/null", os.O_WRONLY), _line()), CRASHED, True),
     "a step closes stdin, stdout and stderr": (lambda: os.closerange(0, 3), MEASURED, False),
-    "a step leaves five daemons": (_leave_daemons, MEASURED, True),
+    "a step leaves five daemons": (lambda: leave_daemons(5), MEASURED, True),
     "a step leaves processes in sessions, without environment": (_leave_sessions, MEASURED, True),
     "a step leaves a thread that never ends":
         (lambda: threading.Thread(target=time.sleep, args=(LONG_S,)).start(), MEASURED, False),

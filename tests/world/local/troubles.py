@@ -142,18 +142,23 @@ class TracesItself(Pair):
             TraceDriver(operators=False, drain_s=1.0).start()
 
 
+def leave_daemons(count: int) -> None:
+    """Each in a session of its own."""
+    for _ in range(count):
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                time.sleep(1200)
+            os._exit(0)
+
+
 class LeavesDaemons(Pair):
-    """Starts daemons in sessions of their own; then it does what it is told to."""
+    """Leaves daemons; then it does what it is told to."""
 
     then: str = "goes on"
 
     def setup(self, world: World) -> None:
-        for _ in range(3):
-            if os.fork() == 0:
-                os.setsid()
-                if os.fork() == 0:
-                    time.sleep(1200)
-                os._exit(0)
+        leave_daemons(3)
 
     def step(self, world: World) -> None:
         if self.then == "dies":
