@@ -1,9 +1,7 @@
 """SIGKILL of what a search has started, at random moments: it goes on, and bars nothing for it."""
 
-import random
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -30,18 +28,11 @@ def _ranks(text: str, search: psutil.Process) -> list[psutil.Process]:
 
 def _killed(victims: Victims, arguments: Sequence[str], folder: Path) -> Outcome:
     """A search one of whose processes is killed each time that two more worlds are measured."""
-    sessions, dice, killed = Sessions(folder, arguments), random.Random(1), 0
+    sessions = Sessions(folder, arguments)
     (sessions.here / "main.py").write_text(program())
     running = sessions.begin()
     search = psutil.Process(running.process.pid)
-    while killed < KILLS and sessions.measuring(running, 2):
-        running.awaits(lambda: False, dice.random())
-        with suppress(psutil.Error):
-            if those := victims(search):
-                dice.choice(those).kill()
-                killed += 1
-        # Not before: the same world must not be killed twice.
-        sessions.note()
+    killed = sessions.kills(running, lambda: victims(search), KILLS)
     ended = sessions.ended(running)
     failed = [line for line in ended.stderr.splitlines() if "crashed" in line or "failed" in line]
     told = "".join(f"; it says {line[:200]}" for line in failed[:1])

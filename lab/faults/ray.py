@@ -67,19 +67,6 @@ def _ranks(host: FakeHost) -> list[psutil.Process]:
     return found
 
 
-def _kill_one(running: Running, find: Callable[[], Sequence[psutil.Process]]) -> None:
-    """SIGKILL for the first process that is found, as soon as there is one."""
-
-    def is_killed() -> bool:
-        for each in find():
-            with suppress(psutil.Error):
-                each.kill()
-                return True
-        return False
-
-    running.awaits(is_killed, PATIENCE_S)
-
-
 def _on_two_hosts(
     act: Callable[[_Searches], None], flags: Sequence[str], blocks: int, folder: Path
 ) -> Outcome:
@@ -131,12 +118,8 @@ def _lose_group(searches: _Searches) -> None:
 
 def _kill_ranks(searches: _Searches, times: int = 10) -> None:
     """Each in another world: one that is killed is run once more."""
-    running, killed = searches.begun(*LONG, more=3), 0
-    while killed < times and running.process.poll() is None:
-        searches.note()
-        _kill_one(running, lambda: _ranks(searches.host))
-        # The first may have been done before.
-        killed += searches.measuring(running, 2)
+    running = searches.begun(*LONG, more=3)
+    killed = searches.kills(running, lambda: _ranks(searches.host), times)
     running.process.send_signal(signal.SIGINT)
     ended = searches.ended(running)
     failed = [line for line in ended.stderr.splitlines() if "failed" in line]
@@ -156,7 +139,9 @@ def _kill_again_and_again(searches: _Searches, times: int = 20) -> None:
         elif victim == "raylet":
             cluster.kill_raylet(1)
         else:
-            _kill_one(running, lambda: _actors(chosen.choice(cluster.hosts)))
+            host = chosen.choice(cluster.hosts)
+            running.awaits(lambda: bool(_actors(host)), PATIENCE_S)  # noqa: B023
+            _actors(host)[0].kill()
         ended = searches.ended(running, is_killed=victim == "command")
         if ended.code != (-9 if victim == "command" else 1):
             searches.judge(f"{victim}: exit code {ended.code}, {ended.stderr[-500:]}", False)

@@ -203,16 +203,11 @@ def _forecasts(cell: Cell, seed: int, *, is_shuffled: bool) -> Forecasts:
     others = range(1, len(THREADS))
     of: list[int] = random.permutation(others).tolist() if is_shuffled else [*others]
     logs = [-cell.gain(number) + FORECAST_ERROR * random.standard_normal() for number in of]
-    found = [
-        ForecastThreads(
-            threads=(THREADS[number],) * len(UDF.roles),
-            **{
-                name: math.exp(log + reach * FORECAST_ERROR)
-                for name, reach in (("ratio", 0), ("low", -2), ("high", 2))
-            },
-        )
-        for number, log in zip(others, logs, strict=True)
-    ]
+    found = []
+    for number, log in zip(others, logs, strict=True):
+        low, ratio, high = (math.exp(log + reach * FORECAST_ERROR) for reach in (-2, 0, 2))
+        threads = (THREADS[number],) * len(UDF.roles)
+        found.append(ForecastThreads(threads=threads, ratio=ratio, low=low, high=high))
     return Forecasts({each.threads: each for each in found})
 
 

@@ -1,9 +1,12 @@
 """Searches that faults are done to: how they are asked for, and what they must leave."""
 
-from collections.abc import Mapping, Sequence
+import random
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from lab.faults.kit.commands import Ended, Running, folder_mb
 from lab.faults.kit.rows import Outcome
@@ -117,6 +120,22 @@ class Sessions:
             return False
 
         return running.awaits(are_there, PATIENCE_S)
+
+    def kills(
+        self, running: Running, find: Callable[[], Sequence[psutil.Process]], times: int
+    ) -> int:
+        """SIGKILL for one of those that are found, at a random moment after each second world that
+        is measured, so many times; how often it was."""
+        dice, killed = random.Random(1), 0
+        while killed < times and self.measuring(running, 2):
+            running.awaits(lambda: False, dice.random())
+            with suppress(psutil.Error):
+                if those := find():
+                    dice.choice(those).kill()
+                    killed += 1
+            # Not before: the same world must not be killed twice.
+            self.note()
+        return killed
 
     def note(self) -> None:
         """Know what is there now, and count what is lost of what was known."""
