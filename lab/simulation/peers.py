@@ -73,12 +73,10 @@ def _friedman_survivors(matrix: FloatArray, left: list[int]) -> list[int]:
         found = stats.wilcoxon(matrix[:, 0] - matrix[:, 1]).pvalue
         sums = (matrix[:, 0] > matrix[:, 1]).sum(), (matrix[:, 1] > matrix[:, 0]).sum()
         return [left[int(np.argmin(sums))]] if found < ALPHA else left
-    ranks = matrix.argsort(axis=1).argsort(axis=1) + 1
-    sums, squares = ranks.sum(axis=0), float((ranks**2).sum())
-    tie_free = blocks * count * (count + 1) ** 2 / 4
-    statistic = (count - 1) * (float((sums**2).sum()) / blocks - tie_free) / (squares - tie_free)
-    if stats.chi2.sf(statistic, count - 1) >= ALPHA:
+    if stats.friedmanchisquare(*matrix.T).pvalue >= ALPHA:
         return left
+    ranks = stats.rankdata(matrix, axis=1)
+    sums, squares = ranks.sum(axis=0), float((ranks**2).sum())
     freedom = (blocks - 1) * (count - 1)
     error = math.sqrt(2 * (blocks * squares - float((sums**2).sum())) / freedom)
     reach = float(stats.t.ppf(1 - ALPHA / 2, freedom)) * error

@@ -3,12 +3,14 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from lab.simulation.__main__ import OF_LONG, SOONER, worse_picks
 from lab.simulation.cells import LONG_CELLS, TWO_KNOBS, Cell
 from lab.simulation.live import CELLS as LIVE_CELLS
 from lab.simulation.live import simulate_live
+from lab.simulation.peers import _friedman_survivors
 from lab.simulation.sessions import run_session
 from lab.simulation.tally import tally
 
@@ -55,3 +57,10 @@ def test_forecasts_choose_what_few_long_worlds_are_spent_on() -> None:
 
 def test_live_comparisons_claim_what_is_true_and_find_memories() -> None:
     assert not simulate_live(LIVE_CELLS, 100)
+
+
+def test_a_friedman_race_leaves_what_is_always_slower() -> None:
+    """Six blocks with one order, and six with every order once."""
+    orders = np.array([[1, 2, 3], [1, 3, 2], [2, 1, 3], [2, 3, 1], [3, 1, 2], [3, 2, 1]])
+    assert _friedman_survivors(np.tile(orders[0] / 10, (6, 1)), [4, 5, 7]) == [4]
+    assert _friedman_survivors(orders / 10, [4, 5, 7]) == [4, 5, 7]
