@@ -58,6 +58,15 @@ def _actors(host: FakeHost) -> list[psutil.Process]:
     return [each for each, line in _processes(host) if line.startswith("ray::Host")]
 
 
+def _is_killed(host: FakeHost) -> bool:
+    """SIGKILL for our process on a host; whether it was there."""
+    for actor in _actors(host):
+        with suppress(psutil.Error):
+            actor.kill()
+            return True
+    return False
+
+
 def _ranks(host: FakeHost) -> list[psutil.Process]:
     """The ranks that are there now: what the forkserver of our process has forked."""
     found = []
@@ -139,9 +148,7 @@ def _kill_again_and_again(searches: _Searches, times: int = 20) -> None:
         elif victim == "raylet":
             cluster.kill_raylet(1)
         else:
-            host = chosen.choice(cluster.hosts)
-            running.awaits(lambda: bool(_actors(host)), PATIENCE_S)  # noqa: B023
-            _actors(host)[0].kill()
+            running.awaits(partial(_is_killed, chosen.choice(cluster.hosts)), PATIENCE_S)
         ended = searches.ended(running, is_killed=victim == "command")
         if ended.code != (-9 if victim == "command" else 1):
             searches.judge(f"{victim}: exit code {ended.code}, {ended.stderr[-500:]}", False)

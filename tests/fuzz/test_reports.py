@@ -1,6 +1,8 @@
 """What the processes of a program report and record: judged and joined, or left out."""
 
+import tempfile
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -8,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.fuzz.fuzzing import fuzz, mangled, mutated, survives
+from tests.fuzz.fuzzing import as_json, fuzz, mangled, mutated, survives
 from tests.fuzz.test_traces import analysed
 from tests.world.command.reported import (
     NAMES,
@@ -21,8 +23,11 @@ from tuner.plan.program_spec import ProgramRequest
 from tuner.trace.files.native_reader import trace_of
 from tuner.world.command.discovering import TriedRun, check_backend, program_spec
 from tuner.world.command.ends import given_up
+from tuner.world.command.hook.rpc_tuner_hook import Reports
 from tuner.world.command.joining import has_window_ended, is_recorded, join_recorded
 from tuner.world.command.judging import Counted, ProgramEnd, outcome_of, records_of
+from tuner.world.command.order import CHANNEL
+from tuner.world.command.program_channel import ProgramChannel
 from tuner.world.command.reports import ProgramReport
 from tuner.world.command.running import RunEnd
 from tuner.world.command.warm.warm_starting import learn
@@ -96,6 +101,20 @@ def test_events(tmp_path: Path) -> None:
         looked_at(folder, [each for each in (found, BOTH[1]) if each])
 
     fuzz(mutated(BOTH), check, 40)
+
+
+def test_bytes_that_processes_send(tmp_path: Path) -> None:
+    seeds = [b"".join(as_json(event) + b"\n" for event in events) for events in BOTH]
+
+    def check(content: bytes) -> None:
+        folder = Path(tempfile.mkdtemp(dir=tmp_path))
+        with closing(ProgramChannel(folder)) as channel:
+            connection = Reports(f"{folder}/{CHANNEL}").connect()
+            connection.sendall(content)
+            connection.close()
+            judged(channel.messages())
+
+    fuzz(mangled(seeds, TOKENS), check, 20)
 
 
 @pytest.mark.parametrize(

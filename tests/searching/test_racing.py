@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from tests.fakes import FakeLauncher
 from tests.known import known
 from tests.searching.tuning import Tune, by_threads, scaling
@@ -20,6 +22,12 @@ def test_the_dominated_are_eliminated_and_say_why(tune: Tune) -> None:
         assert not rows[label].tied_with_best
     first_alone = known(rows["num_worker_threads=1"].eliminated)
     assert first_alone.endswith(" behind num_worker_threads=16 in one world")
+
+
+def test_the_budget_is_kept(tune: Tune) -> None:
+    result = tune(sigma=0.3, budget="40s")
+    assert 36 < result.elapsed_s <= 40
+    assert result.elapsed_s == pytest.approx(tune.spent_s)
 
 
 def test_one_that_is_out_is_said_to_be_worse_only_where_it_is(tune: Tune) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from tuner.world import socket_channel
 from tuner.world.socket_channel import SocketChannel
 
 Both = tuple[SocketChannel, socket.socket]
@@ -33,11 +32,9 @@ def test_messages_come_whole_and_in_order_up_to_the_end_without_blocking(both: B
 
 
 @pytest.mark.parametrize("garbage", [b"\xff" * 8 + b"\n", b"{}\n{\n", b"2\n" + b'"1234567890'])
-def test_what_is_no_message_or_too_long_closes_the_channel(
-    both: Both, monkeypatch: pytest.MonkeyPatch, garbage: bytes
-) -> None:
-    monkeypatch.setattr(socket_channel, "MOST_BYTES", 10)
-    channel, theirs = both
+def test_what_is_no_message_or_too_long_closes_the_channel(both: Both, garbage: bytes) -> None:
+    ours, theirs = both
+    channel = SocketChannel(ours.connection, most_bytes=10)
     theirs.sendall(garbage)
     assert channel.messages() in ([], [{}], [2])
     assert not channel.is_open

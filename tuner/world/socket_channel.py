@@ -21,10 +21,11 @@ class SocketChannel:
     """One end. A process may stop in the middle of a message: what has come of it is kept until the
     rest is there."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, *, most_bytes: int = MOST_BYTES) -> None:
         self.connection = connection
         self.is_open = True
         """Whether anything may still come."""
+        self._most_bytes = most_bytes
         self._received = bytearray()
         self._whole: list[object] = []
 
@@ -45,8 +46,9 @@ class SocketChannel:
         """As `send`, of a message that is JSON already, in one line."""
         line, sent = text + b"\n", 0
         if descriptors:
-            sent = socket.send_fds(self.connection, [line], list(descriptors))
-        self.connection.sendall(line[sent:])
+            sent = socket.send_fds(self.connection, [line], list(descriptors), socket.MSG_NOSIGNAL)
+        # By default the signal of a side that is gone would end a program.
+        self.connection.sendall(line[sent:], socket.MSG_NOSIGNAL)
 
     def receive(self) -> tuple[Any, list[int]]:
         """Wait for the next message, and its descriptors, not inheritable: one that has some is
@@ -95,7 +97,7 @@ class SocketChannel:
         return self._whole.pop(0)
 
     def _take(self) -> None:
-        while self.is_open and len(self._received) <= MOST_BYTES:
+        while self.is_open and len(self._received) <= self._most_bytes:
             try:
                 part = self.connection.recv(_READ_BYTES, socket.MSG_DONTWAIT)
             except BlockingIOError:
@@ -107,7 +109,7 @@ class SocketChannel:
         *lines, self._received = self._received.split(b"\n")
         try:
             self._whole.extend(json.loads(line) for line in lines)
-            if len(self._received) > MOST_BYTES:
+            if len(self._received) > self._most_bytes:
                 raise ValueError
         except (ValueError, RecursionError):
             self.is_open = False  # nothing that follows can be relied upon

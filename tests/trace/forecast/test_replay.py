@@ -8,10 +8,12 @@ import pytest
 from tuner.trace.forecast.replay import (
     AWAIT,
     COMPUTE,
+    COMPUTE_WITH_GIL,
     DRAIN,
     GIVE,
     ISSUE,
     SLEEP,
+    SWITCH_NS,
     TAKE,
     Call,
     Machine,
@@ -27,13 +29,13 @@ MS = 1e6
 
 def ended(
     calls: Sequence[Call], drives: Sequence[Op] = (), *, threads: int = 16, cpus: float = 64,
-    polling: float = 0.0, permits: Sequence[int] = (),
+    polling: float = 0.0, joins: Sequence[int] = (), permits: Sequence[int] = (),
 ) -> Replayed:  # fmt: skip
     """What becomes of these calls; without `drives` rank 0 issues all at once."""
     at_once = [*((ISSUE, at) for at in range(len(calls))), (DRAIN, 0)]
     program = Program(
         ["worker0", "worker1", "worker2"], [0, 0, 0], list(calls),
-        [Root(0, 0.0, drives or at_once, is_driver=True)], [], list(permits),
+        [Root(0, 0.0, drives or at_once, is_driver=True)], list(joins), list(permits),
     )  # fmt: skip
     return replay(program, Machine([16, threads, 16], [cpus], [polling]))
 
@@ -42,13 +44,19 @@ def took_ms(calls: Sequence[Call], drives: Sequence[Op] = (), **machine: Any) ->
     return ended(calls, drives, **machine).took_ns / MS
 
 
-def call(*ops: Op, name: str = "udf") -> Call:
+def call(*ops: Op, name: str = "udf", to_client: float = 0.0, join: int = -1) -> Call:
     """A call of rank 0 to rank 1."""
-    return Call(0, 1, name, 0.0, 0.0, ops)
+    return Call(0, 1, name, 0.0, to_client, ops, join=join)
 
 
 def test_threads_that_poll_take_their_share_of_the_cpus() -> None:
     assert took_ms([call((COMPUTE, 10 * MS))], cpus=2, polling=3) == pytest.approx(20)
+
+
+def test_the_gil_changes_hands_after_the_switch_interval() -> None:
+    long, short = (call((COMPUTE_WITH_GIL, ns)) for ns in (4 * SWITCH_NS, MS))
+    took = took_ms([long, short], [(ISSUE, 0), (ISSUE, 1), (AWAIT, 1)])
+    assert took == pytest.approx((SWITCH_NS + MS) / MS)
 
 
 def test_a_window_of_calls_in_flight_is_kept() -> None:
@@ -57,6 +65,16 @@ def test_a_window_of_calls_in_flight_is_kept() -> None:
     for number in range(2, 5):
         drives += [(DRAIN, 1), (ISSUE, number)]
     assert took_ms(calls, [*drives, (DRAIN, 0)]) == pytest.approx(5)
+
+
+def test_a_result_that_others_complete_waits_for_all_of_them() -> None:
+    calls = [call((SLEEP, ms * MS), to_client=MS, join=0) for ms in (1, 7)]
+    assert took_ms(calls, [(ISSUE, 0), (ISSUE, 1), (AWAIT, 0)], joins=[2]) == pytest.approx(8)
+
+
+def test_so_many_calls_have_a_semaphore_as_it_has_permits() -> None:
+    calls = [call((TAKE, 0), (SLEEP, 10 * MS), (GIVE, 0))] * 8
+    assert took_ms(calls, permits=[3]) == pytest.approx(30)
 
 
 def test_a_call_that_is_never_let_in_waits_for_one_that_waits() -> None:

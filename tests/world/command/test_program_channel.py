@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -14,7 +15,8 @@ import pytest
 
 from tests.world.command.reported import BEGAN_NS, PIDS
 from tests.world.launcher_contract import awaited
-from tuner.daemon_threads import running_daemons
+from tuner import daemon_threads
+from tuner.errors import LauncherError
 from tuner.world.command import program_channel
 from tuner.world.command.hook import rpc_tuner_hook
 from tuner.world.command.hook.rpc_tuner_hook import Reports
@@ -89,20 +91,44 @@ def test_what_is_no_message_is_left_out(channel: ProgramChannel, line: bytes) ->
     assert [each["pid"] for process in channel.messages() for each in process] == [*PIDS]
 
 
-def test_of_one_process_so_many_messages_are_kept(
+def test_so_much_is_kept_of_one_process_and_how_it_ended(
     channel: ProgramChannel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(program_channel, "_MOST_MESSAGES", 3)
-    for _ in range(5):
+    monkeypatch.setattr(program_channel, "_MOST_BYTES", 300)
+    for _ in range(9):
         started(channel, PIDS[0])
     started(channel, PIDS[1])
-    assert [len(each) for each in channel.messages()] == [3, 1]
+    say(
+        channel,
+        b'{"kind": "exit", "pid": %d, "time_ns": 1, "error": "", "traceback": ""}\n' % PIDS[0],
+    )
+    first, second = channel.messages()
+    assert 1 < len(first) < 6
+    assert (first[-1]["kind"], len(second)) == ("exit", 1)
+
+
+def test_what_came_while_the_tool_was_stopped_is_in_order(channel: ProgramChannel) -> None:
+    """More than epoll gives at once; what has no room waits until the tool goes on."""
+    reports, count = reports_to(channel), 4500
+
+    def send() -> None:
+        for number in range(count):
+            reports.send("raised", error=str(number))
+
+    sending = threading.Thread(target=send)
+    with channel._receiving:
+        sending.start()
+        sending.join(0.5)
+    sending.join()
+    (found,) = channel.messages()
+    assert [each["error"] for each in found] == [str(number) for number in range(count)]
 
 
 def test_a_program_does_not_wait_for_a_tool_that_is_stopped_or_has_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rpc_tuner_hook, "_TIMEOUT_S", 0.05)
+    brief = bytes(8) + (50_000).to_bytes(8, sys.byteorder)
+    monkeypatch.setattr(rpc_tuner_hook, "_MOST_WAIT", brief)
     reports = Reports(str(tmp_path / CHANNEL))
     reports.send("started")
     with socket.socket(socket.AF_UNIX) as stopped:
@@ -117,14 +143,22 @@ def test_a_tool_that_ends_ends_no_program_that_has_the_usual_signals() -> None:
     program = (
         "import signal, socket\n"
         "from tuner.world.command.hook.rpc_tuner_hook import Reports\n"
+        "from tuner.world.socket_channel import SocketChannel\n"
         "signal.signal(signal.SIGPIPE, signal.SIG_DFL)\n"
         "ours, theirs = socket.socketpair()\n"
         "theirs.close()\n"
         "reports = Reports('')\n"
         "reports.connect = lambda: ours\n"
         "reports.send('started')\n"
+        "again, theirs = socket.socketpair()\n"
+        "theirs.close()\n"
+        "try:\n"
+        "    SocketChannel(again).send({})\n"
+        "except BrokenPipeError:\n"
+        "    print('goes on')\n"
     )
-    subprocess.run([sys.executable, "-c", program], check=True)
+    done = subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.PIPE)
+    assert done.stdout == b"goes on\n"
 
 
 def test_ranks_answer_what_they_are_asked_from_then_on(channel: ProgramChannel) -> None:
@@ -133,7 +167,7 @@ def test_ranks_answer_what_they_are_asked_from_then_on(channel: ProgramChannel) 
     channel.ask()
     prober = Prober(channel.folder, reports.connect, lambda: standing, reports.send)
     prober.begin("agent", 0)
-    (thread,) = [each for each in running_daemons() if each.name == "rpc-tuner probe"]
+    (thread,) = [each for each in daemon_threads._running if each.name == "rpc-tuner probe"]
     assert awaited(lambda: bool(channel._listening))
     number = channel.ask("stacks")
     channel.pass_on(channel.question)  # as a host of a cluster gets it again and again
@@ -142,9 +176,25 @@ def test_ranks_answer_what_they_are_asked_from_then_on(channel: ProgramChannel) 
     assert "test_ranks_answer" in (channel.folder / f"agent-{os.getpid()}.stacks").read_text()
     assert channel.answers(number + 1, [os.getpid()], within_s=0.2) == {}
     assert [each["number"] for each in channel.report().states] == [number]
-    channel.close()
+    daemon_threads._running[thread].set()  # as the process ends
     thread.join(20)
     assert not thread.is_alive()
+
+
+def test_a_rank_that_reads_no_question_holds_up_nothing(channel: ProgramChannel) -> None:
+    """It is stopped, or its socket was left to a fork of it."""
+    with closing(reports_to(channel).connect()) as connection:
+        connection.sendall(b'{"kind": "listening", "pid": 1, "time_ns": 1}\n')
+        assert awaited(lambda: bool(channel._listening))
+        for _ in range(10_000):
+            channel.ask()
+    started(channel, PIDS[0])
+    assert len(channel.messages()) == 1
+
+
+def test_a_folder_that_has_no_sockets_is_named(tmp_path: Path) -> None:
+    with pytest.raises(LauncherError, match="set TMPDIR"):
+        ProgramChannel(tmp_path / "nowhere")
 
 
 @pytest.mark.world

@@ -2,16 +2,18 @@
 process connects to it for each message, so a program may fork, close descriptors and be killed; a
 rank keeps one more connection, by which it is asked what it does. Standard library only."""
 
+import json
 import os
 import select
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable
-from contextlib import suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from tuner.errors import LauncherError
 from tuner.world.command.order import CHANNEL
 from tuner.world.command.reports import ProgramReport
 from tuner.world.descendants import status_of
@@ -20,8 +22,12 @@ from tuner.world.socket_channel import SocketChannel
 
 _EXIT_CODE = 49
 """Its place in /proc/PID/stat, after the name."""
-_MOST_MESSAGES = 1 << 17
-"""So many are kept of one process."""
+_MOST_BYTES, _MOST_OF_ALL = 1 << 24, 1 << 28
+"""So much is kept of one process, and of all; of how they ended twice as much."""
+_ENDS = ("exit", "gone", "record-end", "shutdown", "ended")
+_MOST_LINE = 1 << 22
+_AT_ONCE = 64
+"""So many connections are accepted before they are read and closed: descriptors are scarce."""
 _MOST_WAITING = 4096
 """So many connections may wait for the thread, or fewer as the kernel has it."""
 _POLL_S = 0.02
@@ -47,26 +53,36 @@ class ProgramChannel:
         """By descriptor, in the order in which they were made."""
         self._listening: set[SocketChannel] = set()
         self._messages: dict[int, list[Message]] = {}
+        self._sizes: Counter[int] = Counter()
+        self._size = 0
         self._here: set[int] = set()
         """The processes that we see, and have not seen to be gone."""
         self._namespace = Path("/proc/self/ns/pid").stat().st_ino
         self._receiving = threading.Lock()
         self._is_over = False
         self._listener = socket.socket(socket.AF_UNIX)
-        # The address of a socket holds 107 bytes; the path of a folder may have more.
-        at = os.open(folder, os.O_PATH)
         try:
-            self._listener.bind(f"/proc/self/fd/{at}/{CHANNEL}")
-        finally:
-            os.close(at)
-        self._listener.listen(_MOST_WAITING)
-        self._listener.setblocking(False)
+            self._bind()
+        except OSError as error:
+            self._listener.close()
+            why = f"the folder for temporary files has no sockets ({error.strerror})"
+            raise LauncherError(f"{why}; set TMPDIR to one on a local disk") from error
         self._poller = select.epoll()
         self._poller.register(self._listener, select.EPOLLIN)
         self._thread = threading.Thread(
             target=self._receive_on, name="rpc-tuner channel", daemon=True
         )
         self._thread.start()
+
+    def _bind(self) -> None:
+        # The address of a socket holds 107 bytes; the path of a folder may have more.
+        at = os.open(self.folder, os.O_PATH)
+        try:
+            self._listener.bind(f"/proc/self/fd/{at}/{CHANNEL}")
+        finally:
+            os.close(at)
+        self._listener.listen(_MOST_WAITING)
+        self._listener.setblocking(False)
 
     def close(self) -> None:
         """Take no more messages; what has come can be read."""
@@ -83,8 +99,7 @@ class ProgramChannel:
     def messages(self) -> list[list[Message]]:
         """What each process has reported so far, in order; of one that is gone all that it sent."""
         with self._receiving:
-            if not self._is_over:
-                self._receive()
+            self._receive()
             return [[*each] for each in self._messages.values()]
 
     def report(self) -> ProgramReport:
@@ -122,9 +137,11 @@ class ProgramChannel:
                 return
             self.question = question
             self._receive()
-            for rank in self._listening:
-                with suppress(OSError):
+            for rank in [*self._listening]:
+                try:
                     rank.send(question._asdict())
+                except OSError:  # it is gone, or has not read for long
+                    self._listening.remove(rank)
 
     def answers(
         self, number: int, pids: Collection[int] | None = None, within_s: float = 0.0
@@ -147,12 +164,32 @@ class ProgramChannel:
     def _receive(self) -> None:
         """Take what has come, without waiting. A process closes one connection before it makes the
         next: what is complete is taken in the order in which it was sent."""
-        with suppress(OSError):
-            while True:
+        for _ in range(_MOST_WAITING // _AT_ONCE):
+            if self._is_over or not self._accept():
+                break
+            self._take_what_came()
+        if not self._is_over:
+            self._take_what_came()
+
+    def _accept(self) -> bool:
+        """Accept some; whether there may be more."""
+        try:
+            for _ in range(_AT_ONCE):
                 connection, _ = self._listener.accept()
-                self._connections[connection.fileno()] = SocketChannel(connection)
+                connection.setblocking(False)
                 self._poller.register(connection, select.EPOLLIN)
-        ready = {descriptor for descriptor, _ in self._poller.poll(0)}
+                channel = SocketChannel(connection, most_bytes=_MOST_LINE)
+                self._connections[connection.fileno()] = channel
+        except BlockingIOError:
+            return False
+        except OSError:  # no descriptor is left
+            time.sleep(_POLL_S)
+            return False
+        return True
+
+    def _take_what_came(self) -> None:
+        events = self._poller.poll(0, len(self._connections) + 1)
+        ready = {descriptor for descriptor, _ in events}
         for descriptor in [each for each in self._connections if each in ready]:
             channel = self._connections[descriptor]
             for message in filter(None, map(of_program, channel.messages())):
@@ -160,15 +197,20 @@ class ProgramChannel:
                     self._listening.add(channel)
                     continue
                 # A sandbox may have ids of its own.
-                if message.get("pid_namespace") == self._namespace:
+                if message.get("pid_namespace", self._namespace) == self._namespace:
                     self._here.add(message["pid"])
                 self._keep(message)
             if not channel.is_open:
                 del self._connections[descriptor]
                 self._listening.discard(channel)
+                self._poller.unregister(descriptor)
                 channel.close()
 
     def _keep(self, message: Message) -> None:
-        kept = self._messages.setdefault(message["pid"], [])
-        if len(kept) < _MOST_MESSAGES:
-            kept.append(message)
+        pid, size = message["pid"], len(json.dumps(message))
+        factor = 2 if message["kind"] in _ENDS else 1
+        is_one_too_many = self._sizes[pid] + size > factor * _MOST_BYTES
+        if not is_one_too_many and self._size + size <= factor * _MOST_OF_ALL:
+            self._sizes[pid] += size
+            self._size += size
+            self._messages.setdefault(pid, []).append(message)

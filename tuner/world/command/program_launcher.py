@@ -1,5 +1,5 @@
 """The launcher of programs: a world is one run of the program's commands on this machine, whose
-processes report to a folder, and answer questions there."""
+processes report over a socket, and are asked over it."""
 
 import os
 import shutil

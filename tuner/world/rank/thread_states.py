@@ -11,8 +11,8 @@ import concurrent.futures.thread
 import dis
 import faulthandler
 import linecache
+import math
 import os
-import socket
 import sys
 import threading
 import time
@@ -24,6 +24,7 @@ from functools import lru_cache
 from inspect import getattr_static
 from itertools import islice
 from pathlib import Path
+from socket import SHUT_RD
 from types import FrameType, ModuleType
 from typing import Any
 
@@ -54,8 +55,8 @@ _DISTRIBUTED = str(Path(torch.distributed.__file__).parent)
 """There threads wait for other ranks: in `shutdown`, `rpc_sync` or `barrier`."""
 _POOL_WORKER: Any = concurrent.futures.thread._worker
 _UNKNOWN = object()
-_PROBE_POLL_S = 0.1
-_COUNT_SHARE = 0.01  # of the time so far: the time from one count to the next
+_AGAIN_S = 1.0
+_COUNT_S, _COUNT_SHARE = 0.1, 0.01  # the time between two counts: at least, and of that so far
 _SERVING_FILE = "torch/distributed/rpc/internal.py"
 _GAUGES = {
     "pool_size": "thread_pool_size",
@@ -188,23 +189,31 @@ class Prober:
         self._name, self._rank = name, rank
         # A fork of the process has no such thread any more.
         if self._thread is None or not self._thread.is_alive():
-            self._thread = start_daemon(self._answer, "rpc-tuner probe")
+            is_over = _IsOver()
+            self._thread = start_daemon(
+                lambda _: self._answer(is_over), "rpc-tuner probe", is_over=is_over
+            )
 
-    def _answer(self, is_over: threading.Event) -> None:
-        with (
-            suppress(OSError, EOFError),  # the launcher is gone
-            closing(SocketChannel(socket.socket(fileno=self._connect().detach()))) as channel,
-        ):
-            channel.send({"kind": "listening", "pid": os.getpid(), "time_ns": time.time_ns()})
-            while not is_over.is_set():
-                if self._counts:
-                    self._count()
-                with suppress(TimeoutError):
-                    self._take(channel.awaited(_PROBE_POLL_S))
+    def _answer(self, is_over: "_IsOver") -> None:
+        while not is_over.is_set():
+            # Else the launcher is gone, or there is no descriptor now.
+            with (
+                suppress(OSError, EOFError),
+                closing(SocketChannel(self._connect())) as channel,
+            ):
+                is_over.connection = channel.connection
+                channel.send({"kind": "listening", "pid": os.getpid(), "time_ns": time.time_ns()})
+                while not is_over.is_set():
+                    wait_s = self._count() if self._counts else math.inf
+                    with suppress(TimeoutError):
+                        self._take(channel.awaited(wait_s))
+            is_over.connection = None
+            is_over.wait(_AGAIN_S)
 
     def _take(self, question: Any) -> None:
         if question["more"] == "stacks":
-            with (self._folder / f"{self._name}-{os.getpid()}.stacks").open("w") as file:
+            path = self._folder / f"{self._name}-{os.getpid()}.stacks"
+            with suppress(OSError), path.open("w") as file:
                 faulthandler.dump_traceback(file)
         self._report(
             "answer", number=question["number"], name=self._name, rank=self._rank,
@@ -213,12 +222,30 @@ class Prober:
             **rpc_state(), **self._standing(),
         )  # fmt: skip
 
-    def _count(self) -> None:
-        """Report the calls made so far, the more seldom the longer the process lasts."""
+    def _count(self) -> float:
+        """Report the calls made so far, the more seldom the longer the process lasts; the seconds
+        to the next time."""
         if (now_s := time.monotonic()) >= self._next_count_s:
             self._next_count_s = now_s + _COUNT_SHARE * (now_s - self._began_s)
             did = self._standing()
             self._report("count", monotonic_s=now_s, calls=did["calls"], cpu_s=did["cpu_s"])
+        return max(_COUNT_S, self._next_count_s - now_s)
+
+
+class _IsOver(threading.Event):
+    """Also ends the waiting for a question."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.connection: Any = None
+        self._pid = os.getpid()
+
+    def set(self) -> None:
+        """See `threading.Event`; not for the process that this one was forked from."""
+        super().set()
+        if self.connection is not None and self._pid == os.getpid():
+            with suppress(OSError):
+                self.connection.shutdown(SHUT_RD)
 
 
 _NOT_ASKED: Mapping[str, object] = {"busy_s": None, "sleeps": False, "daemon_sleeps": False}

@@ -145,11 +145,12 @@ class Host:
         """End a world and remove what it left; what the machine did meanwhile, if it was here."""
         if (world := self._worlds.pop(number, None)) is None:
             return None
-        machine = world.end()
-        if isinstance(world, CommandHere):
-            world.channel.close()
-        shutil.rmtree(world.scratch, ignore_errors=True)
-        return machine
+        try:
+            return world.end()
+        finally:
+            if isinstance(world, CommandHere):
+                world.channel.close()
+            shutil.rmtree(world.scratch, ignore_errors=True)
 
     def leave(self) -> None:
         """End all that is here; the actor ends next."""
@@ -219,8 +220,12 @@ class CommandHere(LocalCommands):
             (self._here / EVERYBODY_READS).touch()
         given = replace(order, reports=self._here).environment(environment)
         super().__init__([starter], given, self._here, machine)
-        with self._output.open("wb") as output:
-            self.start(output.fileno())
+        try:
+            with self._output.open("wb") as output:
+                self.start(output.fileno())
+        except BaseException:
+            self.channel.close()
+            raise
 
     def exchange(self, question: Question) -> News:
         """Ask the processes a question, where that is new; what is new here."""

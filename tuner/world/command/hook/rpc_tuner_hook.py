@@ -29,8 +29,11 @@ _READ_AT_IMPORT = (
     "OPENBLAS_", "PYTHON", "PYTORCH_", "TORCH", "TRITON_", "VECLIB_",
 )  # fmt: skip
 """How variables begin that Python or a library reads once, as it is loaded."""
-_TIMEOUT_S = 1.0
-"""So long a message may wait for a tool that is stopped; then it is lost."""
+_LONGEST_ADDRESS = 107
+"""Bytes of a socket's address; the path of a folder may have more."""
+_MOST_WAIT = (1).to_bytes(8, sys.byteorder) + bytes(8)
+"""A second, and no microseconds, as the kernel has it: so long it waits to connect, and to send, to
+a tool that is stopped. Then the message is lost."""
 _SET_LATER = "PYTHONWARNINGS"
 """It can be put into effect at any time, and libraries set it for the children they start."""
 
@@ -43,23 +46,30 @@ class Reports:
     def __init__(self, channel: str, learn: bool = False) -> None:
         self._channel = channel
         self._learn = learn
-        self._known_as = 0
+        self._known_as, self._namespace = 0, dict[str, int]()
 
     def connect(self) -> Any:
-        """A connection to the tool, as a `_socket.socket`; OSError if it has ended."""
-        folder, _, name = self._channel.rpartition("/")
-        at = os.open(folder, os.O_PATH | os.O_CLOEXEC)
+        """A connection to the tool, as a `_socket.socket`; OSError if it has ended, or is stopped
+        and takes no more."""
         connection = _socket.socket(_socket.AF_UNIX)
         try:
-            connection.settimeout(_TIMEOUT_S)
-            # The address of a socket holds 107 bytes; the path of a folder may have more.
-            connection.connect(f"/proc/self/fd/{at}/{name}")
+            connection.setsockopt(_socket.SOL_SOCKET, _socket.SO_SNDTIMEO, _MOST_WAIT)
+            self._reach(connection)
         except OSError:
             connection.close()
             raise
+        return connection
+
+    def _reach(self, connection: Any) -> None:
+        if len(os.fsencode(self._channel)) <= _LONGEST_ADDRESS:
+            connection.connect(self._channel)
+            return
+        folder, _, name = self._channel.rpartition("/")
+        at = os.open(folder, os.O_PATH | os.O_CLOEXEC)
+        try:
+            connection.connect(f"/proc/self/fd/{at}/{name}")
         finally:
             os.close(at)
-        return connection
 
     def send(self, kind: str, **facts: object) -> None:
         """Send a message, if the tool is there and takes it."""
@@ -72,12 +82,12 @@ class Reports:
             self._known_as = os.getpid()
             with suppress(OSError):  # in which its id is one: a sandbox has one of its own
                 namespace = os.stat("/proc/self/ns/pid")  # noqa: PTH116 - pathlib takes a while
-                line["pid_namespace"] = namespace.st_ino
+                self._namespace = {"pid_namespace": namespace.st_ino}
         with suppress(OSError):
             connection = self.connect()
             try:
                 # By default the signal of a tool that has ended would end the program.
-                text = json.dumps(line, default=repr).encode() + b"\n"
+                text = json.dumps(line | self._namespace, default=repr).encode() + b"\n"
                 connection.sendall(text, _socket.MSG_NOSIGNAL)
             finally:
                 connection.close()
@@ -118,7 +128,7 @@ def install(text: str) -> None:
     `tuner.world.command.order` writes it."""
     order = _read(text)
     reports = Reports(order["channel"], order["learn"])
-    reports.send("started", parent=os.getppid(), arguments=sys.orig_argv)
+    reports.send("started")
     hook = partial(_hook, order=order, reports=reports)
     if RPC_MODULE in sys.modules:
         hook(sys.modules[RPC_MODULE])
