@@ -18,7 +18,6 @@ from tuner.files import own_prefix
 from tuner.plan.config import ALL_ROLES, Config
 from tuner.text import did_you_mean
 from tuner.world.command.order import HookOrder
-from tuner.world.command.program_channel import ProgramChannel
 from tuner.world.command.reports import ProgramReport
 
 
@@ -58,6 +57,9 @@ def run_program(
 ) -> RunEnd:
     """Run a command to its end with a configuration put under it; each rank says what it got. For
     the arguments see `HookOrder`. UsageError if the command cannot be started."""
+    # Not for --help: sockets take 4 ms to import.
+    from tuner.world.command.program_channel import ProgramChannel
+
     with tempfile.TemporaryDirectory(prefix=own_prefix()) as scratch:
         order = HookOrder(config=config, reports=Path(scratch), roles=roles, say=True)
         with closing(ProgramChannel(order.reports)) as channel:
