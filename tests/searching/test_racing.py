@@ -1,5 +1,6 @@
 """Who leaves the race, and why."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,7 +8,20 @@ import pytest
 from tests.fakes import FakeLauncher
 from tests.known import known
 from tests.searching.tuning import Tune, by_threads, scaling
+from tests.steps import steps_of
+from tests.study.made import calibrated, plan_of, took, world
+from tuner.decide.interim_analysis import InterimAnalysis
 from tuner.plan.config import Config
+from tuner.searching.budget import Budget
+from tuner.searching.measurer import Measurer
+from tuner.searching.progress_reports import Silent
+from tuner.searching.racing import race
+from tuner.searching.runner import Runner
+from tuner.study.conclusion import conclude
+from tuner.study.records import Record
+from tuner.study.storage.address import StudyPlace
+from tuner.study.storage.opening import create_study
+from tuner.world.environment import Environment
 
 THREE: dict[str, Any] = {"space": {"num_worker_threads": [1, 2, 4]},
                          "baseline": {"num_worker_threads": 16}}  # fmt: skip
@@ -62,3 +76,39 @@ def test_a_race_that_leaves_much_of_its_budget_says_why(tune: Tune) -> None:
     assert any(each.startswith("no further block: it takes ") for each in tune.heard.told)
     left = [each.remaining_s for each in tune.heard.snapshots if each.phase == "race"][-1]
     assert left >= 14
+
+
+def looked_at(folder: Path, threads: int) -> Measurer:
+    """A study of so many numbers of threads beside two of another knob, which has had two looks;
+    half of them turn out to be slower, and its budget is spent."""
+    space = {"num_worker_threads": [*range(1, threads + 1)], "intra_op_threads": [1, 2]}
+    plan = plan_of(space=space, budget="1000s", sampler="grid")
+    place = StudyPlace.named("udf", out=folder)
+    store, launcher = create_study(place, plan, Environment.here()), FakeLauncher()
+    budget = Budget(1000.0, 1000.0, launcher.clock(), launcher.clock)
+    measurer = Measurer(Runner(plan, launcher, place.folder), store, Silent(), budget)
+    log = measurer.log
+    trials = range(len(log.configs))
+    records = calibrated(trials)
+    for block in range(6):
+        again = took(1.0 + 0.01 * (block % 2))
+        records.append(Record(trial=0, block=block, phase="race", again=True, outcome=again))
+        for trial in trials:
+            noise = 1.0 + 0.01 * ((block * 7 + trial * 5) % 11)
+            records.append(world("race", trial, block, took(noise * (1.0 + trial % 2))))
+    for record in records:
+        log.add(record)
+    log.looks = tuple(InterimAnalysis(rows, 0.005, 100.0 * rows, 1000.0) for rows in (4, 5))
+    return measurer
+
+
+def test_a_look_takes_twice_as_long_for_twice_as_many_configurations(tmp_path: Path) -> None:
+    def steps(threads: int) -> int:
+        measurer = looked_at(tmp_path / str(threads), threads)
+        found = steps_of(lambda: race(measurer)) + steps_of(lambda: conclude(measurer.log))
+        assert len(measurer.log.looks) == 3
+        assert len(measurer.log.eliminated) >= threads - 1
+        return found
+
+    few, many = steps(20), steps(40)
+    assert many < 2.3 * few

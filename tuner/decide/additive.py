@@ -7,6 +7,7 @@ import math
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from scipy import special
@@ -53,7 +54,8 @@ class Pooled:
     levels: FloatArray  # log(objective) of each trial, up to a constant; NaN for one never measured
     freedom: float  # of the error variance
     _fitted: FloatArray
-    _errors: FloatArray
+    _fit: "_Fit"
+    _places: Mapping[int, int]  # of the measured trials in the fit
 
     def gain(self, trial: int, over: int, alpha: float) -> Interval | None:
         """The log effect size of a trial over another one, with ends of one-sided level alpha.
@@ -64,10 +66,36 @@ class Pooled:
         estimate = float(self._fitted[over] - self._fitted[trial])
         if math.isnan(estimate):
             return None
-        errors = self._errors[np.ix_([trial, over], [trial, over])]
-        variance = max(0.0, float(np.trace(errors) - 2 * errors[0, 1]))
+        variance = self._fit.variance_between(self._places[trial], self._places[over])
         reach = float(special.stdtrit(self.freedom, 1 - alpha)) * math.sqrt(variance)
         return Interval(estimate, estimate - reach, estimate + reach)
+
+
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """Levels shrunk to the sums of main effects: what an estimate weighs of each level. The weights
+    have the rank of the design, and are made row by row: all of them take a square of the trials.
+    """
+
+    design: FloatArray  # trials x values of all knobs
+    effects: FloatArray  # what each level counts for in the main effect of each value
+    kept: FloatArray  # the part of each level's distance from its sum that is no noise
+    noise: FloatArray  # the error variance of each level
+    interaction: float  # the variance of true levels about their sums
+
+    def levels(self, raw: FloatArray) -> FloatArray:
+        """The estimates."""
+        sums = self.design @ (self.effects @ raw)
+        return sums + self.kept * (raw - sums)
+
+    def variance_between(self, one: int, other: int) -> float:
+        """The error variance of the difference of two estimates."""
+        factors = (1 - self.kept[[one, other]])[:, None] * self.design[[one, other]]
+        weights = (factors[0] - factors[1]) @ self.effects
+        weights[[one, other]] += self.kept[one], -self.kept[other]
+        missed = weights.copy()
+        missed[[one, other]] -= 1.0, -1.0
+        return float(self.interaction * (missed @ missed) + weights @ (self.noise * weights))
 
 
 def pooled(matrix: FloatArray, points: Points) -> Pooled | None:
@@ -79,6 +107,13 @@ def pooled(matrix: FloatArray, points: Points) -> Pooled | None:
     """
     if not points or len(points[0]) < 2:
         return None
+    return _pooled(matrix.tobytes(), matrix.shape[1], tuple(map(tuple, points)))
+
+
+@lru_cache(maxsize=16)
+def _pooled(worlds: bytes, trials: int, points: tuple[tuple[int, ...], ...]) -> Pooled | None:
+    """Cached, as all rivals are compared by one fit."""
+    matrix = np.frombuffer(worlds).reshape(-1, trials)
     levels = trial_levels(matrix)
     measured = ~np.isnan(levels)
     known, raw = np.asarray(points)[measured], levels[measured]
@@ -90,21 +125,17 @@ def pooled(matrix: FloatArray, points: Points) -> Pooled | None:
     left = len(raw) - int(np.linalg.matrix_rank(design))
     if freedom < 1 or left < 1:
         return None
-    itself = np.eye(len(raw))
-    apart = (itself - _sums(design, noise)) / noise[:, None]
-    squares = float(raw @ apart @ raw)
-    interaction = max(0.0, (squares - left) / float(np.trace(apart)))
-    sums = _sums(design, noise + interaction)
-    weights = sums + (interaction / (interaction + noise))[:, None] * (itself - sums)
-    fitted, errors = np.full(len(levels), np.nan), np.full([len(levels)] * 2, np.nan)
-    fitted[measured] = weights @ raw
-    missed = weights - itself
-    errors[np.ix_(measured, measured)] = (
-        interaction * missed @ missed.T + (weights * noise) @ weights.T
-    )
-    reach = np.full(len(levels), np.nan)
+    effects = _effects(design, noise)
+    squares = float(raw @ ((raw - design @ (effects @ raw)) / noise))
+    own = np.einsum("ij,ji->i", design, effects)  # of each level in its own sum
+    interaction = max(0.0, (squares - left) / float(((1 - own) / noise).sum()))
+    kept = interaction / (interaction + noise)
+    fit = _Fit(design, _effects(design, noise + interaction), kept, noise, interaction)
+    fitted, reach = np.full(len(levels), np.nan), np.full(len(levels), np.nan)
+    fitted[measured] = fit.levels(raw)
     reach[measured] = MOST_MOVED * np.sqrt(noise)
-    return Pooled(np.clip(fitted, levels - reach, levels + reach), freedom, fitted, errors)
+    places = {int(trial): place for place, trial in enumerate(np.flatnonzero(measured))}
+    return Pooled(np.clip(fitted, levels - reach, levels + reach), freedom, fitted, fit, places)
 
 
 def _noise(matrix: FloatArray, levels: FloatArray) -> tuple[FloatArray, float]:
@@ -118,10 +149,10 @@ def _noise(matrix: FloatArray, levels: FloatArray) -> tuple[FloatArray, float]:
     return max(variance, _LEAST_VARIANCE) / there.sum(axis=0), freedom
 
 
-def _sums(design: FloatArray, variance: FloatArray) -> FloatArray:
-    """The hat matrix of a weighted least-squares fit."""
+def _effects(design: FloatArray, variance: FloatArray) -> FloatArray:
+    """What each value counts for in each effect of a weighted least-squares fit."""
     error = np.sqrt(variance)[:, None]
-    found: FloatArray = design @ np.linalg.pinv(design / error) / error.T
+    found: FloatArray = np.linalg.pinv(design / error) / error.T
     return found
 
 

@@ -43,17 +43,20 @@ class AnalysedBlocks:
     matrix: FloatArray
     alpha: float
     noise: FloatArray | None = None  # between two worlds of one trial by block; NaN without
-    _squares: dict[int, tuple[FloatArray, FloatArray]] = field(default_factory=dict, init=False)
+    _squares: dict[int, tuple[FloatArray, FloatArray, float, float]] = field(
+        default_factory=dict, init=False
+    )
 
     def spread_of_others(self, reference: int, rival: int) -> Spread:
         """The pooled variance of effects over a reference, of all trials but one, and the noise."""
         if reference not in self._squares:
-            self._squares[reference] = self._squares_over(reference)
-        squares, freedom = self._squares[reference]
-        others = float(freedom.sum() - freedom[rival])
+            of_each = squares, freedom = self._squares_over(reference)
+            self._squares[reference] = (*of_each, float(squares.sum()), float(freedom.sum()))
+        squares, freedom, all_squares, all_freedom = self._squares[reference]
+        others = all_freedom - float(freedom[rival])
         if others < 1:
             return UNKNOWN
-        variance = float(squares.sum() - squares[rival]) / others
+        variance = (all_squares - float(squares[rival])) / others
         return Spread(variance, min(PRIOR_FREEDOM, _OF_OTHERS * others))
 
     def _squares_over(self, reference: int) -> tuple[FloatArray, FloatArray]:

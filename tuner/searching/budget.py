@@ -116,6 +116,7 @@ class WorldTimes:
 
     def _usual_s(self) -> float | None:
         """What a first world takes: the baseline's, or else the quickest one; None if none ran."""
-        first = [self._log.calibration(trial) for trial in (BASELINE, *self._log.runnable)]
-        known = [world.world_s for world in first if world is not None]
-        return known[0] if first[0] is not None else min(known, default=None)
+        if (first := self._log.calibration(BASELINE)) is not None:
+            return first.world_s
+        known = map(self._log.calibration, self._log.runnable)
+        return min((world.world_s for world in known if world is not None), default=None)

@@ -101,7 +101,7 @@ def calibrate_each(measurer: Measurer, trials: Sequence[int]) -> None:
         elif not reason and is_tried_again(log, trial, measurer.budget.total_s):
             left.append(trial)
     for reason, those in skipped.items():
-        measurer.eliminate_silently(dict.fromkeys(those, reason))
+        measurer.eliminate(dict.fromkeys(those, reason), silently=True)
         some = first_of([str(log.configs[trial]) for trial in those], MOST_NAMED)
         measurer.observer.on_event(f"not measured, {reason}: {some}")
 
@@ -139,12 +139,14 @@ def _drop_dominated(measurer: Measurer) -> None:
     usual = ordered[len(ordered) // 2]
     if BASELINE in cost and cost[BASELINE] < cost[usual]:
         usual = BASELINE
-    for trial in rivals[1:]:
-        behind = behind_in_first_world(log, trial, usual)
-        if behind is not None and trial not in log.eliminated:
-            measurer.eliminate(
-                trial, f"{distance(behind)} behind {log.configs[usual]} in one world"
-            )
+    found = {trial: behind_in_first_world(log, trial, usual) for trial in rivals[1:]}
+    measurer.eliminate(
+        {
+            trial: f"{distance(behind)} behind {log.configs[usual]} in one world"
+            for trial, behind in found.items()
+            if behind is not None and trial not in log.eliminated
+        }
+    )
 
 
 def traces_s(log: StudyLog, budget_s: float) -> float:
@@ -284,6 +286,8 @@ def _deadlocks(log: StudyLog) -> list[tuple[str, int]]:
         for trial, failure in log.failures.items()
         if failure.failure == "deadlocked" and (role := roles.get(failure.rank)) is not None
     ]
+    if not seen:
+        return []
     runs = {
         (role, plan.threads_of(role, log.configs[trial]))
         for trial in log.runnable

@@ -307,7 +307,7 @@ def _finish(measurer: Measurer, sampling: Sampling) -> None:
         for trial in ranked
         if trial not in kept
     }
-    measurer.eliminate_silently(behind)
+    measurer.eliminate(behind, silently=True)
     went_on = tuple(sorted(kept & {*log.alive}))
     measurer.keep_sampling(sampling.model_copy(update={"went_on": went_on}))
     measurer.observer.on_event(
@@ -328,7 +328,8 @@ def measure_both_goals(measurer: Measurer) -> None:
         front = front_of(log)
         beaten = set() if front is None else {p.trial for p in front.points if not p.in_front}
         # Who was dropped for being slow may be the cheapest.
-        compared = [trial for trial in log.runnable if trial in log.compared]
+        runnable = {*log.runnable}
+        compared = [trial for trial in log.compared if trial in runnable]
         trials = [trial for trial in compared if trial == BASELINE or trial not in beaten]
         few = log.blocks("exploration") >= LEAST_FRONT_BLOCKS and len(trials) < 2
         if few or not trials or measurer.budget.spent_s + log.block_s(trials) > end_s:

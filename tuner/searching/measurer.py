@@ -156,17 +156,15 @@ class Measurer:
         end_s = start_s + (self.budget.total_s - start_s) * share
         return end_s, (self.measuring.max_blocks or math.inf) * share
 
-    def eliminate(self, trial: int, reason: str) -> None:
-        """Take a trial out of the race."""
-        self.eliminate_silently({trial: reason})
-        self.observer.on_event(f"{self.log.configs[trial]}: eliminated, {reason}")
-
-    def eliminate_silently(self, reasons: Mapping[int, str]) -> None:
-        """Take many trials out of the race, without a line for each."""
+    def eliminate(self, reasons: Mapping[int, str], *, silently: bool = False) -> None:
+        """Take trials out of the race; with a line for each, unless they are many."""
         for trial, reason in reasons.items():
             self.log.eliminated[trial] = reason
             self.store.eliminate(trial, reason)
-        self.reporter.note_leader()
+            if not silently:
+                self.observer.on_event(f"{self.log.configs[trial]}: eliminated, {reason}")
+        if reasons:
+            self.reporter.note_leader()
 
     def readmit(self, trial: int) -> None:
         """Let a trial that was eliminated win again."""
@@ -249,7 +247,7 @@ class Measurer:
     def _skips(self, trial: int) -> bool:
         """Whether a trial needs no further world: it is out, or the budget is spent."""
         # Worlds that fail late may have spent it: a later session goes on.
-        return trial not in self.log.alive or self.budget.is_spent
+        return not self.log.is_alive(trial) or self.budget.is_spent
 
     def _end_block(self, block: int, trials: Sequence[int]) -> None:
         """Judge what failed in a block of these trials; have it measured again if disturbed."""

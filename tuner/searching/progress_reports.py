@@ -144,8 +144,7 @@ class ProgressReporter:
         rival, speedup = strongest_rival(log), comparison.speedup
         before = self._compared_trial
         # It does not change from look to look among rivals that are alike.
-        if before in log.racing and before in ahead_of(log) and rival in ahead_of(log):
-            assert before is not None
+        if before is not None and {before, rival} <= {*ahead_of(log)}:
             found = gain_of(log, before)
             rival, speedup = before, None if found is None else found.exp()
         if rival is not None and speedup and BASELINE not in log.failures:
@@ -164,7 +163,7 @@ class ProgressReporter:
     def progress(self, phase: Phase) -> None:
         """Report how far the search is, in the phase that is measured now."""
         log, plan = self._log, self._log.plan
-        ahead = [trial for trial in self._ahead if trial in log.alive]
+        ahead = [trial for trial in self._ahead if log.is_alive(trial)]
         exploring = log.sampling is not None and log.sampling.went_on is None
         self._observer.on_snapshot(
             Snapshot(

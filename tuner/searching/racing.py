@@ -100,9 +100,8 @@ def _wait(measurer: Measurer) -> None:
     log = measurer.log
     found = waiting(log, log.candidates)
     if {*log.candidates} - {BASELINE, *found}:
-        for trial, ratio in found.items():
-            times = three_digits(ratio)
-            measurer.eliminate(trial, f"forecast to take {times} times as long, so it comes last")
+        reason = "forecast to take {} times as long, so it comes last"
+        measurer.eliminate({trial: reason.format(three_digits(r)) for trial, r in found.items()})
 
 
 def _end_wait(measurer: Measurer) -> bool:
@@ -180,7 +179,7 @@ def _is_known(comparison: Comparison) -> bool:
 
 def _open(log: StudyLog, comparison: Comparison) -> list[int]:
     """The rivals that may be more than epsilon better than what would be recommended now."""
-    best, rivals = BASELINE, rivals_of(log)
+    best, rivals = BASELINE, {*rivals_of(log)}
     if comparison.kind == "better" and (rival := strongest_rival(log)) is not None:
         best = rival
     return [trial for trial in not_excluded(log, best) if trial in rivals]
@@ -212,10 +211,10 @@ def _drop(measurer: Measurer, comparison: Comparison, fraction: float) -> None:
     log = measurer.log
     rivals = rivals_of(log)
     reasons = _reasons(log, rivals, comparison, fraction)
+    out = [trial for trial in rivals if trial in reasons and trial not in log.eliminated]
+    measurer.eliminate({trial: reasons[trial] for trial in out})
     for trial in rivals:
-        if trial in reasons and trial not in log.eliminated:
-            measurer.eliminate(trial, reasons[trial])
-        elif trial in log.eliminated and trial not in reasons:
+        if trial in log.eliminated and trial not in reasons:
             measurer.readmit(trial)
             blocks = plural(log.blocks("race"), "block")
             measurer.observer.on_event(f"{log.configs[trial]}: back in the race after {blocks}")

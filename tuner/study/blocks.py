@@ -2,10 +2,10 @@
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from tuner.world.measurement import Failure, Measurement, Outcome
 Costs = Sequence[float]
 """log(objective) of a world, its negative if more is better; and that of a second objective."""
 _CPU = OBJECTIVES["cpu_s"]
+_T = TypeVar("_T")
 _within = lru_cache(maxsize=4096)(variance_within)
 
 
@@ -35,7 +36,7 @@ class BlockRows:
         self._failed: Counter[tuple[int, int]] = Counter()
         self._measured: Counter[int] = Counter()
         self._disturbed: Counter[int] = Counter()
-        self._matrices: dict[tuple[tuple[Phase, ...], int, int], FloatArray] = {}
+        self._made: dict[Hashable, Any] = {}
 
     def add(self, record: Record, costs: Costs | None = None) -> None:
         """Take in a world, with its costs if it counts."""
@@ -49,18 +50,29 @@ class BlockRows:
             self._disturbed[record.block] += record.outcome.is_disturbed
         if costs is not None:
             self._rows[record.phase].setdefault(record.block, {})[record.column] = costs
-            self._matrices.clear()
+        self.changed()
+
+    def changed(self) -> None:
+        """Forget what was made of the rows: they, or who counts of their columns, have changed."""
+        self._made.clear()
+
+    def once(self, key: Hashable, make: Callable[[], _T]) -> _T:
+        """What `make` makes of the rows; it is asked for of each trial, and made once until they
+        change. For the thread that changes them alone."""
+        if key not in self._made:
+            self._made[key] = make()
+        return cast(_T, self._made[key])
 
     def open(self, phase: Phase, block: int) -> None:
         """Begin a block, or go on with one."""
         self._begun[phase].setdefault(block, set())
         self._open.add(block)
-        self._matrices.clear()
+        self.changed()
 
     def close(self, block: int) -> None:
         """End a block: it is finished."""
         self._open.discard(block)
-        self._matrices.clear()
+        self.changed()
 
     def drop(self, blocks: Sequence[int]) -> None:
         """Forget these blocks, but for their failures."""
@@ -69,7 +81,7 @@ class BlockRows:
             self._open.discard(block)
             for table in (*tables, self._measured, self._disturbed):
                 table.pop(block, None)
-        self._matrices.clear()
+        self.changed()
 
     def failed(self, block: int, column: int) -> int:
         """How many worlds of a column failed in a block."""
@@ -101,15 +113,13 @@ class BlockRows:
 
     def matrix(self, phases: tuple[Phase, ...], trials: int, objective: int) -> FloatArray:
         """The rows of the blocks that count, in order; see `StudyLog.worlds`."""
-        key = phases, trials, objective
-        if key not in self._matrices:
-            end = min(self._open, default=math.inf)
-            known = {block: row for phase in phases for block, row in self._rows[phase].items()}
-            rows = [known[block] for block in sorted(known) if block < end]
-            found = self._matrices[key] = np.full((len(rows), trials + 1), np.nan)
-            for place, row in enumerate(rows):
-                found[place, list(row)] = [costs[objective] for costs in row.values()]
-        return self._matrices[key]
+        end = min(self._open, default=math.inf)
+        known = {block: row for phase in phases for block, row in self._rows[phase].items()}
+        rows = [known[block] for block in sorted(known) if block < end]
+        found = np.full((len(rows), trials + 1), np.nan)
+        for place, row in enumerate(rows):
+            found[place, list(row)] = [costs[objective] for costs in row.values()]
+        return found
 
 
 @dataclass

@@ -188,9 +188,10 @@ def resume_budget_s(log: StudyLog, elapsed_s: float, more_s: float | None = None
 
 def _least_more_s(log: StudyLog) -> float:
     """About how long first worlds take of those that had none, and blocks that give an interval."""
-    new = [trial for trial in log.compared if trial not in log.runnable]
-    new_s = len(new) * max((log.world_s(trial) for trial in log.runnable), default=0.0)
-    return new_s + LEAST_BLOCKS * (log.block_s([AGAIN, *log.runnable]) + new_s)
+    runnable = log.runnable
+    new = {*log.compared}.difference(runnable)
+    new_s = len(new) * max((log.world_s(trial) for trial in runnable), default=0.0)
+    return new_s + LEAST_BLOCKS * (log.block_s([AGAIN, *runnable]) + new_s)
 
 
 def _to_tell(log: StudyLog) -> list[tuple[int, int, _Sides]]:

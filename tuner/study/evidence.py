@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 
 from tuner.decide.additive import Points
-from tuner.decide.interim_analysis import InterimAnalysis
 from tuner.decide.ranking import best_measured, is_dominated, strongest
 from tuner.decide.simultaneous import AnalysedBlocks, gain_over
 from tuner.decide.statistics import FloatArray, Interval, differences, without_spikes
@@ -29,8 +28,12 @@ _AGREES = 1.25  # what is forecast far behind waits if its first world is so man
 
 def worlds_without_spikes(log: StudyLog) -> FloatArray:
     """`StudyLog.worlds` of the race without spikes."""
-    worlds = log.worlds("race")
-    return _without_spikes(worlds.tobytes(), worlds.shape[1])
+
+    def found() -> FloatArray:
+        worlds = log.worlds("race")
+        return _without_spikes(worlds.tobytes(), worlds.shape[1])
+
+    return log.rows.once("without spikes", found)
 
 
 @lru_cache(maxsize=64)
@@ -40,21 +43,26 @@ def _without_spikes(worlds: bytes, columns: int) -> FloatArray:
 
 def evidence(log: StudyLog) -> FloatArray:
     """log(objective) in the blocks of the race, blocks x trials, without spikes."""
-    return merged(worlds_without_spikes(log))
+    return log.rows.once("evidence", lambda: merged(worlds_without_spikes(log)))
 
 
 def points_of(log: StudyLog) -> Points:
     """Each trial as the numbers of its values, of the knobs that differ between trials."""
-    subject = log.plan.subject
-    return points_among(varying(log.configs, subject), log.configs, subject)
+
+    def found() -> Points:
+        subject = log.plan.subject
+        return points_among(varying(log.configs, subject), log.configs, subject)
+
+    return log.rows.once("points", found)
 
 
 def points_among(
     values: Mapping[Dimension, Sequence[Value]], configs: Sequence[Config], subject: Subject
 ) -> list[tuple[int, ...]]:
     """Each configuration as the numbers of its values."""
+    places = {each: {value: n for n, value in enumerate(found)} for each, found in values.items()}
     return [
-        tuple(values[each].index(config.value_of(each, subject)) for each in values)
+        tuple(place[config.value_of(each, subject)] for each, place in places.items())
         for config in configs
     ]
 
@@ -71,8 +79,8 @@ def ahead_of(log: StudyLog) -> list[int]:
     if best is None:
         return []
     matrix, alike = evidence(log), [best]
-    for trial in log.racing:
-        if trial != best and trial in log.candidates:
+    for trial in log.candidates:
+        if trial != best:
             behind = differences(matrix[:, trial], matrix[:, best])
             error = behind.std(ddof=1) / math.sqrt(len(behind)) if len(behind) > 1 else math.inf
             if len(behind) and behind.mean() < 2 * error:
@@ -96,8 +104,12 @@ def rivals_of(log: StudyLog) -> list[int]:
 
 def _raced(log: StudyLog) -> set[int]:
     """The trials without a failure that a block of the race has measured, but the baseline."""
-    values = log.matrix("race")
-    return {trial for trial in log.alive if not np.isnan(values[:, trial]).all()} - {BASELINE}
+
+    def found() -> set[int]:
+        measured = {*np.flatnonzero((~np.isnan(log.matrix("race"))).any(axis=0)).tolist()}
+        return measured.intersection(log.alive) - {BASELINE}
+
+    return log.rows.once("raced", found)
 
 
 def strongest_rival(log: StudyLog) -> int | None:
@@ -115,16 +127,26 @@ def gain_of(
     """log(how many times as good a rival is as a reference), as all looks have left it; `shared`
     is how many comparisons share the upper end's alpha, if not those of the verdict."""
     count = len(_raced(log))
-    if shared is None:
-        # Where the data has chosen the reference, every rival could have been it.
-        shared = 1 if reference == BASELINE else count
-    tests = [_test(log, look) for look in log.looks]
-    return gain_over(tests, reference, rival, rivals=count, high_shared_by=shared)
+    # Where the data has chosen the reference, every rival could have been it.
+    by_data = 1 if reference == BASELINE else count
+    family = by_data if shared is None else shared
+
+    def found() -> Interval | None:
+        tests = _tests(log)
+        return gain_over(tests, reference, rival, rivals=count, high_shared_by=family)
+
+    return log.rows.once(("gain", rival, reference, family, log.looks), found)
 
 
-def _test(log: StudyLog, look: InterimAnalysis) -> AnalysedBlocks:
-    worlds = log.worlds("race")[: look.rows]
-    return _test_of(worlds.tobytes(), worlds.shape[1], look.alpha)
+def _tests(log: StudyLog) -> list[AnalysedBlocks]:
+    """The blocks of each look."""
+
+    def found() -> list[AnalysedBlocks]:
+        worlds = log.worlds("race")
+        looked = [(worlds[: look.rows], look.alpha) for look in log.looks]
+        return [_test_of(rows.tobytes(), rows.shape[1], alpha) for rows, alpha in looked]
+
+    return log.rows.once(("tests", log.looks), found)
 
 
 @lru_cache(maxsize=64)
@@ -140,10 +162,9 @@ def difference_of_gains(
     """The log of by how much the first of two trials is better than the second, here against there,
     by the blocks that have all four; `shared` is how many comparisons share alpha."""
     tests = []
-    for look in log.looks:
-        matrix = _test(log, look).matrix
-        pairs = [matrix[:, each] - matrix[:, over] for each, over in (here, there)]
-        tests.append(AnalysedBlocks(np.column_stack(pairs), look.alpha))
+    for test in _tests(log):
+        pairs = [test.matrix[:, each] - test.matrix[:, over] for each, over in (here, there)]
+        tests.append(AnalysedBlocks(np.column_stack(pairs), test.alpha))
     return gain_over(tests, 1, 0, rivals=shared, high_shared_by=shared)
 
 
@@ -162,13 +183,14 @@ def not_excluded(log: StudyLog, best: int) -> list[int]:
 
 def may_gain(log: StudyLog, best: int, more_than: float) -> list[int]:
     """The trials, without the baseline, that may be better than `best` by more than this log."""
+    matrix = log.matrix("race")
 
     def is_excluded(trial: int) -> bool:
         if behind_in_first_world(log, trial, best) is not None:
             return True
         gain = gain_of(log, trial, best)
         is_less = gain is not None and gain.high <= more_than
-        return is_less or is_dominated(log.matrix("race"), trial, best)
+        return is_less or is_dominated(matrix, trial, best)
 
     rivals = [trial for trial in log.compared if trial not in (best, BASELINE)]
     return [trial for trial in rivals if not is_excluded(trial)]

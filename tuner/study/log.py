@@ -45,7 +45,7 @@ class StudyLog:
         self.dropped: tuple[int, ...] = ()
         # The first failure of each trial that has one and never ran; no trace is any of these.
         self.failures: dict[int, Failure] = {}
-        self.unreliable: tuple[int, ...] = ()  # those shown to fail more often than the others
+        self._unreliable: tuple[int, ...] = ()
         self.barred: dict[int, list[BrokenLimit]] = {}  # those that surely break a limit
         self.forecasts: Mapping[tuple[int, ...], ForecastThreads] = {}  # by `threads_by_role`
         self.no_forecast = ""  # why the baseline's trace tells nothing of other threads
@@ -59,6 +59,7 @@ class StudyLog:
         """Take in new configurations, as the next trials."""
         self.configs = (*self.configs, *configs)
         self.trials += [TrialWorlds() for _ in configs]
+        self.rows.changed()
 
     def add(self, record: Record) -> None:
         """Take in the outcome of one world."""
@@ -74,6 +75,7 @@ class StudyLog:
         elif worlds.failures:
             self.failures[record.trial] = worlds.failures[0]
         self._judge(record.trial)
+        self.rows.changed()
 
     def _costs(self, world: Measurement) -> list[float]:
         first, second = self.plan.objective, self.plan.second_objective
@@ -107,6 +109,17 @@ class StudyLog:
             for block in blocks:
                 self.trials[trial].drop(block)
             self._judge(trial)
+        self.rows.changed()
+
+    @property
+    def unreliable(self) -> tuple[int, ...]:
+        """The trials shown to fail more often than the others."""
+        return self._unreliable
+
+    @unreliable.setter
+    def unreliable(self, trials: tuple[int, ...]) -> None:
+        self._unreliable = trials
+        self.rows.changed()
 
     @property
     def rules(self) -> Rules:
@@ -127,9 +140,13 @@ class StudyLog:
         """The trials that can run, not too rarely, and keep the limits; eliminated ones, and the
         baseline if it has run, included.
         """
-        out = {*self.barred, *self.unreliable, *self.wrong} - {BASELINE}
         every = range(len(self.configs))
-        return [trial for trial in every if trial not in self.failures and trial not in out]
+        return [*self.rows.once("alive", lambda: [*filter(self.is_alive, every)])]
+
+    def is_alive(self, trial: int) -> bool:
+        """Whether a trial is one of `alive`."""
+        is_out = trial in self.barred or trial in self.unreliable or self.wrong_answer(trial)
+        return trial not in self.failures and (trial == BASELINE or not is_out)
 
     @property
     def reaches_all(self) -> bool:
@@ -236,11 +253,15 @@ class StudyLog:
         was measured. A block in which every world failed has no row, nor has one that is being
         measured, or that began after it.
         """
-        return self.rows.matrix(phases, len(self.configs), objective)
+        made_of = phases, len(self.configs), objective
+        return self.rows.once(("worlds", *made_of), lambda: self.rows.matrix(*made_of))
 
     def matrix(self, *phases: Phase, objective: int = 0) -> FloatArray:
         """`worlds` as blocks x trials: the baseline's is the mean of its worlds in a block."""
-        return merged(self.worlds(*phases, objective=objective))
+        return self.rows.once(
+            ("matrix", phases, len(self.configs), objective),
+            lambda: merged(self.worlds(*phases, objective=objective)),
+        )
 
     def value(self, trial: int) -> float | None:
         """The typical objective of a trial, in its unit: a trimmed mean of logarithms."""
@@ -251,13 +272,19 @@ class StudyLog:
 
     def log_cost(self) -> FloatArray:
         """log(CPU seconds per step or run) of each trial, the median; NaN without samples."""
-        costs = [np.median(each.cpu_costs) if each.cpu_costs else np.nan for each in self.trials]
-        return np.array(costs)
+        return self.rows.once(
+            "log_cost",
+            lambda: np.array(
+                [np.median(each.cpu_costs) if each.cpu_costs else np.nan for each in self.trials]
+            ),
+        )
 
     def threads(self) -> list[int]:
         """RPC worker threads of all ranks, by trial."""
-        roles = [rank.role for rank in self.plan.subject.ranks]
-        return [sum(self.plan.threads_of(role, each) for role in roles) for each in self.configs]
+        roles, of = [rank.role for rank in self.plan.subject.ranks], self.plan.threads_of
+        return self.rows.once(
+            "threads", lambda: [sum(of(role, each) for role in roles) for each in self.configs]
+        )
 
     def forecast(self, config: Config) -> ForecastThreads | None:
         """What a trace of the baseline tells of a configuration's threads; None: nothing."""

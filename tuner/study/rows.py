@@ -296,8 +296,9 @@ def passed_over(
     above = rows[: rows.index(chosen)]
     # What fails too often does not count as measured, but for the baseline.
     barred = [row for row in rows if row.unreliable or (row.is_measured and row.broken)]
+    out = {row.trial for row in barred}
     better = [row for row in barred if _ratio(row) > _ratio(chosen)]
-    looking = [*(row for row in above if row.is_measured and row not in barred), *better]
+    looking = [*(row for row in above if row.is_measured and row.trial not in out), *better]
     return tuple(_passed_over(log, row, chosen, paired) for row in looking)
 
 

@@ -214,7 +214,7 @@ class _Fitted:
             for trial, point in enumerate(self.points)
             if point[:axis] == place[:axis]
             and point[axis + 1 :] == place[axis + 1 :]
-            and trial in self.log.alive
+            and self.log.is_alive(trial)
             and math.isfinite(self.levels[trial])
         }
 

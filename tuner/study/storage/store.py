@@ -200,7 +200,8 @@ class StudyStore:
 
     def eliminate(self, number: int, reason: str | None) -> None:
         """Note why a trial is out of the race, or that it is back in it."""
-        self._trial(number).set_user_attr("eliminated", reason)
+        # Not by the trial: it would be read with all of its worlds first.
+        self._storage.set_trial_user_attr(self._trial_id(number), "eliminated", reason)
 
     def end(
         self, number: int, state: Ending, value: float | None, facts: Mapping[str, float | str],
