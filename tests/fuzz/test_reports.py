@@ -21,6 +21,7 @@ from tests.world.command.reported import (
 from tuner.plan.config import Config
 from tuner.plan.program_spec import ProgramRequest
 from tuner.trace.files.native_reader import trace_of
+from tuner.world.command.collecting import report_of
 from tuner.world.command.discovering import TriedRun, check_backend, program_spec
 from tuner.world.command.ends import given_up
 from tuner.world.command.hook.rpc_tuner_hook import Reports
@@ -61,7 +62,7 @@ def ends(report: ProgramReport) -> list[ProgramEnd]:
 
 def judged(processes: Sequence[Sequence[Message]]) -> None:
     """All that a search, a run and a recording make of messages."""
-    report = ProgramReport.of(processes)
+    report = report_of(processes)
     told = [report.why_no_rank, report.why_missing(), report.waiting(), gauges(records_of(report))]
     told += [*report.notes("it"), *RunEnd(0, report).unused(CONFIG)]
     told += RunEnd(0, report).notes

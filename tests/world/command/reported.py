@@ -8,6 +8,7 @@ from typing import Any
 from tests.fuzz.fuzzing import as_json
 from tuner.trace.model.spans import CALLS_PER_RANK
 from tuner.trace.record.journal import NOTHING, STATUSES, Journal
+from tuner.world.command import collecting
 from tuner.world.command.reports import ProgramReport
 
 NAMES = ("agent", "observer1")
@@ -104,7 +105,7 @@ def until(rank: int, last: str) -> list[dict[str, Any]]:
 
 def report_of(*processes: Sequence[dict[str, Any]]) -> ProgramReport:
     """What is known where processes have reported these events."""
-    return ProgramReport.of(processes)
+    return collecting.report_of(processes)
 
 
 def counting(

@@ -1,10 +1,10 @@
 """Which process of a program failed first, and whether the others wait for it in vain."""
 
-from collections import defaultdict
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import takewhile
+from itertools import chain, groupby
 from typing import NamedTuple
 
 from tuner.text import shortened
@@ -73,8 +73,9 @@ def stuck(report: ProgramReport, now_ns: int) -> Cause | None:
     still = _still(report, living, daemons=True)
     causes += _before(still, [_of_end(rank) for rank in gone if _is_owed(rank)])
     if still is not None and _waits_in_rpc(report, living):
-        raised = [each for each in report.raised if each.time_ns >= still.moved_ns]
-        causes += _before(still, [*map(_of_raised, raised)])
+        # They are in order of time.
+        since = bisect_left(report.raised, still.moved_ns, key=lambda each: each.time_ns)
+        causes += _before(still, [*map(_of_raised, report.raised[since:])])
     return _first(causes)
 
 
@@ -87,7 +88,8 @@ def alone_gone(report: ProgramReport) -> str:
 def suspected_ns(report: ProgramReport) -> int | None:
     """When something happened last that ranks may wait for in vain; None if nothing did."""
     ends = [rank.end for rank in _gone(report) if _is_failure(rank.end) or _is_owed(rank)]
-    times = [each.time_ns for each in (*report.other_ends, *report.raised, *ends) if each]
+    # The ranks' errors are in order of time.
+    times = [e.time_ns for e in (*report.other_ends, *report.raised[-1:], *ends) if e]
     return max(times, default=None)
 
 
@@ -153,11 +155,15 @@ def _waits_in_rpc(report: ProgramReport, living: set[int]) -> bool:
     """Whether one of these ranks waits for another one, as far as RPC knows."""
     if any(rank.pid in living and rank.shutdown_ns is not None for rank in report.latest):
         return True
-    last = {state["pid"]: state for state in report.states if state["pid"] in living}
-    return any(
-        state["pool_size"] is None or state["serving"] or state["calling"]
-        for state in last.values()
-    )
+    silent = {*living}
+    for state in reversed(report.states):
+        if state["pid"] in silent:
+            silent.remove(state["pid"])
+            if state["pool_size"] is None or state["serving"] or state["calling"]:
+                return True
+        if not silent:
+            break
+    return False
 
 
 def _peer_of(broken: Cause, report: ProgramReport) -> Cause | None:
@@ -222,31 +228,44 @@ def _before(still: _Still | None, causes: list[Cause]) -> list[Cause]:
 def _still(report: ProgramReport, living: set[int], *, daemons: bool = False) -> _Still | None:
     """Since when all these ranks, and with `daemons` their daemon threads, do nothing; None if one
     does anything."""
-    by_number: dict[int, dict[int, Message]] = defaultdict(dict)
-    for state in report.states:
-        by_number[state["number"]][state["pid"]] = state
-    latest_first = [answers for _, answers in sorted(by_number.items(), reverse=True)]
-    # A rank that is busy answers late, or not at all.
-    complete = [[each[pid] for pid in living] for each in latest_first if living <= each.keys()]
-    if not living or not complete:
+    complete = _complete(report, living)
+    last = next(complete, None) if living else None
+    if last is None:
         return None
-    last = complete[0]
     if daemons and any(state["daemon_sleeps"] for state in last):
         return None
     # What has no agent is in init_rpc; or its shutdown has failed, and it goes on.
     begun = {rank.pid for rank in report.latest if rank.ready_ns is not None}
     begun -= {each.pid for each in report.unmet}
-    alike = [*takewhile(lambda each: all(map(partial(_is_still, begun), each, last)), complete)]
-    if not alike:
-        return None
     calls = [state["calls"] for state in last]
-    moved = [each for each in complete if [state["calls"] for state in each] != calls]
+    is_alike = True
+    since, moved = list[Message](), list[Message]()
+    # Not all answers, which are more with each look: those since it moved last.
+    for each in chain([last], complete):
+        is_alike = is_alike and all(map(partial(_is_still, begun), each, last))
+        if is_alike:
+            since = each
+        elif not since:
+            return None
+        if not moved and [state["calls"] for state in each] != calls:
+            moved = each
+        if moved and not is_alike:
+            break
     return _Still(
         # One that has ended since may have gone on until then.
-        since_ns=max([*(state["time_ns"] for state in alike[-1]), *map(_ended_ns, _gone(report))]),
+        since_ns=max([*(state["time_ns"] for state in since), *map(_ended_ns, _gone(report))]),
         until_ns=min(state["time_ns"] for state in last),
-        moved_ns=min((state["time_ns"] for state in moved[0]), default=0) if moved else 0,
+        moved_ns=min((state["time_ns"] for state in moved), default=0),
     )
+
+
+def _complete(report: ProgramReport, living: set[int]) -> Iterator[list[Message]]:
+    """The answers of all these ranks to each question that all have answered, the latest first: one
+    that is busy answers late, or not at all."""
+    for _, answers in groupby(reversed(report.states), key=lambda state: state["number"]):
+        found = {state["pid"]: state for state in reversed([*answers])}
+        if living <= found.keys():
+            yield [found[pid] for pid in living]
 
 
 def _is_still(begun: set[int], before: Message, now: Message) -> bool:

@@ -15,6 +15,7 @@ from tuner.torch_private.exceptions import served_error
 from tuner.world.command.ends import Cause, alone_gone
 from tuner.world.command.reports import ProgramReport, RankReport
 from tuner.world.measurement import Failure, FailureKind, Measurement, ProgramRun, RankUsage
+from tuner.world.messages import Message
 from tuner.world.postmortem import RankRecord, deadlock, ending, gauges, was_killed
 
 _TAIL_LINES = 40
@@ -214,16 +215,20 @@ def _informative(output: str) -> list[str]:
     return [line for line in lines if not _WARNING_OF_TORCH.match(line)] or lines
 
 
-def records_of(report: ProgramReport) -> Sequence[RankRecord]:
-    """All answers to probes by rank, as a post-mortem takes them; the latest names are taken."""
+def records_of(
+    report: ProgramReport, states: Sequence[Message] | None = None
+) -> Sequence[RankRecord]:
+    """All answers to probes, or these, by rank, as a post-mortem takes them; the latest names are
+    taken."""
+    states = report.states if states is None else states
     by_rank = {rank.rank: RankRecord(rank.name) for rank in report.ranks}
     for each in report.unmet:
         by_rank.setdefault(each.rank, RankRecord(f"rank {each.rank}"))
     # A call that any rank issued is progress: the driver need not be rank 0.
     calls: Counter[int] = Counter()
-    for state in report.states:
+    for state in states:
         calls[state["number"]] += state["calls"]
-    for state in report.states:
+    for state in states:
         if (record := by_rank.get(state["rank"])) is not None:
             record.states.append({**state, "steps_done": calls[state["number"]]})
     return [by_rank[rank] for rank in sorted(by_rank)]

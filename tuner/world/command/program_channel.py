@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from tuner.errors import LauncherError
+from tuner.world.command.collecting import Collector
 from tuner.world.command.order import CHANNEL
 from tuner.world.command.reports import ProgramReport
 from tuner.world.descendants import status_of
@@ -53,6 +54,7 @@ class ProgramChannel:
         """By descriptor, in the order in which they were made."""
         self._listening: set[SocketChannel] = set()
         self._messages: dict[int, list[Message]] = {}
+        self._collector = Collector()
         self._sizes: Counter[int] = Counter()
         self._size = 0
         self._here: set[int] = set()
@@ -104,7 +106,9 @@ class ProgramChannel:
 
     def report(self) -> ProgramReport:
         """The same, rank by rank."""
-        return ProgramReport.of(self.messages())
+        with self._receiving:
+            self._receive()
+            return self._collector.report()
 
     def take(self, messages: Iterable[Message]) -> None:
         """Keep what processes of another host have reported."""
@@ -214,3 +218,4 @@ class ProgramChannel:
             self._sizes[pid] += size
             self._size += size
             self._messages.setdefault(pid, []).append(message)
+            self._collector.take(pid, message)

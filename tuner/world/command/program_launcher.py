@@ -51,6 +51,8 @@ OTHERS_S = 1.0
 # What --expect and --metric can see of a run, its head and its tail, in bytes.
 MOST_OUTPUT = 8 << 20
 _POLL_S = 0.01
+_QUESTIONS = 3
+"""Two answers in a row prove a deadlock; the last question may not be answered by all yet."""
 # So long before a cold run may be ended, servers begin to import: about as long as that takes.
 IMPORTS_S = 6.0
 # A run as it is gets these shares of the budget: from the first on it ends once its calls have
@@ -296,7 +298,7 @@ class _ProgramWorld(LiveWorld):
         why = {
             "is_late": now_ns - (report.no_listener_since_ns or now_ns) > UNMET_S * 1e9,
             "cause": given_up(report, now_ns),
-            "starved": starvation(records_of(report)),
+            "starved": starvation(records_of(report, report.latest_states(_QUESTIONS))),
         }
         self._why = {field: value for field, value in why.items() if value}
         return bool(self._why)

@@ -1,7 +1,8 @@
 """What the processes of a program have reported, rank by rank."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
@@ -15,7 +16,6 @@ _MOST_RANKS = 10_000
 _MOST_NAMED = 8
 _REACH = ("it reaches every Python but one that is started with -S, -I or -E, or with an "
           "environment of its own")  # fmt: skip
-_STEPS = ("rendezvous", "init_rpc", "init-failed", "ready")
 _KNOBS = ("num_worker_threads", "rpc_timeout", "transports", "channels", "intra_op_threads",
           "switch_interval", "cpu_binding")  # fmt: skip
 
@@ -165,36 +165,10 @@ class ProgramReport:
     slices: tuple[tuple[Slice, ...], ...] = ()
     """What each process with a rank did in each slice, where configurations took turns."""
 
-    @classmethod
-    def of(cls, messages: Iterable[Sequence[Message]]) -> "ProgramReport":
-        """From the messages of each process, in the order in which it sent them."""
-        processes = [*map(_Process, messages)]
-        ranks = [rank for process in processes for rank in process.ranks]
-        others = [process for process in processes if not process.ranks]
-        problems = [message for process in processes for message in process.of_kind("hook-failed")]
-        states = [message for process in processes for message in process.of_kind("answer")]
-        failures = [
-            process.init_failure for process in processes if process.init_failure is not None
-        ]
-        # One after which the rank has started, in any process, is over.
-        ready = [(rank.rank, rank.ready_ns or 0) for rank in ranks]
-        last = [f for f in failures if not any(r == f.rank and ns > f.time_ns for r, ns in ready)]
-        return cls(
-            ranks=tuple(sorted(ranks, key=lambda rank: (rank.rank, rank.init_ns))),
-            processes=len(processes),
-            problems=tuple(
-                f"the hook failed in process {e['pid']}: {shortened(e['error'])}" for e in problems
-            ),
-            unmet=tuple(process.unmet for process in processes if process.unmet is not None),
-            init_failure=min(last, default=None),
-            other_ends=tuple(sorted(each.end for each in others if each.end and each.end.error)),
-            raised=tuple(sorted(raised for process in processes for raised in process.raised)),
-            gone=frozenset(each.end.pid for each in processes if each.end and each.end.gone_ns),
-            newest_start_ns=max((each.began_ns for each in others if each.end is None), default=0),
-            counts={each.ranks[0].pid: each.of_kind("count") for each in processes if each.ranks},
-            slices=tuple(each.slices for each in processes if each.ranks),
-            states=tuple(sorted(states, key=lambda each: (each["number"], each["rank"]))),
-        )
+    def latest_states(self, questions: int) -> Sequence[Message]:
+        """The answers to the last questions that any rank has answered."""
+        first = self.states[-1]["number"] - questions + 1 if self.states else 0
+        return self.states[bisect_left(self.states, first, key=lambda each: int(each["number"])) :]
 
     def waiting(self, hint: str = BESIDE) -> str:
         """Who waits in `init_rpc`, for whom and where, as a clause; empty if none does. The hint
@@ -336,45 +310,3 @@ def by_world(agents: Iterable[_T], rank_of: Callable[[_T], int]) -> list[list[_T
             worlds.append({})
         worlds[-1][rank_of(agent)] = agent
     return [[*world.values()] for world in worlds]
-
-
-class _Process:
-    """One process: a rank for each time that it started RPC; the last has the process's end."""
-
-    def __init__(self, messages: Sequence[Message]) -> None:
-        self._messages = messages
-        self.began_ns = messages[0]["time_ns"] if messages else 0
-        self.unmet: Rendezvous | None = None
-        self.init_failure: InitFailure | None = None
-        step = next((message for message in reversed(messages) if message["kind"] in _STEPS), None)
-        if step and step["kind"] == "rendezvous":
-            self.unmet = Rendezvous(**{fact: step[fact] for fact in Rendezvous._fields})
-        if step and step["kind"] == "init-failed":
-            self.init_failure = InitFailure(**{fact: step[fact] for fact in InitFailure._fields})
-        self.ranks = [*map(RankReport.of, agents(messages))]
-        self.name = name = self.ranks[-1].name if self.ranks else ""
-        self.raised = [Raised(e["time_ns"], name, e["error"]) for e in self.of_kind("raised")]
-        self.end = self._end()
-        if self.ranks:
-            self.ranks[-1] = replace(self.ranks[-1], end=self.end)
-
-    @property
-    def slices(self) -> tuple[Slice, ...]:
-        return tuple(Slice(*(e[fact] for fact in Slice._fields)) for e in self.of_kind("slice"))
-
-    def of_kind(self, name: str) -> list[Message]:
-        return [message for message in self._messages if message["kind"] == name]
-
-    def _end(self) -> ProcessEnd | None:
-        last = {message["kind"]: message for message in self._messages}
-        exited, gone = last.get("exit", {}), last.get("gone", {})
-        if not (first := exited or gone):
-            return None
-        # What it raised last, as far as Python knows; who exits with 0 has handled that.
-        raised = exited if gone.get("code") != 0 else {}
-        waiting = f"rank {self.unmet.rank}" if self.unmet is not None else ""
-        return ProcessEnd(
-            time_ns=first["time_ns"], pid=first["pid"], name=self.name or waiting,
-            error=raised.get("error", ""), traceback=raised.get("traceback", ""),
-            reported=bool(exited), gone_ns=gone.get("time_ns"), code=gone.get("code"),
-        )  # fmt: skip
