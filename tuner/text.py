@@ -152,8 +152,11 @@ def plural(number: int, noun: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """`90 s` as `1m30s`, `42.3 s` as `42s`; below ten seconds `3s` and `3.2s`; `264ms`."""
-    if 5e-5 <= seconds < 0.9995:
+    """`90 s` as `1m30s`, `42.3 s` as `42s`; below ten seconds `3s` and `3.2s`; `264ms`, `12us`.
+    """
+    if 5e-7 <= seconds < 9.995e-4:
+        return f"{three_digits(round(seconds * 1e6, 1))}us"
+    if 9.995e-4 <= seconds < 0.9995:
         return f"{three_digits(round(seconds * 1e3, 1))}ms"
     if seconds < 9.95:
         return f"{f'{seconds:.1f}'.removesuffix('.0')}s"

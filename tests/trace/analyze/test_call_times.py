@@ -4,7 +4,14 @@ from typing import Any
 import pytest
 
 from tests.trace.synthetic import call, ns, trace
-from tuner.trace.analyze.call_times import call_times, latency, rpc_cpu_total_ms, rpc_p99_ms
+from tuner.trace.analyze.call_times import (
+    breakdown,
+    call_times,
+    latency,
+    rpc_cpu_total_ms,
+    rpc_p99_ms,
+)
+from tuner.trace.analyze.server_evidence import gather
 
 UDF = "rpc_async#udf(worker0 -> worker1)"
 
@@ -69,6 +76,42 @@ def test_clock_readings_beyond_the_wall_time_are_cut() -> None:
         [4_000, 0, 0],
         [3_000, 1_000, 0],
     ]
+
+
+@pytest.mark.parametrize("offset_ms", [0, -300, 300])
+@pytest.mark.parametrize("status", ["timed-out", "raised"])
+def test_what_a_server_does_after_its_client_gave_up_is_no_part_of_the_latency(
+    status: str, offset_ms: float
+) -> None:
+    """One thread, calls of 100 ms with a time limit of 450: as many programs poll a slow server."""
+    served = [(1 + 100 * i + offset_ms, 101 + 100 * i + offset_ms) for i in range(24)]
+    rows = [
+        call(i, 0, min(102 + 100 * i, 450 + i / 100), served_ms=each, cpu_ms=90, run_queue_ms=1,
+             status="ok" if i < 4 else status)
+        for i, each in enumerate(served)
+    ]  # fmt: skip
+    # What its server has begun and never ends, what it never begins, and an asynchronous one.
+    rows += [
+        call(24, 0, 450, served_ms=(440 + offset_ms, None), status=status),
+        call(25, 0, 450, status=status),
+        call(26, 0, 450, served_ms=(1 + offset_ms, 2 + offset_ms), done_ns=ns(900 + offset_ms),
+             status=status),
+    ]  # fmt: skip
+    whole = trace(rows, window_ms=(0, 2500))
+    means = gather(whole, 1).means
+    parts = [means.transport_us, means.queue_us, means.served_us, means.pending_us]
+    assert min(parts) >= 0
+    assert sum(parts) == pytest.approx(means.latency_us)
+    assert 0 <= means.queue_share <= 1
+    table = breakdown(whole.calls)
+    assert (table.drop(columns="calls").stack() >= 0).all()
+    only_late = breakdown(trace([row for row in rows if row["status"] != "ok"]).calls)
+    assert not only_late.empty
+    assert (only_late[["transport_us", "queue_us", "served_us", "pending_us"]].stack() >= 0).all()
+    assert (only_late["queue_us"] <= only_late["latency_us"]).all()
+    if not offset_ms:
+        # The first four are answered; the fifth is served for 49 of its 450 ms; the others wait.
+        assert means.queue_share == pytest.approx(0.911, abs=0.001)
 
 
 OUTERMOST = [call(1, 0, 10), call(2, 5, 9, parent_call=1), call(3, 20, 26), call(4, 27, None),

@@ -67,11 +67,11 @@ FINE = [call(100 + i, 0, 9, function="f", timeout_s=None) for i in range(88)]
     ("calls", "sentences"),
     [
         # Those that time out are apart from those that raise.
-        ([*LATE, *FINE], ["12 of 100 calls of f timed out after 0.1 s."]),
+        ([*LATE, *FINE], ["12 of 100 calls of f timed out after 100ms."]),
         ([*LATE, raises(50, "a.b.Gone: now", function="f", timeout_s=None)],
-         ["1 of 13 calls of f raised a.b.Gone and 12 timed out after 0.1 s."]),
+         ["1 of 13 calls of f raised a.b.Gone and 12 timed out after 100ms."]),
         ([times_out(1, 100), times_out(2, 5000)],
-         ["2 of 2 calls of udf timed out after 0.1 s to 5 s."]),
+         ["2 of 2 calls of udf timed out after 100ms to 5s."]),
         # The function with the most failures comes first.
         ([raises(10 * n + i, "E", function=f"f{n}") for n in range(6) for i in range(n + 1)],
          ["6 of 6 calls of f5 raised E.", "5 of 5 calls of f4 raised E.",
@@ -97,11 +97,15 @@ LONG = call(1, 0, 600, timeout_s=5.0)
     [
         # A longer one is not as near; one without a limit is not near to any, nor an unknown one.
         ([LONG, call(2, 0, 80, timeout_s=0.1), call(3, 0, 900, timeout_s=0.0),
-          call(4, 0, 950, **NO_LIMIT)], f"took 80 ms of 0.1 s (80 %): {NAME}"),
+          call(4, 0, 950, **NO_LIMIT)], f"took 80ms of 100ms (80 %): {NAME}"),
         ([call(3, 0, 900, timeout_s=0.0)], ""),
-        ([LONG, times_out(2, 100.2)], f"timed out after 0.1 s: {NAME}"),
+        ([LONG, times_out(2, 100.2)], f"timed out after 100ms: {NAME}"),
+        # An answer may come with the limit; what goes on beyond it has lost its client.
+        ([call(1, 0, 103, timeout_s=0.1), call(2, 0, None, timeout_s=0.1)],
+         f"took 103ms, and had 100ms: {NAME}"),
+        ([call(2, 0, None, timeout_s=0.1)], ""),
         # A call without an answer lasts to the end of the trace.
-        ([call(1, 500, None, timeout_s=4.0)], f"had no answer after 1 s of 4 s (25 %): {NAME}"),
+        ([call(1, 500, None, timeout_s=4.0)], f"had no answer after 1s of 4s (25 %): {NAME}"),
     ],
 )  # fmt: skip
 def test_the_call_nearest_to_its_time_limit(calls: list[Row], says: str) -> None:

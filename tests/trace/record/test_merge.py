@@ -73,6 +73,26 @@ def test_the_facts_describe_each_rank_and_what_a_complete_trace_lacks() -> None:
     ]
 
 
+def test_a_server_without_a_free_thread_says_what_holds_them_and_what_waits() -> None:
+    def frozen(threads: int) -> list[str]:
+        busy = [
+            client_span(n, function="infer", end_ns=None, status="unfinished") for n in range(4)
+        ]
+        # One whose time was over is still in the server's queue, one that was answered is not.
+        late = client_span(4, function="infer", status="timed-out")
+        waits = client_span(5, function="stop", end_ns=None, status="unfinished")
+        done = client_span(6, function="infer")
+        serving = [server_span(each, thread=20 + n, end_ns=None) for n, each in enumerate(busy)]
+        first, second = pair(*busy, late, waits, done, server_spans=[*serving, server_span(done)])
+        return [*losses([first, replace(second, num_worker_threads=threads)])]
+
+    assert frozen(4)[-1] == (
+        "worker1 was still serving 4 calls when the trace ended: all 4 threads were in infer, and "
+        "2 more calls never began"
+    )
+    assert frozen(5)[-1] == "worker1 was still serving 4 calls when the trace ended"
+
+
 def shifted(each: RankRecording, ns: int) -> RankRecording:
     """The recording of a process whose clock is this far ahead."""
     times = ("start_ns", "issued_ns", "end_ns")

@@ -76,7 +76,8 @@ def call_times(calls: pd.DataFrame, clock_error_ns: int = 0) -> pd.DataFrame:
         "wire_us": np.where(wire >= 0, wire, np.nan),
         "to_server_us": _beyond(to_server, clock_error_ns),
         "to_client_us": _beyond(end - served_until, clock_error_ns),
-        "queue_us": to_server - fastest.to_numpy(),
+        # Where a client gave up, the clocks of two hosts may make it longer than the way.
+        "queue_us": np.fmin(to_server - fastest.to_numpy(), np.where(wire >= 0, wire, np.nan)),
         "served_us": wall,
         "on_cpu_us": on_cpu,
         "run_queue_us": run_queue,
@@ -86,6 +87,24 @@ def call_times(calls: pd.DataFrame, clock_error_ns: int = 0) -> pd.DataFrame:
     return pd.DataFrame({name: ns / 1e3 for name, ns in times.items()}, index=calls.index)
 
 
+def as_waited_for(calls: pd.DataFrame) -> pd.DataFrame:
+    """The calls as their clients waited for them: what a server did for a call after its client had
+    given up is no part of the call's latency, and how much of it was on the CPU is not known."""
+    end = floats(calls, "end_ns")
+    until = np.fmax(floats(calls, "server_end_ns"), floats(calls, "done_ns"))
+    begun = floats(calls, "server_start_ns")
+    has_failed = calls["status"].isin(["timed-out", "raised"]).to_numpy()
+    # What begins later never ends for the client; what has no end yet goes on after it.
+    is_late = has_failed & ~(until <= end) & ~np.isnan(begun) & ~np.isnan(end)
+    seen = calls.copy()
+    for name in ("server_start_ns", "server_end_ns", "done_ns"):
+        cut = calls[name].fillna(calls["end_ns"]) if name == "server_end_ns" else calls[name]
+        seen[name] = calls[name].mask(is_late, cut.clip(upper=calls["end_ns"]))
+    for name in ("cpu_ns", "run_queue_ns"):
+        seen[name] = calls[name].mask(is_late)
+    return seen
+
+
 def breakdown(calls: pd.DataFrame) -> pd.DataFrame:
     """Where the time of a call goes on average, by name, from a frame with CALL_COLUMNS.
 
@@ -93,9 +112,10 @@ def breakdown(calls: pd.DataFrame) -> pd.DataFrame:
         One row per name, the index, the longest latency first. Means in microseconds: latency_us =
         transport_us (the wire without the queue) + queue_us + served_us + pending_us, and served_us
         = on_cpu_us + run_queue_us + off_cpu_us. `calls` is how many calls they are of: those that
-        ended and whose serving is known; if CPU time was measured for some, only those.
+        ended and whose serving is known, until the client gave up if it did; if CPU time was
+        measured for some, only those.
     """
-    times = call_times(calls)
+    times = call_times(as_waited_for(calls))
     parts = times.drop(columns=["wire_us", "to_server_us", "to_client_us"])
     parts.insert(1, "transport_us", times["wire_us"] - times["queue_us"])
     known = times["wire_us"].notna()

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 
 import pandas as pd
 
-from tuner.text import duration, listed, percent, plural, three_digits, whole_percent
+from tuner.text import duration, listed, percent, plural, whole_percent
 from tuner.trace.analyze import diagnosis_rules as rules
 from tuner.trace.analyze import path_limits
 from tuner.trace.analyze.critical_path import CriticalPath, find_critical_path
@@ -278,9 +278,11 @@ class SlowestCall:
     @property
     def text(self) -> str:
         """A sentence."""
-        limit, took = _seconds(self.timeout_s), rules.short_time(self.took_s * 1e6)
+        limit, took = duration(self.timeout_s), duration(self.took_s)
         verb = "had no answer after" if self.status == "unfinished" else "took"
         part = f"{verb} {took} of {limit} ({percent(self.took_s / self.timeout_s)})"
+        if self.took_s > self.timeout_s:
+            part = f"took {took}, and had {limit}"
         if self.status == "timed-out":
             part = f"timed out after {limit}"
         return f"The call nearest to its time limit {part}: {self.name}."
@@ -309,7 +311,7 @@ def _failures(name: str, calls: pd.DataFrame) -> str:
         parts.append(f"{len(raised)} {whose}raised {listed(kinds)}")
     if len(late):
         limits = late["timeout_s"].dropna()
-        ends = dict.fromkeys(map(_seconds, (limits.min(), limits.max()) if len(limits) else ()))
+        ends = dict.fromkeys(map(duration, (limits.min(), limits.max()) if len(limits) else ()))
         after = f" after {' to '.join(ends)}" if ends else ""
         parts.append(f"{len(late)} {'' if parts else whose}timed out{after}")
     return f"{listed(parts)}."
@@ -323,16 +325,15 @@ def _exception(error: str) -> str:
 def slowest_call(trace: Trace) -> SlowestCall | None:
     """The call that came nearest to its time limit; None if there is none, or no known limit."""
     limit_s = trace.calls["timeout_s"].astype(float)
-    limit_s = limit_s[limit_s > 0]
+    ends_ns = trace.calls["end_ns"].fillna(trace.window_ns[1])
+    took_s = (ends_ns - trace.calls["start_ns"]).astype(float) / 1e9
+    # One that goes on beyond its limit lost its client before: when is not known.
+    is_known = trace.calls["end_ns"].notna() | (took_s <= limit_s)
+    limit_s = limit_s[(limit_s > 0) & is_known]
     if limit_s.empty:
         return None
-    calls = trace.calls.loc[limit_s.index]
-    took_s = (calls["end_ns"].fillna(trace.window_ns[1]) - calls["start_ns"]).astype(float) / 1e9
+    calls, took_s = trace.calls.loc[limit_s.index], took_s[limit_s.index]
     slowest = int((took_s / limit_s).to_numpy().argmax())
     name, status = (str(calls[column].iloc[slowest]) for column in ("name", "status"))
     took, limit = float(took_s.iloc[slowest]), float(limit_s.iloc[slowest])
     return SlowestCall(name=name, took_s=took, status=status, timeout_s=limit)
-
-
-def _seconds(seconds: float) -> str:
-    return f"{three_digits(seconds)} s"

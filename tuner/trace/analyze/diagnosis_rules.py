@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tuner.text import first_of, listed, plural, three_digits, whole_percent
+from tuner.text import duration, first_of, listed, plural, three_digits, whole_percent
 from tuner.trace.analyze.server_evidence import Cpu, Evidence
 from tuner.trace.model.spans import TraceRank
 
@@ -77,8 +77,8 @@ def few_named(names: Sequence[str]) -> str:
 
 
 def short_time(us: float) -> str:
-    """Three digits, in us, ms or s."""
-    return scaled(us, ("us", "ms", "s"))
+    """As `tuner.text.duration`: one screen has one format."""
+    return duration(us / 1e6)
 
 
 def scaled(value: float, units: Sequence[str]) -> str:

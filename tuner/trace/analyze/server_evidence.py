@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from tuner.trace.analyze import server_parallelism
-from tuner.trace.analyze.call_times import call_times, nested_waits
+from tuner.trace.analyze.call_times import as_waited_for, call_times, nested_waits
 from tuner.trace.analyze.server_parallelism import threads_at_work, threads_taken, window
 from tuner.trace.analyze.time_spans import Spans, Steps, group_codes, united
 from tuner.trace.model.trace import Trace
@@ -23,7 +23,7 @@ ENOUGH_TO_COMPARE = 10  # what fewer calls show may be chance
 class Means:
     """Where the time of a call went, on average; the parts add up to the latency."""
 
-    calls: int  # how many calls: those that were served, and whose client waited for the answer
+    calls: int  # how many calls: those that were served, as far as their clients waited for them
     latency_us: float
     transport_us: float
     queue_us: float
@@ -96,7 +96,8 @@ def gather(trace: Trace, rank: int) -> Evidence:
     at_work = threads_at_work(trace)[rank]
     seen = max(1, served["server_thread"].nunique(), len(at_work.time_at_level()) - 1)
     pool = process.num_worker_threads or seen
-    timed = times[times["wire_us"].notna()]
+    waited_for = call_times(as_waited_for(sent)).loc[served.index]
+    timed = waited_for[waited_for["wire_us"].notna()]
     mean = {str(name): float(value) for name, value in timed.mean().items()}
     parts = {name: mean[name] for name in ("latency_us", "queue_us", "served_us", "pending_us")}
     operators = server_parallelism.parallelism(trace, "operators").set_index("rank")

@@ -346,7 +346,8 @@ class _Replay:
         while frame is not None and (number := self.awaited(frame)) not in (-1, *seen):
             seen.add(number)
             call = self.calls[number]
-            name = f"{call.function} on {names[call.server]}"
+            # The function of a fetch has no name.
+            name = f"{call.function or 'to_here'} on {names[call.server]}"
             for rank, is_answer in ((call.server, False), (call.client, True)):
                 if (number, is_answer) in self.jobs[rank]:
                     what = f"the answer of {name}" if is_answer else name

@@ -12,7 +12,7 @@ from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 from tuner.errors import TraceError
-from tuner.text import plural
+from tuner.text import first_of, plural
 from tuner.torch_private.private_names import STEP, STEP_HELPERS
 from tuner.trace.model.spans import (
     CALLS_PER_RANK,
@@ -34,6 +34,7 @@ from tuner.trace.record.clock import ClockOffset
 _Span = TypeVar("_Span", ClientSpan, ServerSpan)
 _TIMES = ("start_ns", "issued_ns", "end_ns", "answered_ns")
 """The fields of spans that are points in time."""
+_MOST_NAMED = 3  # functions
 
 
 def merge(
@@ -202,15 +203,36 @@ def _against_own_counts(each: RankRecording) -> Iterator[str]:
 
 def losses(recordings: Sequence[RankRecording]) -> Iterator[str]:
     """What a complete trace still cannot show, each as a sentence."""
+    issued = {span.call_id: span for each in recordings for span in each.client_spans}
     for each in recordings:
         if each.disturbed:
             yield f"another profiler ran in {each.name} during the trace: operators may be missing"
         if count := sum(span.end_ns is None for span in each.client_spans):
             yield f"{plural(count, 'call')} of {each.name} had no answer when the trace ended"
-        if count := sum(span.end_ns is None for span in each.server_spans):
-            yield f"{each.name} was still serving {plural(count, 'call')} when the trace ended"
+        if open_spans := [span for span in each.server_spans if span.end_ns is None]:
+            yield _still_serving(each, open_spans, issued)
         if any(span.run_queue_ns is None and span.end_ns is not None for span in each.server_spans):
             yield f"the kernel under {each.name} does not tell how long threads wait"
+
+
+def _still_serving(
+    server: RankRecording, open_spans: Sequence[ServerSpan], issued: Mapping[int, ClientSpan]
+) -> str:
+    """What all of its threads were in, if none was free, and how many calls never got one."""
+    said = f"{server.name} was still serving {plural(len(open_spans), 'call')} when the trace ended"
+    threads = len({span.thread for span in open_spans})
+    if threads != server.num_worker_threads:
+        return said
+    known = Counter(issued[e.call_id].function for e in open_spans if e.call_id in issued)
+    names = first_of([name for name, _ in known.most_common()], _MOST_NAMED)
+    begun = {span.call_id for span in server.server_spans}
+    # Of a call that timed out, too, the request is still there.
+    left = [e for e in issued.values() if e.end_ns is None or e.status == "timed-out"]
+    sent = [e for e in left if e.server_rank == server.rank and e.has_server_span]
+    waited = sum(each.call_id not in begun for each in sent)
+    said += f": {'its thread was' if threads == 1 else f'all {threads} threads were'} in "
+    said += names or "them"
+    return f"{said}, and {plural(waited, 'more call')} never began" if waited else said
 
 
 def link(
