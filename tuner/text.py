@@ -152,8 +152,7 @@ def plural(number: int, noun: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """`90 s` as `1m30s`, `42.3 s` as `42s`; below ten seconds `3s` and `3.2s`; `264ms`, `12us`.
-    """
+    """`90 s` as `1m30s`, `42.3 s` as `42s`; below ten seconds `3s` and `3.2s`; `264ms`, `12us`."""
     if 5e-7 <= seconds < 9.995e-4:
         return f"{three_digits(round(seconds * 1e6, 1))}us"
     if 9.995e-4 <= seconds < 0.9995:

@@ -138,8 +138,8 @@ _FROM_PROGRAMS = {
     "record-start": _facts("num_worker_threads:size? rpc_timeout_s:timeout"),
     "window-end": _facts(""),
     "record-end": _facts(
-        "reason:text cpu_s:amount main_thread_s:times? threads:names issued:counts "
-        "counted_ns:whole is_cut:flag disturbed:flag"
+        "reason:text cpu_s:amount main_thread_s:times? other_threads_s:times? threads:names "
+        "issued:counts counted_ns:whole is_cut:flag disturbed:flag"
     ),
 }
 _FROM_WARM_SERVERS = {

@@ -46,6 +46,15 @@ def beside_a_main(calls: Rows, computes: float = 0.9, operators_ms: float = 0.0)
     return with_mains(trace(calls, events, processes=ranks(), window_ms=(0, 400)), 0, computes)
 
 
+def beside_threads(computes: float, operators_ms: float = 0.0) -> Trace:
+    """Other threads of the server than the main one compute, which waits."""
+    taken = beside_a_main(one_by_one(there=6), 0.02, operators_ms)
+    first, server = taken.ranks
+    seconds = (taken.window_ns[1] - taken.window_ns[0]) / 1e9
+    server = replace(server, others_cpu_s=computes * seconds, others_run_queue_s=0.0)
+    return replace(taken, ranks=(first, server))
+
+
 def all_cpus_used(part: Part, threads: int) -> Trace:
     """The main thread computes, all CPUs are in use, and neither is what the calls wait for."""
     taken = simulate([part], threads=threads, at_once=8, cpus=2)
@@ -110,6 +119,10 @@ SERVERS: dict[str, Callable[[], Trace]] = {
         beside_a_main, one_by_one(there=4.5, served=4)
     ),
     "the main thread is idle": partial(beside_a_main, one_by_one(there=6), 0.1),
+    "a thread beside the main one computes": partial(beside_threads, 0.9),
+    "threads beside the main one compute on several CPUs": partial(beside_threads, 3.0),
+    "a thread beside the main one hardly computes": partial(beside_threads, 0.2),
+    "a thread beside the main one computes in operators": partial(beside_threads, 0.9, 9.0),
     "calls sleep, and the main thread does not": partial(
         beside_a_main, one_by_one(there=0.1, served=9.8)
     ),

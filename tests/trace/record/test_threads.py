@@ -1,9 +1,12 @@
 """CPU and run queue times, from two readings of the kernel's counters."""
 
+import threading
 import time
 
 import pytest
 
+from tests.known import known
+from tuner.daemon_threads import start_daemon
 from tuner.trace.record import threads
 from tuner.trace.record.threads import Usage, waited_ns
 
@@ -29,14 +32,41 @@ def test_the_main_threads_counter_rises_with_its_work() -> None:
     until_s = time.process_time() + 0.05
     while time.process_time() < until_s:
         pass
-    cpu_s, main = usage.read()
-    assert cpu_s >= 0.05
-    assert main is not None
-    assert main[0] >= 0.03  # the kernel updates it with each tick
+    used = usage.read()
+    assert used.cpu_s >= 0.05
+    assert known(used.main)[0] >= 0.03  # the kernel updates it with each tick
+    assert known(used.others)[0] < 0.03
+
+
+@pytest.mark.parametrize("is_ours", [False, True])
+def test_what_another_thread_used_is_known_though_it_has_ended(is_ours: bool) -> None:
+    over, seen = threading.Event(), threading.Event()
+
+    def compute() -> None:
+        until_s = time.thread_time() + 0.05
+        while time.thread_time() < until_s:
+            pass
+        over.set()
+        assert seen.wait(10)
+
+    usage = Usage()
+    if is_ours:
+        thread = start_daemon(lambda _: compute(), "ours")
+    else:
+        thread = threading.Thread(target=compute)
+        thread.start()
+    assert over.wait(10)
+    usage.look()
+    seen.set()
+    thread.join()
+    others_s, _ = known(usage.read().others)
+    # One that was there before counts from then on, and our own are no part of the program.
+    assert (others_s >= 0.03) is not is_ours
+    assert known(Usage().read().others)[0] < 0.03
 
 
 def test_where_the_kernel_does_not_measure_it_nothing_is_said_of_the_main_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(threads, "_main_schedule", lambda: b"")
-    assert Usage().read()[1] is None
+    monkeypatch.setattr(threads, "_schedule", lambda thread: b"")
+    assert Usage().read()[1:] == (None, None)

@@ -98,8 +98,9 @@ def as_waited_for(calls: pd.DataFrame) -> pd.DataFrame:
     is_late = has_failed & ~(until <= end) & ~np.isnan(begun) & ~np.isnan(end)
     seen = calls.copy()
     for name in ("server_start_ns", "server_end_ns", "done_ns"):
-        cut = calls[name].fillna(calls["end_ns"]) if name == "server_end_ns" else calls[name]
-        seen[name] = calls[name].mask(is_late, cut.clip(upper=calls["end_ns"]))
+        ns = calls[name].fillna(calls["end_ns"]) if name == "server_end_ns" else calls[name]
+        is_after = (ns > calls["end_ns"]).fillna(False)
+        seen[name] = calls[name].mask(is_late, ns.mask(is_after, calls["end_ns"]))
     for name in ("cpu_ns", "run_queue_ns"):
         seen[name] = calls[name].mask(is_late)
     return seen

@@ -101,6 +101,11 @@ def main_thread_used(process: TraceRank, seconds: float) -> str:
     return f"main thread was on the CPU for {on_cpu} of the time{waited}"
 
 
+def own_threads_used(cpu_s: float, seconds: float) -> str:
+    """What is known of the others: `threads that serve no calls were on 0.9 logical CPUs`."""
+    return f"threads that serve no calls were on {logical_cpus(cpu_s / seconds)}"
+
+
 def _serving(found: Evidence) -> str:
     """How the server ran its calls: the beginning of a sentence."""
     use = found.use

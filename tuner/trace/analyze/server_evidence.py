@@ -186,10 +186,12 @@ def _off_ratios(at_work: Steps, calls: pd.DataFrame, times: pd.DataFrame) -> lis
     return ratios
 
 
-def long_operators_ns(trace: Trace, rank: int, thread: int | None) -> float:
-    """The time of a thread in long operators, which release the GIL; 0 if none is recorded."""
+def long_operators_ns(trace: Trace, rank: int, thread: int | None = None) -> float:
+    """The time in long operators, which release the GIL, of a thread, or else of all in which no
+    served call ran them; 0 if none is recorded."""
     operators = trace.operators
-    return _in_long_ns(operators[(operators["rank"] == rank) & (operators["thread"] == thread)])
+    which = operators["call_id"].isna() if thread is None else operators["thread"] == thread
+    return _in_long_ns(operators[(operators["rank"] == rank) & which])
 
 
 def _in_long_ns(operators: pd.DataFrame) -> float:

@@ -86,29 +86,45 @@ def _waits_for_gil(trace: Trace, path: CriticalPath, found: Evidence) -> Suggest
     took_ns = floats(seen, "server_start_ns") - floats(seen, "issued_ns") - trace.clock_error_ns
     took_ns -= NS_PER_BYTE * floats(seen, "request_bytes")
     waited, slow = (took_ns >= WAITED_NS).mean(), float((took_ns >= INTERVAL_NS).mean())
-    if slow < max(MANY, MOST_THAT_WAITED * waited) or not _computes(trace, path, process):
+    if slow < max(MANY, MOST_THAT_WAITED * waited):
+        return None
+    if not (who_computes := _who_computes(trace, path, process)):
         return None
     why = (
         f"Calls wait for the GIL of {found.server}: {whole_percent(slow)} of them took "
         f"{rules.short_time(INTERVAL_NS / 1e3)} or more to begin though a thread was free. Its "
-        f"{rules.main_thread_used(process, _window_s(trace))}."
+        f"{who_computes}."
     )
     return Suggestion(knob=SWITCH_INTERVAL, values="5ms,1ms,0.2ms", why=why)
 
 
-def _computes(trace: Trace, path: CriticalPath, process: TraceRank) -> bool:
-    """Whether the main thread of a process computes in Python while the driver makes its steps.
+def _who_computes(trace: Trace, path: CriticalPath, process: TraceRank) -> str:
+    """What is known of the threads of a process that serve no calls, where these compute in Python
+    while the driver makes its steps: the main thread, or all of them. Empty where they do not.
 
-    Its CPU time is known of the whole trace: it is taken to compute outside of the steps first.
+    CPU time is known of the whole trace: they are taken to compute outside of the steps first.
     A thread that waits for a CPU may hold the GIL, too.
     """
     if process.main_cpu_s is None:
-        return False
-    outside_s = _window_s(trace) - path.length_s
-    in_operators_s = long_operators_ns(trace, process.rank, process.pid) / 1e9
-    computed_s = process.main_cpu_s - in_operators_s - outside_s
-    ran_s = path.length_s - (process.main_run_queue_s or 0.0)
-    return computed_s > 0 and computed_s >= rules.MOST * ran_s
+        return ""
+    window_s = _window_s(trace)
+    outside_s = window_s - path.length_s
+
+    def compute(cpu_s: float, in_operators_ns: float, ready_s: float) -> bool:
+        # One at a time holds the GIL.
+        computed_s = min(cpu_s - in_operators_ns / 1e9, window_s) - outside_s
+        return computed_s > 0 and computed_s >= rules.MOST * (path.length_s - ready_s)
+
+    ready_s = process.main_run_queue_s or 0.0
+    of_main = long_operators_ns(trace, process.rank, process.pid)
+    if compute(process.main_cpu_s, of_main, ready_s):
+        return rules.main_thread_used(process, window_s)
+    # They wait for CPUs at the same time.
+    ready_s = max(ready_s, min(process.others_run_queue_s or 0.0, path.length_s / 2))
+    cpu_s = process.main_cpu_s + (process.others_cpu_s or 0.0)
+    if compute(cpu_s, long_operators_ns(trace, process.rank), ready_s):
+        return rules.own_threads_used(cpu_s, window_s)
+    return ""
 
 
 def _waits_for_cpu(trace: Trace, path: CriticalPath, found: Evidence) -> bool:

@@ -26,7 +26,7 @@ from tuner.trace.model.spans import CALLS_PER_RANK, OperatorSpan, RankRecording
 from tuner.trace.record.client import Client
 from tuner.trace.record.clock import SAME_CLOCK, ClockOffset, ClockSample, boot_id, clock_offset
 from tuner.trace.record.server import Server, serving_now
-from tuner.trace.record.threads import Usage, forget_threads, thread_names
+from tuner.trace.record.threads import NOTHING_USED, Usage, Used, forget_threads, thread_names
 from tuner.trace.record.wire import Ends
 
 CLOCK_SAMPLES = 50  # enough for one of them to meet no delay; each takes less than a millisecond
@@ -168,7 +168,7 @@ class _Tracing:
     with_operators: bool
     operators: OperatorProfiler | None
     usage: Usage
-    used: tuple[float, tuple[float, float] | None] = (0.0, None)
+    used: Used = NOTHING_USED
 
     def end(self) -> tuple[list[OperatorSpan] | None, bool]:
         """Stop recording; returns the operators, and whether another profiler ended them early."""
@@ -266,8 +266,9 @@ def _collect(trace: str, first_calls: Mapping[int, int]) -> RankRecording:
         others={span.thread for span in (*client_spans, *(operators or ()))},
     )
     forget_threads()
-    worker, (cpu_s, main_s) = rpc.get_worker_info(), tracing.used
-    main_cpu_s, main_run_queue_s = main_s or (None, None)
+    worker, used = rpc.get_worker_info(), tracing.used
+    main_cpu_s, main_run_queue_s = used.main or (None, None)
+    others_cpu_s, others_run_queue_s = used.others or (None, None)
     return RankRecording(
         rank=worker.id,
         name=worker.name,
@@ -277,9 +278,11 @@ def _collect(trace: str, first_calls: Mapping[int, int]) -> RankRecording:
         cpu_count=usable_cpus(),
         num_worker_threads=worker_threads(),
         rpc_timeout_s=default_timeout_s(),
-        cpu_s=cpu_s,
+        cpu_s=used.cpu_s,
         main_cpu_s=main_cpu_s,
         main_run_queue_s=main_run_queue_s,
+        others_cpu_s=others_cpu_s,
+        others_run_queue_s=others_run_queue_s,
         threads=tuple(names.items()),
         client_spans=client_spans,
         server_spans=server_spans,

@@ -30,6 +30,8 @@ from tuner.trace.record.wire import Ends
 
 DRAIN_S = 5.0  # what calls under way get to end once the window is over
 _POLL_S = 0.02
+_SEEN_EVERY_S = 0.5
+"""How often the threads are looked at: one that ends loses what it did since."""
 
 
 class ProgramRecorder:
@@ -55,6 +57,7 @@ class ProgramRecorder:
         self._pid = os.getpid()
         self._profiler: OperatorProfiler | None = None
         self._usage = Usage()
+        self._seen_next_s = 0.0
         self._at_window_end: tuple[list[int], dict[str, object]] | None = None
         self._ending = threading.Lock()
         self._has_ended = False
@@ -63,7 +66,7 @@ class ProgramRecorder:
         files, readers = f"{self._pid}-{time_ns()}", _Readers(folder)
         self._journal = journal = Journal(folder / files)
         self._server = _JournaledServer(journal)
-        self._client = JournaledClient(rank, journal, self._server, readers)
+        self._client = JournaledClient(rank, journal, self._server, readers, self._see_threads)
         self._server.start()
         Ends.client, Ends.server = self._client, self._server
         readers.mark(name).touch()
@@ -135,10 +138,17 @@ class ProgramRecorder:
     def _standing(self) -> tuple[list[int], dict[str, object]]:
         """The calls that have arrived, and facts; what arrives later is recorded, too."""
         counted_ns, arrivals = time_ns(), list(self._server.arrivals)
-        cpu_s, main_thread_s = self._usage.read()
+        used = self._usage.read()
         return arrivals, {
-            "cpu_s": cpu_s, "main_thread_s": main_thread_s, "counted_ns": counted_ns
+            "cpu_s": used.cpu_s, "main_thread_s": used.main, "other_threads_s": used.others,
+            "counted_ns": counted_ns,
         }  # fmt: skip
+
+    def _see_threads(self) -> None:
+        """See, from time to time, what threads have used that may end."""
+        if (now_s := time.monotonic()) >= self._seen_next_s:
+            self._seen_next_s = now_s + _SEEN_EVERY_S
+            self._usage.look()
 
     def _hand_over(self, reason: str) -> None:
         arrivals, facts = self._at_window_end or self._standing()
@@ -217,9 +227,11 @@ class JournaledClient(Client):
     """
 
     def __init__(
-        self, rank: int, journal: Journal, server: _JournaledServer, reads: Mapping[str, bool]
-    ) -> None:
+        self, rank: int, journal: Journal, server: _JournaledServer, reads: Mapping[str, bool],
+        see_threads: Callable[[], None] = lambda: None,
+    ) -> None:  # fmt: skip
         super().__init__(rank, reads)
+        self._see_threads = see_threads
         self._keep_sent, self._keep_ended = self._keep_ended, self._keep_sent
         self._journal = journal
         self._server = server
@@ -250,6 +262,7 @@ class JournaledClient(Client):
 
     def _look(self) -> None:
         super()._look()
+        self._see_threads()
         self.note_ended_calls()
         self._server.note_pickled()
         self.note_open_calls(time_ns() - round(WATCH_S * 1e9))

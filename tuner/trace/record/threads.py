@@ -1,5 +1,6 @@
 """What the tracer keeps for each thread of its process."""
 
+import itertools
 import os
 import threading
 import time
@@ -7,8 +8,11 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from threading import get_ident, get_native_id
-from typing import Any
+from typing import Any, NamedTuple
 
+from tuner.daemon_threads import running_daemons
+
+_UNUSED = b"0 0 0"
 SCHEDULE_BYTES = 64  # more than the longest content of a `schedule`
 
 
@@ -78,26 +82,67 @@ def forget_threads() -> None:
     agent_threads.clear()
 
 
+class Used(NamedTuple):
+    """What a process has used of CPUs, in seconds; None where the kernel does not measure it."""
+
+    cpu_s: float
+    main: tuple[float, float] | None
+    """What its main thread has, and for how long that was ready and waited for a CPU."""
+    others: tuple[float, float] | None
+    """The same of the program's other threads together: those that Python started, none of which
+    serves calls."""
+
+
+NOTHING_USED = Used(0.0, None, None)
+
+
 class Usage:
-    """What this process, and its main thread, use from now on."""
+    """What this process, and the program's threads in it, use from now on."""
 
     def __init__(self) -> None:
         self._cpu_s = time.process_time()
-        self._main = _main_schedule()
+        self._main = _schedule(os.getpid())
+        # By thread: when it was seen first, and last, for it may end meanwhile.
+        self._others = {
+            each: (found := _schedule(each.native_id), found) for each in _program_threads()
+        }
 
-    def read(self) -> tuple[float, tuple[float, float] | None]:
-        """CPU seconds so far; and those of the main thread, and its wait for a CPU, if known."""
-        cpu_s, before, now = time.process_time() - self._cpu_s, self._main, _main_schedule()
-        waited = waited_ns(before, now, at_most_ns=2**63)
-        if waited is None:
-            return cpu_s, None
-        return cpu_s, ((int(now.split()[0]) - int(before.split()[0])) / 1e9, waited / 1e9)
+    def look(self) -> None:
+        """See what threads have used that may have ended at the next time."""
+        for each in _program_threads():
+            if found := _schedule(each.native_id):
+                # All of one that is new comes from now on.
+                first, _ = self._others.get(each, (_UNUSED, found))
+                self._others[each] = first, found
+
+    def read(self) -> Used:
+        """What was used so far."""
+        self.look()
+        others = [*filter(None, itertools.starmap(_between, self._others.values()))]
+        main = _between(self._main, _schedule(os.getpid()))
+        both = None if main is None else (sum(e[0] for e in others), sum(e[1] for e in others))
+        return Used(time.process_time() - self._cpu_s, main, both)
 
 
-def _main_schedule() -> bytes:
-    """Empty where the kernel does not measure it."""
+def _program_threads() -> list[threading.Thread]:
+    """What Python has started but the main thread and ours; the agent's are dummies to Python."""
+    left_out = {threading.main_thread(), *running_daemons()}
+    known = [each for each in threading.enumerate() if each not in left_out]
+    return [each for each in known if not isinstance(each, threading._DummyThread)]
+
+
+def _between(before: bytes, now: bytes) -> tuple[float, float] | None:
+    """Seconds on a CPU, and ready without one, between two `schedule`s; None if one is empty."""
+    waited = waited_ns(before, now, at_most_ns=2**63)
+    if waited is None:
+        return None
+    return (int(now.split()[0]) - int(before.split()[0])) / 1e9, waited / 1e9
+
+
+def _schedule(thread: int | None) -> bytes:
+    """Empty where the kernel does not measure it, or the thread has ended."""
     with suppress(OSError):
-        return Path(f"/proc/self/task/{os.getpid()}/schedstat").read_bytes()
+        return Path(f"/proc/self/task/{thread}/schedstat").read_bytes()
     return b""
 
 

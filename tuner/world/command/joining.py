@@ -127,6 +127,7 @@ class _Part:
         pid = first.get("pid_there", first["pid"])
         timeout_s = started["rpc_timeout_s"] if started else first["rpc_timeout"]
         main_cpu_s, main_run_queue_s = ended.get("main_thread_s") or (None, None)
+        others_cpu_s, others_run_queue_s = ended.get("other_threads_s") or (None, None)
         self.recording = RankRecording(
             **{fact: first[fact] for fact in ("rank", "name")},
             **{fact: recording[fact] for fact in ("host", "boot_id", "cpu_count")},
@@ -135,6 +136,8 @@ class _Part:
             cpu_s=ended.get("cpu_s"),
             main_cpu_s=main_cpu_s,
             main_run_queue_s=main_run_queue_s,
+            others_cpu_s=others_cpu_s,
+            others_run_queue_s=others_run_queue_s,
             threads=tuple(self._threads(pid).items()),
             client_spans=self._content.client_spans,
             server_spans=self._content.server_spans,
