@@ -95,9 +95,12 @@ def ratio_text(value: float) -> str:
 
 
 def ratio_cell(estimate: float, low: float, high: float) -> str:
-    """`1.18 (1.09 to 1.28)`; `?` where the interval spans too much for a number."""
+    """`1.18 (1.09 to 1.28)`; `?` where the interval spans too much for a number; `about 1.18` where
+    there is none, and its ends are NaN."""
     if estimate == low == high:
         return three_digits(estimate)
+    if math.isnan(low) and not math.isnan(estimate):
+        return f"about {ratio_text(estimate)}"
     if not is_told(low, high):
         return "?"
     return f"{ratio_text(estimate)} ({ratio_text(low)} to {ratio_text(high)})"

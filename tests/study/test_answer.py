@@ -20,7 +20,7 @@ from tuner.present.figures.step_time import scaling_curve
 from tuner.present.notes import study_note
 from tuner.present.tables import trials_of
 from tuner.recommended.building import recommendation_of
-from tuner.study import stored
+from tuner.study import evidence, stored
 from tuner.study.answer import MachineUse, StudyAnswer
 from tuner.study.conclusion import Conclusion, conclude
 from tuner.study.evidence import gain_of
@@ -71,14 +71,34 @@ def test_ratios_and_the_order_of_the_table_come_from_common_blocks() -> None:
     medians = sorted(drifting.rows, key=lambda row: row.value)
     assert [row.trial for row in medians] == [3, 1, 2, 0]
     assert [row.trial for row in drifting.rows] == [2, 3, 0, 1]
-    two, one = (known(drifting.by_trial[trial].against_baseline) for trial in (2, 3))
+    two, one = (known(drifting.paired.alone(trial, BASELINE)) for trial in (2, 3))
     assert two.blocks == 12
     assert two.ratio.low < 2.0 < two.ratio.high < 1.1 * two.ratio.low
     assert (one.blocks, one.ratio.low) == (1, 0.0)
-    found = known(drifting.paired.compare(1, 2))
+    found = known(drifting.paired.alone(1, 2))
     assert found.blocks == 4
     assert found.ratio.estimate == pytest.approx(0.5, rel=0.03)
     assert drifting.paired.compare(3, 2) is None
+
+
+def test_a_pair_that_no_look_has_compared_has_no_interval() -> None:
+    step_s = {BASELINE: 1.0, 1: 0.5, 2: 0.4}
+    log = raced((step_s, [1.0] * 4))
+    answer = answer_of(log)
+    seen = known(answer.paired.compare(1, BASELINE)).ratio
+    assert seen.is_alone
+    assert seen.estimate == pytest.approx(2.0, rel=0.03)
+    assert known(answer.paired.alone(1, BASELINE)).ratio.is_told
+    cell = answer.by_trial[1].to_json()
+    assert (cell["speedup"], cell["speedup_ci_low"]) == (seen.estimate, None)
+    # After a look all pairs have one, that of the rivals too.
+    answer = answer_of(looked(log, 4))
+    for trial, other in ((1, BASELINE), (2, BASELINE), (1, 2), (2, 1), (BASELINE, 1)):
+        found = known(answer.paired.compare(trial, other)).ratio
+        tested = known(evidence.tested_gain(log, trial, other)).exp()
+        alone = known(answer.paired.alone(trial, other)).ratio
+        assert (found.low, found.high) == (tested.low, tested.high)
+        assert (found.low, found.high) != (alone.low, alone.high)
 
 
 @pytest.mark.parametrize("unreliable", [(), (BASELINE,)])
@@ -129,10 +149,11 @@ def test_what_stands_above_the_best_and_why_it_is_not_recommended() -> None:
         ({BASELINE: 1.0, 1: 0.502, 2: 0.498, 3: 0.6}, [1.0, 2.0] * 4),
         ({BASELINE: 1.0, 3: 0.2}, [1.0]),
     )
+    looked(log, 9)
     assert reasons(recommended(log, 1)) == {2: ("not-told-apart", "fewer-threads")}
     assert reasons(recommended(log, 2)) == {}
     # Every place tells the same best, whatever the medians say.
-    answer = recommended(looked(log, 9), 1)
+    answer = recommended(log, 1)
     assert min(answer.rows, key=lambda row: row.value).trial != 1
     assert [line.row.trial for line in trials_of(answer).lines if line.is_best] == [1]
     assert scaling_curve(answer).answer.best_trial == 1
@@ -144,7 +165,8 @@ def test_what_stands_above_the_best_and_why_it_is_not_recommended() -> None:
 
 
 def test_few_blocks_a_small_gain_and_a_limit_are_reasons() -> None:
-    log = raced(({BASELINE: 1.0, 1: 0.98}, [1.0] * 12), ({BASELINE: 1.0, 2: 0.5}, [1.0] * 2))
+    log = raced(({BASELINE: 1.0, 1: 0.98}, [1.0] * 12), ({BASELINE: 1.0, 2: 0.5}, [1.0]))
+    looked(log, 13)
     assert reasons(recommended(log, BASELINE, "keep-baseline")) == {
         2: ("few-blocks", None), 1: ("within-epsilon", "baseline")
     }  # fmt: skip

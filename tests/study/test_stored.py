@@ -26,7 +26,7 @@ def stored(folder: Path) -> StudyAnswer:
 
 def written_out(answer: StudyAnswer) -> str:
     """Every field but the folder, which may be named otherwise; NaN reads the same as itself."""
-    names = [field.name for field in fields(StudyAnswer)]
+    names = [field.name for field in fields(StudyAnswer) if field.repr]
     return repr([getattr(answer, name) for name in names if name != "files"])
 
 

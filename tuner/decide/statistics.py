@@ -48,6 +48,11 @@ class Interval:
         """Whether the interval of a ratio is narrow enough for the ratio to be a number."""
         return is_told(self.low, self.high)
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether it is an estimate without an interval, whose ends are NaN."""
+        return math.isnan(self.low) and not math.isnan(self.estimate)
+
     def spans_more_than(self, factor: float) -> bool:
         """Whether the ends, of a positive number, are further apart than this factor."""
         return self.high > factor * self.low

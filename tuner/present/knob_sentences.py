@@ -138,7 +138,7 @@ def _gain_over(answer: StudyAnswer, dimension: Dimension, neighbour: Value) -> s
     for row in answer.rows:
         if row.config.resolved(subject) == other:
             found = answer.paired.compare(answer.best_trial, row.trial)
-            if found is None or found.ratio.low <= 1:
+            if found is None or not (found.ratio.low > 1 and found.ratio.is_told):
                 return None
             times = f"{ratio_text(found.ratio.estimate)} times as {fast(answer)}"
             value = KNOBS[dimension.knob].format(neighbour)

@@ -261,7 +261,7 @@ def _clause(answer: StudyAnswer, group: list[PassedOver]) -> str:
         case "not-shown":
             return f"{who} {look} {better}, which is not shown where so many are compared"
     by = ""
-    if not several and first.paired is not None:
+    if not several and first.paired is not None and first.paired.ratio.is_told:
         by = f" ({ends(first.paired.ratio)} times)"
     preferred = ""
     if first.preference is not None:
@@ -310,7 +310,7 @@ def not_excluded_sentence(answer: StudyAnswer) -> str | None:
     behind: list[Config] = []
     others: list[Config] = []
     for trial in answer.not_excluded:
-        found = answer.paired.compare(trial, answer.best_trial)
+        found = answer.paired.alone(trial, answer.best_trial)
         # Behind: it would be shown to be so if no other had been compared, or earlier.
         (behind if found and found.ratio.high < 1 else others).append(answer.by_trial[trial].config)
     said = []

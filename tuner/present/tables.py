@@ -133,9 +133,8 @@ def _against(answer: StudyAnswer, row: TrialRow) -> str:
     far = f"much {faster_or_slower(answer)[ratio.estimate < 1]}"
     if _is_far_off(row):
         return f"{far}, {_TIMES[blocks]}"
-    if not ratio.is_told and not (ratio.high >= 1 / _MUCH and ratio.low <= _MUCH):
-        return far
-    return interval_cell(ratio)
+    is_near = ratio.is_told or (ratio.high >= 1 / _MUCH and ratio.low <= _MUCH)
+    return interval_cell(ratio) if is_near or ratio.is_alone else far
 
 
 def _is_far_off(row: TrialRow) -> bool:
@@ -157,6 +156,8 @@ def ratio_note(answer: StudyAnswer) -> str | None:
     )
     if "?" in cells:
         said += f" ?: {UNTOLD}."
+    if any(cell.startswith("about ") for cell in cells):
+        said += " about: without an interval, as it was not compared with all others at once."
     if far_off := [row for row in answer.rows if _is_far_off(row)]:
         rows = [*far_off, answer.by_trial[BASELINE]]
         seen = "; ".join(f"{row.label} {_seen(answer, row)}" for row in rows)
@@ -258,8 +259,8 @@ def front_of_answer(answer: StudyAnswer) -> WordsTable | None:
     if not answer.baseline_failed:
         said += (
             f" Against the baseline: how many times as good as {answer.baseline}, with the "
-            f"{confidence(answer)} interval. It is from all blocks that measured both, those for "
-            "the front included."
+            f"{confidence(answer)} interval, which holds for all of them at once. It is from all "
+            "blocks that measured both, those for the front included."
         )
         if any("?" in row for row in rows):
             said += f" ?: {UNTOLD}."

@@ -25,6 +25,7 @@ from tuner.study.rows import (
     Observation,
     PairedTrials,
     PassedOver,
+    Tested,
     TrialDetail,
     TrialRow,
     ratio_json,
@@ -150,6 +151,8 @@ class StudyAnswer(Conclusion):
     """What each knob gave, where configurations differ in several."""
     observations: tuple[Observation, ...] = ()
     """One per world that counts, by block and trial."""
+    tested: Tested | None = field(default=None, repr=False, compare=False)
+    """The comparison of all at once; None where each pair is compared alone."""
     details: Mapping[int, TrialDetail] = field(default_factory=dict)
     """By trial."""
 
@@ -162,7 +165,7 @@ class StudyAnswer(Conclusion):
     def paired(self) -> PairedTrials:
         """The worlds that count, from which any two trials are compared within blocks."""
         confidence = self.plan.measuring.confidence
-        return PairedTrials(self.objective, confidence, self.observations)
+        return PairedTrials(self.objective, confidence, self.observations, self.tested)
 
     @cached_property
     def levels(self) -> dict[int, float]:

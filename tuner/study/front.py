@@ -21,7 +21,7 @@ class Goal:
 
     value: float  # in the objective's unit
     spread: Interval | None  # the value with its interval
-    ratio: Interval | None  # to the baseline's, paired within blocks; None where too few tell
+    ratio: Interval | None  # to the baseline's within blocks, with all others; None: too few tell
 
     def to_json(self) -> dict[str, Any]:
         """The entry in `--json`."""
@@ -86,12 +86,13 @@ def front_of(log: StudyLog) -> Front | None:
         return None
     matrices = log.matrix(*BLOCK_PHASES), log.matrix(*BLOCK_PHASES, objective=1)
     in_front = {*pareto_front(*matrices, known, log.rules)}
+    ratios = 2 * max(1, len({*known} - {BASELINE}))
     points = [
         FrontPoint(
             trial=trial,
             config=log.configs[trial],
-            first=_goal(log, first, matrices[0], trial),
-            second=_goal(log, second, matrices[1], trial),
+            first=_goal(log, first, matrices[0], trial, ratios),
+            second=_goal(log, second, matrices[1], trial, ratios),
             in_front=trial in in_front,
         )
         for trial in known
@@ -100,14 +101,16 @@ def front_of(log: StudyLog) -> Front | None:
     return Front(first=first, second=second, points=points, uncompared=len(ran) - len(known))
 
 
-def _goal(log: StudyLog, objective: Objective, matrix: FloatArray, trial: int) -> Goal:
+def _goal(log: StudyLog, objective: Objective, matrix: FloatArray, trial: int, ratios: int) -> Goal:
     # From costs to values: where more is better, a cost is the negative logarithm.
     values = -matrix if objective.maximize else matrix
     own = values[~np.isnan(values[:, trial]), trial]
     paired = differences(values[:, trial], values[:, BASELINE])
     if trial == BASELINE or len(paired) < LEAST_FRONT_BLOCKS:
         paired = paired[:0]
-    spread, ratio = (interval(logs, log.rules.confidence) for logs in (own, paired))
+    spread = interval(own, log.rules.confidence)
+    # All ratios hold at once.
+    ratio = interval(paired, 1 - log.rules.alpha / ratios)
     return Goal(
         value=math.exp(typical(own)), spread=spread and spread.exp(), ratio=ratio and ratio.exp()
     )

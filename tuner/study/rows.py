@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -13,7 +13,6 @@ from tuner.decide.ranking import SAME_COST
 from tuner.decide.statistics import Interval, interval, paired_ratio
 from tuner.plan.config import Config
 from tuner.plan.objectives import BrokenLimit, Objective
-from tuner.study.evidence import gain_of, tested_gain
 from tuner.study.log import BASELINE, BLOCK_PHASES, StudyLog
 from tuner.study.metrics import Metric, metric_columns
 from tuner.study.records import ForecastThreads, Phase
@@ -34,15 +33,20 @@ _UNTOLD = Interval(math.nan, math.nan, math.nan)
 class Paired(NamedTuple):
     """One trial beside another, from the blocks that measured both."""
 
-    # How many times as fast it is, or as good: the other's time / its time. The interval of fewer
-    # than 3 blocks reaches from 0 to infinity.
+    # How many times as fast it is, or as good: the other's time / its time. Its interval is of the
+    # comparison of all at once; the ends are NaN where no look has had both, and that of fewer than
+    # 3 blocks reaches from 0 to infinity.
     ratio: Interval
     blocks: int
 
 
 def ratio_json(found: Interval | None) -> dict[str, float | None]:
     """A ratio as `estimate`, `ci_low`, `ci_high`; all null where it is too uncertain to say."""
-    ends = (found.estimate, found.low, found.high) if found and found.is_told else (None,) * 3
+    ends: tuple[float | None, ...] = (None, None, None)
+    if found and found.is_alone:
+        ends = (found.estimate, None, None)
+    elif found and found.is_told:
+        ends = (found.estimate, found.low, found.high)
     return dict(zip(("estimate", "ci_low", "ci_high"), ends, strict=True))
 
 
@@ -121,7 +125,7 @@ class TrialRow:
 
     def _numbers(self) -> dict[str, Any]:
         paired = self.against_baseline or Paired(_UNTOLD, 0)
-        ratio = paired.ratio if paired.ratio.is_told else _UNTOLD
+        ratio = paired.ratio if paired.ratio.is_told or paired.ratio.is_alone else _UNTOLD
         return {
             **{name: getattr(self, name) for name in _PLAIN},
             "speedup": ratio.estimate,
@@ -166,13 +170,23 @@ class TrialDetail:
 LEAST_BLOCKS = 3  # fewer tell no interval: two that happen to agree would look like certainty
 
 
+Tested = Callable[[int, int], Interval | None]
+"""The log gain of a trial over another, as the comparison of all at once has it; None: it has not.
+"""
+
+
 class PairedTrials:
-    """The worlds of a study by block, from which any two trials are compared."""
+    """The worlds of a study by block, from which any two trials are compared; without what was
+    `tested`, each pair alone."""
 
     def __init__(
-        self, objective: Objective, confidence: float, observations: Iterable[Observation]
+        self,
+        objective: Objective,
+        confidence: float,
+        observations: Iterable[Observation],
+        tested: Tested | None = None,
     ) -> None:
-        self._confidence = confidence
+        self._confidence, self._tested = confidence, tested
         worlds: dict[int, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
         for seen in observations:
             worlds[seen.trial][seen.block].append(objective.cost(seen.value))
@@ -184,6 +198,17 @@ class PairedTrials:
 
     def compare(self, trial: int, reference: int) -> Paired | None:
         """How many times as fast, or as good, a trial is as a reference; None without a block."""
+        found = self.alone(trial, reference)
+        if found is None or self._tested is None or trial == reference:
+            return found
+        if (tested := self._tested(trial, reference)) is not None:
+            return Paired(tested.exp(), found.blocks)
+        if found.blocks < LEAST_BLOCKS:
+            return found
+        return Paired(Interval(found.ratio.estimate, math.nan, math.nan), found.blocks)
+
+    def alone(self, trial: int, reference: int) -> Paired | None:
+        """The same as if no other pair had been compared: for words, and not for an interval."""
         own, its = self._costs.get(trial, {}), self._costs.get(reference, {})
         blocks = sorted(own.keys() & its.keys())
         if trial == reference and blocks:
@@ -225,8 +250,6 @@ def rows_of(log: StudyLog, tied: Collection[int], trials: PairedTrials) -> tuple
 
 def _row(log: StudyLog, trial: int, trials: PairedTrials, tied: bool) -> TrialRow:
     paired = None if BASELINE in log.failures else trials.compare(trial, BASELINE)
-    if paired and trial != BASELINE and (tested := gain_of(log, trial)) is not None:
-        paired = Paired(tested.exp(), paired.blocks)
     failure, broken, worlds = log.why_out(trial), tuple(log.broken(trial)), log.trials[trial]
     trace = worlds.trace.trace if isinstance(worlds.trace, Measurement) else None
     values = [*map(log.plan.objective.value, worlds.samples)]
@@ -314,9 +337,6 @@ def _passed_over(
         found = row.against_baseline
     else:
         found = paired.compare(row.trial, chosen.trial)
-        tested = tested_gain(log, row.trial, chosen.trial)
-        if found is not None and tested is not None:
-            found = Paired(tested.exp(), found.blocks)
     reason: Reason = "not-shown"
     if row.broken:
         reason = "limit"

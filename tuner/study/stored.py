@@ -1,5 +1,6 @@
 """A study as its storage has it: what was measured, and what that answers."""
 
+from functools import partial
 from pathlib import Path
 
 from tuner.decide.interim_analysis import InterimAnalysis
@@ -7,7 +8,7 @@ from tuner.plan.study_plan import StudyPlan
 from tuner.study.answer import MachineUse, StudyAnswer
 from tuner.study.blocks import TrialWorlds
 from tuner.study.conclusion import Conclusion, conclude, resume_budget_s
-from tuner.study.evidence import causes_of
+from tuner.study.evidence import causes_of, tested_gain
 from tuner.study.front import front_of
 from tuner.study.live_evidence import live_gains_of
 from tuner.study.log import BLOCK_PHASES, StudyLog
@@ -75,7 +76,8 @@ def answer_of(
     if conclusion is None:
         conclusion = Conclusion() if interrupted else conclude(log)
     plan, observations = log.plan, observations_of(log)
-    paired = PairedTrials(plan.objective, log.rules.confidence, observations)
+    tested = partial(tested_gain, log)
+    paired = PairedTrials(plan.objective, log.rules.confidence, observations, tested)
     rows = rows_of(log, conclusion.tied_trials, paired)
     return StudyAnswer(
         **vars(conclusion),
@@ -108,6 +110,7 @@ def answer_of(
         passed_over=passed_over(log, rows, conclusion.best_trial, paired),
         together=together_of(log, conclusion.leader_trial),
         observations=observations,
+        tested=tested,
         details={trial: _detail(worlds) for trial, worlds in enumerate(log.trials)},
     )
 
