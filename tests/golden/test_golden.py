@@ -1,12 +1,21 @@
 """What is shown of each stored study and trace is what was shown of it before."""
 
 import re
+from itertools import permutations
+from pathlib import Path
 from statistics import fmean
 
 import pytest
 
-from tests.golden.media import PLANTED, RENDERED, scenarios, shown, stored
+from tests.golden.media import PLANTED, RENDERED, STORED_STUDIES, scenarios, shown, stored
 from tests.golden.searched import SEARCHED
+from tests.golden.stored_study import load
+from tests.known import known
+from tuner.decide.statistics import Interval
+from tuner.present.tables import knobs_of
+from tuner.present.wording import ends
+from tuner.study.folder import STUDIES, StudyFolder
+from tuner.study.stored import find_study
 
 
 @pytest.mark.parametrize("scenario", scenarios())
@@ -37,3 +46,33 @@ def test_a_sentence_is_short() -> None:
 def test_each_stored_study_can_be_searched_again() -> None:
     studies = {each.removeprefix("study-") for each in scenarios() if each.startswith("study-")}
     assert studies == SEARCHED.keys()
+
+
+@pytest.mark.parametrize("scenario", [each for each in scenarios() if each.startswith("study-")])
+def test_an_interval_of_a_ratio_is_of_the_comparison_of_all_at_once(
+    scenario: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    name = scenario.removeprefix("study-")
+    load(STORED_STUDIES / f"{name}.json", StudyFolder(STUDIES / name))
+    answer = find_study(name)
+    trials = [row.trial for row in answer.rows]
+    pairs = [known(answer.tested)(*pair) for pair in permutations(trials, 2)]
+    intervals: list[Interval | None] = [each and each.exp() for each in pairs]
+    # What has another name: forecasts, values that took turns, the front, and the baseline twice.
+    forecasts = [*(row.forecast for row in answer.rows), *answer.forecasts_alone.values()]
+    intervals += [each and each.speedup for each in forecasts]
+    intervals += [answer.noise_floor, *(each.ratio for each in answer.live_gains)]
+    for point in answer.front.points if answer.front else ():
+        intervals += [goal.ratio and goal.ratio.inverse() for goal in (point.first, point.second)]
+        intervals += [point.first.ratio, point.second.ratio]
+    allowed = {ends(each) for each in intervals if each is not None}
+    knobs = knobs_of(answer)
+    of_a_fit = " ".join(cell for row in knobs.rows for cell in row) if knobs else ""
+    allowed |= {*_ENDS.findall(of_a_fit)}
+    texts = stored(scenario)
+    for file in ("terminal-80.txt", "terminal-all.txt", "notes.md", "page.html"):
+        assert {*_ENDS.findall(texts[file])} <= allowed, file
+
+
+_ENDS = re.compile(r"\(([\d.]+ to [\d.]+)\)")
