@@ -1,4 +1,7 @@
+import json
 import math
+import re
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -6,7 +9,8 @@ import pandas as pd
 import pytest
 
 from tests.present.screen import printed
-from tests.trace.synthetic import Part, call, operator, ranks, simulate, trace
+from tests.trace.synthetic import Part, call, ns, operator, ranks, simulate, trace
+from tuner.json_text import json_of
 from tuner.present.analysis import Analysis
 from tuner.present.text_table import Column
 from tuner.present.trace_summary import (
@@ -179,3 +183,47 @@ def test_times_of_a_column_share_the_unit_of_the_largest(
     us: list[float], heading: str, cells: list[str]
 ) -> None:
     assert time_columns(pd.DataFrame({"us": us}), {"us": "time"}) == [Column(heading, cells)]
+
+
+def given_up(taken: Trace, limit_ms: float, status: str) -> Trace:
+    """The trace if its clients had waited for so long, and the server had gone on all the same."""
+    calls = taken.calls.copy()
+    limit = calls["start_ns"] + ns(limit_ms)
+    is_late = calls["end_ns"] > limit
+    assert is_late.any()
+    calls["end_ns"] = calls["end_ns"].mask(is_late, limit)
+    calls["status"] = calls["status"].astype(str).mask(is_late, status).astype("category")
+    calls["timeout_s"] = limit_ms / 1e3
+    return replace(taken, calls=calls)
+
+
+def numbers_in(found: Any, name: str = "") -> Iterator[tuple[str, float]]:
+    """Each number of a document, with its name."""
+    if isinstance(found, dict):
+        for key, each in found.items():
+            yield from numbers_in(each, key)
+    elif isinstance(found, list):
+        for each in found:
+            yield from numbers_in(each, name)
+    elif isinstance(found, int | float):
+        yield name, found
+
+
+@pytest.mark.parametrize("status", ["timed-out", "raised"])
+@pytest.mark.parametrize(
+    ("part", "threads", "limit_ms"),
+    [("sleep", 1, 15), ("sleep", 2, 4.5), ("sleep", 4, 6), ("gil", 4, 12), ("lock", 4, 7)],
+)
+def test_no_time_is_negative_and_no_share_more_than_all_whatever_fails(
+    part: Any, threads: int, limit_ms: float, status: str
+) -> None:
+    taken = simulate([Part(part, 5)], threads=threads, at_once=8, steps=6)
+    found = given_up(taken, limit_ms, status)
+    document = json.loads(json_of(Analysis.of(found).to_json()))
+    for name, number in numbers_in(document):
+        assert number >= 0, name
+        if name in ("share", "efficiency", "busy_fraction", "ci_low", "ci_high"):
+            assert number <= 1 + 1e-9, name
+    text = "\n".join(lines_of(found))
+    assert "-" not in {number[0] for number in re.findall(r"(?<![\w-])-?\d[\d.]*", text)}
+    assert max(float(each) for each in re.findall(r"([\d.]+) %", text)) <= 100
