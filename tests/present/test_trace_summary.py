@@ -227,3 +227,16 @@ def test_no_time_is_negative_and_no_share_more_than_all_whatever_fails(
     text = "\n".join(lines_of(found))
     assert "-" not in {number[0] for number in re.findall(r"(?<![\w-])-?\d[\d.]*", text)}
     assert max(float(each) for each in re.findall(r"([\d.]+) %", text)) <= 100
+
+
+def test_what_a_fetch_takes_has_a_name() -> None:
+    fetches = [
+        call(n, 10 * n, 10 * n + 9, served_ms=(10 * n + 1, 10 * n + 8), kind="to_here",
+             body="fetch", function="")
+        for n in range(20)
+    ]  # fmt: skip
+    rows = section(lines_of(trace(fetches, window_ms=(0, 200))), PATH)
+    assert not [
+        line for line in rows if re.match(r"(to_server|served|to_client|unseen): worker", line)
+    ]
+    assert any("to_here on worker1" in line for line in rows)

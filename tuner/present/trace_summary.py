@@ -27,6 +27,7 @@ MOST_LISTED = 12
 LEAST_SHARE = 0.005
 """Parts of the critical path that take less of the time, and whose interval ends below that too,
 are not listed where rows are limited."""
+_OF_NO_CALL = ("caller", "backward")  # other parts without a function are of a fetch
 _MOST_LINES = 30  # of one screen
 _MOST_CALLS, _LEAST_CALLS, _MOST_SERVERS = 10, 3, 4
 _MOST_NOTES = 2  # of two lines each
@@ -308,11 +309,10 @@ def _path(analysis: Analysis, limit: int | None) -> _Table:
         path = path[large] if large.any() else path
     small = len(analysis.critical_path) - len(path)
     table, more = _limited(path, limit)
+    rows = zip(table["part"], table["process"], table["function"], strict=True)
     names = [
-        f"{part}: {function} on {process}" if function else f"{part}: {process}"
-        for part, process, function in zip(
-            table["part"], table["process"], table["function"], strict=True
-        )
+        f"{part}: {process}" if part in _OF_NO_CALL else f"{part}: {of or 'to_here'} on {process}"
+        for part, process, of in rows
     ]
     intervals = [
         "" if pd.isna(low) else f"{share(low)} to {share(high)}"

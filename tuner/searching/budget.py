@@ -118,5 +118,7 @@ class WorldTimes:
         """What a first world takes: the baseline's, or else the quickest one; None if none ran."""
         if (first := self._log.calibration(BASELINE)) is not None:
             return first.world_s
-        known = map(self._log.calibration, self._log.runnable)
+        # One by one: groups ask from threads of their own.
+        alive = filter(self._log.is_alive, range(len(self._log.configs)))
+        known = map(self._log.calibration, alive)
         return min((world.world_s for world in known if world is not None), default=None)

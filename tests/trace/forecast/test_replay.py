@@ -78,16 +78,18 @@ def test_so_many_calls_have_a_semaphore_as_it_has_permits() -> None:
 
 
 def test_a_call_that_is_never_let_in_waits_for_one_that_waits() -> None:
-    calls = [
-        call((TAKE, 0), name="wait"),
-        call((ISSUE, 2), (AWAIT, 2), (GIVE, 0), name="work"),
-        Call(1, 2, "inner", 0.0, 0.0, is_blocking=True, ops=[]),
-    ]
-    found = ended(calls, [(ISSUE, 0), (ISSUE, 1), (AWAIT, 0)], permits=[0], threads=2)
-    assert found.blocked == (
-        "wait on worker1, which waits for work on worker1, which waits for the answer of inner on "
-        "worker2, for which no thread of worker1 is free"
-    )
+    for name in ("inner", ""):
+        calls = [
+            call((TAKE, 0), name="wait"),
+            call((ISSUE, 2), (AWAIT, 2), (GIVE, 0), name="work"),
+            Call(1, 2, name, 0.0, 0.0, is_blocking=True, ops=[]),
+        ]
+        found = ended(calls, [(ISSUE, 0), (ISSUE, 1), (AWAIT, 0)], permits=[0], threads=2)
+        # A fetch has no function.
+        assert found.blocked == (
+            "wait on worker1, which waits for work on worker1, which waits for the answer of "
+            f"{name or 'to_here'} on worker2, for which no thread of worker1 is free"
+        )
 
 
 def test_many_calls_that_do_nothing_do_not_nest() -> None:
