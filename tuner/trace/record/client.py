@@ -17,7 +17,7 @@ from tuner.torch_private.calls import (
     hooked_client,
     limit_s,
     pickled_plainly,
-    send_python,
+    size_of,
 )
 from tuner.trace.model.spans import CALLS_PER_RANK, ClientSpan, OperatorSpan
 from tuner.trace.record.threads import this_thread
@@ -142,12 +142,13 @@ class Client:
 
     def call_python(
         self, target: CallTarget, worker: Any, function: bytes, args: Any, kwargs: Any,
-        timeout_s: float,
+        timeout_s: float, send: Callable[..., Any],
     ) -> Any:  # fmt: skip
         """Make an `rpc_sync` or `rpc_async` call of a plain Python function; returns its future.
 
         `function` is how a pickle names it, and no code of the program pickles its arguments.
-        The answer notes the call's end: see `wire.received`.
+        `send` is PyTorch's own, which sends a PythonUDF to a WorkerInfo. The answer notes the
+        call's end: see `wire.received`.
         """
         call = OpenCall(self._rank, target)
         call_id, server = call.call_id, target.server
@@ -160,7 +161,8 @@ class Client:
         try:
             values, tensors = pickled_plainly(args, kwargs)
             pickled = request(call_id, function, values)
-            future, call.request_bytes = send_python(worker, pickled, tensors, timeout_s)
+            future = send(worker, pickled, tensors, timeout_s, False)
+            call.request_bytes = size_of(pickled, tensors)
         except BaseException:
             self.not_sent(call)
             raise
