@@ -250,7 +250,7 @@ class StudyLog:
         return math.exp(-cost if self.plan.objective.maximize else cost)
 
     def log_cost(self) -> FloatArray:
-        """log(CPU seconds per step or run) of each trial, the median; NaN without samples."""
+        """log(CPU seconds per step or run) of each trial, the median; NaN where it is not known."""
         costs = [np.median(each.cpu_costs) if each.cpu_costs else np.nan for each in self.trials]
         return np.array(costs)
 
