@@ -1,6 +1,6 @@
 """A network namespace in which worlds run: all ports are free there, and no other process is.
 
-It is run by its path, too, as what makes the namespace and what joins it: standard library only.
+It is run by its path, too, as what holds the namespace and what joins it: standard library only.
 """
 
 import ctypes
@@ -31,47 +31,62 @@ _OURSELVES = (sys.executable, "-I", "-S", __file__)
 class OwnNetwork:
     """A network namespace, loopback up. The context manager does nothing where none is allowed.
 
-    Files that are open in this process keep it: nobody else can end it.
+    Files that are open in this process keep it. A process in there is what others can join: these
+    files are hidden from children with fewer rights.
     """
 
     def __init__(self) -> None:
         self._files: Sequence[int] = ()
+        self._holder: subprocess.Popen[bytes] | None = None
 
     @property
     def prefix(self) -> list[str]:
         """What goes before a command to run it in there, and becomes the command; empty where
-        namespaces are not allowed."""
-        return [*_OURSELVES, "join", *self.places] if self.places else []
+        namespaces are not allowed. It is for now: the process to join may be another one later."""
+        return [*_OURSELVES, "join", *places] if (places := self.places) else []
 
     @property
     def places(self) -> tuple[str, ...]:
-        """The paths of its namespaces for `join`, while this process lives; empty where namespaces
-        are not allowed."""
-        return tuple(f"/proc/{os.getpid()}/fd/{number}" for number in self._files)
+        """The paths of its namespaces, for `join` and for now; empty where none are allowed."""
+        if self._holder is not None and self._holder.poll() is not None:  # somebody has killed it
+            self._end_holder()
+            self._hold("hold", *map(str, self._files))
+        if self._holder is None:
+            return ()
+        return tuple(f"/proc/{self._holder.pid}/ns/{kind}" for kind in _KINDS)
 
     def leave(self) -> None:
         """Give it up: from now on the prefix is empty."""
+        self._end_holder()
         for number in self._files:
             os.close(number)
         self._files = ()
 
-    def __enter__(self) -> Self:
+    def _hold(self, *how: str) -> None:
         try:
-            made = subprocess.Popen(
-                [*_OURSELVES, "make"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL, start_new_session=True,
+            self._holder = subprocess.Popen(
+                [*_OURSELVES, *how], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL, start_new_session=True, pass_fds=self._files,
             )  # fmt: skip
         except OSError:
-            return self
-        stdout = made.stdout
+            return
+        stdout = self._holder.stdout
         assert stdout is not None
-        try:
-            is_answered = bool(select.select([stdout], [], [], _START_S)[0])
-            if is_answered and stdout.readline() == _READY:
-                self._files = _opened([f"/proc/{made.pid}/ns/{kind}" for kind in _KINDS])
-        finally:
-            made.kill()
-            made.communicate()
+        is_answered = bool(select.select([stdout], [], [], _START_S)[0])
+        if not is_answered or stdout.readline() != _READY:
+            self._end_holder()
+
+    def _end_holder(self) -> None:
+        if self._holder is not None:
+            self._holder.kill()
+            self._holder.communicate()
+            self._holder = None
+
+    def __enter__(self) -> Self:
+        self._hold("make")
+        self._files = _opened(self.places)
+        if not self._files:
+            self.leave()
         return self
 
     def __exit__(self, *ending: object) -> None:
@@ -112,7 +127,7 @@ def join(places: Sequence[str]) -> None:
     """Move the calling process, which has one thread, into the namespaces at these `places`.
     OSError if they are gone, or this is not allowed."""
     libc = ctypes.CDLL(None, use_errno=True)
-    # All of them first: from another user namespace the process that has them cannot be seen.
+    # All of them first: from another user namespace not every process can be seen.
     files = [os.open(place, os.O_RDONLY | os.O_CLOEXEC) for place in places]
     for kind, number in zip(_KINDS, files, strict=True):
         if not os.path.samestat(os.fstat(number), os.stat(f"/proc/self/ns/{kind}")):  # noqa: PTH116
@@ -130,13 +145,15 @@ def _check(result: int) -> None:
 
 if __name__ == "__main__":
     try:
-        if sys.argv[1] == "make":
-            move_into_new()
-            os.write(1, _READY)
-            os.read(0, 1)  # until its end
-        else:
+        if sys.argv[1] == "join":
             command = 2 + len(_KINDS)
             join(sys.argv[2:command])
             os.execvp(sys.argv[command], sys.argv[command:])
+        if sys.argv[1] == "hold":
+            join([f"/proc/self/fd/{number}" for number in sys.argv[2:]])
+        else:
+            move_into_new()
+        os.write(1, _READY)
+        os.read(0, 1)  # until its end
     except OSError as error:
         sys.exit(f"{' '.join(sys.argv[1:])}: {error.strerror}")
