@@ -112,7 +112,7 @@ class ProgramHooks:
     def _hook_shutdown(self, rpc: Any) -> None:
         """Within what PyTorch has wrapped it in: a library that was imported before has that."""
         shutdown = rpc.api.shutdown
-        inner = getattr(shutdown, "__wrapped__", None)
+        inner: Any = getattr(shutdown, "__wrapped__", None)
         cells = [cell for cell in shutdown.__closure__ or () if cell.cell_contents is inner]
         if cells:
             cells[0].cell_contents = self._shutting_down(inner)
