@@ -78,7 +78,8 @@ test: $(READY) chromium axe postgresql  ## What every change must pass, in about
 	@echo "1 of 2: the tests that start no world and open no browser."
 	$(PYTHON) -m pytest -n auto -m "not world and not browser and not thorough"
 	@echo "2 of 2: of real worlds and browsers, each kind once, with the package as pip installs it."
-	cd "$$($(PYTHON) -m tests.release.installed)" && venv/bin/python $(WORLDS) -m "(world or browser) and not thorough"
+	$(PYTHON) -m tests.release.installed
+	cd build/installed && venv/bin/python $(WORLDS) -m "(world or browser) and not thorough"
 
 test-all: test  ## Every test, and the wheel: before an issue is called resolved, and each night
 	@echo "The thorough tests that start no world and open no browser."

@@ -1,7 +1,7 @@
 """The package as pip installs it, in a folder where no clone of it can be imported, with the tests.
 
-`python -m tests.release.installed` prints the folder: `build/installed`, whose `venv/bin/python`
-has the wheel of what is here, and all else that this interpreter has.
+`python -m tests.release.installed` makes the folder `build/installed`, whose `venv/bin/python` has
+the wheel of what is here, and all else that this interpreter has.
 """
 
 import os
@@ -32,6 +32,8 @@ def main() -> None:
     # Of these folders Python does not read what makes an editable install.
     others = [each for each in sys.path if Path(each).name in ("site-packages", "dist-packages")]
     (site / "others.pth").write_text("".join(f"{each}\n" for each in others))
+    # What npm has put there.
+    (FOLDER / "venv" / "node_modules").symlink_to(Path(sys.prefix) / "node_modules")
     for name in WITH:
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, FOLDER / name)
@@ -39,7 +41,6 @@ def main() -> None:
     found = _run(python, "-c", where).split()
     if [Path(each).parents[1] for each in found] != [site, site]:
         raise SystemExit(f"the tests would not be of the wheel: {' and '.join(found)}")
-    print(FOLDER)
 
 
 def _run(*command: str) -> str:
