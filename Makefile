@@ -72,19 +72,20 @@ postgresql:  ## Install the database server that the tests start for themselves,
 	fi
 
 # Worlds and browsers mostly wait, so four files run at a time, each process in its own network.
-WORLDS := $(PYTHON) -m pytest -n 4 --dist loadfile --no-loadscope-reorder
+WORLDS := -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 test: $(READY) chromium axe postgresql  ## What every change must pass, in about six minutes: all without worlds, and each kind of world once
 	@echo "1 of 2: the tests that start no world and open no browser."
 	$(PYTHON) -m pytest -n auto -m "not world and not browser and not thorough"
-	@echo "2 of 2: of real worlds and browsers, each kind once."
-	$(WORLDS) -m "(world or browser) and not thorough"
+	@echo "2 of 2: of real worlds and browsers, each kind once, with the package as pip installs it."
+	$(PYTHON) -m tests.release.installed
+	cd build/installed && venv/bin/python $(WORLDS) -m "(world or browser) and not thorough"
 
 test-all: test  ## Every test, and the wheel: before an issue is called resolved, and each night
 	@echo "The thorough tests that start no world and open no browser."
 	$(PYTHON) -m pytest -n auto -m "thorough and not world and not browser"
 	@echo "The other worlds and pages."
-	$(WORLDS) -m "thorough and (world or browser)"
+	$(PYTHON) $(WORLDS) -m "thorough and (world or browser)"
 	$(MAKE) dist
 
 quick: lint  ## For everyday work: lint, types, imports, and every test that starts no world and is not slow

@@ -166,9 +166,12 @@ def _objective_mistake(name: str, subject: Subject) -> str:
         return "the objective metric needs a metric: NAME=REGEX with one group"
     if name in ("rpc_active_s", "wall_s") and subject.window_s is not None:
         return f"the objective {name} is for a program that ends by itself, not for a window"
-    if name == "rpc_active_s" and not subject.shuts_down:
-        return "the objective rpc_active_s needs a program whose ranks all call shutdown"
-    return ""
+    if subject.shuts_down or name not in ("rpc_active_s", "ms_per_call"):
+        return ""
+    needs = f"the objective {name} needs a program whose ranks all call shutdown"
+    if name == "rpc_active_s":
+        return needs
+    return f"{needs}, or a window of it (--window)" if subject.window_s is None else ""
 
 
 def read_plan_file(path: Path) -> dict[str, Any]:

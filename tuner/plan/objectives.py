@@ -72,7 +72,7 @@ def _ms_per_call(world: _World) -> float | None:
 def _cpu_s(world: _World) -> float | None:
     """Of a program's run, or of a workload's step: worlds of one have different numbers of them."""
     if world.program is not None:
-        return float(world.cpu_s)
+        return None if world.cpu_s is None else float(world.cpu_s)
     return None if world.cpu_ms_per_step is None else world.cpu_ms_per_step / 1e3
 
 

@@ -186,12 +186,15 @@ class ProgramSpec(ProgramRequest):
 
     @property
     def objective_name(self) -> str:
-        """What to make small where nobody says: the time per call where only that compares."""
+        """What to make small where nobody says: the time per call where only that compares. A rank
+        tells how many calls it has made as it shuts down, or where there is a window."""
         if self.metric is not None:
             return METRIC.name
+        if self.window_s is None and not self.shuts_down:
+            return "wall_s"
         if self.window_s is not None or len(set(self.calls)) > 1 or self.may_vary:
             return "ms_per_call"
-        return "rpc_active_s" if self.shuts_down else "wall_s"
+        return "rpc_active_s"
 
 
 Subject = WorkloadSpec | ProgramSpec  # what is tuned

@@ -162,7 +162,8 @@ class TrialWorlds:
             self.samples.append(outcome)
             self.blocks.append(record.block)
             self.costs.append(costs[0])
-            self.cpu_costs.append(_CPU.cost(_CPU.value(outcome)))
+            used_s = _CPU.read(outcome)
+            self.cpu_costs.append(math.nan if used_s is None else _CPU.cost(used_s))
             self.samples_s += outcome.world_s
 
     def drop(self, block: int) -> None:

@@ -271,7 +271,7 @@ class StudyLog:
         return math.exp(-cost if self.plan.objective.maximize else cost)
 
     def log_cost(self) -> FloatArray:
-        """log(CPU seconds per step or run) of each trial, the median; NaN without samples."""
+        """log(CPU seconds per step or run) of each trial, the median; NaN where it is not known."""
         return self.rows.once(
             "log_cost",
             lambda: np.array(

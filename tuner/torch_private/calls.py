@@ -2,7 +2,7 @@
 
 import functools
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from io import BytesIO
 from pickle import GLOBAL, Pickler, dumps
@@ -27,7 +27,6 @@ _profiler_enabled: Any = getattr(torch.autograd, "_profiler_enabled", None)
 _internal_pickler: Any = getattr(internal, "_internal_rpc_pickler", None)
 _tensor_receiver: Any = getattr(_internal_pickler, "_tensor_receiver", None)
 _api: Any = api
-_send_udf: Any = getattr(api, "_invoke_rpc_python_udf", None)
 _default_s: Any = getattr(api, "get_rpc_timeout", None)
 # What `init_rpc` and `shutdown` call on other ranks.
 _OWN_CALLS = {
@@ -91,6 +90,8 @@ def hooked_client(client: _Client) -> Iterator[None]:
 def _hooked_invoke(client: _Client) -> Callable[..., Any]:
     """What `rpc_sync` and `rpc_async` share: every line that it runs slows the program."""
     invoke_rpc = _api._invoke_rpc
+    # As it is before it is hooked here, but with what counts the calls of a program.
+    send = _api._invoke_rpc_python_udf
     # Most programs repeat few different calls.
     known: dict[tuple[Any, Any, Any], tuple[CallTarget, Any, bytes]] = {}
 
@@ -137,7 +138,7 @@ def _hooked_invoke(client: _Client) -> Callable[..., Any]:
                     if found is not None:
                         target, worker, function = found
                         return client.call_python(
-                            target, worker, function, args or (), kwargs or {}, timeout
+                            target, worker, function, args or (), kwargs or {}, timeout, send
                         )
                 except Exception:
                     found = None  # It was not sent: PyTorch itself is to raise why.
@@ -189,18 +190,7 @@ def pickled_plainly(args: Any, kwargs: Any) -> tuple[bytes, list[Any]]:
     return file.getvalue(), tensors
 
 
-def send_python(
-    worker: Any, pickled: bytes, tensors: Sequence[Any], timeout_s: float
-) -> tuple[Any, int]:
-    """Send this in place of a PythonUDF to PyTorch's WorkerInfo, unseen by the hooks.
-
-    Returns the future of the answer, and the bytes that were sent.
-    """
-    future = _send_udf(worker, pickled, tensors, timeout_s, False)
-    return future, _size(pickled, tensors)
-
-
-def _size(pickled: bytes, tensors: Iterable[Any]) -> int:
+def size_of(pickled: bytes, tensors: Iterable[Any]) -> int:
     """The bytes of a request; those of sparse tensors are not counted."""
     size = len(pickled)
     for tensor in tensors:
@@ -264,7 +254,7 @@ def _hooked_sender(client: _Client, send: Callable[..., Any], how: Sender) -> Ca
         pickled = None
         if body == "python":
             worker, pickled, tensors, timeout_s, is_async = args
-            call.request_bytes = _size(pickled, tensors)
+            call.request_bytes = size_of(pickled, tensors)
             call.answers_plainly = not (returns_rref or is_async)
         to_send = client.sending(call, pickled)
         if pickled is not None:

@@ -7,6 +7,7 @@ import functools
 import math
 import os
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -69,6 +70,8 @@ class RaisedErrors:
         """`name` gives the RPC name of this process; empty while it has none."""
         self._report = report
         self._name = name
+        self._reporting = threading.Lock()
+        """Nobody waits for it: what is raised meanwhile comes within the same second."""
         self._reported_s = -math.inf
         self._counts: Counter[str] = Counter()
         """How often something was raised, by what it was."""
@@ -82,15 +85,21 @@ class RaisedErrors:
         @functools.wraps(show)
         def report_and_show(*args: Any, **kwargs: Any) -> None:
             error = sys.exc_info()[1]
-            if error is not None and time.monotonic() - self._reported_s >= 1.0:
-                self._reported_s = time.monotonic()
-                place = where.format(name=self._name() or "a process that is no rank")
-                self._count(error_text(error, f" (in {place})"))
+            if error is not None and self._reporting.acquire(blocking=False):
+                try:
+                    self._note(error, where)
+                finally:
+                    self._reporting.release()
             show(*args, **kwargs)
 
         return report_and_show
 
-    def _count(self, text: str) -> None:
+    def _note(self, error: BaseException, where: str) -> None:
+        if time.monotonic() - self._reported_s < 1.0:
+            return
+        self._reported_s = time.monotonic()
+        place = where.format(name=self._name() or "a process that is no rank")
+        text = error_text(error, f" (in {place})")
         kind = text if text in self._counts or len(self._counts) < _MOST_KINDS else ""
         self._counts[kind] += 1
         if self._counts[kind].bit_count() == 1:

@@ -76,9 +76,11 @@ class ProgramHooks:
         self._recorder: Any = None
         self._prober: Any = None
         self._name = ""
-        self._calls = 0
-        self._calls_before = 0
-        """Those of agents that were shut down."""
+        self._made: dict[int, int] = {}
+        """How many calls each thread has made, by its identity. No other one writes its number, so
+        that none is lost without a GIL either."""
+        self._made_before = 0
+        """By all, before this agent was started."""
         self._busy_in: int | None = None
         """The thread in which RPC itself calls others, to start and to shut down."""
         self._fixed = {
@@ -100,12 +102,22 @@ class ProgramHooks:
         # `init_rpc` looks it up each time, however the program imported `init_rpc`.
         rpc.dist = Distributed(rpc.dist, self._meeting)
         rpc._init_rpc_backend = self._initialising(rpc._init_rpc_backend)
-        rpc.shutdown = rpc.api.shutdown = self._shutting_down(rpc.api.shutdown)
+        self._hook_shutdown(rpc)
         for name in SENDERS:
             setattr(rpc.api, name, self._counting(getattr(rpc.api, name)))
         # `_run_function` prints what a served call raises, and calls it for nothing else.
         rpc.internal.print = self._raised.reporting(_print, "a call that {name} served")
         threading.excepthook = self._raised.reporting(threading.excepthook, "a thread of {name}")
+
+    def _hook_shutdown(self, rpc: Any) -> None:
+        """Within what PyTorch has wrapped it in: a library that was imported before has that."""
+        shutdown = rpc.api.shutdown
+        inner: Any = getattr(shutdown, "__wrapped__", None)
+        cells = [cell for cell in shutdown.__closure__ or () if cell.cell_contents is inner]
+        if cells:
+            cells[0].cell_contents = self._shutting_down(inner)
+        else:
+            rpc.shutdown = rpc.api.shutdown = self._shutting_down(shutdown)
 
     def _hook_options(self, options_class: Any) -> None:
         """In place: programs import the class by name."""
@@ -177,8 +189,7 @@ class ProgramHooks:
                     if self._new_recorder is not None:
                         self._recorder = self._new_recorder(name, rank)
             # A rank may serve, and call others, before its own init_rpc is done.
-            self._calls_before += self._calls
-            self._name, self._calls, self._busy_in = name, 0, get_ident()
+            self._name, self._made_before, self._busy_in = name, self._count(), get_ident()
             try:
                 with self._reporting_failure(name, rank):
                     init_backend(backend, store, name, rank, world_size, options)
@@ -222,7 +233,8 @@ class ProgramHooks:
         return bool(self._rpc.api._is_current_rpc_agent_set())
 
     def _count(self) -> int:
-        return self._calls_before + self._calls
+        """The calls of this process, of all its agents."""
+        return sum(self._made.copy().values())
 
     def _standing(self) -> dict[str, object]:
         return {
@@ -285,7 +297,7 @@ class ProgramHooks:
                 return
             if self._slicer is not None:
                 self._slicer.end()
-            overridden, calls = self._process_knobs.overridden(), self._calls
+            overridden, calls = self._process_knobs.overridden(), self._count() - self._made_before
             self._report(
                 "shutdown", name=self._name, calls=calls, overridden=overridden, **_usage()
             )
@@ -293,7 +305,8 @@ class ProgramHooks:
             try:
                 shutdown(*args, **kwargs)
                 # Until its peers shut down too, a rank serves, and what it serves may call others.
-                self._report("ended", name=self._name, calls=self._calls, **_usage())
+                calls = self._count() - self._made_before
+                self._report("ended", name=self._name, calls=calls, **_usage())
             finally:
                 self._busy_in = None
                 if not self._is_running:  # PyTorch ends the agent also where it raises
@@ -302,10 +315,15 @@ class ProgramHooks:
         return shut_down
 
     def _counting(self, send: Callable[..., Any]) -> Callable[..., Any]:
+        made = self._made
+
         @functools.wraps(send)
         def send_and_count(*args: Any, **kwargs: Any) -> Any:
-            if get_ident() != self._busy_in:
-                self._calls += 1
+            if (thread := get_ident()) != self._busy_in:
+                try:
+                    made[thread] += 1
+                except KeyError:
+                    made[thread] = 1
             try:
                 return send(*args, **kwargs)
             except BaseException as error:

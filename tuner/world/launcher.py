@@ -107,8 +107,8 @@ class RankTask:
     """The world's own folder: rendezvous file, captured output, stacks."""
     init_method: str | None = None
     """Where the ranks meet; None: at a file in `scratch`, for those of one host."""
-    network_of: int | None = None
-    """The process whose network namespace this one joins; None: it stays in the machine's."""
+    network: tuple[str, ...] = ()
+    """The places of the network that this process joins; empty: it stays in the machine's."""
     environment: Mapping[str, str] = field(default_factory=lambda: LOOPBACK)
     """Variables for this process."""
 

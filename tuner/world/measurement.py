@@ -1,7 +1,7 @@
 """What a world yields: a measurement or a failure, each with a JSON round trip."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Annotated, Literal, Self
 
@@ -32,12 +32,19 @@ def _printable(text: object) -> object:
 PrintableText = Annotated[str, BeforeValidator(_printable)]
 
 
+def total(amounts: Iterable[float | None]) -> float | None:
+    """The sum; None if one of them is not known."""
+    known = [*amounts]
+    return None if None in known else sum(filter(None, known), 0.0)
+
+
 class RankUsage(FrozenModel):
-    """What one process used: CPU in `Measurement.cpu_s`, memory and threads at its end."""
+    """What one process used: CPU in `Measurement.cpu_s`, memory and threads at its end. None: it
+    ended without a word of it."""
 
     name: str
-    cpu_s: float
-    peak_rss_mb: float
+    cpu_s: float | None
+    peak_rss_mb: float | None
     threads: int
 
 
@@ -131,20 +138,22 @@ class Measurement(FrozenModel):
         return self
 
     @property
-    def cpu_s(self) -> float:
-        """CPU seconds of all ranks in `cpu_wall_s`, or in `wall_s`."""
-        return sum(rank.cpu_s for rank in self.ranks)
+    def cpu_s(self) -> float | None:
+        """CPU seconds of all ranks in `cpu_wall_s`, or in `wall_s`; None if that of one is not
+        known."""
+        return total(rank.cpu_s for rank in self.ranks)
 
     @property
-    def cpu_cores(self) -> float:
-        """CPU seconds per wall second, all ranks."""
-        return self.cpu_s / (self.cpu_wall_s or self.wall_s)
+    def cpu_cores(self) -> float | None:
+        """CPU seconds per wall second, all ranks; None if that is not known."""
+        used_s = self.cpu_s
+        return None if used_s is None else used_s / (self.cpu_wall_s or self.wall_s)
 
     def check_cpus(self, cpus: int) -> None:
         """AssertionError if its ranks used more CPUs than there are, beyond what clocks explain."""
         seconds = self.cpu_wall_s or self.wall_s
         most_s = (1 + CLOCKS_SHARE) * cpus * seconds + CLOCKS_S * len(self.ranks)
-        if self.cpu_s > most_s:  # no `assert`: it is to hold in optimised Python, too
+        if (self.cpu_s or 0.0) > most_s:  # no `assert`: it is to hold in optimised Python, too
             raise AssertionError(f"{self.cpu_s} CPU s in {seconds} s, with {cpus} CPUs")
 
     @property
@@ -153,14 +162,17 @@ class Measurement(FrozenModel):
         return self.machine is not None and self.machine.is_disturbed
 
     @property
-    def peak_rss_mb(self) -> float:
-        """Peak resident memory, summed over the ranks; shared pages count once for each rank."""
-        return sum(rank.peak_rss_mb for rank in self.ranks)
+    def peak_rss_mb(self) -> float | None:
+        """Peak resident memory, summed over the ranks; shared pages count once for each rank. None
+        if that of one is not known."""
+        return total(rank.peak_rss_mb for rank in self.ranks)
 
     @property
     def cpu_ms_per_step(self) -> float | None:
         """CPU time of all ranks over the measured time, per step, in milliseconds."""
-        return self.cpu_s / (self.steps or len(self.step_s)) * 1e3 if self.step_s else None
+        if not self.step_s or (used_s := self.cpu_s) is None:
+            return None
+        return used_s / (self.steps or len(self.step_s)) * 1e3
 
     # Read again and again: by everything that looks at all worlds of a study.
     @cached_property

@@ -8,7 +8,7 @@ import pytest
 from tests.known import known
 from tuner.daemon_threads import start_daemon
 from tuner.trace.record import threads
-from tuner.trace.record.threads import Usage, waited_ns
+from tuner.trace.record.threads import Usage, in_turn, waited_ns
 
 
 @pytest.mark.parametrize(
@@ -70,3 +70,29 @@ def test_where_the_kernel_does_not_measure_it_nothing_is_said_of_the_main_thread
 ) -> None:
     monkeypatch.setattr(threads, "_schedule", lambda thread: b"")
     assert Usage().read()[1:] == (None, None)
+
+
+def test_without_a_gil_one_thread_at_a_time_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "has_gil", lambda: False)
+    made = 0
+
+    def count() -> int:
+        nonlocal made
+        before = made
+        time.sleep(0)  # another thread goes on
+        made = before + 1
+        return made
+
+    number, found = in_turn(count), list[int]()
+
+    def call() -> None:
+        found.extend(number() for _ in range(100))
+
+    running = [threading.Thread(target=call) for _ in range(4)]
+    for each in running:
+        each.start()
+    for each in running:
+        each.join()
+    assert sorted(found) == [*range(1, 401)]
+    monkeypatch.setattr(threads, "has_gil", lambda: True)
+    assert in_turn(count) is count  # it costs nothing

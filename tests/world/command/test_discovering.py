@@ -107,9 +107,14 @@ def test_a_run_that_fails_by_chance_decides_nothing(
     assert spec.may_vary == (9.0 in spec.run_s)
 
 
-def test_a_program_whose_ranks_never_shut_down_is_compared_by_its_whole_time() -> None:
-    report = report_of(until(0, "ready"), until(1, "ready"))
-    spec = discovered(report, "ok, ok", [])
+@pytest.mark.parametrize("runs", ["ok, ok", "begun, ok"])
+@pytest.mark.parametrize("last", [("ready", "ready"), ("ended", "ready"), ("ready", "ended")])
+def test_a_program_not_all_of_whose_ranks_shut_down_is_compared_by_its_whole_time(
+    runs: str, last: tuple[str, str]
+) -> None:
+    """How many calls those made that do not is not known, however many runs were seen."""
+    report = report_of(*(until(rank, event) for rank, event in enumerate(last)))
+    spec = discovered(report, runs, [])
     assert (spec.shuts_down, spec.objective_name) == (False, "wall_s")
 
 

@@ -115,3 +115,16 @@ def test_a_run_that_ends_before_a_chosen_window_is_measured_whole() -> None:
     chosen = named.model_copy(update={"window_is_chosen": True})
     assert outcome_of(end, chosen) == measured(outcome_of(end, REQUEST))
     assert failed(outcome_of(end, named)).message.endswith("before its window was over")
+
+
+def test_what_a_rank_used_is_not_known_that_ends_without_a_word() -> None:
+    """By os._exit, before it was ever asked: that is not nothing."""
+    report = report_of(until(0, "ready"), until(1, "ended"))
+    found = measured(outcome_of(replace(END, exit_codes=(0,), report=report), REQUEST))
+    assert [rank.cpu_s is None for rank in found.ranks] == [True, False]
+    assert (found.cpu_s, found.cpu_cores, found.peak_rss_mb) == (None, None, None)
+    assert OBJECTIVES["wall_s"].read(found) == found.world_s
+    lacks = outcome_of(replace(END, exit_codes=(0,), report=report), REQUEST, OBJECTIVES["cpu_s"])
+    assert failed(lacks).message.endswith(
+        "never called shutdown, so this run has no CPU time of all ranks"
+    )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import tuner
 from tests.known import known
 from tests.marks import needs_two_cpus
 from tests.programs.running import free_port, with_sitecustomize
@@ -14,6 +15,7 @@ from tests.world.command.launching import PROGRAMS, PYTHON, Launched, launched, 
 from tests.world.launcher_contract import taking_turns, took_turns
 from tuner.errors import LauncherError
 from tuner.plan.draft import draft_plan
+from tuner.plan.objectives import OBJECTIVES
 from tuner.plan.program_spec import ProgramSpec, intra_op_threads
 from tuner.trace.files.reader import read_trace
 from tuner.world.command.program_launcher import ProgramLauncher
@@ -61,7 +63,7 @@ def test_fewer_threads_take_longer_and_call_as_often(spawning: Launched) -> None
         assert outcome.wall_s == program.rpc_active_s
         assert outcome.wall_s < outcome.world_s
         assert [rank.name for rank in outcome.ranks] == ["agent", "observer1", "observer2"]
-        assert all(rank.peak_rss_mb > 50 and rank.threads > 8 for rank in outcome.ranks)
+        assert all(known(rank.peak_rss_mb) > 50 and rank.threads > 8 for rank in outcome.ranks)
         # It naps: whoever uses the CPUs meanwhile, it is not this program.
         assert known(machine.others_cpus) <= machine.cpus
     # Two steps of 8 naps of 10 ms on each server, one after another or at once. The time begins
@@ -167,6 +169,33 @@ def test_a_command_that_is_not_there() -> None:
 def test_a_workload_is_not_for_this_launcher() -> None:
     with ProgramLauncher() as launcher, pytest.raises(LauncherError, match="runs programs"):
         launcher.subject_of(draft_plan({"workload": "udf"}))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("how", ["driver_alone", "servers_alone", "os_exit", "sys_exit"])
+def test_a_program_not_all_of_whose_ranks_shut_down_is_timed_to_its_end(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOW", how)
+    command = [PYTHON, "-W", "ignore", str(PROGRAMS / "leaves.py"), free_port()]
+    with launched(command, expect="^total 55$") as running:
+        assert (running.spec.shuts_down, running.spec.objective_name) == (False, "wall_s")
+        assert not any("cold" in each or "failed" in each for each in running.told)
+        outcome = running.measured(objective=OBJECTIVES["wall_s"])
+    assert known(OBJECTIVES["wall_s"].read(outcome)) == outcome.world_s == outcome.wall_s
+
+
+@pytest.mark.thorough
+def test_a_search_of_a_program_without_shutdown_compares_its_whole_time(tmp_path: Path) -> None:
+    driver, server = ([PYTHON, str(PROGRAMS / "never_shuts_down.py"), rank] for rank in "01")
+    space = {"num_worker_threads": [1, 4]}
+    found = tuner.tune(
+        program=driver, beside=[server], space=space, budget="45s", max_blocks=2,
+        out=tmp_path / "study",
+    )  # fmt: skip
+    assert found.objective.name == "wall_s"
+    assert found.blocks > 0
+    assert {*found.trials["outcome"]} <= {"completed", "eliminated"}
 
 
 @pytest.mark.thorough

@@ -17,10 +17,10 @@ from tuner.torch_private.calls import (
     hooked_client,
     limit_s,
     pickled_plainly,
-    send_python,
+    size_of,
 )
 from tuner.trace.model.spans import CALLS_PER_RANK, ClientSpan, OperatorSpan
-from tuner.trace.record.threads import this_thread
+from tuner.trace.record.threads import in_turn, this_thread
 from tuner.trace.record.wire import marked, request
 
 # How often to look for calls that ended without an answer.
@@ -28,7 +28,7 @@ WATCH_S = 0.05
 _NOT_KEPT: deque[Any] = deque(maxlen=0)
 _ALL_READ: Mapping[str, bool] = defaultdict(lambda: True)
 # Never reset: an answer to a call of an earlier trace must not end a call of a later one.
-_numbers = itertools.count()
+_next_number = in_turn(itertools.count().__next__)
 
 
 class OpenCall:
@@ -41,7 +41,7 @@ class OpenCall:
 
     def __init__(self, rank: int, target: CallTarget) -> None:
         thread = this_thread()
-        self.call_id = rank * CALLS_PER_RANK + next(_numbers)
+        self.call_id = rank * CALLS_PER_RANK + _next_number()
         self.target = target
         self.thread = thread.id
         self.parent = thread.served_call
@@ -76,7 +76,7 @@ class Client:
     def __init__(self, rank: int, reads: Mapping[str, bool] = _ALL_READ) -> None:
         """`reads` says of every server, by its RPC name, whether it can read a mark."""
         self._reads = reads
-        self.first_call = rank * CALLS_PER_RANK + next(_numbers)
+        self.first_call = rank * CALLS_PER_RANK + _next_number()
         """No call of this client has a smaller id."""
         self.is_issuing = False
         """Whether to record calls that begin now; those that have begun are recorded to the end."""
@@ -142,12 +142,13 @@ class Client:
 
     def call_python(
         self, target: CallTarget, worker: Any, function: bytes, args: Any, kwargs: Any,
-        timeout_s: float,
+        timeout_s: float, send: Callable[..., Any],
     ) -> Any:  # fmt: skip
         """Make an `rpc_sync` or `rpc_async` call of a plain Python function; returns its future.
 
         `function` is how a pickle names it, and no code of the program pickles its arguments.
-        The answer notes the call's end: see `wire.received`.
+        `send` is PyTorch's own, which sends a PythonUDF to a WorkerInfo. The answer notes the
+        call's end: see `wire.received`.
         """
         call = OpenCall(self._rank, target)
         call_id, server = call.call_id, target.server
@@ -160,7 +161,8 @@ class Client:
         try:
             values, tensors = pickled_plainly(args, kwargs)
             pickled = request(call_id, function, values)
-            future, call.request_bytes = send_python(worker, pickled, tensors, timeout_s)
+            future = send(worker, pickled, tensors, timeout_s, False)
+            call.request_bytes = size_of(pickled, tensors)
         except BaseException:
             self.not_sent(call)
             raise

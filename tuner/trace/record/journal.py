@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.trace.model.spans import ServerSpan
-from tuner.trace.record.threads import waited_ns
+from tuner.trace.record.threads import in_turn, waited_ns
 
 MOST_CALLS = 250_000  # of one process: of many more, no reader of traces shows anything
 MOST_ERRORS, LONGEST_ERROR = 1000, 500  # texts of errors that are kept, and their characters
@@ -102,7 +102,7 @@ class Records:
         os.posix_fallocate(self._file, self._chunks * size, size)
         # As long as whole records: one that does not fit is written to the next.
         length = CHUNK_RECORDS * self._layout.size
-        self.write = mmap.mmap(self._file, length, offset=self._chunks * size).write
+        self.write = in_turn(mmap.mmap(self._file, length, offset=self._chunks * size).write)
         self._chunks += 1
 
 

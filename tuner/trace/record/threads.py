@@ -4,14 +4,16 @@ import itertools
 import os
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from threading import get_ident, get_native_id
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from tuner.daemon_threads import running_daemons
+from tuner.process_knobs import has_gil
 
+_T = TypeVar("_T")
 _UNUSED = b"0 0 0"
 SCHEDULE_BYTES = 64  # more than the longest content of a `schedule`
 
@@ -74,6 +76,20 @@ def agent_thread() -> Thread:
     """This thread, which serves for the first time."""
     agent_threads[get_ident()] = thread = this_thread()
     return thread
+
+
+def in_turn(function: Callable[..., _T]) -> Callable[..., _T]:
+    """A function of C that is safe from any thread while there is a GIL: without one, a function
+    that one thread at a time calls."""
+    if has_gil():
+        return function
+    lock = threading.Lock()
+
+    def alone(*arguments: Any) -> _T:
+        with lock:
+            return function(*arguments)
+
+    return alone
 
 
 def forget_threads() -> None:

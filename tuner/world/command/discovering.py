@@ -268,7 +268,7 @@ def program_spec(
         **request.model_dump(),
         ranks=tuple(RankSpec(name=rank.name, role=rank.role) for rank in report.latest),
         own=_own_options(report.latest),
-        calls=tuple(end.calls for end in ends),
+        calls=tuple(end.calls for end in ends if end.active_s is not None),
         run_s=tuple(end.run_s for end in ends),
         shuts_down=all(end.report.rpc_active_s is not None for end in ends),
         own_network=own_network,

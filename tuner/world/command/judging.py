@@ -14,7 +14,14 @@ from tuner.text import listed, plural, three_digits
 from tuner.torch_private.exceptions import served_error
 from tuner.world.command.ends import Cause, alone_gone
 from tuner.world.command.reports import ProgramReport, RankReport
-from tuner.world.measurement import Failure, FailureKind, Measurement, ProgramRun, RankUsage
+from tuner.world.measurement import (
+    Failure,
+    FailureKind,
+    Measurement,
+    ProgramRun,
+    RankUsage,
+    total,
+)
 from tuner.world.messages import Message
 from tuner.world.postmortem import RankRecord, deadlock, ending, gauges, was_killed
 
@@ -140,14 +147,14 @@ def _measurement(end: ProgramEnd, metric: float | None) -> Measurement:
     counted, report = end.counted, end.report
     # In order of rank.
     agents = {rank: [*each] for rank, each in groupby(report.ranks, lambda agent: agent.rank)}
-    cpu_s = counted.cpu_s if counted is not None else {
-        rank: sum(agent.cpu_s or 0.0 for agent in each) for rank, each in agents.items()
+    cpu_s: Mapping[int, float | None] = counted.cpu_s if counted is not None else {
+        rank: total(agent.cpu_s for agent in each) for rank, each in agents.items()
     }  # fmt: skip
     usage = [
         RankUsage(
             name=each[-1].name,
             cpu_s=cpu_s[rank],
-            peak_rss_mb=max(agent.peak_rss_mb or 0.0 for agent in each),
+            peak_rss_mb=max((mb for agent in each if (mb := agent.peak_rss_mb)), default=None),
             threads=max(agent.threads or 0 for agent in each),
         )
         for rank, each in agents.items()

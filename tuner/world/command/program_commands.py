@@ -43,6 +43,8 @@ class ColdStarter:
 
     command: Sequence[str]
     cwd: Path
+    prefix: Callable[[], Sequence[str]] = tuple
+    """Gives what goes before the command when it starts."""
 
     def start(
         self, environment: Mapping[str, str], stdout: int, stderr: int
@@ -51,8 +53,8 @@ class ColdStarter:
         if it cannot be."""
         try:
             return subprocess.Popen(
-                self.command, env=environment, cwd=self.cwd, start_new_session=True,
-                stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr,
+                [*self.prefix(), *self.command], env=environment, cwd=self.cwd,
+                start_new_session=True, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr,
             )  # fmt: skip
         except OSError as error:
             raise LauncherError(f"cannot start {self.command[0]!r}: {error.strerror}") from None
@@ -110,9 +112,12 @@ class Starters:
         """From the next run on start the commands as they are, `alone` in a network of its own."""
         self._begun = None  # perhaps in another network
         self._servers.close()
-        prefix = [*(self._network.prefix if alone else []), *keeping(ORDER_VARIABLE)]
-        self.each = [ColdStarter([*prefix, *command], Path.cwd()) for command in request.commands]
+        prefix = self._prefix_alone if alone else partial(keeping, ORDER_VARIABLE)
+        self.each = [ColdStarter(command, Path.cwd(), prefix) for command in request.commands]
         self._cold = self.each
+
+    def _prefix_alone(self) -> list[str]:
+        return [*self._network.prefix, *keeping(ORDER_VARIABLE)]
 
     def leave_network(self, request: ProgramRequest) -> None:
         """From the next run on start the commands in the machine's network, and cold."""

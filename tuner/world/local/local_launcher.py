@@ -74,14 +74,14 @@ class LocalLauncher:
     @property
     def own_network(self) -> bool:
         """See `Launcher.own_network`."""
-        return self._network_holder() is not None
+        return bool(self._network_places())
 
-    def _network_holder(self) -> int | None:
-        """The process that holds the worlds' network; None where they have the machine's."""
+    def _network_places(self) -> tuple[str, ...]:
+        """The places of the worlds' network; empty where they have the machine's."""
         if self._isolation and self._network is None:
             # Late: describing a workload takes none.
             self._network = OwnNetwork().__enter__()
-        return None if self._network is None else self._network.holder
+        return () if self._network is None else self._network.places
 
     def subject_of(
         self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None,
@@ -153,13 +153,13 @@ class LocalLauncher:
         ) as scratch:
             folder = Path(scratch)
             self._ranks = LocalRankProcesses(self._cpus, folder, self._machine)
-            holder = self._network_holder()
-            tasks = [replace(each, network_of=holder) for each in rank_tasks(order, folder)]
+            network = self._network_places()
+            tasks = [replace(each, network=network) for each in rank_tasks(order, folder)]
             try:
                 outcome = RankWorld(self._ranks, order, tasks).run()
             finally:
                 self._ranks = None
-        if holder is None or not isinstance(outcome, Failure):
+        if not network or not isinstance(outcome, Failure):
             return outcome
         if not _NEEDS_A_NETWORK.search(f"{outcome.message} {outcome.detail}"):
             return outcome

@@ -38,9 +38,9 @@ def start_pinned(cpus: Sequence[int], target: Callable[..., None], *arguments: o
 
 def start_rank(task: RankTask, connection: socket) -> None:
     """Run one rank of a world."""
-    if task.network_of is not None:
+    if task.network:
         # First: only a process of one thread may, and new rights undo what `_settle_in` asks for.
-        join(task.network_of)
+        join(task.network)
     _settle_in(task.folder)
     from tuner.world.rank.run_rank import run_rank
 

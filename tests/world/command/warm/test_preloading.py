@@ -27,11 +27,13 @@ MODULES = {
     "leaves_a_socket": "import socket\nheld = socket.socket()",
     "starts_a_process": "import subprocess\nheld = subprocess.Popen(['sleep', '600'])",
     "takes_the_programs": "import beside_main",
+    "takes_the_tool": "import tuner",
     "fails": "raise RuntimeError('not here')",
     "ends": "raise SystemExit(3)",
     "kills": "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)",
     "is_fine_too": "import time\ntime.time_ns = lambda: 0.5",
 }
+OF_NO_LIBRARY = "a file of the program or of rpc-tuner"
 PROGRAM = (
     "import sys, os, json\n"
     f"print(json.dumps([[n for n in {list(MODULES)} if n in sys.modules],\n"
@@ -61,7 +63,8 @@ def environment_of(folder: Path, **changes: str) -> dict[str, str]:
 
 def test_a_module_that_a_fork_would_break_is_left_out_and_told(folder: Path) -> None:
     environment = environment_of(folder)
-    learnt = learnt_with(environment, ["not_there", *MODULES])
+    (folder / "lib" / "site-packages" / "tuner.py").touch()  # as where pip has put it there
+    learnt = learnt_with(environment, ["not_there", "tuner", *MODULES])
     with WarmStarter([PYTHON, "main.py"], environment, folder, learnt) as warm:
         ended = run_to_end(warm, environment)
     assert json.loads(ended.out) == [["is_fine", "is_fine_too"], "1"]
@@ -73,7 +76,9 @@ def test_a_module_that_a_fork_would_break_is_left_out_and_told(folder: Path) -> 
         "needs_it": thread,
         "leaves_a_socket": "it leaves an open socket",
         "starts_a_process": "it starts a process",
-        "takes_the_programs": "it imports beside_main, a file of the program",
+        "takes_the_programs": f"it imports beside_main, {OF_NO_LIBRARY}",
+        "tuner": f"it imports tuner, {OF_NO_LIBRARY}",
+        "takes_the_tool": f"it imports tuner, {OF_NO_LIBRARY}",
         "kills": "its import ends the process",
     }
 

@@ -36,6 +36,7 @@ _MOST_WAIT = (1).to_bytes(8, sys.byteorder) + bytes(8)
 a tool that is stopped. Then the message is lost."""
 _SET_LATER = "PYTHONWARNINGS"
 """It can be put into effect at any time, and libraries set it for the children they start."""
+_OUR_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep  # noqa: PTH100, PTH120 - late
 
 
 class Reports:
@@ -93,10 +94,14 @@ class Reports:
                 connection.close()
 
 
-def is_installed(file: str) -> bool:
-    """Whether a module's file belongs to Python or to a package that is not there to be edited."""
+def is_installed(name: str, file: str) -> bool:
+    """Whether a module's file belongs to Python or to a package that is not there to be edited. The
+    tool itself does not, wherever it is: a process of the program loads it once there is an order.
+    """
     import sysconfig
 
+    if name.partition(".")[0] == "tuner" or file.startswith(_OUR_FOLDER):
+        return False
     folders = [sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")]
     is_package = {"site-packages", "dist-packages"} & {*file.split("/")}
     return bool(is_package) or file.startswith(tuple(folders))
@@ -110,7 +115,7 @@ def installed_modules() -> list[str]:
         if isinstance(file := getattr(module, "__file__", None), str)
         # Otherwise it cannot be imported by that name: `torch.ops`, `six.moves`.
         and getattr(getattr(module, "__spec__", None), "name", None) == name
-        and is_installed(file)
+        and is_installed(name, file)
     ]
 
 

@@ -21,7 +21,7 @@ _SHARED = ("socket:", "pipe:", "anon_inode:", "/dev/nvidia", "/dev/dri", "/dev/k
 
 
 def preload(
-    modules: Sequence[str], is_installed: Callable[[str], bool], *, one_by_one: bool
+    modules: Sequence[str], is_installed: Callable[[str, str], bool], *, one_by_one: bool
 ) -> dict[str, object]:
     """Import modules in this order; those that are not there are passed over. `one_by_one` each is
     tried in a process of its own first, which takes twice the time. Returns `unfit`, why this
@@ -84,7 +84,7 @@ class _Keeper:
 
 
 def _why_unfit(
-    is_installed: Callable[[str], bool], modules: Collection[str], descriptors: Collection[int]
+    is_installed: Callable[[str, str], bool], modules: Collection[str], descriptors: Collection[int]
 ) -> str | None:
     """Why a fork of this process would not be what it is; None if it would. Which modules and
     descriptors there were before the first import is given."""
@@ -92,8 +92,8 @@ def _why_unfit(
         file = getattr(module, "__file__", None)
         if name in modules or not isinstance(file, str) or not Path(file).is_absolute():
             continue
-        if not is_installed(file):
-            return f"it imports {name}, a file of the program"
+        if not is_installed(name, file):
+            return f"it imports {name}, a file of the program or of rpc-tuner"
     if _has_children():
         return "it starts a process"
     # A library may end its threads before a fork, and start them again when they are needed.
