@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 
 from tuner.decide.simultaneous import LEAST_BLOCKS
@@ -129,8 +130,17 @@ def _why_not(measurer: Measurer, trial: int) -> str:
 
 def _drop_dominated(measurer: Measurer) -> None:
     """Take out what one world has shown to be far behind; never the fastest of the rivals."""
+    log, places = measurer.log, defaultdict[Hashable, list[int]](list)
+    for trial in log.runnable:
+        places[log.trials[trial].first_place].append(trial)
+    for trials in places.values():
+        _drop_dominated_of(measurer, trials)
+
+
+def _drop_dominated_of(measurer: Measurer, trials: Sequence[int]) -> None:
+    """The same of trials whose first worlds ran in one session, by one group."""
     log = measurer.log
-    cost = {trial: log.first_cost(trial) for trial in log.runnable}
+    cost = {trial: log.first_cost(trial) for trial in trials}
     ordered = sorted(cost, key=cost.__getitem__)
     rivals = [trial for trial in ordered if trial != BASELINE]
     if len(rivals) < 2:

@@ -3,7 +3,8 @@
 import itertools
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 
@@ -255,17 +256,23 @@ def _levels_of(log: StudyLog, weight: float) -> dict[int, float]:
 
 
 def _levels(log: StudyLog, objective: Objective, number: int = 0) -> dict[int, float]:
-    """By blocks where one has measured a trial, else by its calibration beside those of others."""
+    """By blocks where one has measured a trial, else by its calibration beside those of others in
+    the same session, if there are any."""
     levels = trial_levels(log.matrix("exploration", objective=number))
     first = {trial: log.first_cost(trial, objective) for trial in log.runnable}
-    both = [t for t, cost in first.items() if cost < math.inf and not math.isnan(levels[t])]
-    offset = sum(levels[t] - first[t] for t in both) / len(both) if both else 0.0
-    found = {
-        trial: cost + offset if math.isnan(levels[trial]) else float(levels[trial])
-        for trial, cost in first.items()
-        if not _breaks_a_limit(log, trial)
-    }
-    return {trial: level for trial, level in found.items() if level < math.inf}
+    offsets = defaultdict[Hashable, list[float]](list)
+    for trial, cost in first.items():
+        if cost < math.inf and not math.isnan(levels[trial]):
+            offsets[log.trials[trial].first_place].append(float(levels[trial]) - cost)
+    found = dict[int, float]()
+    for trial, cost in first.items():
+        here = offsets.get(log.trials[trial].first_place, [] if offsets else [0.0])
+        if not math.isnan(levels[trial]):
+            found[trial] = float(levels[trial])
+        elif here:
+            found[trial] = cost + sum(here) / len(here)
+    kept = {trial: level for trial, level in found.items() if not _breaks_a_limit(log, trial)}
+    return {trial: level for trial, level in kept.items() if level < math.inf}
 
 
 def _breaks_a_limit(log: StudyLog, trial: int) -> bool:

@@ -40,25 +40,19 @@ def race(measurer: Measurer) -> None:
     if not _has_rivals(measurer):
         return
     measurer.begin("race")
-    has_raced = measurer.store.noted(RACE_STARTED) is not None
     start_s = measurer.load_or_store(RACE_STARTED, budget.spent_s)
     traced_s = traces_s(log, budget.total_s)
     blocks_s = WISHED_BLOCKS * log.block_s(_block(log, twice=False))
     # Time for the traces is left, unless an answer gets too little then.
     measurer.reserved_s = traced_s if budget.remaining_s - traced_s >= blocks_s else 0.0
     are_many = measurer.free_s >= WISHED_BLOCKS * log.block_s(_block(log, twice=True))
-    were_many = measurer.load_or_store("many_blocks", are_many)
     if log.looks and log.looks[-1].total_s < budget.total_s:
         # A larger budget measures those again that an earlier one had no time for.
         for trial in rivals_of(log):
             measurer.readmit(trial)
         _drop(measurer, comparison_of(log), budget.spent_s / budget.total_s)
     _wait(measurer)
-    twice = not _is_known(comparison_of(log))
-    # A first block that was begun before the race has the baseline once.
-    measurer.finish_open_blocks(_block(log, twice=twice and has_raced and bool(were_many)))
-    measurer.store.note("many_blocks", are_many)
-    twice = twice and are_many
+    twice = are_many and not _is_known(comparison_of(log))
     while _has_rivals(measurer):
         block = _block(log, twice=twice)
         over = measurer.blocks_left(block, _late_s(measurer, block)) < 1 or _is_spent(measurer)

@@ -178,17 +178,23 @@ def behind_in_first_world(log: StudyLog, trial: int, reference: int) -> float | 
     """How far the first world of a trial is behind that of a reference, as log(objective).
 
     None unless it is by a factor of 2.5 at least, the interval of the steps included, no block has
-    measured the trial, others did not disturb its world, and one group of CPUs or hosts ran both.
+    measured the trial, others did not disturb its world, and one session and one group of CPUs or
+    hosts ran both: a machine may be slower on another day.
     """
     first, other = log.calibration(trial), log.calibration(reference)
     if first is None or other is None or log.trials[trial].samples or log.plan.objective.traced:
         return None
-    if first.is_disturbed or log.trials[trial].first_group != log.trials[reference].first_group:
+    if first.is_disturbed or not _are_of_one_place(log, trial, reference):
         return None
     behind = log.first_cost(trial) - log.first_cost(reference)
     error = math.hypot(_error(first.step_s), _error(other.step_s))
     shown = math.isfinite(behind) and behind - _ERRORS * error > math.log(DOMINATED_RATIO)
     return behind if shown else None
+
+
+def _are_of_one_place(log: StudyLog, trial: int, other: int) -> bool:
+    """Whether one session and one group ran the first worlds of both."""
+    return log.trials[trial].first_place == log.trials[other].first_place
 
 
 def _error(step_s: Sequence[float]) -> float:
@@ -260,6 +266,7 @@ def waiting(log: StudyLog, trials: Iterable[int]) -> dict[int, float]:
             continue
         behind = log.first_cost(trial) - log.first_cost(BASELINE)
         agrees = math.isfinite(behind) and behind > math.log(_AGREES)
+        agrees = agrees and _are_of_one_place(log, trial, BASELINE)
         if agrees and not log.trials[trial].samples:
             found[trial] = forecast.ratio
     return found
