@@ -271,17 +271,8 @@ def _levels(log: StudyLog, objective: Objective, number: int = 0) -> dict[int, f
             found[trial] = float(levels[trial])
         elif here:
             found[trial] = cost + sum(here) / len(here)
-    kept = {trial: level for trial, level in found.items() if not _breaks_a_limit(log, trial)}
+    kept = {trial: level for trial, level in found.items() if not log.breaks(trial)}
     return {trial: level for trial, level in kept.items() if level < math.inf}
-
-
-def _breaks_a_limit(log: StudyLog, trial: int) -> bool:
-    """By the worlds that count, or by the calibration of what was not worth any."""
-    calibration = log.calibration(trial)
-    if log.trials[trial].samples or calibration is None:
-        return bool(log.broken(trial))
-    values = [(limit, limit.number.read(calibration)) for limit in log.plan.measuring.require]
-    return any(value is not None and limit.excess(value) > 0 for limit, value in values)
 
 
 def _teach(proposer: Proposer, log: StudyLog, weight: float) -> None:
@@ -291,7 +282,7 @@ def _teach(proposer: Proposer, log: StudyLog, weight: float) -> None:
     for trial, config in enumerate(log.configs):
         if trial in known:
             proposer.learn(config, known[trial] - reference)
-        elif log.why_out(trial) is not None or _breaks_a_limit(log, trial):
+        elif log.why_out(trial) is not None or log.breaks(trial):
             proposer.learn(config, None)
 
 

@@ -270,20 +270,25 @@ class Measurer:
         self.reporter.note_leader()
 
     def _judge_failures(self, block: int, trials: Sequence[int]) -> None:
-        """Take out who is now shown to fail more often than the others; the baseline is marked."""
+        """Take out who is now shown to deadlock, or to fail more often than the others; of the
+        baseline that is noted."""
         log = self.log
         for trial in {BASELINE if column == AGAIN else column for column in trials}:
             columns = [trial, AGAIN] if trial == BASELINE else [trial]
             has_failed = any(log.rows.failed(block, column) for column in columns)
             is_out = trial in log.unreliable or log.wrong_answer(trial)
-            if is_out or not has_failed or not fails_more_often(log, trial):
+            deadlocks = trial in log.deadlocks
+            if is_out or not has_failed or not (deadlocks or fails_more_often(log, trial)):
                 continue
+            if not log.trials[trial].ran:
+                continue  # it is out for that
             log.unreliable = (*log.unreliable, trial)
             self.store.note("unreliable", log.unreliable)
             failed = len(log.trials[trial].failures)
+            why = "a deadlock is proved" if deadlocks else "more often than the others"
             self.observer.on_event(
                 f"{log.configs[trial]}: failed in {failed} of "
-                f"{plural(failed + log.trials[trial].ran, 'world')}, more often than the others"
+                f"{plural(failed + log.trials[trial].ran, 'world')}, {why}"
             )
 
     def _run(self, world: TimedWorld) -> Outcome | None:

@@ -14,6 +14,7 @@ from tuner.plan.config import Config
 from tuner.plan.objectives import Objective
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.conclusion import Conclusion
+from tuner.study.deadlocks import NeedsThreads
 from tuner.study.evidence import Cause
 from tuner.study.folder import StudyFolder
 from tuner.study.front import Front
@@ -138,6 +139,8 @@ class StudyAnswer(Conclusion):
     """What others took of the machine meanwhile; None where it is not known."""
     forecasts: Mapping[tuple[int, ...], ForecastThreads] = field(default_factory=dict)
     """What the baseline's trace told of other threads, by `StudyPlan.threads_by_role`."""
+    needs_threads: NeedsThreads | None = None
+    """That the baseline deadlocks, and how many threads were enough; None where it does not."""
     no_forecast: str = ""
     """Why it told nothing of them; empty if it did, or was not asked."""
     rows: tuple[TrialRow, ...]
@@ -288,6 +291,7 @@ class StudyAnswer(Conclusion):
             "require": [str(limit) for limit in self.plan.measuring.require],
             "unit": self.objective.unit,
             "baseline": self.baseline.to_json(),
+            "needs_threads": self.needs_threads and self.needs_threads.to_json(),
             "best": self.best and self.best.to_json(),
             "verdict": self.verdict,
             "speedup": ratio_json(self.speedup),
