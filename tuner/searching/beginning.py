@@ -46,6 +46,9 @@ _MOST_TRACED_FIRST = 0.15  # of the budget, for a trace before anything is compa
 # For all forecasts, and as a share of the budget.
 _MOST_FORECAST_S, _MOST_FORECAST_SHARE = 10.0, 0.05
 
+BETS = "bets"  # the note of what comes next, where the best bets cannot win, in this order
+_MOST_BETS = 20
+
 Notify = Callable[[str], None]
 
 
@@ -171,7 +174,7 @@ def begin(
     fit, first = _first_of_all(runs, plan)
     claim.begin()
     first += _kept(runs, plan, claim.place.folder)
-    candidates = _measured(fit, plan, candidates, notify)
+    bets, candidates = candidates, _measured(fit, plan, candidates, notify)
     if known and len(candidates) > 1 and fit.sampling is None:
         notify(
             f"earlier studies here measured {plural(known, 'configuration')} of these: what "
@@ -181,6 +184,8 @@ def begin(
         claim.place, plan, here, notify, candidates, fit.sampling, needed_s=fit.needed_s
     )
     store.note(IDENTITY, identity_of(plan.subject))
+    if len(bets) > len(candidates):
+        store.note(BETS, [each.to_json() for each in bets[len(candidates) :][:_MOST_BETS]])
     if runs.traced is not None:
         note_forecasts(store, forecasts)
     return store, first
