@@ -369,3 +369,26 @@ def test_the_budget_that_is_said_to_be_enough_is_enough(
         assert answer.worlds > 20
         again("60s", overwrite=True)
         needed_s = tuner.load_study(tune.folder).needed_s
+
+
+@pytest.mark.parametrize("overhead_s", [2.0, 3.0])
+def test_what_is_far_ahead_in_its_only_world_is_said_and_measured_next(
+    tune: Tune, overhead_s: float
+) -> None:
+    def step_ms(config: Config) -> float:
+        return {1: 50.0, 16: 820.0}.get(threads_of(config), 700.0)
+
+    asked: dict[str, Any] = {"step_ms": step_ms, "overhead_s": overhead_s}
+    first = tune(**asked, space={"num_worker_threads": [1, 2, 4, 8]}, budget=f"{5 * overhead_s}s")
+    said = verdict_sentence(first)
+    assert said.endswith(
+        "too short for an interval, but num_worker_threads=1 had 50 ms in its only world, the "
+        "baseline 820 ms."
+    )
+    ahead = first.to_json()["far_ahead"]
+    assert (ahead["value"], ahead["baseline_value"]) == pytest.approx((50, 820))
+    resumed = tune(**asked, space={"num_worker_threads": [1, 2, 4, 8]}, budget="3m", resume=True)
+    timed = [threads_of(order.config) for order in tune.launcher.orders if order.trace is None]
+    assert {*timed[:4]} == {1, 16}
+    assert (resumed.verdict, threads_of(known(resumed.best))) == ("better", 1)
+    assert resumed.far_ahead is None

@@ -267,7 +267,13 @@ def _why_keep(answer: StudyAnswer) -> str:
 
 
 def _undecided(answer: StudyAnswer) -> str:
-    speedup, rival = answer.challenger_speedup, answer.challenger
+    speedup, rival, ahead = answer.challenger_speedup, answer.challenger, answer.far_ahead
+    if ahead is not None and (speedup is None or not speedup.is_told):
+        values = (ahead.value, ahead.baseline_value)
+        its, other = (f"{three_digits(each)} {answer.objective.unit}".rstrip() for each in values)
+        worlds = "its only world" if ahead.worlds == 1 else plural(ahead.worlds, "world")
+        who = answer.by_trial[ahead.trial].label
+        return f"too short for an interval, but {who} had {its} in {worlds}, the baseline {other}"
     if speedup is None:
         return f"that was too short to compare {baseline_name(answer)} with anything"
     if not speedup.is_told:

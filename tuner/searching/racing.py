@@ -12,6 +12,7 @@ from tuner.searching.measurer import Measurer
 from tuner.study.conclusion import LEAST_WORLDS, comparison_of, seconds_to_clear
 from tuner.study.evidence import (
     evidence,
+    far_ahead,
     gain_of,
     leader,
     mean_gain,
@@ -79,6 +80,24 @@ def race(measurer: Measurer) -> None:
             # Who was dropped for the sake of one that fails is needed again.
             _drop(measurer, comparison_of(log), fraction)
     measurer.drop_blocks()
+
+
+def measure_far_ahead(measurer: Measurer, *, is_resumed: bool) -> None:
+    """Measure what few worlds have far ahead with the baseline alone, before any other: where the
+    time is too short for blocks of all, or an earlier session had none for more."""
+    log, found = measurer.log, far_ahead(measurer.log)
+    block = _block(log, twice=False)
+    if found is None or len(block) <= 2:
+        return
+    measurer.begin("race")
+    if not is_resumed and measurer.blocks_left(block) >= ANSWER_BLOCKS:
+        return
+    trial, pair = found.trial, [BASELINE, found.trial]
+    measurer.observer.on_event(f"{log.configs[trial]} is far ahead, so it is measured first")
+    while len(log.trials[trial].samples) < ANSWER_BLOCKS and trial in log.candidates:
+        if measurer.blocks_left(pair, _late_s(measurer, pair)) < 1:
+            break
+        measurer.measure_block(pair)
 
 
 def _late_s(measurer: Measurer, block: Sequence[int]) -> float:

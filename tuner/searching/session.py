@@ -25,7 +25,7 @@ from tuner.searching.fitting import in_order_of_promise
 from tuner.searching.measurer import Measurer
 from tuner.searching.parallel import ParallelMeasurer
 from tuner.searching.progress_reports import Observer, report_stage
-from tuner.searching.racing import RACE_STARTED, race
+from tuner.searching.racing import RACE_STARTED, measure_far_ahead, race
 from tuner.searching.runner import Runner, scratch_folder
 from tuner.searching.searched_space import draft_here, widened
 from tuner.study.answer import StudyAnswer
@@ -69,10 +69,13 @@ def measure_study(measurer: Measurer, first: Sequence[Record] = ()) -> StudyAnsw
         compare_intervals(measurer)
         explore(measurer)
         has_raced = store.noted(RACE_STARTED) is not None
+        if has_raced:
+            measure_far_ahead(measurer, is_resumed=True)
         calibrate(measurer)
         _try_next_bets(measurer)
         if not has_raced:
             measure_both_goals(measurer)
+        measure_far_ahead(measurer, is_resumed=False)
         race(measurer)
         while _try_next_bets(measurer):
             race(measurer)

@@ -192,6 +192,36 @@ def behind_in_first_world(log: StudyLog, trial: int, reference: int) -> float | 
     return behind if shown else None
 
 
+class FarAhead(NamedTuple):
+    """A rival that few worlds have far ahead of the baseline: what was seen, and no claim."""
+
+    trial: int
+    worlds: int  # of the rival
+    value: float  # its objective, and the baseline's, in the objective's unit
+    baseline_value: float
+
+
+def far_ahead(log: StudyLog) -> FarAhead | None:
+    """The candidate that is 2.5 times as good as the baseline or more, by the blocks that have both
+    or else by their first worlds; the farthest one, None where there is none."""
+    gains = dict[int, float]()
+    for trial in {*log.candidates} - {BASELINE}:
+        gain = mean_gain(log, trial)
+        if gain is None:
+            gain = behind_in_first_world(log, BASELINE, trial)
+        if gain is not None and gain > math.log(DOMINATED_RATIO) and not log.breaks(trial):
+            gains[trial] = gain
+    if BASELINE in log.failures or not gains:
+        return None
+    best = max(gains, key=gains.__getitem__)
+    value, other = log.value(best), log.value(BASELINE)
+    worlds = len(log.trials[best].samples)
+    if value is None or other is None:
+        firsts = (log.calibration(best), log.calibration(BASELINE))
+        value, other = (log.plan.objective.value(each) for each in firsts if each is not None)
+    return FarAhead(best, max(1, worlds), value, other)
+
+
 def _are_of_one_place(log: StudyLog, trial: int, other: int) -> bool:
     """Whether one session and one group ran the first worlds of both."""
     return log.trials[trial].first_place == log.trials[other].first_place
