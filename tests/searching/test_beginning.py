@@ -2,6 +2,8 @@
 
 import itertools
 import math
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from tests.fake_program import COMMAND, FakeProgramLauncher, TracedProgramLaunch
 from tests.fakes import FakeLauncher, threads_of
 from tests.known import known
 from tests.searching.test_calibrating import Hanging
-from tests.searching.tuning import Tune, failing, forecasting, scaling
+from tests.searching.tuning import Tune, cpus, failing, forecasting, scaling
 from tuner.api import SearchInterrupted
 from tuner.plan.config import Config
 from tuner.present.figures.worker_threads import forecast_curve
@@ -123,6 +125,46 @@ def test_where_the_best_bet_cannot_run_the_next_one_is_tried(
     assert (len(answer.rows), len(answer.not_reached)) == (rows, left)
     assert (answer.needed_s is None) == (left == 0)
     assert answer.elapsed_s < float(budget[:-1]) + 1.0
+
+
+LIMITED: dict[str, Any] = {
+    "step_ms": lambda config: 160.0 / threads_of(config), "cpu_cores": cpus, "overhead_s": 2.0,
+    "space": {"num_worker_threads": [16, 8, 1]}, "baseline": {"num_worker_threads": 2},
+    "require": "cpu_cores<=10",
+}  # fmt: skip
+
+
+def test_what_breaks_a_limit_gives_its_place_to_the_next_bet(tune: Tune) -> None:
+    answer = tune(**LIMITED, budget="24s")
+    assert [threads_of(row.config) for row in answer.rows if row.samples] == [8, 2]
+    assert (answer.verdict, threads_of(known(answer.best))) == ("better", 8)
+    assert "what was tried breaks a limit: measuring num_worker_threads=8" in tune.heard.told
+    (broken,) = (row for row in answer.rows if threads_of(row.config) == 16)
+    assert "cpu_cores 16 > 10" in (broken.eliminated or "")
+    assert answer.elapsed_s < 24.0 + 3.0
+
+
+def test_what_breaks_a_limit_late_gives_its_place_too(tune: Tune) -> None:
+    seen: Counter[int] = Counter()
+
+    def cores(config: Config) -> float:
+        seen[threads_of(config)] += 1
+        return 16.0 if threads_of(config) == 16 and seen[16] > 1 else 4.0
+
+    answer = tune(**{**LIMITED, "cpu_cores": cores}, budget="36s")
+    assert (answer.verdict, threads_of(known(answer.best))) == ("better", 8)
+
+
+def test_what_broke_a_limit_in_an_earlier_study_is_no_first_bet(
+    tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    without = {**LIMITED, "require": None}
+    Tune(Path("studies/first"))(**without, budget="90s", name="first")
+    second = Tune(Path("studies/second"))
+    second(**LIMITED, budget="12s", name="second")
+    tried = [*dict.fromkeys(threads_of(order.config) for order in second.launcher.orders)]
+    assert tried[:2] == [2, 8]
 
 
 def test_a_first_world_that_fails_decides_nothing(tune: Tune) -> None:
@@ -285,7 +327,7 @@ def test_a_program_is_not_run_twice_as_it_is_where_a_comparison_needs_the_time(t
     assert answer.elapsed_s < 60.0
 
 
-def test_a_first_block_that_was_interrupted_is_finished(tune: Tune) -> None:
+def test_a_first_block_that_was_interrupted_is_left_out(tune: Tune) -> None:
     runs = itertools.count()
 
     def active_s(config: Config) -> float:
@@ -298,7 +340,7 @@ def test_a_first_block_that_was_interrupted_is_finished(tune: Tune) -> None:
     launcher = FakeProgramLauncher(lambda config: 14.0, first_runs=1)
     tuned(tune, launcher, budget="4m", resume=True)
     measured = tune.log.rows.measured("race")
-    assert {0, 1} <= measured[0]
+    assert 0 not in measured
     assert all({0, 1} <= each for each in measured.values())
 
 
@@ -327,3 +369,26 @@ def test_the_budget_that_is_said_to_be_enough_is_enough(
         assert answer.worlds > 20
         again("60s", overwrite=True)
         needed_s = tuner.load_study(tune.folder).needed_s
+
+
+@pytest.mark.parametrize("overhead_s", [2.0, 3.0])
+def test_what_is_far_ahead_in_its_only_world_is_said_and_measured_next(
+    tune: Tune, overhead_s: float
+) -> None:
+    def step_ms(config: Config) -> float:
+        return {1: 50.0, 16: 820.0}.get(threads_of(config), 700.0)
+
+    asked: dict[str, Any] = {"step_ms": step_ms, "overhead_s": overhead_s}
+    first = tune(**asked, space={"num_worker_threads": [1, 2, 4, 8]}, budget=f"{5 * overhead_s}s")
+    said = verdict_sentence(first)
+    assert said.endswith(
+        "too short for an interval, but num_worker_threads=1 had 50 ms in its only world, the "
+        "baseline 820 ms."
+    )
+    ahead = first.to_json()["far_ahead"]
+    assert (ahead["value"], ahead["baseline_value"]) == pytest.approx((50, 820))
+    resumed = tune(**asked, space={"num_worker_threads": [1, 2, 4, 8]}, budget="3m", resume=True)
+    timed = [threads_of(order.config) for order in tune.launcher.orders if order.trace is None]
+    assert {*timed[:4]} == {1, 16}
+    assert (resumed.verdict, threads_of(known(resumed.best))) == ("better", 1)
+    assert resumed.far_ahead is None

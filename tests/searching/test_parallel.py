@@ -16,7 +16,16 @@ import pytest
 import tuner
 from tests.fakes import FakeClock, order
 from tests.marks import needs_two_cpus
-from tests.searching.tuning import GroupFake, Tune, cpus, failing, grouped, scaling
+from tests.searching.tuning import (
+    GroupFake,
+    Tune,
+    check_days,
+    cpus,
+    failing,
+    grouped,
+    scaling,
+    slower,
+)
 from tuner.decide import ranking
 from tuner.errors import LauncherError
 from tuner.present.environment_and_method import environment_facts
@@ -210,16 +219,28 @@ def in_race(worlds: int) -> Callable[[Snapshot], bool]:
 
 @pytest.mark.usefixtures("nobody_is_beaten")
 @pytest.mark.parametrize("worlds", [1, 14])
-def test_what_is_interrupted_is_finished_by_the_same_groups(tune: TuneGroups, worlds: int) -> None:
+def test_what_is_interrupted_is_left_out(tune: TuneGroups, worlds: int) -> None:
     tune.interrupted(max_blocks=10, stops=in_race(4 + worlds))
     before = tune.blocks
     assert sum(map(len, before.values())) >= worlds
-    blocks = tune.check_whole(tune(max_blocks=10, resume=True), 10)
-    assert all(block.items() <= blocks[number].items() for number, block in before.items())
+    tune.check_whole(tune(max_blocks=10, resume=True), 10)
+    whole = {number: block for number, block in before.items() if block.keys() == COLUMNS}
+    assert {number: tune.blocks.get(number) for number in before} == {
+        number: whole.get(number) for number in before
+    }
 
 
 @pytest.mark.usefixtures("nobody_is_beaten")
-def test_a_block_of_a_slow_group_is_finished_however_many_began_since(tune: TuneGroups) -> None:
+@pytest.mark.parametrize("worlds", [10, 14])
+def test_a_block_of_a_group_is_of_one_day(tune: TuneGroups, worlds: int) -> None:
+    given: dict[str, Any] = {"sigma": 0.05, "step_ms": scaling}
+    tune.interrupted(grouped(2, **given), max_blocks=12, stops=in_race(4 + worlds))
+    answer = tune(grouped(2, **given | {"step_ms": slower(scaling)}), max_blocks=12, resume=True)
+    check_days(answer, scaling)
+
+
+@pytest.mark.usefixtures("nobody_is_beaten")
+def test_a_block_of_a_slow_group_is_left_out_however_many_began_since(tune: TuneGroups) -> None:
     launcher, interrupted, seen = grouped(2, sigma=0.4), threading.Event(), list[WorldOrder]()
 
     def hangs(order: WorldOrder) -> None:
@@ -261,7 +282,7 @@ class Killed(BaseException):
 
 
 @pytest.mark.usefixtures("nobody_is_beaten")
-def test_a_session_that_is_killed_while_it_goes_on_forgets_no_block(
+def test_a_session_that_is_killed_while_it_goes_on_leaves_out_every_open_block(
     tune: TuneGroups, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = GroupedLauncher([Held(clock=FakeClock(), sigma=0.4, seed=n) for n in range(3)])
@@ -269,13 +290,13 @@ def test_a_session_that_is_killed_while_it_goes_on_forgets_no_block(
     before = tune.blocks
     assert [len(block) for block in before.values()] == [1, 1, 1]
 
-    # It reopens one block after the other, and is killed after the first.
+    # It is killed as it begins its first block.
     with monkeypatch.context() as patched:
         patched.setattr(BlockRows, "open", Mock(side_effect=Killed))
         with pytest.raises(Killed):
             tune(max_blocks=10, resume=True)
     blocks = tune.check_whole(tune(max_blocks=10, resume=True), 10)
-    assert all(before[number].items() <= blocks[number].items() for number in before)
+    assert before.keys().isdisjoint(blocks)
 
 
 def test_a_larger_budget_goes_on_with_all_groups(tune: TuneGroups) -> None:

@@ -8,8 +8,9 @@ import pytest
 
 from tests.fakes import FakeLauncher, threads_of
 from tests.known import known
-from tests.searching.tuning import Tune, failing, keys, scaling
+from tests.searching.tuning import Tune, check_days, failing, keys, row_of, scaling, slower
 from tuner.errors import UsageError
+from tuner.plan.config import Config
 from tuner.study.resuming import resume_command
 
 pytestmark = pytest.mark.slow
@@ -21,9 +22,9 @@ SCALING_UP: dict[str, Any] = {
 
 
 # In the calibrations, at the first block's start and in it, in the race.
-@pytest.mark.parametrize("after", [2, 3, 5, 11])
-def test_an_interrupted_study_goes_on_and_measures_nothing_twice(
-    tune: Tune, tmp_path: Path, after: int
+@pytest.mark.parametrize(("after", "lost"), [(2, 0), (3, 0), (5, 2), (8, 1)])
+def test_an_interrupted_study_goes_on_and_measures_one_block_again(
+    tune: Tune, tmp_path: Path, after: int, lost: int
 ) -> None:
     # One that nobody interrupts; beside it, it would decide what comes first.
     whole = Tune(tmp_path / "apart" / "study")
@@ -33,10 +34,42 @@ def test_an_interrupted_study_goes_on_and_measures_nothing_twice(
     assert before.worlds == after + len(first.traced)
     assert (tune.folder / "trials.csv").exists()
     resumed = tune(step_ms=scaling, resume=True, **SCALING_UP)
-    assert keys(first) + keys(tune.launcher) == keys(whole.launcher)
+    # An open block gives its place to another one, with another seed.
+    assert (keys(first) + keys(tune.launcher)).total() == keys(whole.launcher).total() + lost
     assert len(first.traced) + len(tune.launcher.traced) == len(whole.launcher.traced)
     assert (resumed.blocks, resumed.best) == (expected.blocks, expected.best)
     assert [row.samples for row in resumed.rows] == [row.samples for row in expected.rows]
+
+
+@pytest.mark.parametrize("after", [9, 10, 13])
+def test_a_block_is_of_one_day(tune: Tune, after: int) -> None:
+    tune.interrupted(step_ms=scaling, interrupt_after=after, **SCALING_UP)
+    check_days(tune(step_ms=slower(scaling), resume=True, **SCALING_UP), scaling)
+
+
+def test_who_is_measured_again_with_a_larger_budget_is_compared_with_that_day(tune: Tune) -> None:
+    def alike(config: Config) -> float:
+        return 2.0 + 0.01 * threads_of(config)
+
+    asked: dict[str, Any] = {"space": {"num_worker_threads": [*range(1, 13)]}, "sampler": "grid"}
+    first = tune(step_ms=alike, budget="40s", sigma=0.05, **asked)
+    dropped = [row for row in first.rows if row.eliminated and row.samples]
+    answer = tune(step_ms=slower(alike), budget="200s", sigma=0.05, noise=1, resume=True, **asked)
+    check_days(answer, alike)
+    assert any(answer.by_trial[row.trial].samples > row.samples for row in dropped)
+
+
+def test_a_first_world_is_compared_with_none_of_another_day(tune: Tune) -> None:
+    def step_ms(config: Config) -> float:
+        return {1: 1.6, 8: 3.9, 16: 2.0}.get(threads_of(config), 1.9)
+
+    asked: dict[str, Any] = {"space": {"num_worker_threads": [1, 2, 4, 8]}, "overhead_s": 2.0}
+    first = tune(step_ms=step_ms, budget="13s", **asked)
+    late = [each for each in first.plan.candidates() if each in first.not_reached]
+    answer = tune(step_ms=slower(step_ms, 3.0), budget="4m", resume=True, **asked)
+    rows = [row_of(answer, config) for config in late]
+    assert len(rows) >= 2
+    assert all(row.samples and not (row.eliminated or "").endswith("one world") for row in rows)
 
 
 def test_a_race_that_has_spent_the_alpha_of_its_budget_is_over(tune: Tune) -> None:
@@ -61,9 +94,7 @@ def test_a_session_that_died_between_two_writes_is_repaired(tune: Tune) -> None:
 
 
 @pytest.mark.parametrize("attempts", [1, 2])
-def test_a_world_that_failed_is_run_again_in_its_block_by_the_next_session(
-    tune: Tune, attempts: int
-) -> None:
+def test_what_failed_in_a_block_that_was_interrupted_has_failed(tune: Tune, attempts: int) -> None:
     asked: dict[str, Any] = {"space": {"num_worker_threads": [4]}, "max_blocks": 6, "sigma": 0.3}
     before = tune.interrupted(
         **asked, fails=failing("crashed", 4, when=lambda world: world in (2, 3)),
@@ -75,7 +106,7 @@ def test_a_world_that_failed_is_run_again_in_its_block_by_the_next_session(
     rival = result.by_trial[1]
     assert (rival.worlds_failed, rival.samples, result.blocks) == (2, 6, 6)
     assert known(rival.against_baseline).blocks == 6
-    assert {seen.block for seen in result.observations if seen.trial == 1} == {*range(6)}
+    assert {seen.block for seen in result.observations if seen.trial == 1} == {0, *range(2, 7)}
 
 
 def test_what_failed_at_first_is_tried_again_with_a_larger_budget(tune: Tune) -> None:

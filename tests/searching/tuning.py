@@ -140,6 +140,22 @@ def row_of(result: StudyAnswer, config: Config) -> TrialRow:
     return next(row for row in result.rows if row.config == config)
 
 
+def slower(step_ms: Callable[[Config], float], times: float = 2.0) -> Callable[[Config], float]:
+    """The same on another day, when the machine is so many times as slow."""
+    return lambda config: times * step_ms(config)
+
+
+def check_days(answer: StudyAnswer, step_ms: Callable[[Config], float]) -> None:
+    """Each block has worlds of one day alone, the first or one that is twice as slow."""
+    paces: dict[int, list[float]] = {}
+    for seen in answer.observations:
+        pace = seen.value / step_ms(answer.by_trial[seen.trial].config)
+        paces.setdefault(seen.block, []).append(pace)
+    days = {block: {pace > math.sqrt(2) for pace in each} for block, each in paces.items()}
+    assert [*days.values()] == [*sorted(days.values(), key=max)]
+    assert {frozenset(each) for each in days.values()} == {frozenset({False}), frozenset({True})}
+
+
 class GroupFake(FakeLauncher):
     """A group's launcher, whose worlds take real time; it notes what it has run."""
 

@@ -4,7 +4,8 @@ from collections.abc import Hashable
 
 from tuner.decide.statistics import Interval
 from tuner.files import shown
-from tuner.plan.config import Config
+from tuner.plan.config import ALL_ROLES, Config
+from tuner.plan.knobs import NUM_WORKER_THREADS
 from tuner.plan.measuring import Measuring
 from tuner.plan.program_spec import ProgramSpec
 from tuner.study.answer import StudyAnswer
@@ -83,6 +84,10 @@ def rate_text(row: TrialRow) -> str:
 
 def nothing_ran(answer: StudyAnswer) -> str:
     """That nothing could run, and how much of the space was tried: a sentence without its end."""
+    needs = answer.needs_threads
+    if needs is not None and not needs.has_more:
+        threads = plural(needs.threads, "thread")
+        return f"{_baseline_fails(answer)} with {threads}, and the search space has no more"
     what, tried = answer.plan.subject.kind, [row for row in answer.rows if row.failure]
     sampling = answer.sampling
     all_there = len(answer.rows) + len(answer.not_reached)
@@ -105,6 +110,37 @@ def baseline_name(answer: StudyAnswer) -> str:
     return "the program as it is" if subject.kind == "program" else "PyTorch's defaults"
 
 
+_FAILS: dict[str, tuple[str, str]] = {
+    "deadlocked": ("deadlocks", "deadlock"),
+    "timed-out": ("times out", "time out"),
+    "crashed": ("crashes", "crash"),
+    "init-failed": ("does not start", "do not start"),
+    "wrong-answer": ("answers wrongly", "answer wrongly"),
+}
+"""How the baseline fails: of one that is singular, and of one that is plural."""
+
+
+def _baseline_fails(answer: StudyAnswer) -> str:
+    """`the program as it is deadlocks`, and in how many of its worlds if not in all."""
+    row, name = answer.by_trial[BASELINE], baseline_name(answer)
+    kind = row.outcome if answer.needs_threads is None else "deadlocked"
+    one, many = _FAILS.get(kind, ("fails", "fail"))
+    some = ""
+    if row.worlds_failed < row.worlds_run:
+        some = f" (in {row.worlds_failed} of {plural(row.worlds_run, 'world')})"
+    return f"{name} {many if name.endswith('defaults') else one}{some}"
+
+
+def _needed_threads(answer: StudyAnswer) -> str:
+    """`8 threads or more`; empty where none were seen to be enough."""
+    needs = answer.needs_threads
+    if needs is None or needs.enough is None:
+        return ""
+    named = [d for d in answer.plan.space.dimensions if d.knob == NUM_WORKER_THREADS.name]
+    where = "" if all(each.role == ALL_ROLES for each in named) else f" for {needs.role}"
+    return f"{plural(needs.enough, 'thread')} or more{where}"
+
+
 def verdict_sentence(answer: StudyAnswer) -> str:
     """The answer: what to do, what it gains, and how sure that is, in one or two sentences."""
     if answer.interrupted:
@@ -112,7 +148,7 @@ def verdict_sentence(answer: StudyAnswer) -> str:
     if answer.verdict is None:
         told = nothing_ran(answer)
         return f"{told[0].upper()}{told[1:]}."
-    if answer.baseline_failed:
+    if answer.baseline_failed or answer.needs_threads is not None:
         return _without_baseline(answer)
     if answer.none_feasible:
         return _none_feasible(answer)
@@ -146,14 +182,20 @@ def _failed(row: TrialRow) -> str:
 
 
 def _without_baseline(answer: StudyAnswer) -> str:
-    failed = f"{baseline_name(answer)} {_failed(answer.by_trial[BASELINE])}"
-    if answer.verdict == "better":
-        return f"Use {answer.best}: {failed}."
-    known = _too_short(answer)
-    if answer.best_trial is not None:
-        worlds = plural(answer.by_trial[answer.best_trial].samples, "world")
-        known = f"{answer.best}, the best of the others, had only {worlds}"
-    return f"Not decided: {failed}. {known}."
+    """What to use in place of a baseline that fails, first of all."""
+    failed = _baseline_fails(answer)
+    failed = failed[0].upper() + failed[1:]
+    if answer.best_trial is None:
+        return f"{failed}. Not decided: {_too_short(answer)}."
+    more = _needed_threads(answer)
+    said = f"{failed}: use {more or answer.best}."
+    if answer.challenger_speedup is not None:
+        return f"{said} {answer.best} is {_change(answer)}."
+    worlds = answer.by_trial[answer.best_trial].samples
+    if answer.verdict != "better":
+        only = "ran, in its first world" if not worlds else f"had only {plural(worlds, 'world')}"
+        return f"{said} {answer.best}, the best of the others, {only}."
+    return f"{said} {answer.best} is the best of what ran." if more else said
 
 
 def _too_short(answer: StudyAnswer) -> str:
@@ -225,7 +267,13 @@ def _why_keep(answer: StudyAnswer) -> str:
 
 
 def _undecided(answer: StudyAnswer) -> str:
-    speedup, rival = answer.challenger_speedup, answer.challenger
+    speedup, rival, ahead = answer.challenger_speedup, answer.challenger, answer.far_ahead
+    if ahead is not None and (speedup is None or not speedup.is_told):
+        values = (ahead.value, ahead.baseline_value)
+        its, other = (f"{three_digits(each)} {answer.objective.unit}".rstrip() for each in values)
+        worlds = "its only world" if ahead.worlds == 1 else plural(ahead.worlds, "world")
+        who = answer.by_trial[ahead.trial].label
+        return f"too short for an interval, but {who} had {its} in {worlds}, the baseline {other}"
     if speedup is None:
         return f"that was too short to compare {baseline_name(answer)} with anything"
     if not speedup.is_told:

@@ -46,6 +46,9 @@ _MOST_TRACED_FIRST = 0.15  # of the budget, for a trace before anything is compa
 # For all forecasts, and as a share of the budget.
 _MOST_FORECAST_S, _MOST_FORECAST_SHARE = 10.0, 0.05
 
+BETS = "bets"  # the note of what comes next, where the best bets cannot win, in this order
+_MOST_BETS = 20
+
 Notify = Callable[[str], None]
 
 
@@ -53,7 +56,8 @@ class FirstRuns:
     """What is known before a study measures anything: of a program the latest run as it is, and of
     its baseline a trace.
 
-    A launcher calls this after each run of a program that went well, to ask for another one.
+    A launcher calls this after each run of a program that went well, to ask for another one, and
+    after the one that did not, where it goes on.
     `earlier_s` and `since_start` are seconds of earlier sessions and of this; `folder` gets the
     files of worlds until there is a study.
     """
@@ -69,6 +73,7 @@ class FirstRuns:
         self._draft, self.launcher, self.folder = draft, launcher, folder
         self._earlier_s, self.since_start = earlier_s, since_start
         self.last: Measurement | None = None  # the latest run of a program as it is
+        self.failed: Failure | None = None  # how a program failed as it is, where none went well
         self.as_it_is = folder.traces / "as-it-is.json"  # for a trace of a later run as it is
         self.traced: tuple[Measurement, Trace] | None = None  # the traced run of its baseline
         self.trace_file = self.as_it_is
@@ -79,8 +84,11 @@ class FirstRuns:
         """What setting up has taken so far, and earlier sessions."""
         return self._earlier_s + self.since_start()
 
-    def __call__(self, subject: Subject, run: Measurement, least_s: float) -> bool:
+    def __call__(self, subject: Subject, run: Outcome, least_s: float) -> bool:
         """Whether there is time for another run as it is, where each takes so long at least."""
+        if isinstance(run, Failure):
+            self.failed = self.failed or run
+            return True
         self.last, plan = run, self._draft.finish(subject)
         needed_s = self.spent_s + (1 + pair_worlds(plan)) * least_s
         compares = self.fit(plan, run, least_s).compares
@@ -166,7 +174,7 @@ def begin(
     fit, first = _first_of_all(runs, plan)
     claim.begin()
     first += _kept(runs, plan, claim.place.folder)
-    candidates = _measured(fit, plan, candidates, notify)
+    bets, candidates = candidates, _measured(fit, plan, candidates, notify)
     if known and len(candidates) > 1 and fit.sampling is None:
         notify(
             f"earlier studies here measured {plural(known, 'configuration')} of these: what "
@@ -176,6 +184,8 @@ def begin(
         claim.place, plan, here, notify, candidates, fit.sampling, needed_s=fit.needed_s
     )
     store.note(IDENTITY, identity_of(plan.subject))
+    if len(bets) > len(candidates):
+        store.note(BETS, [each.to_json() for each in bets[len(candidates) :][:_MOST_BETS]])
     if runs.traced is not None:
         note_forecasts(store, forecasts)
     return store, first
@@ -210,7 +220,8 @@ def go_on(runs: FirstRuns, plan: StudyPlan, store: StudyStore, notify: Notify) -
 def _first_of_all(runs: FirstRuns, plan: StudyPlan) -> tuple[Fit, list[Record]]:
     """What the budget is enough for, and the baseline's first worlds, if there is time for any."""
     if runs.last is None:
-        first = _first_worlds(runs, plan, runs.folder)
+        failed = [] if runs.failed is None else _run_as_record(plan, runs.failed)
+        first = failed + _first_worlds(runs, plan, runs.folder, failed)
         return _fit_by(runs, plan, first), first
     fit = runs.fit(plan, runs.last)
     is_first_world = fit.needed_s is not None and not runs.saved_s(plan)
@@ -274,10 +285,11 @@ def _first_worlds(
     return first
 
 
-def _run_as_record(plan: StudyPlan, run: Measurement) -> list[Record]:
+def _run_as_record(plan: StudyPlan, run: Outcome) -> list[Record]:
     """A run of a program as it is, as the first world of a baseline that changes nothing. It may be
     slower because it was traced, too: no rival is dropped for that."""
-    if not _changes_nothing(plan) or plan.objective.read(run) is None:
+    is_known = isinstance(run, Failure) or plan.objective.read(run) is not None
+    if not _changes_nothing(plan) or not is_known:
         return []
     return [TimedWorld(BASELINE, CALIBRATION_BLOCK, plan.baseline).record("calibration", run)]
 

@@ -2,14 +2,15 @@
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 
 from tuner.decide.simultaneous import LEAST_BLOCKS
 from tuner.plan.config import varying
-from tuner.plan.knobs import NUM_WORKER_THREADS
 from tuner.plan.program_spec import ProgramSpec
 from tuner.searching.measurer import Measurer
 from tuner.searching.runner import TRACED_TIME_S
+from tuner.study.deadlocks import by_threads, too_few_threads
 from tuner.study.evidence import behind_in_first_world, by_promise, strongest_rival
 from tuner.study.live_evidence import in_live_order, slower_live
 from tuner.study.log import BASELINE, StudyLog
@@ -29,7 +30,6 @@ LEAST_KNOWN = 2  # failures are enough of what another configuration has failed 
 _CERTAIN = re.compile(r"Unknown (transport|channel): |transport '\w*' not in use by this listener")
 # So many configurations fail alike, in so many worlds, and none runs: their values are no cause.
 LEAST_ALIKE, LEAST_WORLDS = 3, 8
-LEAST_DEADLOCKS = 2  # of configurations: what exhausts a pool may come by chance
 
 
 def calibrate(measurer: Measurer) -> None:
@@ -90,7 +90,9 @@ def calibrate_each(measurer: Measurer, trials: Sequence[int]) -> None:
     reported in one line for each reason."""
     log, left, skipped = measurer.log, list(trials), dict[str, list[int]]()
     while left:
-        if not log.runnable:
+        if BASELINE in log.deadlocks:
+            left = by_threads(log, left)
+        elif not log.runnable:
             left = _most_different_first(log, left)
         trial = left.pop(0)
         reason = _why_not(measurer, trial)
@@ -114,9 +116,8 @@ def _why_not(measurer: Measurer, trial: int) -> str:
         return slower
     if log.failures and why_broken(log):
         return "all that were tried failed alike"
-    for role, threads in _deadlocks(log):
-        if log.plan.threads_of(role, log.configs[trial]) == threads:
-            return f"{role}.{NUM_WORKER_THREADS.name}={threads} deadlocks"
+    if trial != BASELINE and (too_few := too_few_threads(log, trial)):
+        return too_few
     # Only what runs: what failed or hung must not use up the time that the others need.
     runnable = log.runnable
     if runnable[1:]:
@@ -129,8 +130,17 @@ def _why_not(measurer: Measurer, trial: int) -> str:
 
 def _drop_dominated(measurer: Measurer) -> None:
     """Take out what one world has shown to be far behind; never the fastest of the rivals."""
+    log, places = measurer.log, defaultdict[Hashable, list[int]](list)
+    for trial in log.runnable:
+        places[log.trials[trial].first_place].append(trial)
+    for trials in places.values():
+        _drop_dominated_of(measurer, trials)
+
+
+def _drop_dominated_of(measurer: Measurer, trials: Sequence[int]) -> None:
+    """The same of trials whose first worlds ran in one session, by one group."""
     log = measurer.log
-    cost = {trial: log.first_cost(trial) for trial in log.runnable}
+    cost = {trial: log.first_cost(trial) for trial in trials}
     ordered = sorted(cost, key=cost.__getitem__)
     rivals = [trial for trial in ordered if trial != BASELINE]
     if len(rivals) < 2:
@@ -275,30 +285,6 @@ def _most_different_first(log: StudyLog, trials: Sequence[int]) -> list[int]:
         return max((sum(a == b for a, b in each) for each in pairs), default=0)
 
     return sorted(trials, key=seen)
-
-
-def _deadlocks(log: StudyLog) -> list[tuple[str, int]]:
-    """The roles that deadlock with so few worker threads, whatever else is configured: with one, or
-    where two configurations did with as many, and none runs."""
-    plan, roles = log.plan, {rank.name: rank.role for rank in log.plan.subject.ranks}
-    seen = [
-        (role, plan.threads_of(role, log.configs[trial]))
-        for trial, failure in log.failures.items()
-        if failure.failure == "deadlocked" and (role := roles.get(failure.rank)) is not None
-    ]
-    if not seen:
-        return []
-    runs = {
-        (role, plan.threads_of(role, log.configs[trial]))
-        for trial in log.runnable
-        for role in plan.subject.roles
-    }
-    return [
-        (role, threads)
-        for role, threads in dict.fromkeys(seen)
-        if (role, threads) not in runs
-        and (threads == 1 or seen.count((role, threads)) >= LEAST_DEADLOCKS)
-    ]
 
 
 def _values(log: StudyLog, trials: Iterable[int]) -> dict[int, list[str]]:

@@ -3,7 +3,8 @@
 import itertools
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 
@@ -255,26 +256,23 @@ def _levels_of(log: StudyLog, weight: float) -> dict[int, float]:
 
 
 def _levels(log: StudyLog, objective: Objective, number: int = 0) -> dict[int, float]:
-    """By blocks where one has measured a trial, else by its calibration beside those of others."""
+    """By blocks where one has measured a trial, else by its calibration beside those of others in
+    the same session, if there are any."""
     levels = trial_levels(log.matrix("exploration", objective=number))
     first = {trial: log.first_cost(trial, objective) for trial in log.runnable}
-    both = [t for t, cost in first.items() if cost < math.inf and not math.isnan(levels[t])]
-    offset = sum(levels[t] - first[t] for t in both) / len(both) if both else 0.0
-    found = {
-        trial: cost + offset if math.isnan(levels[trial]) else float(levels[trial])
-        for trial, cost in first.items()
-        if not _breaks_a_limit(log, trial)
-    }
-    return {trial: level for trial, level in found.items() if level < math.inf}
-
-
-def _breaks_a_limit(log: StudyLog, trial: int) -> bool:
-    """By the worlds that count, or by the calibration of what was not worth any."""
-    calibration = log.calibration(trial)
-    if log.trials[trial].samples or calibration is None:
-        return bool(log.broken(trial))
-    values = [(limit, limit.number.read(calibration)) for limit in log.plan.measuring.require]
-    return any(value is not None and limit.excess(value) > 0 for limit, value in values)
+    offsets = defaultdict[Hashable, list[float]](list)
+    for trial, cost in first.items():
+        if cost < math.inf and not math.isnan(levels[trial]):
+            offsets[log.trials[trial].first_place].append(float(levels[trial]) - cost)
+    found = dict[int, float]()
+    for trial, cost in first.items():
+        here = offsets.get(log.trials[trial].first_place, [] if offsets else [0.0])
+        if not math.isnan(levels[trial]):
+            found[trial] = float(levels[trial])
+        elif here:
+            found[trial] = cost + sum(here) / len(here)
+    kept = {trial: level for trial, level in found.items() if not log.breaks(trial)}
+    return {trial: level for trial, level in kept.items() if level < math.inf}
 
 
 def _teach(proposer: Proposer, log: StudyLog, weight: float) -> None:
@@ -284,7 +282,7 @@ def _teach(proposer: Proposer, log: StudyLog, weight: float) -> None:
     for trial, config in enumerate(log.configs):
         if trial in known:
             proposer.learn(config, known[trial] - reference)
-        elif log.why_out(trial) is not None or _breaks_a_limit(log, trial):
+        elif log.why_out(trial) is not None or log.breaks(trial):
             proposer.learn(config, None)
 
 

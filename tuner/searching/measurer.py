@@ -29,6 +29,8 @@ from tuner.world.launcher import LiveOrder
 from tuner.world.measurement import Failure, Outcome
 
 STEPS_MARGIN = 1.2  # of step counts: the next world may be faster than the calibrating one
+OPEN = "open_blocks"  # the note of those that have begun, and have not ended
+SESSIONS = "sessions"  # the note of how many sessions have measured a study
 MOST_REPEATED = 0.25  # so many disturbed blocks are measured again at most, as a share of others
 LEAST_LEFT = 4  # and only while there is time for so many more blocks
 
@@ -58,6 +60,11 @@ class Measurer:
         self._runner = runner
         self._phase: Phase = "calibration"
         store.repair(self.log.records, runner.plan)
+        self._session = int(store.noted(SESSIONS) or 0) + 1
+        store.note(SESSIONS, self._session)
+        if left_open := store.noted(OPEN):
+            # A block is of one session: another day has another machine.
+            self._leave_out(*left_open)
         self.reporter = ProgressReporter(
             observer, self.log, runner.folder, budget, groups=self.group_states
         )
@@ -68,7 +75,8 @@ class Measurer:
         self.reporter.alike()
 
     def keep(self, record: Record) -> None:
-        """Keep an outcome."""
+        """Keep an outcome, which is of this session."""
+        record = record.model_copy(update={"session": self._session})
         self.store.add(record, self.plan)
         self.log.add(record)
 
@@ -110,22 +118,19 @@ class Measurer:
 
     def measure_block(self, trials: Sequence[int]) -> None:
         """Measure these calibrated trials in a random order; -1 is the baseline again."""
-        self._measure(trials, self.log.next_block)
+        block = self.log.next_block
+        self._note_open(block)
+        run_in_turn(
+            self._worlds_of(trials, block),
+            lambda world: None if self._skips(world.trial) else self._run(world),
+        )
+        self._note_open()
+        self._end_block(block, trials)
         self.note_elapsed()
 
     def measure_blocks(self, trials: Sequence[int]) -> None:
         """Measure such blocks: one, or one by every free group, until any group has finished."""
         self.measure_block(trials)
-
-    def finish_open_blocks(self, trials: Sequence[int]) -> None:
-        """Measure what an interrupted session left out of its last blocks, and nothing twice."""
-        alive = {*self.log.alive, *([AGAIN] if BASELINE in self.log.alive else [])}
-        measured = self.log.rows.measured(self._phase)
-        left = {
-            block: [trial for trial in trials if trial in alive - measured[block]]
-            for block in self._may_be_open([*measured])
-        }
-        self._finish({block: columns for block, columns in left.items() if columns})
 
     def finish_blocks(self) -> None:
         """Wait until every group has finished its block."""
@@ -211,20 +216,16 @@ class Measurer:
         self.store.note(key, value)
         return value
 
-    def _may_be_open(self, blocks: Sequence[int]) -> Sequence[int]:
-        """Which of the blocks of this phase an earlier session may have left: the last one."""
-        return blocks[-1:]
+    def _note_open(self, *blocks: int) -> None:
+        """Note which blocks have begun: a later session leaves them out, if this one does not come
+        to their ends."""
+        self.store.note(OPEN, sorted(blocks))
 
-    def _finish(self, left: Mapping[int, Sequence[int]]) -> None:
-        for block, columns in left.items():
-            self._measure(columns, block)
-
-    def _measure(self, trials: Sequence[int], block: int) -> None:
-        run_in_turn(
-            self._worlds_of(trials, block),
-            lambda world: None if self._skips(world.trial) else self._run(world),
-        )
-        self._end_block(block, trials)
+    def _leave_out(self, *blocks: int) -> None:
+        """Have blocks that nobody finishes count no more, now and in later sessions."""
+        self.log.drop(*blocks)
+        self.store.note("dropped", self.log.dropped)
+        self._note_open()
 
     def _worlds_of(self, trials: Sequence[int], block: int) -> list[TimedWorld]:
         """The worlds of a block, in its order."""
@@ -246,7 +247,7 @@ class Measurer:
 
     def _skips(self, trial: int) -> bool:
         """Whether a trial needs no further world: it is out, or the budget is spent."""
-        # Worlds that fail late may have spent it: a later session goes on.
+        # Worlds that fail late may have spent it: what is left of the block is not measured.
         return not self.log.is_alive(trial) or self.budget.is_spent
 
     def _end_block(self, block: int, trials: Sequence[int]) -> None:
@@ -267,20 +268,25 @@ class Measurer:
         self.reporter.note_leader()
 
     def _judge_failures(self, block: int, trials: Sequence[int]) -> None:
-        """Take out who is now shown to fail more often than the others; the baseline is marked."""
+        """Take out who is now shown to deadlock, or to fail more often than the others; of the
+        baseline that is noted."""
         log = self.log
         for trial in {BASELINE if column == AGAIN else column for column in trials}:
             columns = [trial, AGAIN] if trial == BASELINE else [trial]
             has_failed = any(log.rows.failed(block, column) for column in columns)
             is_out = trial in log.unreliable or log.wrong_answer(trial)
-            if is_out or not has_failed or not fails_more_often(log, trial):
+            deadlocks = trial in log.deadlocks
+            if is_out or not has_failed or not (deadlocks or fails_more_often(log, trial)):
                 continue
+            if not log.trials[trial].ran:
+                continue  # it is out for that
             log.unreliable = (*log.unreliable, trial)
             self.store.note("unreliable", log.unreliable)
             failed = len(log.trials[trial].failures)
+            why = "a deadlock is proved" if deadlocks else "more often than the others"
             self.observer.on_event(
                 f"{log.configs[trial]}: failed in {failed} of "
-                f"{plural(failed + log.trials[trial].ran, 'world')}, more often than the others"
+                f"{plural(failed + log.trials[trial].ran, 'world')}, {why}"
             )
 
     def _run(self, world: TimedWorld) -> Outcome | None:

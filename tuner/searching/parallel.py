@@ -2,7 +2,7 @@
 which only runs worlds: the study's one controller alone touches the log and the storage."""
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from queue import SimpleQueue
@@ -20,7 +20,6 @@ from tuner.text import plural
 from tuner.world.launcher import Stoppable, members_of
 from tuner.world.measurement import Failure, Outcome
 
-OPEN = "open_blocks"
 _ASK_S = 0.1  # a world is asked to stop again and again: the first time it may not have begun
 
 
@@ -60,11 +59,10 @@ class ParallelMeasurer(Measurer):
     def __init__(
         self, runner: Runner, store: StudyStore, observer: Observer, budget: Budget
     ) -> None:
-        super().__init__(runner, store, observer, budget)
         members = members_of(runner.launcher)
         self._groups = [_Group(replace(runner, launcher=each)) for each in members]
+        super().__init__(runner, store, observer, budget)
         self._messages: SimpleQueue[_Message] = SimpleQueue()
-        self._left: set[int] = set()  # blocks of an earlier session that are not gone on with yet
 
     @property
     def _living(self) -> list[int]:
@@ -96,10 +94,10 @@ class ParallelMeasurer(Measurer):
         """Have the blocks that are being measured count no more, whatever their times."""
         if blocks := sorted(job.block for _, job in self._running):
             self._cancel()
-            self._drop(*blocks)
+            self._leave_out(*blocks)
 
     def close(self) -> None:
-        """End what runs, and keep what was measured. A resumed session finishes these blocks."""
+        """End what runs, and keep what was measured. A resumed session leaves these blocks out."""
         unreceived = self._cancel()
         for each in self._groups:
             if each.thread is not None:
@@ -121,26 +119,9 @@ class ParallelMeasurer(Measurer):
             for number, each in enumerate(self._groups, 1)
         )
 
-    def _may_be_open(self, blocks: Sequence[int]) -> Sequence[int]:
-        # A slow group's may have begun before many that others have finished.
-        noted = self.store.noted(OPEN) or ()
-        return [block for block in blocks if block in noted]
-
-    def _finish(self, left: Mapping[int, Sequence[int]]) -> None:
-        """Have blocks finished by the groups that began them."""
-        self._left = {*left}
-        for block, columns in left.items():
-            known = (each.group for each in self.log.records if each.block == block)
-            group = (next(known, None) or 0) - 1
-            if group in self._free:
-                self._begin(group, block, columns)
-            else:
-                self._drop(block)
-
     def _begin(self, number: int, block: int, columns: Sequence[int]) -> None:
-        """Have a free group measure these columns of a block, which is new, or goes on."""
+        """Have a free group measure these columns of a new block."""
         job = _Job(block, columns, self._worlds_of(columns, block))
-        self._left.discard(block)
         self._note_open(block)
         self.log.rows.open(self._phase, block)
         group = self._groups[number]
@@ -162,7 +143,7 @@ class ParallelMeasurer(Measurer):
                 continue
             self._groups[number].job = None
             if isinstance(error, LauncherError):
-                self._drop(job.block)
+                self._leave_out(job.block)
                 self._lose(number, error)
             elif error is not None:
                 raise error
@@ -184,13 +165,6 @@ class ParallelMeasurer(Measurer):
             group.job = None
         return [self._messages.get() for _ in range(self._messages.qsize())]
 
-    def _drop(self, *blocks: int) -> None:
-        """Have blocks that no group finishes count no more, now and in later sessions."""
-        self._left.difference_update(blocks)
-        self.log.drop(*blocks)
-        self.store.note("dropped", self.log.dropped)
-        self._note_open()
-
     def _on_one(self, do: Callable[[Runner], Outcome]) -> tuple[Outcome, int | None]:
         while True:
             group = self._living[0]
@@ -199,10 +173,8 @@ class ParallelMeasurer(Measurer):
             except LauncherError as error:
                 self._lose(group, error)
 
-    def _note_open(self, *beginning: int) -> None:
-        """Note which blocks a later session has to finish."""
-        running = (job.block for _, job in self._running)
-        self.store.note(OPEN, sorted({*running, *beginning, *self._left}))
+    def _note_open(self, *blocks: int) -> None:
+        super()._note_open(*blocks, *(job.block for _, job in self._running))
 
     def _lose(self, number: int, why: LauncherError) -> None:
         self._groups[number].is_lost = True

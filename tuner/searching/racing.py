@@ -12,6 +12,7 @@ from tuner.searching.measurer import Measurer
 from tuner.study.conclusion import LEAST_WORLDS, comparison_of, seconds_to_clear
 from tuner.study.evidence import (
     evidence,
+    far_ahead,
     gain_of,
     leader,
     mean_gain,
@@ -40,25 +41,19 @@ def race(measurer: Measurer) -> None:
     if not _has_rivals(measurer):
         return
     measurer.begin("race")
-    has_raced = measurer.store.noted(RACE_STARTED) is not None
     start_s = measurer.load_or_store(RACE_STARTED, budget.spent_s)
     traced_s = traces_s(log, budget.total_s)
     blocks_s = WISHED_BLOCKS * log.block_s(_block(log, twice=False))
     # Time for the traces is left, unless an answer gets too little then.
     measurer.reserved_s = traced_s if budget.remaining_s - traced_s >= blocks_s else 0.0
     are_many = measurer.free_s >= WISHED_BLOCKS * log.block_s(_block(log, twice=True))
-    were_many = measurer.load_or_store("many_blocks", are_many)
     if log.looks and log.looks[-1].total_s < budget.total_s:
         # A larger budget measures those again that an earlier one had no time for.
         for trial in rivals_of(log):
             measurer.readmit(trial)
         _drop(measurer, comparison_of(log), budget.spent_s / budget.total_s)
     _wait(measurer)
-    twice = not _is_known(comparison_of(log))
-    # A first block that was begun before the race has the baseline once.
-    measurer.finish_open_blocks(_block(log, twice=twice and has_raced and bool(were_many)))
-    measurer.store.note("many_blocks", are_many)
-    twice = twice and are_many
+    twice = are_many and not _is_known(comparison_of(log))
     while _has_rivals(measurer):
         block = _block(log, twice=twice)
         over = measurer.blocks_left(block, _late_s(measurer, block)) < 1 or _is_spent(measurer)
@@ -85,6 +80,24 @@ def race(measurer: Measurer) -> None:
             # Who was dropped for the sake of one that fails is needed again.
             _drop(measurer, comparison_of(log), fraction)
     measurer.drop_blocks()
+
+
+def measure_far_ahead(measurer: Measurer, *, is_resumed: bool) -> None:
+    """Measure what few worlds have far ahead with the baseline alone, before any other: where the
+    time is too short for blocks of all, or an earlier session had none for more."""
+    log, found = measurer.log, far_ahead(measurer.log)
+    block = _block(log, twice=False)
+    if found is None or len(block) <= 2:
+        return
+    measurer.begin("race")
+    if not is_resumed and measurer.blocks_left(block) >= ANSWER_BLOCKS:
+        return
+    trial, pair = found.trial, [BASELINE, found.trial]
+    measurer.observer.on_event(f"{log.configs[trial]} is far ahead, so it is measured first")
+    while len(log.trials[trial].samples) < ANSWER_BLOCKS and trial in log.candidates:
+        if measurer.blocks_left(pair, _late_s(measurer, pair)) < 1:
+            break
+        measurer.measure_block(pair)
 
 
 def _late_s(measurer: Measurer, block: Sequence[int]) -> float:

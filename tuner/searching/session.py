@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tuner.errors import InterruptedSearchError, LauncherError, UsageError
+from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft, like_before
 from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.study_plan import StudyPlan
-from tuner.searching.beginning import FirstRuns, begin, forecast_threads, go_on
+from tuner.searching.beginning import BETS, FirstRuns, begin, forecast_threads, go_on
 from tuner.searching.budget import Budget
 from tuner.searching.calibrating import (
     calibrate,
@@ -24,13 +25,13 @@ from tuner.searching.fitting import in_order_of_promise
 from tuner.searching.measurer import Measurer
 from tuner.searching.parallel import ParallelMeasurer
 from tuner.searching.progress_reports import Observer, report_stage
-from tuner.searching.racing import RACE_STARTED, race
+from tuner.searching.racing import RACE_STARTED, measure_far_ahead, race
 from tuner.searching.runner import Runner, scratch_folder
 from tuner.searching.searched_space import draft_here, widened
 from tuner.study.answer import StudyAnswer
 from tuner.study.conclusion import conclude, resume_budget_s
 from tuner.study.folder import StudyFolder
-from tuner.study.log import BASELINE
+from tuner.study.log import BASELINE, StudyLog
 from tuner.study.records import Record
 from tuner.study.resuming import resume_command
 from tuner.study.rows import comparable_values
@@ -68,11 +69,16 @@ def measure_study(measurer: Measurer, first: Sequence[Record] = ()) -> StudyAnsw
         compare_intervals(measurer)
         explore(measurer)
         has_raced = store.noted(RACE_STARTED) is not None
+        if has_raced:
+            measure_far_ahead(measurer, is_resumed=True)
         calibrate(measurer)
         _try_next_bets(measurer)
         if not has_raced:
             measure_both_goals(measurer)
+        measure_far_ahead(measurer, is_resumed=False)
         race(measurer)
+        while _try_next_bets(measurer):
+            race(measurer)
         trace(measurer)
         measurer.reporter.alike()
     finally:
@@ -81,19 +87,40 @@ def measure_study(measurer: Measurer, first: Sequence[Record] = ()) -> StudyAnsw
     return _close(measurer)
 
 
-def _try_next_bets(measurer: Measurer) -> None:
-    """Where nothing that a short budget was to compare can run, try what comes next, in time."""
-    log = measurer.log
-    while log.failures and not log.reaches_all and not {*log.runnable} - {BASELINE}:
+def _try_next_bets(measurer: Measurer) -> bool:
+    """Where nothing that a short budget was to compare can run, or keeps the limits, try what comes
+    next, in time; whether something was tried."""
+    log, has_tried = measurer.log, False
+    while not log.reaches_all and (out := _why_no_bet_is_left(log)):
         if why_broken(log) or not has_time_for(measurer, 1):
             break
-        ordered = in_order_of_promise(measurer.plan, log.forecasts)
+        first = in_order_of_promise(measurer.plan, log.forecasts)
+        ordered = [*map(Config.from_json, measurer.store.noted(BETS) or ()), *first]
         config = next(each for each in ordered if each not in log.configs)
-        measurer.observer.on_event(f"what was tried cannot run: measuring {config}")
+        measurer.observer.on_event(f"what was tried {out}: measuring {config}")
+        # It is not measured beside what takes its place; a larger budget may have time for it.
+        for trial in log.candidates:
+            if trial != BASELINE and (broken := log.breaks(trial)):
+                said = "; ".join(each.text for each in broken)
+                measurer.eliminate_silently({trial: f"{said}: another one was tried in its place"})
         measurer.propose([config])
         calibrate(measurer)
+        has_tried = True
         if log.reaches_all:
             measurer.store.note(NEEDED_S, None)
+    return has_tried
+
+
+def _why_no_bet_is_left(log: StudyLog) -> str:
+    """Why no rival that has had a world can win, as a clause; empty where one can, or where none
+    is out but for the time that it takes."""
+    rivals = [trial for trial in range(len(log.configs)) if trial != BASELINE]
+    limits = [trial for trial in rivals if log.breaks(trial)]
+    fails = [trial for trial in rivals if log.why_out(trial) is not None]
+    left = {*log.runnable}.difference(limits, fails, [BASELINE])
+    if left or not (limits or fails or BASELINE in log.failures):
+        return ""
+    return "breaks a limit" if limits else "cannot run"
 
 
 def _close(measurer: Measurer) -> StudyAnswer:

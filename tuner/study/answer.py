@@ -14,7 +14,8 @@ from tuner.plan.config import Config
 from tuner.plan.objectives import Objective
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.conclusion import Conclusion
-from tuner.study.evidence import Cause
+from tuner.study.deadlocks import NeedsThreads
+from tuner.study.evidence import Cause, FarAhead
 from tuner.study.folder import StudyFolder
 from tuner.study.front import Front
 from tuner.study.live_evidence import LiveGain
@@ -139,6 +140,10 @@ class StudyAnswer(Conclusion):
     """What others took of the machine meanwhile; None where it is not known."""
     forecasts: Mapping[tuple[int, ...], ForecastThreads] = field(default_factory=dict)
     """What the baseline's trace told of other threads, by `StudyPlan.threads_by_role`."""
+    needs_threads: NeedsThreads | None = None
+    """That the baseline deadlocks, and how many threads were enough; None where it does not."""
+    far_ahead: FarAhead | None = None
+    """What few worlds have far ahead of the baseline, where that is not decided; else None."""
     no_forecast: str = ""
     """Why it told nothing of them; empty if it did, or was not asked."""
     rows: tuple[TrialRow, ...]
@@ -291,6 +296,7 @@ class StudyAnswer(Conclusion):
             "require": [str(limit) for limit in self.plan.measuring.require],
             "unit": self.objective.unit,
             "baseline": self.baseline.to_json(),
+            "needs_threads": self.needs_threads and self.needs_threads.to_json(),
             "best": self.best and self.best.to_json(),
             "verdict": self.verdict,
             "speedup": ratio_json(self.speedup),
@@ -303,6 +309,7 @@ class StudyAnswer(Conclusion):
             "not_excluded": self._configs(self.not_excluded),
             "not_told_apart": self._configs(self.not_told_apart),
             "leader": self.leader and self.leader.to_json(),
+            "far_ahead": self.far_ahead and self._far_ahead_json(self.far_ahead),
             "noise_floor": ratio_json(self.noise_floor),
             "least_gain": _known_share(self.least_gain),
             "more_s": None if self.more_s is None else round(self.more_s, 1),
@@ -339,6 +346,10 @@ class StudyAnswer(Conclusion):
     def _what_if(self) -> list[dict[str, Any]]:
         found = self.forecasts_alone
         return [{"config": config.to_json(), **each.to_json()} for config, each in found.items()]
+
+    def _far_ahead_json(self, found: FarAhead) -> dict[str, Any]:
+        config = self.by_trial[found.trial].config.to_json()
+        return {"config": config, **found._asdict()}
 
     def _live_json(self, live: Live) -> dict[str, Any]:
         facts = {"runs": len(live.gains), "remembers": live.remembers, "why_not": live.why_not}

@@ -127,7 +127,7 @@ class TrialWorlds:
     """The worlds of one trial, by what they are for."""
 
     calibration: Outcome | None = None  # the first one that went well, or else the last one
-    first_group: int | None = None  # the group that ran it
+    first_place: tuple[int, int | None] | None = None  # the session and the group that ran it
     trace: Outcome | None = None
     ran: int = 0  # the worlds that went well, but traces; of blocks that count no more, too
     failures: list[Failure] = field(default_factory=list)  # of the worlds that failed, but traces
@@ -153,7 +153,7 @@ class TrialWorlds:
         else:
             self.ran += 1
         if not isinstance(self.calibration, Measurement):
-            self.calibration, self.first_group = outcome, record.group
+            self.calibration, self.first_place = outcome, (record.session, record.group)
         if record.phase == "calibration":
             return
         if isinstance(outcome, Failure):

@@ -80,11 +80,15 @@ def conclude(log: StudyLog) -> Conclusion:
         best = leader(log)
         if best is None:  # else one of the eliminated
             best = best_measured(evidence(log), log.alive, points_of(log))
+        if best is None:
+            best = _best_in_first_world(log)
         rests = best is not None and len(log.trials[best].samples) >= LEAST_WORLDS
         kind = "better" if rests else "undecided"
     elif log.broken(BASELINE) or BASELINE in log.unreliable:
         # It cannot be kept, however fast it is; what it loses or gains is said all the same.
         best, kind = challenger, "undecided" if challenger is None else "better"
+        if best is None and BASELINE in log.unreliable:
+            best = _best_in_first_world(log)
     elif comparison is None:
         is_alone = log.alive == [BASELINE] and log.reaches_all and log.trials[BASELINE].ran
         best, kind = BASELINE, "keep-baseline" if is_alone else "undecided"
@@ -119,6 +123,13 @@ def conclude(log: StudyLog) -> Conclusion:
         not_excluded=tuple(not_excluded(log, best)),
         not_told_apart=tuple(may_gain(log, best, 0.0)),
     )
+
+
+def _best_in_first_world(log: StudyLog) -> int | None:
+    """The trial that did best in its first world: beside a baseline that fails, one that has run is
+    what to bet on."""
+    rivals = [trial for trial in log.runnable if trial != BASELINE and not log.breaks(trial)]
+    return min(rivals, key=log.first_cost, default=None)
 
 
 def comparison_of(log: StudyLog, without: Collection[int] = ()) -> Comparison:

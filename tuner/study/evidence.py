@@ -200,17 +200,53 @@ def behind_in_first_world(log: StudyLog, trial: int, reference: int) -> float | 
     """How far the first world of a trial is behind that of a reference, as log(objective).
 
     None unless it is by a factor of 2.5 at least, the interval of the steps included, no block has
-    measured the trial, others did not disturb its world, and one group of CPUs or hosts ran both.
+    measured the trial, others did not disturb its world, and one session and one group of CPUs or
+    hosts ran both: a machine may be slower on another day.
     """
     first, other = log.calibration(trial), log.calibration(reference)
     if first is None or other is None or log.trials[trial].samples or log.plan.objective.traced:
         return None
-    if first.is_disturbed or log.trials[trial].first_group != log.trials[reference].first_group:
+    if first.is_disturbed or not _are_of_one_place(log, trial, reference):
         return None
     behind = log.first_cost(trial) - log.first_cost(reference)
     error = math.hypot(_error(first.step_s), _error(other.step_s))
     shown = math.isfinite(behind) and behind - _ERRORS * error > math.log(DOMINATED_RATIO)
     return behind if shown else None
+
+
+class FarAhead(NamedTuple):
+    """A rival that few worlds have far ahead of the baseline: what was seen, and no claim."""
+
+    trial: int
+    worlds: int  # of the rival
+    value: float  # its objective, and the baseline's, in the objective's unit
+    baseline_value: float
+
+
+def far_ahead(log: StudyLog) -> FarAhead | None:
+    """The candidate that is 2.5 times as good as the baseline or more, by the blocks that have both
+    or else by their first worlds; the farthest one, None where there is none."""
+    gains = dict[int, float]()
+    for trial in {*log.candidates} - {BASELINE}:
+        gain = mean_gain(log, trial)
+        if gain is None:
+            gain = behind_in_first_world(log, BASELINE, trial)
+        if gain is not None and gain > math.log(DOMINATED_RATIO) and not log.breaks(trial):
+            gains[trial] = gain
+    if BASELINE in log.failures or not gains:
+        return None
+    best = max(gains, key=gains.__getitem__)
+    value, other = log.value(best), log.value(BASELINE)
+    worlds = len(log.trials[best].samples)
+    if value is None or other is None:
+        firsts = (log.calibration(best), log.calibration(BASELINE))
+        value, other = (log.plan.objective.value(each) for each in firsts if each is not None)
+    return FarAhead(best, max(1, worlds), value, other)
+
+
+def _are_of_one_place(log: StudyLog, trial: int, other: int) -> bool:
+    """Whether one session and one group ran the first worlds of both."""
+    return log.trials[trial].first_place == log.trials[other].first_place
 
 
 def _error(step_s: Sequence[float]) -> float:
@@ -282,6 +318,7 @@ def waiting(log: StudyLog, trials: Iterable[int]) -> dict[int, float]:
             continue
         behind = log.first_cost(trial) - log.first_cost(BASELINE)
         agrees = math.isfinite(behind) and behind > math.log(_AGREES)
+        agrees = agrees and _are_of_one_place(log, trial, BASELINE)
         if agrees and not log.trials[trial].samples:
             found[trial] = forecast.ratio
     return found

@@ -46,6 +46,8 @@ class StudyLog:
         # The first failure of each trial that has one and never ran; no trace is any of these.
         self.failures: dict[int, Failure] = {}
         self._unreliable: tuple[int, ...] = ()
+        # The first proved deadlock of each trial that had one, also if it has run as well.
+        self.deadlocks: dict[int, Failure] = {}
         self.barred: dict[int, list[BrokenLimit]] = {}  # those that surely break a limit
         self.forecasts: Mapping[tuple[int, ...], ForecastThreads] = {}  # by `threads_by_role`
         self.no_forecast = ""  # why the baseline's trace tells nothing of other threads
@@ -70,6 +72,9 @@ class StudyLog:
         self.rows.add(record, costs)
         worlds = self.trials[record.trial]
         worlds.add(record, costs)
+        outcome, is_trace = record.outcome, record.phase == "trace"
+        if isinstance(outcome, Failure) and outcome.failure == "deadlocked" and not is_trace:
+            self.deadlocks.setdefault(record.trial, outcome)
         if worlds.ran:
             self.failures.pop(record.trial, None)
         elif worlds.failures:
@@ -113,7 +118,8 @@ class StudyLog:
 
     @property
     def unreliable(self) -> tuple[int, ...]:
-        """The trials shown to fail more often than the others."""
+        """The trials shown to fail more often than the others, or to deadlock though they have run.
+        """
         return self._unreliable
 
     @unreliable.setter
@@ -192,7 +198,8 @@ class StudyLog:
         worlds = self.trials[trial]
         never_ran = trial in self.failures or (worlds.repeated_s and not worlds.samples)
         is_out = never_ran or (trial in self.unreliable and trial != BASELINE)
-        return self.wrong_answer(trial) or (worlds.failures[0] if is_out else None)
+        why = self.deadlocks.get(trial) or next(iter(worlds.failures), None)
+        return self.wrong_answer(trial) or (why if is_out else None)
 
     def calibration(self, trial: int) -> Measurement | None:
         """The calibration of a trial, if it has one that worked."""
@@ -223,6 +230,15 @@ class StudyLog:
         """The limits that a trial does not keep."""
         limited = self.limited(trial)
         return [BrokenLimit(limit, value) for limit, value in limited if limit.excess(value) > 0]
+
+    def breaks(self, trial: int) -> list[BrokenLimit]:
+        """The limits that it does not keep by its first world, where no other one counts."""
+        first = self.calibration(trial)
+        if self.trials[trial].samples or first is None:
+            return self.broken(trial)
+        read = [(limit, limit.number.read(first)) for limit in self.plan.measuring.require]
+        known = [(limit, value) for limit, value in read if value is not None]
+        return [BrokenLimit(limit, value) for limit, value in known if limit.excess(value) > 0]
 
     @property
     def traced_s(self) -> float:

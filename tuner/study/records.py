@@ -31,6 +31,7 @@ class Record(FrozenModel):
     again: bool = False  # whether it is the baseline's second world in its block
     group: int | None = None  # which group of CPUs or hosts ran it, from 1, if there are several
     attempt: int = 0  # how many worlds in its place failed before it
+    session: int = 0  # which session of the study ran it, from 1; 0 in studies of older versions
 
     @property
     def column(self) -> int:

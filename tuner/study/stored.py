@@ -8,7 +8,8 @@ from tuner.plan.study_plan import StudyPlan
 from tuner.study.answer import MachineUse, StudyAnswer
 from tuner.study.blocks import TrialWorlds
 from tuner.study.conclusion import Conclusion, conclude, resume_budget_s
-from tuner.study.evidence import causes_of, tested_gain
+from tuner.study.deadlocks import needs_threads
+from tuner.study.evidence import causes_of, far_ahead, tested_gain
 from tuner.study.front import front_of
 from tuner.study.live_evidence import live_gains_of
 from tuner.study.log import BLOCK_PHASES, StudyLog
@@ -105,6 +106,8 @@ def answer_of(
         ),
         forecasts=log.forecasts,
         no_forecast=log.no_forecast,
+        needs_threads=needs_threads(log),
+        far_ahead=far_ahead(log) if conclusion.verdict == "undecided" else None,
         rows=rows,
         causes=causes_of(log),
         passed_over=passed_over(log, rows, conclusion.best_trial, paired),

@@ -139,7 +139,7 @@ def rank_tasks(order: WorldOrder, scratch: Path) -> list[RankTask]:
     ]
 
 
-Enough = Callable[[Subject, Measurement, float], bool]
+Enough = Callable[[Subject, Measurement | Failure, float], bool]
 """Whether a budget may be enough, by a run and by the seconds that another one takes at least."""
 
 

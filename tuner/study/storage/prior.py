@@ -21,6 +21,7 @@ from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import load_study
 from tuner.study.storage.store import StudyStore
 from tuner.world.environment import Environment
+from tuner.world.measurement import Measurement
 
 MOST_STUDIES = 10  # more would add nothing
 MOST_READ_S = 1.0  # nor is it worth longer to look for them: they decide an order alone
@@ -66,7 +67,8 @@ def prior_costs(
     """How the configurations of a plan did in earlier studies, given the latest first, of the same
     thing and objective, with this machine and software.
 
-    It is log(value) relative to the mean of its study, less is better, infinite for a failure.
+    It is log(value) relative to the mean of its study, less is better, infinite for a failure and
+    for what breaks a limit of the plan.
     """
     known: dict[Config, list[float]] = defaultdict(list)
     identity, objective = identity_of(plan.subject), plan.measuring.objective_name
@@ -98,6 +100,24 @@ def _costs(store: StudyStore, plan: StudyPlan) -> dict[Config, float]:
             found[config] = math.inf
         elif values:
             found[config] = statistics.fmean(map(plan.objective.cost, values))
+    for config in _breaking(store, plan):
+        found[config] = math.inf
     measured = [*filter(math.isfinite, found.values())]
     middle = statistics.fmean(measured) if measured else 0.0
     return {config: cost - middle for config, cost in found.items()}
+
+
+def _breaking(store: StudyStore, plan: StudyPlan) -> Iterator[Config]:
+    """The configurations of a study that break a limit of the plan, by the median of their worlds:
+    that study may have had other limits, or none."""
+    limits, configs = plan.measuring.require, store.configs()
+    worlds: dict[int, list[Measurement]] = defaultdict(list)
+    for record in store.records() if limits else ():
+        if record.phase != "trace" and isinstance(record.outcome, Measurement):
+            worlds[record.trial].append(record.outcome)
+    for trial, ran in worlds.items():
+        for limit in limits:
+            known = [value for value in map(limit.number.read, ran) if value is not None]
+            if known and limit.excess(statistics.median(known)) > 0:
+                yield configs[trial]
+                break

@@ -230,10 +230,13 @@ class Discovery:
     def _is_enough(
         self, spec: ProgramSpec, runs: Sequence[TriedRun], *, is_cold: bool = False
     ) -> bool:
-        """Ask of the last run that went well; where it was cold, a warm one may be shorter."""
+        """Ask of the last run that went well; where it was cold, a warm one may be shorter. Where
+        none did, the first failure is told."""
         outcomes = [run.outcome for run in runs if isinstance(run.outcome, Measurement)]
-        if self.enough is None or not outcomes:
+        if self.enough is None:
             return True
+        if not outcomes:
+            return self.enough(spec, runs[0].outcome, 0.0)
         # A warm start saves at most what comes before the calls.
         least_s = outcomes[-1].wall_s if is_cold else outcomes[-1].world_s
         if spec.window_s is not None and self._steady is None:
