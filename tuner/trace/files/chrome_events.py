@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pandas.api.types import union_categoricals
 
 from tuner.errors import UsageError
-from tuner.text import shortened
+from tuner.text import plural, shortened
 from tuner.trace.files.trace_text import NO_OBJECTS, TraceText, decode_json
 from tuner.trace.model.spans import read_call_name
 from tuner.trace.model.trace import UNKNOWN_RANK, BoolArray, FloatArray, IntArray, make_calls
@@ -75,6 +75,9 @@ class Document(msgspec.Struct):
     host_name: str = ""
 
 
+_HEADER = tuple(name for name in Document.__struct_fields__ if name != "traceEvents")
+
+
 class EventParts:
     """The events of a trace, part by part, and how many of them were read or left out."""
 
@@ -82,6 +85,8 @@ class EventParts:
         self.read = 0
         self.document = Document()  # the last part, with the header of the file
         self.is_whole = True  # whether it does not break off
+        self._beside = ""  # what is wrong with the text beside its events
+        self._bad_bytes = 0  # of events that are no JSON
         self._left_out: dict[str, tuple[int, int, str]] = {}
         """By reason: how many, the first one's place, and what is wrong with it."""
 
@@ -92,14 +97,20 @@ class EventParts:
         try:
             self.document, events, wrong, self.is_whole = _read(text)
         except UsageError as error:
-            readable, bad, problem = text.without_bad_events(ExactEvent)
-            if not bad:
+            readable = text.without_bad_events(ExactEvent, _HEADER)
+            bad = readable.bad
+            if not bad and not readable.beside:
                 raise
             try:
-                self.document, events, wrong, self.is_whole = _read(readable)
+                self.document, events, wrong, self.is_whole = _read(readable.text)
             except UsageError:
                 raise error from None
-            self._leave_out(_NOT_JSON, len(bad), seen + bad[0], problem)
+            if readable.beside and not events and not bad:
+                raise
+            self._beside = self._beside or readable.beside
+            if bad:
+                self._bad_bytes += readable.bad_bytes
+                self._leave_out(_NOT_JSON, len(bad), seen + bad[0], readable.problem)
         if wrong:
             first = place = min(wrong)
             for other in bad:
@@ -109,6 +120,14 @@ class EventParts:
         self.read += len(events)
         return events
 
+    @property
+    def has_header(self) -> bool:
+        """Whether the text beside the events was read, from its beginning to its end."""
+        return self.is_whole and not self._beside
+
+    def _why(self, why: str) -> str:
+        return f"{why} ({plural(self._bad_bytes, 'byte')})" if why == _NOT_JSON else why
+
     def _leave_out(self, why: str, number: int, first: int, problem: str) -> None:
         before, first, problem = self._left_out.get(why, (0, first, problem))
         self._left_out[why] = before + number, first, problem
@@ -116,9 +135,14 @@ class EventParts:
     def losses(self, last: TraceText) -> list[str]:
         """What the trace lacks, once its last part is read. UsageError if it has no event."""
         losses = [
-            last.left_out(number, "event", f"{why}, first event {first}: {problem}")
+            last.left_out(number, "event", f"{self._why(why)}, first event {first}: {problem}")
             for why, (number, first, problem) in sorted(self._left_out.items(), reverse=True)
         ]
+        if self._beside:
+            losses.append(
+                f"{last.subject} is not valid JSON beside its events: {self._beside}. Of that, "
+                "only the rank, the host and the base time are read, where they can be."
+            )
         if not self.is_whole:
             losses.append(last.broken_off(self.read))
         if not self.read:

@@ -170,7 +170,7 @@ class KinetoEvents:
         latest_ns = max((each.window_ns[1] for each in processes if each.window_ns), default=0)
         is_based = base_ns is not None or latest_ns >= YEAR_2001_NS
         # An array never has a base: it does not lack one.
-        is_baseless = not (is_based or events.is_whole or last.first == b"[")
+        is_baseless = not (is_based or events.has_header or last.first == b"[")
         if is_baseless:
             unknown = "from when its times count is not known"
             losses.append(f"{last.subject} lacks its base time: {unknown}.")

@@ -19,18 +19,20 @@ import msgspec
 from tuner.errors import UsageError
 from tuner.trace.files import trace_text
 from tuner.trace.files.chrome_events import EventParts, SpanColumns
+from tuner.trace.files.event_places import BETWEEN, closing_of, event_places, head_of
 from tuner.trace.files.kineto_join import join_kineto
 from tuner.trace.files.kineto_reader import KinetoEvents, KinetoFile
 from tuner.trace.files.legacy_reader import legacy_events, legacy_trace
 from tuner.trace.files.native_reader import read_native
 from tuner.trace.files.native_writer import MARK
-from tuner.trace.files.trace_text import TraceText, closing_of, decode_json, head_of
+from tuner.trace.files.trace_text import TraceText, decode_json
 from tuner.trace.model.trace import RECORDERS, Trace
 
 MOST_BYTES = 2**30  # the most bytes of a trace that are read, unpacked
 MOST_OBJECTS = 10_000_000  # the most JSON objects of a trace that are read; an event is one or two
 PART_BYTES = 2**22  # the least bytes of a part that is not the last
-MOST_EVENT_BYTES = 2**24  # in which an event, or what comes after the events, must end
+MOST_EVENT_BYTES = 2**24  # in which an event must end
+MOST_BYTES_BESIDE = 2**28  # before the events, and after them
 _GZIP = b"\x1f\x8b"
 _BETWEEN_EVENTS = re.compile(rb"\}([ \t\n\r]*,[ \t\n\r]*)\{")
 _NEAR_BYTES = 2**16
@@ -202,6 +204,7 @@ def _parts(subject: str, unpacked: bool, chunks: Iterable[bytes]) -> Iterator[Tr
         return TraceText(subject=subject, content=content, unpacked=unpacked,
                          head=head, skipped=skipped, follows=follows)  # fmt: skip
 
+    chunks = iter(chunks)
     for chunk in chunks:
         held += chunk
         if len(held) <= PART_BYTES:
@@ -216,9 +219,22 @@ def _parts(subject: str, unpacked: bool, chunks: Iterable[bytes]) -> Iterator[Tr
             end, following = found
             yield text(head + held[:end] + closing_of(head))
             held, skipped, follows = held[following:], skipped + following, True
-        elif len(held) > MOST_EVENT_BYTES:
+        elif head and event_places(held)[1] is not None:
+            held = b"".join([held, *_beside(subject, chunks)])
+        elif len(held) > (MOST_EVENT_BYTES if head else MOST_BYTES_BESIDE):
             raise _endless(text(head + held))
     yield text(head + held)
+
+
+def _beside(subject: str, chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """All that comes after the events. UsageError once it is too much."""
+    size = 0
+    for chunk in chunks:
+        size += len(chunk)
+        if size > MOST_BYTES_BESIDE:
+            most = f"{MOST_BYTES_BESIDE >> 20} MB"
+            raise UsageError(f"{subject}: more than {most} after its events; remove what is there")
+        yield chunk
 
 
 def _events_in(held: bytes) -> tuple[int, int] | None:
@@ -234,9 +250,9 @@ def _events_in(held: bytes) -> tuple[int, int] | None:
                 continue
             return end, following
     # An event that is no JSON ends as others do.
-    *_, last = [(0, 0), *trace_text.event_places(held)[0][:-1]]
+    *_, last = [(0, 0), *event_places(held)[0][:-1]]
     end = last[1]
-    following = len(held) - len(held[end:].lstrip(trace_text.BETWEEN))
+    following = len(held) - len(held[end:].lstrip(BETWEEN))
     return (end, following) if end else None
 
 
