@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pandas.api.types import union_categoricals
 
 from tuner.errors import UsageError
-from tuner.text import plural, shortened
+from tuner.text import first_of, plural, shortened
 from tuner.trace.files.trace_text import NO_OBJECTS, TraceText, decode_json
 from tuner.trace.model.spans import read_call_name
 from tuner.trace.model.trace import UNKNOWN_RANK, BoolArray, FloatArray, IntArray, make_calls
@@ -29,6 +29,8 @@ _MOST_COMMAS = 100_000  # in a text without objects that is looked at element by
 _LONGEST_US, _LATEST_US = 2.0**60 / 1e3, 2.0**61 / 1e3
 _PS_PER_US = 1_000_000
 _DIGITS = re.compile(r"-?[0-9]{1,18}")
+_PHASES = {"C": "counter", "s": "arrow", "t": "arrow", "f": "arrow"}
+_MOST_KINDS = 5
 _NOT_JSON, _NO_EVENT = "not valid as JSON", "not in the Chrome trace format"
 
 _Whole = Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)]
@@ -295,6 +297,23 @@ def _nanoseconds(split: IntArray) -> IntArray:
     """Nanoseconds, rounded: of equal times they are equal, and of a later time not less."""
     whole_us, rest_ps = split
     return np.asarray(whole_us * 1000 + (rest_ps + 500) // 1000)
+
+
+def unread_kind(event: Event) -> str:
+    """What an event that is not read is: by its category, or by its phase."""
+    if event.ph in ("X", "B"):
+        return event.cat or "without a category"
+    return _PHASES.get(event.ph) or event.cat or f"of phase {event.ph or 'none'}"
+
+
+def unread_loss(unread: Mapping[str, int], every: int) -> list[str]:
+    """What is said of events that are not read, by kind, of so many; nothing if all are."""
+    if not unread:
+        return []
+    kinds = sorted(unread.items(), key=lambda kind: (-kind[1], kind[0]))
+    said = first_of([f"{number:,} {kind}" for kind, number in kinds], _MOST_KINDS)
+    number = f"{sum(unread.values()):,} of the {plural(every, 'event')}"
+    return [f"Only operators and calls are read, not {number}: {said}."]
 
 
 def thread_numbers(ids: Iterable[EventId]) -> dict[EventId, int]:

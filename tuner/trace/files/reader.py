@@ -65,14 +65,19 @@ def _binary_kind(text: TraceText) -> str:
 def _read_chrome(parts: Iterable[TraceText]) -> Trace | KinetoFile:
     """Events of the legacy profiler, if any in an array is; else Kineto's."""
     events, legacy, kineto = EventParts(), SpanColumns(), KinetoEvents()
+    unread = Counter[str]()
     for text in parts:
         found = events.read_part(text)
         if text.first == b"[":
-            legacy.add(legacy_events(found))
+            spans, others = legacy_events(found)
+            legacy.add(spans)
+            unread.update(others)
         if not legacy.threads:
             kineto.add(found, text)
         del found  # before the next part is read: it takes memory, and time
-    return legacy_trace(legacy, events, text) if legacy.threads else kineto.file(events, text)
+    if legacy.threads:
+        return legacy_trace(legacy, events, unread, text)
+    return kineto.file(events, text)
 
 
 _Recognizes = Callable[[TraceText], bool]
