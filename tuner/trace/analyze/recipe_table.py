@@ -165,7 +165,7 @@ def _ran_beside(own: Spans, is_beside: BoolArray, spans: Spans, elsewhere: Spans
     last = _begun(busy, own.group, own.start) - 1
     since = np.where(is_made & (last >= 0), np.maximum(busy.end[last], own.start), own.start)
     own = own._replace(start=np.minimum(since, own.end))
-    beside_ns = np.where(is_beside, _inside(busy, own), 0.0)
+    beside_ns: FloatArray = np.where(is_beside, _inside(busy, own), 0.0)
     known = elsewhere.take(is_beside[elsewhere.group])
     start = np.clip(own.start[known.group], known.start, known.end)
     also = _inside(busy, Spans(own.group[known.group], start, known.end))

@@ -29,7 +29,7 @@ _MOST_COMMAS = 100_000  # in a text without objects that is looked at element by
 _LONGEST_US, _LATEST_US = 2.0**60 / 1e3, 2.0**61 / 1e3
 _PS_PER_US = 1_000_000
 _DIGITS = re.compile(r"-?[0-9]{1,18}")
-_PHASES = {"C": "counter", "s": "arrow", "t": "arrow", "f": "arrow"}
+_PHASES = {"C": "counter", "s": "arrow", "t": "arrow", "f": "arrow", "i": "mark", "I": "mark"}
 _MOST_KINDS = 5
 _NOT_JSON, _NO_EVENT = "not valid as JSON", "not in the Chrome trace format"
 
@@ -303,7 +303,7 @@ def unread_kind(event: Event) -> str:
     """What an event that is not read is: by its category, or by its phase."""
     if event.ph in ("X", "B"):
         return event.cat or "without a category"
-    return _PHASES.get(event.ph) or event.cat or f"of phase {event.ph or 'none'}"
+    return _PHASES.get(event.ph) or event.cat or f"of phase {event.ph or '(none)'}"
 
 
 def unread_loss(unread: Mapping[str, int], every: int) -> list[str]:

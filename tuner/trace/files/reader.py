@@ -11,7 +11,9 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from os import PathLike
+from os.path import realpath
 from pathlib import Path
+from threading import Timer
 from typing import BinaryIO
 
 import msgspec
@@ -33,6 +35,7 @@ MOST_OBJECTS = 10_000_000  # the most JSON objects of a trace that are read; an 
 PART_BYTES = 2**22  # the least bytes of a part that is not the last
 MOST_EVENT_BYTES = 2**24  # in which an event must end
 MOST_BYTES_BESIDE = 2**28  # before the events, and after them
+_WAIT_S = 1.0  # how long a FIFO may lack a writer before that is said
 _GZIP = b"\x1f\x8b"
 _BETWEEN_EVENTS = re.compile(rb"\}([ \t\n\r]*,[ \t\n\r]*)\{")
 _NEAR_BYTES = 2**16
@@ -109,12 +112,13 @@ def read_trace(path: str | PathLike[str]) -> Trace:
     return read_traces([Path(path)])
 
 
-def read_traces(paths: Sequence[Path]) -> Trace:
+def read_traces(paths: Sequence[Path], on_wait: Callable[[Path], None] | None = None) -> Trace:
     """Reads the files of one run as one trace; see `read_trace`.
 
     Args:
         paths: The files of all ranks, as `torch.profiler` exported them in each; or one file of
             any other format, which holds all ranks.
+        on_wait: Called with a FIFO that no program has opened to write for a second.
 
     Raises:
         UsageError: No file is named, a file is named twice or cannot be read, or the files do not
@@ -122,13 +126,14 @@ def read_traces(paths: Sequence[Path]) -> Trace:
     """
     if not paths:
         raise UsageError("no trace was named")
-    if repeated := [path for path, times in Counter(map(Path.resolve, paths)).items() if times > 1]:
-        raise UsageError.about("named more than once", [str(path) for path in repeated])
+    # Of a loop of links, opening it tells.
+    if repeated := [path for path, times in Counter(map(realpath, paths)).items() if times > 1]:
+        raise UsageError.about("named more than once", repeated)
     found: dict[Path, Trace | KinetoFile] = {}
     problems: list[str] = []
     for path in paths:
         try:
-            found[path] = _read(path)
+            found[path] = _read(path, on_wait)
         except UsageError as error:
             problems.append(str(error))
     if len(problems) == 1:
@@ -147,8 +152,8 @@ def read_traces(paths: Sequence[Path]) -> Trace:
     )
 
 
-def _read(path: Path) -> Trace | KinetoFile:
-    parts = open_trace(path)
+def _read(path: Path, on_wait: Callable[[Path], None] | None) -> Trace | KinetoFile:
+    parts = open_trace(path, on_wait)
     first = next(parts)
     if refused := _binary_kind(first) if first.first else "empty":
         raise first.foreign(refused)
@@ -156,10 +161,10 @@ def _read(path: Path) -> Trace | KinetoFile:
     return read(chain([first], parts))
 
 
-def open_trace(path: Path) -> Iterator[TraceText]:
+def open_trace(path: Path, on_wait: Callable[[Path], None] | None = None) -> Iterator[TraceText]:
     """The parts of a trace file, gzip or not. UsageError if it cannot be read, or is too large."""
     try:
-        with path.open("rb") as file:
+        with _opened(path, on_wait) as file:
             start = file.read(PART_BYTES)
             unpacked = start.startswith(_GZIP)
             plain = chain([start], iter(lambda: file.read(PART_BYTES), b""))
@@ -173,6 +178,17 @@ def open_trace(path: Path) -> Iterator[TraceText]:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
     except zlib.error as error:
         raise UsageError(f"{path}: a damaged gzip file: {error}") from None
+
+
+def _opened(path: Path, on_wait: Callable[[Path], None] | None) -> BinaryIO:
+    waits = Timer(_WAIT_S, on_wait or str, [path])
+    waits.daemon = True
+    if on_wait and path.is_fifo():
+        waits.start()
+    try:
+        return path.open("rb")
+    finally:
+        waits.cancel()
 
 
 def _unpacked(packed: bytes, file: BinaryIO) -> Iterator[bytes]:
