@@ -2,9 +2,11 @@
 
 import gzip
 import json
+import os
 import re
 import tracemalloc
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -280,3 +282,36 @@ def test_a_trace_of_all_ranks_is_read_alone(paths: tuple[Path, ...]) -> None:
     for path in set(paths) - {KINETO[0]}:
         assert f"{path} is from " in str(refused.value)
     assert "writes all ranks to one file: read it alone" in str(refused.value)
+
+
+# Files of other kinds.
+
+
+def test_a_loop_of_links_is_told(tmp_path: Path) -> None:
+    loop = tmp_path / "a.json"
+    loop.symlink_to(tmp_path / "b.json")
+    (tmp_path / "b.json").symlink_to(loop)
+    why = "cannot be read: Too many levels of symbolic links"
+    with pytest.raises(UsageError, match=rf"^{loop}: {why}$"):
+        read_trace(loop)
+
+
+@pytest.mark.parametrize("has_writer", [False, True])
+def test_a_fifo_without_a_writer_is_told_of(
+    has_writer: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fifo, told = tmp_path / "trace.json", Event()
+    os.mkfifo(fifo)
+    content = trace(op("a", 1, 1))
+    monkeypatch.setattr(reader, "_WAIT_S", 60.0 if has_writer else 0.01)
+
+    def write() -> None:
+        assert has_writer or told.wait(60)
+        fifo.write_bytes(content)
+
+    writing = Thread(target=write)
+    writing.start()
+    found = read_traces([fifo], lambda waiting: told.set() if waiting == fifo else None)
+    writing.join()
+    assert len(found.operators) == 1
+    assert told.is_set() is not has_writer
