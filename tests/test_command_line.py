@@ -11,7 +11,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from tuner import command_line, show
+from tests.trace.golden_files import NATIVE
+from tuner import command_line, search, show
 from tuner.command_line import Interruptible, Interruption, stdout_console
 from tuner.flags import NOBODY_READS
 
@@ -139,6 +140,35 @@ def test_a_reader_that_ends_first_makes_no_noise(code: str) -> None:
         process.stdout = None
         error = process.communicate("go\n")[1]
     assert (process.returncode, error) == (NOBODY_READS, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["tuner.show", "--help"], "stdout"),
+        (["tuner", "run", "--help"], "stdout"),
+        (["tuner.analyze", str(NATIVE), "--no-timeline", "--all", "--row-limit", "0"], "stdout"),
+        (["tuner.analyze", str(NATIVE), "--no-timeline", "--json"], "stdout"),
+        (["tuner.show", "no-study"], "stderr"),
+    ],
+)
+def test_a_full_disk_behind_the_output_is_one_line(arguments: list[str], told: str) -> None:
+    with open("/dev/full", "w") as full:  # noqa: PTH123 - a device
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, told: full}
+        command = [sys.executable, "-m", *arguments]
+        done = subprocess.run(command, text=True, check=False, **streams)  # type: ignore[call-overload]
+    assert done.returncode == 1
+    if told == "stdout":
+        assert done.stderr == "rpc-tuner: cannot print: No space left on device\n"
+
+
+def test_a_loop_of_links_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    assert search.main(["--workload", "udf", "--out", str(loop)]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "ymlink loop" in said or "levels of symbolic links" in said
 
 
 def test_that_nobody_reads_why_a_command_failed_is_no_second_failure() -> None:

@@ -65,7 +65,12 @@ def analyze(
     from tuner.trace.files.reader import read_traces
 
     more = f" and {len(traces) - 1} more" if len(traces) > 1 else ""
-    output.show(Analysis.of(read_traces(traces), asked=output.what_if), f"{here}{more}")
+    trace = read_traces(traces, _tell_of_waiting)
+    output.show(Analysis.of(trace, asked=output.what_if), f"{here}{more}")
+
+
+def _tell_of_waiting(fifo: Path) -> None:
+    say(f"note: {fifo} is a FIFO: waiting for a program that writes to it", file=sys.stderr)
 
 
 @dataclass(frozen=True)

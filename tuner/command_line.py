@@ -16,7 +16,14 @@ from typer.core import TyperCommand
 
 from tuner.errors import TunerError, UsageError, telling_what_is_missing
 from tuner.files import written_atomically
-from tuner.flags import forgotten_dashes, let_go_of_pipes, misplaced_flags, say, split_at_dashes
+from tuner.flags import (
+    cannot_print,
+    forgotten_dashes,
+    let_go_of_pipes,
+    misplaced_flags,
+    say,
+    split_at_dashes,
+)
 from tuner.text import shortened
 
 if TYPE_CHECKING:
@@ -25,6 +32,8 @@ if TYPE_CHECKING:
     from tuner.present.terminal import Terminal
     from tuner.searching.progress_reports import Observer, Snapshot, Stage
 
+
+_UNREADABLE = (errno.ENAMETOOLONG, errno.EACCES, errno.ELOOP)
 
 # Ctrl-C that is held down, or pressed again at once, is one.
 BURST_S = 2.0
@@ -99,10 +108,12 @@ def run(
         return _run(app, given, program, takes_program=takes_program)
     except BrokenPipeError:
         return let_go_of_pipes()
+    except OSError as error:
+        return cannot_print(error)
 
 
 def _run(app: typer.Typer, given: list[str], program: str, *, takes_program: bool) -> int:
-    """See `run`; BrokenPipeError where nobody reads what is printed, or why the command failed."""
+    """See `run`; OSError where what is printed, or why the command failed, goes nowhere."""
     if isinstance(sys.stdout, TextIOWrapper):
         # As stderr does by itself where its encoding lacks a character.
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -121,12 +132,18 @@ def _run(app: typer.Typer, given: list[str], program: str, *, takes_program: boo
     except TunerError as error:
         say(f"rpc-tuner: {error}", file=sys.stderr)
         return error.exit_code
-    except OSError as error:  # a broken pipe among them
-        if error.errno not in (errno.ENAMETOOLONG, errno.EACCES):
+    except OSError as error:  # a broken pipe, or a full disk behind stdout, among them
+        if error.errno not in _UNREADABLE or not error.filename:
             raise
         # A study is for its owner only; and a mistyped flag may be taken for a path.
         where = shortened(str(error.filename), 200)
         say(f"rpc-tuner: cannot read {where}: {error.strerror}", file=sys.stderr)
+        return UsageError.exit_code
+    except RuntimeError as error:
+        # So says `Path.resolve` before Python 3.13.
+        if not str(error).startswith("Symlink loop"):
+            raise
+        say(f"rpc-tuner: {error}", file=sys.stderr)
         return UsageError.exit_code
     return 0
 

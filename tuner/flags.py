@@ -1,5 +1,6 @@
 """What commands share that needs no package, for `tuner.run`: flags as plain values, and `say`."""
 
+import errno
 import itertools
 import os
 import re
@@ -8,15 +9,17 @@ import shutil
 import signal
 import sys
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
-from tuner.errors import UsageError
+from tuner.errors import TunerError, UsageError
 from tuner.files import head_of
 from tuner.roles import pattern_problem
 from tuner.text import listed, printable
 
 # As of other commands, where what reads the output has ended, as `head` does.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 NOBODY_READS = 128 + signal.SIGPIPE
 # What is looked at of a program: so many files of its folder and of its packages, so far each.
 _MOST_FILES, _MOST_BYTES = 100, 1 << 20
@@ -37,6 +40,17 @@ def let_go_of_pipes() -> int:
             os.dup2(nobody, descriptor)
     os.close(nobody)
     return NOBODY_READS
+
+
+def cannot_print(error: OSError) -> int:
+    """Say in one line that nothing can be printed, if that can; the error again for another one."""
+    if error.filename or error.errno not in _FULL:
+        raise error
+    let_go_of_pipes()
+    with suppress(OSError):
+        say(f"rpc-tuner: cannot print: {error.strerror}", file=sys.stderr)
+    let_go_of_pipes()
+    return TunerError.exit_code
 
 
 def split_at_dashes(given: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -11,6 +11,7 @@ from typing import NoReturn
 
 from tuner.errors import TunerError, UsageError
 from tuner.flags import (
+    cannot_print,
     forgotten_dashes,
     let_go_of_pipes,
     misplaced_flags,
@@ -118,6 +119,8 @@ def main(arguments: list[str] | None = None, program: str = "python -m tuner.run
             parser.error(f"Got unexpected extra argument ({' '.join(others)})")
     except BrokenPipeError:
         return let_go_of_pipes()
+    except OSError as error:
+        return cannot_print(error)
     except SystemExit as end:
         if hint := forgotten_dashes(given):
             _warn(f"rpc-tuner: {hint}")

@@ -86,6 +86,7 @@ class Analysis:
             "format": FORMAT,
             "source": trace.source,
             "ranks": trace.ranks,
+            "world_size": trace.world_size,
             "rank_files": trace.rank_files,
             "base_time_ns": trace.base_time_ns,
             "window_ns": window(trace),

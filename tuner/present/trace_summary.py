@@ -145,6 +145,8 @@ def _notes(analysis: Analysis, width: int) -> Iterator[Part]:
             textwrap.shorten(f"note: {loss}", 2 * width - 10, placeholder=" …"), "yellow"
         )
     yield paragraph(next(_facts(analysis.trace)))
+    if any(each.by != "file" for each in analysis.trace.rank_files):
+        yield from map(paragraph, _which_is_which(analysis.trace))
     yield paragraph(f"More: the same with --all, or --table {'|'.join(TABLES)}")
 
 
@@ -154,18 +156,25 @@ def _facts(trace: Trace) -> Iterator[str]:
     if trace.steps is not None:
         held.insert(0, plural(trace.steps, "step"))
     ranks = first_of([rank.name for rank in trace.ranks], MOST_LISTED)
+    number = plural(len(trace.ranks), "rank")
+    if trace.world_size and trace.world_size > len(trace.ranks):
+        number = f"{len(trace.ranks)} of {plural(trace.world_size, 'rank')}"
     yield (
-        f"Recorded by {RECORDERS[trace.source]}: {plural(len(trace.ranks), 'rank')} ({ranks}), "
+        f"Recorded by {RECORDERS[trace.source]}: {number} ({ranks}), "
         f"{', '.join(held)}, {short_time((closed - opened) / 1e3)}."
     )
-    if known := _ranks_of_files(trace):
-        said = (f"{first_of(each, MOST_LISTED)}, {how}" for how, each in known.items())
-        yield f"Ranks: {'; '.join(said)}."
+    yield from _which_is_which(trace)
     if trace.tracing_overhead is not None:
         overhead = three_digits(trace.tracing_overhead)
         yield f"Tracing overhead: a traced step took {overhead} times as long as an untraced one."
     if trace.clock_error_ns:
         yield f"The clocks of the ranks agree to within {short_time(trace.clock_error_ns / 1e3)}."
+
+
+def _which_is_which(trace: Trace) -> Iterator[str]:
+    if known := _ranks_of_files(trace):
+        said = (f"{first_of(each, MOST_LISTED)}, {how}" for how, each in known.items())
+        yield f"Ranks: {'; '.join(said)}."
 
 
 def _ranks_of_files(trace: Trace) -> dict[str, list[str]]:
@@ -261,7 +270,7 @@ def _short_names(names: Sequence[str]) -> list[str]:
 
 
 def _servers(analysis: Analysis, width: int) -> Iterator[Part]:
-    """A line per server, the busiest first."""
+    """A line per server, or, where none is known, per process with operators; the busiest first."""
     of_calls = analysis.parallelism[analysis.parallelism["source"] == "calls"]
     every = analysis.parallelism if of_calls.empty else of_calls
     if every.empty:
@@ -274,7 +283,8 @@ def _servers(analysis: Analysis, width: int) -> Iterator[Part]:
         _column("busy", table["busy_fraction"], share),
         _column("calls", table["calls"].where(table["calls"] > 0)),
     ]
-    lines = _Table("server", table["server"].tolist(), columns).lines(width)
+    heading = "in operators" if of_calls.empty else "server"
+    lines = _Table(heading, table["server"].tolist(), columns).lines(width)
     yield from map(line, ["", *lines[: _MOST_SERVERS + 2]])
     if len(table) > _MOST_SERVERS:
         yield line(f"and {len(table) - _MOST_SERVERS} more")

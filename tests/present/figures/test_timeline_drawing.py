@@ -101,7 +101,7 @@ def test_side_by_side_a_function_has_one_colour(figure: Figure) -> None:
 
 def test_an_empty_trace_can_stand_beside_another(figure: Figure) -> None:
     write_timeline_figure([("a", stepped(2)), ("b", trace())], Path("unused.png"))
-    assert figure.axes[1].texts[-1].get_text() == "no served calls and no operators"
+    assert figure.axes[1].texts[-1].get_text() == "no calls and no operators"
 
 
 def test_on_a_longer_axis_nothing_goes_on_beyond_an_excerpt(figure: Figure) -> None:

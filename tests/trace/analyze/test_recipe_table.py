@@ -58,6 +58,21 @@ def mine(name: str, start_ms: float, end_ms: float, thread: int = 1) -> Row:
            [mine("add", 2, 7), mine("mul", 2, 7, 2), mine("forward", 0, 12)],
            {UDF.replace("rpc_async", kind): 5, "add": 5, "mul": 5, "forward": 2})
           for kind in ("rpc_sync", "rpc_async", "rpc_remote")),
+        # Asynchronous calls that overlap: what runs is beside each of them, whatever their order.
+        ([call(1, 0, 10, issued_ns=None), call(2, 1, 11, function="f", issued_ns=None)],
+         [mine("add", 2, 6)], {UDF: 6, UDF.replace("udf", "f"): 6, "add": 4}),
+        ([call(1, 0, 14, issued_ns=None), call(2, 1, 13, function="f", issued_ns=None),
+          call(3, 2, 12, function="g", issued_ns=None)],
+         [mine("add", 4, 8), mine("mul", 5, 6)],
+         {UDF: 10, UDF.replace("udf", "f"): 8, UDF.replace("udf", "g"): 6, "add": 3, "mul": 1}),
+        # An operator is inside of an operator, whatever calls cross there.
+        ([call(1, 0, 10, issued_ns=None), call(2, 1, 11, function="f", issued_ns=None)],
+         [mine("add", 2, 10.5), mine("mul", 10.2, 10.4)],
+         {UDF: 2, UDF.replace("udf", "f"): 1.5, "add": 8.3, "mul": 0.2}),
+        # What ran on the server at the same time counts once.
+        ([call(1, 0, 10, served_ms=(1, 9), issued_ns=None)],
+         [mine("add", 2, 6), operator("aten::mm", 4, 8, of=SERVED)],
+         {UDF: 4, UDF + MM: 4, "add": 4}),
         # A call that a thread makes while it waits for another is inside that.
         ([call(1, 0, 10, kind="rpc_sync", issued_ns=None),
           call(2, 2, 6, kind="rpc_sync", function="f", issued_ns=None)],

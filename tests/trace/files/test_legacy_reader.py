@@ -6,7 +6,7 @@ import pytest
 
 from tests.trace.golden_files import LEGACY, rows
 from tuner.errors import UsageError
-from tuner.trace.files.legacy_reader import KNOWN_LOSS
+from tuner.trace.files.legacy_reader import OVERLAP_LOSS, REMOTE_LOSS
 from tuner.trace.files.reader import read_trace
 
 KEY = "rpc_sync#f(one -> two)"
@@ -94,7 +94,10 @@ def test_what_ran_belongs_to_the_last_call_of_its_name_that_had_begun(tmp_path: 
 
 
 def test_a_process_alone_is_rank_0(tmp_path: Path) -> None:
-    for name, rank, losses in ((KEY, "one", (KNOWN_LOSS,)), ("aten::mul", "rank 0", ())):
+    for name, rank, losses in (
+        (KEY, "one", (OVERLAP_LOSS, REMOTE_LOSS)),
+        ("aten::mul", "rank 0", ()),
+    ):
         trace = read_trace(write(tmp_path / "a", [span(name)]))
         assert [(each.rank, each.name) for each in trace.ranks] == [(0, rank)]
         # The server has no operators, and so no rank.
@@ -106,5 +109,20 @@ def test_events_that_the_legacy_profiler_does_not_write_are_no_spans(tmp_path: P
     others = [{**span("a"), "pid": 7}, {**span("b"), "ph": "i"}, {"name": "c"}]
     trace = read_trace(write(tmp_path / "a", [*others, span("good")]))
     assert list(trace.operators["name"]) == ["good"]
+    said = "not 3 of the 4 events: 1 mark, 1 of phase (none), 1 without a category"
+    assert trace.losses == (f"Only operators and calls are read, {said}.",)
+
+
+@pytest.mark.parametrize(("begin", "is_doubtful"), [(2.0, False), (3.0, True)])
+def test_calls_of_one_function_that_overlap_are_not_said_to_be_one(
+    begin: float, is_doubtful: bool, tmp_path: Path
+) -> None:
+    spans = [span(KEY), span(KEY, ts=begin), span(KEY.replace("f", "g"), ts=2.0)]
+    losses = read_trace(write(tmp_path / "a", spans)).losses
+    assert losses == (*([OVERLAP_LOSS] if is_doubtful else []), REMOTE_LOSS)
+
+
+def test_an_array_without_spans_of_the_legacy_profiler_is_no_trace_of_it(tmp_path: Path) -> None:
+    others = [{**span("a"), "pid": 7}, {**span("b"), "ph": "i"}, {"name": "c"}]
     with pytest.raises(UsageError, match=r"not of torch\.profiler: .* 1 event of other categories"):
         read_trace(write(tmp_path / "a", others))

@@ -2,8 +2,11 @@
 
 import gzip
 import json
+import os
+import re
 import tracemalloc
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -12,9 +15,10 @@ from tests.trace.golden_files import KINETO, LEGACY, NATIVE, operator, write_kin
 from tuner.errors import UsageError
 from tuner.trace.analyze.recipe_table import recipe_table
 from tuner.trace.files import reader
+from tuner.trace.files.chrome_events import EventParts
 from tuner.trace.files.kineto_join import NO_CALLS
 from tuner.trace.files.reader import read_trace, read_traces
-from tuner.trace.files.trace_text import READ
+from tuner.trace.files.trace_text import READ, TraceText
 from tuner.trace.model.trace import CALL_COLUMNS, OPERATOR_COLUMNS
 
 SPAN = {"ph": "X", "tid": 1, "pid": "CPU functions", "args": {}}
@@ -84,9 +88,72 @@ def test_every_event_but_the_bad_ones_is_read(bad: str, tmp_path: Path) -> None:
         assert sorted(found.operators["name"]) == [f"op{number}" for number in range(9)]
         # What is no object at all counts once between two that are.
         number = 2 if bad == "01" else 3
-        loss = f"Left out of {path}: {number} events not valid as JSON, first event 4: "
-        assert found.losses[0].startswith(loss)
+        # Without what stands between them.
+        why = f"not valid as JSON ({3 * len(bad) + 2 * (bad == '01')} bytes), first event 4: "
+        assert found.losses[0].startswith(f"Left out of {path}: {number} events {why}")
         assert ("breaks off" in found.losses[1]) == ("]" not in layout)
+
+
+LAYOUTS = (
+    ("[", ", ", "]"),
+    ("[", ",\n", "]"),
+    ('{"traceEvents": [', ",", "]}"),
+    ('{"a": [{}], "traceEvents": [\n', ",\n", '], "b": [{"ph": "X"}, {}], "c": 1}'),
+)
+
+
+@pytest.mark.parametrize("place", [0, 2, 4])
+@pytest.mark.parametrize(("before", "between", "after"), LAYOUTS)
+@pytest.mark.parametrize("odd", ['"', "\\", "\\q", '"",', "]", "}", "{"])
+def test_what_one_event_has_too_much_loses_no_other(
+    odd: str, before: str, between: str, after: str, place: int
+) -> None:
+    """Wherever it stands in the event."""
+    events = [json.dumps(op(f"op{number}", number, 1)) for number in range(5)]
+    others = [f"op{number}" for number in range(5) if number != place]
+    broken = events[place]
+    for at in range(1, len(broken)):
+        events[place] = broken[:at] + odd + broken[at:]
+        content = (before + between.join(events) + after).encode()
+        text, parts = TraceText(subject="odd", content=content), EventParts()
+        names = [event.name for event in parts.read_part(text)]
+        losses = parts.losses(text)
+        assert [name for name in names if name in others] == others, events[place]
+        assert not any("breaks off" in loss for loss in losses), events[place]
+        assert len(names) >= 5 or losses[0].startswith("Left out of odd: "), events[place]
+
+
+ODD_HEADERS = {
+    # A device's name, and a path of Windows.
+    "before": ('"deviceProperties": [{"name": "5" disk"}], ', ""),
+    "after": ("", ', "traceName": "C:\\dir\\x.json"'),
+    "both": ('"deviceProperties": [{"name": "5" disk"}], ', ', "traceName": "C:\\dir\\x.json"'),
+}
+
+
+@pytest.mark.parametrize("part_bytes", [100, reader.PART_BYTES])
+@pytest.mark.parametrize(("before", "after"), ODD_HEADERS.values(), ids=ODD_HEADERS)
+def test_what_is_wrong_beside_the_events_loses_none(
+    before: str, after: str, part_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "PART_BYTES", part_bytes)
+    events = ",".join(json.dumps(op(f"op{number}", number, 1)) for number in range(5))
+    said = '"distributedInfo": {"rank": 3}, "host_name": "a", '
+    base = ', "baseTimeNanoseconds": 1700000000000000000'
+    path = write(
+        tmp_path / "trace.json",
+        f'{{{before}{said}"traceEvents": [{events}]{after}{base}}}'.encode(),
+    )
+    found = read_trace(path)
+    assert len(found.operators) == 5
+    ((rank, host),) = ((each.rank, each.host) for each in found.ranks)
+    assert (rank, host, found.base_time_ns) == (3, "a", 1_700_000_000_000_000_000)
+    problem = f"{path} is not valid JSON beside its events: JSON is malformed: "
+    assert found.losses[0].startswith(problem)
+    at = re.search(r"byte (\d+)", found.losses[0])
+    wrong = path.read_text()[: int(at[1])] if at else ""
+    assert wrong.endswith('{"name": "5" ' if before else "C:\\")
+    assert "breaks off" not in " ".join(found.losses)
 
 
 # Compressed files, and other wrappings.
@@ -126,7 +193,7 @@ def test_a_gzip_file_that_unpacks_to_too_much_is_refused(
 
 
 NO_EVENT = f"no event that can be read; {READ}\n  - Left out of {{path}}: "
-BAD_EVENT = f"{NO_EVENT}1 event not valid as JSON, first event 0: "
+BAD_EVENT = f"{NO_EVENT}1 event not valid as JSON ({{bytes}} bytes), first event 0: "
 NO_JSON = "not JSON, so no trace: JSON is malformed: "
 OTHERS = "not of torch.profiler: no operator and no call in it, but"
 
@@ -178,7 +245,9 @@ def test_a_refusal_says_what_is_wrong_and_where(
     path = write(tmp_path / "trace.json", content)
     with pytest.raises(UsageError) as refused:
         read_trace(path)
-    assert str(refused.value).replace(str(path), "{path}").startswith(f"{{path}}: {found}")
+    said = str(refused.value).replace(str(path), "{path}")
+    said = re.sub(r"\([\d,]+ bytes\)", "({bytes} bytes)", said)
+    assert said.startswith(f"{{path}}: {found}")
 
 
 def test_too_many_events_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,3 +282,36 @@ def test_a_trace_of_all_ranks_is_read_alone(paths: tuple[Path, ...]) -> None:
     for path in set(paths) - {KINETO[0]}:
         assert f"{path} is from " in str(refused.value)
     assert "writes all ranks to one file: read it alone" in str(refused.value)
+
+
+# Files of other kinds.
+
+
+def test_a_loop_of_links_is_told(tmp_path: Path) -> None:
+    loop = tmp_path / "a.json"
+    loop.symlink_to(tmp_path / "b.json")
+    (tmp_path / "b.json").symlink_to(loop)
+    why = "cannot be read: Too many levels of symbolic links"
+    with pytest.raises(UsageError, match=rf"^{loop}: {why}$"):
+        read_trace(loop)
+
+
+@pytest.mark.parametrize("has_writer", [False, True])
+def test_a_fifo_without_a_writer_is_told_of(
+    has_writer: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fifo, told = tmp_path / "trace.json", Event()
+    os.mkfifo(fifo)
+    content = trace(op("a", 1, 1))
+    monkeypatch.setattr(reader, "_WAIT_S", 60.0 if has_writer else 0.01)
+
+    def write() -> None:
+        assert has_writer or told.wait(60)
+        fifo.write_bytes(content)
+
+    writing = Thread(target=write)
+    writing.start()
+    found = read_traces([fifo], lambda waiting: told.set() if waiting == fifo else None)
+    writing.join()
+    assert len(found.operators) == 1
+    assert told.is_set() is not has_writer

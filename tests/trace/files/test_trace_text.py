@@ -16,6 +16,7 @@ from tests.trace.golden_files import KINETO, KINETO_1_9, LEGACY, NATIVE
 from tests.trace.kineto_trace import write_trace
 from tuner.errors import UsageError
 from tuner.trace.files import reader
+from tuner.trace.files.kineto_join import NO_CALLS
 from tuner.trace.files.kineto_reader import MOST_PROCESSES
 from tuner.trace.files.reader import open_trace, read_trace
 from tuner.trace.files.trace_text import TraceText
@@ -155,11 +156,30 @@ def test_a_text_without_the_end_of_an_event_is_refused_before_it_is_long(
 ) -> None:
     monkeypatch.setattr(reader, "PART_BYTES", 2**10)
     monkeypatch.setattr(reader, "MOST_EVENT_BYTES", 2**12)
+    monkeypatch.setattr(reader, "MOST_BYTES_BESIDE", 2**12)
     file = tmp_path / "trace.json"
     file.write_bytes(content)
     with pytest.raises(UsageError) as refused:
         read_trace(file)
     assert str(refused.value).startswith(f"{file}: {found}")
+
+
+@pytest.mark.parametrize("is_before", [False, True])
+def test_what_stands_beside_the_events_may_be_long(
+    is_before: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "PART_BYTES", 2**10)
+    monkeypatch.setattr(reader, "MOST_EVENT_BYTES", 2**12)
+    event = '{"name": "aten::mul", "ph": "X", "cat": "cpu_op", "ts": 5, "dur": 1, "pid": 1}'
+    long = f'"stacks": [{{"a": "{"z" * 2**15}"}}, {{}}], "host_name": "a"'
+    file = tmp_path / "trace.json"
+    members = [f'"traceEvents": [{event}, {event}]', long]
+    file.write_text(f"{{{', '.join(members[::-1] if is_before else members)}}}")
+    trace = read_trace(file)
+    assert (len(trace.operators), trace.ranks[0].host, trace.losses) == (2, "a", (NO_CALLS,))
+    monkeypatch.setattr(reader, "MOST_BYTES_BESIDE", 2**13)
+    with pytest.raises(UsageError):
+        read_trace(file)
 
 
 def test_processes_without_number_are_refused(same: Same) -> None:

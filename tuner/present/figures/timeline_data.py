@@ -1,4 +1,7 @@
-"""The timeline of a trace as data: the calls that threads served, or else operators, and when."""
+"""The timeline of a trace as data: the calls that threads served, or else operators, and when.
+
+Where it is not known how calls were served, those under way from each client are shown.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -50,12 +53,14 @@ class Lane:
 
 @dataclass(frozen=True, kw_only=True)
 class ServerLanes:
-    """One server: the calls that are under way to it, and its threads."""
+    """One process: the calls that are under way to it and from it, and its threads."""
 
     label: str
     lanes: tuple[Lane, ...]
     in_flight: tuple[tuple[float, int], ...] = ()
     """From each time on, in milliseconds, how many calls are under way to it."""
+    issued: tuple[tuple[float, int], ...] = ()
+    """The same of its own calls; empty where it is known how calls were served."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,11 +106,18 @@ def timeline(
     """What threads did in the trace or an excerpt; `finest` operators fit side by side."""
     work = _served_calls(trace)
     of_calls = not work.empty
-    if not of_calls:
+    if of_calls:
+        excerpt = _excerpt_of_calls(work, trace.steps, steps)
+    else:
         work = _stretches(trace)
-    if work.empty:
-        return Timeline(title=title, note="no served calls and no operators")
-    excerpt = _excerpt_of_calls(work, trace.steps, steps) if of_calls else _excerpt(work)
+        # The calls are drawn too, as far as their clients saw them.
+        shown = pd.concat([work, _issued_calls(trace)]).sort_values("start_ns", kind="stable")
+        if shown.empty:
+            return Timeline(title=title, note="no calls and no operators")
+        kinds = [
+            kind for kind, frame in (("operators", work), ("calls", trace.calls)) if len(frame)
+        ]
+        excerpt = _excerpt(shown, f"all {' and '.join(kinds)}")
     lanes = _busiest_lanes(work, excerpt)
     threads = len(work[["rank", "thread"]].drop_duplicates())
     omitted = f", the busiest {len(lanes)} of {threads} threads" if len(lanes) < threads else ""
@@ -156,6 +168,13 @@ def _stretches(trace: Trace) -> pd.DataFrame:
     return stretches.sort_values("start_ns", kind="stable", ignore_index=True)
 
 
+def _issued_calls(trace: Trace) -> pd.DataFrame:
+    """The times of `_stretches`, a row per call as its client saw it."""
+    start = trace.calls["start_ns"].to_numpy()
+    end = trace.calls["end_ns"].to_numpy(dtype=np.int64, na_value=window(trace)[1])
+    return pd.DataFrame({"start_ns": start, "end_ns": end, "from_ns": start, "until_ns": end})
+
+
 def _excerpt_of_calls(work: pd.DataFrame, steps: int | None, most_steps: int | None) -> _Excerpt:
     """All calls, or some steps from the middle; or some calls, where steps differ in number."""
     count = len(work)
@@ -181,12 +200,12 @@ def _excerpt_of_calls(work: pd.DataFrame, steps: int | None, most_steps: int | N
     return _Excerpt(start_ns, max(end_ns, start_ns + 1), note, None)
 
 
-def _excerpt(work: pd.DataFrame) -> _Excerpt:
+def _excerpt(work: pd.DataFrame, whole_note: str) -> _Excerpt:
     """All stretches, or some from the middle."""
     count = len(work)
     whole = _extent(work, 0, count)
     if count <= MOST_STRETCHES:
-        return _Excerpt(*whole, "all operators", None)
+        return _Excerpt(*whole, whole_note, None)
     start_ns, end_ns = _extent(work, (count - EXCERPT_STRETCHES) // 2, EXCERPT_STRETCHES)
     lengths = (three_digits((end - start) / 1e6) for start, end in ((start_ns, end_ns), whole))
     return _Excerpt(start_ns, end_ns, "{} ms in the middle of {} ms".format(*lengths), None)
@@ -226,7 +245,11 @@ class _Scene(NamedTuple):
             for frame in (self.work, self.trace.operators)
         )
         none = self.work.iloc[:0]
-        for rank in lanes["rank"].unique().tolist():
+        ranks = lanes["rank"].unique().tolist()
+        if not self.of_calls:
+            callers = self.trace.calls["client_rank"].value_counts().index[:MOST_LANES]
+            ranks = sorted({*ranks, *callers.tolist()})
+        for rank in ranks:
             threads = lanes.loc[lanes["rank"] == rank, "thread"].tolist()
             labels = _thread_labels(threads, process := self.trace.process(rank))
             shown = (
@@ -237,9 +260,10 @@ class _Scene(NamedTuple):
                 )
                 for thread, label in zip(threads, labels, strict=True)
             )
-            in_flight = tuple(self._in_flight(rank))
+            in_flight = tuple(self._in_flight("server_rank", rank))
+            issued = () if self.of_calls else tuple(self._in_flight("client_rank", rank))
             label = self._server_label(rank, process)
-            yield ServerLanes(label=label, lanes=tuple(shown), in_flight=in_flight)
+            yield ServerLanes(label=label, lanes=tuple(shown), in_flight=in_flight, issued=issued)
 
     def _bars(self, part: pd.DataFrame) -> Iterator[Bar]:
         columns = part[["start_ns", "end_ns", "what", "kind"]]
@@ -255,9 +279,9 @@ class _Scene(NamedTuple):
         for start_ns, end_ns in zip(busy.start, busy.end - between_ns, strict=True):
             yield self.excerpt.ms(start_ns), self.excerpt.ms(end_ns)
 
-    def _in_flight(self, rank: int) -> Iterator[tuple[float, int]]:
-        """How many calls are under way to a rank, from the left edge to the right."""
-        calls = self.trace.calls[self.trace.calls["server_rank"] == rank]
+    def _in_flight(self, side: str, rank: int) -> Iterator[tuple[float, int]]:
+        """How many calls of a rank, on this side, are under way from the left edge to the right."""
+        calls = self.trace.calls[self.trace.calls[side] == rank]
         if calls.empty:
             return
         ends = calls["end_ns"].to_numpy(dtype=np.int64, na_value=window(self.trace)[1])

@@ -1,4 +1,4 @@
-"""Draws timelines: a lane per thread of each server, above them the calls under way to it."""
+"""Draws timelines: a lane per thread of each process, above them the calls that are under way."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -180,7 +180,7 @@ def _align(shared: Scales, figure: Figure) -> None:
         name
         for each in shared.shown
         for server in each.servers
-        for name in (_under_way(server), *(lane.label for lane in server.lanes))
+        for name in (*_under_way(server), *(lane.label for lane in server.lanes))
     ]
     texts = [
         axes.annotate(
@@ -206,7 +206,7 @@ def total_height(timeline: Timeline) -> float:
 
 
 def _height(server: ServerLanes) -> float:
-    return _HEADING + _IN_FLIGHT * bool(server.in_flight) + _LANE * len(server.lanes)
+    return _HEADING + _IN_FLIGHT * len(_under_way(server)) + _LANE * len(server.lanes)
 
 
 def _draw_server(
@@ -217,9 +217,9 @@ def _draw_server(
     axes.annotate(server.label, at_heading, xycoords=("axes fraction", "data"), weight="bold")
     top += _HEADING
     labels = {}
-    if server.in_flight:
-        labels[top + _IN_FLIGHT / 2] = _under_way(server)
-        _draw_in_flight(server, length_ms, top, axes)
+    for label, levels in _under_way(server).items():
+        labels[top + _IN_FLIGHT / 2] = label
+        _draw_in_flight(levels, length_ms, top, axes)
         top += _IN_FLIGHT
     for lane in server.lanes:
         labels[top + _LANE / 2] = lane.label
@@ -228,18 +228,26 @@ def _draw_server(
     return labels
 
 
-def _under_way(server: ServerLanes) -> str:
-    """What the lane of the calls to a server is called."""
-    most = max((level for _, level in server.in_flight), default=0)
-    return f"up to {plural(most, 'call')} under way"
+_Levels = tuple[tuple[float, int], ...]
 
 
-def _draw_in_flight(server: ServerLanes, length_ms: float, top: float, axes: Axes) -> None:
+def _under_way(server: ServerLanes) -> dict[str, _Levels]:
+    """The lanes of calls that are under way, by what they are called."""
+    lanes = {}
+    for levels, suffix in ((server.in_flight, " to it" * bool(server.issued)),
+                           (server.issued, " from it")):  # fmt: skip
+        if levels:
+            most = max(level for _, level in levels)
+            lanes[f"up to {plural(most, 'call')} under way{suffix}"] = levels
+    return lanes
+
+
+def _draw_in_flight(under_way: _Levels, length_ms: float, top: float, axes: Axes) -> None:
     """Draw the number of calls under way, as steps from the floor of its lane."""
-    most = max(level for _, level in server.in_flight) or 1
+    most = max(level for _, level in under_way) or 1
     floor, height = top + _IN_FLIGHT * 0.95, _IN_FLIGHT * 0.8
-    times = [at_ms for at_ms, _ in server.in_flight]
-    levels = [floor - height * level / most for _, level in server.in_flight]
+    times = [at_ms for at_ms, _ in under_way]
+    levels = [floor - height * level / most for _, level in under_way]
     axes.fill_between(
         [*times, length_ms], [*levels, levels[-1]], floor, step="post", color=theme.IN_FLIGHT.light,
         linewidth=0,

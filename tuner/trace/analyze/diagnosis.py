@@ -84,7 +84,12 @@ def diagnose(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> Diagnosis:
     failures, doubt, *because = failed_calls(trace), *_doubt(trace)
     if doubt or path is None:
         clear = f"No clear limit: the trace {doubt or 'holds no calls that ended'}."
-        return Diagnosis(rule="no-clear-limit", sentences=(*failures, clear, *because))
+        known: tuple[str, ...] = ()
+        # Our own traces say why they do not show it. Of others this is all there is to say.
+        if path is not None and trace.source != "rpc-tuner":
+            known = (*path_limits.unseen_calls(trace, path), *_beside_calls(trace, path))
+        # What is known comes first.
+        return Diagnosis(rule="no-clear-limit", sentences=(*failures, *known, clear, *because))
     driver, shares = trace.process(path.driver.rank).name, shares_of_path(path, roles)
     limits = path_limits.limits_of(shares)
     whys = [_why(trace, path, limit) for limit in limits]

@@ -16,7 +16,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from tuner.roles import role_of
-from tuner.text import listed, plural
+from tuner.text import listed, plural, whole_percent
 from tuner.trace.analyze.critical_path import SURE, CriticalPath, Share
 from tuner.trace.analyze.diagnosis_rules import WAITS_FOR, few_named
 from tuner.trace.model.trace import Trace
@@ -181,6 +181,28 @@ def unseen_shares(trace: Trace, driver: str, shares: list[Limit]) -> tuple[str, 
             sentences.append(f"For {share} of the time, {driver} {each.phrase(driver)}.")
             sentences += why_unseen(trace, calls[here])
     return tuple(sentences)
+
+
+def unseen_calls(trace: Trace, path: CriticalPath) -> tuple[str, ...]:
+    """Which calls the driver had under way, where it is not known how they were served."""
+    calls, driver = trace.calls, trace.process(path.driver.rank).name
+    rows = path.rows.assign(share=path.time_ns.sum(axis=0) / path.time_ns.sum())
+    rows = rows[(rows["part"] == UNSEEN) & (rows["share"] >= SHOWN)].nlargest(MOST_SHOWN, "share")
+    if rows.empty:
+        return ()
+    names = rows[["function", "process"]].itertuples(index=False)
+    what = [f"{function or 'to_here'} on {server}" for function, server in names]
+    most, *others = map(whole_percent, rows["share"])
+    more = [f"for {share} {each}" for share, each in zip(others, what[1:], strict=True)]
+    here = calls["server"].isin(rows["process"]) & calls["function"].isin(rows["function"])
+    if calls.loc[here, "kind"].isin(["rpc_sync", "to_here"]).all():
+        waited = listed([f"waited for {what[0]}", *more])
+        return (f"For {most} of the time, {driver} {waited}.",)
+    it = "it" if len(what) == 1 else "them"
+    is_path = listed([f"the critical path is {what[0]}", *more])
+    return (
+        f"For {most} of the time, {is_path}: {driver} waited for {it}, or ran Python meanwhile.",
+    )
 
 
 def why_unseen(trace: Trace, calls: pd.DataFrame) -> list[str]:

@@ -30,8 +30,7 @@ def recipe_table(trace: Trace) -> pd.DataFrame:
         `call#remote_op: operator` and its server's rank as "Node ID".
     """
     calls, operators = trace.calls[trace.calls["end_ns"].notna()], trace.operators
-    spans = _on_threads(calls, operators)
-    above = parents(spans)
+    spans, above = _on_threads(calls, operators)
     lasted_ns = (calls["end_ns"] - calls["start_ns"]).to_numpy(dtype=np.int64)
     own_ns = lasted_ns - _counted_elsewhere(calls, operators, spans, above)
     names = {"client_rank": "Node ID", "rank": "Node ID"}
@@ -81,10 +80,14 @@ def format_table(table: pd.DataFrame, row_limit: int | None = None) -> str:
     return "\n".join([rule, lines[0], rule, *lines[1:], rule, total])
 
 
-def _on_threads(calls: pd.DataFrame, operators: pd.DataFrame) -> Spans:
-    """What each thread was in: calls first, since of equal spans the first contains the others."""
-    # It is in a call to its end, or, if that is known, until an asynchronous one was issued.
-    issued = calls["issued_ns"].fillna(calls["end_ns"])
+def _on_threads(calls: pd.DataFrame, operators: pd.DataFrame) -> tuple[Spans, IntArray]:
+    """What each thread was in, and the parent of each: calls first, then operators.
+
+    Of equal spans the first contains the others.
+    """
+    # A thread is in a call to its end, but in an asynchronous one only until that was issued. Where
+    # that is not known, such calls may cross on a thread, and what runs is in none of them alone.
+    issued = calls["issued_ns"].fillna(calls["start_ns"])
     left = calls["end_ns"].where(_waits(calls), issued).to_numpy(dtype=np.int64)
     rank, thread, start = (
         np.concatenate((calls[of_call].to_numpy(), operators[name].to_numpy()))
@@ -93,7 +96,14 @@ def _on_threads(calls: pd.DataFrame, operators: pd.DataFrame) -> Spans:
         )
     )  # fmt: skip
     end = np.concatenate((left, operators["end_ns"].to_numpy()))
-    return Spans(group_codes((rank, thread)), start, end)
+    spans = Spans(group_codes((rank, thread)), start, end)
+    above = parents(spans)
+    # One that an operator makes is inside of that, as long as both last.
+    made = np.flatnonzero(_is_beside(calls) & (above[: len(calls)] >= 0))
+    if len(made):
+        end[made] = np.minimum(calls["end_ns"].to_numpy(np.int64)[made], end[above[made]])
+        above = parents(spans)
+    return spans, above
 
 
 def _sums(frame: pd.DataFrame, total_ns: IntArray, own_ns: FloatArray) -> pd.DataFrame:
@@ -136,7 +146,59 @@ def _counted_elsewhere(
     ]
     group, begin, finish = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
     begin, finish = np.maximum(begin, own.start[group]), np.minimum(finish, own.end[group])
-    return united(Spans(group, begin, finish).take(finish > begin)).by_group_ns(len(calls))
+    elsewhere = united(Spans(group, begin, finish).take(finish > begin))
+    beside_ns = np.zeros(len(calls))
+    if _is_beside(calls).any() and len(operators):
+        beside_ns = _ran_beside(own, _is_beside(calls), spans, elsewhere)
+    return elsewhere.by_group_ns(len(calls)) + beside_ns
+
+
+def _ran_beside(own: Spans, is_beside: BoolArray, spans: Spans, elsewhere: Spans) -> FloatArray:
+    """Per call of the mask, what its client's thread ran until its end, and is not `elsewhere`.
+
+    Of a call that an operator made, since the outermost such operator ended.
+    """
+    count = len(own.start)
+    busy = united(spans.take(np.arange(len(spans.start)) >= count))
+    own = own._replace(group=spans.group[:count])
+    is_made = spans.end[:count] > own.start
+    last = _begun(busy, own.group, own.start) - 1
+    since = np.where(is_made & (last >= 0), np.maximum(busy.end[last], own.start), own.start)
+    own = own._replace(start=np.minimum(since, own.end))
+    beside_ns: FloatArray = np.where(is_beside, _inside(busy, own), 0.0)
+    known = elsewhere.take(is_beside[elsewhere.group])
+    start = np.clip(own.start[known.group], known.start, known.end)
+    also = _inside(busy, Spans(own.group[known.group], start, known.end))
+    beside_ns -= summed(known.group, also, count)
+    return beside_ns
+
+
+def _inside(apart: Spans, spans: Spans) -> FloatArray:
+    """How many nanoseconds of each span are in those that are apart, of its group."""
+    before = np.concatenate(([0], np.cumsum(apart.end - apart.start)))
+    until = []
+    for time in (spans.start, spans.end):
+        begun = _begun(apart, spans.group, time)
+        last = np.maximum(begun - 1, 0)
+        is_of_group = (begun > 0) & (apart.group[last] == spans.group)
+        rest = np.where(is_of_group, np.maximum(apart.end[last] - time, 0), 0)
+        until.append(before[begun] - rest)
+    return (until[1] - until[0]).astype(np.float64)
+
+
+def _begun(apart: Spans, group: IntArray, time: IntArray) -> IntArray:
+    """How many of the spans, by group and start, are of an earlier group or have begun by then."""
+    is_time = np.arange(len(apart.start) + len(time)) >= len(apart.start)
+    of_group, at = np.append(apart.group, group), np.append(apart.start, time)
+    order = np.lexsort((is_time, at, of_group))
+    begun = np.empty(len(order), np.int64)
+    begun[order] = np.cumsum(~is_time[order])
+    return begun[len(apart.start) :]
+
+
+def _is_beside(calls: pd.DataFrame) -> BoolArray:
+    """Whether the client's thread may run anything until the call ends: it is asynchronous."""
+    return calls["issued_ns"].isna().to_numpy() & ~_waits(calls)
 
 
 def _waits(calls: pd.DataFrame) -> BoolArray:

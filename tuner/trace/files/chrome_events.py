@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pandas.api.types import union_categoricals
 
 from tuner.errors import UsageError
-from tuner.text import shortened
+from tuner.text import first_of, plural, shortened
 from tuner.trace.files.trace_text import NO_OBJECTS, TraceText, decode_json
 from tuner.trace.model.spans import read_call_name
 from tuner.trace.model.trace import UNKNOWN_RANK, BoolArray, FloatArray, IntArray, make_calls
@@ -29,6 +29,8 @@ _MOST_COMMAS = 100_000  # in a text without objects that is looked at element by
 _LONGEST_US, _LATEST_US = 2.0**60 / 1e3, 2.0**61 / 1e3
 _PS_PER_US = 1_000_000
 _DIGITS = re.compile(r"-?[0-9]{1,18}")
+_PHASES = {"C": "counter", "s": "arrow", "t": "arrow", "f": "arrow", "i": "mark", "I": "mark"}
+_MOST_KINDS = 5
 _NOT_JSON, _NO_EVENT = "not valid as JSON", "not in the Chrome trace format"
 
 _Whole = Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)]
@@ -75,6 +77,9 @@ class Document(msgspec.Struct):
     host_name: str = ""
 
 
+_HEADER = tuple(name for name in Document.__struct_fields__ if name != "traceEvents")
+
+
 class EventParts:
     """The events of a trace, part by part, and how many of them were read or left out."""
 
@@ -82,6 +87,8 @@ class EventParts:
         self.read = 0
         self.document = Document()  # the last part, with the header of the file
         self.is_whole = True  # whether it does not break off
+        self._beside = ""  # what is wrong with the text beside its events
+        self._bad_bytes = 0  # of events that are no JSON
         self._left_out: dict[str, tuple[int, int, str]] = {}
         """By reason: how many, the first one's place, and what is wrong with it."""
 
@@ -92,14 +99,20 @@ class EventParts:
         try:
             self.document, events, wrong, self.is_whole = _read(text)
         except UsageError as error:
-            readable, bad, problem = text.without_bad_events(ExactEvent)
-            if not bad:
+            readable = text.without_bad_events(ExactEvent, _HEADER)
+            bad = readable.bad
+            if not bad and not readable.beside:
                 raise
             try:
-                self.document, events, wrong, self.is_whole = _read(readable)
+                self.document, events, wrong, self.is_whole = _read(readable.text)
             except UsageError:
                 raise error from None
-            self._leave_out(_NOT_JSON, len(bad), seen + bad[0], problem)
+            if readable.beside and not events and not bad:
+                raise
+            self._beside = self._beside or readable.beside
+            if bad:
+                self._bad_bytes += readable.bad_bytes
+                self._leave_out(_NOT_JSON, len(bad), seen + bad[0], readable.problem)
         if wrong:
             first = place = min(wrong)
             for other in bad:
@@ -109,6 +122,14 @@ class EventParts:
         self.read += len(events)
         return events
 
+    @property
+    def has_header(self) -> bool:
+        """Whether the text beside the events was read, from its beginning to its end."""
+        return self.is_whole and not self._beside
+
+    def _why(self, why: str) -> str:
+        return f"{why} ({plural(self._bad_bytes, 'byte')})" if why == _NOT_JSON else why
+
     def _leave_out(self, why: str, number: int, first: int, problem: str) -> None:
         before, first, problem = self._left_out.get(why, (0, first, problem))
         self._left_out[why] = before + number, first, problem
@@ -116,9 +137,14 @@ class EventParts:
     def losses(self, last: TraceText) -> list[str]:
         """What the trace lacks, once its last part is read. UsageError if it has no event."""
         losses = [
-            last.left_out(number, "event", f"{why}, first event {first}: {problem}")
+            last.left_out(number, "event", f"{self._why(why)}, first event {first}: {problem}")
             for why, (number, first, problem) in sorted(self._left_out.items(), reverse=True)
         ]
+        if self._beside:
+            losses.append(
+                f"{last.subject} is not valid JSON beside its events: {self._beside}. Of that, "
+                "only the rank, the host and the base time are read, where they can be."
+            )
         if not self.is_whole:
             losses.append(last.broken_off(self.read))
         if not self.read:
@@ -271,6 +297,23 @@ def _nanoseconds(split: IntArray) -> IntArray:
     """Nanoseconds, rounded: of equal times they are equal, and of a later time not less."""
     whole_us, rest_ps = split
     return np.asarray(whole_us * 1000 + (rest_ps + 500) // 1000)
+
+
+def unread_kind(event: Event) -> str:
+    """What an event that is not read is: by its category, or by its phase."""
+    if event.ph in ("X", "B"):
+        return event.cat or "without a category"
+    return _PHASES.get(event.ph) or event.cat or f"of phase {event.ph or '(none)'}"
+
+
+def unread_loss(unread: Mapping[str, int], every: int) -> list[str]:
+    """What is said of events that are not read, by kind, of so many; nothing if all are."""
+    if not unread:
+        return []
+    kinds = sorted(unread.items(), key=lambda kind: (-kind[1], kind[0]))
+    said = first_of([f"{number:,} {kind}" for kind, number in kinds], _MOST_KINDS)
+    number = f"{sum(unread.values()):,} of the {plural(every, 'event')}"
+    return [f"Only operators and calls are read, not {number}: {said}."]
 
 
 def thread_numbers(ids: Iterable[EventId]) -> dict[EventId, int]:

@@ -1,7 +1,7 @@
 """Joins the Kineto files of several processes into one trace on one clock."""
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import count, pairwise
@@ -10,7 +10,7 @@ import numpy as np
 
 from tuner.errors import UsageError
 from tuner.text import listed, three_digits
-from tuner.trace.files.chrome_events import UNKNOWN_CLOCKS, Spans, calls_by_name
+from tuner.trace.files.chrome_events import UNKNOWN_CLOCKS, Spans, calls_by_name, unread_loss
 from tuner.trace.files.kineto_reader import YEAR_2001_NS, KinetoFile, Process
 from tuner.trace.files.trace_text import READ
 from tuner.trace.model.spans import TraceRank
@@ -22,6 +22,7 @@ NO_CALLS = (
 )
 CLIENTS_ONLY = "The calls are those that their clients annotated; their servers' side is not known."
 _MOST_NAMED = 4
+_DAY_NS = 86_400e9  # windows of one recording are not days apart
 _NUMBERED = re.compile(r"([^0-9]*)([0-9]*)")
 
 
@@ -62,9 +63,13 @@ def join_kineto(files: Sequence[KinetoFile]) -> Trace:
         window_ns=(0, max((end for _, end in windows), default=0) - zero_ns),
         losses=(
             *losses,
+            *unread_loss(
+                sum((file.unread for file in files), Counter()), sum(file.events for file in files)
+            ),
             NO_CALLS if calls.empty else CLIENTS_ONLY,
             *([] if is_one_host else [UNKNOWN_CLOCKS]),
         ),
+        world_size=max((each.world_size or 0 for each in processes), default=0) or None,
         rank_files=tuple(sorted(rank_files, key=lambda each: each.rank)),
     )
 
@@ -88,8 +93,17 @@ def _same_ranks(processes: Sequence[Process]) -> list[str]:
         more = [f"{len(subjects) - _MOST_NAMED} more"] if len(subjects) > _MOST_NAMED else []
         named = listed([*subjects[:_MOST_NAMED], *more])
         known = sorted(each.window_ns for each in group if each.window_ns)
-        are_apart = all(former[1] < latter[0] for former, latter in pairwise(known))
-        if len(known) == len(group) > 1 and are_apart:
+        apart_ns = [latter[0] - former[1] for former, latter in pairwise(known)]
+        are_apart = len(known) == len(group) > 1 and min(apart_ns) > 0
+        longest_days = max(apart_ns, default=0) / _DAY_NS
+        both = "both" if len(subjects) == 2 else "all"
+        if are_apart and (longest_days > 1 or len({(each.pid, each.host) for each in group}) > 1):
+            far = f"up to {three_digits(round(longest_days, 1))} days apart"
+            problems.append(
+                f"{named} are {both} of {what} {number}, but not of one run: they were recorded "
+                f"{'by different processes' if longest_days <= 1 else far}"
+            )
+        elif are_apart:
             verb = "are" if what == "rank" else "look like"
             problems.append(
                 f"{named} {verb} windows of one recording of {what} {number}, as "
@@ -97,7 +111,6 @@ def _same_ranks(processes: Sequence[Process]) -> list[str]:
                 "one per rank"
             )
         elif len(group) > 1 and what == "rank":
-            both = "both" if len(subjects) == 2 else "all"
             problems.append(f"{named} are {both} of rank {number}")
     return problems
 

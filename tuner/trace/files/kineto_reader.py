@@ -40,6 +40,8 @@ _LAST_NUMBER = re.compile(r"(?:.*[^0-9])?([0-9]{1,18})\]?")
 _OF_DEVICES = re.compile(r"(?i)kernel|memcpy|memset|runtime|gpu_.*|.*_runtime|.*_driver|cuda_.*")
 _OF_TORCH = re.compile(rf"{_OF_DEVICES.pattern}|python_function|Trace|user_annotation")
 _MOST_CATEGORIES = 5
+_READ = (ANNOTATION, PROFILED)  # categories of which at least some are read, beside operators
+_MARKS = ("Record Window End", "Iteration Start")  # what the profiler writes of itself
 
 
 class _Label(msgspec.Struct):
@@ -80,6 +82,8 @@ class KinetoFile:
     processes: list[Process]
     losses: list[str]
     others: str  # what it has beside operators and calls, for messages
+    unread: Counter[str]  # its events that are not read, by kind
+    events: int  # all but metadata
 
 
 class _Columns:
@@ -90,13 +94,16 @@ class _Columns:
         self.calls = SpanColumns()
         self.labels: dict[EventId, str] = {}
         self.is_annotated = False
+        self.unread_annotations = 0
 
     def add(self, group: Mapping[str, list[Event]], pid: EventId) -> None:
         """Add its events, by category."""
         self.is_annotated |= bool(group[ANNOTATION])
         for category in OPERATORS:
             self.operators.add(group[category])
-        self.calls.add([event for event in group[ANNOTATION] if read_call_name(event.name)])
+        calls = [event for event in group[ANNOTATION] if read_call_name(event.name)]
+        self.calls.add(calls)
+        self.unread_annotations += len(group[ANNOTATION]) - len(calls)
         self.labels |= _thread_labels(group[METADATA], pid)
 
     def process(
@@ -140,13 +147,26 @@ class KinetoEvents:
         self._columns = defaultdict[EventId, _Columns](_Columns)
         self._profiler = SpanColumns()
         self._others = Counter[str]()
+        self._unread = Counter[str]()
+        self._metadata = 0
 
     def add(self, events: Iterable[Event], text: TraceText) -> None:
         """Add the events of a part. UsageError if they are of too many processes."""
-        for pid, group in _grouped(events).items():
+        groups, others = _grouped(events)
+        self._unread.update(map(chrome.unread_kind, others))
+        for pid, group in groups.items():
             self._columns[pid].add(group, pid)
             self._profiler.add(group[PROFILED])
-            self._others.update(_categories(group))
+            categories = _categories(group)
+            self._others.update(categories)
+            self._unread.update(
+                {
+                    each or "without a category": number
+                    for each, number in categories.items()
+                    if each not in _READ
+                }
+            )
+            self._metadata += sum(event.ph == "M" for event in group[METADATA])
         if len(self._columns) > MOST_PROCESSES:
             raise text.foreign(f"no trace: events of more than {MOST_PROCESSES:,} processes")
 
@@ -170,17 +190,23 @@ class KinetoEvents:
         latest_ns = max((each.window_ns[1] for each in processes if each.window_ns), default=0)
         is_based = base_ns is not None or latest_ns >= YEAR_2001_NS
         # An array never has a base: it does not lack one.
-        is_baseless = not (is_based or events.is_whole or last.first == b"[")
+        is_baseless = not (is_based or events.has_header or last.first == b"[")
         if is_baseless:
             unknown = "from when its times count is not known"
             losses.append(f"{last.subject} lacks its base time: {unknown}.")
         ranks = zip(processes, _ranks(pids, processes[0].rank), strict=True)
         processes = [replace(each, rank=rank, is_baseless=is_baseless) for each, rank in ranks]
-        return KinetoFile(last.subject, processes, losses, others)
+        annotations = sum(each.unread_annotations for each in columns.values())
+        unread = self._unread + Counter({ANNOTATION: annotations})
+        number = events.read - self._metadata
+        return KinetoFile(last.subject, processes, losses, others, unread, number)
 
 
-def _grouped(events: Iterable[Event]) -> dict[EventId, dict[str, list[Event]]]:
-    """Spans and metadata, by process and category."""
+def _grouped(
+    events: Iterable[Event],
+) -> tuple[dict[EventId, dict[str, list[Event]]], list[Event]]:
+    """Spans and metadata, by process and category; and events that are neither."""
+    others: list[Event] = []
     groups: dict[EventId, dict[str, list[Event]]] = defaultdict(lambda: defaultdict(list))
     group: list[Event] = []
     for event in events:
@@ -189,7 +215,9 @@ def _grouped(events: Iterable[Event]) -> dict[EventId, dict[str, list[Event]]]:
             if not group or event.cat != group[-1].cat or event.pid != group[-1].pid:
                 group = groups[event.pid][event.cat]
             group.append(event)
-    return groups
+        elif not event.name.startswith(_MARKS):
+            others.append(event)
+    return groups, others
 
 
 def _categories(group: Mapping[str, Sequence[Event]]) -> dict[str, int]:

@@ -19,20 +19,29 @@ from tuner.trace.model.spans import REMOTE_OPERATOR, TraceRank, read_call_name
 from tuner.trace.model.trace import UNKNOWN_RANK, Trace, make_operators
 
 PROCESSES = ("CPU functions", "CPU Functions")  # of every event; the second is from libtorch
-KNOWN_LOSS = (
-    "The legacy profiler shows overlapping calls of one function as a single call. From the "
-    "second call that a server's thread serves, it leaves out the call's remote operators, or "
-    "repeats them."
+OVERLAP_LOSS = "The legacy profiler may show overlapping calls of one function as a single call."
+"""Of a trace with calls, unless it has such calls."""
+REMOTE_LOSS = (
+    "From the second call that a server's thread serves, the legacy profiler leaves out the "
+    "call's remote operators, or repeats them."
 )
 _REMOTE_THREAD = re.compile(r"\s*node_id:(\d{1,9}), thread_id:(\d{1,18})\s*")
 
 
-def legacy_events(events: Iterable[Event]) -> list[Event]:
-    """The spans of the legacy profiler among the events of an array."""
-    return [event for event in events if event.ph == "X" and event.pid in PROCESSES]
+def legacy_events(events: Iterable[Event]) -> tuple[list[Event], list[str]]:
+    """The spans of the legacy profiler among the events of an array, and the kinds of others."""
+    spans, others = [], []
+    for event in events:
+        if event.ph == "X" and event.pid in PROCESSES:
+            spans.append(event)
+        elif event.ph != "M":
+            others.append(chrome.unread_kind(event))
+    return spans, others
 
 
-def legacy_trace(columns: SpanColumns, events: EventParts, last: TraceText) -> Trace:
+def legacy_trace(
+    columns: SpanColumns, events: EventParts, unread: Mapping[str, int], last: TraceText
+) -> Trace:
     """The trace of a file's spans, once it is read. UsageError if none has proper times."""
     losses = events.losses(last)
     rows = _rows(columns)
@@ -47,6 +56,7 @@ def legacy_trace(columns: SpanColumns, events: EventParts, last: TraceText) -> T
     ranks, profiling = _ranks(rows)
     rows["rank"] = rows["rank"].replace(UNKNOWN_RANK, profiling)
     calls = _calls(rows, {name: rank for rank, name in ranks.items()})
+    has_calls = rows["is_call"].any() or (rows["call"] != "").any()
     return Trace(
         calls=calls,
         operators=_operators(rows, calls),
@@ -56,7 +66,9 @@ def legacy_trace(columns: SpanColumns, events: EventParts, last: TraceText) -> T
         window_ns=(int(rows["start_ns"].min()), int(rows["end_ns"].max())),
         losses=(
             *losses,
-            *([KNOWN_LOSS] if rows["is_call"].any() or (rows["call"] != "").any() else []),
+            *chrome.unread_loss(unread, events.read),
+            *([OVERLAP_LOSS] if has_calls and not _overlap(calls) else []),
+            *([REMOTE_LOSS] if has_calls else []),
             *([chrome.UNKNOWN_CLOCKS] if len(ranks) > 1 else []),
         ),
     )
@@ -114,6 +126,13 @@ def _calls(rows: pd.DataFrame, ranks: Mapping[str, int]) -> pd.DataFrame:
     calls = chrome.calls_by_name(spans, of_calls["rank"].to_numpy(), ranks)
     calls["parent_call"] = _callers(of_calls, calls, may_be_itself=False)
     return calls
+
+
+def _overlap(calls: pd.DataFrame) -> bool:
+    """Whether calls of one name overlap."""
+    times = calls.groupby("name", observed=True)["end_ns"].transform("cummax")
+    before = times.groupby(calls["name"], observed=True).shift()
+    return bool((calls["start_ns"] < before).fillna(False).any())
 
 
 def _operators(rows: pd.DataFrame, calls: pd.DataFrame) -> pd.DataFrame:

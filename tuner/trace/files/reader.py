@@ -11,7 +11,9 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from os import PathLike
+from os.path import realpath
 from pathlib import Path
+from threading import Timer
 from typing import BinaryIO
 
 import msgspec
@@ -19,18 +21,21 @@ import msgspec
 from tuner.errors import UsageError
 from tuner.trace.files import trace_text
 from tuner.trace.files.chrome_events import EventParts, SpanColumns
+from tuner.trace.files.event_places import BETWEEN, closing_of, event_places, head_of
 from tuner.trace.files.kineto_join import join_kineto
 from tuner.trace.files.kineto_reader import KinetoEvents, KinetoFile
 from tuner.trace.files.legacy_reader import legacy_events, legacy_trace
 from tuner.trace.files.native_reader import read_native
 from tuner.trace.files.native_writer import MARK
-from tuner.trace.files.trace_text import TraceText, closing_of, decode_json, head_of
+from tuner.trace.files.trace_text import TraceText, decode_json
 from tuner.trace.model.trace import RECORDERS, Trace
 
 MOST_BYTES = 2**30  # the most bytes of a trace that are read, unpacked
 MOST_OBJECTS = 10_000_000  # the most JSON objects of a trace that are read; an event is one or two
 PART_BYTES = 2**22  # the least bytes of a part that is not the last
-MOST_EVENT_BYTES = 2**24  # in which an event, or what comes after the events, must end
+MOST_EVENT_BYTES = 2**24  # in which an event must end
+MOST_BYTES_BESIDE = 2**28  # before the events, and after them
+_WAIT_S = 1.0  # how long a FIFO may lack a writer before that is said
 _GZIP = b"\x1f\x8b"
 _BETWEEN_EVENTS = re.compile(rb"\}([ \t\n\r]*,[ \t\n\r]*)\{")
 _NEAR_BYTES = 2**16
@@ -63,14 +68,19 @@ def _binary_kind(text: TraceText) -> str:
 def _read_chrome(parts: Iterable[TraceText]) -> Trace | KinetoFile:
     """Events of the legacy profiler, if any in an array is; else Kineto's."""
     events, legacy, kineto = EventParts(), SpanColumns(), KinetoEvents()
+    unread = Counter[str]()
     for text in parts:
         found = events.read_part(text)
         if text.first == b"[":
-            legacy.add(legacy_events(found))
+            spans, others = legacy_events(found)
+            legacy.add(spans)
+            unread.update(others)
         if not legacy.threads:
             kineto.add(found, text)
         del found  # before the next part is read: it takes memory, and time
-    return legacy_trace(legacy, events, text) if legacy.threads else kineto.file(events, text)
+    if legacy.threads:
+        return legacy_trace(legacy, events, unread, text)
+    return kineto.file(events, text)
 
 
 _Recognizes = Callable[[TraceText], bool]
@@ -102,12 +112,13 @@ def read_trace(path: str | PathLike[str]) -> Trace:
     return read_traces([Path(path)])
 
 
-def read_traces(paths: Sequence[Path]) -> Trace:
+def read_traces(paths: Sequence[Path], on_wait: Callable[[Path], None] | None = None) -> Trace:
     """Reads the files of one run as one trace; see `read_trace`.
 
     Args:
         paths: The files of all ranks, as `torch.profiler` exported them in each; or one file of
             any other format, which holds all ranks.
+        on_wait: Called with a FIFO that no program has opened to write for a second.
 
     Raises:
         UsageError: No file is named, a file is named twice or cannot be read, or the files do not
@@ -115,13 +126,14 @@ def read_traces(paths: Sequence[Path]) -> Trace:
     """
     if not paths:
         raise UsageError("no trace was named")
-    if repeated := [path for path, times in Counter(map(Path.resolve, paths)).items() if times > 1]:
-        raise UsageError.about("named more than once", [str(path) for path in repeated])
+    # Of a loop of links, opening it tells.
+    if repeated := [path for path, times in Counter(map(realpath, paths)).items() if times > 1]:
+        raise UsageError.about("named more than once", repeated)
     found: dict[Path, Trace | KinetoFile] = {}
     problems: list[str] = []
     for path in paths:
         try:
-            found[path] = _read(path)
+            found[path] = _read(path, on_wait)
         except UsageError as error:
             problems.append(str(error))
     if len(problems) == 1:
@@ -140,8 +152,8 @@ def read_traces(paths: Sequence[Path]) -> Trace:
     )
 
 
-def _read(path: Path) -> Trace | KinetoFile:
-    parts = open_trace(path)
+def _read(path: Path, on_wait: Callable[[Path], None] | None) -> Trace | KinetoFile:
+    parts = open_trace(path, on_wait)
     first = next(parts)
     if refused := _binary_kind(first) if first.first else "empty":
         raise first.foreign(refused)
@@ -149,10 +161,10 @@ def _read(path: Path) -> Trace | KinetoFile:
     return read(chain([first], parts))
 
 
-def open_trace(path: Path) -> Iterator[TraceText]:
+def open_trace(path: Path, on_wait: Callable[[Path], None] | None = None) -> Iterator[TraceText]:
     """The parts of a trace file, gzip or not. UsageError if it cannot be read, or is too large."""
     try:
-        with path.open("rb") as file:
+        with _opened(path, on_wait) as file:
             start = file.read(PART_BYTES)
             unpacked = start.startswith(_GZIP)
             plain = chain([start], iter(lambda: file.read(PART_BYTES), b""))
@@ -166,6 +178,17 @@ def open_trace(path: Path) -> Iterator[TraceText]:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
     except zlib.error as error:
         raise UsageError(f"{path}: a damaged gzip file: {error}") from None
+
+
+def _opened(path: Path, on_wait: Callable[[Path], None] | None) -> BinaryIO:
+    waits = Timer(_WAIT_S, on_wait or str, [path])
+    waits.daemon = True
+    if on_wait and path.is_fifo():
+        waits.start()
+    try:
+        return path.open("rb")
+    finally:
+        waits.cancel()
 
 
 def _unpacked(packed: bytes, file: BinaryIO) -> Iterator[bytes]:
@@ -202,6 +225,7 @@ def _parts(subject: str, unpacked: bool, chunks: Iterable[bytes]) -> Iterator[Tr
         return TraceText(subject=subject, content=content, unpacked=unpacked,
                          head=head, skipped=skipped, follows=follows)  # fmt: skip
 
+    chunks = iter(chunks)
     for chunk in chunks:
         held += chunk
         if len(held) <= PART_BYTES:
@@ -216,9 +240,22 @@ def _parts(subject: str, unpacked: bool, chunks: Iterable[bytes]) -> Iterator[Tr
             end, following = found
             yield text(head + held[:end] + closing_of(head))
             held, skipped, follows = held[following:], skipped + following, True
-        elif len(held) > MOST_EVENT_BYTES:
+        elif head and event_places(held)[1] is not None:
+            held = b"".join([held, *_beside(subject, chunks)])
+        elif len(held) > (MOST_EVENT_BYTES if head else MOST_BYTES_BESIDE):
             raise _endless(text(head + held))
     yield text(head + held)
+
+
+def _beside(subject: str, chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """All that comes after the events. UsageError once it is too much."""
+    size = 0
+    for chunk in chunks:
+        size += len(chunk)
+        if size > MOST_BYTES_BESIDE:
+            most = f"{MOST_BYTES_BESIDE >> 20} MB"
+            raise UsageError(f"{subject}: more than {most} after its events; remove what is there")
+        yield chunk
 
 
 def _events_in(held: bytes) -> tuple[int, int] | None:
@@ -234,9 +271,9 @@ def _events_in(held: bytes) -> tuple[int, int] | None:
                 continue
             return end, following
     # An event that is no JSON ends as others do.
-    *_, last = [(0, 0), *trace_text.event_places(held)[0][:-1]]
+    *_, last = [(0, 0), *event_places(held)[0][:-1]]
     end = last[1]
-    following = len(held) - len(held[end:].lstrip(trace_text.BETWEEN))
+    following = len(held) - len(held[end:].lstrip(BETWEEN))
     return (end, following) if end else None
 
 

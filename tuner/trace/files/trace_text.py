@@ -1,16 +1,15 @@
 """The text of a trace, or of a part of it: parsed, and cut after its last complete event."""
 
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
-from typing import Annotated, TypeVar
+from typing import Annotated, NamedTuple, TypeVar
 
 import msgspec
 
 from tuner.errors import UsageError
 from tuner.text import plural
+from tuner.trace.files.event_places import BETWEEN, closing_of, event_places, head_of, members
 
 T = TypeVar("T")
 Number = Annotated[int, msgspec.Meta(ge=-(2**62), lt=2**62)]
@@ -23,12 +22,6 @@ READ = (
 """What is said where something else is refused."""
 NO_OBJECTS = "JSON, but no trace: its events are no objects"
 
-_EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
-_PLACES_TRIED = 10
-_STRING = rb'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"?+'  # no line break, even where it lacks its end
-_BRACKET = re.compile(rb'[^"{}\[\]]*+(?:%b[^"{}\[\]]*+)*+([{}\[\]]|\Z)' % _STRING)
-"""The next brace or bracket outside of strings. Possessive, so that no text takes long."""
-BETWEEN = b" \t\r\n,"  # what may stand between two events
 _HALF = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}[^\\\\]")
 _NEAR_BYTES = 16
 _FIRST_KEY = re.compile(rb'\s*\{\s*"([^"\\]{1,100})"')
@@ -42,44 +35,14 @@ def decode_json(raw: bytes | msgspec.Raw, form: type[T]) -> T:
         raise ValueError("nested too deeply") from None
 
 
-def head_of(content: bytes) -> bytes:
-    """How a text begins, before its first event; empty if that is not seen."""
-    if content.lstrip().startswith(b"["):
-        return content[: content.index(b"[") + 1]
-    for found in islice(_EVENTS.finditer(content), _PLACES_TRIED):
-        head = content[: found.end()]
-        try:
-            # Neither in a string nor in an object of the first one.
-            decode_json(head + closing_of(head), msgspec.Raw)
-        except ValueError:
-            continue
-        return head
-    return b""
+class Readable(NamedTuple):
+    """What can be read of a text that is no JSON, and what was left out of it."""
 
-
-def closing_of(head: bytes) -> bytes:
-    """What closes a text with this head after any of its events."""
-    return b"]" if head.lstrip() == b"[" else b"]}"
-
-
-def event_places(content: bytes, start: int = 0) -> tuple[list[tuple[int, int]], int | None]:
-    """Where objects of an array begin and end, from `start` in it; its end, None if not seen."""
-    braces, brackets, began = 0, 0, 0
-    places = []
-    for found in _BRACKET.finditer(content, start):
-        bracket, place = found[1], found.start(1)
-        if braces:
-            # Brackets inside an object are not counted: it may lack one.
-            braces += (bracket == b"{") - (bracket == b"}")
-            if not braces and not brackets:
-                places.append((began, found.end()))
-        elif bracket == b"{":
-            braces, began = 1, place
-        elif bracket == b"]" and not brackets:
-            return places, place
-        else:
-            brackets += (bracket == b"[") - (bracket == b"]")
-    return places, None
+    text: "TraceText"
+    bad: list[int]  # the places of events among all
+    bad_bytes: int
+    problem: str  # what is wrong with the first of them
+    beside: str  # what is wrong with the text beside its events
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,33 +84,51 @@ class TraceText:
         found = self._problem(problem, self.content, 0)
         return self.foreign(found if "UTF-8" in found else f"not JSON, so no trace: {found}")
 
-    def without_bad_events(self, form: type[object]) -> tuple["TraceText", list[int], str]:
-        """The same without events that are no JSON; their places, and what is wrong first.
+    def without_bad_events(self, form: type[object], names: Sequence[str]) -> Readable:
+        """The same without events that are no JSON.
 
-        `form` is what is read of an event; its other fields are not decoded.
+        `form` is what is read of an event; its other fields are not decoded. `names` are the
+        members that are read beside the events, as far as they can be.
         """
         head = self.head or head_of(self.content)
-        places, end = event_places(self.content, len(head)) if head else ([], None)
+        places, end = event_places(self.content, len(head), is_last=True) if head else ([], None)
         kept: list[bytes] = []
         bad: list[int] = []
-        place, problem = 0, ""
+        place, bad_bytes, problem = 0, 0, ""
         for begin, event in self._pieces(len(head), places, end):
             # With white space, so that msgspec does not say that half a character is truncated.
             array = b"[%b%b]" % (event, b" " * _NEAR_BYTES)
             place += 1
             try:
-                decode_json(array, list[form])  # type: ignore[valid-type]
-            except msgspec.ValidationError:
-                with suppress(ValueError):  # several values that are no objects
+                try:
+                    decode_json(array, list[form])  # type: ignore[valid-type]
+                except msgspec.ValidationError:
+                    # A value of another type is told before what is no JSON behind it.
                     place += len(decode_json(array, list[msgspec.Raw])) - 1
             except ValueError as error:
                 problem = problem or self._problem(error, array, begin - 1)
                 bad.append(place - 1)
+                bad_bytes += len(event)
                 continue
             kept.append(event)
         # What breaks off after the last event is left out, too.
         tail = b"" if end is None else self.content[end:]
-        return replace(self, content=head + b",".join(kept) + tail), bad, problem
+        beside = self._problem_beside(head, b"", 0) or self._problem_beside(head, tail, end or 0)
+        if beside:
+            read = members(head, names) | members(tail, names)
+            head = b"[" if head.lstrip() == b"[" else _head_with(read)
+            tail = tail and closing_of(head)
+        text = replace(self, content=head + b",".join(kept) + tail)
+        return Readable(text, bad, bad_bytes, problem, beside)
+
+    def _problem_beside(self, head: bytes, tail: bytes, end: int) -> str:
+        """What is wrong with the text before the events, and with that from their end on."""
+        try:
+            decode_json(head + (tail or closing_of(head)), msgspec.Raw)
+        except ValueError as error:
+            if head and "truncated" not in str(error):
+                return self._problem(error, head + tail, max(end - len(head), 0))
+        return ""
 
     def _pieces(
         self, start: int, places: list[tuple[int, int]], end: int | None
@@ -220,8 +201,14 @@ class TraceText:
     def _whole_events(self) -> bytes:
         """The text up to its last complete event, closed."""
         head = self.head or head_of(self.content)
-        places = event_places(self.content, len(head))[0] if head else []
+        places = event_places(self.content, len(head), is_last=True)[0] if head else []
         if not (places or self.follows):
             raise self.refused(f"breaks off at {self._end}, before any event in it is complete")
         end = places[-1][1] if places else len(head)
         return self.content[:end] + closing_of(head)
+
+
+def _head_with(read: Mapping[str, msgspec.Raw]) -> bytes:
+    """How an object begins, before its events, of which these members can be read."""
+    said = b"".join(b'"%b":%b,' % (name.encode(), bytes(value)) for name, value in read.items())
+    return b'{%b"traceEvents":[' % said

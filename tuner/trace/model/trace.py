@@ -97,6 +97,8 @@ class Trace(Facts):
     """One row per operator on any thread, by rank, thread and start: `OPERATOR_COLUMNS`."""
     source: Recorder
     """What has recorded it."""
+    world_size: int | None = None
+    """The number of ranks of the run, if its files say it: some may not be here."""
     rank_files: tuple[RankFile, ...] = ()
     """The file of each rank; empty where one file has all ranks by its format."""
 

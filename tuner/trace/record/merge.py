@@ -65,8 +65,12 @@ def merge(
     served = {span.call_id: span for each in ranks for span in each.server_spans}
     inferred: dict[int, ServerSpan] = {}
     operators = []
+    made = defaultdict[str, list[ClientSpan]](list)
+    for client in ranks:
+        for span in client.client_spans:
+            made[span.server].append(span)
     for each in ranks:
-        made_to = [s for client in ranks for s in client.client_spans if s.server == each.name]
+        made_to = made[each.name]
         spans = [*(each.operators or ()), *each.noted]
         call_of, served_without = link(spans, each.server_spans, made_to, main_thread=each.pid)
         inferred |= served_without
