@@ -92,6 +92,7 @@ class Analysis:
             "steps": trace.steps,
             "call_count": len(trace.calls),
             "operator_count": len(trace.operators),
+            "operators_until_ns": trace.operators_until_ns,
             "clock_error_ns": trace.clock_error_ns,
             "tracing_overhead": trace.tracing_overhead,
             "losses": trace.losses,

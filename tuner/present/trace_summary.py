@@ -281,10 +281,18 @@ def _servers(analysis: Analysis, width: int) -> Iterator[Part]:
 
 def _operators(analysis: Analysis, limit: int | None) -> _Table:
     recipe = analysis.recipe_table
-    return _recipe(recipe[~recipe["Name"].isin(analysis.latency.index)], limit)
+    return _recipe(analysis, recipe[~recipe["Name"].isin(analysis.latency.index)], limit)
 
 
-def _recipe(every: pd.DataFrame, limit: int | None) -> _Table:
+def _known_operators(trace: Trace) -> list[str]:
+    """Of what time the operators are known, where it is a part of the trace."""
+    if trace.operators_until_ns is None:
+        return []
+    known_us = (trace.operators_until_ns - trace.window_ns[0]) / 1e3
+    return [f"Operators, and calls with them, are of the first {short_time(known_us)}"]
+
+
+def _recipe(analysis: Analysis, every: pd.DataFrame, limit: int | None) -> _Table:
     is_merged = every["Node ID"].nunique() > MOST_LISTED
     table, more = _limited(of_all_ranks(every) if is_merged else every, limit)
     columns = []
@@ -298,7 +306,8 @@ def _recipe(every: pd.DataFrame, limit: int | None) -> _Table:
     ]
     rows = "each row is of all ranks" if is_merged else "Node ID: rank"
     said = f"As in PyTorch's recipe, CPU total is the time from start to end; {rows}"
-    return _Table("Name", table["Name"].tolist(), columns, [*more, said])
+    notes = [*more, said, *_known_operators(analysis.trace)]
+    return _Table("Name", table["Name"].tolist(), columns, notes)
 
 
 def _path(analysis: Analysis, limit: int | None) -> _Table:
@@ -328,6 +337,7 @@ def _path(analysis: Analysis, limit: int | None) -> _Table:
 def _threads(analysis: Analysis, limit: int | None) -> _Table:
     every = analysis.parallelism.sort_values("mean", ascending=False, kind="stable")
     table, notes = _limited(every, limit)
+    notes += _known_operators(analysis.trace)
     columns = [
         _column("threads", table["threads"]),
         _column("mean", table["mean"], decimal),
@@ -368,7 +378,7 @@ _TABLES: Mapping[TableName, tuple[str, str, Callable[[Analysis, int | None], _Ta
     "recipe": (
         "Time by call and by operator",
         "the trace holds no operators, and no call that ended",
-        lambda analysis, limit: _recipe(analysis.recipe_table, limit),
+        lambda analysis, limit: _recipe(analysis, analysis.recipe_table, limit),
     ),
     "operators": ("Time by operator", "the trace holds no operators", _operators),
     "path": (

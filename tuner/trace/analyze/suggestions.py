@@ -100,9 +100,10 @@ def _computes(trace: Trace, path: CriticalPath, process: TraceRank) -> bool:
     """Whether the main thread of a process computes in Python while the driver makes its steps.
 
     Its CPU time is known of the whole trace: it is taken to compute outside of the steps first.
-    A thread that waits for a CPU may hold the GIL, too.
+    A thread that waits for a CPU may hold the GIL, too. Where operators are left out, it is not
+    known how much of its time is Python's.
     """
-    if process.main_cpu_s is None:
+    if process.main_cpu_s is None or trace.operators_until_ns is not None:
         return False
     outside_s = _window_s(trace) - path.length_s
     in_operators_s = long_operators_ns(trace, process.rank, process.pid) / 1e9

@@ -104,6 +104,9 @@ class Facts:
     """What is known of each process."""
     operators_recorded: bool = True
     """Whether operators were recorded at all."""
+    operators_until_ns: int | None = None
+    """Operators that began from then on were too many, and are left out, on all ranks alike; None:
+    none is left out."""
     steps: int | None = None
     """Steps of the workload in the window; None where no workload was traced."""
     clock_error_ns: int = 0
@@ -188,6 +191,7 @@ class RankRecording(TraceRank):
     server_spans: list[ServerSpan] = field(default_factory=list)
     done_ns: dict[int, int] = field(default_factory=dict)  # when `async_execution` was complete
     operators: list[OperatorSpan] | None = None  # None if operators are not recorded
+    operators_until_ns: int | None = None  # from then on not all are there; None: all are
     noted: list[OperatorSpan] = field(default_factory=list)  # noted in Python, recorded or not
     disturbed: bool = False  # whether another profiler ended the recording of operators early
     issued: dict[tuple[str, str], int]  # by server and body, counted when handed to C++

@@ -140,6 +140,7 @@ class _Part:
             server_spans=self._content.server_spans,
             done_ns=self._content.done_ns,
             operators=self._operators(folder),
+            operators_until_ns=ended.get("operators_until_ns"),
             noted=self._content.noted,
             disturbed=ended.get("disturbed", False),
             issued=self._issued(),
@@ -149,8 +150,10 @@ class _Part:
         self.is_begun = "ready" in agent
         self.prepared_ns = recording["time_ns"]
         self.start_ns = (started or recording)["time_ns"]
-        ends = [agent[name]["time_ns"] for name in ("window-end", "shutdown") if name in agent]
-        self.end_ns = min(ends or [ended["time_ns"] if ended else program_ended_ns])
+        of_end = ("window-end", "shutdown", "hand-over")
+        self.end_ns = min(
+            [agent[name]["time_ns"] for name in of_end if name in agent], default=program_ended_ns
+        )
         if stopped_ns is not None:
             self.end_ns = max(self.start_ns, min(self.end_ns, stopped_ns))
         self.losses = [*self._losses()]

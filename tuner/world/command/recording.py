@@ -22,9 +22,10 @@ from tuner.world.command.program_channel import ProgramChannel
 from tuner.world.command.program_commands import end_tree
 from tuner.world.command.reports import ProgramReport
 from tuner.world.command.running import exit_code, started
+from tuner.world.live_world import MOST_HAND_OVER_S
 
 HAND_OVER_S = 3.0
-"""What ranks get to hand over that outlive the command which started them."""
+"""What ranks get to begin to hand over that outlive the command which started them."""
 LOOK_S = 1.0
 """How often to look whether ranks have failed, and to ask what the others do then."""
 SLOWER = 0.1
@@ -98,7 +99,10 @@ def record_program(
             ran_s, ended = time.monotonic() - started_s, 1 if ranks.is_given_up else code
             why_not = ""
             if not is_shown:
-                _await(lambda: is_recorded(channel.messages()))
+                _await(
+                    lambda: is_recorded(channel.messages()),
+                    lambda: channel.report().is_handing_over,
+                )
                 try:
                     document = join_recorded(folder, channel.messages(), ended_ns=ended_ns)
                 except TraceError:
@@ -171,10 +175,15 @@ def _any_runs(processes: Sequence["subprocess.Popen[bytes]"]) -> bool:
     return None in [process.poll() for process in processes]
 
 
-def _await(is_over: Callable[[], bool]) -> None:
-    """Wait until the ranks have handed over, for HAND_OVER_S at most."""
+def _await(
+    is_over: Callable[[], bool], is_handing_over: Callable[[], bool] = lambda: False
+) -> None:
+    """Wait until the ranks have handed over; for HAND_OVER_S at most while none does."""
     until = time.monotonic() + HAND_OVER_S
-    while not is_over() and time.monotonic() < until:
+    longest = until + MOST_HAND_OVER_S
+    while not is_over() and (now := time.monotonic()) < longest:
+        if now >= until and not is_handing_over():
+            return
         time.sleep(_POLL_S)
 
 
