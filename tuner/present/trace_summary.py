@@ -110,9 +110,8 @@ def _whole(
 
 def _diagnosis(analysis: Analysis, most: int | None = None) -> Iterator[Part]:
     """What stops a program, and what makes it slow, in so many characters."""
-    for role in analysis.least_threads:
-        if role.is_deadlock:
-            yield paragraph(role.text, "bold")
+    yield from (paragraph(each, "yellow") for each in analysis.of_busy_machine)
+    yield from (paragraph(each, "bold") for each in analysis.of_deadlocks)
     kept: list[str] = []
     has_limit = False
     for sentence in analysis.diagnosis.sentences:
@@ -284,14 +283,6 @@ def _operators(analysis: Analysis, limit: int | None) -> _Table:
     return _recipe(analysis, recipe[~recipe["Name"].isin(analysis.latency.index)], limit)
 
 
-def _known_operators(trace: Trace) -> list[str]:
-    """Of what time the operators are known, where it is a part of the trace."""
-    if trace.operators_until_ns is None:
-        return []
-    known_us = (trace.operators_until_ns - trace.window_ns[0]) / 1e3
-    return [f"Operators, and calls with them, are of the first {short_time(known_us)}"]
-
-
 def _recipe(analysis: Analysis, every: pd.DataFrame, limit: int | None) -> _Table:
     is_merged = every["Node ID"].nunique() > MOST_LISTED
     table, more = _limited(of_all_ranks(every) if is_merged else every, limit)
@@ -305,9 +296,9 @@ def _recipe(analysis: Analysis, every: pd.DataFrame, limit: int | None) -> _Tabl
         _column("# of ranks" if is_merged else "Node ID", table["Node ID"]),
     ]
     rows = "each row is of all ranks" if is_merged else "Node ID: rank"
-    said = f"As in PyTorch's recipe, CPU total is the time from start to end; {rows}"
-    notes = [*more, said, *_known_operators(analysis.trace)]
-    return _Table("Name", table["Name"].tolist(), columns, notes)
+    more.append(f"As in PyTorch's recipe, CPU total is the time from start to end; {rows}")
+    more += analysis.of_known_operators
+    return _Table("Name", table["Name"].tolist(), columns, more)
 
 
 def _path(analysis: Analysis, limit: int | None) -> _Table:
@@ -337,7 +328,6 @@ def _path(analysis: Analysis, limit: int | None) -> _Table:
 def _threads(analysis: Analysis, limit: int | None) -> _Table:
     every = analysis.parallelism.sort_values("mean", ascending=False, kind="stable")
     table, notes = _limited(every, limit)
-    notes += _known_operators(analysis.trace)
     columns = [
         _column("threads", table["threads"]),
         _column("mean", table["mean"], decimal),
@@ -365,7 +355,7 @@ def _threads(analysis: Analysis, limit: int | None) -> _Table:
             f"  time by threads at work: {first_of(by_level, MOST_LISTED)}",
             f"  time at work by thread: {first_of([*map(share, busiest)], MOST_LISTED)}",
         ]
-    return _Table("server", names, columns, notes)
+    return _Table("server", names, columns, [*notes, *analysis.of_known_operators])
 
 
 _TABLES: Mapping[TableName, tuple[str, str, Callable[[Analysis, int | None], _Table]]] = {

@@ -31,6 +31,8 @@ class LiveWorld(ABC):
         self._order = order
         self._started_s = time.monotonic()
         self._is_late = False
+        self._machine: MachineState | None = None
+        """What the machine did, once the world has ended."""
 
     def run(self) -> Measurement | Failure:
         """Start the processes, wait until the world has ended or must, and leave none behind."""
@@ -39,11 +41,11 @@ class LiveWorld(ABC):
             self._watch()
             self._settle()
         finally:
-            machine = self._end()
+            self._machine = self._end()
         outcome = self._outcome()
         if isinstance(outcome, Failure) and (captured := self._captured()) is not None:
             outcome = with_evidence(outcome, self._order, captured)
-        return outcome.model_copy(update={"machine": machine})
+        return outcome.model_copy(update={"machine": self._machine})
 
     def _watch(self) -> None:
         deadline_s = self._started_s + self._order.deadline_s

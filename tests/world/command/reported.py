@@ -51,6 +51,7 @@ def events_of(rank: int) -> list[dict[str, Any]]:
         {"kind": "slice", "number": 3, "late_s": 0.001, "seconds": 0.08, "done": _CALLS},
         {"kind": "shutdown", "name": name, "calls": _CALLS * (1 - rank), **_USAGE},
         {"kind": "ended", "name": name, "calls": _CALLS * (1 - rank), **_USAGE},
+        {"kind": "hand-over"},
         {"kind": "record-end", "reason": "shutdown", "cpu_s": 0.5, "main_thread_s": [0.25, 0.0],
          "threads": [[PIDS[rank], "python"], [77, "worker"]],
          "issued": [[NAMES[1], "python", _CALLS]] if rank == 0 else [],

@@ -129,4 +129,4 @@ def test_of_a_program_that_is_interrupted_no_rank_has_failed(
         ranks = recording._Ranks(channel, [], said.append, signals)
         ranks.look()
     assert said == ([] if signals else ["observer1 failed first: OSError: no"])
-    assert not ranks.is_given_up
+    assert ranks.given_up_ns is None

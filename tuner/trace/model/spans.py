@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, cast
 
+from tuner.machine import DISTURBED_SHARE
+
 CallKind = Literal["rpc_sync", "rpc_async", "rpc_remote", "to_here"]
 """What the client called. A proxy's call is the `rpc_*` that it makes."""
 CallBody = Literal["python", "builtin", "script", "fetch"]
@@ -113,8 +115,16 @@ class Facts:
     """Times of different ranks are comparable to within this; 0 on one host."""
     tracing_overhead: float | None = None
     """Traced step time over untraced step time."""
+    others_share: float | None = None
+    """The share of the logical CPUs that other programs, and other virtual machines, took while it
+    was recorded; None where that is not known."""
     losses: tuple[str, ...] = ()
     """What the trace lacks, each as a sentence."""
+
+    @property
+    def is_of_busy_machine(self) -> bool:
+        """Whether others took so much that the times may not be the program's own."""
+        return (self.others_share or 0.0) > DISTURBED_SHARE
 
 
 class CallName(NamedTuple):

@@ -367,6 +367,7 @@ class _ProgramWorld(LiveWorld):
                 self._channel.messages(),
                 stopped_ns=self._stopped_ns,
                 clocks=clocks,
+                others_share=None if self._machine is None else self._machine.taken_share,
             )
             with written_atomically(trace.path) as partial:
                 partial.write_bytes(document)
