@@ -20,8 +20,8 @@ from tuner.torch_private.agent import all_workers
 MOST_OPERATORS = 200_000
 """Of one process, while there are CPUs for all. To end a recording takes Kineto some 6 us for each,
 all the while with the GIL, and 1.3 kB; to hand it over takes 4 us more."""
-_LEAST_BOUND = 20_000
-"""So many are recorded however many processes share the CPUs."""
+_LEAST_BOUND, _MOST_READ = 20_000, 2_000_000
+"""A rank records so many however many ranks there are; and all of them together, or nearly so."""
 # Kineto prints these, at any log level: if it first starts in another thread than the one that
 # imported torch, and if it is stopped early. It records nevertheless.
 _COMPLAINTS = (
@@ -126,9 +126,10 @@ class OperatorProfiler:
 
 def operators_here() -> int:
     """How many operators each rank records, so that they hand them over within seconds: on fewer
-    CPUs than there are ranks each takes longer."""
+    CPUs than there are ranks each takes longer, and all are read by one process."""
     ranks = len(all_workers())
-    return max(_LEAST_BOUND, MOST_OPERATORS * min(ranks, usable_cpus()) // ranks)
+    shared = min(MOST_OPERATORS * min(ranks, usable_cpus()), _MOST_READ) // ranks
+    return max(_LEAST_BOUND, min(shared, MOST_OPERATORS))
 
 
 def operator_count() -> Callable[[], int] | None:

@@ -139,11 +139,11 @@ def with_operators_alike(
     for each in ranks:
         own_ns = (closed if each.operators_until_ns is None else each.operators_until_ns) - opened
         at_that_rate += len(each.operators or ()) * (closed - opened) / max(own_ns, 1)
-    first_s, other_s = (ns / 1e9 for ns in (until_ns - opened, closed - until_ns))
+    first_s, other_s = (max(0, ns) / 1e9 for ns in (until_ns - opened, closed - until_ns))
     more = float(f"{max(at_that_rate - count, 1.0):.2g}")
     left_out = (
         f"only the first {count:,} operators are in the trace, those of {three_digits(first_s)} s: "
-        f"those of the other {three_digits(max(other_s, 0.0))} s are left out, about {more:,.0f} "
+        f"those of the other {three_digits(other_s)} s are left out, about {more:,.0f} "
         "at that rate"
     )
     recordings = [replace(each, operators=own) for each, own in zip(ranks, kept, strict=True)]
