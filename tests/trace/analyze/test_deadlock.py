@@ -63,6 +63,13 @@ def test_queued_calls_of_the_same_function_need_threads_too() -> None:
     assert "the only worker thread of worker1 waits, inside forward" in found.sentence
 
 
+def test_a_call_that_timed_out_keeps_its_thread_or_its_place_in_the_queue() -> None:
+    waiting, queued = forward(1, "rpc_sync"), forward(2, begun=False)
+    for row in (waiting[0], queued[0]):
+        row |= {"end_ns": 50_000_000, "status": "timed-out"}
+    assert found_in(stuck(waiting, queued, threads=1)).needs == 3
+
+
 def test_the_answer_begins_with_the_deadlock() -> None:
     taken = stuck(forward(1, "rpc_sync"), threads=1)
     analysis = Analysis.of(taken)

@@ -30,7 +30,7 @@ class Deadlock:
     waits: tuple[str, ...]
     """How they wait, and for what, the most frequent first."""
     needs: int
-    """With fewer threads, the calls that were under way deadlock again."""
+    """With fewer threads, the calls that were under way may deadlock again."""
 
     @property
     def sentence(self) -> str:
@@ -94,6 +94,7 @@ def _how(own: pd.DataFrame) -> str:
 
 
 def _under_way(calls: pd.DataFrame, server: str, functions: Sequence[str]) -> int:
-    """How many calls of these functions a process had when the trace ended, queued ones too."""
+    """How many calls of these functions a process had when the trace ended, queued ones too: also
+    those whose clients no longer wait."""
     mine = calls[(calls["server"] == server) & calls["function"].isin(functions)]
-    return int((mine["end_ns"].isna() & mine["server_end_ns"].isna()).sum())
+    return int(mine["server_end_ns"].isna().sum())
