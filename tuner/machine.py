@@ -14,6 +14,8 @@ COMPARED = {"torch": "torch", "cpu_model": "CPU model", "cpu_count": "logical CP
 TOPOLOGY = {"numa_nodes": "NUMA nodes", "threads_per_core": "threads per core"}
 COMPARED_BOUND = {**COMPARED, **TOPOLOGY}
 """The same of measurements with bound ranks."""
+DISTURBED_SHARE = 0.1
+"""A run is disturbed if others took more than this share of the logical CPUs meanwhile."""
 BINDING_COMPARED = {"cpu_count": COMPARED["cpu_count"], **TOPOLOGY}
 """What the shares of bound ranks depend on."""
 

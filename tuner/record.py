@@ -32,8 +32,8 @@ app, main = new_app("record", takes_program=True)
 @app.command(
     options_metavar="[OPTIONS] -- COMMAND...",
     epilog="The exit code is the program's, or 2 if that is 0 and nothing was recorded. A program "
-    "in which a rank has failed and all others wait in vain is ended, with exit code 1. Ctrl-C "
-    "goes to the program, a second one kills it; what was recorded is shown.",
+    "that deadlocks, or in which a rank has failed and all others wait in vain, is ended, with "
+    "exit code 1. Ctrl-C goes to the program, a second one kills it; what was recorded is shown.",
 )
 def record(
     context: typer.Context,

@@ -75,6 +75,13 @@ def test_a_line_comes_unasked_where_all_processes_have_as_many_threads() -> None
         print_trace, Analysis.of(taken, forecasts_unasked=True), Shown(), width=200
     )
     assert "forecast" not in printed(print_trace, Analysis.of(taken), Shown())
+    busy = Analysis.of(replace(taken, others_share=0.4), forecasts_unasked=True)
+    shown = printed(print_trace, busy, Shown(), width=200)
+    said = "The machine was busy: others took 40 % of its CPUs while this was recorded.\n"
+    assert shown.startswith(said)
+    assert "(a forecast of a busy machine; rpc-tuner search measures it)" in shown
+    quiet = Analysis.of(replace(taken, others_share=0.05), forecasts_unasked=True)
+    assert "busy machine" not in printed(print_trace, quiet, Shown(), width=200)
     mixed = (ranks(threads=4)[0], ranks(threads=8)[1])
     assert ask_by_default(replace(taken, ranks=mixed)) == []
 

@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from tuner.world.postmortem import (
+    HANDING_OVER,
     MOST_KEPT,
     PARENT_GONE,
     RankRecord,
@@ -25,7 +26,7 @@ def report(time_ns: int, error: str = "RuntimeError: broken\nlong tail") -> dict
 
 
 def phase(name: str) -> dict[str, Any]:
-    return {"kind": "phase", "phase": name}
+    return {"kind": "phase", "phase": name, "time_ns": 0}
 
 
 def died(code: int) -> dict[str, Any]:
@@ -129,3 +130,12 @@ def test_the_disk_gets_the_middle_back_while_the_file_is_written(tmp_path: Path)
     give_up_middle(tmp_path / "gone")
     assert head_and_tail(file).endswith(b" middle last")
     assert freed < 3 * MOST_KEPT
+
+
+def test_what_a_rank_hands_over_is_counted_while_it_lasts_and_afterwards() -> None:
+    record = RankRecord("worker0")
+    for second, name in enumerate(["step", HANDING_OVER, "step", "step", HANDING_OVER]):
+        record.take({"kind": "phase", "phase": name, "time_ns": second * 10**9})
+    assert record.handed_over_s(7 * 10**9) == 1 + 3
+    record.take({"kind": "phase", "phase": "step", "time_ns": 8 * 10**9})
+    assert record.handed_over_s(20 * 10**9) == 1 + 4

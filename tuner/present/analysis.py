@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from tuner.text import whole_percent
 from tuner.trace.analyze.call_times import breakdown, latency
 from tuner.trace.analyze.critical_path import critical_path
+from tuner.trace.analyze.deadlock import Deadlock, deadlocks
 from tuner.trace.analyze.diagnosis import Diagnosis, SlowestCall, diagnose, slowest_call
+from tuner.trace.analyze.diagnosis_rules import short_time
 from tuner.trace.analyze.headroom import LeastThreads, least_threads
 from tuner.trace.analyze.recipe_table import recipe_table
 from tuner.trace.analyze.server_parallelism import Source, levels, parallelism, thread_use, window
@@ -39,6 +42,7 @@ class Analysis:
     critical_path: pd.DataFrame
     diagnosis: Diagnosis
     least_threads: list[LeastThreads]
+    deadlocks: list[Deadlock]
     slowest_call: SlowestCall | None
     what_if: "list[Answered]"
     is_asked: bool
@@ -63,6 +67,7 @@ class Analysis:
             from tuner.present.what_if import answer, ask_by_default
 
             what_if = answer(trace, asked or ask_by_default(trace), roles)
+        least = least_threads(trace, roles)
         return cls(
             trace=trace,
             recipe_table=recipe_table(trace),
@@ -73,11 +78,34 @@ class Analysis:
             thread_use=_of_both_sources(trace, thread_use),
             critical_path=critical_path(trace),
             diagnosis=diagnose(trace, roles),
-            least_threads=least_threads(trace, roles),
+            least_threads=least,
+            deadlocks=deadlocks(trace, least, roles),
             slowest_call=slowest_call(trace),
             what_if=what_if,
             is_asked=bool(asked),
         )
+
+    @property
+    def of_busy_machine(self) -> list[str]:
+        """A sentence on what others did while the trace was recorded, if that was much."""
+        if not self.trace.is_of_busy_machine:
+            return []
+        taken = whole_percent(self.trace.others_share or 0.0)
+        return [f"The machine was busy: others took {taken} of its CPUs while this was recorded."]
+
+    @property
+    def of_deadlocks(self) -> list[str]:
+        """A sentence on each deadlock that the trace ends in."""
+        known = [each.sentence for each in self.deadlocks]
+        return known or [each.text for each in self.least_threads if each.is_deadlock]
+
+    @property
+    def of_known_operators(self) -> list[str]:
+        """Of what time the operators are known, as a sentence; empty if of all of it."""
+        if self.trace.operators_until_ns is None:
+            return []
+        known_us = (self.trace.operators_until_ns - self.trace.window_ns[0]) / 1e3
+        return [f"Operators, and calls with them, are of the first {short_time(known_us)}"]
 
     def to_json(self) -> dict[str, Any]:
         """The document of `--json`: tables as lists of records, null where a number is unknown."""
@@ -93,8 +121,10 @@ class Analysis:
             "steps": trace.steps,
             "call_count": len(trace.calls),
             "operator_count": len(trace.operators),
+            "operators_until_ns": trace.operators_until_ns,
             "clock_error_ns": trace.clock_error_ns,
             "tracing_overhead": trace.tracing_overhead,
+            "others_share": trace.others_share,
             "losses": trace.losses,
             **{name: _records(getattr(self, name)) for name in _TABLES},
             "diagnosis": {name: found[name] for name in ("rule", "sentences", "suggestions")},
@@ -102,6 +132,7 @@ class Analysis:
                 {**asdict(role), "least": role.least, "at_least": role.at_least}
                 for role in self.least_threads
             ],
+            "deadlocks": [{**asdict(e), "sentence": e.sentence} for e in self.deadlocks],
             "slowest_call": None if self.slowest_call is None else asdict(self.slowest_call),
             "what_if": [each.to_json() for each in self.what_if],
         }

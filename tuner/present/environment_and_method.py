@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from tuner.machine import DISTURBED_SHARE
 from tuner.plan.knobs import KNOBS
 from tuner.plan.program_spec import intra_op_text
 from tuner.plan.workload_spec import WorkloadSpec
@@ -10,7 +11,7 @@ from tuner.study.answer import MachineUse, StudyAnswer
 from tuner.study.metrics import PARALLELISM_MEAN
 from tuner.study.records import Phase
 from tuner.text import MOST_TELLING, decimal, duration, percent, plural, share, three_digits
-from tuner.world.environment import DISTURBED_SHARE, Environment
+from tuner.world.environment import Environment
 
 Facts = list[tuple[str, str]]
 """Names, each with a phrase or a sentence."""

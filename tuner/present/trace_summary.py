@@ -111,9 +111,8 @@ def _whole(
 
 def _diagnosis(analysis: Analysis, most: int | None = None) -> Iterator[Part]:
     """What stops a program, and what makes it slow, in so many characters."""
-    for role in analysis.least_threads:
-        if role.is_deadlock:
-            yield paragraph(role.text, "bold")
+    yield from (paragraph(each, "yellow") for each in analysis.of_busy_machine)
+    yield from (paragraph(each, "bold") for each in analysis.of_deadlocks)
     kept: list[str] = []
     has_limit = False
     for sentence in analysis.diagnosis.sentences:
@@ -292,10 +291,10 @@ def _servers(analysis: Analysis, width: int) -> Iterator[Part]:
 
 def _operators(analysis: Analysis, limit: int | None) -> _Table:
     recipe = analysis.recipe_table
-    return _recipe(recipe[~recipe["Name"].isin(analysis.latency.index)], limit)
+    return _recipe(analysis, recipe[~recipe["Name"].isin(analysis.latency.index)], limit)
 
 
-def _recipe(every: pd.DataFrame, limit: int | None) -> _Table:
+def _recipe(analysis: Analysis, every: pd.DataFrame, limit: int | None) -> _Table:
     is_merged = every["Node ID"].nunique() > MOST_LISTED
     table, more = _limited(of_all_ranks(every) if is_merged else every, limit)
     columns = []
@@ -308,8 +307,9 @@ def _recipe(every: pd.DataFrame, limit: int | None) -> _Table:
         _column("# of ranks" if is_merged else "Node ID", table["Node ID"]),
     ]
     rows = "each row is of all ranks" if is_merged else "Node ID: rank"
-    said = f"As in PyTorch's recipe, CPU total is the time from start to end; {rows}"
-    return _Table("Name", table["Name"].tolist(), columns, [*more, said])
+    more.append(f"As in PyTorch's recipe, CPU total is the time from start to end; {rows}")
+    more += analysis.of_known_operators
+    return _Table("Name", table["Name"].tolist(), columns, more)
 
 
 def _path(analysis: Analysis, limit: int | None) -> _Table:
@@ -365,7 +365,7 @@ def _threads(analysis: Analysis, limit: int | None) -> _Table:
             f"  time by threads at work: {first_of(by_level, MOST_LISTED)}",
             f"  time at work by thread: {first_of([*map(share, busiest)], MOST_LISTED)}",
         ]
-    return _Table("server", names, columns, notes)
+    return _Table("server", names, columns, [*notes, *analysis.of_known_operators])
 
 
 _TABLES: Mapping[TableName, tuple[str, str, Callable[[Analysis, int | None], _Table]]] = {
@@ -378,7 +378,7 @@ _TABLES: Mapping[TableName, tuple[str, str, Callable[[Analysis, int | None], _Ta
     "recipe": (
         "Time by call and by operator",
         "the trace holds no operators, and no call that ended",
-        lambda analysis, limit: _recipe(analysis.recipe_table, limit),
+        lambda analysis, limit: _recipe(analysis, analysis.recipe_table, limit),
     ),
     "operators": ("Time by operator", "the trace holds no operators", _operators),
     "path": (

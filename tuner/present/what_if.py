@@ -156,7 +156,9 @@ def forecast_parts(
         return
     yield line("")
     if not all(each.found.why_not for each in answers):
-        names = Column("what if (a forecast)", [str(each.asked) for each in answers], is_name=True)
+        names = Column(
+            f"what if ({_forecast(trace)})", [str(each.asked) for each in answers], is_name=True
+        )
         cells = Column("times as long", [each.cell for each in answers])
         yield from map(line, text_table([names, cells], width))
     yield from map(paragraph, reasons(answers))
@@ -167,7 +169,8 @@ def in_a_line(trace: Trace, answers: Sequence[Answered]) -> str:
     is_sure = answers and all(_is_sure(each.found) for each in answers)
     if not is_sure or len(trace.calls) < LEAST_CALLS:
         return ""
-    traced, note = trace.ranks[0].num_worker_threads, "(a forecast; rpc-tuner search measures it)"
+    traced = trace.ranks[0].num_worker_threads
+    note = f"({_forecast(trace)}; rpc-tuner search measures it)"
     found = {str(each.asked.config.items[0][1]): each.found for each in answers}
     stuck = [threads for threads, each in found.items() if each.deadlock]
     ratios = {threads: f"{each.ratio:.1f}" for threads, each in found.items() if not each.deadlock}
@@ -180,6 +183,10 @@ def in_a_line(trace: Trace, answers: Sequence[Answered]) -> str:
         said.append(f"with {', '.join(ratios)}{'' if stuck else instead}{takes}")
     text = ", ".join(said)
     return f"{text[0].upper()}{text[1:]} {note}."
+
+
+def _forecast(trace: Trace) -> str:
+    return f"a forecast{' of a busy machine' * trace.is_of_busy_machine}"
 
 
 def _is_sure(found: Forecast) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 
 import pandas as pd
 
+from tuner.machine import DISTURBED_SHARE
 from tuner.plan.config import Config
 from tuner.plan.objectives import Objective
 from tuner.plan.study_plan import StudyPlan
@@ -33,7 +34,7 @@ from tuner.study.rows import (
 )
 from tuner.study.together import Together
 from tuner.text import MOST_TELLING
-from tuner.world.environment import DISTURBED_SHARE, Environment
+from tuner.world.environment import Environment
 from tuner.world.measurement import Measurement
 
 JSON_FORMAT = 2

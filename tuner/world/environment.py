@@ -12,11 +12,15 @@ from statistics import fmean
 from typing import Any
 
 from tuner.cpus import cpu_cgroups
-from tuner.machine import COMPARED, COMPARED_BOUND, machine_differences, this_machine
+from tuner.machine import (
+    COMPARED,
+    COMPARED_BOUND,
+    DISTURBED_SHARE,
+    machine_differences,
+    this_machine,
+)
 from tuner.plan.frozen_model import FrozenModel
 
-DISTURBED_SHARE = 0.1
-"""A world is disturbed if others took more than this share of the logical CPUs meanwhile."""
 # Enough for a mean, and as quick on a machine with hundreds of CPUs.
 MOST_FREQUENCIES = 4
 _CPUINFO_BYTES = 8192

@@ -97,8 +97,8 @@ def _facts(text: str) -> dict[str, _Check]:
 
 _OF_ALL = _facts("pid:whole time_ns:whole")
 _OPTIONAL = _facts(
-    "pid_namespace:whole operators:file local_size:size switch_interval:amount "
-    "cpu_binding:binding has_gil:flag overridden:text"
+    "pid_namespace:whole operators:file operators_until_ns:whole local_size:size "
+    "switch_interval:amount cpu_binding:binding has_gil:flag overridden:text"
 )
 _USAGE = "cpu_s:amount threads:size peak_rss_mb:amount"
 _GAUGES = "pool_size:count? idle:count? serving:count? calling:count? waiting:count"
@@ -137,6 +137,7 @@ _FROM_PROGRAMS = {
     "recording": _facts("journal:file host:text boot_id:text cpu_count:size"),
     "record-start": _facts("num_worker_threads:size? rpc_timeout_s:timeout"),
     "window-end": _facts(""),
+    "hand-over": _facts(""),
     "record-end": _facts(
         "reason:text cpu_s:amount main_thread_s:times? other_threads_s:times? threads:names "
         "issued:counts counted_ns:whole is_cut:flag disturbed:flag"

@@ -23,6 +23,8 @@ CHANNEL_CLOSED = 213
 """The exit code of a rank whose workload has closed the line to the launcher."""
 PARENT_GONE = 256
 """Stands for the exit code of a rank whose parent is gone, and cannot tell it; those are less."""
+HANDING_OVER = "hand-over"
+"""The phase in which the ranks hand over what was recorded: it is no time of the workload."""
 FORMAT = 2  # of failure.json
 # Of what one rank printed on one stream, in bytes; a world keeps no more of it.
 MOST_KEPT = 512 * 1024
@@ -48,6 +50,13 @@ class RankRecord:
     """What it did in each slice, where configurations took turns; reported at the very end."""
     exit_code: int | None = None
     died_ns: int | None = None
+    _handed_ns: int = 0
+    _handing_ns: int | None = None
+
+    def handed_over_s(self, now_ns: int) -> float:
+        """How long it has handed over what was recorded, until now."""
+        since_ns = now_ns if self._handing_ns is None else self._handing_ns
+        return (self._handed_ns + max(0, now_ns - since_ns)) / 1e9
 
     @property
     def finished(self) -> bool:
@@ -63,7 +72,9 @@ class RankRecord:
         """Note a message of this rank, or its death."""
         match message["kind"]:
             case "phase":
+                self._handed_ns = round(self.handed_over_s(message["time_ns"]) * 1e9)
                 self.phase = message["phase"]
+                self._handing_ns = message["time_ns"] if self.phase == HANDING_OVER else None
             case "failed":
                 self.failure = message
             # A rank whose parent is gone counts as dead, and may live until it has said this.

@@ -126,3 +126,16 @@ def test_the_rows_of_all_ranks_are_one_per_name() -> None:
         ["aten::mm", 6_000, 2_000, 3, 3], ["aten::add", 1_000, 1_000, 1, 1],
     ]  # fmt: skip
     assert table["Self CPU %"].sum() == pytest.approx(100)
+
+
+def test_where_operators_are_left_out_the_table_is_of_the_time_before() -> None:
+    """No call of a later time stands there as if it had run no operator."""
+    calls = [call(i, 10 * i, 10 * i + 10, served_ms=(10 * i, 10 * i + 9)) for i in range(3)]
+    operators = [
+        operator("aten::mm", 1, 8, of=calls[0]),
+        operator("aten::mm", 11, 18, of=calls[1]),  # it ends later
+    ]
+    cut = trace(calls, operators, window_ms=(0, 30), operators_until_ns=ns(15))
+    table = recipe_table(cut).set_index("Name")
+    assert table["# of Calls"].to_dict() == {UDF: 1, UDF + MM: 1}
+    assert table["Self CPU"].to_dict() == {UDF: 3000, UDF + MM: 7000}

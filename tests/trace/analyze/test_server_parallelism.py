@@ -128,3 +128,25 @@ def test_an_empty_trace_gives_empty_tables(source: Any) -> None:
     assert levels(trace(), source).dtypes.astype(str).to_dict() == LEVEL_COLUMNS
     assert thread_use(trace(), source).dtypes.astype(str).to_dict() == THREAD_COLUMNS
     assert threads_at_work(trace(), source) == {}
+
+
+def test_where_operators_are_left_out_parallelism_is_of_the_time_before() -> None:
+    """Two builtin operators at once all the time, of which those after 10 ms are not known."""
+    known = [call(i, 0, 12, served_ms=(0, 12), body="builtin", thread=i) for i in (1, 2)]
+    later = [call(i, 12, 100, body="builtin") for i in (3, 4)]
+    operators = [operator("aten::mm", 0, 12, of=each, thread=each["call_id"]) for each in known]
+    cut = trace([*known, *later], operators, window_ms=(0, 100), operators_until_ns=ns(10))
+    for source in ("calls", "operators"):
+        (row,) = parallelism(cut, source).to_dict("records")
+        assert (row["mean"], row["busy_fraction"], row["max"]) == (2.0, 1.0, 2)
+        assert levels(cut, source)["share"].tolist() == [0.0, 0.0, 1.0]
+        assert thread_use(cut, source)["busy_fraction"].tolist() == [1.0, 1.0]
+    assert remote_parallelism(cut) == (2.0, 2.0)
+
+
+def test_python_calls_are_known_of_the_whole_trace_whatever_operators_are_left_out() -> None:
+    calls = [call(i, 50 * i, 50 * i + 50, served_ms=(50 * i, 50 * i + 50)) for i in range(2)]
+    cut = trace(calls, [operator("aten::mm", 0, 5, of=calls[0])], window_ms=(0, 100),
+                operators_until_ns=ns(10))  # fmt: skip
+    assert parallelism(cut)["busy_fraction"].tolist() == [1.0]
+    assert parallelism(cut, "operators")["busy_fraction"].tolist() == [0.5]

@@ -1,3 +1,4 @@
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -312,3 +313,42 @@ def test_as_many_slots_as_possible_have_a_call_and_none_has_two(
     alone, together = (link(operators, spans, each, MAIN)[0] for each in ([], calls))
     for before, after in zip(alone, together, strict=True):
         assert after == before or (before is None and after is not None and after < 100)
+
+
+def many(start_ns: int, count: int, **fields: Any) -> list[OperatorSpan]:
+    """Operators of 5 ns, one each 10 ns."""
+    return [operator(start_ns + 10 * n, start_ns + 10 * n + 5, **fields) for n in range(count)]
+
+
+def test_operators_are_left_out_from_the_same_time_on_in_all_ranks() -> None:
+    """The server could record no more from T0 + 3000 on; the client recorded all."""
+    calls = [
+        client_span(n, start_ns=T0 + 1000 * n, body="builtin", function="aten::add")
+        for n in range(1, 5)
+    ]
+    served = [operator(T0 + 1000 * n + 20, T0 + 1000 * n + 80, "aten::add") for n in range(1, 5)]
+    client, server = pair(*calls, operators=served, operators_until_ns=T0 + 3000)
+    client = replace(client, operators=many(T0 + 1000, 400, thread=MAIN))
+    trace = merge([client, server], ONE_CLOCK, (T0 + 1000, T0 + 5000))
+    assert trace.facts.operators_until_ns == 2000
+    assert Counter(each.rank for each in trace.operators) == {0: 200, 1: 2}
+    assert max(each.span.start_ns for each in trace.operators) < 2000
+    # How a later call was served is not known, though its operator was recorded by chance.
+    assert [each.link for each in trace.calls] == ["inferred", "inferred", "", ""]
+    (said,) = trace.facts.losses
+    assert said.startswith("only the first 202 operators are in the trace, those of 0.000002 s: ")
+    assert said.endswith(" are left out, about 210 at that rate")  # 400 and twice 4, less 202
+
+
+def test_of_all_ranks_together_no_more_operators_are_kept_than_can_be_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tuner.trace.record.merge.MOST_OPERATORS", 100)
+    ranks = [recording(rank, operators=many(T0 + rank, 80)) for rank in range(2)]
+    facts = (trace := merge(ranks, ONE_CLOCK, (T0, T0 + 800))).facts
+    assert len(trace.operators) == 100
+    assert facts.operators_until_ns == 500
+    assert "about 60 at that rate" in facts.losses[0]
+    fewer = [recording(rank, operators=many(T0 + rank, 50)) for rank in range(2)]
+    facts = (trace := merge(fewer, ONE_CLOCK, (T0, T0 + 800))).facts
+    assert (len(trace.operators), facts.operators_until_ns, facts.losses) == (100, None, ())

@@ -24,7 +24,7 @@ def test_the_window_of_an_agent_ends_with_it(tmp_path: Path) -> None:
     recording.end("shutdown")
     window.join(20)
     assert not window.is_alive()
-    assert [*reports] == ["recording", "record-end"]
+    assert [*reports] == ["recording", "hand-over", "record-end"]
 
 
 def test_one_that_never_served_leaves_an_empty_journal(tmp_path: Path) -> None:

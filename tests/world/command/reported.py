@@ -52,6 +52,7 @@ def events_of(rank: int) -> list[dict[str, Any]]:
         {"kind": "slice", "number": 3, "late_s": 0.001, "seconds": 0.08, "done": _CALLS},
         {"kind": "shutdown", "name": name, "calls": _CALLS * (1 - rank), **_USAGE},
         {"kind": "ended", "name": name, "calls": _CALLS * (1 - rank), **_USAGE},
+        {"kind": "hand-over"},
         {"kind": "record-end", "reason": "shutdown", "cpu_s": 0.5, "main_thread_s": [0.25, 0.0],
          "other_threads_s": [0.125, 0.0],
          "threads": [[PIDS[rank], "python"], [77, "worker"]],

@@ -128,3 +128,22 @@ def test_what_a_rank_used_is_not_known_that_ends_without_a_word() -> None:
     assert failed(lacks).message.endswith(
         "never called shutdown, so this run has no CPU time of all ranks"
     )
+
+
+def test_a_program_lasts_longer_from_when_its_last_rank_begins_to_hand_over() -> None:
+    """The first rank took a second; the second one, which began later, is still at it."""
+    events = [until(rank, "record-end") for rank in range(2)]
+    starts_ns = [next(e["time_ns"] for e in each if e["kind"] == "hand-over") for each in events]
+    first, second = events[0], until(1, "hand-over")
+    first[-1]["time_ns"] = starts_ns[0] + 10**9
+    second[-1]["time_ns"] = starts_ns[0] + 3 * 10**9
+    now_ns = starts_ns[0] + 5 * 10**9
+    report = report_of(first, second)
+    assert report.is_handing_over
+    assert report.handed_over_s(now_ns) == 2
+    gone = {"kind": "gone", "pid": second[0]["pid"], "time_ns": starts_ns[0] + 4 * 10**9,
+            "code": -9}  # fmt: skip
+    report = report_of(first, [*second, gone])
+    assert not report.is_handing_over
+    assert report.handed_over_s(now_ns) == 1
+    assert report_of(until(0, "ended"), until(1, "ended")).handed_over_s(now_ns) == 0

@@ -6,7 +6,7 @@ import re
 import signal
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,8 @@ import pytest
 from tests.programs.running import PROGRAMS, free_port
 from tests.world.command.recorded import python, recorded
 from tests.world.command.reported import BEGAN_NS, PIDS, until
+from tuner.present.analysis import Analysis
+from tuner.trace.record import merge
 from tuner.world.command import recording
 from tuner.world.command.order import RecordingOrder
 from tuner.world.command.program_channel import ProgramChannel
@@ -129,4 +131,58 @@ def test_of_a_program_that_is_interrupted_no_rank_has_failed(
         ranks = recording._Ranks(channel, [], said.append, signals)
         ranks.look()
     assert said == ([] if signals else ["observer1 failed first: OSError: no"])
-    assert not ranks.is_given_up
+    assert ranks.given_up_ns is None
+
+
+@pytest.mark.parametrize(
+    ("way", "threads", "needs"),
+    [("to_here", 4, 5), ("rpc_sync", 1, 5), ("wait", 2, 5)],
+)
+def test_a_deadlock_is_proven_said_and_ended(way: str, threads: int, needs: int) -> None:
+    """Four calls of the stage are under way in any case, and none of its threads is left."""
+    run = recorded(*python("deadlocks.py", free_port(), way, str(threads)))
+    assert (run.end.exit_code, run.end.is_given_up) == (1, True)
+    who = "its only worker thread waits" if threads == 1 else f"all {threads} worker threads wait"
+    assert run.told[0].startswith(f"stage1 deadlocked: {who} for the answer to a call")
+    assert run.told[1] == "a deadlock does not end, so the program is ended"
+    (found,) = Analysis.of(run.trace).deadlocks
+    assert (found.process, found.threads, found.needs) == ("stage1", threads, needs)
+    how = {"to_here": "in to_here", "rpc_sync": "in a nested rpc_sync", "wait": "in wait()"}[way]
+    assert found.waits == (f"{how} for second on stage2",)
+    # None has failed: they were under way when we ended it.
+    assert set(run.trace.calls["status"]) == {"unfinished"}
+
+
+def test_with_as_many_threads_as_a_deadlock_needs_the_program_ends_well() -> None:
+    run = recorded(*python("deadlocks.py", free_port(), "to_here", "5"))
+    assert (run.end.exit_code, run.end.is_given_up, run.told) == (0, False, [])
+    assert len(run.trace.calls) == run.counted == 120
+
+
+def test_of_very_many_operators_the_first_are_kept_and_the_program_is_none_the_slower() -> None:
+    run = recorded(
+        *python("many_operators.py", free_port(), "20000"), order=RecordingOrder(operators=True)
+    )
+    trace, until_ns = run.trace, run.trace.operators_until_ns
+    assert run.end.exit_code == 0
+    assert len(trace.calls) == run.counted == 10
+    assert until_ns is not None
+    assert 20_000 < len(trace.operators) <= merge.MOST_OPERATORS
+    assert trace.operators["start_ns"].max() < until_ns < trace.window_ns[1]
+    assert "operators are in the trace, those of" in trace.losses[0]
+    assert "left out" in trace.losses[0]
+    # What the ranks hand over is no part of the recording's time.
+    ((ended_ns, cpu_s),) = re.findall(r"ended: (\d+) after (.*) s", run.printed)
+    assert trace.window_ns[1] + trace.base_time_ns - int(ended_ns) < 1e9
+    used_s = next(rank.cpu_s for rank in trace.ranks if rank.name == "driver")
+    assert used_s is not None
+    assert used_s <= float(cpu_s) + 0.5
+
+
+def test_others_on_the_cpus_are_said_and_the_programs_own_ranks_are_none() -> None:
+    hog = [sys.executable, "-c", "while True: pass"]
+    with ExitStack() as scope:
+        for _ in range(2 * (os.cpu_count() or 1)):
+            scope.callback(subprocess.Popen(hog).kill)
+        busy = recorded(*python("deadlocks.py", free_port(), "rpc_sync", "8")).trace
+    assert busy.is_of_busy_machine

@@ -1,11 +1,15 @@
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
+from tuner.world.launcher import TraceOrder
 from tuner.world.rank import timing
-from tuner.world.rank.timing import WARM_UP_S, WARM_UP_STEPS, StepTimer
+from tuner.world.rank.timing import WARM_UP_S, WARM_UP_STEPS, StepTimer, time_traced_steps
 
 
 def timer(
@@ -58,3 +62,47 @@ def test_of_many_steps_a_sample_is_kept_each_as_likely(monkeypatch: pytest.Monke
     assert len(tenths) == 10
     assert min(tenths.values()) > 130  # 200 are expected; 13 is a standard deviation
     assert max(tenths.values()) < 270
+
+
+class FakeDriver:
+    """Traces nothing; after so many turns not all operators of a turn are recorded."""
+
+    complete_turns = 100
+    did: ClassVar[list[str]] = []
+
+    def __init__(self, **_: object) -> None:
+        self.turns = 0
+
+    def __getattr__(self, name: str) -> Callable[[], object]:
+        def do() -> object:
+            self.did.append(name)
+            self.turns += name == "pause"
+            return {"pause": self.turns <= self.complete_turns, "stop": ([], {}, (0, 9))}.get(name)
+
+        return do
+
+
+@pytest.mark.parametrize(("complete_turns", "overhead"), [(100, 1.0), (1, None)])
+def test_the_overhead_is_unknown_where_a_turn_has_too_many_operators(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, complete_turns: int, overhead: float | None
+) -> None:
+    """And what the ranks hand over is marked as no time of the workload."""
+    did = list[str]()
+    monkeypatch.setattr(FakeDriver, "did", did)
+    monkeypatch.setattr(FakeDriver, "complete_turns", complete_turns)
+    monkeypatch.setattr(timing, "TraceDriver", FakeDriver)
+
+    @contextmanager
+    def handing_over() -> Iterator[None]:
+        did.append("(")
+        yield
+        did.append(")")
+
+    stepping, _ = timer(monkeypatch, lambda number: 1000)
+    order = TraceOrder(path=tmp_path / "trace.json", operators=True)
+    timed, found = time_traced_steps(stepping, 100, order, handing_over)
+    assert (timed.steps, found) == (100, overhead)
+    assert did[-4:] == ["start", "(", "stop", ")"]
+    slow = [place for place, name in enumerate(did) if name in ("pause", "abandon", "stop")]
+    assert slow
+    assert all((did[place - 1], did[place + 1]) == ("(", ")") for place in slow)

@@ -258,6 +258,7 @@ def _caller_meanwhile(trace: Trace, path: CriticalPath, own_share: float) -> str
 
 def _busiest_operator(trace: Trace, driver: Driver) -> str:
     """A sentence on the outermost operator with the most time; empty if it has little."""
+    trace = trace.with_operators()
     operators, whole_ns = trace.operators, window_length_ns(trace)
     is_mine = (operators["rank"] == driver.rank) & (operators["thread"] == driver.thread)
     mine = operators[is_mine]

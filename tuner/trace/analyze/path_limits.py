@@ -215,7 +215,8 @@ def why_unseen(trace: Trace, calls: pd.DataFrame) -> list[str]:
     reasons = []
     for body, reason in _WITHOUT_PYTHON.items():
         if body in bodies:
-            is_shown = body != "fetch" and not trace.operators_recorded
+            has_all = trace.operators_recorded and trace.operators_until_ns is None
+            is_shown = body != "fetch" and not has_all
             reasons.append(f"{reason}{': only a trace with operators shows them' * is_shown}.")
     # `a, b and c ended` is a loss of each of them.
     of_one = rf"([\w:-]+, )*([\w:-]+ and )?({'|'.join(map(re.escape, servers))})(?![\w:-])"

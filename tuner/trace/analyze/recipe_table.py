@@ -22,13 +22,15 @@ def recipe_table(trace: Trace) -> pd.DataFrame:
     "Self CPU" is the part of it that no other row counts: of an operator, without the operators and
     the calls directly inside it; of a call, without its remote operators (time in which several ran
     counts once), the calls made inside it, and what the client's thread ran while it issued the
-    call, or in foreign traces until the call ended. A call that never ended is left out.
+    call, or in foreign traces until the call ended. A call that never ended is left out, and where
+    operators are left out from some time on, all that had not ended by then.
 
     Returns:
         RECIPE_COLUMNS, one row per name and rank, the largest "CPU total" first. Times are in
         microseconds; percentages are of the sum of "Self CPU". A remote operator has the name
         `call#remote_op: operator` and its server's rank as "Node ID".
     """
+    trace = trace.with_operators()
     calls, operators = trace.calls[trace.calls["end_ns"].notna()], trace.operators
     spans, above = _on_threads(calls, operators)
     lasted_ns = (calls["end_ns"] - calls["start_ns"]).to_numpy(dtype=np.int64)

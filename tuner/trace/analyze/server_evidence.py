@@ -122,7 +122,7 @@ def gather(trace: Trace, rank: int) -> Evidence:
 def _use(
     trace: Trace, rank: int, sent: pd.DataFrame, times: pd.DataFrame, at_work: Steps, pool: int
 ) -> Use:
-    whole_ns = max(server_parallelism.window_length_ns(trace), 1)
+    whole_ns = max(server_parallelism.seen_length_ns(trace), 1)
     taken = threads_taken(trace)[rank]
     time_ns, taken_ns = at_work.time_at_level(), taken.time_at_level()
     busy_ns = float(time_ns[1:].sum())
@@ -153,8 +153,6 @@ def _cpu(trace: Trace, served: pd.DataFrame, times: pd.DataFrame, at_work: Steps
     if wall_us <= 0 or wall_us < MEASURED_SHARE * times["served_us"].sum():
         return None
     calls = served[measured]
-    of_calls = trace.operators["call_id"].isin(calls["call_id"])
-    gil_us = max(on_us - _in_long_ns(trace.operators[of_calls]) / 1e3, 0.0)
     uncrowded, whole, first = _off_ratios(at_work, calls, times[measured])
     return Cpu(
         on_share=on_us / wall_us,
@@ -164,8 +162,19 @@ def _cpu(trace: Trace, served: pd.DataFrame, times: pd.DataFrame, at_work: Steps
         off_uncrowded_whole_ratio=whole,
         off_first_ratio=first,
         cpus_used=on_us * 1e3 / max(float(at_work.time_at_level()[1:].sum()), 1.0),
-        gil_share=gil_us / wall_us if trace.operators_recorded else None,
+        gil_share=_gil_share(trace.with_operators(), calls, times),
     )
+
+
+def _gil_share(trace: Trace, served: pd.DataFrame, times: pd.DataFrame) -> float | None:
+    """See `Cpu`; of those of the calls whose operators are known."""
+    calls = served[served["call_id"].isin(trace.calls["call_id"])]
+    sums = times.loc[calls.index].sum()
+    if not trace.operators_recorded or sums["served_us"] <= 0:
+        return None
+    of_calls = trace.operators["call_id"].isin(calls["call_id"])
+    long_us = _in_long_ns(trace.operators[of_calls]) / 1e3
+    return max(float(sums["on_cpu_us"]) - long_us, 0.0) / float(sums["served_us"])
 
 
 def _off_ratios(at_work: Steps, calls: pd.DataFrame, times: pd.DataFrame) -> list[float | None]:

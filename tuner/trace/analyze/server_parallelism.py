@@ -59,6 +59,19 @@ def window_length_ns(trace: Trace) -> int:
     return closed - opened
 
 
+def seen_until_ns(trace: Trace, source: Source = "calls") -> int:
+    """To when the trace shows threads at work: to its end, or to where operators are left out, and
+    with them the calls that run without Python."""
+    until_ns, closed = trace.operators_until_ns, window(trace)[1]
+    needs_operators = source == "operators" or trace.calls["body"].isin(["builtin", "script"]).any()
+    return closed if until_ns is None or not needs_operators else min(until_ns, closed)
+
+
+def seen_length_ns(trace: Trace, source: Source = "calls") -> int:
+    """How long the trace shows threads at work."""
+    return seen_until_ns(trace, source) - window(trace)[0]
+
+
 def threads_at_work(trace: Trace, source: Source = "calls") -> dict[int, Steps]:
     """How many threads of each server are at work over time, by the server's rank."""
     return {rank: _steps(work) for rank, work in _by_server(_work(trace, source))}
@@ -72,7 +85,7 @@ def threads_taken(trace: Trace) -> dict[int, Steps]:
 
 def parallelism(trace: Trace, source: Source = "calls") -> pd.DataFrame:
     """PARALLELISM_COLUMNS, one row per server, by rank; for the formulas see this module."""
-    whole_ns = window_length_ns(trace)
+    whole_ns = seen_length_ns(trace, source)
     rows = []
     for rank, work in _by_server(_work(trace, source)):
         total_ns, busy_ns, highest = _extent(_steps(work))
@@ -88,7 +101,7 @@ def parallelism(trace: Trace, source: Source = "calls") -> pd.DataFrame:
 
 def levels(trace: Trace, source: Source = "calls") -> pd.DataFrame:
     """LEVEL_COLUMNS: the share of the window that each server had 0, 1, ... threads at work."""
-    whole_ns = window_length_ns(trace)
+    whole_ns = seen_length_ns(trace, source)
     rows = []
     for rank, steps in threads_at_work(trace, source).items():
         time_ns = steps.time_at_level()
@@ -100,7 +113,7 @@ def levels(trace: Trace, source: Source = "calls") -> pd.DataFrame:
 
 def thread_use(trace: Trace, source: Source = "calls") -> pd.DataFrame:
     """THREAD_COLUMNS: how busy each thread of each server was, also a named one without calls."""
-    whole_ns = window_length_ns(trace)
+    whole_ns = seen_length_ns(trace, source)
     rows = []
     for rank, work in _by_server(_work(trace, source)):
         process, own = trace.process(rank), work[work["thread"] >= 0]
@@ -127,7 +140,9 @@ def remote_parallelism(trace: Trace) -> tuple[float, float]:
 
 
 def _work(trace: Trace, source: Source) -> pd.DataFrame:
-    return _served_calls(trace) if source == "calls" else _remote_operators(trace)
+    work = _served_calls(trace) if source == "calls" else _remote_operators(trace)
+    until_ns = seen_until_ns(trace, source)
+    return work[work["start"] < until_ns].assign(end=work["end"].clip(upper=until_ns))
 
 
 def _served_calls(trace: Trace, *, with_answer: bool = False) -> pd.DataFrame:

@@ -103,9 +103,10 @@ def _who_computes(trace: Trace, path: CriticalPath, process: TraceRank) -> str:
     while the driver makes its steps: the main thread, or all of them. Empty where they do not.
 
     CPU time is known of the whole trace: they are taken to compute outside of the steps first.
-    A thread that waits for a CPU may hold the GIL, too.
+    A thread that waits for a CPU may hold the GIL, too. Where operators are left out, it is not
+    known how much of that time is Python's.
     """
-    if process.main_cpu_s is None:
+    if process.main_cpu_s is None or trace.operators_until_ns is not None:
         return ""
     window_s = _window_s(trace)
     outside_s = window_s - path.length_s

@@ -33,8 +33,9 @@ _BOUNDS: dict[tuple[str, ...], tuple[float, float]] = {  # the least, and what i
     ("cpu_s", "rpc_timeout_s", "main_cpu_s", "main_run_queue_s"): (0, 2**32),
     ("others_cpu_s", "others_run_queue_s"): (0, 2**32),
     ("tracing_overhead",): (sys.float_info.min, 1e9),
+    ("others_share",): (0, 1 + sys.float_info.epsilon),
     # The sum of two times fits into an int64.
-    ("pid", "base_time_ns", "clock_error_ns"): (-(2**62), 2**62),
+    ("pid", "base_time_ns", "clock_error_ns", "operators_until_ns"): (-(2**62), 2**62),
 }
 
 

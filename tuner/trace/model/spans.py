@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, cast
 
+from tuner.machine import DISTURBED_SHARE
+
 CallKind = Literal["rpc_sync", "rpc_async", "rpc_remote", "to_here"]
 """What the client called. A proxy's call is the `rpc_*` that it makes."""
 CallBody = Literal["python", "builtin", "script", "fetch"]
@@ -106,14 +108,25 @@ class Facts:
     """What is known of each process."""
     operators_recorded: bool = True
     """Whether operators were recorded at all."""
+    operators_until_ns: int | None = None
+    """Operators that began from then on were too many, and are left out, on all ranks alike; None:
+    none is left out."""
     steps: int | None = None
     """Steps of the workload in the window; None where no workload was traced."""
     clock_error_ns: int = 0
     """Times of different ranks are comparable to within this; 0 on one host."""
     tracing_overhead: float | None = None
     """Traced step time over untraced step time."""
+    others_share: float | None = None
+    """The share of the logical CPUs that other programs, and other virtual machines, took while it
+    was recorded; None where that is not known."""
     losses: tuple[str, ...] = ()
     """What the trace lacks, each as a sentence."""
+
+    @property
+    def is_of_busy_machine(self) -> bool:
+        """Whether others took so much that the times may not be the program's own."""
+        return (self.others_share or 0.0) > DISTURBED_SHARE
 
 
 class CallName(NamedTuple):
@@ -190,6 +203,7 @@ class RankRecording(TraceRank):
     server_spans: list[ServerSpan] = field(default_factory=list)
     done_ns: dict[int, int] = field(default_factory=dict)  # when `async_execution` was complete
     operators: list[OperatorSpan] | None = None  # None if operators are not recorded
+    operators_until_ns: int | None = None  # from then on not all are there; None: all are
     noted: list[OperatorSpan] = field(default_factory=list)  # noted in Python, recorded or not
     disturbed: bool = False  # whether another profiler ended the recording of operators early
     issued: dict[tuple[str, str], int]  # by server and body, counted when handed to C++

@@ -4,7 +4,7 @@ Times are int64 nanoseconds since the trace's base, on one clock for all ranks. 
 columns hold (CallKind, CallBody, CallStatus, Link) are in `tuner.trace.model.spans`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -101,6 +101,23 @@ class Trace(Facts):
     """The number of ranks of the run, if its files say it: some may not be here."""
     rank_files: tuple[RankFile, ...] = ()
     """The file of each rank; empty where one file has all ranks by its format."""
+
+    def with_operators(self) -> "Trace":
+        """The part of it whose operators are known: all of it, or what had ended by then."""
+        until_ns = self.operators_until_ns
+        if until_ns is None:
+            return self
+        calls, operators = self.calls, self.operators
+        ended = pd.Series(True, index=calls.index)
+        for edge in ("end_ns", "answered_ns", "server_end_ns", "done_ns"):
+            ended &= (calls[edge] <= until_ns).fillna(edge != "end_ns").astype(bool)
+        return replace(
+            self,
+            calls=calls[ended].reset_index(drop=True),
+            operators=operators[operators["end_ns"] <= until_ns].reset_index(drop=True),
+            window_ns=(self.window_ns[0], max(self.window_ns[0], until_ns)),
+            operators_until_ns=None,
+        )
 
     def process(self, rank: int) -> TraceRank:
         """What is known of the process of this rank, if only its number."""

@@ -20,7 +20,7 @@ from tuner.cpus import usable_cpus
 from tuner.errors import TraceError
 from tuner.torch_private.agent import all_workers, default_timeout_s, worker_threads
 from tuner.torch_private.answers import error_line
-from tuner.torch_private.operators import OperatorProfiler
+from tuner.torch_private.operators import OperatorProfiler, RecordedOperators, operators_here
 from tuner.torch_private.support import missing_tracing_support
 from tuner.trace.model.spans import CALLS_PER_RANK, OperatorSpan, RankRecording
 from tuner.trace.record.client import Client
@@ -31,6 +31,9 @@ from tuner.trace.record.wire import Ends
 
 CLOCK_SAMPLES = 50  # enough for one of them to meet no delay; each takes less than a millisecond
 _POLL_S = 0.002
+_ANSWER_S = 120.0
+"""What a process gets to answer, whatever the program gives its calls: to hand over operators takes
+seconds."""
 
 
 class TraceDriver:
@@ -86,12 +89,13 @@ class TraceDriver:
             raise
         return [found[name] for name in self._ranks], clocks, (self._started_ns, stopped_ns)
 
-    def pause(self) -> None:
+    def pause(self) -> bool:
         """Make all processes run as if they were not traced, until `resume`: to time them so.
+        Whether all have recorded until now: where operators are very many, only the first are.
 
         Abandon a trace that was paused: its operators from before the pause are lost.
         """
-        self._everywhere("pause tracing in", _pause, here="first")
+        return all(self._everywhere("pause tracing in", _pause, here="first").values())
 
     def resume(self) -> None:
         """Continue after a `pause`."""
@@ -130,7 +134,7 @@ class TraceDriver:
         if here == "first":
             attempt(self._here, request, *arguments)
         for name in self._others:
-            attempt(name, rpc.rpc_async, name, request, arguments)
+            attempt(name, rpc.rpc_async, name, request, arguments, None, _ANSWER_S)
         for name in self._others:
             if name in answers:
                 attempt(name, answers[name].wait)
@@ -170,15 +174,12 @@ class _Tracing:
     usage: Usage
     used: Used = NOTHING_USED
 
-    def end(self) -> tuple[list[OperatorSpan] | None, bool]:
-        """Stop recording; returns the operators, and whether another profiler ended them early."""
+    def end(self) -> OperatorProfiler | None:
+        """Stop recording calls; returns what still records operators, if anything does."""
         self.client.stop()
         self.server.stop()
         Ends.client = Ends.server = None
-        if self.operators is None:
-            return None, False
-        operators, disturbed = self.operators.stop()
-        return [OperatorSpan(*each) for each in operators], disturbed
+        return self.operators
 
 
 _tracing: _Tracing | None = None
@@ -194,7 +195,7 @@ def _listen(trace: str, operators: bool) -> tuple[str, int]:
     with _listening:
         if _tracing is not None or Ends.server is not None:
             raise RuntimeError("this process is already being traced")
-        profiler = OperatorProfiler() if operators else None
+        profiler = OperatorProfiler(operators_here()) if operators else None
         _tracing = _Tracing(trace, client, server, operators, profiler, Usage())
         server.start()
         Ends.client, Ends.server = client, server
@@ -207,19 +208,20 @@ def _issue(trace: str) -> None:
     tracing.client.start()
 
 
-def _pause(trace: str) -> None:
+def _pause(trace: str) -> bool:
     tracing = _here(trace)
     tracing.client.pause()
     tracing.server.stop()
-    if tracing.operators is not None:
-        tracing.operators.stop()
-        tracing.operators = None
+    profiler, tracing.operators = tracing.operators, None
+    if profiler is not None:
+        profiler.discard()
+    return profiler is None or not profiler.is_cut
 
 
 def _resume(trace: str) -> None:
     tracing = _here(trace)
     if tracing.with_operators:
-        tracing.operators = OperatorProfiler()
+        tracing.operators = OperatorProfiler(operators_here())
     tracing.server.start()
     tracing.client.resume()
 
@@ -253,7 +255,9 @@ def _collect(trace: str, first_calls: Mapping[int, int]) -> RankRecording:
     global _tracing
     tracing = _here(trace)
     _tracing = None
-    operators, disturbed = tracing.end()
+    profiler = tracing.end()
+    recorded = profiler.stop() if profiler is not None else RecordedOperators([], False, None)
+    operators = [OperatorSpan(*each) for each in recorded.spans]
     client, server = tracing.client, tracing.server
 
     def is_ours(call_id: int) -> bool:
@@ -263,7 +267,7 @@ def _collect(trace: str, first_calls: Mapping[int, int]) -> RankRecording:
     server_spans = [span for span in server.spans() if is_ours(span.call_id)]
     names = thread_names(
         serving={span.thread for span in server_spans},
-        others={span.thread for span in (*client_spans, *(operators or ()))},
+        others={s.thread for s in client_spans} | {s.thread for s in operators},
     )
     forget_threads()
     worker, used = rpc.get_worker_info(), tracing.used
@@ -287,9 +291,10 @@ def _collect(trace: str, first_calls: Mapping[int, int]) -> RankRecording:
         client_spans=client_spans,
         server_spans=server_spans,
         done_ns={call: done for call, done in server.done_ns.items() if is_ours(call)},
-        operators=operators,
+        operators=None if profiler is None else operators,
+        operators_until_ns=recorded.until_ns,
         noted=client.operators,
-        disturbed=disturbed,
+        disturbed=recorded.was_disturbed,
         issued=client.issued,
         arrived=Counter(each // CALLS_PER_RANK for each in server.arrivals if is_ours(each)),
     )
@@ -300,7 +305,8 @@ def _abandon(trace: str) -> None:
     global _tracing
     if _tracing is not None and _tracing.name == trace:
         tracing, _tracing = _tracing, None
-        tracing.end()
+        if (profiler := tracing.end()) is not None:
+            profiler.discard()
         forget_threads()
 
 

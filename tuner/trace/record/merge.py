@@ -12,7 +12,7 @@ from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 from tuner.errors import TraceError
-from tuner.text import first_of, plural
+from tuner.text import first_of, plural, three_digits
 from tuner.torch_private.private_names import STEP, STEP_HELPERS
 from tuner.trace.model.spans import (
     CALLS_PER_RANK,
@@ -35,6 +35,8 @@ _Span = TypeVar("_Span", ClientSpan, ServerSpan)
 _TIMES = ("start_ns", "issued_ns", "end_ns", "answered_ns")
 """The fields of spans that are points in time."""
 _MOST_NAMED = 3  # functions
+MOST_OPERATORS = 500_000
+"""Those of all ranks together: to write and to read them again takes some 10 us for each."""
 
 
 def merge(
@@ -62,6 +64,8 @@ def merge(
     base_ns = min([window_ns[0], *first_ns])
     issued = _issued(recordings)
     ranks = [_rebased(each, clocks[each.name].offset_ns + base_ns, issued) for each in recordings]
+    window_ns = (window_ns[0] - base_ns, window_ns[1] - base_ns)
+    ranks, until_ns, left_out = with_operators_alike(ranks, window_ns)
     served = {span.call_id: span for each in ranks for span in each.server_spans}
     inferred: dict[int, ServerSpan] = {}
     operators = []
@@ -90,17 +94,18 @@ def merge(
     ]  # fmt: skip
     facts = Facts(
         base_time_ns=base_ns,
-        window_ns=(window_ns[0] - base_ns, window_ns[1] - base_ns),
+        window_ns=window_ns,
         ranks=tuple(
             TraceRank(**{field.name: getattr(each, field.name) for field in fields(TraceRank)})
             for each in recordings
         ),
         operators_recorded=all(each.operators is not None for each in ranks),
+        operators_until_ns=until_ns,
         steps=steps,
         # The largest error between times of two ranks, whose errors may add up.
         clock_error_ns=sum(sorted(clock.error_ns for clock in clocks.values())[-2:]),
         tracing_overhead=tracing_overhead,
-        losses=(*missing, *losses(ranks)),
+        losses=(*left_out, *missing, *losses(ranks)),
     )
     return MergedTrace(facts, calls, operators)
 
@@ -113,8 +118,41 @@ def _rebased(each: RankRecording, zero_ns: int, issued: Collection[int]) -> Rank
         server_spans=[_earlier(s, zero_ns) for s in each.server_spans if s.call_id in issued],
         done_ns={call_id: time_ns - zero_ns for call_id, time_ns in each.done_ns.items()},
         operators=each.operators and _earlier_operators(each.operators, zero_ns),
+        operators_until_ns=each.operators_until_ns and each.operators_until_ns - zero_ns,
         noted=_earlier_operators(each.noted, zero_ns),
     )
+
+
+def with_operators_alike(
+    ranks: list[RankRecording], window_ns: tuple[int, int]
+) -> tuple[list[RankRecording], int | None, list[str]]:
+    """The recordings with the operators of one span of time: to where a rank could record no more,
+    or where those of all ranks are MOST_OPERATORS. With its end, None where nothing is left out,
+    and what is left out as sentences. Times are on one clock, as the window's."""
+    ends = [each.operators_until_ns for each in ranks if each.operators_until_ns is not None]
+    starts = sorted(span.start_ns for each in ranks for span in each.operators or ())
+    until_ns = min([*ends, *starts[MOST_OPERATORS : MOST_OPERATORS + 1]], default=None)
+    if until_ns is None:
+        return ranks, None, []
+    opened, closed = window_ns
+    kept = [
+        each.operators and [span for span in each.operators if span.start_ns < until_ns]
+        for each in ranks
+    ]
+    count = sum(len(each or ()) for each in kept)
+    at_that_rate = 0.0
+    for each in ranks:
+        own_ns = (closed if each.operators_until_ns is None else each.operators_until_ns) - opened
+        at_that_rate += len(each.operators or ()) * (closed - opened) / max(own_ns, 1)
+    first_s, other_s = (max(0, ns) / 1e9 for ns in (until_ns - opened, closed - until_ns))
+    more = float(f"{max(at_that_rate - count, 1.0):.2g}")
+    left_out = (
+        f"only the first {count:,} operators are in the trace, those of {three_digits(first_s)} s: "
+        f"those of the other {three_digits(other_s)} s are left out, about {more:,.0f} "
+        "at that rate"
+    )
+    recordings = [replace(each, operators=own) for each, own in zip(ranks, kept, strict=True)]
+    return recordings, until_ns, [left_out]
 
 
 def _earlier(span: _Span, by_ns: int) -> _Span:

@@ -19,7 +19,7 @@ from typing import Any
 from tuner.cpus import usable_cpus
 from tuner.daemon_threads import start_daemon
 from tuner.torch_private.agent import default_timeout_s, worker_threads
-from tuner.torch_private.operators import OperatorProfiler
+from tuner.torch_private.operators import OperatorProfiler, operators_here
 from tuner.torch_private.support import missing_tracing_support
 from tuner.trace.record.client import WATCH_S, Client, OpenCall
 from tuner.trace.record.clock import boot_id
@@ -119,6 +119,8 @@ class ProgramRecorder:
         self._usage = Usage()
         threads, timeout_s = worker_threads(), default_timeout_s()
         self._report("record-start", num_worker_threads=threads, rpc_timeout_s=timeout_s)
+        if self._profiler is not None:
+            self._profiler.most = operators_here()  # the ranks are known by now
 
     def _keep_window(self, is_over: threading.Event) -> None:
         if is_over.wait(self._order["start_after_s"]):
@@ -151,6 +153,8 @@ class ProgramRecorder:
             self._usage.look()
 
     def _hand_over(self, reason: str) -> None:
+        # All that comes is no time of the program.
+        self._report("hand-over")
         arrivals, facts = self._at_window_end or self._standing()
         self._client.pause()
         self._client.end_silent_calls()
@@ -161,9 +165,11 @@ class ProgramRecorder:
         self._journal.note_arrivals(arrivals)
         disturbed = False
         if self._profiler is not None:
-            operators, disturbed = self._profiler.stop()
+            operators, disturbed, until_ns = self._profiler.stop()
             facts["operators"] = name = f"{self._pid}-{time_ns()}.operators"
             (self._folder / name).write_text(json.dumps(operators))
+            if until_ns is not None:
+                facts["operators_until_ns"] = until_ns
         threads = [int(task.name) for task in Path("/proc/self/task").iterdir()]
         self._report(
             "record-end",

@@ -1,6 +1,7 @@
 """What the ranks of a program have done by when: in a window, or while a first run goes on."""
 
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -151,7 +152,9 @@ class Follower:
         if lasted_s < max(longest_s, self._next_s):
             return None
         self._next_s = lasted_s + (_AGAIN_S if only_begins else _SETTLED_S)
-        if (counts := counts_of(self.reported())) is None:
+        report = self.reported()
+        lasted_s -= report.handed_over_s(time.time_ns())
+        if lasted_s < longest_s or (counts := counts_of(report)) is None:
             return None
         calls = counts.calls
         is_late = lasted_s > late_s

@@ -49,12 +49,13 @@ def _without_collector() -> Iterator[None]:
 def join_recorded(
     folder: Path, messages: Iterable[Sequence[Message]], *, ended_ns: int | None = None,
     stopped_ns: int | None = None, clocks: Mapping[str, ClockOffset] | None = None,
+    others_share: float | None = None,
 ) -> bytes:  # fmt: skip
     """The content of a trace file with all that was recorded, also while programs still run.
     `folder` is that of `HookOrder.reports`, and `messages` are those of each process; `ended_ns` is
     when the program ended, None while it runs; `stopped_ns` when we ended it, so that calls fail;
-    `clocks` are those of other hosts against this one's, by `RankRecording.boot_id`. TraceError if
-    nothing was recorded."""
+    `clocks` are those of other hosts against this one's, by `RankRecording.boot_id`; for
+    `others_share` see `Facts`. TraceError if nothing was recorded."""
     now_ns = ended_ns or time.time_ns()
     all_agents = [agent for each in messages for agent in agents(each)]
     found = [
@@ -82,7 +83,8 @@ def join_recorded(
         (min(part.start_ns for part in parts), max(part.end_ns for part in parts)),
         may_lack_spans=True,
     )
-    facts = replace(merged.facts, losses=(*losses, *merged.facts.losses))
+    share = None if others_share is None else min(max(others_share, 0.0), 1.0)
+    facts = replace(merged.facts, others_share=share, losses=(*losses, *merged.facts.losses))
     return trace_document(replace(merged, facts=facts))
 
 
@@ -115,6 +117,7 @@ class _Part:
     ) -> None:  # fmt: skip
         first, recording, started = agent["init_rpc"], agent["recording"], agent.get("record-start")
         self._agent = agent
+        self._was_stopped = stopped_ns is not None
         self._ended: Message = (ended := agent.get("record-end", {}))
         try:
             self._content = read_journal(folder / recording["journal"])
@@ -143,6 +146,7 @@ class _Part:
             server_spans=self._content.server_spans,
             done_ns=self._content.done_ns,
             operators=self._operators(folder),
+            operators_until_ns=ended.get("operators_until_ns"),
             noted=self._content.noted,
             disturbed=ended.get("disturbed", False),
             issued=self._issued(),
@@ -152,8 +156,10 @@ class _Part:
         self.is_begun = "ready" in agent
         self.prepared_ns = recording["time_ns"]
         self.start_ns = (started or recording)["time_ns"]
-        ends = [agent[name]["time_ns"] for name in ("window-end", "shutdown") if name in agent]
-        self.end_ns = min(ends or [ended["time_ns"] if ended else program_ended_ns])
+        of_end = ("window-end", "shutdown", "hand-over")
+        self.end_ns = min(
+            [agent[name]["time_ns"] for name in of_end if name in agent], default=program_ended_ns
+        )
         if stopped_ns is not None:
             self.end_ns = max(self.start_ns, min(self.end_ns, stopped_ns))
         self.losses = [*self._losses()]
@@ -166,6 +172,8 @@ class _Part:
             yield "had not ended: the trace has what it recorded so far"
         elif not self._ended:
             how = "ended suddenly, by a signal or os._exit"
+            if self._was_stopped:
+                how = "was ended by rpc-tuner"
             yield f"{how}: the trace has the calls up to then, and no CPU time"
         elif "record-start" not in self._agent:
             yield "ended before the recording was to start"

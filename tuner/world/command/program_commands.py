@@ -32,7 +32,8 @@ REAPED_S = 5.0
 _GENTLE: tuple[tuple[int, float], ...] = ((signal.SIGINT, 1.0), (signal.SIGTERM, 2.0))
 """Signals, and how many seconds each gets to have its effect: what waits in C++ sees no SIGINT."""
 _HAND_OVER_S = 2.0
-"""So much longer for ranks that are recorded: they write as they end."""
+"""So much longer for ranks that are recorded, until they begin to write; then _MOST_HAND_OVER_S."""
+_MOST_HAND_OVER_S = 30.0
 _POLL_S = 0.02
 _MOST_NAMED = 3
 
@@ -231,7 +232,8 @@ class LocalCommands:
     reports: Path
     machine: Callable[[], MachineState]
     """Gives what the machine did since the start."""
-    are_recorded: bool = False
+    handing_over: Callable[[], bool] | None = None
+    """Whether ranks write what they recorded; None: none is recorded."""
     _processes: list[subprocess.Popen[bytes] | WarmProcess] = field(default_factory=list)
 
     def start(self, output: int) -> None:
@@ -246,12 +248,14 @@ class LocalCommands:
     def stop_gently(self) -> None:
         """See `Commands`."""
         for number, usual_s in _GENTLE:
-            seconds = usual_s + self.are_recorded * _HAND_OVER_S
+            is_writing = self.handing_over or (lambda: False)
+            seconds = usual_s + (self.handing_over is not None) * _HAND_OVER_S
             for process in self._processes:
                 with suppress(ProcessLookupError, PermissionError):
                     os.killpg(process.pid, number)
             until = time.monotonic() + seconds
-            while time.monotonic() < until:
+            longest = until + _MOST_HAND_OVER_S
+            while (now := time.monotonic()) < until or (now < longest and is_writing()):
                 if None not in self.codes():
                     return
                 time.sleep(_POLL_S)

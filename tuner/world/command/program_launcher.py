@@ -215,8 +215,12 @@ class ProgramLauncher:
         """What one run runs: here, from what starts the commands on this machine."""
         environment = order.environment(os.environ)
         machine = self._machine.watch()
-        recorded = order.recording is not None
-        return LocalCommands(self._starters.each, environment, order.reports, machine, recorded)
+
+        def handing_over() -> bool:
+            return channel.report().is_handing_over
+
+        return LocalCommands(self._starters.each, environment, order.reports, machine,
+                             handing_over if order.recording else None)  # fmt: skip
 
 
 class _ProgramWorld(LiveWorld):
@@ -308,12 +312,15 @@ class _ProgramWorld(LiveWorld):
         follower = self._follower
         return follower is not None and self._lasted_s() >= follower.follow.longest_s - IMPORTS_S
 
+    def _handed_over_s(self) -> float:
+        return self._channel.report().handed_over_s(time.time_ns())
+
     def _has_ended(self) -> bool:
         self._codes = self._commands.codes()
         return None not in self._codes
 
     def _settle(self) -> None:
-        self._run_s = self._lasted_s()
+        self._run_s = max(0.0, self._lasted_s() - self._handed_over_s())
         if self._is_late:
             self._why = {"is_late": True}
         if self._why:
@@ -362,6 +369,7 @@ class _ProgramWorld(LiveWorld):
                 self._channel.messages(),
                 stopped_ns=self._stopped_ns,
                 clocks=clocks,
+                others_share=None if self._machine is None else self._machine.taken_share,
             )
             with written_atomically(trace.path) as partial:
                 partial.write_bytes(document)

@@ -1,6 +1,7 @@
 """Runs a program while every rank of it records its calls."""
 
 import math
+import os
 import subprocess
 import tempfile
 import time
@@ -17,14 +18,19 @@ from tuner.plan.config import Config
 from tuner.text import first_of, three_digits
 from tuner.world.command.ends import failed_first, stuck, suspected_ns
 from tuner.world.command.joining import has_window_ended, is_recorded, join_recorded
+from tuner.world.command.judging import records_of
 from tuner.world.command.order import HookOrder, RecordingOrder
 from tuner.world.command.program_channel import ProgramChannel
 from tuner.world.command.program_commands import end_tree
 from tuner.world.command.reports import ProgramReport
 from tuner.world.command.running import exit_code, started
+from tuner.world.descendants import descendants
+from tuner.world.environment import MachineReader, MachineState
+from tuner.world.live_world import MOST_HAND_OVER_S
+from tuner.world.postmortem import deadlock, starvation
 
 HAND_OVER_S = 3.0
-"""What ranks get to hand over that outlive the command which started them."""
+"""What ranks get to begin to hand over that outlive the command which started them."""
 LOOK_S = 1.0
 """How often to look whether ranks have failed, and to ask what the others do then."""
 SLOWER = 0.1
@@ -85,27 +91,67 @@ def record_program(
         is_shown = False
         with closing(ProgramChannel(folder)) as channel, program as processes:
             ranks = _Ranks(channel, processes, notify, signals)
+            others = _Others(channel)
             while _any_runs(processes):
+                others.look()
                 has_window = recording.for_s is not None and not is_shown
                 if has_window and has_window_ended(channel.messages()):
-                    is_shown = True
-                    show(join_recorded(folder, channel.messages()), None)
+                    is_shown, share = True, others.share()
+                    show(join_recorded(folder, channel.messages(), others_share=share), None)
                 ranks.look()
                 time.sleep(_WINDOW_POLL_S if has_window else _POLL_S)
             code, ended_ns = exit_code(processes), time.time_ns()
+            share = others.share(has_ended_well=code == 0)
             if not signals:
                 ranks.say_the_first(ended_ns)
-            ran_s, ended = time.monotonic() - started_s, 1 if ranks.is_given_up else code
+            ran_s, ended = time.monotonic() - started_s, code if ranks.given_up_ns is None else 1
             why_not = ""
             if not is_shown:
-                _await(lambda: is_recorded(channel.messages()))
+                _await(
+                    lambda: is_recorded(channel.messages()),
+                    lambda: channel.report().is_handing_over,
+                )
                 try:
-                    document = join_recorded(folder, channel.messages(), ended_ns=ended_ns)
+                    document = join_recorded(
+                        folder, channel.messages(), ended_ns=ended_ns,
+                        stopped_ns=ranks.given_up_ns, others_share=share,
+                    )  # fmt: skip
                 except TraceError:
                     why_not = _why_not(channel.report(), ran_s, code)
                 else:
                     show(document, ended)
-            return RecordedEnd(ended, ranks.is_given_up, channel.report(), why_not)
+            is_given_up = ranks.given_up_ns is not None
+            return RecordedEnd(ended, is_given_up, channel.report(), why_not)
+
+
+class _Others:
+    """What other programs take of the CPUs, from when all ranks are ready: what they do before says
+    little of the calls."""
+
+    def __init__(self, channel: ProgramChannel) -> None:
+        self._channel = channel
+        self._watched: Callable[[], MachineState] | None = None
+        self._share: float | None = None
+        self._next_s = 0.0
+
+    def look(self) -> None:
+        """To be called again and again while the program runs."""
+        if (now_s := time.monotonic()) < self._next_s:
+            return
+        if self._watched is not None:
+            self._share, self._next_s = self._watched().taken_share, now_s + LOOK_S
+        elif (report := self._channel.report()).is_ready:
+            # The CPU time of others would be taken for that of strangers.
+            are_ours = {rank.pid for rank in report.ranks} <= {*descendants(os.getpid())}
+            self._watched = MachineReader().watch() if are_ours else None
+            self._next_s = now_s + LOOK_S if are_ours else math.inf
+
+    def share(self, *, has_ended_well: bool = True) -> float | None:
+        """The share until now. Where processes were killed, whose time nobody has asked for: until
+        shortly before."""
+        if self._watched is not None and has_ended_well:
+            self._share = self._watched().taken_share
+        return self._share
 
 
 @dataclass
@@ -117,7 +163,8 @@ class _Ranks:
     notify: Callable[[str], None]
     signals: Sequence[int]
     """Those that were passed on: the program ends for them."""
-    is_given_up: bool = False
+    given_up_ns: int | None = None
+    """When it was ended, because it could come to no good end."""
 
     def __post_init__(self) -> None:
         self._said: list[str] = []
@@ -131,21 +178,29 @@ class _Ranks:
         report = self.say_the_first()
         if (cause := stuck(report, time.time_ns())) is not None:
             self._say(cause.text)
-            self.notify("no rank does anything any more, so the program is ended")
-            self.is_given_up = True
-            # As a scheduler does; they may end before their ranks have handed over.
-            for process in self.processes:
-                process.terminate()
-            _await(lambda: not _any_runs(self.processes) and is_recorded(self.channel.messages()))
-            end_tree([process.pid for process in self.processes], self.channel.folder)
+            self._give_up("no rank does anything any more, so the program is ended")
             return
-        wait_s, now_s = 0.0, time.monotonic()
-        if (since_ns := suspected_ns(report)) is not None:
-            wait_s = asking_pause_s((time.time_ns() - since_ns) / 1e9, self.channel.question.number)
-            if now_s >= self._asked_s + wait_s:
-                self._asked_s = now_s
-                self.channel.ask("threads")
+        if starved := starvation(records := records_of(report)):
+            self._say(deadlock(starved, records, 0.0).message)
+            self._give_up("a deadlock does not end, so the program is ended")
+            return
+        now_s, since_ns = time.monotonic(), suspected_ns(report)
+        # Also where nothing has failed: ranks may be deadlocked.
+        since_s = 0.0 if since_ns is None else (time.time_ns() - since_ns) / 1e9
+        wait_s = asking_pause_s(since_s, self.channel.question.number)
+        if now_s >= self._asked_s + wait_s:
+            self._asked_s = now_s
+            self.channel.ask("" if since_ns is None else "threads")
         self._next_s = now_s + min(max(LOOK_S, wait_s), _MOST_LOOK_S)
+
+    def _give_up(self, why: str) -> None:
+        self.notify(why)
+        self.given_up_ns = time.time_ns()
+        # As a scheduler does; they may end before their ranks have handed over.
+        for process in self.processes:
+            process.terminate()
+        _await(lambda: not _any_runs(self.processes) and is_recorded(self.channel.messages()))
+        end_tree([process.pid for process in self.processes], self.channel.folder)
 
     def say_the_first(self, until_ns: int | None = None) -> ProgramReport:
         """Say which rank failed first, by that time; what all have reported so far."""
@@ -171,10 +226,15 @@ def _any_runs(processes: Sequence["subprocess.Popen[bytes]"]) -> bool:
     return None in [process.poll() for process in processes]
 
 
-def _await(is_over: Callable[[], bool]) -> None:
-    """Wait until the ranks have handed over, for HAND_OVER_S at most."""
+def _await(
+    is_over: Callable[[], bool], is_handing_over: Callable[[], bool] = lambda: False
+) -> None:
+    """Wait until the ranks have handed over; for HAND_OVER_S at most while none does."""
     until = time.monotonic() + HAND_OVER_S
-    while not is_over() and time.monotonic() < until:
+    longest = until + MOST_HAND_OVER_S
+    while not is_over() and (now := time.monotonic()) < longest:
+        if now >= until and not is_handing_over():
+            return
         time.sleep(_POLL_S)
 
 

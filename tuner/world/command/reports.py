@@ -78,6 +78,9 @@ class RankReport:
     overridden: str = ""
     """Which process knob the program has set otherwise after the hook, as a clause."""
     has_gil: bool = True
+    handing_ns: int | None = None
+    """When it began to hand over what it has recorded; that is done at `handed_ns`."""
+    handed_ns: int | None = None
     local_size: int = 0
     """How many ranks torchrun has started on its host; 0 if that is not known."""
     end: ProcessEnd | None = None
@@ -106,6 +109,8 @@ class RankReport:
             used_ns=last.get("time_ns"),
             peak_rss_mb=last.get("peak_rss_mb"),
             threads=(shutdown or last).get("threads"),
+            handing_ns=agent.get("hand-over", {}).get("time_ns"),
+            handed_ns=agent.get("record-end", {}).get("time_ns"),
         )
 
 
@@ -221,6 +226,26 @@ class ProgramReport:
                 return None
             total_ns += max(shutdown) - (max(ready) if self.has_world_size else min(ready))
         return total_ns / 1e9 if self.ranks else None
+
+    def handed_over_s(self, now_ns: int) -> float:
+        """Seconds by which the program lasts longer since its ranks hand over what they recorded:
+        in each world from when the last one began, to when the last one was done, or is gone."""
+        total_ns = 0
+        for world in self.worlds:
+            begun = [rank for rank in world if rank.handing_ns is not None]
+            gone_ns = {rank.pid: rank.end.gone_ns for rank in begun if rank.end is not None}
+            ends = [rank.handed_ns or gone_ns.get(rank.pid) or now_ns for rank in begun]
+            starts = [rank.handing_ns or now_ns for rank in begun]
+            total_ns += max(0, max(ends) - max(starts)) if begun else 0
+        return total_ns / 1e9
+
+    @property
+    def is_handing_over(self) -> bool:
+        """Whether a rank hands over what it has recorded."""
+        return any(
+            rank.handing_ns is not None and rank.handed_ns is None and rank.pid not in self.gone
+            for rank in self.latest
+        )
 
     @property
     def used_s(self) -> float | None:

@@ -11,6 +11,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -32,6 +33,7 @@ from tuner.trace.record.driver import unrecorded
 from tuner.world.descendants import end_descendants
 from tuner.world.launcher import MEETING, RankTask
 from tuner.world.measurement import MOST_CHARACTERS, MOST_OF_DETAIL
+from tuner.world.postmortem import HANDING_OVER
 from tuner.world.rank.rank_channel import RankEnd
 from tuner.world.rank.thread_states import rpc_state
 from tuner.world.rank.timing import StepTimer, time_traced_steps
@@ -140,11 +142,22 @@ def _drive(
         timing, tracing_overhead = timer.time(order.steps), None
     else:
         assert order.steps is not None
-        timing, tracing_overhead = time_traced_steps(timer, order.steps, order.trace)
+        traced = time_traced_steps(timer, order.steps, order.trace, partial(_handing_over, parent))
+        timing, tracing_overhead = traced
     slicer.end()
     parent.enter("check")
     workload.check(world)
     parent.send("result", tracing_overhead=tracing_overhead, **timing._asdict())
+
+
+@contextmanager
+def _handing_over(parent: RankEnd) -> Iterator[None]:
+    phase = parent.phase
+    parent.enter(HANDING_OVER)
+    try:
+        yield
+    finally:
+        parent.enter(phase)
 
 
 class OverriddenError(Exception):

@@ -3,6 +3,7 @@
 import random
 import statistics
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from math import ceil
 
 # By its name: a workload may patch the clock for itself.
@@ -91,10 +92,15 @@ class StepTimer:
         return seconds
 
 
-def time_traced_steps(timer: StepTimer, steps: int, order: TraceOrder) -> tuple[Timing, float]:
+def time_traced_steps(
+    timer: StepTimer, steps: int, order: TraceOrder,
+    handing_over: Callable[[], AbstractContextManager[None]],
+) -> tuple[Timing, float | None]:  # fmt: skip
     """Measure the tracing overhead on so many steps, then trace as many and write the trace.
-    TraceError, and no file, if the trace is incomplete."""
-    overhead = _tracing_overhead(timer, ceil(steps / 2), operators=order.operators)
+    TraceError, and no file, if the trace is incomplete. What is no time of the workload is done in
+    the context `handing_over`."""
+    driver = TraceDriver(operators=order.operators, drain_s=DRAIN_S)
+    overhead = _tracing_overhead(timer, ceil(steps / 2), driver, handing_over)
     driver = TraceDriver(operators=order.operators, drain_s=DRAIN_S)
     driver.start()
     try:
@@ -102,31 +108,43 @@ def time_traced_steps(timer: StepTimer, steps: int, order: TraceOrder) -> tuple[
     except BaseException:
         driver.abandon()
         raise
-    recordings, clocks, window_ns = driver.stop()
-    merged = merge(recordings, clocks, window_ns, steps=steps, tracing_overhead=overhead)
-    with written_atomically(order.path) as partial:
-        partial.write_bytes(trace_document(merged))
+    with handing_over():
+        recordings, clocks, window_ns = driver.stop()
+        merged = merge(recordings, clocks, window_ns, steps=steps, tracing_overhead=overhead)
+        with written_atomically(order.path) as partial:
+            partial.write_bytes(trace_document(merged))
     return traced, overhead
 
 
-def _tracing_overhead(timer: StepTimer, steps: int, *, operators: bool) -> float:
+def _tracing_overhead(
+    timer: StepTimer, steps: int, driver: TraceDriver,
+    handing_over: Callable[[], AbstractContextManager[None]],
+) -> float | None:  # fmt: skip
     """Median traced step time over median untraced step time, of at least `steps` steps each. The
-    turns go untraced, traced, traced, untraced, and so on: a steady drift cancels out."""
+    turns go untraced, traced, traced, untraced, and so on: a steady drift cancels out. None if the
+    steps have so many operators that not all were recorded in a turn."""
+
+    def has_all() -> bool:
+        with handing_over():
+            return driver.pause()
+
     turn = min(TURN_STEPS, ceil(steps / LEAST_TURNS))
     step_s = {False: timer.time(turn).step_s}
-    driver = TraceDriver(operators=operators, drain_s=DRAIN_S)
     driver.start()
     try:
         is_traced = True
         step_s[True] = timer.time(turn).step_s
         for _ in range(1, ceil(steps / turn)):
             step_s[is_traced] += timer.time(turn).step_s
-            if is_traced:
-                driver.pause()
-            else:
+            if not is_traced:
                 driver.resume()
+            elif not has_all():
+                return None
             is_traced = not is_traced
             step_s[is_traced] += timer.time(turn).step_s
+        if is_traced and not has_all():
+            return None
     finally:
-        driver.abandon()
+        with handing_over():
+            driver.abandon()
     return statistics.median(step_s[True]) / statistics.median(step_s[False])
