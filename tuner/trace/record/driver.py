@@ -259,11 +259,11 @@ def _collect(trace: str, first_calls: Mapping[int, int]) -> RankRecording:
     def is_ours(call_id: int) -> bool:
         return call_id >= first_calls[call_id // CALLS_PER_RANK]
 
-    client_spans = client.spans()
+    client_spans, callbacks = client.spans(), client.callbacks.spans()
     server_spans = [span for span in server.spans() if is_ours(span.call_id)]
     names = thread_names(
-        serving={span.thread for span in server_spans},
-        others={span.thread for span in (*client_spans, *(operators or ()))},
+        serving={each.thread for each in (*server_spans, *(c for c in callbacks if c.holds_thread))},
+        others={span.thread for span in (*client_spans, *callbacks, *(operators or ()))},
     )
     forget_threads()
     worker, (cpu_s, main_s) = rpc.get_worker_info(), tracing.used
@@ -284,6 +284,7 @@ def _collect(trace: str, first_calls: Mapping[int, int]) -> RankRecording:
         client_spans=client_spans,
         server_spans=server_spans,
         done_ns={call: done for call, done in server.done_ns.items() if is_ours(call)},
+        callbacks=callbacks,
         operators=operators,
         noted=client.operators,
         disturbed=disturbed,

@@ -17,10 +17,12 @@ from tuner.torch_private.private_names import STEP, STEP_HELPERS
 from tuner.trace.model.spans import (
     CALLS_PER_RANK,
     STOPPED,
+    CallbackSpan,
     ClientSpan,
     Facts,
     Link,
     MergedCall,
+    MergedCallback,
     MergedOperator,
     MergedTrace,
     OperatorSpan,
@@ -31,7 +33,7 @@ from tuner.trace.model.spans import (
 )
 from tuner.trace.record.clock import ClockOffset
 
-_Span = TypeVar("_Span", ClientSpan, ServerSpan)
+_Span = TypeVar("_Span", ClientSpan, ServerSpan, CallbackSpan)
 _TIMES = ("start_ns", "issued_ns", "end_ns", "answered_ns")
 """The fields of spans that are points in time."""
 
@@ -55,7 +57,7 @@ def merge(
     first_ns = [
         min(span.start_ns for span in spans) - clocks[each.name].offset_ns
         for each in recordings
-        for spans in (each.client_spans, each.server_spans, each.operators)
+        for spans in (each.client_spans, each.server_spans, each.callbacks, each.operators)
         if spans
     ]
     base_ns = min([window_ns[0], *first_ns])
@@ -97,7 +99,14 @@ def merge(
         tracing_overhead=tracing_overhead,
         losses=(*missing, *losses(ranks)),
     )
-    return MergedTrace(facts, calls, operators)
+    callbacks = [
+        MergedCallback(
+            each.rank, span if span.call_id in issued else span._replace(call_id=None)
+        )
+        for each in ranks
+        for span in each.callbacks
+    ]
+    return MergedTrace(facts, calls, operators, callbacks)
 
 
 def _rebased(each: RankRecording, zero_ns: int, issued: Collection[int]) -> RankRecording:
@@ -107,6 +116,7 @@ def _rebased(each: RankRecording, zero_ns: int, issued: Collection[int]) -> Rank
         client_spans=[_earlier(span, zero_ns) for span in each.client_spans],
         server_spans=[_earlier(s, zero_ns) for s in each.server_spans if s.call_id in issued],
         done_ns={call_id: time_ns - zero_ns for call_id, time_ns in each.done_ns.items()},
+        callbacks=[_earlier(span, zero_ns) for span in each.callbacks],
         operators=each.operators and _earlier_operators(each.operators, zero_ns),
         noted=_earlier_operators(each.noted, zero_ns),
     )
@@ -209,6 +219,8 @@ def losses(recordings: Sequence[RankRecording]) -> Iterator[str]:
             yield f"{plural(count, 'call')} of {each.name} had no answer when the trace ended"
         if count := sum(span.end_ns is None for span in each.server_spans):
             yield f"{each.name} was still serving {plural(count, 'call')} when the trace ended"
+        if count := sum(span.end_ns is None for span in each.callbacks):
+            yield f"{each.name} was still running {plural(count, 'callback')} when the trace ended"
         if any(span.run_queue_ns is None and span.end_ns is not None for span in each.server_spans):
             yield f"the kernel under {each.name} does not tell how long threads wait"
 

@@ -10,12 +10,15 @@ from threading import get_ident, get_native_id
 from typing import Any
 
 SCHEDULE_BYTES = 64  # more than the longest content of a `schedule`
+NEGLIGIBLE_NS = 20_000  # the run queue is not read for less time than this off the CPU
 
 
 class Thread:
     """One thread. Other threads read `serving` only."""
 
-    __slots__ = ("answering", "answers_quickly", "id", "issuing_to", "schedule", "serving")
+    __slots__ = (
+        "answering", "answers_quickly", "completed_call", "id", "issuing_to", "schedule", "serving",
+    )  # fmt: skip
 
     def __init__(self, native_id: int) -> None:
         self.id = native_id
@@ -28,6 +31,8 @@ class Thread:
         """Whether the answer that it is about to send is one plain value or tensor."""
         self.issuing_to: object = None
         """The call that is being issued."""
+        self.completed_call: int | None = None
+        """The call whose callback runs."""
         self.schedule: int | None = None
         """A file that says how long the thread waited for a CPU: see `waited_ns`."""
 

@@ -19,6 +19,7 @@ from tuner.trace.model.spans import (
     ClientSpan,
     OperatorSpan,
     RankRecording,
+    CallbackSpan,
     ServerSpan,
 )
 from tuner.trace.record.clock import SAME_CLOCK, ClockOffset
@@ -141,6 +142,7 @@ class _Part:
             done_ns=self._content.done_ns,
             operators=self._operators(folder),
             noted=self._content.noted,
+            callbacks=self._content.callbacks,
             disturbed=ended.get("disturbed", False),
             issued=self._issued(),
             arrived=Counter(call // CALLS_PER_RANK for call in self._arrived()),
@@ -177,8 +179,10 @@ class _Part:
 
     def _threads(self, pid: int) -> dict[int, str]:
         names = dict(self._ended.get("threads", ()))
-        serving = sorted({span.thread for span in self._content.server_spans})
-        calling = {span.thread for span in self._content.client_spans}
+        content = self._content
+        held = [each for each in content.callbacks if each.holds_thread]
+        serving = sorted({each.thread for each in (*content.server_spans, *held)})
+        calling = {each.thread for each in (*content.client_spans, *content.callbacks)}
         return {
             **{thread: names.get(thread, f"thread {thread}") for thread in calling},
             **{thread: f"RPC worker {number}" for number, thread in enumerate(serving, start=1)},
@@ -214,7 +218,7 @@ class _Part:
 def _until(content: JournalContent, stopped_ns: int) -> JournalContent:
     """What was recorded until then: what ended later was still under way."""
 
-    def has_ended(span: ClientSpan | ServerSpan) -> bool:
+    def has_ended(span: ClientSpan | ServerSpan | CallbackSpan) -> bool:
         return span.end_ns is None or span.end_ns <= stopped_ns
 
     calls, served = content.client_spans, content.server_spans
@@ -227,6 +231,10 @@ def _until(content: JournalContent, stopped_ns: int) -> JournalContent:
         server_spans=[
             each if has_ended(each) else each._replace(end_ns=None, answered_ns=None, error="")
             for each in served
+        ],
+        callbacks=[
+            each if has_ended(each) else each._replace(end_ns=None, cpu_ns=None, run_queue_ns=None)
+            for each in content.callbacks
         ],
     )
 
