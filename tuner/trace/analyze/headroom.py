@@ -10,6 +10,7 @@ from tuner.roles import role_of
 from tuner.text import plural
 from tuner.torch_private.private_names import BACKWARD
 from tuner.trace.analyze.call_times import BLOCKING, NEVER_NS, call_times, nested_waits
+from tuner.trace.analyze.callbacks import with_callbacks
 from tuner.trace.analyze.diagnosis_rules import few_named
 from tuner.trace.analyze.time_spans import Spans, open_over_time, united
 from tuner.trace.model.trace import FloatArray, Trace
@@ -113,6 +114,7 @@ def least_threads(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> list[L
     has_all = called <= known and {rank.rank for rank in trace.ranks} == set(range(len(known)))
     if trace.source != "rpc-tuner" or trace.calls.empty or not has_all:
         return []
+    trace = with_callbacks(trace)
     calls, held = trace.calls.set_index("call_id"), nested_waits(trace.calls)
     served = _served(trace.calls, held)
     off = served[served["is_off"]]

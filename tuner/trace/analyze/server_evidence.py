@@ -7,6 +7,7 @@ import pandas as pd
 
 from tuner.trace.analyze import server_parallelism
 from tuner.trace.analyze.call_times import call_times, nested_waits
+from tuner.trace.analyze.callbacks import are_callbacks
 from tuner.trace.analyze.server_parallelism import threads_at_work, threads_taken, window
 from tuner.trace.analyze.time_spans import Spans, Steps, group_codes, united
 from tuner.trace.model.trace import Trace
@@ -73,6 +74,7 @@ class Evidence:
     """Numbers on a server; None where the trace does not say."""
 
     server: str
+    work: str  # `calls`, or `callbacks` where it ran nothing else
     rank: int
     threads: int | None  # its num_worker_threads
     pool: int  # the same; if the trace does not say, as many threads as were seen at work
@@ -103,6 +105,7 @@ def gather(trace: Trace, rank: int) -> Evidence:
     in_operators = operators["mean_while_busy"].get(rank)
     return Evidence(
         server=process.name,
+        work="callbacks" if are_callbacks(served).all() else "calls",
         rank=rank,
         threads=process.num_worker_threads,
         pool=pool,

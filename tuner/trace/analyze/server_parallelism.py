@@ -1,6 +1,6 @@
 """Parallelism: calls, or remote operators, that a server ran at once.
 
-It is counted in threads. One is at work from `server_start_ns` to `server_end_ns` of each call that
+It is counted in threads. One is at work while it runs a callback, and from `server_start_ns` to `server_end_ns` of each call that
 it runs, or to the end of the window if the call never left it. Then it pickles the answer: it is
 not free (`threads_taken`), but that is none of the work that is counted. If operators are counted,
 it is at work while it is inside one. With L(t) the number of a server's threads at work at the time
@@ -19,6 +19,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from tuner.trace.analyze.callbacks import with_callbacks
 from tuner.trace.analyze.time_spans import Spans, Steps, group_codes, open_over_time, united
 from tuner.trace.model.trace import UNKNOWN_RANK, Trace
 
@@ -132,6 +133,7 @@ def _work(trace: Trace, source: Source) -> pd.DataFrame:
 
 def _served_calls(trace: Trace, *, with_answer: bool = False) -> pd.DataFrame:
     """A row per call; a thread that is not known has a negative number of its own."""
+    trace = with_callbacks(trace)
     calls = trace.calls[trace.calls["server_start_ns"].notna()]
     nowhere = -1 - np.arange(len(calls))
     thread = calls["server_thread"]

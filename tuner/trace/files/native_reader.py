@@ -134,9 +134,7 @@ def read_native(parts: Iterable[TraceText]) -> Trace:
         raise text.refused(f"damaged: {damage}") from None
     facts = {field.name: getattr(header, field.name) for field in fields(Facts)}
     facts["losses"] = (*header.losses, *([] if whole else [text.broken_off(count)]), *losses)
-    return Trace(
-        calls=calls, operators=operators, callbacks=callbacks, source="rpc-tuner", **facts
-    )
+    return Trace(calls=calls, operators=operators, callbacks=callbacks, source="rpc-tuner", **facts)
 
 
 def _check_format(text: TraceText) -> None:

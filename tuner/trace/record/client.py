@@ -13,6 +13,7 @@ from torch.futures import Future
 
 from tuner.daemon_threads import start_daemon
 from tuner.torch_private.answers import RPC_TIMEOUT_MARK, error_line, error_of
+from tuner.torch_private.callbacks import add_done_callback
 from tuner.torch_private.calls import (
     CallTarget,
     hooked_client,
@@ -20,7 +21,6 @@ from tuner.torch_private.calls import (
     pickled_plainly,
     send_python,
 )
-from tuner.torch_private.callbacks import add_done_callback
 from tuner.trace.model.spans import CALLS_PER_RANK, ClientSpan, OperatorSpan
 from tuner.trace.record.callbacks import Callbacks
 from tuner.trace.record.threads import this_thread

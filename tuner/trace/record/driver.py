@@ -262,7 +262,9 @@ def _collect(trace: str, first_calls: Mapping[int, int]) -> RankRecording:
     client_spans, callbacks = client.spans(), client.callbacks.spans()
     server_spans = [span for span in server.spans() if is_ours(span.call_id)]
     names = thread_names(
-        serving={each.thread for each in (*server_spans, *(c for c in callbacks if c.holds_thread))},
+        serving={
+            each.thread for each in (*server_spans, *(c for c in callbacks if c.holds_thread))
+        },
         others={span.thread for span in (*client_spans, *callbacks, *(operators or ()))},
     )
     forget_threads()

@@ -100,9 +100,7 @@ def merge(
         losses=(*missing, *losses(ranks)),
     )
     callbacks = [
-        MergedCallback(
-            each.rank, span if span.call_id in issued else span._replace(call_id=None)
-        )
+        MergedCallback(each.rank, span if span.call_id in issued else span._replace(call_id=None))
         for each in ranks
         for span in each.callbacks
     ]

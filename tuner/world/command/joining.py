@@ -16,10 +16,10 @@ from tuner.trace.files.native_writer import trace_document
 from tuner.trace.files.trace_text import Number, decode_json
 from tuner.trace.model.spans import (
     CALLS_PER_RANK,
+    CallbackSpan,
     ClientSpan,
     OperatorSpan,
     RankRecording,
-    CallbackSpan,
     ServerSpan,
 )
 from tuner.trace.record.clock import SAME_CLOCK, ClockOffset
