@@ -91,6 +91,9 @@ def starvation(records: Sequence[RankRecord]) -> RankRecord | None:
 
 def _all_wait(state: dict[str, Any]) -> bool:
     size = state["pool_size"]
+    # Any thread may wait in a callback: then it must be those of the pool that have nothing to do.
+    if state.get("in_callbacks") and state["idle"]:
+        return False
     # As many of the rank's calls must be out.
     return bool(size) and min(state["waiting"], state["calling"] or 0) >= size
 
@@ -134,8 +137,11 @@ def deadlock(record: RankRecord, records: Sequence[RankRecord], world_s: float) 
     """The failure of a world in which this rank is deadlocked."""
     size = record.states[-1]["pool_size"]
     threads = "its only worker thread waits" if size == 1 else f"all {size} worker threads wait"
+    callbacks, waiting = (record.states[-1].get(name, 0) for name in ("in_callbacks", "waiting"))
+    made = [*["while serving one"] * (callbacks < waiting or not callbacks)]
+    made += ["in a callback of a future"] * bool(callbacks)
     message = (
-        f"{record.name} deadlocked: {threads} for the answer to a call made while serving one. "
+        f"{record.name} deadlocked: {threads} for the answer to a call made {' or '.join(made)}. "
         "That answer needs a free thread there: give it more num_worker_threads"
     )
     return Failure(
@@ -180,8 +186,13 @@ def _gauges(states: Sequence[dict[str, Any]]) -> str:
         return "its agent does not run"
     return (
         f"{state['pool_size']} worker threads, {state['idle']} idle, {state['waiting']} waiting "
-        f"for their own calls; {state['serving']} calls being served, {state['calling']} calls out"
+        f"for their own calls{_of_them(state)}; {state['serving']} calls being served, {state['calling']} calls out"
     )
+
+
+def _of_them(state: dict[str, Any]) -> str:
+    number = state.get("in_callbacks", 0)
+    return f", {number} of them in callbacks" if number else ""
 
 
 def with_evidence(failure: Failure, order: WorldOrder, captured: Sequence[Path]) -> Failure:
