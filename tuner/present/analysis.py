@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from tuner.trace.analyze.call_times import breakdown, latency
+from tuner.trace.analyze.callbacks import with_callbacks
 from tuner.trace.analyze.critical_path import critical_path
 from tuner.trace.analyze.diagnosis import Diagnosis, SlowestCall, diagnose, slowest_call
 from tuner.trace.analyze.headroom import LeastThreads, least_threads
@@ -66,8 +67,8 @@ class Analysis:
         return cls(
             trace=trace,
             recipe_table=recipe_table(trace),
-            latency=latency(trace.calls),
-            breakdown=breakdown(trace.calls),
+            latency=latency(with_callbacks(trace).calls),
+            breakdown=breakdown(with_callbacks(trace).calls),
             parallelism=_of_both_sources(trace, parallelism),
             levels=_of_both_sources(trace, levels),
             thread_use=_of_both_sources(trace, thread_use),
@@ -92,6 +93,7 @@ class Analysis:
             "steps": trace.steps,
             "call_count": len(trace.calls),
             "operator_count": len(trace.operators),
+            "callback_count": len(trace.callbacks),
             "clock_error_ns": trace.clock_error_ns,
             "tracing_overhead": trace.tracing_overhead,
             "losses": trace.losses,

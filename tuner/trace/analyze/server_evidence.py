@@ -74,7 +74,6 @@ class Evidence:
     """Numbers on a server; None where the trace does not say."""
 
     server: str
-    work: str  # `calls`, or `callbacks` where it ran nothing else
     rank: int
     threads: int | None  # its num_worker_threads
     pool: int  # the same; if the trace does not say, as many threads as were seen at work
@@ -87,6 +86,8 @@ class Evidence:
     operator_parallelism: float | None  # of remote operators, on average while any ran
     host_cpus_used: float | None  # by the processes of the trace on its machine
     cpu_count: int | None
+    work: str = "calls"
+    """What it ran: `callbacks` where it ran nothing else."""
 
 
 def gather(trace: Trace, rank: int) -> Evidence:
@@ -105,7 +106,6 @@ def gather(trace: Trace, rank: int) -> Evidence:
     in_operators = operators["mean_while_busy"].get(rank)
     return Evidence(
         server=process.name,
-        work="callbacks" if are_callbacks(served).all() else "calls",
         rank=rank,
         threads=process.num_worker_threads,
         pool=pool,
@@ -118,6 +118,7 @@ def gather(trace: Trace, rank: int) -> Evidence:
         operator_parallelism=None if pd.isna(in_operators) else float(in_operators),
         host_cpus_used=_host_cpus_used(trace, process.host),
         cpu_count=process.cpu_count,
+        work="callbacks" if are_callbacks(served).all() else "calls",
     )
 
 
