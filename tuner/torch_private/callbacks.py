@@ -20,10 +20,12 @@ class Running(partial[Any]):
     """A callback that runs. C calls the program's function: no frame of ours is below it, and so
     none in a traceback or a warning. The callback has ended once nothing refers to this."""
 
-    ended: Callable[[], None]
+    begun: Any = None
+    """A `tuner.trace.record.callbacks.Begun`, of a higher layer."""
 
     def __del__(self) -> None:
-        self.ended()
+        if (begun := self.begun) is not None:
+            begun.recorder.ended(begun)
 
 
 class Noted:

@@ -184,15 +184,13 @@ def _gauges(states: Sequence[dict[str, Any]]) -> str:
         return "gave no answer to a probe"
     if (state := states[-1])["pool_size"] is None:
         return "its agent does not run"
+    in_callbacks = state.get("in_callbacks", 0)
+    of_them = f", {in_callbacks} of them in callbacks" if in_callbacks else ""
     return (
         f"{state['pool_size']} worker threads, {state['idle']} idle, {state['waiting']} waiting "
-        f"for their own calls{_of_them(state)}; {state['serving']} calls being served, {state['calling']} calls out"
+        f"for their own calls{of_them}; {state['serving']} calls being served, "
+        f"{state['calling']} calls out"
     )
-
-
-def _of_them(state: dict[str, Any]) -> str:
-    number = state.get("in_callbacks", 0)
-    return f", {number} of them in callbacks" if number else ""
 
 
 def with_evidence(failure: Failure, order: WorldOrder, captured: Sequence[Path]) -> Failure:

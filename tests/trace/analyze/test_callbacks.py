@@ -29,12 +29,12 @@ MS = 1_000_000
 
 @pytest.fixture(scope="module")
 def work() -> Trace:
-    return read_trace([CALLBACK_WORK])
+    return read_trace(CALLBACK_WORK)
 
 
 @pytest.fixture(scope="module")
 def chained() -> Trace:
-    return read_trace([CALLBACK_CALLS])
+    return read_trace(CALLBACK_CALLS)
 
 
 def test_a_trace_without_callbacks_stays_as_it_is() -> None:

@@ -98,7 +98,7 @@ def test_operators_are_read_as_they_were_written() -> None:
 
 def test_callbacks_are_slices_of_their_threads_and_read_as_they_were_written() -> None:
     spans = [
-        CallbackSpan(NAMES[0], 2001, 0, True, 300, 333_333, 5, None),
+        CallbackSpan(NAMES[0], 2001, 0, True, 300, 333, 5, None),
         CallbackSpan("post", 2001, None, False, 400_001, None, None, None),
     ]
     written = replace(trace(), callbacks=[MergedCallback(1, span) for span in spans])
@@ -111,7 +111,7 @@ def test_callbacks_are_slices_of_their_threads_and_read_as_they_were_written() -
     read = trace_of(trace_document(written), "it").callbacks
     assert dict(read.dtypes.astype(str)) == CALLBACK_COLUMNS
     assert rows(read, *CALLBACK_COLUMNS) == [
-        (1, 2001, NAMES[0], 0, True, 300, 333_333, 5, None),
+        (1, 2001, NAMES[0], 0, True, 300, 333, 5, None),
         (1, 2001, "post", None, False, 400_001, None, None, None),
     ]
     assert trace_of(trace_document(trace()), "it").callbacks.empty

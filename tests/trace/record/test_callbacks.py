@@ -60,7 +60,7 @@ def test_a_callback_is_work_of_the_thread_that_completes_the_future(callbacks: C
     assert second.function.endswith("<lambda>")
     assert first.thread == second.thread == thread.native_id
     # Python is below both: `set_result`.
-    assert not (first.holds_thread or second.holds_thread)
+    assert [first.holds_thread, second.holds_thread] == [False, False]
     assert second.end_ns is not None
     assert second.cpu_ns is not None
     assert second.end_ns - second.start_ns >= 20_000_000 > second.cpu_ns

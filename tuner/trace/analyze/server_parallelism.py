@@ -1,10 +1,10 @@
 """Parallelism: calls, or remote operators, that a server ran at once.
 
-It is counted in threads. One is at work while it runs a callback, and from `server_start_ns` to `server_end_ns` of each call that
-it runs, or to the end of the window if the call never left it. Then it pickles the answer: it is
-not free (`threads_taken`), but that is none of the work that is counted. If operators are counted,
-it is at work while it is inside one. With L(t) the number of a server's threads at work at the time
-t, in a window of length W:
+It is counted in threads. One is at work from `server_start_ns` to `server_end_ns` of each call that
+it runs, or to the end of the window if the call never left it, and while it runs a callback. Where
+it pickles an answer it is not free (`threads_taken`), but that is none of the work that is counted.
+If operators are counted, it is at work while it is inside one. With L(t) the number of a server's
+threads at work at the time t, in a window of length W:
 
     mean            = integral of L over the window / W
     busy_fraction   = time with L > 0 / W

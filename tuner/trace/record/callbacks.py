@@ -2,22 +2,53 @@
 
 import itertools
 from collections.abc import Callable
-from functools import partial
 from os import pread
 from threading import get_ident
 from time import thread_time_ns, time_ns
-from typing import Any
+from typing import NamedTuple
 
 from tuner.torch_private.callbacks import Noted, Running, name_of
 from tuner.trace.model.spans import CallbackSpan
 from tuner.trace.record.journal import CALLBACK, NOTHING, InMemory, Records, callback_span
-from tuner.trace.record.threads import NEGLIGIBLE_NS, SCHEDULE_BYTES, Thread, this_thread
+from tuner.trace.record.threads import (
+    NEGLIGIBLE_NS,
+    SCHEDULE_BYTES,
+    Thread,
+    agent_thread,
+    agent_threads,
+    this_thread,
+    threads,
+    waited_ns,
+)
 
 _numbers = itertools.count()
 _pack = CALLBACK.pack
-_Begun = tuple[int, int, int, bool, Thread, bytes, int, int]
-"""Number, number of its name, call or NOTHING, whether it holds a thread, thread, that one's
-`schedule`, and the times at its begin: the clock's and the thread's."""
+
+
+class Begun(NamedTuple):
+    """A callback that runs: what its thread keeps."""
+
+    recorder: "Callbacks"
+    number: int
+    text: int
+    """The number of its name."""
+    call_id: int | None
+    holds_thread: bool
+    thread: Thread
+    before: bytes
+    """The thread's `schedule`."""
+    start_ns: int
+    began_cpu_ns: int
+    outer: "Begun | None"
+    """The callback that this thread ran before, and has not left."""
+
+    def record(self, cpu_ns: int, run_queue_ns: int | None, end_ns: int) -> bytes:
+        """What is kept of it."""
+        return _pack(
+            self.number, self.text, NOTHING if self.call_id is None else self.call_id,
+            self.holds_thread, self.thread.id, self.start_ns, cpu_ns,
+            NOTHING if run_queue_ns is None else run_queue_ns, end_ns,
+        )  # fmt: skip
 
 
 class Callbacks:
@@ -35,7 +66,6 @@ class Callbacks:
         self._records = records or self._in_memory
         self._names: dict[str, int] = {}
         self._text = text or (lambda name: self._names.setdefault(name, len(self._names)))
-        self._running: dict[int, _Begun] = {}
         # By Python's identity of a thread, which takes no system call to get.
         self._completed: dict[int, int] = {}
 
@@ -43,44 +73,41 @@ class Callbacks:
         """This thread is about to complete the future of a call, and then runs its callbacks."""
         self._completed[get_ident()] = call_id
 
-    def began(self, noted: Noted, holds_thread: bool) -> Callable[[Any], Any]:
+    def began(self, noted: Noted, holds_thread: bool) -> Callable[..., object]:
         """A callback begins on this thread; returns what to call."""
         if not self.is_recording:
-            function: Callable[[Any], Any] = noted.function
+            function: Callable[..., object] = noted.function
             return function
-        thread, call_id = this_thread(), noted.call_id
-        if call_id is None:
-            # Of a future that follows from others, such as what `then` returns.
-            call_id = self._completed.get(get_ident()) if holds_thread else thread.completed_call
-        outer, thread.completed_call = thread.completed_call, call_id
-        if holds_thread and call_id is not None:
-            self._completed[get_ident()] = call_id
+        ident, call_id = get_ident(), noted.call_id
+        if holds_thread:
+            thread = agent_threads.get(ident) or agent_thread()
+            # A future that follows from others, such as what `then` returns.
+            call_id = self._completed.get(ident) if call_id is None else call_id
+            if call_id is not None:
+                self._completed[ident] = call_id
+        else:
+            thread = this_thread()
+            if call_id is None and thread.callback is not None:
+                call_id = thread.callback.call_id
         running = Running(noted.function)
-        begun = (
-            next(_numbers), self._text(name_of(noted.function)),
-            NOTHING if call_id is None else call_id, holds_thread, thread,
-            pread(thread.schedule or thread.open_schedule(), SCHEDULE_BYTES, 0),
-            time_ns(), thread_time_ns(),
+        running.begun = thread.callback = Begun(
+            self, next(_numbers), self._text(name_of(noted.function)), call_id, holds_thread,
+            thread, pread(thread.schedule or thread.open_schedule(), SCHEDULE_BYTES, 0),
+            time_ns(), thread_time_ns(), thread.callback,
         )  # fmt: skip
-        self._running[begun[0]] = begun
-        running.ended = partial(self._ended, begun, outer)
         return running
 
-    def _ended(self, begun: _Begun, outer: int | None) -> None:
-        number, text, call_id, holds_thread, thread, before, start_ns, began_cpu_ns = begun
-        cpu_ns = thread_time_ns() - began_cpu_ns
+    def ended(self, begun: Begun) -> None:
+        """A callback has ended on this thread."""
+        thread, start_ns = begun.thread, begun.start_ns
+        cpu_ns = thread_time_ns() - begun.began_cpu_ns
         end_ns = time_ns()
-        after = before
-        if end_ns - start_ns - cpu_ns > NEGLIGIBLE_NS:
+        run_queue_ns = 0 if begun.before else None
+        if (off_ns := end_ns - start_ns - cpu_ns) > NEGLIGIBLE_NS:
             after = pread(thread.schedule or thread.open_schedule(), SCHEDULE_BYTES, 0)
-        thread.completed_call = outer
-        del self._running[number]
-        self._keep(
-            _pack(
-                number, text, call_id, holds_thread, thread.id, start_ns, cpu_ns, before, after,
-                end_ns,
-            )
-        )  # fmt: skip
+            run_queue_ns = waited_ns(begun.before, after, at_most_ns=off_ns)
+        thread.callback = begun.outer
+        self._keep(begun.record(cpu_ns, run_queue_ns, end_ns))
 
     def _keep(self, record: bytes) -> None:
         try:
@@ -90,11 +117,12 @@ class Callbacks:
 
     def note_running(self, began_ns: int, began_before_ns: int) -> None:
         """Keep the callbacks that run and began in this span of time, without their ends."""
-        for number, text, call_id, holds, thread, _, start_ns, _ in list(self._running.values()):
-            if began_ns <= start_ns < began_before_ns:
-                self._keep(
-                    _pack(number, text, call_id, holds, thread.id, start_ns, 0, b"", b"", NOTHING)
-                )
+        for thread in list(threads.values()):
+            begun = thread.callback
+            while begun is not None:
+                if begun.recorder is self and began_ns <= begun.start_ns < began_before_ns:
+                    self._keep(begun.record(NOTHING, None, NOTHING))
+                begun = begun.outer
 
     def spans(self) -> list[CallbackSpan]:
         """All callbacks that were recorded in memory; those that run come last, without an end."""

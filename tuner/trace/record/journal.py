@@ -28,9 +28,9 @@ STATUSES = ("ok", "raised", "timed-out", "unfinished")
 SERVED = struct.Struct("<4q32s32sq")
 """A served call: its id, thread, start, CPU time, the thread's `schedule` before and after, and its
 end. Of a schedule the first two numbers count, which have 14 digits after a day."""
-CALLBACK = struct.Struct("<3q?3q32s32sq")
-"""A callback: its number, that of its name, its call or NOTHING, whether it holds a worker thread;
-and as of a served call."""
+CALLBACK = struct.Struct("<3q?5q")
+"""A callback: its number, that of its name, its call, whether it holds a worker thread, its thread,
+start, CPU time, time on the run queue, and end. NOTHING stands for no call and an unknown time."""
 LAYOUTS = {
     # Call, its target's text, thread, parent, start, issue, number of its status, error, time limit
     # in seconds, bytes of its request, end. NOTHING stands for an unknown limit, too.
@@ -195,11 +195,8 @@ def served_span(record: tuple[Any, ...], answered_ns: int | None, error: str) ->
 
 def callback_span(record: tuple[Any, ...], name: str) -> CallbackSpan:
     """The span of a callback, from the values of its record, a CALLBACK, and its name."""
-    _, _, call_id, holds_thread, *times = record
-    ran = served_span((call_id, *times), None, "")
-    call = None if call_id == NOTHING else call_id
-    if ran.end_ns == NOTHING:
-        return CallbackSpan(name, ran.thread, call, holds_thread, ran.start_ns, None, None, None)
-    return CallbackSpan(
-        name, ran.thread, call, holds_thread, ran.start_ns, ran.end_ns, ran.cpu_ns, ran.run_queue_ns
+    _, _, call, holds_thread, thread, start_ns, cpu, run_queue, end = record
+    call_id, cpu_ns, run_queue_ns, end_ns = (
+        None if value == NOTHING else value for value in (call, cpu, run_queue, end)
     )
+    return CallbackSpan(name, thread, call_id, holds_thread, start_ns, end_ns, cpu_ns, run_queue_ns)

@@ -198,15 +198,11 @@ def _server_span(call: tuple[Any, ...], answered_ns: int | None, error: str) -> 
 
 
 def _is_callback(record: tuple[Any, ...], texts: Mapping[int, str]) -> bool:
-    _, name, call_id, _, thread, start_ns, cpu_ns, before, after, end_ns = record
+    _, name, call_id, _, thread, start_ns, cpu_ns, run_queue_ns, end_ns = record
     return (
         name in texts
         and (call_id in _IDS or call_id == NOTHING)
-        and all(each in _NS for each in (thread, start_ns, cpu_ns))
+        and all(each in _NS for each in (thread, start_ns))
+        and all(each in _NS or each == NOTHING for each in (cpu_ns, run_queue_ns))
         and (start_ns <= end_ns < _NS.stop or end_ns == NOTHING)
-        and _are_schedules(before, after)
     )
-
-
-def _are_schedules(*texts: bytes) -> bool:
-    return all(_SCHEDULE.fullmatch(each.rstrip(b"\0")) for each in texts)

@@ -17,7 +17,7 @@ class Thread:
     """One thread. Other threads read `serving` only."""
 
     __slots__ = (
-        "answering", "answers_quickly", "completed_call", "id", "issuing_to", "schedule", "serving",
+        "answering", "answers_quickly", "callback", "id", "issuing_to", "schedule", "serving",
     )  # fmt: skip
 
     def __init__(self, native_id: int) -> None:
@@ -31,8 +31,8 @@ class Thread:
         """Whether the answer that it is about to send is one plain value or tensor."""
         self.issuing_to: object = None
         """The call that is being issued."""
-        self.completed_call: int | None = None
-        """The call whose callback runs."""
+        self.callback: Any = None
+        """The callback that runs, a `callbacks.Begun`."""
         self.schedule: int | None = None
         """A file that says how long the thread waited for a CPU: see `waited_ns`."""
 
