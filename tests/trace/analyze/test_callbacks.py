@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from tests.trace.golden_files import CALLBACK_CALLS, CALLBACK_WORK
-from tests.trace.synthetic import call, trace
+from tests.trace.synthetic import call, ranks, trace
 from tuner.present.analysis import Analysis
 from tuner.trace.analyze.call_times import breakdown, latency
 from tuner.trace.analyze.callbacks import are_callbacks, with_callbacks
@@ -76,6 +76,36 @@ def test_each_follows_what_its_thread_did_for_the_call_before() -> None:
     made_in = seen.set_index("call_id")["parent_call"]
     assert (made_in[2], made_in[3]) == (post["call_id"], then["call_id"])
     assert with_callbacks(with_callbacks(taken)).calls.equals(seen)
+
+
+def test_a_call_that_a_callback_returns_without_waiting_is_waited_for_after_it() -> None:
+    calls = [
+        call(1, 0, 10, served_ms=(1, 9)),
+        call(2, 11, 21, served_ms=(12, 20), client_thread=21, function="more"),
+        call(3, 22, 30, served_ms=(23, 29)),
+    ]
+    taken = called_back(trace(calls, window_ms=(0, 30)), callback(10, 12))
+    path = critical_path(taken).set_index(["part", "function"])["share"]
+    assert path["served", "udf"] == pytest.approx(14 / 30, abs=0.01)
+    assert path["served", "more"] == pytest.approx(8 / 30, abs=0.01)
+    assert path["off_cpu", "callback post"] == pytest.approx(1 / 30, abs=0.01)
+    assert path["caller", ""] == pytest.approx(1 / 30, abs=0.01)
+
+
+def test_the_answer_of_a_call_waits_for_the_callbacks_of_others() -> None:
+    """The only thread of the client is in a callback: the next answer comes 20 ms later."""
+    calls = [
+        *(call(10 + i, 100 * i, 100 * i + 3, served_ms=(100 * i + 1, 100 * i + 2), function="g")
+          for i in range(2)),
+        *(call(20 + i, 100 * i, 100 * i + 24, served_ms=(100 * i + 1, 100 * i + 3))
+          for i in range(2)),
+        call(30, 250, 254, served_ms=(251, 253)),
+    ]  # fmt: skip
+    after = [callback(100 * i + 3, 100 * i + 23, call_id=10 + i) for i in range(2)]
+    processes = ranks(threads=1)
+    taken = called_back(trace(calls, window_ms=(0, 254), processes=processes), *after)
+    path = critical_path(taken).set_index(["part", "process", "function"])["share"]
+    assert path["answer_queue", "worker0", "udf"] * 254 == pytest.approx(40, abs=4)
 
 
 def test_the_threads_of_the_client_are_the_limit(work: Trace) -> None:

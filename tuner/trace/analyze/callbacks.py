@@ -3,7 +3,7 @@
 A callback that held a worker thread becomes a row of the calls frame, from its process to itself.
 It `follows` a call: that one's answer starts it, on the thread that takes the answer, or a callback
 of the same call that this thread ran before. Whoever made that call may wait for the callback, too.
-Calls and operators inside it are its own.
+Calls and operators inside it are its own. Calls that it did not wait for follow it in turn.
 """
 
 from dataclasses import replace
@@ -50,9 +50,15 @@ def with_callbacks(trace: Trace) -> Trace:
         }
     )
     follows = pd.Series(rows["follows"].array, index=rows["call_id"].to_numpy())
+    end = pd.Series(rows["end_ns"].array, index=rows["call_id"].to_numpy())
+    outlives = every["end_ns"] > end.reindex(every["parent_call"].fillna(_NOTHING)).array
     return replace(
         trace,
-        calls=every.assign(follows=follows.reindex(every["call_id"].to_numpy()).array),
+        calls=every.assign(follows=follows.reindex(every["call_id"].to_numpy()).array).assign(
+            follows=lambda calls: calls["follows"].where(
+                ~outlives.fillna(False) | are_callbacks(calls), calls["parent_call"]
+            )
+        ),
         operators=operators.assign(call_id=own),
         callbacks=make_callbacks({}),
     )

@@ -23,6 +23,7 @@ import numpy as np
 import pandas as pd
 
 from tuner.trace.analyze.call_times import call_times
+from tuner.trace.analyze.callbacks import are_callbacks
 from tuner.trace.analyze.server_parallelism import threads_taken
 from tuner.trace.analyze.time_spans import Spans, group_codes, united
 from tuner.trace.model.spans import TraceRank
@@ -130,7 +131,8 @@ class _Walk:
         issued = np.clip(_filled(calls, "issued_ns", start), start, end)
         returned = np.where(is_seen, returns(trace, answered, end), end)
         follows, began_with = _chains(calls)
-        # Who waits for a callback does so since the call that it belongs to.
+        self.sent = np.where(are_callbacks(calls), arrived, start).tolist()
+        # Who waits for what follows from a call does so since that one.
         start, issued = start[began_with], issued[began_with]
         self.follows, self.returned = follows.tolist(), returned.tolist()
         self.start, self.issued, self.arrived = start.tolist(), issued.tolist(), arrived.tolist()
@@ -145,6 +147,7 @@ class _Walk:
         of_process = len(calls) + 1 + calls["client_rank"].to_numpy()
         frame = np.where(frame < 0, of_process, frame)
         frame[calls.index.get_indexer(driver.calls.index)] = DRIVER_FRAME
+        frame = frame[began_with]
         self.frame = frame.tolist()
         ended = np.flatnonzero(calls["end_ns"].notna().to_numpy())
         by_end, by_issue = (ended[np.lexsort((at[ended], frame[ended]))] for at in (end, issued))
@@ -235,7 +238,10 @@ class _Walk:
     def through_call(self, call: int, since: int, until: int, depth: int) -> None:
         """From `until` back to `since`, which is no earlier than the call's start."""
         if not self.is_seen[call] or depth > DEEPEST:
-            self.add(since, until, _UNSEEN, call)
+            sent = max(self.sent[call], since) if self.follows[call] >= 0 else since
+            self.add(sent, until, _UNSEEN, call)
+            if since < sent and depth <= DEEPEST:
+                self.through_call(self.follows[call], since, min(sent, until), depth + 1)
             return
         for began, part in (
             (self.returned[call], ANSWER_QUEUE),
@@ -254,7 +260,9 @@ class _Walk:
             elif part == SERVED:
                 self.through_frame(call, begin, until, call, depth + 1)
             elif part == _TO_SERVER and self.follows[call] >= 0:
-                self.through_call(self.follows[call], begin, until, depth + 1)
+                sent = min(max(self.sent[call], begin), until)
+                self.add(sent, until, part, call)
+                self.through_call(self.follows[call], begin, sent, depth + 1)
             else:
                 self.add(begin, until, part, call)
             until = begin

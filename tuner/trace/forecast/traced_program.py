@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tuner.trace.analyze.call_times import BLOCKING
+from tuner.trace.analyze.callbacks import are_callbacks
 from tuner.trace.analyze.path_walk import Driver, arrivals, returns
 from tuner.trace.analyze.time_spans import floats
 from tuner.trace.forecast.off_cpu import Shared
@@ -111,9 +112,9 @@ class _Build:
         thread = calls["client_thread"].tolist()
         pending = self._pending()
         self.callback = self._callbacks(row)
-        are_callbacks = {*self.callback.values()}
+        self.are_callbacks = are_callbacks(calls).tolist()
         for place, above in enumerate(parent):
-            if place in are_callbacks:
+            if self.are_callbacks[place]:
                 continue
             key = (row.get(above, -1 - client[place]), thread[place])
             if above in row:
@@ -133,8 +134,9 @@ class _Build:
         """By call, or callback: the callback that its thread runs next."""
         if "follows" not in self.frame:
             return {}
-        follows = self.frame["follows"].to_numpy(np.int64, na_value=-1).tolist()
-        return {row[above]: place for place, above in enumerate(follows) if above in row}
+        follows = self.frame["follows"].where(are_callbacks(self.frame))
+        above = follows.to_numpy(np.int64, na_value=-1).tolist()
+        return {row[each]: place for place, each in enumerate(above) if each in row}
 
     def _ends(self, place: int) -> list[float]:
         """When a call ended, its callbacks, and what these had called: the caller of the first
@@ -209,7 +211,6 @@ class _Build:
         cpu, ready = (np.where(np.isnan(each), unknown, each).tolist() for each in times)
         answered, done = floats(calls, "answered_ns").tolist(), floats(calls, "done_ns").tolist()
         way, way_back = self._ways().tolist(), self._ways_back().tolist()
-        are_callbacks = {*self.callback.values()}
         found = []
         for place, begun in enumerate(at.served):
             left = at.left[place]
@@ -238,7 +239,7 @@ class _Build:
                 self._served(place, begun, left, cpu[place], ready[place]),
                 answer=answer, is_blocking=self.is_blocking[place],
                 lasts=max(complete - left - answer, 0.0), join=group.get(place, -1), then=then,
-                callback=self.callback.get(place, -1), is_callback=place in are_callbacks,
+                callback=self.callback.get(place, -1), is_callback=self.are_callbacks[place],
                 ends=len(self._ends(place)),
             ))  # fmt: skip
         return found

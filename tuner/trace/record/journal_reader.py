@@ -186,11 +186,8 @@ def _client_span(
 
 def _server_span(call: tuple[Any, ...], answered_ns: int | None, error: str) -> ServerSpan | None:
     call_id, thread, start_ns, cpu_ns, before, after, end_ns = call
-    if not (
-        _are_schedules(before, after)
-        and call_id in _IDS
-        and all(t in _NS for t in (thread, start_ns, cpu_ns))
-    ):
+    is_known = all(_SCHEDULE.fullmatch(each.rstrip(b"\0")) for each in (before, after))
+    if not (is_known and call_id in _IDS and all(t in _NS for t in (thread, start_ns, cpu_ns))):
         return None
     if end_ns == NOTHING:
         return ServerSpan(call_id, thread, start_ns, None, None, None)
