@@ -271,7 +271,7 @@ def _servers(analysis: Analysis, width: int) -> Iterator[Part]:
         _column("parallelism", table["mean_while_busy"], decimal),
         _column("max", table["max"]),
         _column("busy", table["busy_fraction"], share),
-        _column("calls", table["calls"].astype("Int64").replace(0, pd.NA)),
+        _column("calls", table["calls"].astype("Int64").mask(table["calls"] == 0)),
     ]
     lines = _Table("server", table["server"].tolist(), columns).lines(width)
     yield from map(line, ["", *lines[: _MOST_SERVERS + 2]])
@@ -335,7 +335,7 @@ def _threads(analysis: Analysis, limit: int | None) -> _Table:
         _column("while busy", table["mean_while_busy"], decimal),
         _column("max", table["max"]),
         _column("efficiency", table["efficiency"], share),
-        _column("calls", table["calls"].astype("Int64").replace(0, pd.NA)),
+        _column("calls", table["calls"].astype("Int64").mask(table["calls"] == 0)),
     ]
     keys = list(zip(table["source"], table["server"], strict=True))
     names = [f"{server}, {SOURCES[source]}" for source, server in keys]

@@ -1,6 +1,5 @@
 """Callbacks of futures: what PyTorch runs once a result is complete, mostly on a worker thread."""
 
-import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -13,39 +12,7 @@ add_done_callback: Callable[[Any, Callable[[Any], None]], None] = Future.add_don
 """Runs a function of ours once this future is complete, unseen by the hooks."""
 
 _Recorder = Any
-"""What the hooks notify: a `tuner.trace.record.callbacks.Callbacks`, of a higher layer."""
-
-
-class Running(partial[Any]):
-    """A callback that runs. C calls the program's function: no frame of ours is below it, and so
-    none in a traceback or a warning. The callback has ended once nothing refers to this."""
-
-    begun: Any = None
-    """A `tuner.trace.record.callbacks.Begun`, of a higher layer."""
-
-    def __del__(self) -> None:
-        if (begun := self.begun) is not None:
-            begun.recorder.ended(begun)
-
-
-class Noted:
-    """What PyTorch calls in place of a callback that is recorded."""
-
-    __slots__ = ("call_id", "function", "recorder")
-
-    def __init__(self, recorder: _Recorder, function: Any, call_id: int | None) -> None:
-        self.recorder = recorder
-        self.function = function
-        self.call_id = call_id
-        """The call whose answer completes the future; None where that is another future."""
-
-    @property
-    def __call__(self) -> Callable[[Any], Any]:
-        """The callback begins, and what this returns is called with the future."""
-        # A worker thread comes from C++: there is no other Python below.
-        holds_thread = sys._getframe().f_back is None
-        running: Callable[[Any], Any] = self.recorder.began(self, holds_thread)
-        return running
+"""What the hooks ask: a `tuner.trace.record.callbacks.Callbacks`, of a higher layer."""
 
 
 class _Noting:
@@ -65,8 +32,7 @@ class _Noting:
         try:
             # PyTorch itself is to refuse what is none.
             if len(callbacks) == 1 and callable(callbacks[0]):
-                call_id = self._recorder.call_of.get(id(future))
-                return self._add(future, Noted(self._recorder, callbacks[0], call_id))
+                return self._add(future, self._recorder.noted(future, callbacks[0]))
             return self._add(future, *callbacks)
         except BaseException as error:
             without_our_frames(error)
@@ -74,7 +40,7 @@ class _Noting:
 
 
 def callback_hooks(recorder: _Recorder) -> dict[str, Any]:
-    """What stands in for methods of `Future`, so that each callback goes through `recorder`."""
+    """What stands in for methods of `Future`: PyTorch gets what `recorder` makes of a callback."""
     return {
         name: _Noting(recorder, getattr(Future, name)) for name in ("then", "add_done_callback")
     }

@@ -51,7 +51,7 @@ def callback(start_ms: float, end_ms: float | None, **columns: Any) -> dict[str,
 
 
 def called_back(plain: Trace, *rows: dict[str, Any]) -> Trace:
-    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    columns: dict[str, object] = {name: [row[name] for row in rows] for name in rows[0]}
     return replace(plain, callbacks=make_callbacks(columns))
 
 

@@ -96,7 +96,7 @@ def test_many_calls_that_do_nothing_do_not_nest() -> None:
 
 def with_callbacks(number: int, *ops: Op, chained: int = 1) -> list[Call]:
     """So many calls, each with callbacks one after another on the thread that completes it."""
-    calls = []
+    calls = list[Call]()
     for _ in range(number):
         place = len(calls)
         calls.append(Call(0, 1, "f", 0.0, 0.0, (), callback=place + 1, ends=1 + chained))
@@ -121,7 +121,7 @@ def test_a_callback_holds_a_thread_of_the_client(threads: int, chained: int, ms:
 
 @pytest.mark.parametrize(("threads", "blocked"), [(3, True), (4, True), (5, False)])
 def test_callbacks_that_wait_for_answers_need_a_thread_more(threads: int, blocked: bool) -> None:
-    calls = []
+    calls = list[Call]()
     for place in range(0, 12, 3):
         calls += [
             Call(0, 1, "f", 0.0, 0.0, (), callback=place + 1, ends=3),
@@ -150,7 +150,7 @@ def test_who_waits_for_a_callback_may_wait_for_the_call_that_it_has_made() -> No
 
 def test_a_result_that_a_callback_completes_needs_a_thread_of_the_server() -> None:
     """As `async_execution` functions return it: a call of their own, and what is done with it."""
-    calls = []
+    calls = list[Call]()
     for place in range(0, 12, 3):
         calls += [
             Call(0, 1, "f", 0.0, 0.0, [(ISSUE, place + 1)], then=[(AWAIT, place + 2)]),

@@ -178,7 +178,6 @@ def test_they_come_back_from_a_journal_also_while_they_run(tmp_path: Path) -> No
     found = read()
     assert [span.call_id for span in found] == [None, None, 9]
     assert all(span.end_ns for span in found)
-    path = tmp_path / "one.callbacks"
-    path.write_bytes(path.read_bytes()[:8] + b"\xff" * 8 + path.read_bytes()[16:])
+    journal.callbacks.put(99, 12_345, 7, True, 1, 2, 3, 4, 5)  # no such text
     content = read_journal(tmp_path / "one")
-    assert (len(content.callbacks), content.damaged) == (2, 1)
+    assert (len(content.callbacks), content.damaged) == (3, 1)

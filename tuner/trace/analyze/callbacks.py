@@ -7,6 +7,7 @@ Calls and operators inside it are its own. Calls that it did not wait for follow
 """
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -114,7 +115,7 @@ def _rows(
     since = np.where(is_known, np.minimum(since, begun), begun)
     follows, before = _before(callbacks, number)
     since = np.where(before >= 0, before, since).astype(np.int64)
-    call = callbacks["call_id"].where(is_known, pd.NA)
+    call = callbacks["call_id"].where(is_known)
     names = np.array([trace.process(rank).name for rank in callbacks["rank"]], dtype=object)
     function = NAME + callbacks["function"].astype(str)
     is_over = callbacks["end_ns"].notna()
@@ -128,15 +129,15 @@ def _rows(
             "client_thread": np.where(is_known, of["client_thread"].to_numpy(), thread),
             "start_ns": since, "issued_ns": since, "end_ns": callbacks["end_ns"].array,
             "status": np.where(is_over, "ok", "unfinished"), "error": "",
-            "parent_call": of["parent_call"].where(is_known, pd.NA).array,
+            "parent_call": of["parent_call"].where(is_known).array,
             "link": "exact", "server_thread": thread, "server_start_ns": begun,
             "server_end_ns": callbacks["end_ns"].array,
             **{name: callbacks[name].array for name in ("cpu_ns", "run_queue_ns")},
             "follows": np.where(follows != _NOTHING, follows, call.fillna(_NOTHING)),
         }
     )  # fmt: skip
-    rows["follows"] = rows["follows"].astype("Int64").where(rows["follows"] != _NOTHING, pd.NA)
-    missing = {name: pd.NA for name in calls.columns if name not in rows}
+    rows["follows"] = rows["follows"].astype("Int64").where(rows["follows"] != _NOTHING)
+    missing: dict[str, Any] = {name: pd.NA for name in calls.columns if name not in rows}
     return rows.assign(**missing)
 
 

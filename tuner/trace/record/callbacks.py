@@ -2,12 +2,14 @@
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 from os import pread
-from threading import get_ident
+from sys import _getframe
+from threading import Lock, get_ident
 from time import thread_time_ns, time_ns
-from typing import NamedTuple
+from typing import Any
 
-from tuner.torch_private.callbacks import Noted, Running, name_of
+from tuner.torch_private.callbacks import name_of
 from tuner.trace.model.spans import CallbackSpan
 from tuner.trace.record.journal import CALLBACK, NOTHING, InMemory, Records, callback_span
 from tuner.trace.record.threads import (
@@ -25,34 +27,81 @@ _numbers = itertools.count()
 _pack = CALLBACK.pack
 
 
-class Begun(NamedTuple):
-    """A callback that runs: what its thread keeps."""
+_Begun = tuple[int, int, int, bool, Thread, bytes, int, int, Any]
+"""A callback that runs: its number, that of its name, its call or NOTHING, whether it holds a
+worker thread, its thread, that one's `schedule`, the time by the clock and by the thread's, and the
+callback that this thread ran before and has not left. A plain tuple takes the least time to make.
+"""
+
+
+class Running(partial[Any]):
+    """A callback that runs. C calls the program's function: no frame of ours is below it, and so
+    none in a traceback or a warning. The callback has ended once nothing refers to this.
+
+    Every line of this, and of `Noted`, slows the program: most callbacks take a few microseconds.
+    """
 
     recorder: "Callbacks"
-    number: int
-    text: int
-    """The number of its name."""
-    call_id: int | None
-    holds_thread: bool
-    thread: Thread
-    before: bytes
-    """The thread's `schedule`."""
-    start_ns: int
-    began_cpu_ns: int
-    outer: "Begun | None"
-    """The callback that this thread ran before, and has not left."""
+    begun: _Begun
 
-    def record(self, cpu_ns: int, run_queue_ns: int | None, end_ns: int) -> bytes:
-        """What is kept of it."""
-        return _pack(
-            self.number, self.text, NOTHING if self.call_id is None else self.call_id,
-            self.holds_thread, self.thread.id, self.start_ns, cpu_ns,
-            NOTHING if run_queue_ns is None else run_queue_ns, end_ns,
+    def __del__(self) -> None:
+        number, text, call_id, holds_thread, thread, before, start_ns, cpu_ns, outer = self.begun
+        cpu_ns = thread_time_ns() - cpu_ns
+        end_ns = time_ns()
+        run_queue_ns = 0 if before else NOTHING
+        if before and (off_ns := end_ns - start_ns - cpu_ns) > NEGLIGIBLE_NS:
+            after = pread(thread.schedule or thread.open_schedule(), SCHEDULE_BYTES, 0)
+            run_queue_ns = waited_ns(before, after, at_most_ns=off_ns) or 0
+        thread.callback = outer
+        record = _pack(
+            number, text, call_id, holds_thread, thread.id, start_ns, cpu_ns, run_queue_ns, end_ns
+        )
+        records = self.recorder.records
+        try:
+            records.write(record)
+        except ValueError:
+            records.write_on(record)
+
+
+class Noted(tuple[Any, ...]):
+    """What PyTorch calls in place of a callback. Its items are the `Callbacks`, the program's
+    function, and the call whose answer completes the future; None for another future."""
+
+    @property
+    def __call__(self) -> Callable[..., Any]:
+        """The callback begins, and what this returns is called with the future."""
+        recorder, function, call_id = self
+        if not recorder.is_recording:
+            return function  # type: ignore[no-any-return]
+        ident = get_ident()
+        # A worker thread comes from C++: there is no other Python below.
+        if holds_thread := _getframe().f_back is None:
+            thread = agent_threads.get(ident) or agent_thread()
+            if call_id is None:
+                # The future follows from others, as what `then` returns.
+                call_id = recorder.by_thread.get(ident, NOTHING)
+            else:
+                recorder.by_thread[ident] = call_id
+        else:
+            thread = this_thread()
+            if call_id is None:
+                call_id = NOTHING if thread.callback is None else thread.callback[2]
+        try:
+            text = recorder.texts[function.__qualname__]
+        except (AttributeError, KeyError):
+            text = recorder.text_of(name_of(function))
+        running = Running(function)
+        running.recorder = recorder
+        running.begun = thread.callback = (
+            next(_numbers), text, call_id, holds_thread, thread,
+            pread(thread.schedule or thread.open_schedule(), SCHEDULE_BYTES, 0), time_ns(),
+            thread_time_ns(), thread.callback,
         )  # fmt: skip
+        return running
 
 
 class Callbacks:
-    """Records callbacks; those of `torch_private.callbacks` notify it."""
+    """Records the callbacks that are added to futures while it is hooked in."""
 
     def __init__(
         self, records: Records | None = None, text: Callable[[str], int] | None = None
@@ -63,70 +112,47 @@ class Callbacks:
         """By the identity of a future that is kept: the call whose answer completes it."""
         self.is_recording = True
         self._in_memory = InMemory()
-        self._records = records or self._in_memory
-        self._names: dict[str, int] = {}
-        self._text = text or (lambda name: self._names.setdefault(name, len(self._names)))
-        # By Python's identity of a thread, which takes no system call to get.
-        self._completed: dict[int, int] = {}
+        self.records = records or self._in_memory
+        self.texts: dict[str, int] = {}
+        """The numbers of names."""
+        self._text = text or (lambda name: len(self.texts))
+        self._naming = Lock()
+        self.by_thread: dict[int, int] = {}
+        """The call that a thread completed last, by Python's identity of the thread."""
+
+    def noted(self, future: Any, function: Callable[..., Any]) -> Noted:
+        """What to add to a future in place of a callback."""
+        return Noted((self, function, self.call_of.get(id(future))))
 
     def completed(self, call_id: int) -> None:
         """This thread is about to complete the future of a call, and then runs its callbacks."""
-        self._completed[get_ident()] = call_id
+        self.by_thread[get_ident()] = call_id
 
-    def began(self, noted: Noted, holds_thread: bool) -> Callable[..., object]:
-        """A callback begins on this thread; returns what to call."""
-        if not self.is_recording:
-            function: Callable[..., object] = noted.function
-            return function
-        ident, call_id = get_ident(), noted.call_id
-        if holds_thread:
-            thread = agent_threads.get(ident) or agent_thread()
-            # A future that follows from others, such as what `then` returns.
-            call_id = self._completed.get(ident) if call_id is None else call_id
-            if call_id is not None:
-                self._completed[ident] = call_id
-        else:
-            thread = this_thread()
-            if call_id is None and thread.callback is not None:
-                call_id = thread.callback.call_id
-        running = Running(noted.function)
-        running.begun = thread.callback = Begun(
-            self, next(_numbers), self._text(name_of(noted.function)), call_id, holds_thread,
-            thread, pread(thread.schedule or thread.open_schedule(), SCHEDULE_BYTES, 0),
-            time_ns(), thread_time_ns(), thread.callback,
-        )  # fmt: skip
-        return running
-
-    def ended(self, begun: Begun) -> None:
-        """A callback has ended on this thread."""
-        thread, start_ns = begun.thread, begun.start_ns
-        cpu_ns = thread_time_ns() - begun.began_cpu_ns
-        end_ns = time_ns()
-        run_queue_ns = 0 if begun.before else None
-        if (off_ns := end_ns - start_ns - cpu_ns) > NEGLIGIBLE_NS:
-            after = pread(thread.schedule or thread.open_schedule(), SCHEDULE_BYTES, 0)
-            run_queue_ns = waited_ns(begun.before, after, at_most_ns=off_ns)
-        thread.callback = begun.outer
-        self._keep(begun.record(cpu_ns, run_queue_ns, end_ns))
-
-    def _keep(self, record: bytes) -> None:
-        try:
-            self._records.write(record)
-        except ValueError:
-            self._records.write_on(record)
+    def text_of(self, name: str) -> int:
+        """The number of a name."""
+        if (text := self.texts.get(name)) is None:
+            with self._naming:
+                text = self.texts.setdefault(name, self._text(name))
+        return text
 
     def note_running(self, began_ns: int, began_before_ns: int) -> None:
         """Keep the callbacks that run and began in this span of time, without their ends."""
         for thread in list(threads.values()):
-            begun = thread.callback
+            begun: _Begun | None = thread.callback
             while begun is not None:
-                if begun.recorder is self and began_ns <= begun.start_ns < began_before_ns:
-                    self._keep(begun.record(NOTHING, None, NOTHING))
-                begun = begun.outer
+                number, text, call_id, holds_thread, thread, _, start_ns, _, outer = begun
+                if began_ns <= start_ns < began_before_ns:
+                    times = (thread.id, start_ns, NOTHING, NOTHING, NOTHING)
+                    record = _pack(number, text, call_id, holds_thread, *times)
+                    try:
+                        self.records.write(record)
+                    except ValueError:
+                        self.records.write_on(record)
+                begun = outer
 
     def spans(self) -> list[CallbackSpan]:
         """All callbacks that were recorded in memory; those that run come last, without an end."""
         self.note_running(0, 1 << 62)
-        names = {number: name for name, number in self._names.items()}
+        names = {number: name for name, number in self.texts.items()}
         found = {each[0]: each for each in map(CALLBACK.unpack, self._in_memory.records)}
         return [callback_span(each, names[each[1]]) for each in found.values()]

@@ -261,11 +261,11 @@ def _collect(trace: str, first_calls: Mapping[int, int]) -> RankRecording:
 
     client_spans, callbacks = client.spans(), client.callbacks.spans()
     server_spans = [span for span in server.spans() if is_ours(span.call_id)]
+    held = {each.thread for each in callbacks if each.holds_thread}
+    others = {span.thread for span in (*client_spans, *(operators or ()))}
     names = thread_names(
-        serving={
-            each.thread for each in (*server_spans, *(c for c in callbacks if c.holds_thread))
-        },
-        others={span.thread for span in (*client_spans, *callbacks, *(operators or ()))},
+        serving={span.thread for span in server_spans} | held,
+        others=others | {each.thread for each in callbacks},
     )
     forget_threads()
     worker, (cpu_s, main_s) = rpc.get_worker_info(), tracing.used

@@ -32,7 +32,7 @@ class Thread:
         self.issuing_to: object = None
         """The call that is being issued."""
         self.callback: Any = None
-        """The callback that runs, a `callbacks.Begun`."""
+        """The callback that runs: see `callbacks`."""
         self.schedule: int | None = None
         """A file that says how long the thread waited for a CPU: see `waited_ns`."""
 

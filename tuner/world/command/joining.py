@@ -180,12 +180,16 @@ class _Part:
     def _threads(self, pid: int) -> dict[int, str]:
         names = dict(self._ended.get("threads", ()))
         content = self._content
-        held = [each for each in content.callbacks if each.holds_thread]
-        serving = sorted({each.thread for each in (*content.server_spans, *held)})
-        calling = {each.thread for each in (*content.client_spans, *content.callbacks)}
+        serving = {each.thread for each in content.server_spans}
+        serving |= {each.thread for each in content.callbacks if each.holds_thread}
+        calling = {each.thread for each in content.client_spans}
+        calling |= {each.thread for each in content.callbacks}
         return {
             **{thread: names.get(thread, f"thread {thread}") for thread in calling},
-            **{thread: f"RPC worker {number}" for number, thread in enumerate(serving, start=1)},
+            **{
+                thread: f"RPC worker {number}"
+                for number, thread in enumerate(sorted(serving), start=1)
+            },
             pid: "main",
         }
 
