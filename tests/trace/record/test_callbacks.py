@@ -19,6 +19,7 @@ from tuner.trace.model.spans import CallbackSpan
 from tuner.trace.record.callbacks import Callbacks
 from tuner.trace.record.journal import Journal
 from tuner.trace.record.journal_reader import read_journal
+from tuner.trace.record.threads import forget_threads, worker_thread
 
 CLASS = Future.__mro__[1]
 
@@ -150,6 +151,28 @@ def test_nothing_is_recorded_after_the_end(callbacks: Callbacks) -> None:
     future = pending()
     then = future.then(doubled)
     callbacks.is_recording = False
+    future.set_result(2)
+    assert then.wait() == 4
+    assert callbacks.spans() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "holds"), [("pt_thread_pool", True), ("pt_gloo_runloop", False), ("python", True)]
+)
+def test_a_thread_of_a_process_group_is_no_worker_thread(
+    name: str, holds: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Path, "read_text", lambda path: f"{name}\n")
+    forget_threads()
+    found = (worker_thread(), worker_thread())
+    assert [thread is not None for thread in found] == [holds, holds]
+    forget_threads()
+
+
+def test_a_fork_of_the_process_records_nothing(callbacks: Callbacks) -> None:
+    callbacks.pid += 1
+    future = pending()
+    then = future.then(doubled)
     future.set_result(2)
     assert then.wait() == 4
     assert callbacks.spans() == []

@@ -14,6 +14,7 @@ threads at work at the time t, in a window of length W:
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -21,7 +22,7 @@ import pandas as pd
 
 from tuner.trace.analyze.callbacks import with_callbacks
 from tuner.trace.analyze.time_spans import Spans, Steps, group_codes, open_over_time, united
-from tuner.trace.model.trace import UNKNOWN_RANK, Trace
+from tuner.trace.model.trace import UNKNOWN_RANK, Trace, make_callbacks
 
 Source = Literal["calls", "operators"]
 """What shows that a thread is at work: served calls, or remote operators. Of a trace that links no
@@ -120,7 +121,9 @@ def remote_parallelism(trace: Trace) -> tuple[float, float]:
     """The mean of `mean_while_busy`, weighted by the servers' busy times, and the largest `max`.
 
     Calls are counted if servers' spans are known, else remote operators; NaN without either.
+    Callbacks are none of them.
     """
+    trace = replace(trace, callbacks=make_callbacks({}))
     source: Source = "calls" if trace.calls["server_start_ns"].notna().any() else "operators"
     extents = np.array([_extent(steps) for steps in threads_at_work(trace, source).values()])
     total_ns, busy_ns, highest = extents.T if len(extents) else (np.array([np.nan]),) * 3

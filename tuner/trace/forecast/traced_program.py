@@ -15,7 +15,7 @@ import numpy as np
 
 from tuner.trace.analyze.call_times import BLOCKING
 from tuner.trace.analyze.callbacks import are_callbacks
-from tuner.trace.analyze.path_walk import Driver, arrivals, returns
+from tuner.trace.analyze.path_walk import Driver
 from tuner.trace.analyze.time_spans import floats
 from tuner.trace.forecast.off_cpu import Shared
 from tuner.trace.forecast.replay import (
@@ -34,7 +34,8 @@ from tuner.trace.forecast.replay import (
     Root,
 )
 from tuner.trace.forecast.turns import Turns
-from tuner.trace.model.trace import BoolArray, FloatArray, Trace
+from tuner.trace.forecast.ways import to_client_ns, to_server_ns
+from tuner.trace.model.trace import Trace
 
 PIECES = 4  # of what computes with the GIL and without it
 IDLE = 3.0  # a frame that is idle for so many times its usual time between calls waited
@@ -210,7 +211,10 @@ class _Build:
         times = (floats(calls, f"{name}_ns") for name in ("cpu", "run_queue"))
         cpu, ready = (np.where(np.isnan(each), unknown, each).tolist() for each in times)
         answered, done = floats(calls, "answered_ns").tolist(), floats(calls, "done_ns").tolist()
-        way, way_back = self._ways().tolist(), self._ways_back().tolist()
+        way, way_back = (
+            to_server_ns(self.trace, at.issued).tolist(),
+            to_client_ns(self.trace).tolist(),
+        )
         found = []
         for place, begun in enumerate(at.served):
             left = at.left[place]
@@ -260,38 +264,6 @@ class _Build:
         while link is not None:
             yield link
             link = self.callback.get(link)
-
-    def _ways(self) -> FloatArray:
-        """How long each call is on its way to its server, without the wait for a thread."""
-        calls = self.frame
-        served, issued = floats(calls, "server_start_ns"), np.array(self.at.issued)
-        start = calls["start_ns"].to_numpy()
-        served_ns = np.where(np.isnan(served), start, served).astype(np.int64)
-        _, waits = arrivals(self.trace, served_ns, start)
-        return self._without_wait(np.maximum(served - issued, 0.0), waits)
-
-    def _ways_back(self) -> FloatArray:
-        """The same from the server to the client."""
-        calls, end = self.frame, floats(self.frame, "end_ns")
-        answered = floats(calls, "server_end_ns")
-        for name in ("answered_ns", "done_ns"):
-            answered = np.fmax(answered, floats(calls, name))
-        answered = np.where(np.isnan(answered), end, answered)
-        back = np.maximum(end - answered, 0.0)
-        end_ns = end.astype(np.int64)
-        return self._without_wait(
-            back, returns(self.trace, (end - back).astype(np.int64), end_ns) < end_ns
-        )
-
-    def _without_wait(self, took: FloatArray, waits: BoolArray) -> FloatArray:
-        """These times; where calls waited for a thread, as long as others of their name took."""
-        names = self.frame["name"].cat.codes.to_numpy()
-        for name in np.unique(names[waits]):
-            of_name = names == name
-            free = took[of_name & ~waits & ~np.isnan(took)]
-            usual = np.median(free) if len(free) else np.nanmin(took[of_name])
-            took[of_name & waits] = np.minimum(took[of_name & waits], usual)
-        return np.asarray(took)
 
     def _served(self, place: int, begun: float, left: float, cpu: float, ready: float) -> list[Op]:
         """What a served function does, in order."""

@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Callable
 from functools import partial
-from os import pread
+from os import getpid, pread
 from sys import _getframe
 from threading import Lock, get_ident
 from time import thread_time_ns, time_ns
@@ -16,11 +16,11 @@ from tuner.trace.record.threads import (
     NEGLIGIBLE_NS,
     SCHEDULE_BYTES,
     Thread,
-    agent_thread,
     agent_threads,
     this_thread,
     threads,
     waited_ns,
+    worker_thread,
 )
 
 _numbers = itertools.count()
@@ -71,12 +71,13 @@ class Noted(tuple[Any, ...]):
     def __call__(self) -> Callable[..., Any]:
         """The callback begins, and what this returns is called with the future."""
         recorder, function, call_id = self
-        if not recorder.is_recording:
+        if not recorder.is_recording or recorder.pid != getpid():
             return function  # type: ignore[no-any-return]
-        ident = get_ident()
+        ident, thread = get_ident(), None
         # A worker thread comes from C++: there is no other Python below.
-        if holds_thread := _getframe().f_back is None:
-            thread = agent_threads.get(ident) or agent_thread()
+        if _getframe().f_back is None:
+            thread = agent_threads.get(ident) or worker_thread()
+        if holds_thread := thread is not None:
             if call_id is None:
                 # The future follows from others, as what `then` returns.
                 call_id = recorder.by_thread.get(ident, NOTHING)
@@ -111,6 +112,7 @@ class Callbacks:
         self.call_of: dict[int, int] = {}
         """By the identity of a future that is kept: the call whose answer completes it."""
         self.is_recording = True
+        self.pid = getpid()  # a fork of this process shares its records
         self._in_memory = InMemory()
         self.records = records or self._in_memory
         self.texts: dict[str, int] = {}

@@ -17,7 +17,8 @@ class Thread:
     """One thread. Other threads read `serving` only."""
 
     __slots__ = (
-        "answering", "answers_quickly", "callback", "id", "issuing_to", "schedule", "serving",
+        "answering", "answers_quickly", "callback", "id", "is_worker", "issuing_to", "schedule",
+        "serving",
     )  # fmt: skip
 
     def __init__(self, native_id: int) -> None:
@@ -33,6 +34,8 @@ class Thread:
         """The call that is being issued."""
         self.callback: Any = None
         """The callback that runs: see `callbacks`."""
+        self.is_worker: bool | None = None
+        """Whether it is a thread of the agent's pool, as far as the kernel's name for it says."""
         self.schedule: int | None = None
         """A file that says how long the thread waited for a CPU: see `waited_ns`."""
 
@@ -74,6 +77,21 @@ def this_thread() -> Thread:
 def agent_thread() -> Thread:
     """This thread, which serves for the first time."""
     agent_threads[get_ident()] = thread = this_thread()
+    return thread
+
+
+def worker_thread() -> Thread | None:
+    """This thread, which C++ has started, if it may be one of the agent's pool."""
+    thread = this_thread()
+    if thread.is_worker is None:
+        name = ""
+        with suppress(OSError):
+            name = Path(f"/proc/self/task/{thread.id}/comm").read_text().strip()
+        # Those of process groups and of autograd run callbacks, too.
+        thread.is_worker = name == "pt_thread_pool" or not name.startswith("pt_")
+    if not thread.is_worker:
+        return None
+    agent_threads[get_ident()] = thread
     return thread
 
 
