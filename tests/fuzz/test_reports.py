@@ -119,7 +119,7 @@ def test_bytes_that_processes_send(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "suffix", [".calls", ".served", ".done", ".arrivals", ".texts", ".operators"]
+    "suffix", [".calls", ".served", ".callbacks", ".done", ".arrivals", ".texts", ".operators"]
 )
 def test_bytes_of_each_file(suffix: str, tmp_path: Path) -> None:
     folder = tmp_path / "reports"

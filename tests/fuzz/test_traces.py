@@ -12,7 +12,7 @@ from hypothesis.strategies import SearchStrategy
 
 from tests.fuzz.fuzzing import as_json, fuzz, mangled, mutated, survives
 from tests.present.screen import Screen
-from tests.trace.golden_files import KINETO, KINETO_1_9, LEGACY, NATIVE
+from tests.trace.golden_files import CALLBACK_CALLS, KINETO, KINETO_1_9, LEGACY, NATIVE
 from tuner.json_text import visible_json
 from tuner.present.analysis import Analysis
 from tuner.present.figures import write_timeline_figure
@@ -25,7 +25,7 @@ from tuner.trace.model.trace import Trace
 pytestmark = pytest.mark.thorough
 
 
-FORMATS = {"native": (NATIVE,), "kineto": (*KINETO, KINETO_1_9), "legacy": (LEGACY,)}
+FORMATS = {"native": (NATIVE, CALLBACK_CALLS), "kineto": (*KINETO, KINETO_1_9), "legacy": (LEGACY,)}
 SMALL = 150  # bytes of a part: those files have several events
 TOKENS = (
     b"Infinity", b"\\", b'"1704161511420306.491"', b"1704161511420306.491", b"null", b"{}", b"[",
@@ -66,6 +66,7 @@ def test_documents_of_each_format(paths: tuple[Path, ...], tmp_path: Path) -> No
             assert trace.losses == in_parts.losses
             assert trace.calls.equals(in_parts.calls)
             assert trace.operators.equals(in_parts.operators)
+            assert trace.callbacks.equals(in_parts.callbacks)
 
     fuzz(st.builds(as_json, mutated(seeds(paths))), check, 40)
 

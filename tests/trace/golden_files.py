@@ -12,6 +12,7 @@ KINETO_1_9 = GOLDEN / "kineto_1_9.json"
 """As PyTorch 1.8 and 1.9 write it."""
 LEGACY = GOLDEN / "legacy.json"
 NATIVE = GOLDEN / "native.json"
+CALLBACK_WORK, CALLBACK_CALLS = GOLDEN / "callback_work.json", GOLDEN / "callback_calls.json"
 
 SPAN = ("rank", "thread", "name", "start_ns", "end_ns")
 """The columns of operators that readers fill in."""

@@ -139,3 +139,20 @@ def test_what_a_rank_hands_over_is_counted_while_it_lasts_and_afterwards() -> No
     assert record.handed_over_s(7 * 10**9) == 1 + 3
     record.take({"kind": "phase", "phase": "step", "time_ns": 8 * 10**9})
     assert record.handed_over_s(20 * 10**9) == 1 + 4
+
+
+@pytest.mark.parametrize(
+    ("of_rank", "made"),
+    [({"in_callbacks": 2}, "in a callback of a future"),
+     ({"in_callbacks": 1}, "while serving one or in a callback of a future"),
+     ({"in_callbacks": 0}, "while serving one")],
+)  # fmt: skip
+def test_a_deadlock_in_callbacks_is_told_as_one(of_rank: dict[str, int], made: str) -> None:
+    found = root_cause(records(IDLE, [state(**of_rank)] * 2), deadline_s=9, world_s=9)
+    assert found.failure == "deadlocked"
+    assert f"wait for the answer to a call made {made}. That answer needs a" in found.message
+
+
+def test_a_thread_that_is_none_of_the_pool_proves_no_deadlock() -> None:
+    """Some other thread waits, and one of the pool has nothing to do."""
+    assert starvation(records(IDLE, [state(in_callbacks=1, idle=1)] * 2)) is None

@@ -8,6 +8,7 @@ import pandas as pd
 
 from tuner.text import whole_percent
 from tuner.trace.analyze.call_times import breakdown, latency
+from tuner.trace.analyze.callbacks import with_callbacks
 from tuner.trace.analyze.critical_path import critical_path
 from tuner.trace.analyze.deadlock import Deadlock, deadlocks
 from tuner.trace.analyze.diagnosis import Diagnosis, SlowestCall, diagnose, slowest_call
@@ -71,8 +72,8 @@ class Analysis:
         return cls(
             trace=trace,
             recipe_table=recipe_table(trace),
-            latency=latency(trace.calls),
-            breakdown=breakdown(trace.calls),
+            latency=latency(with_callbacks(trace).calls),
+            breakdown=breakdown(with_callbacks(trace).calls),
             parallelism=_of_both_sources(trace, parallelism),
             levels=_of_both_sources(trace, levels),
             thread_use=_of_both_sources(trace, thread_use),
@@ -122,6 +123,7 @@ class Analysis:
             "call_count": len(trace.calls),
             "operator_count": len(trace.operators),
             "operators_until_ns": trace.operators_until_ns,
+            "callback_count": len(trace.callbacks),
             "clock_error_ns": trace.clock_error_ns,
             "tracing_overhead": trace.tracing_overhead,
             "others_share": trace.others_share,

@@ -280,7 +280,7 @@ def _servers(analysis: Analysis, width: int) -> Iterator[Part]:
         _column("parallelism", table["mean_while_busy"], decimal),
         _column("max", table["max"]),
         _column("busy", table["busy_fraction"], share),
-        _column("calls", table["calls"].where(table["calls"] > 0)),
+        _column("calls", table["calls"].astype("Int64").mask(table["calls"] == 0)),
     ]
     heading = "in operators" if of_calls.empty else "server"
     lines = _Table(heading, table["server"].tolist(), columns).lines(width)
@@ -345,7 +345,7 @@ def _threads(analysis: Analysis, limit: int | None) -> _Table:
         _column("while busy", table["mean_while_busy"], decimal),
         _column("max", table["max"]),
         _column("efficiency", table["efficiency"], share),
-        _column("calls", table["calls"].where(table["calls"] > 0)),
+        _column("calls", table["calls"].astype("Int64").mask(table["calls"] == 0)),
     ]
     keys = list(zip(table["source"], table["server"], strict=True))
     names = [f"{server}, {SOURCES[source]}" for source, server in keys]

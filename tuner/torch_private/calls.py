@@ -15,6 +15,8 @@ from torch.distributed import autograd
 from torch.distributed.rpc import api, backend_registry, internal, rref_proxy
 from torch.distributed.rpc.constants import UNSET_RPC_TIMEOUT
 
+from tuner.torch_private.answers import Future
+from tuner.torch_private.callbacks import callback_hooks
 from tuner.torch_private.exceptions import unseen_in_tracebacks, without_our_frames
 from tuner.torch_private.private_names import BACKWARD, SENDERS, STEP, STEP_HELPERS, Sender
 
@@ -83,6 +85,7 @@ def hooked_client(client: _Client) -> Iterator[None]:
         _replaced(api, **calls),
         _replaced(PY_RREF, to_here=_hooked_to_here(client)),
         _replaced(autograd, backward=_hooked_backward(client)),
+        _replaced(Future, **callback_hooks(client.callbacks)),
     ):
         yield
 

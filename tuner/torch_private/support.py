@@ -8,6 +8,7 @@ import torch.distributed as dist
 import torch.distributed.rpc as rpc
 from torch.distributed.rpc import api, internal, rref_proxy
 
+from tuner.torch_private.answers import Future
 from tuner.torch_private.calls import PY_RREF
 from tuner.torch_private.private_names import PRIVATE_KEYWORDS, SENDERS
 
@@ -52,6 +53,7 @@ def missing_tracing_support(*, operators: bool) -> list[str]:
         "autograd": (torch.autograd, ["_profiler_enabled"]),
         "jit._builtins": (torch.jit._builtins, ["_find_builtin"]),
         "distributed.autograd": (torch.distributed.autograd, ["backward"]),
+        "_C.Future": (Future, ["add_done_callback", "done", "then"]),
     }
     missing = [
         f"torch {torch.__version__} has no {where}.{name}, which tracing needs"

@@ -98,7 +98,7 @@ def _facts(text: str) -> dict[str, _Check]:
 _OF_ALL = _facts("pid:whole time_ns:whole")
 _OPTIONAL = _facts(
     "pid_namespace:whole operators:file operators_until_ns:whole local_size:size "
-    "switch_interval:amount cpu_binding:binding has_gil:flag overridden:text"
+    "switch_interval:amount cpu_binding:binding has_gil:flag overridden:text in_callbacks:count"
 )
 _USAGE = "cpu_s:amount threads:size peak_rss_mb:amount"
 _GAUGES = "pool_size:count? idle:count? serving:count? calling:count? waiting:count"

@@ -102,6 +102,9 @@ def starvation(records: Sequence[RankRecord]) -> RankRecord | None:
 
 def _all_wait(state: dict[str, Any]) -> bool:
     size = state["pool_size"]
+    # Any thread may wait in a callback: then it must be those of the pool that have nothing to do.
+    if state.get("in_callbacks") and state["idle"]:
+        return False
     # As many of the rank's calls must be out.
     return bool(size) and min(state["waiting"], state["calling"] or 0) >= size
 
@@ -145,8 +148,11 @@ def deadlock(record: RankRecord, records: Sequence[RankRecord], world_s: float) 
     """The failure of a world in which this rank is deadlocked."""
     size = record.states[-1]["pool_size"]
     threads = "its only worker thread waits" if size == 1 else f"all {size} worker threads wait"
+    callbacks, waiting = (record.states[-1].get(name, 0) for name in ("in_callbacks", "waiting"))
+    made = [*["while serving one"] * (callbacks < waiting or not callbacks)]
+    made += ["in a callback of a future"] * bool(callbacks)
     message = (
-        f"{record.name} deadlocked: {threads} for the answer to a call made while serving one. "
+        f"{record.name} deadlocked: {threads} for the answer to a call made {' or '.join(made)}. "
         "That answer needs a free thread there: give it more num_worker_threads"
     )
     return Failure(
@@ -189,9 +195,12 @@ def _gauges(states: Sequence[dict[str, Any]]) -> str:
         return "gave no answer to a probe"
     if (state := states[-1])["pool_size"] is None:
         return "its agent does not run"
+    in_callbacks = state.get("in_callbacks", 0)
+    of_them = f", {in_callbacks} of them in callbacks" if in_callbacks else ""
     return (
         f"{state['pool_size']} worker threads, {state['idle']} idle, {state['waiting']} waiting "
-        f"for their own calls; {state['serving']} calls being served, {state['calling']} calls out"
+        f"for their own calls{of_them}; {state['serving']} calls being served, "
+        f"{state['calling']} calls out"
     )
 
 

@@ -10,8 +10,14 @@ from tests.trace.perfetto_rules import broken_rules
 from tests.trace.record.recordings import MAIN, merged
 from tuner.trace.files.native_reader import trace_of
 from tuner.trace.files.native_writer import trace_document
-from tuner.trace.model.spans import MergedOperator, MergedTrace, OperatorSpan
-from tuner.trace.model.trace import CALL_COLUMNS
+from tuner.trace.model.spans import (
+    CallbackSpan,
+    MergedCallback,
+    MergedOperator,
+    MergedTrace,
+    OperatorSpan,
+)
+from tuner.trace.model.trace import CALL_COLUMNS, CALLBACK_COLUMNS
 
 NAMES = ('a "quoted" \\ name\n', "no \N{SNOWMAN}", "\x7f\0", "")
 TIMES = (10**15 + 7, 2**52 + 1, 10_001, 20_000)
@@ -90,3 +96,24 @@ def test_operators_are_read_as_they_were_written() -> None:
     columns = ("rank", *OperatorSpan._fields[:4], "call_id", "call_name", "link")
     found = rows(trace_of(trace_document(written), "it").operators, *columns)
     assert sorted(found, key=str) == sorted(expected, key=str)
+
+
+def test_callbacks_are_slices_of_their_threads_and_read_as_they_were_written() -> None:
+    spans = [
+        CallbackSpan(NAMES[0], 2001, 0, True, 300, 333, 5, None),
+        CallbackSpan("post", 2001, None, False, 400_001, None, None, None),
+    ]
+    written = replace(trace(), callbacks=[MergedCallback(1, span) for span in spans])
+    document = msgspec.json.decode(trace_document(written))
+    assert broken_rules(document) == []
+    slices = [event for event in document["traceEvents"] if event.get("cat") == "rpc_callback"]
+    assert [(event["ph"], event["pid"], event["tid"]) for event in slices] == [
+        ("X", 1, 2001), ("B", 1, 2001),
+    ]  # fmt: skip
+    read = trace_of(trace_document(written), "it").callbacks
+    assert dict(read.dtypes.astype(str)) == CALLBACK_COLUMNS
+    assert rows(read, *CALLBACK_COLUMNS) == [
+        (1, 2001, NAMES[0], 0, True, 300, 333, 5, None),
+        (1, 2001, "post", None, False, 400_001, None, None, None),
+    ]
+    assert trace_of(trace_document(trace()), "it").callbacks.empty

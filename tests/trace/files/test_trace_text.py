@@ -75,7 +75,8 @@ def same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Same:
             return whole
         pd.testing.assert_frame_equal(parts.calls, whole.calls)
         pd.testing.assert_frame_equal(parts.operators, whole.operators)
-        frames = {"calls": None, "operators": None}
+        pd.testing.assert_frame_equal(parts.callbacks, whole.callbacks)
+        frames = {"calls": None, "operators": None, "callbacks": None}
         assert {**vars(parts), **frames} == {**vars(whole), **frames}
         return whole
 

@@ -94,3 +94,70 @@ def test_a_call_that_is_never_let_in_waits_for_one_that_waits() -> None:
 
 def test_many_calls_that_do_nothing_do_not_nest() -> None:
     assert took_ms([call()] * 3000, threads=1) == 0
+
+
+def with_callbacks(number: int, *ops: Op, chained: int = 1) -> list[Call]:
+    """So many calls, each with callbacks one after another on the thread that completes it."""
+    calls = list[Call]()
+    for _ in range(number):
+        place = len(calls)
+        calls.append(Call(0, 1, "f", 0.0, 0.0, (), callback=place + 1, ends=1 + chained))
+        for at in range(1, chained + 1):
+            after = place + at + 1 if at < chained else -1
+            calls.append(
+                Call(0, 0, "callback g", 0.0, 0.0, ops, callback=after, is_callback=True,
+                     ends=1 + chained - at)
+            )  # fmt: skip
+    return calls
+
+
+@pytest.mark.parametrize(("threads", "chained", "ms"), [(1, 1, 80), (2, 1, 40), (8, 1, 10),
+                                                        (2, 3, 120), (8, 3, 30)])  # fmt: skip
+def test_a_callback_holds_a_thread_of_the_client(threads: int, chained: int, ms: float) -> None:
+    calls = with_callbacks(8, (SLEEP, 10 * MS), chained=chained)
+    issued = [(ISSUE, at) for at, each in enumerate(calls) if not each.is_callback]
+    program = Program(["a", "b"], [0, 0], calls, [Root(0, 0.0, [*issued, (DRAIN, 0)], True)])
+    found = replay(program, Machine([threads, 16], [64.0], [0.0]))
+    assert found.took_ns == pytest.approx(ms * MS)
+
+
+@pytest.mark.parametrize(("threads", "blocked"), [(3, True), (4, True), (5, False)])
+def test_callbacks_that_wait_for_answers_need_a_thread_more(threads: int, blocked: bool) -> None:
+    calls = list[Call]()
+    for place in range(0, 12, 3):
+        calls += [
+            Call(0, 1, "f", 0.0, 0.0, (), callback=place + 1, ends=3),
+            Call(0, 0, "callback g", 0.0, 0.0, [(ISSUE, place + 2), (AWAIT, place + 2)],
+                 is_callback=True),
+            Call(0, 1, "h", 0.0, 0.0, [(SLEEP, MS)], is_blocking=True),
+        ]  # fmt: skip
+    issued = [(ISSUE, at) for at in range(0, 12, 3)]
+    program = Program(["a", "b"], [0, 0], calls, [Root(0, 0.0, [*issued, (DRAIN, 0)], True)])
+    found = replay(program, Machine([threads, 16], [64.0], [0.0]))
+    assert bool(found.blocked) == blocked
+    if blocked:
+        assert found.blocked.endswith("answer of h on b, for which no thread of a is free")
+    else:
+        assert found.took_ns == pytest.approx(MS)
+
+
+def test_who_waits_for_a_callback_may_wait_for_the_call_that_it_has_made() -> None:
+    calls = [
+        Call(0, 1, "f", 0.0, 0.0, (), callback=1, ends=3),
+        Call(0, 0, "callback g", 0.0, 0.0, [(ISSUE, 2)], is_callback=True),
+        Call(0, 1, "h", 0.0, 0.0, [(SLEEP, 7 * MS)]),
+    ]
+    assert took_ms(calls, [(ISSUE, 0), (DRAIN, 0)]) == pytest.approx(7)
+
+
+def test_a_result_that_a_callback_completes_needs_a_thread_of_the_server() -> None:
+    """As `async_execution` functions return it: a call of their own, and what is done with it."""
+    calls = list[Call]()
+    for place in range(0, 12, 3):
+        calls += [
+            Call(0, 1, "f", 0.0, 0.0, [(ISSUE, place + 1)], then=[(AWAIT, place + 2)]),
+            Call(1, 2, "g", 0.0, 0.0, (), callback=place + 2, ends=2),
+            Call(1, 1, "callback h", 0.0, 0.0, [(SLEEP, 5 * MS)], is_callback=True),
+        ]
+    drives = [*((ISSUE, at) for at in range(0, 12, 3)), (DRAIN, 0)]
+    assert took_ms(calls, drives, threads=2) == pytest.approx(10)

@@ -9,6 +9,7 @@ import psutil
 import pytest
 
 import tuner
+from tests.known import known
 from tests.programs.running import free_port
 from tests.searching.tuning import Listening
 from tests.world.command.launching import PROGRAMS, PYTHON, launched, refused
@@ -76,6 +77,21 @@ def test_a_program_that_deadlocks_by_itself_is_tuned_all_the_same(tmp_path: Path
     assert result.baseline_failed
     assert result.best == Config.from_json({"relay": {"num_worker_threads": 4}})
     assert list((tmp_path / "study" / "failures" / "first-run").glob("relay1-*.stacks"))
+
+
+def test_a_deadlock_in_callbacks_is_proved(tmp_path: Path) -> None:
+    """Four blocking calls at once, in callbacks on the four threads of the client."""
+    command = [PYTHON, str(PROGRAMS / "callbacks.py"), free_port(), "calling", "16"]
+    with launched(command) as running:
+        folder = tmp_path / "failures" / "four"
+        four = {"client": {"num_worker_threads": 4}}
+        failure = running.failed(config=four, failure_folder=folder)
+        assert failure.failure == "deadlocked"
+        start = "client deadlocked: all 4 worker threads wait for the answer to a call made in a "
+        assert failure.message.startswith(start + "callback of a future. That answer needs a free")
+        assert "4 waiting for their own calls, 4 of them in callbacks" in failure.detail
+        five = {"client": {"num_worker_threads": 5}}
+        assert known(running.measured(config=five).program).calls == 24
 
 
 def servers() -> list[psutil.Process]:

@@ -115,3 +115,27 @@ def test_no_object_text_or_traceback_of_ours_is_seen(capfd: pytest.CaptureFixtur
     """Every way to call, and every way in which a call can fail."""
     run = run_both(lambda: python("failures.py", free_port()), capfd)
     assert len(run.trace.calls) == run.counted
+
+
+@pytest.mark.parametrize(
+    ("which", "ran"),
+    [("calling", {"chain": 12}), ("nested", {"post": 12}), ("showing", {"shows": 1}),
+     ("collecting", {"<lambda>": 2}), ("serving", {"post": 6}), ("late", {"<lambda>": 1})],
+)  # fmt: skip
+def test_callbacks_of_futures(
+    which: str, ran: dict[str, int], capfd: pytest.CaptureFixture[str]
+) -> None:
+    run = run_both(lambda: python("callbacks.py", free_port(), which, "16"), capfd)
+    trace, callbacks = run.trace, run.trace.callbacks
+    assert len(trace.calls) == run.counted
+    assert trace.losses == ()
+    names = callbacks["function"].astype(str).str.rpartition(".")[2]
+    assert names.value_counts().to_dict() == ran
+    assert callbacks["holds_thread"].all()
+    assert (callbacks["end_ns"] > callbacks["start_ns"]).all()
+    # Each knows the call that it belongs to, and runs where that was made.
+    calls = trace.calls.set_index("call_id").loc[callbacks["call_id"]]
+    assert calls["client_rank"].tolist() == callbacks["rank"].tolist()
+    assert set(callbacks["thread"]).isdisjoint(rank.pid for rank in trace.ranks)
+    if which != "late":
+        assert (callbacks["start_ns"].array >= calls["end_ns"].array).all()

@@ -1,5 +1,6 @@
 """Which threads count as waiting for the answer to a call; tested with real threads."""
 
+import _thread
 import asyncio
 import os
 import queue
@@ -148,6 +149,26 @@ def test_what_has_no_source_or_serves_no_request_does_not_count() -> None:
     with resting(lambda: call.future.wait(), call.release) as frame:
         assert thread_states.rpc_state()["waiting"] == 0
         assert not thread_states.may_go_on(frame)
+
+
+def test_a_thread_of_the_agent_that_waits_in_a_callback_counts_apart() -> None:
+    """C++ has started it: Python's `threading` does not know it, or as a dummy."""
+    for know in (lambda: None, threading.current_thread):
+        call, at_work = PendingCall(), threading.Event()
+
+        def callback(know: Any = know, call: PendingCall = call, at: Any = at_work) -> None:
+            know()
+            at.set()
+            call.future.wait()
+
+        _thread.start_new_thread(callback, ())
+        at_work.wait()
+        time.sleep(0.05)
+        state = thread_states.rpc_state()
+        call.release()
+        assert (state["waiting"], state["in_callbacks"]) == (1, 1)
+        time.sleep(0.05)
+        assert thread_states.rpc_state()["in_callbacks"] == 0
 
 
 @pytest.mark.parametrize(

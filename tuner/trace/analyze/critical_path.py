@@ -14,6 +14,7 @@ from scipy.special import stdtrit
 from tuner.text import whole_percent
 from tuner.torch_private.private_names import BACKWARD
 from tuner.trace.analyze import path_walk
+from tuner.trace.analyze.callbacks import with_callbacks
 from tuner.trace.analyze.path_walk import PARTS, SERVED, Driver, find_driver, walk
 from tuner.trace.analyze.server_parallelism import window
 from tuner.trace.analyze.time_spans import Spans, floats, group_codes, summed, united
@@ -30,7 +31,8 @@ SLICES = 20
 WIDE, SURE = 0.5, 0.1  # a share whose interval is wider, and begins below SURE, is not known
 PATH_COLUMNS = {
     "part": "str",  # one of PARTS
-    "process": "str",  # the server; for `caller`, `backward` and `issue` the one that calls
+    "process": "str",  # the server; the one that calls for `caller`, `backward`, `issue` and
+    # `answer_queue`; for a callback that which runs it
     "function": "str",  # empty for `caller` and `backward`
     "share": "float64",
     "ci_low": "float64",
@@ -117,6 +119,7 @@ class CriticalPath:
 
 def find_critical_path(trace: Trace) -> CriticalPath | None:
     """The critical path of the driver's steps; None if no process waited for a call."""
+    trace = with_callbacks(trace)
     driver = find_driver(trace)
     if driver is None:
         return None
@@ -228,7 +231,7 @@ def _rows(
         for name in ("client", "server", "function")
     )
     process = np.where(is_caller, trace.process(driver.rank).name, server)
-    process = np.where(part == path_walk.ISSUE, client, process)
+    process = np.where(np.isin(part, [path_walk.ISSUE, path_walk.ANSWER_QUEUE]), client, process)
     function = np.where(is_caller, "", function)
     keys = [part, pd.factorize(process)[0], pd.factorize(function)[0]]
     _, first, row = np.unique(group_codes(keys), return_index=True, return_inverse=True)

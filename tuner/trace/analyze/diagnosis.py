@@ -19,6 +19,7 @@ import pandas as pd
 from tuner.text import duration, listed, percent, plural, whole_percent
 from tuner.trace.analyze import diagnosis_rules as rules
 from tuner.trace.analyze import path_limits
+from tuner.trace.analyze.callbacks import are_callbacks, with_callbacks
 from tuner.trace.analyze.critical_path import CriticalPath, find_critical_path
 from tuner.trace.analyze.path_limits import Limit, shares_of_path, why_unseen
 from tuner.trace.analyze.path_walk import Driver
@@ -80,8 +81,9 @@ def diagnose(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> Diagnosis:
 
     A trace without servers' spans has "no clear limit". For `roles` see `tuner.roles.role_of`.
     """
+    recorded, trace = trace, with_callbacks(trace)
     path = find_critical_path(trace)
-    failures, doubt, *because = failed_calls(trace), *_doubt(trace)
+    failures, doubt, *because = failed_calls(recorded), *_doubt(recorded)
     if doubt or path is None:
         clear = f"No clear limit: the trace {doubt or 'holds no calls that ended'}."
         known: tuple[str, ...] = ()
@@ -98,7 +100,8 @@ def diagnose(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> Diagnosis:
     for why in whys:
         if why.suggestion is not None:
             by_knob.setdefault(why.suggestion.knob, why.suggestion)
-    limit = path_limits.said(driver, len(path.driver.calls), shares, limits)
+    made = int((~are_callbacks(path.driver.calls)).sum())
+    limit = path_limits.said(driver, made, shares, limits)
     is_explained = any(why.rule in ("blocked-threads", "gil-or-lock") for why in whys)
     return Diagnosis(
         rule=whys[0].rule if whys else "no-clear-limit",
@@ -111,7 +114,7 @@ def diagnose(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> Diagnosis:
             *(each.sentence for each in by_knob.values()),
             *path_limits.unseen_shares(trace, driver, shares),
             *_disturbed(path, driver, roles),
-            *_beside_calls(trace, path),
+            *_beside_calls(recorded, path),
         ),
         limits=tuple(limits),
         enough_threads=tuple(dict.fromkeys(name for why in whys for name in why.enough_threads)),
@@ -192,6 +195,8 @@ def _why(trace: Trace, path: CriticalPath, limit: Limit) -> _Why:
             return _Why("calls")
     calls = trace.calls
     of_it = (calls["server"] == limit.processes[0]) & calls["server_end_ns"].notna()
+    if not of_it.any():
+        return _Why("calls")
     found = gather(trace, int(calls.loc[of_it, "server_rank"].iloc[0]))
     why = _Why("wire") if limit.kind == "wire" else _why_on_server(limit.kind, found)
     is_full = why.rule == "cpus-full"

@@ -112,7 +112,7 @@ def _serving(found: Evidence) -> str:
     how = "in parallel" if use.parallelism >= SEVERAL else "one after another"
     on_threads = f"parallelism {_number(use.parallelism)} on {plural(found.pool, 'thread')}"
     busy = f"busy {whole_percent(use.busy_fraction)} of the time"
-    return f"{found.server} ran its calls {how} ({on_threads}, {busy})"
+    return f"{found.server} ran its {found.work} {how} ({on_threads}, {busy})"
 
 
 def _waiting(found: Evidence) -> str:

@@ -10,6 +10,7 @@ from tuner.roles import role_of
 from tuner.text import plural
 from tuner.torch_private.private_names import BACKWARD
 from tuner.trace.analyze.call_times import BLOCKING, NEVER_NS, call_times, nested_waits
+from tuner.trace.analyze.callbacks import NAME, with_callbacks
 from tuner.trace.analyze.diagnosis_rules import few_named
 from tuner.trace.analyze.time_spans import Spans, open_over_time, united
 from tuner.trace.model.trace import FloatArray, Trace
@@ -36,6 +37,8 @@ class LeastThreads:
     """Whether every served call of the role was seen, on the CPU or in calls that are recorded."""
     has_ended: bool  # every call that the process served
     stuck: int  # its threads that waited, for calls of theirs, when the trace ended
+    inside: str = "served calls"
+    """Where these calls waited: there, in `callbacks`, or in both."""
 
     @property
     def least(self) -> int | None:
@@ -68,14 +71,14 @@ class LeastThreads:
         if self.is_deadlock or (self.least is None and self.is_sure):
             deadlock = "that is a deadlock. Give it more num_worker_threads"
             return (
-                f"{self.role} had {calls} waiting inside served calls at once, with "
+                f"{self.role} had {calls} waiting inside {self.inside} at once, with "
                 f"{plural(self.threads or 0, 'thread')}: "
                 f"{deadlock if self.is_deadlock else 'it may need more'}."
             )
         if self.least is None:
             return self._doubt
         most = f"more than {calls}" if self.waiting else "a call"
-        inside = "served calls" if self.waiting > 1 else "a served call"
+        inside = self.inside if self.waiting > 1 else f"a {self.inside[:-1]}"
         enough = f"{plural(self.least, 'thread')} {'is' if self.least == 1 else 'are'} enough"
         return f"{self.role} never had {most} waiting inside {inside}: {enough} not to deadlock."
 
@@ -90,9 +93,17 @@ class LeastThreads:
             others = "" if is_one else "for each other, or "
             own, so = "", f"If they waited {others}for calls that the trace does not show, fewer"
         return (
-            f"{self.role} ran calls of {few_named(self.functions)} that were off the CPU{own}, "
+            f"{self.role} ran {self._what} that were off the CPU{own}, "
             f"{at_once}. {so} than {self.at_least} threads may deadlock."
         )
+
+    @property
+    def _what(self) -> str:
+        """What ran: `calls of f`, or `callbacks (g)`."""
+        named = few_named([name.removeprefix(NAME) for name in self.functions])
+        if all(name.startswith(NAME) for name in self.functions):
+            return f"callbacks ({named})"
+        return f"calls of {few_named(self.functions)}"
 
 
 def least_threads(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> list[LeastThreads]:
@@ -113,6 +124,7 @@ def least_threads(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> list[L
     has_all = called <= known and {rank.rank for rank in trace.ranks} == set(range(len(known)))
     if trace.source != "rpc-tuner" or trace.calls.empty or not has_all:
         return []
+    trace = with_callbacks(trace)
     calls, held = trace.calls.set_index("call_id"), nested_waits(trace.calls)
     served = _served(trace.calls, held)
     off = served[served["is_off"]]
@@ -143,11 +155,19 @@ def least_threads(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> list[L
             is_sure=not may_hide and len(mine) > 0 and is_sure,
             has_ended=bool(mine["has_ended"][mine["server"] == rank.name].all()),
             stuck=stuck.get(rank.name, 0),
+            inside=_inside(mine[mine.index.isin(held.group)]),
         )
         # Of equal ones, the first.
         both_of = (by_role.get(role, found), found)
         by_role[role] = max(both_of, key=lambda it: (it.is_deadlock, it.may_wait, it.waiting))
     return list(by_role.values())
+
+
+def _inside(waited: pd.DataFrame) -> str:
+    """What the rows are that waited for calls of their own."""
+    kinds = {True: "callbacks", False: "served calls"}
+    found = {kinds[each] for each in waited["function"].str.startswith(NAME)}
+    return " and ".join(sorted(found or {"served calls"}, reverse=True))
 
 
 def _served(calls: pd.DataFrame, held: Spans) -> pd.DataFrame:

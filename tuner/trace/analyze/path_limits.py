@@ -17,6 +17,7 @@ from scipy.sparse.csgraph import connected_components
 
 from tuner.roles import role_of
 from tuner.text import listed, plural, whole_percent
+from tuner.trace.analyze import callbacks
 from tuner.trace.analyze.critical_path import SURE, CriticalPath, Share
 from tuner.trace.analyze.diagnosis_rules import WAITS_FOR, few_named
 from tuner.trace.model.trace import Trace
@@ -39,7 +40,8 @@ _PHRASES = {
     "issue": "waited while {p} pickled requests of {fs}",
     "wire": "waited for calls on their way, mostly {f} to {p}",
     "run_queue": "waited for functions without a free CPU, mostly {f} on {p}",
-    "queue": "waited while calls of {fs} queued for a thread of {p}",
+    "queue": "waited while {cs} queued for a thread of {p}",
+    "answer_queue": "waited while answers of {fs} queued for a thread of {p}",
     "dispatch": "waited while {p} did not begin {fs} though a thread was free",
     "on_cpu": "waited while {fs} {was} on the CPU on {p}",
     "off_cpu": "waited while {fs} {was} off the CPU on {p}",
@@ -80,7 +82,11 @@ class Limit:
             return f"pickled requests of {several}"
         was, it = ("was", "it was") if len(names) == 1 else ("were", "they were")
         process = first if self.kind in ("wire", "run_queue") else few_named(self.processes)
-        return _PHRASES[self.kind].format(f=names[0], fs=several, p=process, was=was, it=it)
+        are_callbacks = all(name.startswith(callbacks.NAME) for name in names)
+        queued = several if are_callbacks else f"calls of {several}"
+        return _PHRASES[self.kind].format(
+            f=names[0], fs=several, cs=queued, p=process, was=was, it=it
+        )
 
     @property
     def name(self) -> str:
@@ -141,8 +147,8 @@ def said(driver: str, calls: int, shares: list[Limit], limits: list[Limit]) -> s
 
 def _alike(rows: pd.DataFrame, roles: Sequence[tuple[str, str]]) -> pd.Series:
     """A number for each row: the same for those that a process, or a function of a role, joins."""
-    # Of `issue` the process is the one that calls.
-    side = (rows["part"] == "issue").astype(str)
+    # Of these the process is the one that calls.
+    side = rows["part"].isin(["issue", "answer_queue"]).astype(str)
     role = [role_of(process, roles) for process in rows["process"]]
     process, processes = pd.factorize(side + rows["process"])
     # Not by that which has no name, such as a fetch.

@@ -7,8 +7,10 @@ served function is a frame of its own. A frame waits for a call only since it wa
 when it issued a call, or left an operator. What lies between is the frame's own time.
 
 A result that is complete only after its function returned (`async_execution`) waits for whoever
-completes it: a later call of the same function that is being served then, and so the client of that
-call; or the other threads of its process.
+completes it: the calls of its own that it returned without waiting for; or a later call of the same
+function that is being served then, and so the client of that call; or the other threads of its
+process. A callback is a function of its client, which begins where what it follows ends
+(`tuner.trace.analyze.callbacks`).
 """
 
 from array import array
@@ -21,6 +23,7 @@ import numpy as np
 import pandas as pd
 
 from tuner.trace.analyze.call_times import call_times
+from tuner.trace.analyze.callbacks import are_callbacks
 from tuner.trace.analyze.server_parallelism import threads_taken
 from tuner.trace.analyze.time_spans import Spans, group_codes, united
 from tuner.trace.model.spans import TraceRank
@@ -47,6 +50,7 @@ PARTS = {
     "served": "runs; whether on the CPU is not known",
     "pending": "has returned, but its result is not complete",
     "answer": "its thread pickles the answer, or the exception",
+    "answer_queue": "the answer waits for a thread of the client",
     "to_client": "the way back",
     "unseen": "is under way, but the trace does not show how it was served",
 }
@@ -54,7 +58,7 @@ PARTS = {
 # Plain numbers: the loop is faster without attributes of a class.
 (
     CALLER, BACKWARD, ISSUE, _TO_SERVER, _QUEUE, _DISPATCH, ON_CPU, RUN_QUEUE, OFF_CPU, SERVED,
-    _PENDING, _ANSWER, _TO_CLIENT, _UNSEEN,
+    _PENDING, _ANSWER, ANSWER_QUEUE, _TO_CLIENT, _UNSEEN,
 ) = range(len(PARTS))  # fmt: skip
 
 
@@ -125,6 +129,12 @@ class _Walk:
         answered = np.clip(_filled(calls, "answered_ns", done), done, end)
         arrived, waits_for_thread = arrivals(trace, served, start)
         issued = np.clip(_filled(calls, "issued_ns", start), start, end)
+        returned = np.where(is_seen, returns(trace, answered, end), end)
+        follows, began_with = _chains(calls)
+        self.sent = np.where(are_callbacks(calls), arrived, start).tolist()
+        # Who waits for what follows from a call does so since that one.
+        start, issued = start[began_with], issued[began_with]
+        self.follows, self.returned = follows.tolist(), returned.tolist()
         self.start, self.issued, self.arrived = start.tolist(), issued.tolist(), arrived.tolist()
         self.served, self.left, self.done = served.tolist(), left.tolist(), done.tolist()
         self.answered = answered.tolist()
@@ -137,11 +147,13 @@ class _Walk:
         of_process = len(calls) + 1 + calls["client_rank"].to_numpy()
         frame = np.where(frame < 0, of_process, frame)
         frame[calls.index.get_indexer(driver.calls.index)] = DRIVER_FRAME
+        frame = frame[began_with]
         self.frame = frame.tolist()
         ended = np.flatnonzero(calls["end_ns"].notna().to_numpy())
         by_end, by_issue = (ended[np.lexsort((at[ended], frame[ended]))] for at in (end, issued))
         self.by_end, self.end_times = by_end.tolist(), end[by_end].tolist()
-        self.by_issue, self.issue_times = by_issue.tolist(), issued[by_issue].tolist()
+        self.by_issue = began_with[by_issue].tolist()
+        self.issue_times = issued[by_issue].tolist()
         frames, number = np.unique(frame[ended], return_counts=True)
         edges = pairwise([0, *np.cumsum(number).tolist()])
         # Where in these four each frame's calls are.
@@ -172,9 +184,12 @@ class _Walk:
                 for bound in (place, place + 1):
                     path[bound] = until - (until - path[bound]) * (until - since) // (until - began)
 
-    def through_frame(self, frame: int, since: int, until: int, owner: int, depth: int) -> None:
+    def through_frame(
+        self, frame: int, since: int, until: int, owner: int, depth: int, own: int | None = None
+    ) -> None:
         """From `until` back to `since` in a frame; `owner` is the call whose time is its own."""
-        own = CALLER if owner < 0 else SERVED if frame == owner else _PENDING
+        if own is None:
+            own = CALLER if owner < 0 else SERVED if frame == owner else _PENDING
         end_times, issue_times = self.end_times, self.issue_times
         low, high = self.children.get(frame, (0, 0))
         ended = bisect_right(end_times, until, low, high) - 1
@@ -223,9 +238,13 @@ class _Walk:
     def through_call(self, call: int, since: int, until: int, depth: int) -> None:
         """From `until` back to `since`, which is no earlier than the call's start."""
         if not self.is_seen[call] or depth > DEEPEST:
-            self.add(since, until, _UNSEEN, call)
+            sent = max(self.sent[call], since) if self.follows[call] >= 0 else since
+            self.add(sent, until, _UNSEEN, call)
+            if since < sent and depth <= DEEPEST:
+                self.through_call(self.follows[call], since, min(sent, until), depth + 1)
             return
         for began, part in (
+            (self.returned[call], ANSWER_QUEUE),
             (self.answered[call], _TO_CLIENT),
             (self.done[call], _ANSWER),
             (self.left[call], _PENDING),
@@ -240,11 +259,20 @@ class _Walk:
                 self._pending(call, begin, until, depth + 1)
             elif part == SERVED:
                 self.through_frame(call, begin, until, call, depth + 1)
+            elif part == _TO_SERVER and self.follows[call] >= 0:
+                sent = min(max(self.sent[call], begin), until)
+                self.add(sent, until, part, call)
+                self.through_call(self.follows[call], begin, sent, depth + 1)
             else:
                 self.add(begin, until, part, call)
             until = begin
 
     def _pending(self, call: int, since: int, until: int, depth: int) -> None:
+        low, high = self.children.get(call, (0, 0))
+        last = bisect_right(self.end_times, self.done[call], low, high) - 1
+        if last >= low and self.end_times[last] > since:
+            self.through_frame(call, since, until, call, depth, _PENDING)
+            return
         # The call of this function that was being served when the result was complete.
         group, done = self.joins[self.join_of[call]], self.done[call]
         place = bisect_right(group, done, key=self.served.__getitem__) - 1
@@ -270,6 +298,32 @@ class _Walk:
 def _filled(calls: pd.DataFrame, column: str, instead: IntArray) -> IntArray:
     """A column of times, and others where it is null."""
     return np.where(calls[column].isna(), instead, calls[column].to_numpy(np.int64, na_value=0))
+
+
+def _chains(calls: pd.DataFrame) -> tuple[IntArray, IntArray]:
+    """Which row each callback follows, -1 for calls; and the call that it all began with."""
+    began_with = np.arange(len(calls))
+    if "follows" not in calls:
+        return np.full(len(calls), -1, np.int64), began_with
+    follows = pd.Index(calls["call_id"]).get_indexer(pd.Index(calls["follows"].fillna(-1)))
+    while (is_inner := follows[began_with] >= 0).any():
+        began_with = np.where(is_inner, follows[began_with], began_with)
+    return follows.astype(np.int64), began_with
+
+
+def returns(trace: Trace, answered: IntArray, end: IntArray) -> IntArray:
+    """When the answer of each call was back; later its client had no thread free to take it."""
+    calls = trace.calls
+    took = pd.Series(end - answered).where(calls["server_end_ns"].notna().to_numpy())
+    fastest = took.groupby(calls["name"].array, observed=True).transform("min")
+    queue = np.nan_to_num((took - fastest).to_numpy()).astype(np.int64)
+    client, is_full = calls["client_rank"].to_numpy(), np.zeros(len(calls), bool)
+    for rank, steps in threads_taken(trace).items():
+        pool = trace.process(rank).num_worker_threads
+        if pool is not None and pool < len(steps.time_at_level()):
+            here = client == rank
+            is_full[here] = steps.share_from(pool, (end - queue)[here], end[here]) >= MOST
+    return np.where(is_full, end - queue, end)
 
 
 def arrivals(trace: Trace, served: IntArray, start: IntArray) -> tuple[IntArray, BoolArray]:

@@ -7,6 +7,7 @@ import pandas as pd
 
 from tuner.trace.analyze import server_parallelism
 from tuner.trace.analyze.call_times import as_waited_for, call_times, nested_waits
+from tuner.trace.analyze.callbacks import are_callbacks
 from tuner.trace.analyze.server_parallelism import threads_at_work, threads_taken, window
 from tuner.trace.analyze.time_spans import Spans, Steps, group_codes, united
 from tuner.trace.model.trace import Trace
@@ -85,6 +86,8 @@ class Evidence:
     operator_parallelism: float | None  # of remote operators, on average while any ran
     host_cpus_used: float | None  # by the processes of the trace on its machine
     cpu_count: int | None
+    work: str = "calls"
+    """What it ran: `callbacks` where it ran nothing else."""
 
 
 def gather(trace: Trace, rank: int) -> Evidence:
@@ -116,6 +119,7 @@ def gather(trace: Trace, rank: int) -> Evidence:
         operator_parallelism=None if pd.isna(in_operators) else float(in_operators),
         host_cpus_used=_host_cpus_used(trace, process.host),
         cpu_count=process.cpu_count,
+        work="callbacks" if are_callbacks(served).all() else "calls",
     )
 
 

@@ -1,10 +1,10 @@
 """Parallelism: calls, or remote operators, that a server ran at once.
 
 It is counted in threads. One is at work from `server_start_ns` to `server_end_ns` of each call that
-it runs, or to the end of the window if the call never left it. Then it pickles the answer: it is
-not free (`threads_taken`), but that is none of the work that is counted. If operators are counted,
-it is at work while it is inside one. With L(t) the number of a server's threads at work at the time
-t, in a window of length W:
+it runs, or to the end of the window if the call never left it, and while it runs a callback. Where
+it pickles an answer it is not free (`threads_taken`), but that is none of the work that is counted.
+If operators are counted, it is at work while it is inside one. With L(t) the number of a server's
+threads at work at the time t, in a window of length W:
 
     mean            = integral of L over the window / W
     busy_fraction   = time with L > 0 / W
@@ -14,13 +14,15 @@ t, in a window of length W:
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 import pandas as pd
 
+from tuner.trace.analyze.callbacks import with_callbacks
 from tuner.trace.analyze.time_spans import Spans, Steps, group_codes, open_over_time, united
-from tuner.trace.model.trace import UNKNOWN_RANK, Trace
+from tuner.trace.model.trace import UNKNOWN_RANK, Trace, make_callbacks
 
 Source = Literal["calls", "operators"]
 """What shows that a thread is at work: served calls, or remote operators. Of a trace that links no
@@ -132,7 +134,9 @@ def remote_parallelism(trace: Trace) -> tuple[float, float]:
     """The mean of `mean_while_busy`, weighted by the servers' busy times, and the largest `max`.
 
     Calls are counted if servers' spans are known, else remote operators; NaN without either.
+    Callbacks are none of them.
     """
+    trace = replace(trace, callbacks=make_callbacks({}))
     source: Source = "calls" if trace.calls["server_start_ns"].notna().any() else "operators"
     extents = np.array([_extent(steps) for steps in threads_at_work(trace, source).values()])
     total_ns, busy_ns, highest = extents.T if len(extents) else (np.array([np.nan]),) * 3
@@ -147,6 +151,7 @@ def _work(trace: Trace, source: Source) -> pd.DataFrame:
 
 def _served_calls(trace: Trace, *, with_answer: bool = False) -> pd.DataFrame:
     """A row per call; a thread that is not known has a negative number of its own."""
+    trace = with_callbacks(trace)
     calls = trace.calls[trace.calls["server_start_ns"].notna()]
     nowhere = -1 - np.arange(len(calls))
     thread = calls["server_thread"]

@@ -14,10 +14,16 @@ from pandas.api.types import union_categoricals
 
 from tuner.text import plural, shortened
 from tuner.trace.files.chrome_events import categorical
-from tuner.trace.files.native_writer import CALL, FORMAT, OPERATOR, SERVED
+from tuner.trace.files.native_writer import CALL, CALLBACK, FORMAT, OPERATOR, SERVED
 from tuner.trace.files.trace_text import Number, TraceText
 from tuner.trace.model.spans import Facts
-from tuner.trace.model.trace import IntArray, Trace, make_calls, make_operators
+from tuner.trace.model.trace import (
+    IntArray,
+    Trace,
+    make_callbacks,
+    make_calls,
+    make_operators,
+)
 
 Lasting = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]  # nanoseconds that something takes
 Time = Annotated[float, msgspec.Meta(gt=-(2.0**52), lt=2.0**52)]
@@ -61,6 +67,7 @@ class Args(msgspec.Struct, gc=False):
     done_ns: Number | None = None
     cpu_ns: Lasting | None = None
     run_queue_ns: Lasting | None = None
+    holds_thread: bool = False
 
 
 class Event(msgspec.Struct, gc=False):
@@ -124,11 +131,12 @@ def read_native(parts: Iterable[TraceText]) -> Trace:
             frames.append(_frames(document.traceEvents))
         calls, losses = _calls(frames, text)
         operators = _operators(frames, calls)
+        callbacks = make_callbacks(_together(part.callbacks for part in frames))
     except _DamageError as damage:
         raise text.refused(f"damaged: {damage}") from None
     facts = {field.name: getattr(header, field.name) for field in fields(Facts)}
     facts["losses"] = (*header.losses, *([] if whole else [text.broken_off(count)]), *losses)
-    return Trace(calls=calls, operators=operators, source="rpc-tuner", **facts)
+    return Trace(calls=calls, operators=operators, callbacks=callbacks, source="rpc-tuner", **facts)
 
 
 def _check_format(text: TraceText) -> None:
@@ -168,6 +176,7 @@ class _Frames(NamedTuple):
     ended: pd.DataFrame  # columns call_id, end_ns
     served: pd.DataFrame  # columns call_id, and those that servers recorded
     operators: pd.DataFrame  # without the names of their calls
+    callbacks: pd.DataFrame
 
 
 def _frames(events: Iterable[Event]) -> _Frames:
@@ -182,6 +191,7 @@ def _frames(events: Iterable[Event]) -> _Frames:
         ended=pd.DataFrame({"call_id": call_ids, "end_ns": ends_ns}),
         served=_served(groups[SERVED, "X"] + groups[SERVED, "B"]),
         operators=_run(groups[OPERATOR, "X"]),
+        callbacks=_called_back(groups[CALLBACK, "X"] + groups[CALLBACK, "B"]),
     )
 
 
@@ -211,13 +221,35 @@ def _served(served: Sequence[Event]) -> pd.DataFrame:
         "call_id": _integers([fact.call for fact in facts], "a served call"),
         "server_thread": [event.tid for event in served],
         "server_start_ns": starts_ns,
-        "server_end_ns": [
-            None if event.dur is None else start + round(event.dur * 1e3)
-            for start, event in zip(starts_ns.tolist(), served, strict=True)
-        ],
+        "server_end_ns": _ends_ns(starts_ns, served),
         **{name: [getattr(fact, name) for fact in facts] for name in measured},
     }
     return pd.DataFrame(columns, dtype="Int64")
+
+
+def _ends_ns(starts_ns: IntArray, events: Sequence[Event]) -> list[int | None]:
+    return [
+        None if event.dur is None else start + round(event.dur * 1e3)
+        for start, event in zip(starts_ns.tolist(), events, strict=True)
+    ]
+
+
+def _called_back(events: Sequence[Event]) -> pd.DataFrame:
+    facts, what = [event.args or Args() for event in events], "a callback"
+    start_ns = _times_ns([event.ts for event in events], what)
+    return make_callbacks(
+        {
+            "rank": _integers([event.pid for event in events], what),
+            "thread": _integers([event.tid for event in events], what),
+            "function": categorical(event.name for event in events),
+            "call_id": pd.array([fact.call for fact in facts], dtype="Int64"),
+            "holds_thread": [fact.holds_thread for fact in facts],
+            "start_ns": start_ns,
+            "end_ns": pd.array(_ends_ns(start_ns, events), dtype="Int64"),
+            "cpu_ns": pd.array([fact.cpu_ns for fact in facts], dtype="Int64"),
+            "run_queue_ns": pd.array([fact.run_queue_ns for fact in facts], dtype="Int64"),
+        }
+    )
 
 
 def _run(events: Sequence[Event]) -> pd.DataFrame:

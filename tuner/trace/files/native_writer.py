@@ -12,7 +12,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, Literal
 
-from tuner.trace.model.spans import MergedCall, MergedOperator, MergedTrace
+from tuner.trace.model.spans import (
+    CallbackSpan,
+    MergedCall,
+    MergedCallback,
+    MergedOperator,
+    MergedTrace,
+    ServerSpan,
+)
 
 _HALF = re.compile("[\ud800-\udfff]")
 FORMAT = 2  # rises with every change that a reader of the version before would get wrong
@@ -24,6 +31,8 @@ ISSUE: Literal["rpc_issue"] = "rpc_issue"
 """A slice on the client's thread while it issues the call; the arrow starts there."""
 SERVED: Literal["rpc_served"] = "rpc_served"
 """A slice on the server's thread, with what the server measured."""
+CALLBACK: Literal["rpc_callback"] = "rpc_callback"
+"""A slice on the thread that ran a callback."""
 OPERATOR: Literal["cpu_op"] = "cpu_op"  # Kineto's name of this category
 
 
@@ -33,6 +42,7 @@ def trace_document(trace: MergedTrace) -> bytes:
     for call in trace.calls:
         events += _client_events(call)
         events += _server_events(call)
+    events += map(_callback_event, trace.callbacks)
     header = {"format": FORMAT, **asdict(trace.facts)}
     document = {"rpc_tuner": header, "displayTimeUnit": "ns", "traceEvents": events}
     text = ",".join([_json(document)[:-2], *_operator_texts(trace.operators)]) + "]}"
@@ -89,11 +99,27 @@ def _server_events(call: MergedCall) -> Iterator[dict[str, Any]]:
         "answered_ns": served.answered_ns, "done_ns": call.done_ns,
     }  # fmt: skip
     event = {**here, "cat": SERVED, "ts": served.start_ns / 1e3, "args": facts}
-    if served.end_ns is None:
-        yield {**event, "ph": "B"}
-    else:
-        yield {**event, "ph": "X", "dur": (served.end_ns - served.start_ns) / 1e3}
+    yield event | _lasting(served)
     yield {**here, "cat": CALL, "id": served.call_id, "ph": "f", "bp": "e", "ts": event["ts"]}
+
+
+def _callback_event(callback: MergedCallback) -> dict[str, Any]:
+    rank, span = callback
+    facts = {
+        "call": span.call_id, "holds_thread": span.holds_thread, "cpu_ns": span.cpu_ns,
+        "run_queue_ns": span.run_queue_ns,
+    }  # fmt: skip
+    return {
+        "name": span.function, "pid": rank, "tid": span.thread, "cat": CALLBACK,
+        "ts": span.start_ns / 1e3, "args": facts, **_lasting(span),
+    }  # fmt: skip
+
+
+def _lasting(span: ServerSpan | CallbackSpan) -> dict[str, Any]:
+    """A slice from start to end; of what has none, its begin."""
+    if span.end_ns is None:
+        return {"ph": "B"}
+    return {"ph": "X", "dur": (span.end_ns - span.start_ns) / 1e3}
 
 
 def _operator_texts(operators: Sequence[MergedOperator]) -> Iterator[str]:

@@ -17,6 +17,7 @@ import pandas as pd
 
 from tuner.roles import role_of
 from tuner.text import listed, whole_percent
+from tuner.trace.analyze.callbacks import with_callbacks
 from tuner.trace.analyze.path_walk import Driver, find_driver
 from tuner.trace.forecast.off_cpu import Known, shared_by
 from tuner.trace.forecast.replay import ISSUE, Machine, Program, replay
@@ -106,6 +107,7 @@ class Model:
         cls, trace: Trace, roles: Sequence[tuple[str, str]] = (), most_calls: int = MOST_CALLS
     ) -> "Model | str":
         """The model of a trace, or of so many calls from its middle; or why there is none."""
+        trace = with_callbacks(trace)
         driver = find_driver(trace)
         if problem := lacks(trace, driver):
             return problem
@@ -295,7 +297,9 @@ def _resampled(program: Program, random: np.random.Generator) -> Program:
     calls = list(program.calls)
     for places in groups.values():
         for place, drawn in zip(places, random.choice(places, len(places)), strict=True):
+            own = program.calls[place]
             calls[place] = replace(
-                program.calls[drawn], is_blocking=program.calls[place].is_blocking
-            )
+                program.calls[drawn], is_blocking=own.is_blocking, callback=own.callback,
+                ends=own.ends,
+            )  # fmt: skip
     return replace(program, calls=calls)

@@ -43,6 +43,9 @@ class Call:
     lasts: float = 0.0  # its result is complete so much later, without a thread
     then: Sequence[Op] = ()  # what a thread of the program does until it is complete
     join: int = -1  # its result is complete when those of this group have been served
+    callback: int = -1  # which call stands for what the thread that completes this one runs next
+    is_callback: bool = False  # whether it stands for such a callback
+    ends: int = 1  # of itself, its callbacks and their calls: all that its caller may wait for
 
 
 @dataclass
@@ -207,7 +210,7 @@ class _Replay:
     def issue(self, frame: _Frame, number: int) -> None:
         call = self.calls[number]
         self.caller[number] = frame
-        frame.under_way += not call.is_blocking
+        frame.under_way += 0 if call.is_blocking else call.ends
         self.later(call.to_server, self.arrived if call.is_seen else self.answered, number)
 
     def ended(self, frame: _Frame) -> None:
@@ -227,6 +230,12 @@ class _Replay:
         number = frame.call
         call = self.calls[number]
         del self.served[number]
+        if call.is_callback:
+            # The same thread goes on.
+            self.free[frame.rank] += 1
+            self.complete(number)
+            self.next_jobs(frame.rank)
+            return
         if call.then:
             self.pending[number] = pending = _Frame(frame.rank, number, call.then)
             self.later(0.0, self.go_on, pending)
@@ -268,17 +277,31 @@ class _Replay:
         self.go_on(frame)
 
     def complete(self, number: int) -> None:
-        """A thread of the client completes the call, which takes no time."""
+        """A thread of the client completes the call, which takes no time, or ends a callback; then
+        it runs the callback that follows."""
         self.over.add(number)
-        frame = self.caller[number]
-        frame.under_way -= not self.calls[number].is_blocking
-        waits_for = frame.waits_for
-        if waits_for is not None and (
-            waits_for == number if waits_for >= 0 else frame.under_way <= -1 - waits_for
-        ):
-            frame.waits_for = None
-            # Not at once: this thread is free again first.
-            self.later(0.0, self.go_on, frame)
+        call = self.calls[number]
+        caller = frame = self.caller[number]
+        frame.under_way -= not call.is_blocking
+        self.wake(frame, number)
+        # Who waits for a callback may wait for what it has called.
+        while frame.call >= 0 and self.calls[frame.call].is_callback:
+            frame = self.caller[frame.call]
+            frame.under_way -= 1
+            self.wake(frame, number)
+        if call.callback >= 0:
+            self.caller[call.callback] = caller
+            self.serve(call.callback)
+
+    def wake(self, frame: _Frame, number: int) -> None:
+        """Let a frame, and what completes its result, go on if it waited for this call."""
+        for each in (frame, self.pending.get(frame.call)):
+            if each is None or (waits_for := each.waits_for) is None:
+                continue
+            if waits_for == number if waits_for >= 0 else each.under_way <= -1 - waits_for:
+                each.waits_for = None
+                # Not at once: this thread is free again first.
+                self.later(0.0, self.go_on, each)
 
     def take(self, turns: _Turns, frame: _Frame, then: Callable[[_Frame], None]) -> None:
         turns.append(frame)

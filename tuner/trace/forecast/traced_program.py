@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tuner.trace.analyze.call_times import BLOCKING
-from tuner.trace.analyze.path_walk import Driver, arrivals
+from tuner.trace.analyze.callbacks import are_callbacks
+from tuner.trace.analyze.path_walk import Driver
 from tuner.trace.analyze.time_spans import floats
 from tuner.trace.forecast.off_cpu import Shared
 from tuner.trace.forecast.replay import (
@@ -33,7 +34,8 @@ from tuner.trace.forecast.replay import (
     Root,
 )
 from tuner.trace.forecast.turns import Turns
-from tuner.trace.model.trace import FloatArray, Trace
+from tuner.trace.forecast.ways import to_client_ns, to_server_ns
+from tuner.trace.model.trace import Trace
 
 PIECES = 4  # of what computes with the GIL and without it
 IDLE = 3.0  # a frame that is idle for so many times its usual time between calls waited
@@ -110,7 +112,11 @@ class _Build:
         client = calls["client_rank"].tolist()
         thread = calls["client_thread"].tolist()
         pending = self._pending()
+        self.callback = self._callbacks(row)
+        self.are_callbacks = are_callbacks(calls).tolist()
         for place, above in enumerate(parent):
+            if self.are_callbacks[place]:
+                continue
             key = (row.get(above, -1 - client[place]), thread[place])
             if above in row:
                 key = (row[above], SERVED)
@@ -123,6 +129,26 @@ class _Build:
             self.children[key].append(place)
         self.made_by = {to: by for own in self.children.values() for to, by in self._made(own)}
         """The `remote` that makes the value which a `to_here` waits for."""
+        self.ends: dict[int, list[float]] = {}
+
+    def _callbacks(self, row: Mapping[int, int]) -> dict[int, int]:
+        """By call, or callback: the callback that its thread runs next."""
+        if "follows" not in self.frame:
+            return {}
+        follows = self.frame["follows"].where(are_callbacks(self.frame))
+        above = follows.to_numpy(np.int64, na_value=-1).tolist()
+        return {row[each]: place for place, each in enumerate(above) if each in row}
+
+    def _ends(self, place: int) -> list[float]:
+        """When a call ended, its callbacks, and what these had called: the caller of the first
+        may wait for each."""
+        if (found := self.ends.get(place)) is None:
+            found = self.ends[place] = [self.at.end[place]]
+            if (next_one := self.callback.get(place)) is not None:
+                for inner in self.children.get((next_one, SERVED), ()):
+                    found += self._ends(inner)
+                found += self._ends(next_one)
+        return found
 
     def _made(self, own: Sequence[int]) -> Iterator[tuple[int, int]]:
         makes: dict[int, int] = {}
@@ -185,7 +211,10 @@ class _Build:
         times = (floats(calls, f"{name}_ns") for name in ("cpu", "run_queue"))
         cpu, ready = (np.where(np.isnan(each), unknown, each).tolist() for each in times)
         answered, done = floats(calls, "answered_ns").tolist(), floats(calls, "done_ns").tolist()
-        way = self._ways().tolist()
+        way, way_back = (
+            to_server_ns(self.trace, at.issued).tolist(),
+            to_client_ns(self.trace).tolist(),
+        )
         found = []
         for place, begun in enumerate(at.served):
             left = at.left[place]
@@ -199,6 +228,7 @@ class _Build:
                     client[place], self.server[place], function[place], 0.0 if holds else took, 0.0,
                     [(SLEEP, took)] if holds else (), is_seen=holds,
                     is_blocking=self.is_blocking[place],
+                    callback=self.callback.get(place, -1), ends=len(self._ends(place)),
                 ))  # fmt: skip
                 continue
             answer = max(answered[place] - left, 0.0) if done[place] != done[place] else 0.0
@@ -206,30 +236,34 @@ class _Build:
             complete = float(np.fmax(left + answer, done[place]))
             after = self.children.get((place, PENDING), [])
             then = self._ops(after, left, done[place], ALONE, issues_compute=True) if after else ()
+            then = then or self._chain(place, left, done[place])
             found.append(Call(
                 client[place], self.server[place], function[place], way[place],
-                max(end - complete, 0.0),
+                way_back[place],
                 self._served(place, begun, left, cpu[place], ready[place]),
                 answer=answer, is_blocking=self.is_blocking[place],
                 lasts=max(complete - left - answer, 0.0), join=group.get(place, -1), then=then,
+                callback=self.callback.get(place, -1), is_callback=self.are_callbacks[place],
+                ends=len(self._ends(place)),
             ))  # fmt: skip
         return found
 
-    def _ways(self) -> FloatArray:
-        """How long each call is on its way to its server, without the wait for a thread."""
-        calls = self.frame
-        served, issued = floats(calls, "server_start_ns"), np.array(self.at.issued)
-        took = np.maximum(served - issued, 0.0)
-        start = calls["start_ns"].to_numpy()
-        served_ns = np.where(np.isnan(served), start, served).astype(np.int64)
-        _, waits = arrivals(self.trace, served_ns, start)
-        names = calls["name"].cat.codes.to_numpy()
-        for name in np.unique(names[waits]):
-            of_name = names == name
-            free = took[of_name & ~waits & ~np.isnan(took)]
-            usual = np.median(free) if len(free) else np.nanmin(took[of_name])
-            took[of_name & waits] = np.minimum(took[of_name & waits], usual)
-        return np.asarray(took)
+    def _chain(self, place: int, left: float, done: float) -> list[Op]:
+        """What completes a result that follows from calls which the function did not wait for."""
+        own = self.children.get((place, SERVED), [])
+        links = [link for each in own for link in self._links(each)]
+        before = [link for link in links if left < self.at.end[link] <= done]
+        if not before:
+            return []
+        last = max(before, key=self.at.end.__getitem__)
+        return [(AWAIT, last), (SLEEP, done - self.at.end[last])]
+
+    def _links(self, place: int) -> Iterator[int]:
+        """A call, and its callbacks."""
+        link: int | None = place
+        while link is not None:
+            yield link
+            link = self.callback.get(link)
 
     def _served(self, place: int, begun: float, left: float, cpu: float, ready: float) -> list[Op]:
         """What a served function does, in order."""
@@ -308,12 +342,12 @@ class _Build:
             else:
                 if not issues_compute:
                     ops[-1:] = [*work.ops(max(issued[place] - start[place], 0.0)), ops[-1]]
-                under_way.append(end[place])
+                under_way += self._ends(place)
         return ops
 
     def _usual_gap(self, own: Sequence[int]) -> float:
         """The usual time between two calls of a frame while no call of it ends."""
-        ends = np.sort([self.at.end[place] for place in own])
+        ends = np.sort([end for place in own for end in self._ends(place)])
         left = np.array([
             self.at.end[p] if self.is_blocking[p] else self.at.issued[p] for p in own[:-1]
         ])  # fmt: skip

@@ -76,6 +76,19 @@ class OperatorSpan(NamedTuple):
     is_operator: bool
 
 
+class CallbackSpan(NamedTuple):
+    """A callback of a future, as it ran. Unix nanoseconds by the clock of its process."""
+
+    function: str
+    thread: int
+    call_id: int | None  # the call whose end ran it, if that is known
+    holds_thread: bool  # a worker thread; else it ran inside other code, and is part of that
+    start_ns: int
+    end_ns: int | None  # None if it was still running
+    cpu_ns: int | None
+    run_queue_ns: int | None  # None where the kernel does not measure it
+
+
 @dataclass(frozen=True, kw_only=True)
 class TraceRank:
     """One process of a trace."""
@@ -176,6 +189,13 @@ class MergedCall:
     link: Link
 
 
+class MergedCallback(NamedTuple):
+    """A callback; times are nanoseconds since the trace's base."""
+
+    rank: int
+    span: CallbackSpan
+
+
 class MergedOperator(NamedTuple):
     """An operator and the call that ran it; times are nanoseconds since the trace's base."""
 
@@ -192,6 +212,7 @@ class MergedTrace:
     facts: Facts
     calls: list[MergedCall]
     operators: list[MergedOperator]
+    callbacks: list[MergedCallback] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,6 +223,7 @@ class RankRecording(TraceRank):
     client_spans: list[ClientSpan] = field(default_factory=list)
     server_spans: list[ServerSpan] = field(default_factory=list)
     done_ns: dict[int, int] = field(default_factory=dict)  # when `async_execution` was complete
+    callbacks: list[CallbackSpan] = field(default_factory=list)
     operators: list[OperatorSpan] | None = None  # None if operators are not recorded
     operators_until_ns: int | None = None  # from then on not all are there; None: all are
     noted: list[OperatorSpan] = field(default_factory=list)  # noted in Python, recorded or not

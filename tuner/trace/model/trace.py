@@ -4,7 +4,7 @@ Times are int64 nanoseconds since the trace's base, on one clock for all ranks. 
 columns hold (CallKind, CallBody, CallStatus, Link) are in `tuner.trace.model.spans`.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -68,12 +68,24 @@ OPERATOR_COLUMNS: dict[str, str] = {
     "call_name": "category",  # that call's name; empty for an operator that no call ran
     "link": "category",  # Link
 }
+CALLBACK_COLUMNS: dict[str, str] = {
+    "rank": "int64",
+    "thread": "int64",
+    "function": "category",  # the function's qualified name
+    "call_id": "Int64",  # the call whose end ran it; null where that is not known
+    "holds_thread": "bool",  # a worker thread; else it ran inside other code, and is part of that
+    "start_ns": "int64",
+    "end_ns": "Int64",  # null: it was still running
+    "cpu_ns": "Int64",
+    "run_queue_ns": "Int64",
+}
 _MISSING: dict[str, dict[str, Any]] = {
     "int64": {"dtype": "int64"},
     "Int64": {"data": pd.NA, "dtype": "Int64"},
     "Float64": {"data": pd.NA, "dtype": "Float64"},
     "str": {"data": "", "dtype": "str"},
     "category": {"data": "", "dtype": pd.CategoricalDtype([""])},
+    "bool": {"data": False, "dtype": "bool"},
 }
 """What a column holds that is not given; one of plain integers has no rows."""
 
@@ -99,6 +111,8 @@ class Trace(Facts):
     """What has recorded it."""
     world_size: int | None = None
     """The number of ranks of the run, if its files say it: some may not be here."""
+    callbacks: pd.DataFrame = field(default_factory=lambda: make_callbacks({}))
+    """One row per callback of a future, by rank, thread and start: `CALLBACK_COLUMNS`."""
     rank_files: tuple[RankFile, ...] = ()
     """The file of each rank; empty where one file has all ranks by its format."""
 
@@ -136,7 +150,15 @@ def make_calls(columns: dict[str, object]) -> pd.DataFrame:
 
 def make_operators(columns: dict[str, object]) -> pd.DataFrame:
     """As `make_calls`, from columns of OPERATOR_COLUMNS; sorted by rank, thread and start."""
-    frame = _typed(columns, OPERATOR_COLUMNS)
+    return _by_thread(_typed(columns, OPERATOR_COLUMNS))
+
+
+def make_callbacks(columns: dict[str, object]) -> pd.DataFrame:
+    """As `make_calls`, from columns of CALLBACK_COLUMNS; sorted by rank, thread and start."""
+    return _by_thread(_typed(columns, CALLBACK_COLUMNS))
+
+
+def _by_thread(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.sort_values(["rank", "thread", "start_ns"], kind="stable", ignore_index=True)
 
 

@@ -5,6 +5,7 @@ import threading
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from time import time_ns
 from typing import Any
 
@@ -12,6 +13,7 @@ from torch.futures import Future
 
 from tuner.daemon_threads import start_daemon
 from tuner.torch_private.answers import RPC_TIMEOUT_MARK, error_line, error_of
+from tuner.torch_private.callbacks import add_done_callback
 from tuner.torch_private.calls import (
     CallTarget,
     hooked_client,
@@ -20,6 +22,7 @@ from tuner.torch_private.calls import (
     size_of,
 )
 from tuner.trace.model.spans import CALLS_PER_RANK, ClientSpan, OperatorSpan
+from tuner.trace.record.callbacks import Callbacks
 from tuner.trace.record.threads import in_turn, this_thread
 from tuner.trace.record.wire import marked, request
 
@@ -73,9 +76,12 @@ class OpenCall:
 class Client:
     """Records the calls that this process issues; `hooked_client` calls it."""
 
-    def __init__(self, rank: int, reads: Mapping[str, bool] = _ALL_READ) -> None:
+    def __init__(
+        self, rank: int, reads: Mapping[str, bool] = _ALL_READ, callbacks: Callbacks | None = None
+    ) -> None:
         """`reads` says of every server, by its RPC name, whether it can read a mark."""
         self._reads = reads
+        self.callbacks = callbacks or Callbacks()
         self.first_call = rank * CALLS_PER_RANK + _next_number()
         """No call of this client has a smaller id."""
         self.is_issuing = False
@@ -111,6 +117,7 @@ class Client:
     def stop(self) -> None:
         """Record no further call, and no further end of a call."""
         self.pause()
+        self.callbacks.is_recording = False
         self._is_over.set()
         if self._watching is not None and self._watching.is_alive():
             self._watching.join()
@@ -200,13 +207,12 @@ class Client:
         """The call was sent; `future` is complete once it is answered or has failed."""
         call.issued_ns = time_ns()
         if not call.is_marked:
-            future.add_done_callback(
-                lambda future: self.ended(call.call_id, time_ns(), *_outcome(future))
-            )
+            add_done_callback(future, partial(self._done, call.call_id))
             return
+        self.callbacks.call_of[id(future)] = call.call_id
         call.future = future
         if call.call_id not in self._open:
-            call.future = None  # it was answered: do not keep the program's value alive
+            self._forget_future(call)  # it was answered
 
     def not_sent(self, call: OpenCall) -> None:
         """The call could not be sent."""
@@ -239,15 +245,28 @@ class Client:
     def answered(self, call_id: int, value: object) -> None:
         """The answer to a call has arrived: a value, or an exception."""
         end_ns = time_ns()
+        self.callbacks.completed(call_id)
         error = error_of(value)
         self.ended(call_id, end_ns, "raised" if error else "ok", error)
+
+    def _done(self, call_id: int, future: Future[Any]) -> None:
+        """The future of a call whose answer does not note its end is complete."""
+        end_ns = time_ns()
+        self.callbacks.completed(call_id)
+        self.ended(call_id, end_ns, *_outcome(future))
 
     def ended(self, call_id: int, end_ns: int, status: str, error: str) -> None:
         """A call has ended."""
         if (call := self._open.pop(call_id, None)) is not None:
             call.end = (end_ns, status, error)
-            call.future = None  # do not keep the value alive
+            self._forget_future(call)
             self._keep_ended(call)
+
+    def _forget_future(self, call: OpenCall) -> None:
+        """Do not keep the program's value alive."""
+        if (future := call.future) is not None:
+            self.callbacks.call_of.pop(id(future), None)
+            call.future = None
 
     def _watch(self, is_over: threading.Event) -> None:
         while not is_over.wait(WATCH_S):

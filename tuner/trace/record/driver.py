@@ -263,11 +263,12 @@ def _collect(trace: str, first_calls: Mapping[int, int]) -> RankRecording:
     def is_ours(call_id: int) -> bool:
         return call_id >= first_calls[call_id // CALLS_PER_RANK]
 
-    client_spans = client.spans()
+    client_spans, callbacks = client.spans(), client.callbacks.spans()
     server_spans = [span for span in server.spans() if is_ours(span.call_id)]
+    held = {each.thread for each in callbacks if each.holds_thread}
     names = thread_names(
-        serving={span.thread for span in server_spans},
-        others={s.thread for s in client_spans} | {s.thread for s in operators},
+        serving={span.thread for span in server_spans} | held,
+        others={span.thread for span in (*client_spans, *operators, *callbacks)},
     )
     forget_threads()
     worker, used = rpc.get_worker_info(), tracing.used
@@ -293,6 +294,7 @@ def _collect(trace: str, first_calls: Mapping[int, int]) -> RankRecording:
         done_ns={call: done for call, done in server.done_ns.items() if is_ours(call)},
         operators=None if profiler is None else operators,
         operators_until_ns=recorded.until_ns,
+        callbacks=callbacks,
         noted=client.operators,
         disturbed=recorded.was_disturbed,
         issued=client.issued,

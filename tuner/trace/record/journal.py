@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tuner.trace.model.spans import ServerSpan
+from tuner.trace.model.spans import CallbackSpan, ServerSpan
 from tuner.trace.record.threads import in_turn, waited_ns
 
 MOST_CALLS = 250_000  # of one process: of many more, no reader of traces shows anything
@@ -28,6 +28,9 @@ STATUSES = ("ok", "raised", "timed-out", "unfinished")
 SERVED = struct.Struct("<4q32s32sq")
 """A served call: its id, thread, start, CPU time, the thread's `schedule` before and after, and its
 end. Of a schedule the first two numbers count, which have 14 digits after a day."""
+CALLBACK = struct.Struct("<3q?5q")
+"""A callback: its number, that of its name, its call, whether it holds a worker thread, its thread,
+start, CPU time, time on the run queue, and end. NOTHING stands for no call and an unknown time."""
 LAYOUTS = {
     # Call, its target's text, thread, parent, start, issue, number of its status, error, time limit
     # in seconds, bytes of its request, end. NOTHING stands for an unknown limit, too.
@@ -41,6 +44,7 @@ LAYOUTS = {
     "done": struct.Struct("<2q"),
     # Name, thread, start, end of an operator that is noted in Python.
     "noted": struct.Struct("<4q"),
+    "callbacks": CALLBACK,
 }
 """The records of a journal, each in a file of its own, and their values. The last one is never 0
 in a record that is whole."""
@@ -110,6 +114,14 @@ def _no_room(record: bytes) -> None:
     raise ValueError
 
 
+class InMemory:
+    """Keeps records in memory, as `Records` does in a file; there is always room."""
+
+    def __init__(self) -> None:
+        self.records: list[bytes] = []
+        self.write = self.write_on = self.records.append
+
+
 class Journal:
     """What one process records, in files of its own; from any thread.
 
@@ -121,7 +133,10 @@ class Journal:
         self._records = tuple(
             Records(layout, path.with_suffix(f".{name}")) for name, layout in LAYOUTS.items()
         )
-        self.calls, self.served, self.raised, self.answered, self.done, self.noted = self._records
+        (
+            self.calls, self.served, self.raised, self.answered, self.done, self.noted,
+            self.callbacks,
+        ) = self._records  # fmt: skip
         self._arrivals_file = path.with_suffix(".arrivals")
         flags = os.O_WRONLY | os.O_APPEND | _CREATE
         self._texts_file = os.open(path.with_suffix(".texts"), flags, 0o600)
@@ -176,3 +191,12 @@ def served_span(record: tuple[Any, ...], answered_ns: int | None, error: str) ->
         before.rstrip(b"\0"), after.rstrip(b"\0"), at_most_ns=end_ns - start_ns - cpu_ns
     )
     return ServerSpan(call_id, thread, start_ns, end_ns, cpu_ns, run_queue_ns, answered_ns, error)
+
+
+def callback_span(record: tuple[Any, ...], name: str) -> CallbackSpan:
+    """The span of a callback, from the values of its record, a CALLBACK, and its name."""
+    _, _, call, holds_thread, thread, start_ns, cpu, run_queue, end = record
+    call_id, cpu_ns, run_queue_ns, end_ns = (
+        None if value == NOTHING else value for value in (call, cpu, run_queue, end)
+    )
+    return CallbackSpan(name, thread, call_id, holds_thread, start_ns, end_ns, cpu_ns, run_queue_ns)

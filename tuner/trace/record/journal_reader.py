@@ -11,6 +11,7 @@ from typing import Any, get_args
 from tuner.files import head_of
 from tuner.trace.model.spans import (
     CALLS_PER_RANK,
+    CallbackSpan,
     CallBody,
     CallKind,
     ClientSpan,
@@ -23,6 +24,7 @@ from tuner.trace.record.journal import (
     MOST_CALLS,
     NOTHING,
     STATUSES,
+    callback_span,
     chunk_bytes,
     served_span,
 )
@@ -44,6 +46,7 @@ class JournalContent:
     server_spans: list[ServerSpan] = field(default_factory=list)
     done_ns: dict[int, int] = field(default_factory=dict)
     noted: list[OperatorSpan] = field(default_factory=list)  # operators that were noted in Python
+    callbacks: list[CallbackSpan] = field(default_factory=list)
     arrivals: list[int] | None = None  # calls that had arrived when the process noted them, if ever
     damaged: int = 0  # how many records are none that a process writes
 
@@ -66,23 +69,26 @@ def read_journal(path: Path) -> JournalContent:
     answered_ns, noted = dict(_moments(path, "answered")), [*_records(path, "noted")]
     client_spans = [span for call in calls if (span := _client_span(call, targets, texts))]
     server_spans = [
-        ran
+        each
         for call in served
-        if (ran := _server_span(call, answered_ns.get(call[0]), errors.get(call[0], "")))
+        if (each := _server_span(call, answered_ns.get(call[0]), errors.get(call[0], "")))
     ]
     operators = [
         OperatorSpan(texts[name], thread, start_ns, end_ns, is_operator=True)
         for name, thread, start_ns, end_ns in noted
         if name in texts and thread in _NS and 0 <= start_ns <= end_ns < _NS.stop
     ]
-    kept = len(client_spans) + len(server_spans) + len(operators)
+    ran = _last_of_each(_records(path, "callbacks"))
+    callbacks = [callback_span(each, texts[each[1]]) for each in ran if _is_callback(each, texts)]
+    kept = len(client_spans) + len(server_spans) + len(operators) + len(callbacks)
     return JournalContent(
         client_spans=client_spans,
         server_spans=server_spans,
         done_ns=dict(_moments(path, "done")),
         noted=operators,
+        callbacks=callbacks,
         arrivals=_arrivals(path.with_suffix(".arrivals")),
-        damaged=len(calls) + len(served) + len(noted) - kept,
+        damaged=len(calls) + len(served) + len(noted) + len(ran) - kept,
     )
 
 
@@ -186,3 +192,14 @@ def _server_span(call: tuple[Any, ...], answered_ns: int | None, error: str) -> 
     if end_ns == NOTHING:
         return ServerSpan(call_id, thread, start_ns, None, None, None)
     return served_span(call, answered_ns, error) if start_ns <= end_ns < _NS.stop else None
+
+
+def _is_callback(record: tuple[Any, ...], texts: Mapping[int, str]) -> bool:
+    _, name, call_id, _, thread, start_ns, cpu_ns, run_queue_ns, end_ns = record
+    return (
+        name in texts
+        and (call_id in _IDS or call_id == NOTHING)
+        and all(each in _NS for each in (thread, start_ns))
+        and all(each in _NS or each == NOTHING for each in (cpu_ns, run_queue_ns))
+        and (start_ns <= end_ns < _NS.stop or end_ns == NOTHING)
+    )

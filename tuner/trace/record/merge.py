@@ -17,10 +17,12 @@ from tuner.torch_private.private_names import STEP, STEP_HELPERS
 from tuner.trace.model.spans import (
     CALLS_PER_RANK,
     STOPPED,
+    CallbackSpan,
     ClientSpan,
     Facts,
     Link,
     MergedCall,
+    MergedCallback,
     MergedOperator,
     MergedTrace,
     OperatorSpan,
@@ -31,7 +33,7 @@ from tuner.trace.model.spans import (
 )
 from tuner.trace.record.clock import ClockOffset
 
-_Span = TypeVar("_Span", ClientSpan, ServerSpan)
+_Span = TypeVar("_Span", ClientSpan, ServerSpan, CallbackSpan)
 _TIMES = ("start_ns", "issued_ns", "end_ns", "answered_ns")
 """The fields of spans that are points in time."""
 _MOST_NAMED = 3  # functions
@@ -58,7 +60,7 @@ def merge(
     first_ns = [
         min(span.start_ns for span in spans) - clocks[each.name].offset_ns
         for each in recordings
-        for spans in (each.client_spans, each.server_spans, each.operators)
+        for spans in (each.client_spans, each.server_spans, each.callbacks, each.operators)
         if spans
     ]
     base_ns = min([window_ns[0], *first_ns])
@@ -107,7 +109,12 @@ def merge(
         tracing_overhead=tracing_overhead,
         losses=(*left_out, *missing, *losses(ranks)),
     )
-    return MergedTrace(facts, calls, operators)
+    callbacks = [
+        MergedCallback(each.rank, span if span.call_id in issued else span._replace(call_id=None))
+        for each in ranks
+        for span in each.callbacks
+    ]
+    return MergedTrace(facts, calls, operators, callbacks)
 
 
 def _rebased(each: RankRecording, zero_ns: int, issued: Collection[int]) -> RankRecording:
@@ -117,6 +124,7 @@ def _rebased(each: RankRecording, zero_ns: int, issued: Collection[int]) -> Rank
         client_spans=[_earlier(span, zero_ns) for span in each.client_spans],
         server_spans=[_earlier(s, zero_ns) for s in each.server_spans if s.call_id in issued],
         done_ns={call_id: time_ns - zero_ns for call_id, time_ns in each.done_ns.items()},
+        callbacks=[_earlier(span, zero_ns) for span in each.callbacks],
         operators=each.operators and _earlier_operators(each.operators, zero_ns),
         operators_until_ns=each.operators_until_ns and each.operators_until_ns - zero_ns,
         noted=_earlier_operators(each.noted, zero_ns),
@@ -253,6 +261,8 @@ def losses(recordings: Sequence[RankRecording]) -> Iterator[str]:
             yield f"{plural(count, 'call')} of {each.name} had no answer when the trace ended"
         if open_spans := [span for span in each.server_spans if span.end_ns is None]:
             yield _still_serving(each, open_spans, issued)
+        if count := sum(span.end_ns is None for span in each.callbacks):
+            yield f"{each.name} was still running {plural(count, 'callback')} when the trace ended"
         if any(span.run_queue_ns is None and span.end_ns is not None for span in each.server_spans):
             yield f"the kernel under {each.name} does not tell how long threads wait"
 

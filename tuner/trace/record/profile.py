@@ -62,6 +62,11 @@ class Profile:
         """One row per operator: `tuner.trace.model.trace.OPERATOR_COLUMNS`, times in ns."""
         return self.trace.operators
 
+    @property
+    def callbacks(self) -> "pd.DataFrame":
+        """One row per callback of a future: `tuner.trace.model.trace.CALLBACK_COLUMNS`."""
+        return self.trace.callbacks
+
     def key_averages(self) -> "pd.DataFrame":
         """The table of PyTorch's RPC profiling recipe, as a frame.
 
@@ -88,14 +93,17 @@ class Profile:
     def latency(self) -> "pd.DataFrame":
         """The latencies of calls: a row per call name, the index, the largest total first.
 
+        A callback that held a worker thread has a row, too: from when the answer left the server.
+
         Returns:
             `calls` that ended; p50_us, p90_us, p99_us, max_us and total_us in microseconds; how
             many `raised` or `timed_out` (`failed`: both), and how many are `unfinished`.
         """
         trace = self.trace
         from tuner.trace.analyze.call_times import latency
+        from tuner.trace.analyze.callbacks import with_callbacks
 
-        return latency(trace.calls)
+        return latency(with_callbacks(trace).calls)
 
     def breakdown(self) -> "pd.DataFrame":
         """Where the time of a call goes on average: a row per call name, the longest first.
@@ -106,8 +114,9 @@ class Profile:
         """
         trace = self.trace
         from tuner.trace.analyze.call_times import breakdown
+        from tuner.trace.analyze.callbacks import with_callbacks
 
-        return breakdown(trace.calls)
+        return breakdown(with_callbacks(trace).calls)
 
     def parallelism(self, source: Literal["calls", "operators"] = "calls") -> "pd.DataFrame":
         """The parallelism: calls, or remote operators, that each server ran at once.

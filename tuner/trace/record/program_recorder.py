@@ -21,6 +21,7 @@ from tuner.daemon_threads import start_daemon
 from tuner.torch_private.agent import default_timeout_s, worker_threads
 from tuner.torch_private.operators import OperatorProfiler, operators_here
 from tuner.torch_private.support import missing_tracing_support
+from tuner.trace.record.callbacks import Callbacks
 from tuner.trace.record.client import WATCH_S, Client, OpenCall
 from tuner.trace.record.clock import boot_id
 from tuner.trace.record.journal import EVERYBODY_READS, MOST_CALLS, NOTHING, STATUSES, Journal
@@ -236,7 +237,7 @@ class JournaledClient(Client):
         self, rank: int, journal: Journal, server: _JournaledServer, reads: Mapping[str, bool],
         see_threads: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
-        super().__init__(rank, reads)
+        super().__init__(rank, reads, Callbacks(journal.callbacks, journal.text))
         self._see_threads = see_threads
         self._keep_sent, self._keep_ended = self._keep_ended, self._keep_sent
         self._journal = journal
@@ -265,6 +266,7 @@ class JournaledClient(Client):
             if since_ns <= call.start_ns < began_before_ns:
                 self._note(call)
         self._server.note_open_calls(since_ns, began_before_ns)
+        self.callbacks.note_running(since_ns, began_before_ns)
 
     def _look(self) -> None:
         super()._look()

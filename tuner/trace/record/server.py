@@ -15,9 +15,11 @@ from typing import Any, NamedTuple
 import torch
 
 from tuner.torch_private.answers import Future, ScriptModule, hooked_answers
+from tuner.torch_private.callbacks import add_done_callback
 from tuner.trace.model.spans import STOPPED, ServerSpan
-from tuner.trace.record.journal import SERVED, Records, served_span
+from tuner.trace.record.journal import SERVED, InMemory, Records, served_span
 from tuner.trace.record.threads import (
+    NEGLIGIBLE_NS,
     SCHEDULE_BYTES,
     Thread,
     agent_thread,
@@ -27,7 +29,6 @@ from tuner.trace.record.threads import (
 )
 from tuner.trace.record.wire import MARKED, REQUESTED, Ends, OnTheWay, quickly_pickled, received
 
-NEGLIGIBLE_NS = 20_000  # the run queue is not read for less time than this off the CPU
 QUICKLY_PICKLED_NS = 50_000  # it is not noted that an answer took less time than this to pickle
 _QUICKLY_PICKLED = frozenset({type(None), bool, int, float, torch.Tensor})
 """Values of these types always take less."""
@@ -135,7 +136,7 @@ def _left(serving: tuple[Any, ...], value: Any, error: str = "") -> Any:
         return None
     if not answers_plainly:
         if isinstance(value, Future):
-            value.add_done_callback(lambda _: server.done(call_id))
+            add_done_callback(value, lambda _: server.done(call_id))
         return value
     # PyTorch pickles a script only if it is not part of another object.
     if isinstance(value, ScriptModule):
@@ -151,14 +152,6 @@ def _is_on_the_stack(serving: "partial[Any]") -> bool:
     return any(isinstance(udf, Served) and udf[0] == serving.args[0][1] for udf in udfs)
 
 
-class _InMemory:
-    """Keeps records in memory, as `Records` does in a file; there is always room."""
-
-    def __init__(self) -> None:
-        self.records: list[bytes] = []
-        self.write = self.write_on = self.records.append
-
-
 class Server:
     """Records the calls that this process serves, also late ones of an earlier trace."""
 
@@ -167,7 +160,7 @@ class Server:
         # Lists, since they can be added to from any thread without a lock.
         self.arrivals: list[int] = []
         """The id of each call that has arrived, noted apart from its span."""
-        self._in_memory = _InMemory()
+        self._in_memory = InMemory()
         self.served = served or self._in_memory
         self._pickled: list[tuple[int, int, int]] = []
         self.pickled = self._pickled.append

@@ -16,12 +16,16 @@ from tuner.process_knobs import has_gil
 _T = TypeVar("_T")
 _UNUSED = b"0 0 0"
 SCHEDULE_BYTES = 64  # more than the longest content of a `schedule`
+NEGLIGIBLE_NS = 20_000  # the run queue is not read for less time than this off the CPU
 
 
 class Thread:
     """One thread. Other threads read `serving` only."""
 
-    __slots__ = ("answering", "answers_quickly", "id", "issuing_to", "schedule", "serving")
+    __slots__ = (
+        "answering", "answers_quickly", "callback", "id", "is_worker", "issuing_to", "schedule",
+        "serving",
+    )  # fmt: skip
 
     def __init__(self, native_id: int) -> None:
         self.id = native_id
@@ -34,6 +38,10 @@ class Thread:
         """Whether the answer that it is about to send is one plain value or tensor."""
         self.issuing_to: object = None
         """The call that is being issued."""
+        self.callback: Any = None
+        """The callback that runs: see `callbacks`."""
+        self.is_worker: bool | None = None
+        """Whether it is a thread of the agent's pool, as far as the kernel's name for it says."""
         self.schedule: int | None = None
         """A file that says how long the thread waited for a CPU: see `waited_ns`."""
 
@@ -90,6 +98,21 @@ def in_turn(function: Callable[..., _T]) -> Callable[..., _T]:
             return function(*arguments)
 
     return alone
+
+
+def worker_thread() -> Thread | None:
+    """This thread, which C++ has started, if it may be one of the agent's pool."""
+    thread = this_thread()
+    if thread.is_worker is None:
+        name = ""
+        with suppress(OSError):
+            name = Path(f"/proc/self/task/{thread.id}/comm").read_text().strip()
+        # Those of process groups and of autograd run callbacks, too.
+        thread.is_worker = name == "pt_thread_pool" or not name.startswith("pt_")
+    if not thread.is_worker:
+        return None
+    agent_threads[get_ident()] = thread
+    return thread
 
 
 def forget_threads() -> None:

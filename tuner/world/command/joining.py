@@ -16,6 +16,7 @@ from tuner.trace.files.native_writer import trace_document
 from tuner.trace.files.trace_text import Number, decode_json
 from tuner.trace.model.spans import (
     CALLS_PER_RANK,
+    CallbackSpan,
     ClientSpan,
     OperatorSpan,
     RankRecording,
@@ -148,6 +149,7 @@ class _Part:
             operators=self._operators(folder),
             operators_until_ns=ended.get("operators_until_ns"),
             noted=self._content.noted,
+            callbacks=self._content.callbacks,
             disturbed=ended.get("disturbed", False),
             issued=self._issued(),
             arrived=Counter(call // CALLS_PER_RANK for call in self._arrived()),
@@ -188,11 +190,17 @@ class _Part:
 
     def _threads(self, pid: int) -> dict[int, str]:
         names = dict(self._ended.get("threads", ()))
-        serving = sorted({span.thread for span in self._content.server_spans})
-        calling = {span.thread for span in self._content.client_spans}
+        content = self._content
+        serving = {each.thread for each in content.server_spans}
+        serving |= {each.thread for each in content.callbacks if each.holds_thread}
+        calling = {each.thread for each in content.client_spans}
+        calling |= {each.thread for each in content.callbacks}
         return {
             **{thread: names.get(thread, f"thread {thread}") for thread in calling},
-            **{thread: f"RPC worker {number}" for number, thread in enumerate(serving, start=1)},
+            **{
+                thread: f"RPC worker {number}"
+                for number, thread in enumerate(sorted(serving), start=1)
+            },
             pid: "main",
         }
 
@@ -225,7 +233,7 @@ class _Part:
 def _until(content: JournalContent, stopped_ns: int) -> JournalContent:
     """What was recorded until then: what ended later was still under way."""
 
-    def has_ended(span: ClientSpan | ServerSpan) -> bool:
+    def has_ended(span: ClientSpan | ServerSpan | CallbackSpan) -> bool:
         return span.end_ns is None or span.end_ns <= stopped_ns
 
     calls, served = content.client_spans, content.server_spans
@@ -238,6 +246,10 @@ def _until(content: JournalContent, stopped_ns: int) -> JournalContent:
         server_spans=[
             each if has_ended(each) else each._replace(end_ns=None, answered_ns=None, error="")
             for each in served
+        ],
+        callbacks=[
+            each if has_ended(each) else each._replace(end_ns=None, cpu_ns=None, run_queue_ns=None)
+            for each in content.callbacks
         ],
     )
 

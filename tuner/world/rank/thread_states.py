@@ -151,17 +151,27 @@ def _value_of(expression: ast.expr, frame: FrameType) -> Any:
 def rpc_state() -> dict[str, Any]:
     """What the threads of the agent's pool are doing, in numbers; None where the agent has none.
     `pool_size` and `idle` are threads; `serving` and `calling` calls under way, to this process and
-    from it; `waiting` the threads that serve a request and, inside it, wait for an answer."""
+    from it; `waiting` the threads that wait for an answer inside a request that they serve, or
+    inside a callback of a future; `in_callbacks` those of them that do so in a callback."""
     gauges = agent_gauges()
     texts = {name: gauges.get(f"agent.{gauge}", "") for name, gauge in _GAUGES.items()}
     known = {name: int(text) if text.isdecimal() else None for name, text in texts.items()}
-    serving = (frame for frame in sys._current_frames().values() if _serves_request(frame))
-    return {**known, "waiting": sum(map(waits_for_answer, serving))}
+    frames = sys._current_frames().items()
+    serving = {ident for ident, frame in frames if _serves_request(frame)}
+    # A thread that Python knows runs no callback but those it is itself the cause of.
+    others = {ident for ident, _ in frames} - serving - {each.ident for each in _known_threads()}
+    waiting = {ident for ident, f in frames if ident in serving | others and waits_for_answer(f)}
+    return {**known, "waiting": len(waiting), "in_callbacks": len(waiting & others)}
 
 
 def _serves_request(innermost: FrameType) -> bool:
     frames = traceback.walk_stack(innermost)
     return any(frame.f_code.co_filename.endswith(_SERVING_FILE) for frame, _ in frames)
+
+
+def _known_threads() -> list[threading.Thread]:
+    """Those that Python has started; a thread of the agent is at most a dummy to it."""
+    return [e for e in threading.enumerate() if not isinstance(e, threading._DummyThread)]
 
 
 class Prober:
@@ -255,9 +265,7 @@ def _of_program() -> Mapping[str, object]:
     """What the program's own threads do: `busy_s`, their CPU seconds so far, if the kernel says it;
     `sleeps`, whether one may go on without any other thread or rank; `daemon_sleeps`, whether a
     daemon thread may."""
-    # A thread of the agent, which serves, is a dummy to Python, and no daemon of the program.
-    known = [e for e in threading.enumerate() if not isinstance(e, threading._DummyThread)]
-    daemons = {each.ident for each in known if each.daemon}
+    daemons = {each.ident for each in _known_threads() if each.daemon}
     ours = {each.ident for each in running_daemons()}
     frames = sys._current_frames().items()
     awake = {ident for ident, frame in frames if ident not in ours and may_go_on(frame)}
