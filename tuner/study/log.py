@@ -118,8 +118,7 @@ class StudyLog:
 
     @property
     def unreliable(self) -> tuple[int, ...]:
-        """The trials shown to fail more often than the others, or to deadlock though they have run.
-        """
+        """The trials shown to fail more often than the others, or to deadlock though they have run."""
         return self._unreliable
 
     @unreliable.setter
