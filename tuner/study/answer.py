@@ -139,7 +139,7 @@ class StudyAnswer(Conclusion):
     forecasts: Mapping[tuple[int, ...], ForecastThreads] = field(default_factory=dict)
     """What the baseline's trace told of other threads, by `StudyPlan.threads_by_role`."""
     no_forecast: str = ""
-    """Why it told nothing of them; empty if it did, or was not asked."""
+    """Why it told nothing of them, or of fewer; empty if it told of all, or was not asked."""
     rows: tuple[TrialRow, ...]
     """One per trial: the fastest first, those that failed or were not measured last."""
     causes: tuple[Cause, ...] = ()

@@ -139,7 +139,7 @@ _FROM_PROGRAMS = {
     "window-end": _facts(""),
     "record-end": _facts(
         "reason:text cpu_s:amount main_thread_s:times? threads:names issued:counts "
-        "counted_ns:whole is_cut:flag disturbed:flag"
+        "counted_ns:whole is_cut:flag disturbed:flag scripts_call:flag"
     ),
 }
 _FROM_WARM_SERVERS = {

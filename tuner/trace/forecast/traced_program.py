@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from tuner.trace.analyze.call_times import BLOCKING
 from tuner.trace.analyze.path_walk import Driver, arrivals
@@ -33,7 +34,7 @@ from tuner.trace.forecast.replay import (
     Root,
 )
 from tuner.trace.forecast.turns import Turns
-from tuner.trace.model.trace import FloatArray, Trace
+from tuner.trace.model.trace import Trace
 
 PIECES = 4  # of what computes with the GIL and without it
 IDLE = 3.0  # a frame that is idle for so many times its usual time between calls waited
@@ -75,7 +76,9 @@ class Case(NamedTuple):
     turns: Turns
 
 
-def build(trace: Trace, driver: Driver, case: Case, driver_cpu_ns: float | None) -> Program:
+def build(
+    trace: Trace, driver: Driver, case: Case, driver_cpu_ns: float | None, ways: pd.Series
+) -> Program:
     """The program of a trace.
 
     Args:
@@ -83,8 +86,29 @@ def build(trace: Trace, driver: Driver, case: Case, driver_cpu_ns: float | None)
         driver: Whose time is forecast.
         case: What is assumed where the trace does not tell.
         driver_cpu_ns: How long the driver was on the CPU; None where that is not known.
+        ways: `ways_ns` of these calls, or of more.
     """
-    return _Build(trace, driver, case).program(driver_cpu_ns)
+    return _Build(trace, driver, case, ways).program(driver_cpu_ns)
+
+
+def ways_ns(trace: Trace) -> pd.Series:
+    """How long each call is on its way to its server, without the wait for a thread; by its id.
+
+    Of a whole trace: in a part of it, calls that took the threads may be missing.
+    """
+    calls = trace.calls
+    start, served = calls["start_ns"].to_numpy(), floats(calls, "server_start_ns")
+    issued = np.fmax(np.nan_to_num(floats(calls, "issued_ns")), start)
+    took = np.maximum(served - np.fmin(issued, np.fmax(floats(calls, "end_ns"), start)), 0.0)
+    served_ns = np.where(np.isnan(served), start, served).astype(np.int64)
+    _, waits = arrivals(trace, served_ns, start)
+    names = calls["name"].cat.codes.to_numpy()
+    for name in np.unique(names[waits]):
+        of_name = names == name
+        free = took[of_name & ~waits & ~np.isnan(took)]
+        usual = np.median(free) if len(free) else np.nanmin(took[of_name])
+        took[of_name & waits] = np.minimum(took[of_name & waits], usual)
+    return pd.Series(took, index=calls["call_id"].to_numpy())
 
 
 def own_ns(ops: Sequence[Op], kind: int) -> float:
@@ -93,9 +117,10 @@ def own_ns(ops: Sequence[Op], kind: int) -> float:
 
 
 class _Build:
-    def __init__(self, trace: Trace, driver: Driver, case: Case) -> None:
+    def __init__(self, trace: Trace, driver: Driver, case: Case, ways: pd.Series) -> None:
         calls = trace.calls
         self.trace, self.driver, self.case, self.frame = trace, driver, case, calls
+        self.way = ways.loc[calls["call_id"]].tolist()
         self.has_semaphores = case.turns.places
         columns = ("start_ns", "issued_ns", "end_ns", "server_start_ns", "server_end_ns")
         times = [floats(calls, name) for name in columns]
@@ -185,7 +210,6 @@ class _Build:
         times = (floats(calls, f"{name}_ns") for name in ("cpu", "run_queue"))
         cpu, ready = (np.where(np.isnan(each), unknown, each).tolist() for each in times)
         answered, done = floats(calls, "answered_ns").tolist(), floats(calls, "done_ns").tolist()
-        way = self._ways().tolist()
         found = []
         for place, begun in enumerate(at.served):
             left = at.left[place]
@@ -207,29 +231,13 @@ class _Build:
             after = self.children.get((place, PENDING), [])
             then = self._ops(after, left, done[place], ALONE, issues_compute=True) if after else ()
             found.append(Call(
-                client[place], self.server[place], function[place], way[place],
+                client[place], self.server[place], function[place], self.way[place],
                 max(end - complete, 0.0),
                 self._served(place, begun, left, cpu[place], ready[place]),
                 answer=answer, is_blocking=self.is_blocking[place],
                 lasts=max(complete - left - answer, 0.0), join=group.get(place, -1), then=then,
             ))  # fmt: skip
         return found
-
-    def _ways(self) -> FloatArray:
-        """How long each call is on its way to its server, without the wait for a thread."""
-        calls = self.frame
-        served, issued = floats(calls, "server_start_ns"), np.array(self.at.issued)
-        took = np.maximum(served - issued, 0.0)
-        start = calls["start_ns"].to_numpy()
-        served_ns = np.where(np.isnan(served), start, served).astype(np.int64)
-        _, waits = arrivals(self.trace, served_ns, start)
-        names = calls["name"].cat.codes.to_numpy()
-        for name in np.unique(names[waits]):
-            of_name = names == name
-            free = took[of_name & ~waits & ~np.isnan(took)]
-            usual = np.median(free) if len(free) else np.nanmin(took[of_name])
-            took[of_name & waits] = np.minimum(took[of_name & waits], usual)
-        return np.asarray(took)
 
     def _served(self, place: int, begun: float, left: float, cpu: float, ready: float) -> list[Op]:
         """What a served function does, in order."""

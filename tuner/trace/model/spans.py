@@ -88,6 +88,7 @@ class TraceRank:
     rpc_timeout_s: float | None = None  # of calls that name none of their own; 0 for never
     main_cpu_s: float | None = None  # of its main thread; None where the kernel does not say
     main_run_queue_s: float | None = None  # how long that one was ready and waited for a CPU
+    scripts_call: bool = False  # whether TorchScript in it makes calls, which are not recorded
     threads: tuple[tuple[int, str], ...] = ()
     """Thread ids and what each is: `main`, `RPC worker 1`, or the kernel's name for it."""
 

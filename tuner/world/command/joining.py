@@ -142,6 +142,7 @@ class _Part:
             operators=self._operators(folder),
             noted=self._content.noted,
             disturbed=ended.get("disturbed", False),
+            scripts_call=ended.get("scripts_call", False),
             issued=self._issued(),
             arrived=Counter(call // CALLS_PER_RANK for call in self._arrived()),
             rpc_timeout_s=timeout_s if timeout_s < _NO_TIMEOUT_S else 0,
