@@ -1,49 +1,53 @@
 """The forecast from one trace beside measured worlds.
 
-`FORECAST` names the subjects; default: all. A subject is traced once with PyTorch's default of 16
-threads. Its worlds are measured in rounds, in random order; their ratios give the interval.
+`FORECAST` names the subjects; default: all. A workload is traced once with PyTorch's default of 16
+threads, a program as it is. Its worlds are measured in rounds, in random order, with the traced
+configuration among them; their ratios give the interval. With `HOG=1` another process computes
+meanwhile.
 """
 
 import math
 import os
 import random
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from lab.benchmarks.program_runs import run_once
 from lab.benchmarks.programs import ROOT
 from lab.benchmarks.report import Comparison, log_ratio
 from lab.benchmarks.tuned import collector
 from tests.fakes import order
-from tests.programs.running import PYTHON
+from tests.programs.running import PROGRAMS as FOLDER
+from tests.programs.running import PYTHON, free_port
 from tests.trace.synthetic import Part, simulate
+from tests.world.command.launching import Launched, launched
 from tests.world.launcher_contract import measured
 from tuner.decide.statistics import Interval
+from tuner.errors import ProgramFailedError
 from tuner.plan.config import Config, Dimension
 from tuner.text import decimal, ratio_cell
 from tuner.trace.files.reader import read_trace
-from tuner.trace.forecast.forecasts import Forecast, Model, WhatIf, forecasts
+from tuner.trace.forecast.forecasts import ALL, Forecast, Model, WhatIf, forecasts
 from tuner.trace.forecast.replay import replay
-from tuner.world.command.order import RecordingOrder
-from tuner.world.command.program_commands import ColdStarter
-from tuner.world.command.recording import record_program
 from tuner.world.launcher import TraceOrder
 from tuner.world.local.local_launcher import LocalLauncher
 from tuner.world.measurement import Measurement
 
-ROUNDS = int(os.environ.get("ROUNDS", "10"))
+ROUNDS = int(os.environ.get("ROUNDS", "5"))
 WORLD_S = 0.3
 THREADS = (1, 2, 4, 8, 16, 32)
 TRACED = 16
+SAME = Forecast(ratio=1.0, ratio_low=1.0, ratio_high=1.0)
+"""Of the traced configuration itself."""
 PLAIN = ("builtin", "light", "nested", "payload", "udf", "udf_sleep")
 SUBJECTS: Mapping[str, tuple[str, dict[str, object]]] = {
     **{name: (name, {}) for name in PLAIN},
@@ -54,11 +58,22 @@ SUBJECTS: Mapping[str, tuple[str, dict[str, object]]] = {
     "one_lock": ("tests/programs/served_together.py:OneLock", {}),
     "holds_gil": ("tests/programs/served_together.py:HoldsGil", {}),
 }
+CASES = sorted(path.stem for path in (FOLDER / "cases").glob("*.py"))
 PROGRAMS: Mapping[str, Callable[[], list[str] | None]] = {
-    "batch_updates": lambda: [*PYTHON, "studies/batch_updates.py", "--updates", "50"],
+    "batch_updates": lambda: [*PYTHON, str(ROOT / "studies/batch_updates.py"), "--updates", "50"],
     "torchrl": lambda: collector(20),
+    "spawn_env": lambda: _program("spawn_env", "3", "20"),
+    "nested_program": lambda: _program("nested", free_port(), "4", "16"),
+    "runs_long": lambda: _program("runs_long", "1"),
+    "forked": lambda: _program("forked"),
+    "own_options": lambda: _program("own_options", free_port()),
+    **{name: (lambda name=name: _program(f"cases/{name}")) for name in CASES},
 }
 """Their commands; None for one that is not installed."""
+AS_IT_IS = 0
+"""Stands for the threads that a program has by itself."""
+LONGEST_S = 15.0
+"""A run that takes longer hangs."""
 MOST_S, CALLS = 1.0, 10_000
 """What the replay of a trace of so many calls may take a configuration."""
 
@@ -106,19 +121,35 @@ def run() -> list[Comparison]:
     chosen = os.environ.get("FORECAST", "")
     names = chosen.split(",") if chosen else [*SUBJECTS, *PROGRAMS]
     rows = []
-    for name in names:
-        _print(found := _rows(name))
-        rows += found
-    told = [row for row in rows if not row.found.why_not and row.threads != TRACED]
+    with _hog() if os.environ.get("HOG") else ExitStack():
+        for name in names:
+            _print(found := _rows(name))
+            rows += found
+    told = [row for row in rows if not row.found.why_not]
     errors = [row.error for row in told if not math.isnan(row.error)] or [math.nan]
     inside = sum(row.is_inside for row in told)
+    hangs = [row for row in rows if math.isinf(row.measured.estimate)]
+    known = sum(bool(row.found.why_not or row.found.deadlock) for row in hangs)
     return [
         Comparison("median error of the forecast ratio", f"{len(told)} of {len(rows)} forecast",
                    "exact", float(np.median(errors)), 1.0, "x", most=1.12),
         Comparison("forecasts, over those inside of their interval", f"{inside} are inside",
                    "all", len(told) / max(inside, 1), 1.0, "x", most=10 / 9),
+        Comparison("hangs, over those that are foretold or refused", f"{known} of {len(hangs)}",
+                   "all", (1 + len(hangs)) / (1 + known), 1.0, "x", most=1.0),
         _replay_cost(),
     ]  # fmt: skip
+
+
+@contextmanager
+def _hog() -> Iterator[None]:
+    """Another program computes meanwhile."""
+    hog = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        yield
+    finally:
+        hog.kill()
+        hog.wait()
 
 
 def _replay_cost() -> Comparison:
@@ -159,41 +190,59 @@ class _World:
 
 
 class _Program:
-    """A program's runs; a deadlock would last, so what is forecast to be one is not run."""
+    """A program's runs."""
 
-    def __init__(self, command: list[str]) -> None:
-        self._command = command
+    def __init__(self, program: Launched) -> None:
+        self._program = program
 
     def trace(self, path: Path) -> None:
-        record_program(self._command, RecordingOrder(), partial(_write, path))
+        taken = TraceOrder(path=path, operators=False)
+        self._program.run(trace=taken, deadline_s=2 * LONGEST_S)
 
     def measure_s(self, threads: int, seed: int) -> float:
-        found = run_once(ColdStarter(self._command, ROOT), config=_config(threads))
-        return found.rpc_s or math.nan
+        config = {} if threads == AS_IT_IS else {ALL: {"num_worker_threads": threads}}
+        found = self._program.run(config=config, deadline_s=LONGEST_S, seed=seed)
+        if not isinstance(found, Measurement) or found.program is None:
+            return math.inf
+        return found.program.rpc_active_s or found.program.wall_s
+
+
+def _program(name: str, *arguments: str) -> list[str]:
+    return [*PYTHON, str(FOLDER / f"{name}.py"), *arguments]
 
 
 def _rows(name: str) -> list[Row]:
+    base = AS_IT_IS if name in PROGRAMS else TRACED
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         if name in PROGRAMS:
             if (command := PROGRAMS[name]()) is None:
                 return []
-            subject: _World | _Program = _Program(command)
+            try:
+                program = stack.enter_context(launched(command, budget="60s"))
+            except ProgramFailedError as error:
+                print(f"{name}: {str(error).splitlines()[0]}")
+                return []
+            subject: _World | _Program = _Program(program)
         else:
             launcher = stack.enter_context(LocalLauncher())
             subject = _World(launcher, *SUBJECTS[name])
         subject.trace(path := folder / "trace.json")
-        told = forecasts(read_trace(path), [WhatIf(threads={"*": each}) for each in THREADS])
+        if not path.exists():
+            print(f"{name}: has no trace")
+            return []
+        told = forecasts(read_trace(path), [WhatIf(threads={ALL: each}) for each in THREADS])
         found = dict(zip(THREADS, told, strict=True))
-        runs = [threads for threads, each in found.items() if name in SUBJECTS or not each.deadlock]
-        took_s: dict[int, list[float]] = {threads: [] for threads in THREADS}
+        runs = list(dict.fromkeys([base, *THREADS]))
+        took_s: dict[int, list[float]] = {threads: [] for threads in runs}
         for number in range(ROUNDS):
             for threads in random.Random(number).sample(runs, len(runs)):
                 if math.inf not in took_s[threads]:
                     took_s[threads].append(subject.measure_s(threads, number))
     return [
-        Row(name, threads, found[threads], _measured(took_s[threads], took_s[TRACED]))
-        for threads in runs
+        Row(name, threads, found[threads], _measured(took_s[threads], took_s[base]))
+        for threads in THREADS
+        if found[threads] != SAME
     ]
 
 
@@ -202,10 +251,6 @@ def _measured(some: Sequence[float], base: Sequence[float]) -> Interval:
     if math.inf in (*some, *base):
         return Interval(math.inf, math.inf, math.inf)
     return log_ratio(np.array(some), np.array(base)).exp()
-
-
-def _write(path: Path, document: bytes, exit_code: int | None) -> None:
-    path.write_bytes(document)
 
 
 def _config(threads: int) -> Config:

@@ -68,6 +68,15 @@ def test_what_is_sure_is_said_in_a_line(found: list[Forecast], said: str) -> Non
     assert in_a_line(sleeping(steps=2), answered(*found)) == ""
 
 
+def test_what_may_deadlock_is_said_beside_what_is_sure() -> None:
+    doubt = Forecast(why_not="fewer than 3 threads of a may deadlock", may_deadlock=True)
+    said = "Fewer than 3 threads of a may deadlock."
+    line = in_a_line(sleeping(), answered(doubt, doubt, told(1), told(1)))
+    assert line == f"With 4, 8 threads instead of 16 it takes as long {NOTE} {said}"
+    assert in_a_line(sleeping(), answered(doubt, doubt, UNKNOWN)) == said
+    assert in_a_line(sleeping(), answered(doubt)) == said
+
+
 def test_a_line_comes_unasked_where_all_processes_have_as_many_threads() -> None:
     taken = sleeping()
     line = f"With 1, 2, 4, 8 threads instead of 16: 7.9, 3.9, 2.0, 1.0 times as long {NOTE}"

@@ -4,7 +4,7 @@ from unittest.mock import Mock, patch
 from tests.fakes import threads_of
 from tests.searching.tuning import Tune, by_threads, forecasting, scaling
 from tuner.present.sentences import sentences_of
-from tuner.trace.forecast.forecasts import Forecast, Model
+from tuner.trace.forecast.forecasts import Forecast, Model, WhatIf
 
 FORECAST = {1: 4.0, 2: 2.0, 4: 1.0, 8: 1.0}
 
@@ -81,3 +81,17 @@ def test_why_there_is_no_forecast_is_said(tune: Tune) -> None:
     with patch.object(Model, "of", return_value=Mock(forecast=lambda what_if: refused)):
         answer = tune(overwrite=True)
     assert any(each.endswith(f": {refused.why_not}.") for each in sentences_of(answer))
+
+
+def test_which_threads_may_deadlock_is_said_beside_the_forecasts_of_others(tune: Tune) -> None:
+    doubt = Forecast(why_not="fewer than 3 threads of a may deadlock", may_deadlock=True)
+    told = Forecast(ratio=1.0, ratio_low=0.9, ratio_high=1.1)
+
+    def forecast(what_if: WhatIf) -> Forecast:
+        return doubt if min((what_if.threads or {}).values()) < 3 else told
+
+    with patch.object(Model, "of", return_value=Mock(forecast=forecast)):
+        answer = tune()
+    found = {threads_of(row.config): row.forecast for row in answer.rows}
+    assert [threads for threads, each in sorted(found.items()) if each is None] == [1, 2, 16]
+    assert f"No forecast of fewer threads: {doubt.why_not}." in sentences_of(answer)

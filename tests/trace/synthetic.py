@@ -110,7 +110,8 @@ def simulate(
     parts_of = service if callable(service) else lambda _: service
     for caller in range(callers):
         first = caller * steps * at_once
-        server.start(server.drive(parts_of, first, steps, at_once, think_ms))
+        # No two callers of a real machine begin at the same nanosecond.
+        server.start(server.drive(parts_of, first, steps, at_once, think_ms, caller * ISSUE_MS))
     server.run()
     processes = ranks(threads=threads, cpu_count=cpus)
     facts.setdefault("window_ms", (0, server.now_ms))
@@ -162,9 +163,10 @@ class _Server:
 
     def drive(
         self, parts_of: Callable[[int], Sequence[Part]], first: int, steps: int, at_once: int,
-        think_ms: float,
+        think_ms: float, delay_ms: float,
     ) -> _Process:  # fmt: skip
         """A caller."""
+        yield delay_ms
         for step in range(steps):
             answers = _Resource()
             for call_id in range(first + step * at_once, first + (step + 1) * at_once):

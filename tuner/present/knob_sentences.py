@@ -198,12 +198,14 @@ def forecast_alone_sentence(answer: StudyAnswer) -> str | None:
         said.append(f"{with_knob(knob, gains)} would be {times} times as {fast(answer)}")
     if stuck:
         said.append(f"{with_knob(knob, stuck)} would deadlock")
-    return f"Forecast, not measured: {', and '.join(said)}."
+    doubt = f" {no_forecast_sentence(answer)}" if answer.no_forecast else ""
+    return f"Forecast, not measured: {', and '.join(said)}.{doubt}"
 
 
 def no_forecast_sentence(answer: StudyAnswer) -> str:
-    """Why the baseline's trace told nothing of other threads."""
-    return f"No forecast of other numbers of threads: {answer.no_forecast}."
+    """Why the baseline's trace told nothing of other threads, or of fewer."""
+    which = "fewer" if answer.forecasts else "other numbers of"
+    return f"No forecast of {which} threads: {answer.no_forecast}."
 
 
 def tried_sentences(answer: StudyAnswer) -> list[str]:

@@ -166,12 +166,16 @@ def forecast_parts(
 
 def in_a_line(trace: Trace, answers: Sequence[Answered]) -> str:
     """What other numbers of threads would do; empty where that is not sure."""
-    is_sure = answers and all(_is_sure(each.found) for each in answers)
-    if not is_sure or len(trace.calls) < LEAST_CALLS:
+    if not answers or len(trace.calls) < LEAST_CALLS:
         return ""
+    doubts = dict.fromkeys(each.found.why_not for each in answers if each.found.may_deadlock)
+    told = [each for each in answers if not each.found.may_deadlock]
+    in_doubt = [f"{doubt[0].upper()}{doubt[1:]}." for doubt in doubts]
+    if not told or not all(_is_sure(each.found) for each in told):
+        return " ".join(in_doubt)
     traced = trace.ranks[0].num_worker_threads
     note = f"({_forecast(trace)}; rpc-tuner search measures it)"
-    found = {str(each.asked.config.items[0][1]): each.found for each in answers}
+    found = {str(each.asked.config.items[0][1]): each.found for each in told}
     stuck = [threads for threads, each in found.items() if each.deadlock]
     ratios = {threads: f"{each.ratio:.1f}" for threads, each in found.items() if not each.deadlock}
     first = stuck or [*ratios]
@@ -182,7 +186,7 @@ def in_a_line(trace: Trace, answers: Sequence[Answered]) -> str:
         takes = " it takes as long" if is_one else f": {', '.join(ratios.values())} times as long"
         said.append(f"with {', '.join(ratios)}{'' if stuck else instead}{takes}")
     text = ", ".join(said)
-    return f"{text[0].upper()}{text[1:]} {note}."
+    return " ".join([f"{text[0].upper()}{text[1:]} {note}.", *in_doubt])
 
 
 def _forecast(trace: Trace) -> str:

@@ -317,7 +317,7 @@ class Forecasts(NamedTuple):
     """What a trace of the baseline tells of the other threads of the space."""
 
     found: Mapping[tuple[int, ...], ForecastThreads] = {}  # by `StudyPlan.threads_by_role`
-    why_not: str = ""  # why it tells of none; empty if it does, or was not asked
+    why_not: str = ""  # why it tells of none, or which may deadlock; empty if it tells of all
 
 
 def note_forecasts(store: StudyStore, forecasts: Forecasts) -> None:
@@ -335,15 +335,16 @@ def forecasts_of(plan: StudyPlan, trace: Trace, spent_s: Callable[[], float]) ->
     model = Model.of(trace, patterns_of(plan.subject.ranks))
     if isinstance(model, str):
         return Forecasts({}, model)
-    found, why_not = dict[tuple[int, ...], ForecastThreads](), ""
+    found, why_not, doubt = dict[tuple[int, ...], ForecastThreads](), "", ""
     for threads in others:
         if spent_s() > until_s:
             break
         each = model.forecast(WhatIf(threads=dict(zip(plan.subject.roles, threads, strict=True))))
         why_not = why_not or each.why_not
+        doubt = doubt or (each.why_not if each.may_deadlock else "")
         if not each.why_not:
             found[threads] = _noted(threads, each)
-    return Forecasts(found, "" if found else why_not)
+    return Forecasts(found, doubt if found else why_not)
 
 
 def _other_threads(plan: StudyPlan) -> list[tuple[int, ...]]:

@@ -146,7 +146,7 @@ class StudyAnswer(Conclusion):
     far_ahead: FarAhead | None = None
     """What few worlds have far ahead of the baseline, where that is not decided; else None."""
     no_forecast: str = ""
-    """Why it told nothing of them; empty if it did, or was not asked."""
+    """Why it told nothing of them, or of fewer; empty if it told of all, or was not asked."""
     rows: tuple[TrialRow, ...]
     """One per trial: the fastest first, those that failed or were not measured last."""
     causes: tuple[Cause, ...] = ()

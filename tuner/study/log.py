@@ -50,7 +50,7 @@ class StudyLog:
         self.deadlocks: dict[int, Failure] = {}
         self.barred: dict[int, list[BrokenLimit]] = {}  # those that surely break a limit
         self.forecasts: Mapping[tuple[int, ...], ForecastThreads] = {}  # by `threads_by_role`
-        self.no_forecast = ""  # why the baseline's trace tells nothing of other threads
+        self.no_forecast = ""  # why the baseline's trace tells nothing of some other threads
         self.records: list[Record] = []  # every world so far; `add` adds one
         self.trials = [TrialWorlds() for _ in self.configs]  # what each trial has measured
         self.rows = BlockRows()
@@ -118,7 +118,7 @@ class StudyLog:
 
     @property
     def unreliable(self) -> tuple[int, ...]:
-        """The trials shown to fail more often than the others, or to deadlock though they have run."""
+        """The trials shown to fail more often than the others, or to deadlock though they ran."""
         return self._unreliable
 
     @unreliable.setter

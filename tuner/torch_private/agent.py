@@ -2,10 +2,13 @@
 
 from typing import Any
 
+import torch
 import torch.distributed.rpc as rpc
 from torch.distributed.rpc import api
 
 from tuner.torch_private.private_names import PRIVATE_KEYWORDS
+
+_CALLS_IN_SCRIPTS = " = prim::rpc_"  # and `sync`, `async` or `remote`, in a graph
 
 
 def tensorpipe_options(**options: Any) -> rpc.TensorPipeRpcBackendOptions:
@@ -34,6 +37,13 @@ def worker_threads() -> int | None:
     """The size of the running agent's thread pool; None if it does not report it."""
     size = agent_gauges().get("agent.thread_pool_size", "")
     return int(size) if size.isdecimal() else None
+
+
+def scripts_call() -> bool:
+    """Whether TorchScript that this process has compiled makes calls, which Python never sees."""
+    state: Any = getattr(torch.jit, "_state", None)
+    unit = getattr(state, "_python_cu", None)
+    return unit is not None and any(_CALLS_IN_SCRIPTS in str(f.graph) for f in unit.get_functions())
 
 
 def default_timeout_s() -> float:

@@ -140,7 +140,7 @@ _FROM_PROGRAMS = {
     "hand-over": _facts(""),
     "record-end": _facts(
         "reason:text cpu_s:amount main_thread_s:times? other_threads_s:times? threads:names "
-        "issued:counts counted_ns:whole is_cut:flag disturbed:flag"
+        "issued:counts counted_ns:whole is_cut:flag disturbed:flag scripts_call:flag"
     ),
 }
 _FROM_WARM_SERVERS = {

@@ -8,6 +8,7 @@ import pytest
 
 from tests.trace.analyze.planted import Rows, a_batch, on_a_thread_of_its_own, repeated, step
 from tests.trace.synthetic import Part, call, operator, ranks, simulate, trace
+from tuner.trace.analyze.headroom import wait_for_others
 from tuner.trace.forecast.forecasts import Forecast, WhatIf, forecasts
 from tuner.trace.model.spans import TraceRank
 from tuner.trace.model.trace import CALL_COLUMNS, Trace
@@ -36,14 +37,14 @@ def a_loop(**columns: Any) -> Trace:
 
 
 def computing_on_few_cpus() -> Trace:
-    """In each step five calls at once, one longer than the other, compute for 18 ms in all, wait
-    for one of two CPUs, and for something else for 12 ms."""
+    """In each step five calls at once, one longer than the other, compute for 24 ms in all, wait
+    for one of two CPUs, and for something else for 11.2 ms."""
 
     def five(at: float, number: int) -> Rows:
         spans = [(n, 0.05 * n, 4 + 2 * ((2 * n + number // 100) % 5)) for n in range(5)]
         return step(*(
             (begun, begun + took + 0.1, (begun, begun + took),
-             {"cpu_ms": 0.45 * took, "run_queue_ms": 0.25 * took, "thread": 11 + n})
+             {"cpu_ms": 0.6 * took, "run_queue_ms": 0.12 * took, "thread": 11 + n})
             for n, begun, took in spans
         ))(at, number)  # fmt: skip
 
@@ -56,7 +57,10 @@ MAKES = {"kind": "rpc_remote", "function": "make", **ASLEEP}
 FETCHES = {"kind": "to_here", "body": "fetch", "function": ""}
 # Two values are made at once, in 10 ms each, and then fetched.
 made_and_fetched = step(
-    *((0.01 * i, 10.2, (0.1, 10.1), {"thread": 11 + i, **MAKES}) for i in range(2)),
+    *(
+        (0.01 * i, 10.2, (0.1 + 0.01 * i, 10.1 + 0.01 * i), {"thread": 11 + i, **MAKES})
+        for i in range(2)
+    ),
     *[(0.1, 10.4, None, FETCHES)] * 2,
 )
 # Two calls complete together, and the second returns while the first of the next step is served.
@@ -126,7 +130,7 @@ def test_the_time_with_other_numbers_of_threads(taken: Trace, expected: dict[int
 
 def test_what_computes_may_have_waited_only_because_others_did() -> None:
     (found,) = forecasts(computing_on_few_cpus(), [WhatIf(threads={"*": 1})])
-    alone, asleep = 18 / 12.5, (18 + 12) / 12.5
+    alone, asleep = 24 / 12.5, (24 + 11.2) / 12.5
     assert found.ratio_low < 0.95 * alone < asleep < found.ratio_high
 
 
@@ -245,3 +249,51 @@ def test_no_forecast_is_made_of_a_trace_that_lacks(taken: Trace, why_not: str) -
 def test_a_long_trace_is_replayed_in_part() -> None:
     (found,) = forecasts(eight_at_once(SLEEP, steps=500), [WhatIf(threads={"*": 2})])
     assert found.ratio == pytest.approx(4, rel=0.1)
+
+
+def a_full_batch(rest_ms: float) -> Trace:
+    """In each step six calls begin one after another and return together: the last ends the wait of
+    all, and rests for some time before or after that."""
+
+    def six(at: float, number: int) -> Rows:
+        spans = [(0.2 * n, 10 + 0.02 * n) for n in range(6)]
+        return step(*(
+            (begun, left + 0.3, (begun + 0.1, left + (rest_ms if n == 5 else 0)),
+             {"cpu_ms": 0.02, "run_queue_ms": 0, "thread": 11 + n})
+            for n, (begun, left) in enumerate(spans)
+        ))(at, number)  # fmt: skip
+
+    return repeated(six, 6, step_ms=12, processes=ranks(threads=16, cpu_count=8))
+
+
+def in_turns(at: float, number: int) -> Rows:
+    """Six calls that sleep for 2 ms with one lock."""
+    return step(*(
+        (0.01 * n, 2 * n + 2.3, (0.1 + 0.01 * n, 2 * n + 2.2),
+         {"cpu_ms": 0.01, "run_queue_ms": 0, "thread": 11 + n})
+        for n in range(6)
+    ))(at, number)  # fmt: skip
+
+
+@pytest.mark.parametrize("rest_ms", [0.0, 0.2])
+def test_no_speed_is_forecast_where_calls_may_wait_for_each_other(rest_ms: float) -> None:
+    found = by_threads(a_full_batch(rest_ms))
+    assert [n for n, each in found.items() if each.may_deadlock] == [1, 2, 4]
+    assert "fewer than 6 threads of worker1 may deadlock" in found[4].why_not
+    assert found[8].ratio == pytest.approx(1, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("taken", "scripts_call", "expected"),
+    [
+        (eight_at_once(SLEEP), False, False),
+        (eight_at_once(SLEEP), True, True),
+        (eight_at_once(COMPUTE, cpus=8), True, False),
+        (repeated(in_turns, 6, step_ms=14, processes=ranks(threads=16)), False, False),
+        (a_full_batch(0.0), False, True),
+    ],
+    ids=["sleep", "scripts that call", "compute", "one lock", "a batch"],
+)
+def test_which_calls_may_wait_for_others(taken: Trace, scripts_call: bool, expected: bool) -> None:
+    known = tuple(replace(rank, scripts_call=scripts_call) for rank in taken.ranks)
+    assert wait_for_others(replace(taken, ranks=known), 1) == expected

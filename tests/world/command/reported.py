@@ -58,6 +58,7 @@ def events_of(rank: int) -> list[dict[str, Any]]:
          "threads": [[PIDS[rank], "python"], [77, "worker"]],
          "issued": [[NAMES[1], "python", _CALLS]] if rank == 0 else [],
          "counted_ns": BEGAN_NS + 10**9, "is_cut": False, "disturbed": False,
+         "scripts_call": False,
          "operators": f"{journal_of(rank)}.operators"},
         {"kind": "exit", "error": "", "traceback": ""},
         {"kind": "gone", "code": None},

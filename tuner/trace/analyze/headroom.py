@@ -1,6 +1,7 @@
 """How near a trace came to a deadlock: the fewest worker threads that each role needs."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,13 +13,19 @@ from tuner.torch_private.private_names import BACKWARD
 from tuner.trace.analyze.call_times import BLOCKING, NEVER_NS, call_times, nested_waits
 from tuner.trace.analyze.callbacks import NAME, with_callbacks
 from tuner.trace.analyze.diagnosis_rules import few_named
-from tuner.trace.analyze.time_spans import Spans, open_over_time, united
-from tuner.trace.model.trace import FloatArray, Trace
+from tuner.trace.analyze.time_spans import Spans, floats, open_over_time, united
+from tuner.trace.model.trace import BoolArray, FloatArray, Trace
 
 ALLOWED_OFF_US = 50
 """A call that was off the CPU for longer may have waited for another one: of 17,000 calls that only
 computed, 99 % were off it for less than 20 us; a script's call took 150 us at least."""
 OFTEN = 0.05  # a function is named if so many of its calls waited: a few may have met the GIL
+WAITED = 0.1  # calls that were off the CPU for less of their time waited for nothing
+SOON_NS, SOON = 500_000, 0.05
+"""A wait that another call ended is over so soon after it, in ns or as a share of the wait."""
+BESIDE = 0.25  # calls began together if the time between is no more of their wait
+FEW = 4  # pairs of calls, which show nothing
+MOST = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +89,14 @@ class LeastThreads:
         enough = f"{plural(self.least, 'thread')} {'is' if self.least == 1 else 'are'} enough"
         return f"{self.role} never had {most} waiting inside {inside}: {enough} not to deadlock."
 
+    def doubt(self, server: str) -> str:
+        """Why fewer threads than `at_least` may not do for a process of the role."""
+        calls = f"calls of {few_named(self.functions)} " if self.functions else "its calls "
+        return (
+            f"fewer than {plural(self.at_least, 'thread')} of {server} may deadlock, as {calls}"
+            "seem to wait for each other, or for calls that the trace does not show"
+        )
+
     @property
     def _doubt(self) -> str:
         if not self.functions or self.at_least < 2:
@@ -136,7 +151,7 @@ def least_threads(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> list[L
     open_ns = Spans.of(calls.fillna({"end_ns": NEVER_NS}))
     under_way = _most_open(calls, open_ns._replace(group=calls.index.to_numpy()))
     waits = served["is_off"] | served.index.isin(held.group)
-    may_hide = (calls["body"] == "script").any() or (trace.operators["name"] == BACKWARD).any()
+    may_hide = (calls["body"] == "script").any() or _hides_calls(trace)
     by_role: dict[str, LeastThreads] = {}
     for rank in trace.ranks:
         role = role_of(rank.name, roles)
@@ -170,6 +185,72 @@ def _inside(waited: pd.DataFrame) -> str:
     return " and ".join(sorted(found or {"served calls"}, reverse=True))
 
 
+def wait_for_others(trace: Trace, rank: int, explained: Collection[int] = ()) -> bool:
+    """Whether calls that a process served may have waited for others that need its threads.
+
+    False where they waited for nothing, or for none: most of their waits ended when no other call
+    of the process began or ended, or lasted as long from their own begin on. Calls of which it is
+    known otherwise what they waited for are left out, by their ids: `explained`.
+    """
+    calls = trace.calls
+    calls = calls[(calls["server_rank"] == rank) & calls["server_end_ns"].notna()]
+    served = _served(trace.calls, nested_waits(trace.calls))
+    calls = calls[calls["call_id"].isin(served.index)]
+    served = served.loc[calls["call_id"]]
+    wall_ns = (served["end"] - served["start"]).to_numpy(np.float64)
+    off_ns = 1e3 * served["off_us"].to_numpy(np.float64)
+    waits = served["is_off"] & ~served.index.isin([*explained])
+    waits &= ~(off_ns < WAITED * wall_ns)
+    if not waits.any():
+        return False
+    if _hides_calls(trace) or np.isnan(off_ns[waits]).any():
+        return True
+    queued_ns = np.nan_to_num(floats(calls, "run_queue_ns"))
+    is_apart = _is_apart(served, np.nan_to_num(off_ns), queued_ns)
+    for _, own in served[waits].groupby("function"):
+        places = served.index.get_indexer(own.index)
+        apart_ns = off_ns[places][is_apart[places]].sum()
+        if apart_ns < MOST * off_ns[places].sum() and not _last_from_their_start(own):
+            return True
+    return False
+
+
+def _is_apart(served: pd.DataFrame, off_ns: FloatArray, queued_ns: FloatArray) -> BoolArray:
+    """Whether no other call of the process began, or ended, just before the end of each."""
+    start, end = (served[edge].to_numpy(np.float64) for edge in ("start", "end"))
+    starts, ends = np.sort(start), np.sort(end)
+    soon_ns = np.maximum(SOON * off_ns, SOON_NS)
+    since = end - queued_ns - soon_ns
+    # Itself ends in this span, and may have begun in it.
+    near = np.searchsorted(ends, end + soon_ns, "right") - np.searchsorted(ends, since) - 1
+    near += np.searchsorted(starts, end) - np.searchsorted(starts, since) - (start >= since)
+    return np.asarray(near <= 0)
+
+
+def _last_from_their_start(served: pd.DataFrame) -> bool:
+    """Whether calls of a function that began a little later than another ended as much later.
+
+    If they waited for one and the same thing, they would end together.
+    """
+    ordered = served.sort_values("start")
+    start, end, off = (ordered[name].to_numpy(np.float64) for name in ("start", "end", "off_us"))
+    later, ended = np.diff(start), np.diff(end)
+    together = later <= BESIDE * 1e3 * off[1:]
+    later, ended = later[together], ended[together]
+    if len(later) < FEW or not later.any():
+        return False
+    slope = float(later @ ended / (later @ later))
+    rest = ended - slope * later
+    error = math.sqrt(float(rest @ rest) / (len(later) - 1) / float(later @ later))
+    return slope - 2 * error > MOST
+
+
+def _hides_calls(trace: Trace) -> bool:
+    """Whether the ranks make calls that are not recorded."""
+    is_backward = (trace.operators["name"] == BACKWARD).any()
+    return bool(is_backward or any(rank.scripts_call for rank in trace.ranks))
+
+
 def _served(calls: pd.DataFrame, held: Spans) -> pd.DataFrame:
     """By call id: what ran on servers, and whether it was off the CPU, beside `held`, in calls."""
     times = call_times(calls)
@@ -189,6 +270,7 @@ def _served(calls: pd.DataFrame, held: Spans) -> pd.DataFrame:
         is_seen=begun & off_us.notna(),
         # An operator waits for no call; what a script waits for is not known.
         is_off=begun & (calls["body"] == "python") & ~(off_us <= ALLOWED_OFF_US),
+        off_us=off_us,
     )
     return found[calls["body"] != "fetch"].set_index("call_id")
 

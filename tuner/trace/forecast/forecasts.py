@@ -8,7 +8,7 @@ the trace does not tell what calls share, the best case and the worst span the i
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -18,6 +18,7 @@ import pandas as pd
 from tuner.roles import role_of
 from tuner.text import listed, whole_percent
 from tuner.trace.analyze.callbacks import with_callbacks
+from tuner.trace.analyze.headroom import LeastThreads, least_threads, wait_for_others
 from tuner.trace.analyze.path_walk import Driver, find_driver
 from tuner.trace.forecast.off_cpu import Known, shared_by
 from tuner.trace.forecast.replay import ISSUE, Machine, Program, replay
@@ -33,6 +34,7 @@ from tuner.trace.forecast.traced_run import (
     were_cpus_taken,
 )
 from tuner.trace.forecast.turns import Turns
+from tuner.trace.forecast.ways import Ways
 from tuner.trace.model.trace import Trace
 
 MOST_CALLS = 1500  # of a longer trace so many are replayed, from its middle
@@ -76,6 +78,8 @@ class Forecast:
     """The chain of calls that wait for each other; empty where the program ends."""
     why_not: str = ""
     """Why there is no forecast; empty where there is one."""
+    may_deadlock: bool = False
+    """Whether that is why there is none."""
 
 
 def forecasts(
@@ -101,6 +105,8 @@ class Model:
     unknown: str  # what makes these programs differ
     computing: float  # the share of the served time on the CPU
     is_disturbed: bool  # whether other programs took CPUs meanwhile
+    least: Mapping[int, LeastThreads]
+    """By server whose calls may wait for each other: what it needs not to deadlock."""
 
     @classmethod
     def of(
@@ -127,7 +133,9 @@ class Model:
         if unknown := _unknown(part, known):
             cases.append(Case({rank: each.worst for rank, each in known.items()}, True, turns))
         machine = machine_of(trace)
-        programs, base_ns, is_disturbed = _programs(part, driver, cases, cpu_ns, machine, took_ns)
+        programs, base_ns, is_disturbed = _programs(
+            part, driver, cases, cpu_ns, machine, took_ns, Ways.of(trace)
+        )
         if problem := _unknown_threads(programs[0]):
             return problem
         if least_ns is not None and least_ns > programs[0].driver_ns + OVERLAP * took_ns:
@@ -151,6 +159,7 @@ class Model:
             unknown=unknown,
             computing=computing(trace),
             is_disturbed=is_disturbed or were_cpus_taken(trace, driver, machine),
+            least=_least(trace, roles, known, explained),
         )
 
     def forecast(self, what_if: WhatIf) -> Forecast:
@@ -158,6 +167,8 @@ class Model:
         machine = self._changed(what_if)
         if machine == self.machine:
             return Forecast(ratio=1.0, ratio_low=1.0, ratio_high=1.0)
+        if doubt := self._may_deadlock(machine):
+            return Forecast(why_not=doubt, may_deadlock=True)
         if what_if.cpus is not None and self.is_disturbed:
             return Forecast(why_not=DISTURBED)
         ends = [replay(each, machine) for each in self.programs]
@@ -188,6 +199,13 @@ class Model:
             ratio_low=math.exp(low - error - less * (middle > 0)),
             ratio_high=math.exp(high + error + less * (middle < 0)),
         )
+
+    def _may_deadlock(self, machine: Machine) -> str:
+        """Why fewer threads than were traced may not do; empty if they surely do."""
+        for rank, least in self.least.items():
+            if machine.threads[rank] < min(least.at_least, self.machine.threads[rank]):
+                return least.doubt(self.trace.process(rank).name)
+        return ""
 
     def _polls(self) -> bool:
         """Whether threads that poll want most of the logical CPUs of a host."""
@@ -238,6 +256,23 @@ def _unknown(trace: Trace, known: Mapping[int, Known]) -> str:
     return listed(said)
 
 
+def _least(
+    trace: Trace,
+    roles: Sequence[tuple[str, str]],
+    known: Mapping[int, Known],
+    explained: Collection[int],
+) -> dict[int, LeastThreads]:
+    """What servers need whose calls may wait for each other: not in turns that are known."""
+    by_role = {least.role: least for least in least_threads(trace, roles)}
+    found = {}
+    for rank, each in known.items():
+        role = role_of(trace.process(rank).name, roles)
+        in_turns = each.best == each.worst and each.best.off_ns is not None
+        if role in by_role and not in_turns and wait_for_others(trace, rank, explained):
+            found[rank] = by_role[role]
+    return found
+
+
 def _programs(
     part: Trace,
     driver: Driver,
@@ -245,6 +280,7 @@ def _programs(
     cpu_ns: float | None,
     machine: Machine,
     took_ns: float,
+    ways: Ways,
 ) -> tuple[list[Program], list[float], bool]:
     """The program of each case, how long its replay takes, and whether others disturbed it.
 
@@ -255,7 +291,7 @@ def _programs(
     stays = part.calls.assign(run_queue_ns=pd.array([0] * len(part.calls)))
     for is_disturbed, calls in enumerate((part.calls, stays)):
         taken = replace(part, calls=calls)
-        programs = [build(taken, driver, case, cpu_ns) for case in cases]
+        programs = [build(taken, driver, case, cpu_ns, ways) for case in cases]
         base_ns = [max(replay(each, machine).took_ns, 1.0) for each in programs]
         found.append((programs, base_ns, bool(is_disturbed)))
         if abs(math.log(base_ns[0] / took_ns)) <= CLOSE:

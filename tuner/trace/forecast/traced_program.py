@@ -34,7 +34,7 @@ from tuner.trace.forecast.replay import (
     Root,
 )
 from tuner.trace.forecast.turns import Turns
-from tuner.trace.forecast.ways import to_client_ns, to_server_ns
+from tuner.trace.forecast.ways import Ways
 from tuner.trace.model.trace import Trace
 
 PIECES = 4  # of what computes with the GIL and without it
@@ -77,7 +77,9 @@ class Case(NamedTuple):
     turns: Turns
 
 
-def build(trace: Trace, driver: Driver, case: Case, driver_cpu_ns: float | None) -> Program:
+def build(
+    trace: Trace, driver: Driver, case: Case, driver_cpu_ns: float | None, ways: Ways
+) -> Program:
     """The program of a trace.
 
     Args:
@@ -85,8 +87,9 @@ def build(trace: Trace, driver: Driver, case: Case, driver_cpu_ns: float | None)
         driver: Whose time is forecast.
         case: What is assumed where the trace does not tell.
         driver_cpu_ns: How long the driver was on the CPU; None where that is not known.
+        ways: Of these calls, or of more.
     """
-    return _Build(trace, driver, case).program(driver_cpu_ns)
+    return _Build(trace, driver, case, ways).program(driver_cpu_ns)
 
 
 def own_ns(ops: Sequence[Op], kind: int) -> float:
@@ -95,9 +98,10 @@ def own_ns(ops: Sequence[Op], kind: int) -> float:
 
 
 class _Build:
-    def __init__(self, trace: Trace, driver: Driver, case: Case) -> None:
+    def __init__(self, trace: Trace, driver: Driver, case: Case, ways: Ways) -> None:
         calls = trace.calls
         self.trace, self.driver, self.case, self.frame = trace, driver, case, calls
+        self.way, self.way_back = ways.of_calls(calls["call_id"].tolist())
         self.has_semaphores = case.turns.places
         columns = ("start_ns", "issued_ns", "end_ns", "server_start_ns", "server_end_ns")
         times = [floats(calls, name) for name in columns]
@@ -211,10 +215,6 @@ class _Build:
         times = (floats(calls, f"{name}_ns") for name in ("cpu", "run_queue"))
         cpu, ready = (np.where(np.isnan(each), unknown, each).tolist() for each in times)
         answered, done = floats(calls, "answered_ns").tolist(), floats(calls, "done_ns").tolist()
-        way, way_back = (
-            to_server_ns(self.trace, at.issued).tolist(),
-            to_client_ns(self.trace).tolist(),
-        )
         found = []
         for place, begun in enumerate(at.served):
             left = at.left[place]
@@ -238,8 +238,8 @@ class _Build:
             then = self._ops(after, left, done[place], ALONE, issues_compute=True) if after else ()
             then = then or self._chain(place, left, done[place])
             found.append(Call(
-                client[place], self.server[place], function[place], way[place],
-                way_back[place],
+                client[place], self.server[place], function[place], self.way[place],
+                self.way_back[place],
                 self._served(place, begun, left, cpu[place], ready[place]),
                 answer=answer, is_blocking=self.is_blocking[place],
                 lasts=max(complete - left - answer, 0.0), join=group.get(place, -1), then=then,

@@ -105,6 +105,7 @@ class TraceRank:
     main_run_queue_s: float | None = None  # how long that one was ready and waited for a CPU
     others_cpu_s: float | None = None  # the same of the program's other threads together, which
     others_run_queue_s: float | None = None  # serve no calls
+    scripts_call: bool = False  # whether TorchScript in it makes calls, which are not recorded
     threads: tuple[tuple[int, str], ...] = ()
     """Thread ids and what each is: `main`, `RPC worker 1`, or the kernel's name for it."""
 

@@ -18,7 +18,12 @@ import torch.distributed.rpc as rpc
 
 from tuner.cpus import usable_cpus
 from tuner.errors import TraceError
-from tuner.torch_private.agent import all_workers, default_timeout_s, worker_threads
+from tuner.torch_private.agent import (
+    all_workers,
+    default_timeout_s,
+    scripts_call,
+    worker_threads,
+)
 from tuner.torch_private.answers import error_line
 from tuner.torch_private.operators import OperatorProfiler, RecordedOperators, operators_here
 from tuner.torch_private.support import missing_tracing_support
@@ -288,6 +293,7 @@ def _collect(trace: str, first_calls: Mapping[int, int]) -> RankRecording:
         main_run_queue_s=main_run_queue_s,
         others_cpu_s=others_cpu_s,
         others_run_queue_s=others_run_queue_s,
+        scripts_call=scripts_call(),
         threads=tuple(names.items()),
         client_spans=client_spans,
         server_spans=server_spans,

@@ -18,7 +18,7 @@ from typing import Any
 
 from tuner.cpus import usable_cpus
 from tuner.daemon_threads import start_daemon
-from tuner.torch_private.agent import default_timeout_s, worker_threads
+from tuner.torch_private.agent import default_timeout_s, scripts_call, worker_threads
 from tuner.torch_private.operators import OperatorProfiler, operators_here
 from tuner.torch_private.support import missing_tracing_support
 from tuner.trace.record.callbacks import Callbacks
@@ -179,6 +179,7 @@ class ProgramRecorder:
             issued=[[server, body, by] for (server, body), by in self._client.issued.items()],
             is_cut=self._client.is_cut,
             disturbed=disturbed,
+            scripts_call=scripts_call(),
             **facts,
         )
 

@@ -151,6 +151,7 @@ class _Part:
             noted=self._content.noted,
             callbacks=self._content.callbacks,
             disturbed=ended.get("disturbed", False),
+            scripts_call=ended.get("scripts_call", False),
             issued=self._issued(),
             arrived=Counter(call // CALLS_PER_RANK for call in self._arrived()),
             rpc_timeout_s=timeout_s if timeout_s < _NO_TIMEOUT_S else 0,

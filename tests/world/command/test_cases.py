@@ -1,0 +1,89 @@
+"""Programs of bug reports, whose truth stands in their first lines: what a recording of each says.
+
+A forecast is of the true time, or there is none; a hang is foretold, or nothing is forecast. The
+same beside a process that computes.
+"""
+
+import math
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+
+import pytest
+
+from tests.present.screen import printed
+from tests.world.command.recorded import python, recorded
+from tuner.present.analysis import Analysis
+from tuner.present.trace_summary import Shown, print_trace
+from tuner.trace.forecast.forecasts import Forecast, WhatIf, forecasts
+from tuner.trace.model.trace import Trace
+
+pytestmark = [pytest.mark.world, pytest.mark.thorough]
+
+HANGS = math.inf
+AS_LONG = dict.fromkeys((1, 2, 4, 8, 16, 32), 1.0)
+TRUTH: dict[str, dict[int, float]] = {
+    "batch_condition": {1: HANGS, 2: HANGS, 4: HANGS, 8: 1.0, 32: 1.0},
+    "callback_calls": {1: HANGS, 2: HANGS, 4: HANGS, 8: 1.0, 32: 1.0},
+    "callback_work": {1: 2.0, 4: 0.5, 16: 0.16},
+    "client_threads": {1: 2.0, 4: 0.5, 8: 0.42, 16: 0.42},
+    "condition": {1: HANGS, 2: HANGS},
+    "gil_full": {4: 1.0, 8: 1.0, 32: 1.0},
+    "one_lock": AS_LONG,
+    "script_inside": {1: HANGS},
+    "two_phases": {1: 2.0, 4: 0.5, 8: 0.27, 16: 0.13},
+}
+"""How many times as long the program takes with so many threads, by the clock, quiet."""
+SAYS = {
+    "callback_work": r"callback",
+    "gil_full": r"GIL of server|server's GIL",
+    "many_tensors": r"pickl",
+}
+NEVER_SAYS = {
+    "callback_work": r"Communication is the limit",
+    "gil_full": r"Communication is the limit|though a thread was free",
+    "many_tensors": r"Communication is the limit",
+    "one_lock": r"(?<!not )more threads help\.",
+}
+NEAR = 1.25
+"""The truth of another machine, or of a busy one, may be so many times another."""
+
+
+@contextmanager
+def _hog() -> Iterator[None]:
+    hog = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        yield
+    finally:
+        hog.kill()
+        hog.wait()
+
+
+def is_right(found: Forecast, truth: float) -> bool:
+    if found.why_not or math.isinf(truth):
+        return bool(found.why_not or found.deadlock)
+    return found.ratio_low / NEAR <= truth <= found.ratio_high * NEAR
+
+
+def wrong(trace: Trace, truth: dict[int, float]) -> list[str]:
+    """What is forecast otherwise than by the clock."""
+    found = forecasts(trace, [WhatIf(threads={"*": threads}) for threads in truth])
+    return [
+        f"{threads}: {ratio}, and forecast is {each}"
+        for (threads, ratio), each in zip(truth.items(), found, strict=True)
+        if not is_right(each, ratio)
+    ]
+
+
+@pytest.mark.parametrize("hog", [False, True], ids=["quiet", "busy"])
+@pytest.mark.parametrize("name", sorted({*TRUTH, *SAYS, *NEVER_SAYS}))
+def test_a_recording_says_nothing_false(name: str, hog: bool) -> None:
+    with _hog() if hog else nullcontext():
+        trace = recorded(*python(f"cases/{name}.py")).trace
+    assert wrong(trace, TRUTH.get(name, {})) == []
+    analysis = Analysis.of(trace, forecasts_unasked=True)
+    text = " ".join(printed(print_trace, analysis, Shown()).split())
+    assert not re.search(NEVER_SAYS.get(name, "^$"), text), text
+    assert hog or re.search(SAYS.get(name, ""), text), text
