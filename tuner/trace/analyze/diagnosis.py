@@ -183,8 +183,12 @@ def _why(trace: Trace, path: CriticalPath, limit: Limit) -> _Why:
             return _Why("backward")
         case "issue":
             return _Why("pickling", _pickled(trace, limit))
+        case "pickling" | "requests":
+            return _Why("pickling", _answers_pickled(trace, limit))
         case "pending":
             return _Why("calls")
+    if limit.is_gil:
+        return _gil_held(trace, path, limit)
     calls = trace.calls
     of_it = (calls["server"] == limit.processes[0]) & calls["server_end_ns"].notna()
     found = gather(trace, int(calls.loc[of_it, "server_rank"].iloc[0]))
@@ -213,6 +217,47 @@ def _why_on_server(kind: str, found: Evidence) -> _Why:
         return _Why(rule, others)
     at_work = f"At most {most} of the {found.threads} threads of {found.server}"
     return _Why(rule, (*others, f"{at_work} were at work at a time: more do not help."), server)
+
+
+def _gil_held(trace: Trace, path: CriticalPath, limit: Limit) -> _Why:
+    """Who holds the GIL of a process, and what helps."""
+    process, held = limit.processes[0], path.gil[limit.processes[0]]
+    rank = next(each.rank for each in trace.ranks if each.name == process)
+    share = whole_percent(held.held.share)
+    sentence = f"It was held for {share} of the time: more threads do not help."
+    if held.by == "calls":
+        what = rules.few_named(held.functions)
+        sentences = (
+            f"Calls to {process} compute in Python, one at a time: {sentence[0].lower()}"
+            f"{sentence[1:]}",
+            f"Make {what} faster, or serve {'it' if len(held.functions) == 1 else 'them'} from "
+            "several processes.",
+        )
+        return _Why("gil-or-lock", sentences, (process,))
+    of_it = (trace.calls["server_rank"] == rank) & trace.calls["server_end_ns"].notna()
+    suggestion = None
+    if of_it.any():
+        suggestion = suggest(trace, path, "gil", gather(trace, rank), is_cpus_full=False)
+    helps = "Let that compute for less time in Python, or in another process."
+    return _Why("gil-or-lock", (sentence, helps), (process,), suggestion)
+
+
+def _answers_pickled(trace: Trace, limit: Limit) -> tuple[str, ...]:
+    """What is pickled for so long, and what helps."""
+    calls = trace.calls[trace.calls["function"].isin(limit.functions)]
+    if limit.kind == "requests":
+        return ("No option of RPC makes that faster: send tensors instead of Python objects.",)
+    names, tensors = rules.few_named(limit.functions), calls["answer_tensors"].mean()
+    if tensors >= path_limits.MANY_TENSORS:
+        return (
+            f"{limit.processes[0]} pickles answers of {names}: {round(tensors):,} tensors each.",
+            "Each tensor is pickled, sent and unpickled on its own: answer with one that holds "
+            "them all.",
+        )
+    return (
+        f"{limit.processes[0]} pickles answers of {names}, and their callers unpickle them.",
+        "No option of RPC makes that faster: answer with tensors instead of Python objects.",
+    )
 
 
 def _pickled(trace: Trace, limit: Limit) -> tuple[str, ...]:

@@ -32,7 +32,11 @@ MOST_SHOWN = 3
 SHOWN = 0.05  # smaller shares are not worth a word
 FEW_CALLS = 20  # where what fewer calls waited for is not known, they are too few to judge
 UNSEEN = "unseen"
-WIRE = ("to_server", "answer", "to_client")
+WIRE = ("to_server", "to_client")
+PICKLING = ("request", "answer", "receive")
+MANY_TENSORS = 100
+"""In an answer: each of so many is pickled, sent and unpickled on its own, which takes most of the
+time."""
 _PHRASES = {
     "caller": "waited for no call",
     "backward": "was in dist_autograd.backward",
@@ -40,6 +44,11 @@ _PHRASES = {
     "wire": "waited for calls on their way, mostly {f} to {p}",
     "run_queue": "waited for functions without a free CPU, mostly {f} on {p}",
     "queue": "waited while calls of {fs} queued for a thread of {p}",
+    "pickling": "waited while answers of {fs} were pickled, sent and unpickled",
+    "requests": "waited while requests of {fs} were unpickled on {p}",
+    "calls-hold-gil": "waited while calls of {fs} held the GIL of {p}",
+    "main-holds-gil": "waited while the main thread of {p} held its GIL",
+    "others-hold-gil": "waited while other threads of {p} held its GIL",
     "dispatch": "waited while {p} did not begin {fs} though a thread was free",
     "on_cpu": "waited while {fs} {was} on the CPU on {p}",
     "off_cpu": "waited while {fs} {was} off the CPU on {p}",
@@ -49,11 +58,14 @@ _PHRASES = {
 }
 OFF_CPU = f"Off the CPU means asleep, or waiting for {WAITS_FOR}."
 _NAMES = {
+    "pickling": "Pickling is the limit",
+    "requests": "Pickling is the limit",
     "caller": "The caller is the limit",
     "backward": "The backward pass is the limit",
     "wire": "Communication is the limit",
     "run_queue": "The logical CPUs are the limit",
 }
+GIL_KINDS = {"calls": "calls-hold-gil", "main": "main-holds-gil", "others": "others-hold-gil"}
 _NUMBERS = {2: "Two", 3: "Three"}
 _WITHOUT_PYTHON = {
     "builtin": "Builtin operators run without Python",
@@ -66,7 +78,9 @@ _WITHOUT_PYTHON = {
 class Limit:
     """A kind of waiting, and what waited: processes that do the same."""
 
-    kind: str  # a part of the path; `wire` for the way there and back
+    kind: str
+    """A part of the path; `wire` for the way there and back; `pickling` of answers, with their way
+    if they hold many tensors; `requests` that are unpickled; or who holds the GIL."""
     processes: tuple[str, ...]  # those with much of the time, the largest share first
     functions: tuple[str, ...]
     share: Share
@@ -83,11 +97,18 @@ class Limit:
         return _PHRASES[self.kind].format(f=names[0], fs=several, p=process, was=was, it=it)
 
     @property
+    def is_gil(self) -> bool:
+        """Whether it is a GIL that is waited for."""
+        return self.kind in GIL_KINDS.values()
+
+    @property
     def name(self) -> str:
         """The beginning of a sentence about this limit alone."""
         all_of_them = "The callers" if self.kind == "issue" else "The servers"
         who = listed(self.processes) if len(self.processes) <= MOST_SHOWN else all_of_them
         number = "is" if len(self.processes) == 1 else "are"
+        if self.is_gil:
+            return f"The GIL of {few_named(self.processes)} is the limit"
         return _NAMES.get(self.kind, f"{who} {number} the limit")
 
 
@@ -97,10 +118,28 @@ def shares_of_path(path: CriticalPath, roles: Sequence[tuple[str, str]] = ()) ->
     A server that is short of threads is so whatever its calls run: all functions of a process are
     taken together, and processes of one role that have a function in common.
     """
-    kind = path.rows["part"].replace(dict.fromkeys(WIRE, "wire"))
+    kind = _kinds(path)
     alike = _alike(path.rows, roles).mask(kind.isin([*_NAMES]), 0)
     found = [_limit(path, str(name), rows.index) for (name, _), rows in kind.groupby([kind, alike])]
     return sorted(found, key=lambda limit: -limit.share.share)
+
+
+def _kinds(path: CriticalPath) -> pd.Series:
+    """The kind of waiting of each row of the path."""
+    rows = path.rows
+    kinds = dict.fromkeys(WIRE, "wire") | dict.fromkeys(PICKLING, "pickling")
+    kind = rows["part"].replace(kinds | {"request": "requests"})
+    # The way of many tensors belongs to the answer that has them.
+    kind = kind.mask((rows["part"] == "to_client") & (rows["tensors"] >= MANY_TENSORS), "pickling")
+    time_ns = path.time_ns.sum(axis=0)
+    for process, found in path.gil.items():
+        waits = (rows["part"] == "gil") & (rows["process"] == process)
+        kind = kind.mask(waits, GIL_KINDS[found.by])
+        if found.by == "calls" and time_ns[waits].sum() >= BESIDE * time_ns.sum():
+            # A call that runs holds it: it is what the others wait for.
+            kind = kind.mask((rows["part"] == "on_cpu") & (rows["process"] == process),
+                             GIL_KINDS["calls"])  # fmt: skip
+    return kind
 
 
 def limits_of(shares: list[Limit]) -> list[Limit]:

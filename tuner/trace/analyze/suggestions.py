@@ -55,7 +55,7 @@ def suggest(
 
     `is_cpus_full` says that the limit is put down to full logical CPUs.
     """
-    for_gil = kind in ("wire", "dispatch", "off_cpu")
+    for_gil = kind in ("wire", "dispatch", "off_cpu", "gil")
     if for_gil and (switch_interval := _waits_for_gil(trace, path, found)):
         return switch_interval
     if is_cpus_full or (kind in ("wire", "dispatch") and _waits_for_cpu(trace, path, found)):

@@ -286,6 +286,7 @@ def _collect(trace: str, first_calls: Mapping[int, int]) -> RankRecording:
         done_ns={call: done for call, done in server.done_ns.items() if is_ours(call)},
         operators=operators,
         noted=client.operators,
+        gil=tuple(client.gil),
         disturbed=disturbed,
         issued=client.issued,
         arrived=Counter(each // CALLS_PER_RANK for each in server.arrivals if is_ours(each)),

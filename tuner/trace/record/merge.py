@@ -32,7 +32,9 @@ from tuner.trace.model.spans import (
 from tuner.trace.record.clock import ClockOffset
 
 _Span = TypeVar("_Span", ClientSpan, ServerSpan)
-_TIMES = ("start_ns", "issued_ns", "end_ns", "answered_ns")
+_TIMES = (
+    "start_ns", "issued_ns", "end_ns", "answered_ns", "arrived_ns", "unpickled_ns", "received_ns",
+)  # fmt: skip
 """The fields of spans that are points in time."""
 
 
@@ -88,7 +90,7 @@ def merge(
         window_ns=(window_ns[0] - base_ns, window_ns[1] - base_ns),
         ranks=tuple(
             TraceRank(**{field.name: getattr(each, field.name) for field in fields(TraceRank)})
-            for each in recordings
+            for each in ranks
         ),
         operators_recorded=all(each.operators is not None for each in ranks),
         steps=steps,
@@ -109,6 +111,7 @@ def _rebased(each: RankRecording, zero_ns: int, issued: Collection[int]) -> Rank
         done_ns={call_id: time_ns - zero_ns for call_id, time_ns in each.done_ns.items()},
         operators=each.operators and _earlier_operators(each.operators, zero_ns),
         noted=_earlier_operators(each.noted, zero_ns),
+        gil=tuple(wait._replace(asked_ns=wait.asked_ns - zero_ns) for wait in each.gil),
     )
 
 

@@ -141,6 +141,7 @@ class _Part:
             done_ns=self._content.done_ns,
             operators=self._operators(folder),
             noted=self._content.noted,
+            gil=tuple(self._content.gil),
             disturbed=ended.get("disturbed", False),
             issued=self._issued(),
             arrived=Counter(call // CALLS_PER_RANK for call in self._arrived()),
@@ -225,7 +226,7 @@ def _until(content: JournalContent, stopped_ns: int) -> JournalContent:
             for each in calls
         ],
         server_spans=[
-            each if has_ended(each) else each._replace(end_ns=None, answered_ns=None, error="")
+            each if has_ended(each) else each._replace(end_ns=None, answered_ns=None, slices=None, error="")
             for each in served
         ],
     )
