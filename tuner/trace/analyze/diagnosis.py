@@ -228,8 +228,7 @@ def _gil_held(trace: Trace, path: CriticalPath, limit: Limit) -> _Why:
     if held.by == "calls":
         what = rules.few_named(held.functions)
         sentences = (
-            f"Calls to {process} compute in Python, one at a time: {sentence[0].lower()}"
-            f"{sentence[1:]}",
+            f"They compute in Python, one at a time. {sentence}",
             f"Make {what} faster, or serve {'it' if len(held.functions) == 1 else 'them'} from "
             "several processes.",
         )

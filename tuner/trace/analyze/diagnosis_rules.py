@@ -227,6 +227,10 @@ def _hinder_each_other(found: Evidence, cpu: Cpu) -> bool | None:
         return False
     if cpu.off_first_ratio is not None and cpu.off_first_ratio <= UNHINDERED:
         return True
+    if cpu.off_early_ratio is not None and cpu.off_early_ratio <= UNHINDERED:
+        return True
+    if cpu.off_early_ratio is not None and cpu.off_early_ratio >= LESS:
+        return False
     by_cpu, whole = cpu.off_uncrowded_ratio, cpu.off_uncrowded_whole_ratio
     if by_cpu is None or whole is None or (by_cpu <= LESS) != (whole <= LESS):
         return None

@@ -7,6 +7,7 @@ import pandas as pd
 
 from tuner.trace.analyze import server_parallelism
 from tuner.trace.analyze.call_times import call_times, nested_waits
+from tuner.trace.analyze.gil_use import HELD, Serving, serving
 from tuner.trace.analyze.server_parallelism import threads_at_work, threads_taken, window
 from tuner.trace.analyze.time_spans import Spans, Steps, group_codes, united
 from tuner.trace.model.trace import Trace
@@ -17,6 +18,8 @@ were no faster than one with multiplications of 2 us, and 1.9x faster with 40 us
 MEASURED_SHARE = 0.8  # CPU times speak for a server if they cover this share of its served time
 UNCROWDED = 2 / 3  # calls are uncrowded if at most this share of the usual number ran beside them
 ENOUGH_TO_COMPARE = 10  # what fewer calls show may be chance
+ENOUGH_EARLY = 4
+"""The same of calls that began before others made them wait: each in a row of calls that did not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,8 +67,13 @@ class Cpu:
     off_uncrowded_ratio: float | None  # of uncrowded calls, over what is usual for their CPU time
     off_uncrowded_whole_ratio: float | None  # the same, over what is usual whatever their CPU time
     off_first_ratio: float | None  # of the calls that began while no other ran
+    off_early_ratio: float | None
+    """Of those that began while at most half as many ran as at most, over that of the others: how
+    busy the machine is changes both. About 1 if calls sleep, half as much or less for one lock."""
     cpus_used: float  # CPU time of the calls over the time in which the server was busy
-    gil_share: float | None  # of the served time: on the CPU outside long operators, if recorded
+    gil_share: float | None
+    """Of the served time: on the CPU outside long operators, where these are recorded; else with the
+    GIL, where samples found that calls hold it for long."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +89,7 @@ class Evidence:
     means: Means
     use: Use
     cpu: Cpu | None
+    gil: Serving  # who holds its GIL
     nested_share: float  # of its served time: it waited for calls of its own
     operator_parallelism: float | None  # of remote operators, on average while any ran
     host_cpus_used: float | None  # by the processes of the trace on its machine
@@ -101,6 +110,7 @@ def gather(trace: Trace, rank: int) -> Evidence:
     parts = {name: mean[name] for name in ("latency_us", "queue_us", "served_us", "pending_us")}
     operators = server_parallelism.parallelism(trace, "operators").set_index("rank")
     in_operators = operators["mean_while_busy"].get(rank)
+    gil = serving(trace, rank)
     return Evidence(
         server=process.name,
         rank=rank,
@@ -110,7 +120,8 @@ def gather(trace: Trace, rank: int) -> Evidence:
         served_calls=len(served),
         means=Means(calls=len(timed), transport_us=mean["wire_us"] - mean["queue_us"], **parts),
         use=_use(trace, rank, sent, times, at_work, pool),
-        cpu=_cpu(trace, served, times, at_work),
+        cpu=_cpu(trace, served, times, at_work, gil),
+        gil=gil,
         nested_share=_nested_share(trace, served),
         operator_parallelism=None if pd.isna(in_operators) else float(in_operators),
         host_cpus_used=_host_cpus_used(trace, process.host),
@@ -145,7 +156,9 @@ def _use(
     )
 
 
-def _cpu(trace: Trace, served: pd.DataFrame, times: pd.DataFrame, at_work: Steps) -> Cpu | None:
+def _cpu(
+    trace: Trace, served: pd.DataFrame, times: pd.DataFrame, at_work: Steps, gil: Serving
+) -> Cpu | None:
     measured = times["off_cpu_us"].notna()
     sums = times[measured].sum()
     wall_us, on_us = float(sums["served_us"]), float(sums["on_cpu_us"])
@@ -155,6 +168,10 @@ def _cpu(trace: Trace, served: pd.DataFrame, times: pd.DataFrame, at_work: Steps
     of_calls = trace.operators["call_id"].isin(calls["call_id"])
     gil_us = max(on_us - _in_long_ns(trace.operators[of_calls]) / 1e3, 0.0)
     uncrowded, whole, first = _off_ratios(at_work, calls, times[measured])
+    busy_us = float(at_work.time_at_level()[1:].sum()) / 1e3
+    knows_gil = trace.operators_recorded
+    if not knows_gil and gil.by_calls.is_known and gil.by_calls.share >= HELD:
+        knows_gil, gil_us = True, min(gil.by_calls.share * busy_us, on_us)
     return Cpu(
         on_share=on_us / wall_us,
         run_queue_share=float(sums["run_queue_us"]) / wall_us,
@@ -162,8 +179,9 @@ def _cpu(trace: Trace, served: pd.DataFrame, times: pd.DataFrame, at_work: Steps
         off_uncrowded_ratio=uncrowded,
         off_uncrowded_whole_ratio=whole,
         off_first_ratio=first,
-        cpus_used=on_us * 1e3 / max(float(at_work.time_at_level()[1:].sum()), 1.0),
-        gil_share=gil_us / wall_us if trace.operators_recorded else None,
+        off_early_ratio=_off_early(at_work, calls, times[measured]),
+        cpus_used=on_us / max(busy_us, 1e-3),
+        gil_share=gil_us / wall_us if knows_gil else None,
     )
 
 
@@ -183,6 +201,21 @@ def _off_ratios(at_work: Steps, calls: pd.DataFrame, times: pd.DataFrame) -> lis
         is_enough = some.sum() >= ENOUGH_TO_COMPARE and expected > 0
         ratios.append(float(off[some].sum()) / expected if is_enough else None)
     return ratios
+
+
+def _off_early(at_work: Steps, calls: pd.DataFrame, times: pd.DataFrame) -> float | None:
+    """The ratio of `Cpu`, in medians, which a few calls that waited for a CPU hardly move."""
+    level = at_work.level_at(calls["server_start_ns"].to_numpy(np.int64))
+    off_us = times["off_cpu_us"]
+    usual = off_us.groupby(calls["name"].array, observed=True).transform("median").to_numpy()
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratio = off_us.to_numpy() / usual
+    known = np.isfinite(ratio)
+    is_early = level <= level.max(initial=0) / 2
+    early, late = ratio[known & is_early], ratio[known & ~is_early]
+    if min(len(early), len(late)) < ENOUGH_EARLY or not np.median(late) > 0:
+        return None
+    return float(np.mean(early) / np.median(late))
 
 
 def long_operators_ns(trace: Trace, rank: int, thread: int | None) -> float:

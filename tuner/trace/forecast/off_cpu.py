@@ -13,6 +13,7 @@ import pandas as pd
 
 from tuner.trace.analyze import diagnosis_rules as rules
 from tuner.trace.analyze.call_times import call_times
+from tuner.trace.analyze.gil_use import HELD
 from tuner.trace.analyze.server_evidence import Evidence, gather
 from tuner.trace.analyze.server_parallelism import threads_at_work
 from tuner.trace.analyze.time_spans import floats
@@ -27,6 +28,7 @@ LONGER = 1.3
 """Calls that began alone and are off the CPU for so much longer than usual wait for later ones."""
 IN_TURN = 0.7  # a correlation with the number of calls before that shows that calls take turns
 FEW = 10  # calls, which show no such correlation
+NEARLY_ALL = 0.8  # of the CPU time of calls: what is not in the samples may be their error
 
 
 class Shared(NamedTuple):
@@ -40,6 +42,8 @@ class Shared(NamedTuple):
     """How long each is off the CPU beside that; None: as long as in the trace."""
     operators: float = 1.0
     """The share of their time that calls of operators alone are on the CPU, at most."""
+    waits_for_gil: bool = False
+    """Whether they wait for the GIL to begin, to go on and to answer, since others hold it."""
 
 
 class Known(NamedTuple):
@@ -82,6 +86,9 @@ def _by_python(trace: Trace, rank: int, explained: Collection[int]) -> Known:
     if cpu is None:
         return Known(Shared(), Shared(), f"the CPU time of the calls to {name} is not known")
     low, high = _gil(found)
+    if found.gil.is_limit and found.gil.by == "calls":
+        known = Shared(low, waits_for_gil=True), Shared(high, waits_for_gil=True)
+        return Known(*known)
     if explained:
         trace = replace(trace, calls=trace.calls[~trace.calls["call_id"].isin(explained)])
         others = trace.calls[trace.calls["server_rank"] == rank].dropna(subset="server_end_ns")
@@ -115,6 +122,11 @@ def _gil(found: Evidence) -> tuple[float, float]:
     """The least and the highest share of the CPU time in which calls hold the GIL."""
     cpu = found.cpu
     assert cpu is not None
+    held = found.gil.by_calls
+    if held.is_known and held.share >= HELD and cpu.cpus_used > 0:
+        # What is neither in the samples nor long may be in operators too short to let go of it.
+        least = (held.share - held.error) / cpu.cpus_used
+        return (1.0, 1.0) if least >= NEARLY_ALL else (min(max(least, 0.0), 1.0), 1.0)
     if cpu.gil_share is not None and cpu.on_share > 0:
         share = min(cpu.gil_share / cpu.on_share, 1.0)
         return share, share
@@ -144,7 +156,8 @@ class _OffCpu(NamedTuple):
     def lock(self) -> Shared:
         """What calls do that take turns with a lock."""
         alone = self.ns[self.level <= 1]
-        held_ns = float(np.median(self.gaps if len(self.gaps) else self.ns))
+        # The mean: calls that take turns with two locks end in pairs.
+        held_ns = float(np.mean(self.gaps) if len(self.gaps) else np.median(self.ns))
         usual = float(np.median(alone if len(alone) else self.ns))
         return Shared(lock_ns=held_ns, off_ns=max(usual - held_ns, 0.0))
 
@@ -166,6 +179,11 @@ def _is_in_turn(found: Evidence, off: _OffCpu) -> bool | None:
     cpu = found.cpu
     assert cpu is not None
     first, whole = cpu.off_first_ratio, cpu.off_uncrowded_whole_ratio
+    early = cpu.off_early_ratio
+    if early is not None and cpu.cpus_used < rules.GIL_AT_LEAST:
+        if early <= rules.UNHINDERED:
+            return True
+        return False if early >= rules.LESS else None
     if off.are_alike and cpu.cpus_used < rules.GIL_AT_LEAST:
         return False
     if first is not None and first <= rules.UNHINDERED:

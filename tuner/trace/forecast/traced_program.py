@@ -12,8 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
-from tuner.trace.analyze.call_times import BLOCKING
+from tuner.trace.analyze.call_times import BLOCKING, call_times
+from tuner.trace.analyze.gil_use import SWITCH_NS
 from tuner.trace.analyze.path_walk import Driver, arrivals
 from tuner.trace.analyze.time_spans import floats
 from tuner.trace.forecast.off_cpu import Shared
@@ -35,6 +37,8 @@ from tuner.trace.forecast.replay import (
 from tuner.trace.forecast.turns import Turns
 from tuner.trace.model.trace import FloatArray, Trace
 
+SMALL_NS = 20_000.0  # what it takes to unpickle a small request, or to pickle a small answer
+UNHINDERED = 0.05  # the quantile of those of its name that a call has which waits for no GIL
 PIECES = 4  # of what computes with the GIL and without it
 IDLE = 3.0  # a frame that is idle for so many times its usual time between calls waited
 
@@ -102,6 +106,7 @@ class _Build:
         times[1] = np.fmin(np.fmax(np.nan_to_num(times[1]), times[0]), times[2])
         self.at = Times(*(each.tolist() for each in times))
         self.kind = calls["kind"].astype(str).tolist()
+        self.body = calls["body"].astype(str).tolist()
         self.is_blocking = [kind in BLOCKING for kind in self.kind]
         self.server = calls["server_rank"].tolist()
         row = {number: place for place, number in enumerate(calls["call_id"].tolist())}
@@ -121,6 +126,8 @@ class _Build:
                 if last >= 0 and start <= by_begin[last][1]:
                     key = (by_begin[last][2], PENDING)
             self.children[key].append(place)
+        self.least_off = self._least_off()
+        """The time off the CPU that is no wait for the GIL."""
         self.made_by = {to: by for own in self.children.values() for to, by in self._made(own)}
         """The `remote` that makes the value which a `to_here` waits for."""
 
@@ -185,7 +192,10 @@ class _Build:
         times = (floats(calls, f"{name}_ns") for name in ("cpu", "run_queue"))
         cpu, ready = (np.where(np.isnan(each), unknown, each).tolist() for each in times)
         answered, done = floats(calls, "answered_ns").tolist(), floats(calls, "done_ns").tolist()
-        way = self._ways().tolist()
+        received, arrived, unpickled = (
+            floats(calls, f"{name}_ns").tolist() for name in ("received", "arrived", "unpickled")
+        )
+        way, backs = self._ways().tolist(), self._ways_back().tolist()
         found = []
         for place, begun in enumerate(at.served):
             left = at.left[place]
@@ -204,13 +214,24 @@ class _Build:
             answer = max(answered[place] - left, 0.0) if done[place] != done[place] else 0.0
             answer = answer if answer == answer else 0.0
             complete = float(np.fmax(left + answer, done[place]))
+            back, begins, ends = max(end - complete, 0.0), [], []
+            receives = max(end - max(received[place], complete), 0.0)
+            receives = receives if receives == receives else 0.0
+            unpickles = unpickled[place] - arrived[place]
+            if self._waits_for_gil(place):
+                back = min(back, backs[place])
+                begins = [(COMPUTE_WITH_GIL, unpickles if unpickles > 0 else SMALL_NS)]
+                ends = [(COMPUTE_WITH_GIL, answer or SMALL_NS)]
+            elif answer:
+                ends = [(COMPUTE_WITH_GIL, answer)]
             after = self.children.get((place, PENDING), [])
             then = self._ops(after, left, done[place], ALONE, issues_compute=True) if after else ()
             found.append(Call(
                 client[place], self.server[place], function[place], way[place],
-                max(end - complete, 0.0),
-                self._served(place, begun, left, cpu[place], ready[place]),
-                answer=answer, is_blocking=self.is_blocking[place],
+                max(back - receives, 0.0),
+                [*begins, *self._served(place, begun, left, cpu[place], ready[place]), *ends],
+                is_blocking=self.is_blocking[place],
+                receives=[(COMPUTE_WITH_GIL, receives)] if receives > 0 else (),
                 lasts=max(complete - left - answer, 0.0), join=group.get(place, -1), then=then,
             ))  # fmt: skip
         return found
@@ -223,13 +244,39 @@ class _Build:
         start = calls["start_ns"].to_numpy()
         served_ns = np.where(np.isnan(served), start, served).astype(np.int64)
         _, waits = arrivals(self.trace, served_ns, start)
+        waits = waits | np.array([self._waits_for_gil(place) for place in range(len(calls))], bool)
         names = calls["name"].cat.codes.to_numpy()
         for name in np.unique(names[waits]):
             of_name = names == name
             free = took[of_name & ~waits & ~np.isnan(took)]
-            usual = np.median(free) if len(free) else np.nanmin(took[of_name])
+            known = took[of_name & ~np.isnan(took)]
+            if not len(known):
+                continue
+            usual = np.median(free) if len(free) else np.quantile(known, UNHINDERED)
             took[of_name & waits] = np.minimum(took[of_name & waits], usual)
         return np.asarray(took)
+
+    def _ways_back(self) -> FloatArray:
+        """How long the way back of each call is, without a wait for the GIL."""
+        calls = self.frame
+        complete = np.fmax(floats(calls, "server_end_ns"), floats(calls, "done_ns"))
+        took = np.array(self.at.end) - np.fmax(complete, floats(calls, "answered_ns"))
+        by_name = pd.Series(took).groupby(calls["name"].array, observed=True)
+        return np.asarray(by_name.transform("quantile", UNHINDERED), np.float64)
+
+    def _least_off(self) -> list[float]:
+        """How long each call was off the CPU for other reasons than the GIL."""
+        calls = self.frame
+        off_ns = call_times(calls)["off_cpu_us"] * 1e3
+        woken = np.nan_to_num(floats(calls, "slices")) * SWITCH_NS
+        least = off_ns.groupby(calls["name"].array, observed=True).transform("quantile", UNHINDERED)
+        found: list[float] = np.fmax(least.to_numpy(), off_ns.to_numpy() - woken).tolist()
+        return found
+
+    def _waits_for_gil(self, place: int) -> bool:
+        """Whether a call waits for the GIL of its server before it runs, and after that."""
+        is_python = self.body[place] == "python"
+        return is_python and self.case.shared.get(self.server[place], Shared()).waits_for_gil
 
     def _served(self, place: int, begun: float, left: float, cpu: float, ready: float) -> list[Op]:
         """What a served function does, in order."""
@@ -265,6 +312,8 @@ class _Build:
             return Work(0.0, 0.0, 0.0), 0.0
         on_cpu = min(cpu, own_time)
         off = max(own_time - on_cpu - min(ready, own_time - on_cpu), 0.0)
+        if shared.waits_for_gil:
+            off = min(off, self.least_off[place])
         lock_ns = shared.lock_ns or 0.0
         if shared.off_ns is not None:
             lock_ns, off = min(lock_ns, off), min(off, shared.off_ns)
