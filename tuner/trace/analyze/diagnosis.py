@@ -208,7 +208,7 @@ def _why_on_server(kind: str, found: Evidence) -> _Why:
     server, most = (found.server,), found.use.parallelism_max
     if rule != "calls":
         hardly_waited = rule == "blocked-threads" and not rules.short_of_threads(found)
-        is_enough = hardly_waited or rule in ("cpus-full", "gil-or-lock")
+        is_enough = hardly_waited or rule == "gil-or-lock" or rules.DO_NOT_HELP in sentences[0]
         return _Why(rule, sentences, server if is_enough else ())
     others = rules.taken_by_others(found) if kind == "run_queue" else ()
     rule = "cpus-full" if kind == "run_queue" else rule

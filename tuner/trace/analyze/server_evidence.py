@@ -8,8 +8,9 @@ import pandas as pd
 from tuner.trace.analyze import server_parallelism
 from tuner.trace.analyze.call_times import call_times, nested_waits
 from tuner.trace.analyze.gil_use import HELD, Serving, serving
+from tuner.trace.analyze.in_turn import takes_turns
 from tuner.trace.analyze.server_parallelism import threads_at_work, threads_taken, window
-from tuner.trace.analyze.time_spans import Spans, Steps, group_codes, united
+from tuner.trace.analyze.time_spans import Spans, Steps, floats, group_codes, united
 from tuner.trace.model.trace import Trace
 
 LONG_OPERATOR_NS = 30_000
@@ -18,8 +19,6 @@ were no faster than one with multiplications of 2 us, and 1.9x faster with 40 us
 MEASURED_SHARE = 0.8  # CPU times speak for a server if they cover this share of its served time
 UNCROWDED = 2 / 3  # calls are uncrowded if at most this share of the usual number ran beside them
 ENOUGH_TO_COMPARE = 10  # what fewer calls show may be chance
-ENOUGH_EARLY = 4
-"""The same of calls that began before others made them wait: each in a row of calls that did not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,9 +66,7 @@ class Cpu:
     off_uncrowded_ratio: float | None  # of uncrowded calls, over what is usual for their CPU time
     off_uncrowded_whole_ratio: float | None  # the same, over what is usual whatever their CPU time
     off_first_ratio: float | None  # of the calls that began while no other ran
-    off_early_ratio: float | None
-    """Of those that began while at most half as many ran as at most, over that of the others: how
-    busy the machine is changes both. About 1 if calls sleep, half as much or less for one lock."""
+    takes_turns: bool | None  # whether calls take turns while off the CPU, by when they end
     cpus_used: float  # CPU time of the calls over the time in which the server was busy
     gil_share: float | None
     """Of the served time: on the CPU outside long operators, where these are recorded; else with the
@@ -169,6 +166,7 @@ def _cpu(
     gil_us = max(on_us - _in_long_ns(trace.operators[of_calls]) / 1e3, 0.0)
     uncrowded, whole, first = _off_ratios(at_work, calls, times[measured])
     busy_us = float(at_work.time_at_level()[1:].sum()) / 1e3
+    start, end = (calls[f"server_{edge}_ns"].to_numpy(np.int64) for edge in ("start", "end"))
     knows_gil = trace.operators_recorded
     if not knows_gil and gil.by_calls.is_known and gil.by_calls.share >= HELD:
         knows_gil, gil_us = True, min(gil.by_calls.share * busy_us, on_us)
@@ -179,7 +177,7 @@ def _cpu(
         off_uncrowded_ratio=uncrowded,
         off_uncrowded_whole_ratio=whole,
         off_first_ratio=first,
-        off_early_ratio=_off_early(at_work, calls, times[measured]),
+        takes_turns=takes_turns(at_work, start, end, floats(times[measured], "off_cpu_us") * 1e3),
         cpus_used=on_us / max(busy_us, 1e-3),
         gil_share=gil_us / wall_us if knows_gil else None,
     )
@@ -201,21 +199,6 @@ def _off_ratios(at_work: Steps, calls: pd.DataFrame, times: pd.DataFrame) -> lis
         is_enough = some.sum() >= ENOUGH_TO_COMPARE and expected > 0
         ratios.append(float(off[some].sum()) / expected if is_enough else None)
     return ratios
-
-
-def _off_early(at_work: Steps, calls: pd.DataFrame, times: pd.DataFrame) -> float | None:
-    """The ratio of `Cpu`, in medians, which a few calls that waited for a CPU hardly move."""
-    level = at_work.level_at(calls["server_start_ns"].to_numpy(np.int64))
-    off_us = times["off_cpu_us"]
-    usual = off_us.groupby(calls["name"].array, observed=True).transform("median").to_numpy()
-    with np.errstate(invalid="ignore", divide="ignore"):
-        ratio = off_us.to_numpy() / usual
-    known = np.isfinite(ratio)
-    is_early = level <= level.max(initial=0) / 2
-    early, late = ratio[known & is_early], ratio[known & ~is_early]
-    if min(len(early), len(late)) < ENOUGH_EARLY or not np.median(late) > 0:
-        return None
-    return float(np.mean(early) / np.median(late))
 
 
 def long_operators_ns(trace: Trace, rank: int, thread: int | None) -> float:

@@ -14,6 +14,7 @@ import pandas as pd
 from tuner.trace.analyze import diagnosis_rules as rules
 from tuner.trace.analyze.call_times import call_times
 from tuner.trace.analyze.gil_use import HELD
+from tuner.trace.analyze.in_turn import gaps_ns
 from tuner.trace.analyze.server_evidence import Evidence, gather
 from tuner.trace.analyze.server_parallelism import threads_at_work
 from tuner.trace.analyze.time_spans import floats
@@ -140,7 +141,7 @@ class _OffCpu(NamedTuple):
 
     ns: FloatArray
     level: FloatArray  # how many calls ran when each began, itself included
-    gaps: FloatArray  # from the end of a call to that of the next, where that had begun by then
+    gaps: FloatArray  # from the end of a call to that of the next, while others are served
 
     @classmethod
     def of(cls, trace: Trace, rank: int) -> "_OffCpu":
@@ -149,16 +150,17 @@ class _OffCpu(NamedTuple):
         served = served[served["server_start_ns"].notna()].sort_values("server_end_ns")
         start, end = floats(served, "server_start_ns"), floats(served, "server_end_ns")
         ns = np.nan_to_num(call_times(served)["off_cpu_us"].to_numpy()) * 1e3
-        before = np.concatenate(([-np.inf], end[:-1]))
-        level = threads_at_work(trace)[rank].level_at(start.astype(np.int64))
-        return cls(ns, level.astype(np.float64), (end - before)[start < before])
+        at_work = threads_at_work(trace)[rank]
+        level = at_work.level_at(start.astype(np.int64))
+        gaps = gaps_ns(at_work, end.astype(np.int64))
+        return cls(ns, level.astype(np.float64), gaps)
 
     def lock(self) -> Shared:
         """What calls do that take turns with a lock."""
         alone = self.ns[self.level <= 1]
         # The mean: calls that take turns with two locks end in pairs.
         held_ns = float(np.mean(self.gaps) if len(self.gaps) else np.median(self.ns))
-        usual = float(np.median(alone if len(alone) else self.ns))
+        usual = float(np.median(alone) if len(alone) else np.quantile(self.ns, 0.05))
         return Shared(lock_ns=held_ns, off_ns=max(usual - held_ns, 0.0))
 
     @property
@@ -179,11 +181,8 @@ def _is_in_turn(found: Evidence, off: _OffCpu) -> bool | None:
     cpu = found.cpu
     assert cpu is not None
     first, whole = cpu.off_first_ratio, cpu.off_uncrowded_whole_ratio
-    early = cpu.off_early_ratio
-    if early is not None and cpu.cpus_used < rules.GIL_AT_LEAST:
-        if early <= rules.UNHINDERED:
-            return True
-        return False if early >= rules.LESS else None
+    if cpu.takes_turns is not None and cpu.cpus_used < rules.GIL_AT_LEAST:
+        return cpu.takes_turns
     if off.are_alike and cpu.cpus_used < rules.GIL_AT_LEAST:
         return False
     if first is not None and first <= rules.UNHINDERED:
