@@ -9,6 +9,7 @@ from tests.trace.analyze.planted import waits_for_a_cpu
 from tests.trace.synthetic import call, ranks, trace
 from tuner.trace.analyze.diagnosis import Rule, explain
 from tuner.trace.analyze.diagnosis_rules import gil_or_lock, taken_by_others
+from tuner.trace.analyze.gil_use import Held, Serving
 from tuner.trace.analyze.server_evidence import Cpu, Evidence, Means, Use, gather
 
 
@@ -112,8 +113,10 @@ def evidence(changes: Changes) -> Evidence:
         ),
         cpu=Cpu(
             on_share=1.0, run_queue_share=0.0, off_share=0.0, off_uncrowded_ratio=None,
-            off_uncrowded_whole_ratio=None, off_first_ratio=None, cpus_used=1.0, gil_share=0.0,
+            off_uncrowded_whole_ratio=None, off_first_ratio=None, takes_turns=None, cpus_used=1.0,
+            gil_share=0.0,
         ),
+        gil=Serving(*[Held(float("nan"), 0)] * 3, "others", ()),
         nested_share=0.0, operator_parallelism=None, host_cpus_used=None, cpu_count=8,
     )  # fmt: skip
     for name, value in changes.items():

@@ -236,7 +236,7 @@ def _hinder_each_other(found: Evidence, cpu: Cpu) -> bool | None:
         return False
     if cpu.off_first_ratio is not None and cpu.off_first_ratio <= UNHINDERED:
         return True
-    if cpu.takes_turns is not None:
+    if cpu.takes_turns is not None and cpu.cpus_used < GIL_AT_LEAST:
         return cpu.takes_turns
     by_cpu, whole = cpu.off_uncrowded_ratio, cpu.off_uncrowded_whole_ratio
     if by_cpu is None or whole is None or (by_cpu <= LESS) != (whole <= LESS):
