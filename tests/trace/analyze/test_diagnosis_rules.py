@@ -12,6 +12,8 @@ from tuner.trace.analyze.diagnosis_rules import gil_or_lock, taken_by_others
 from tuner.trace.analyze.gil_use import Held, Serving
 from tuner.trace.analyze.server_evidence import Cpu, Evidence, Means, Use, gather
 
+UNKNOWN = Held(float("nan"), 0)
+
 
 def test_what_the_trace_s_own_processes_may_have_used_is_not_put_down_to_others() -> None:
     """The server is busy for half of the window: its processes may have used all CPUs then."""
@@ -116,7 +118,7 @@ def evidence(changes: Changes) -> Evidence:
             off_uncrowded_whole_ratio=None, off_first_ratio=None, takes_turns=None, cpus_used=1.0,
             gil_share=0.0,
         ),
-        gil=Serving(*[Held(float("nan"), 0)] * 3, "others", ()),
+        gil=Serving(UNKNOWN, UNKNOWN, UNKNOWN, "others", ()),
         nested_share=0.0, operator_parallelism=None, host_cpus_used=None, cpu_count=8,
     )  # fmt: skip
     for name, value in changes.items():

@@ -16,18 +16,16 @@ PYTHON = [Part("cpu", 4.4)]
 
 
 def sampled(
-    taken: Trace, is_held: Callable[[float], bool], *, rank: int = 1, **facts: float
+    taken: Trace, is_held: Callable[[float], bool], *, main_cpu_s: float | None = None
 ) -> Trace:
-    """With samples of the GIL of this rank, every 5 ms; `is_held` at so many ms."""
+    """With samples of the GIL of worker1, every 5 ms; `is_held` at so many ms."""
     last_ms = taken.window_ns[1] / 1e6
     waits = tuple(
         GilWait(ns(at), ns(2.2) if is_held(at) else 0, ns(2.8))
         for at in (5.0 * number + 1.7 for number in range(int(last_ms / 5)))
     )
-    process = replace(taken.ranks[rank], gil=waits, **facts)
-    return replace(
-        taken, ranks=tuple(process if each.rank == rank else each for each in taken.ranks)
-    )
+    process = replace(taken.ranks[1], gil=waits, main_cpu_s=main_cpu_s)
+    return replace(taken, ranks=tuple(process if each.rank == 1 else each for each in taken.ranks))
 
 
 def one_at_a_time(threads: int = 16) -> Trace:
@@ -51,6 +49,14 @@ def test_native_code_that_lets_go_of_it_is_not_told_as_the_gil() -> None:
     found = diagnose(sampled(taken, lambda at: False))
     assert "The GIL" not in found.text
     assert not (critical_path(taken)["part"] == "gil").any()
+
+
+def test_calls_that_are_ready_at_once_do_not_all_hold_the_gil() -> None:
+    """Of many that run native code on two busy CPUs, one may lose its CPU while it has the GIL."""
+    taken = simulate([Part("cpu", 4.4)], threads=16, at_once=8, steps=20, cpus=2)
+    found = sampled(taken, lambda at: True)
+    assert not serving(found, 1).is_limit
+    assert "The GIL" not in diagnose(found).text
 
 
 def test_a_main_thread_and_a_thread_beside_it_are_told_apart_from_calls() -> None:

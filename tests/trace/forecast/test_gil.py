@@ -70,7 +70,5 @@ def test_answers_are_unpickled_one_after_another_with_the_gil_of_the_client() ->
     ]
     root = Root(0, 0.0, [(ISSUE, place) for place in range(8)] + [(6, 0.0)], is_driver=True)
     program = Program(["a", "b"], [0, 0], calls, [root])
-    took = [
-        replay(program, Machine([threads, 4], [8.0], [0.0])).took_ns for threads in (1, 4)
-    ]
+    took = [replay(program, Machine([threads, 4], [8.0], [0.0])).took_ns for threads in (1, 4)]
     assert took == pytest.approx([ns(16), ns(16)])

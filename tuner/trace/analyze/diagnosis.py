@@ -24,7 +24,12 @@ from tuner.trace.analyze.path_limits import Limit, shares_of_path, why_unseen
 from tuner.trace.analyze.path_walk import Driver
 from tuner.trace.analyze.server_evidence import Evidence, gather
 from tuner.trace.analyze.server_parallelism import window, window_length_ns
-from tuner.trace.analyze.suggestions import Suggestion, more_threads, suggest
+from tuner.trace.analyze.suggestions import (
+    Suggestion,
+    more_threads,
+    shorter_switch_interval,
+    suggest,
+)
 from tuner.trace.analyze.time_spans import Spans, parents
 from tuner.trace.model.trace import Trace
 
@@ -188,7 +193,7 @@ def _why(trace: Trace, path: CriticalPath, limit: Limit) -> _Why:
         case "pending":
             return _Why("calls")
     if limit.is_gil:
-        return _gil_held(trace, path, limit)
+        return _gil_held(path, limit)
     calls = trace.calls
     of_it = (calls["server"] == limit.processes[0]) & calls["server_end_ns"].notna()
     found = gather(trace, int(calls.loc[of_it, "server_rank"].iloc[0]))
@@ -219,10 +224,9 @@ def _why_on_server(kind: str, found: Evidence) -> _Why:
     return _Why(rule, (*others, f"{at_work} were at work at a time: more do not help."), server)
 
 
-def _gil_held(trace: Trace, path: CriticalPath, limit: Limit) -> _Why:
+def _gil_held(path: CriticalPath, limit: Limit) -> _Why:
     """Who holds the GIL of a process, and what helps."""
     process, held = limit.processes[0], path.gil[limit.processes[0]]
-    rank = next(each.rank for each in trace.ranks if each.name == process)
     share = whole_percent(held.held.share)
     sentence = f"It was held for {share} of the time: more threads do not help."
     if held.by == "calls":
@@ -233,12 +237,8 @@ def _gil_held(trace: Trace, path: CriticalPath, limit: Limit) -> _Why:
             "several processes.",
         )
         return _Why("gil-or-lock", sentences, (process,))
-    of_it = (trace.calls["server_rank"] == rank) & trace.calls["server_end_ns"].notna()
-    suggestion = None
-    if of_it.any():
-        suggestion = suggest(trace, path, "gil", gather(trace, rank), is_cpus_full=False)
     helps = "Let that compute for less time in Python, or in another process."
-    return _Why("gil-or-lock", (sentence, helps), (process,), suggestion)
+    return _Why("gil-or-lock", (sentence, helps), (process,), shorter_switch_interval())
 
 
 def _answers_pickled(trace: Trace, limit: Limit) -> tuple[str, ...]:

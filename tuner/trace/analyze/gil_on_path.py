@@ -36,7 +36,7 @@ def with_gil(trace: Trace, pieces: IntArray, weight: FloatArray) -> Waits:
     held = {rank: found for rank, found in known.items() if found.is_limit}
     if not held:
         return Waits(pieces, weight, nobody, {})
-    start, end, part, call = pieces
+    start, end, part, _ = pieces
     share, whose = np.zeros(len(weight)), nobody.copy()
     for rank, kind, most in _candidates(trace, pieces, held):
         here = (most > 0) & (part == kind)

@@ -13,6 +13,9 @@ from tuner.trace.analyze.time_spans import Steps, floats, open_over_time
 from tuner.trace.model.trace import FloatArray, IntArray, Trace
 
 ENOUGH = 20  # fewer samples say little: of ten that found it free, it may be held for a quarter
+ONE_READY = (
+    1.5  # with fewer threads on a CPU, or ready for one, they do not run native code at once
+)
 HELD = 0.5  # a GIL that is held for this share of the time is what others wait for
 SWITCH_NS = 5_000_000
 """Python's switch interval. A thread that waits for the GIL wakes that often, and asks for it."""
@@ -81,8 +84,9 @@ class Serving(NamedTuple):
 
     @property
     def is_limit(self) -> bool:
-        """Whether who needs the GIL has to wait for it."""
-        return self.held.is_known and self.held.share >= HELD
+        """Whether who needs the GIL has to wait for it, and it is known who holds it."""
+        is_known = self.held.is_known and (self.by != "calls" or self.by_calls.is_known)
+        return is_known and self.held.share >= HELD
 
 
 def serving(trace: Trace, rank: int) -> Serving:
@@ -105,18 +109,22 @@ def serving(trace: Trace, rank: int) -> Serving:
     main_share = (trace.process(rank).main_cpu_s or 0.0) * 1e9 / max(window_length_ns(trace), 1)
     others = beside.share if beside.is_known else min(main_share, 1.0)
     own = max(while_busy.share - others, 0.0) / max(1.0 - others, 1e-9)
-    on_cpu, functions = _on_cpu(trace, rank, busy)
+    on_cpu, ready, functions = _on_cpu(trace, rank, busy)
     own = min(own, on_cpu)
     by: Holder = "others"
     if own >= HELD * while_busy.share:
         by = "calls"
     elif main_share >= HELD * held.share:
         by = "main"
-    return Serving(held, while_busy, Held(own, while_busy.samples), by, functions)
+    # Of threads that are ready at once, only one can hold it. Where many in native code share few
+    # CPUs, one that holds it for a moment may lose its CPU just then, and the others wait.
+    samples_of_calls = while_busy.samples if ready <= ONE_READY else 0
+    return Serving(held, while_busy, Held(own, samples_of_calls), by, functions)
 
 
-def _on_cpu(trace: Trace, rank: int, busy: Steps) -> tuple[float, tuple[str, ...]]:
-    """The CPU time of served calls over the time in which any is served; and their functions."""
+def _on_cpu(trace: Trace, rank: int, busy: Steps) -> tuple[float, float, tuple[str, ...]]:
+    """The CPU time of served calls over the time in which any is served; the same with what they
+    waited for a CPU; and their functions."""
     calls = trace.calls[trace.calls["server_rank"] == rank]
     answer_ns = np.nan_to_num(floats(calls, "answered_ns") - floats(calls, "server_end_ns"))
     request_ns = np.nan_to_num(floats(calls, "unpickled_ns") - floats(calls, "arrived_ns"))
@@ -125,4 +133,6 @@ def _on_cpu(trace: Trace, rank: int, busy: Steps) -> tuple[float, tuple[str, ...
     by_name = by_name.sort_values(ascending=False)
     by_name = by_name[by_name >= 0.1 * by_name.max()]
     busy_ns = float(busy.time_at_level()[1:].sum())
-    return float(cpu_ns.sum()) / max(busy_ns, 1.0), tuple(map(str, by_name.index))
+    ready_ns = float(cpu_ns.sum() + np.nansum(floats(calls, "run_queue_ns")))
+    share, ready = (ns / max(busy_ns, 1.0) for ns in (float(cpu_ns.sum()), ready_ns))
+    return share, ready, tuple(map(str, by_name.index))

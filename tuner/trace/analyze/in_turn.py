@@ -23,9 +23,7 @@ the order of their begins, and as much if they sleep."""
 LONGER = 1.3
 
 
-def takes_turns(
-    at_work: Steps, start: IntArray, end: IntArray, off_ns: FloatArray
-) -> bool | None:
+def takes_turns(at_work: Steps, start: IntArray, end: IntArray, off_ns: FloatArray) -> bool | None:
     """Whether these calls of a server take turns while off the CPU; None if that is not known."""
     order = np.argsort(end, kind="stable")
     start, end, off_ns = start[order], end[order], np.nan_to_num(off_ns[order])

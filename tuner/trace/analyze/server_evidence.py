@@ -69,8 +69,8 @@ class Cpu:
     takes_turns: bool | None  # whether calls take turns while off the CPU, by when they end
     cpus_used: float  # CPU time of the calls over the time in which the server was busy
     gil_share: float | None
-    """Of the served time: on the CPU outside long operators, where these are recorded; else with the
-    GIL, where samples found that calls hold it for long."""
+    """Of the served time: on the CPU outside long operators, where these are recorded; else with
+    the GIL, where samples found that calls hold it for long."""
 
 
 @dataclass(frozen=True, kw_only=True)

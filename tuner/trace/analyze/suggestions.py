@@ -55,7 +55,7 @@ def suggest(
 
     `is_cpus_full` says that the limit is put down to full logical CPUs.
     """
-    for_gil = kind in ("wire", "dispatch", "off_cpu", "gil")
+    for_gil = kind in ("wire", "dispatch", "off_cpu")
     if for_gil and (switch_interval := _waits_for_gil(trace, path, found)):
         return switch_interval
     if is_cpus_full or (kind in ("wire", "dispatch") and _waits_for_cpu(trace, path, found)):
@@ -69,6 +69,11 @@ def more_threads(found: Evidence) -> Suggestion | None:
         return None
     values = ",".join(str(found.threads * factor) for factor in (1, 2, 4, 8))
     return Suggestion(knob="num_worker_threads", values=values, why="")
+
+
+def shorter_switch_interval(why: str = "") -> Suggestion:
+    """That threads let go of the GIL sooner."""
+    return Suggestion(knob=SWITCH_INTERVAL, values="5ms,1ms,0.2ms", why=why)
 
 
 def _waits_for_gil(trace: Trace, path: CriticalPath, found: Evidence) -> Suggestion | None:
@@ -93,7 +98,7 @@ def _waits_for_gil(trace: Trace, path: CriticalPath, found: Evidence) -> Suggest
         f"{rules.short_time(INTERVAL_NS / 1e3)} or more to begin though a thread was free. Its "
         f"{rules.main_thread_used(process, _window_s(trace))}."
     )
-    return Suggestion(knob=SWITCH_INTERVAL, values="5ms,1ms,0.2ms", why=why)
+    return shorter_switch_interval(why)
 
 
 def _computes(trace: Trace, path: CriticalPath, process: TraceRank) -> bool:

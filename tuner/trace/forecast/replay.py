@@ -97,7 +97,9 @@ class _Frame:
     def __init__(self, rank: int, call: int, ops: Sequence[Op]) -> None:
         self.rank, self.call, self.ops = rank, call, ops
         self.at = 0
-        self.is_answer = False  # whether it completes the call for its client, and does not serve it
+        self.is_answer = (
+            False  # whether it completes the call for its client, and does not serve it
+        )
         self.left = 0.0  # of a computation with the GIL
         self.under_way = 0
         self.waits_for: int | None = None

@@ -85,9 +85,11 @@ def read_journal(path: Path) -> JournalContent:
     server_spans = [
         ran
         for call in served
-        if (ran := _server_span(
-            call, answers.get(call[0]), unpickled.get(call[0]), errors.get(call[0], "")
-        ))
+        if (
+            ran := _server_span(
+                call, answers.get(call[0]), unpickled.get(call[0]), errors.get(call[0], "")
+            )
+        )
     ]
     operators = [
         OperatorSpan(texts[name], thread, start_ns, end_ns, is_operator=True)

@@ -226,7 +226,9 @@ def _until(content: JournalContent, stopped_ns: int) -> JournalContent:
             for each in calls
         ],
         server_spans=[
-            each if has_ended(each) else each._replace(end_ns=None, answered_ns=None, slices=None, error="")
+            each
+            if has_ended(each)
+            else each._replace(end_ns=None, answered_ns=None, slices=None, error="")
             for each in served
         ],
     )
