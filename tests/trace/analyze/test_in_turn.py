@@ -77,9 +77,6 @@ def on_a_busy_machine() -> float:
     return float(RANDOM.exponential(3))
 
 
-BUSY = {"late_ms": on_a_busy_machine}
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_a_lock_is_known_whatever_the_load_and_whoever_gets_it_next(seed: int) -> None:
     global RANDOM
@@ -87,11 +84,11 @@ def test_a_lock_is_known_whatever_the_load_and_whoever_gets_it_next(seed: int) -
     assert with_permits(1, always) is True
     assert with_permits(1, varied) is True
     assert with_permits(1, always, barges=False) is True
-    assert with_permits(1, always, **BUSY) is True
-    assert with_permits(1, always, before_ms=10, **BUSY) is not False
+    assert with_permits(1, always, late_ms=on_a_busy_machine) is True
+    assert with_permits(1, always, before_ms=10, late_ms=on_a_busy_machine) is not False
     # Two locks, or a semaphore: surely no sleep.
     assert with_permits(2, always) is not False
-    assert with_permits(2, always, **BUSY) is not False
+    assert with_permits(2, always, late_ms=on_a_busy_machine) is not False
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -100,8 +97,9 @@ def test_calls_that_sleep_are_never_taken_for_a_lock(seed: int, threads: int) ->
     global RANDOM
     RANDOM = np.random.default_rng(seed)
     assert asleep(always, threads=threads) is False
-    for sleep_ms, late in ((always, BUSY), (varied, {}), (varied, BUSY)):
-        assert asleep(sleep_ms, threads=threads, **late) is not True
+    assert asleep(varied, threads=threads) is not True
+    for sleep_ms in (always, varied):
+        assert asleep(sleep_ms, threads=threads, late_ms=on_a_busy_machine) is not True
 
 
 def test_few_calls_say_nothing() -> None:
