@@ -1,36 +1,14 @@
 """Who holds a GIL, and that it is what the driver waits for."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from tests.trace.synthetic import Part, ns, ranks, simulate
+from tests.trace.analyze.planted import one_at_a_time, sampled
+from tests.trace.synthetic import Part, ranks, simulate
 from tuner.trace.analyze.critical_path import critical_path
 from tuner.trace.analyze.diagnosis import diagnose
 from tuner.trace.analyze.gil_use import serving
-from tuner.trace.model.spans import GilWait
-from tuner.trace.model.trace import Trace
-
-PYTHON = [Part("cpu", 4.4)]
-
-
-def sampled(
-    taken: Trace, is_held: Callable[[float], bool], *, main_cpu_s: float | None = None
-) -> Trace:
-    """With samples of the GIL of worker1, every 5 ms; `is_held` at so many ms."""
-    last_ms = taken.window_ns[1] / 1e6
-    waits = tuple(
-        GilWait(ns(at), ns(2.2) if is_held(at) else 0, ns(2.8))
-        for at in (5.0 * number + 1.7 for number in range(int(last_ms / 5)))
-    )
-    process = replace(taken.ranks[1], gil=waits, main_cpu_s=main_cpu_s)
-    return replace(taken, ranks=tuple(process if each.rank == 1 else each for each in taken.ranks))
-
-
-def one_at_a_time(threads: int = 16) -> Trace:
-    """Eight calls at once that compute in Python from their first line to the last."""
-    return simulate(PYTHON, threads=threads, at_once=8, steps=20, cpus=2, gil_throughout=True)
 
 
 @pytest.mark.parametrize("threads", [1, 4, 16])

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.trace.analyze.test_gil_use import one_at_a_time, sampled
+from tests.trace.analyze.planted import one_at_a_time, sampled
 from tests.trace.synthetic import Part, ns, simulate
 from tuner.trace.forecast.forecasts import Model, WhatIf
 from tuner.trace.forecast.replay import (
