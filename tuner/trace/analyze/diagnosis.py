@@ -188,7 +188,7 @@ def _why(trace: Trace, path: CriticalPath, limit: Limit) -> _Why:
             return _Why("backward")
         case "issue":
             return _Why("pickling", _pickled(trace, limit))
-        case "pickling" | "requests":
+        case "pickling" | "tensors" | "requests":
             return _Why("pickling", _answers_pickled(trace, limit))
         case "pending":
             return _Why("calls")
@@ -246,10 +246,11 @@ def _answers_pickled(trace: Trace, limit: Limit) -> tuple[str, ...]:
     calls = trace.calls[trace.calls["function"].isin(limit.functions)]
     if limit.kind == "requests":
         return ("No option of RPC makes that faster: send tensors instead of Python objects.",)
-    names, tensors = rules.few_named(limit.functions), calls["answer_tensors"].mean()
-    if tensors >= path_limits.MANY_TENSORS:
+    names = rules.few_named(limit.functions)
+    if limit.kind == "tensors":
+        number = round(calls["answer_tensors"].mean())
         return (
-            f"{limit.processes[0]} pickles answers of {names}: {round(tensors):,} tensors each.",
+            f"{limit.processes[0]} pickles answers of {names}: {number:,} tensors each.",
             "Each tensor is pickled, sent and unpickled on its own: answer with one that holds "
             "them all.",
         )

@@ -13,6 +13,7 @@ from tuner.trace.analyze import path_walk
 from tuner.trace.analyze.call_times import call_times
 from tuner.trace.analyze.gil_use import HELD, SWITCH_NS, GilUse, Held, Serving, serving
 from tuner.trace.analyze.path_walk import arrivals
+from tuner.trace.analyze.server_parallelism import threads_taken
 from tuner.trace.analyze.time_spans import floats, open_over_time, summed
 from tuner.trace.model.trace import FloatArray, IntArray, Trace
 
@@ -32,7 +33,8 @@ def with_gil(trace: Trace, pieces: IntArray, weight: FloatArray) -> Waits:
     """Tell the waits for a GIL apart in a path; as it is where no GIL is held for long."""
     nobody = np.full(len(weight), NOBODY)
     ranks = {rank.rank for rank in trace.ranks if rank.gil}
-    known = {rank: serving(trace, rank) for rank in sorted(ranks)}
+    taken = threads_taken(trace) if ranks else {}
+    known = {rank: serving(trace, rank, taken) for rank in sorted(ranks)}
     held = {rank: found for rank, found in known.items() if found.is_limit}
     if not held:
         return Waits(pieces, weight, nobody, {})

@@ -4,6 +4,7 @@ A sample stands for the time for which its thread had slept: the GIL was held fo
 none. While the thread waited, the GIL was held for sure.
 """
 
+from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -89,12 +90,12 @@ class Serving(NamedTuple):
         return is_known and self.held.share >= HELD
 
 
-def serving(trace: Trace, rank: int) -> Serving:
-    """Who holds the GIL of a process."""
+def serving(trace: Trace, rank: int, taken: Mapping[int, Steps] | None = None) -> Serving:
+    """Who holds the GIL of a process; `taken` is what `threads_taken` says of all."""
     samples = GilUse.of(trace, rank)
     unknown = Held(float("nan"), 0)
     held = samples.held_throughout(trace)
-    busy = threads_taken(trace).get(rank)
+    busy = (threads_taken(trace) if taken is None else taken).get(rank)
     if busy is None or not held.is_known:
         return Serving(held, unknown, unknown, "others", ())
     opened, closed = window(trace)

@@ -44,7 +44,8 @@ _PHRASES = {
     "wire": "waited for calls on their way, mostly {f} to {p}",
     "run_queue": "waited for functions without a free CPU, mostly {f} on {p}",
     "queue": "waited while calls of {fs} queued for a thread of {p}",
-    "pickling": "waited while answers of {fs} were pickled, sent and unpickled",
+    "pickling": "waited while answers of {fs} were pickled and unpickled",
+    "tensors": "waited while answers of {fs} were pickled, sent and unpickled",
     "requests": "waited while requests of {fs} were unpickled on {p}",
     "calls-hold-gil": "waited while calls of {fs} held the GIL of {p}",
     "main-holds-gil": "waited while the main thread of {p} held its GIL",
@@ -60,6 +61,7 @@ OFF_CPU = f"Off the CPU means asleep, or waiting for {WAITS_FOR}."
 _NAMES = {
     "pickling": "Pickling is the limit",
     "requests": "Pickling is the limit",
+    "tensors": "The number of tensors is the limit",
     "caller": "The caller is the limit",
     "backward": "The backward pass is the limit",
     "wire": "Communication is the limit",
@@ -79,8 +81,8 @@ class Limit:
     """A kind of waiting, and what waited: processes that do the same."""
 
     kind: str
-    """A part of the path; `wire` for the way there and back; `pickling` of answers, with their way
-    if they hold many tensors; `requests` that are unpickled; or who holds the GIL."""
+    """A part of the path; `wire` for the way there and back; `pickling` of answers; `tensors`, the
+    same with their way, of answers that hold many; `requests` that are unpickled; or who holds the GIL."""
     processes: tuple[str, ...]  # those with much of the time, the largest share first
     functions: tuple[str, ...]
     share: Share
@@ -130,7 +132,8 @@ def _kinds(path: CriticalPath) -> pd.Series:
     kinds = dict.fromkeys(WIRE, "wire") | dict.fromkeys(PICKLING, "pickling")
     kind = rows["part"].replace(kinds | {"request": "requests"})
     # The way of many tensors belongs to the answer that has them.
-    kind = kind.mask((rows["part"] == "to_client") & (rows["tensors"] >= MANY_TENSORS), "pickling")
+    of_answer = rows["part"].isin(["answer", "to_client", "receive"])
+    kind = kind.mask(of_answer & (rows["tensors"] >= MANY_TENSORS), "tensors")
     time_ns = path.time_ns.sum(axis=0)
     for process, found in path.gil.items():
         waits = (rows["part"] == "gil") & (rows["process"] == process)
