@@ -82,7 +82,8 @@ class Limit:
 
     kind: str
     """A part of the path; `wire` for the way there and back; `pickling` of answers; `tensors`, the
-    same with their way, of answers that hold many; `requests` that are unpickled; or who holds the GIL."""
+    same with their way, of answers that hold many; `requests` that are unpickled; or who holds the
+    GIL."""
     processes: tuple[str, ...]  # those with much of the time, the largest share first
     functions: tuple[str, ...]
     share: Share
