@@ -70,6 +70,11 @@ def hooked_answers(
         del reducers[_RemoteException]
 
 
+def tensors_sent() -> int:
+    """How many tensors go with what this thread is pickling."""
+    return len(getattr(_internal._thread_local_tensor_tables, "send_tables", ()))
+
+
 def received_tensor(number: int) -> Any:
     """The tensor of this number that came with what this thread unpickles."""
     return _internal._thread_local_tensor_tables.recv_tables[number]

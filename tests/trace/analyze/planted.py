@@ -1,11 +1,13 @@
 """Steps with a known critical path, repeated."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from tests.trace.synthetic import Part, call, ns, operator, ranks, simulate, trace
 from tuner.trace.analyze.critical_path import critical_path
+from tuner.trace.model.spans import GilWait
 from tuner.trace.model.trace import Trace
 
 COMPUTE = [Part("cpu", 5)]
@@ -124,3 +126,23 @@ def serves(
 ) -> Callable[[], Trace]:
     """A simulated server with so many threads, and a caller that makes so many calls at once."""
     return partial(simulate, service, threads=threads, at_once=at_once, **facts)
+
+
+def sampled(
+    taken: Trace, is_held: Callable[[float], bool], *, main_cpu_s: float | None = None
+) -> Trace:
+    """With samples of the GIL of worker1, every 5 ms; `is_held` at so many ms."""
+    last_ms = taken.window_ns[1] / 1e6
+    waits = tuple(
+        GilWait(ns(at), ns(2.2) if is_held(at) else 0, ns(2.8))
+        for at in (5.0 * number + 1.7 for number in range(int(last_ms / 5)))
+    )
+    process = replace(taken.ranks[1], gil=waits, main_cpu_s=main_cpu_s)
+    return replace(taken, ranks=tuple(process if each.rank == 1 else each for each in taken.ranks))
+
+
+def one_at_a_time(threads: int = 16) -> Trace:
+    """Eight calls at once that compute in Python from their first line to the last."""
+    return simulate(
+        [Part("cpu", 4.4)], threads=threads, at_once=8, steps=20, cpus=2, gil_throughout=True
+    )

@@ -5,8 +5,16 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from tests.trace.analyze.planted import COMPUTE, SLEEP, Rows, serves, waits_for_a_cpu
-from tests.trace.synthetic import Part, call, operator, ranks, simulate, trace
+from tests.trace.analyze.planted import (
+    COMPUTE,
+    SLEEP,
+    Rows,
+    one_at_a_time,
+    sampled,
+    serves,
+    waits_for_a_cpu,
+)
+from tests.trace.synthetic import Part, call, ns, operator, ranks, simulate, trace
 from tuner.trace.model.trace import Trace
 
 LOCK = [Part("lock", 5)]
@@ -70,6 +78,31 @@ def a_ready_driver(run_queue: float, cpu_s: float = 0.4) -> Trace:
     return with_mains(taken, 0.2, 0, run_queue=run_queue)
 
 
+def in_python(threads: int) -> Trace:
+    """Calls that compute in Python, one at a time, and samples that say so."""
+    return sampled(one_at_a_time(threads), lambda at: True)
+
+
+def short_calls() -> Trace:
+    """Calls one after another that take from 0.2 to 6 ms to begin."""
+    calls = [
+        call(number, 8 * number, 8 * number + 7, served_ms=(8 * number + there, 8 * number + 6.5),
+             cpu_ms=6.5 - there, run_queue_ms=0)
+        for number in range(60) for there in [0.2 if number % 20 == 0 else 6]
+    ]  # fmt: skip
+    return trace(calls, processes=ranks(cpu_count=2), window_ms=(0, 480))
+
+
+def answers(number: int, tensors: int) -> Trace:
+    """Calls whose answers take 3 ms to pickle, 4 to arrive and 2 to unpickle."""
+    calls = [
+        call(each, at, at + 10, served_ms=(at + 0.1, at + 1), cpu_ms=0.9, run_queue_ms=0,
+             answered_ns=ns(at + 4), answer_tensors=tensors, received_ns=ns(at + 8))
+        for each in range(number) for at in [10.0 * each]
+    ]  # fmt: skip
+    return trace(calls, processes=ranks(cpu_count=2), window_ms=(0, 10 * number))
+
+
 SERVERS: dict[str, Callable[[], Trace]] = {
     # Threads that are off the CPU.
     "four threads that sleep and begin together": serves([Part("sleep", 1000)], 4, 8, steps=2),
@@ -97,6 +130,19 @@ SERVERS: dict[str, Callable[[], Trace]] = {
     "one thread in Python": serves([Part("gil", 0.08), Part("operator", 0.02)] * 20, 1, 4),
     "four threads that use one CPU by chance": serves([Part("cpu", 1), Part("sleep", 3)], 4, 6),
     "the same with calls of their own": serves([Part("cpu", 1), Part("call", 3)], 4, 4),
+    # Who holds the GIL, where samples say so.
+    **{
+        f"samples of calls in Python on {threads} threads": partial(in_python, threads)
+        for threads in (1, 16)
+    },
+    "samples of a main thread in Python": lambda: sampled(
+        short_calls(), lambda at: True, main_cpu_s=0.5
+    ),
+    "samples of other threads in Python": lambda: sampled(
+        short_calls(), lambda at: True, main_cpu_s=0.0
+    ),
+    "answers of 4,000 tensors": lambda: answers(60, tensors=4000),
+    "answers of large objects": lambda: answers(60, tensors=0),
     # Too few threads.
     "one thread that computes": serves(COMPUTE, 1, 4),
     "two threads that compute": serves(COMPUTE, 2, 8),

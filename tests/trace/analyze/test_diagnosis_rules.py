@@ -9,7 +9,10 @@ from tests.trace.analyze.planted import waits_for_a_cpu
 from tests.trace.synthetic import call, ranks, trace
 from tuner.trace.analyze.diagnosis import Rule, explain
 from tuner.trace.analyze.diagnosis_rules import gil_or_lock, taken_by_others
+from tuner.trace.analyze.gil_use import Held, Serving
 from tuner.trace.analyze.server_evidence import Cpu, Evidence, Means, Use, gather
+
+UNKNOWN = Held(float("nan"), 0)
 
 
 def test_what_the_trace_s_own_processes_may_have_used_is_not_put_down_to_others() -> None:
@@ -112,8 +115,10 @@ def evidence(changes: Changes) -> Evidence:
         ),
         cpu=Cpu(
             on_share=1.0, run_queue_share=0.0, off_share=0.0, off_uncrowded_ratio=None,
-            off_uncrowded_whole_ratio=None, off_first_ratio=None, cpus_used=1.0, gil_share=0.0,
+            off_uncrowded_whole_ratio=None, off_first_ratio=None, takes_turns=None, cpus_used=1.0,
+            gil_share=0.0,
         ),
+        gil=Serving(UNKNOWN, UNKNOWN, UNKNOWN, "others", ()),
         nested_share=0.0, operator_parallelism=None, host_cpus_used=None, cpu_count=8,
     )  # fmt: skip
     for name, value in changes.items():

@@ -20,6 +20,10 @@ from tuner.trace.model.spans import (
 from tuner.trace.model.trace import CALL_COLUMNS, CALLBACK_COLUMNS
 
 NAMES = ('a "quoted" \\ name\n', "no \N{SNOWMAN}", "\x7f\0", "")
+SERVED_COLUMNS = (
+    "answered_ns", "answer_tensors", "arrived_ns", "unpickled_ns", "cpu_ns", "run_queue_ns",
+    "slices",
+)  # fmt: skip
 TIMES = (10**15 + 7, 2**52 + 1, 10_001, 20_000)
 """Nanoseconds, also in microseconds of as many digits as a float has."""
 
@@ -31,9 +35,12 @@ def trace(**facts: Any) -> MergedTrace:
     assert call.served is not None
     span = call.span._replace(
         thread=MAIN + 1, end_ns=5_000_003, status="raised", timeout_s=0.1, request_bytes=2**40,
-        error='ValueError("no \N{SNOWMAN}\\n")', parent_call=3,
+        error='ValueError("no \N{SNOWMAN}\\n")', parent_call=3, received_ns=4_000_001,
     )  # fmt: skip
-    served = call.served._replace(answered_ns=185, cpu_ns=2**40, run_queue_ns=None)
+    served = call.served._replace(
+        answered_ns=185, cpu_ns=2**40, run_queue_ns=None, slices=7, arrived_ns=105,
+        unpickled_ns=110, answer_tensors=4000,
+    )  # fmt: skip
     call = replace(call, client="worker1", client_rank=1, span=span, served=served)
     hard = [
         MergedOperator(1, OperatorSpan(name, 2001, at_ns, at_ns + 333, True), None, "")
@@ -76,7 +83,7 @@ def test_calls_and_facts_are_read_as_they_were_written() -> None:
         expected = {
             **{name: value for name, value in span._asdict().items() if name in CALL_COLUMNS},
             **{f"server_{name}": there[name] for name in ("thread", "start_ns", "end_ns")},
-            **{name: there[name] for name in ("answered_ns", "cpu_ns", "run_queue_ns")},
+            **{name: there[name] for name in SERVED_COLUMNS},
             "name": call.name, "client": call.client, "client_rank": call.client_rank,
             "client_thread": span.thread, "link": call.link, "done_ns": call.done_ns,
         }  # fmt: skip

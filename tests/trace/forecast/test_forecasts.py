@@ -8,6 +8,7 @@ import pytest
 
 from tests.trace.analyze.planted import Rows, a_batch, on_a_thread_of_its_own, repeated, step
 from tests.trace.synthetic import Part, call, operator, ranks, simulate, trace
+from tuner.trace.analyze.diagnosis import diagnose
 from tuner.trace.analyze.headroom import wait_for_others
 from tuner.trace.forecast.forecasts import Forecast, WhatIf, forecasts
 from tuner.trace.model.spans import TraceRank
@@ -126,6 +127,18 @@ def test_the_time_with_other_numbers_of_threads(taken: Trace, expected: dict[int
         assert each.ratio == pytest.approx(ratio, rel=0.1), threads
         assert each.ratio_low <= ratio <= each.ratio_high
         assert (each.ratio_low < each.ratio_high) == (threads != taken.ranks[1].num_worker_threads)
+
+
+def test_what_waits_for_cpus_that_others_hold_is_no_sleep_that_threads_share() -> None:
+    """Calls are ready, and wait for a CPU that other programs have: for half of their time."""
+    waits = {"cpu_ns": 1_000_000, "run_queue_ns": 5_000_000}
+    some = ranks(threads=4, cpu_count=2, main_cpu_s=0, cpu_s=0.05)
+    taken = changed(eight_at_once(SLEEP, threads=4, processes=some), **waits)
+    (found,) = forecasts(taken, [WhatIf(threads={"*": 8})])
+    assert found.why_not == "other programs took logical CPUs while it was traced"
+    text = diagnose(taken).text
+    assert "more threads help" not in text.lower()
+    assert "more threads do not help" not in text
 
 
 def test_what_computes_may_have_waited_only_because_others_did() -> None:

@@ -47,7 +47,10 @@ Answered = list[tuple[int, str]]
 def answered(monkeypatch: pytest.MonkeyPatch) -> Answered:
     """The calls whose clients are told of an answer, and of what error."""
     found: Answered = []
-    client = SimpleNamespace(answered=lambda call, value: found.append((call, error_of(value))))
+    client = SimpleNamespace(
+        answered=lambda call, value: found.append((call, error_of(value))),
+        unpickled=lambda call, began_ns: None,
+    )
     monkeypatch.setattr(Ends, "client", client)
     return found
 

@@ -43,13 +43,17 @@ def test_served_calls_come_back_with_their_time_on_the_run_queue(tmp_path: Path)
     journal.served.put(9, 21, 2000, 300, b"", b"", 2900)
     journal.raised.put(9, 1 + journal.text("BaseException"))
     journal.raised.put(9, 1 + problem)
-    journal.answered.put(9, 2950)
+    journal.answered.put(9, 4000, 2950)
+    journal.unpickled.put(9, 1800, 1950)
+    journal.gil.put(1500, 0, 300)
+    journal.gil.put(-5, 0, 300)
     journal.done.put(7, 2500)
     content = read_journal(tmp_path / "one")
     assert content.server_spans == [
-        ServerSpan(7, 21, 1000, 1900, 300, 50), ServerSpan(8, 22, 1100, None, None, None),
-        ServerSpan(9, 21, 2000, 2900, 300, None, 2950, "KeyError: 1"),
+        ServerSpan(7, 21, 1000, 1900, 300, 50, slices=1), ServerSpan(8, 22, 1100, None, None, None),
+        ServerSpan(9, 21, 2000, 2900, 300, None, 2950, "KeyError: 1", None, 1800, 1950, 4000),
     ]  # fmt: skip
+    assert (content.gil, content.damaged) == ([(1500, 0, 300)], 1)
     assert content.done_ns == {7: 2500}
 
 

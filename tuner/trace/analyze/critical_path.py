@@ -4,7 +4,8 @@ The shares are of the time of the driver's steps. The steps of a workload all do
 that took twice as long as the fast ones were disturbed, and are left out.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,8 @@ from tuner.text import whole_percent
 from tuner.torch_private.private_names import BACKWARD
 from tuner.trace.analyze import path_walk
 from tuner.trace.analyze.callbacks import with_callbacks
+from tuner.trace.analyze.gil_on_path import with_gil
+from tuner.trace.analyze.gil_use import Serving
 from tuner.trace.analyze.path_walk import PARTS, SERVED, Driver, find_driver, walk
 from tuner.trace.analyze.server_parallelism import window
 from tuner.trace.analyze.time_spans import Spans, floats, group_codes, summed, united
@@ -106,6 +109,8 @@ class CriticalPath:
     rows: pd.DataFrame  # part, process and function, one row per column of `time_ns`
     time_ns: FloatArray  # (steps, rows); without the steps that were disturbed
     disturbed_ns: FloatArray  # the same of the steps that were
+    gil: Mapping[str, Serving] = field(default_factory=dict)
+    """Who holds the GIL of each process for which the driver waits so."""
 
     @property
     def length_s(self) -> float:
@@ -127,8 +132,11 @@ def find_critical_path(trace: Trace) -> CriticalPath | None:
     if len(edges) < 2:
         return None
     path = _with_backward(trace, driver, walk(trace, driver, int(edges[0]), int(edges[-1])))
-    (start, end, part, call), weight = _with_cpu(trace, path)
-    row, rows = _rows(trace, driver, part, call)
+    pieces, weight = _with_cpu(trace, path)
+    waits = with_gil(trace, pieces, weight)
+    start, end, part, call = waits.pieces
+    weight = waits.weight
+    row, rows = _rows(trace, driver, part, call, waits.rank)
     piece, start, end, gap = _cut(edges, start, end)
     steps, code = len(edges) - 1, (gap - 1) * len(rows) + row[piece]
     time_ns = summed(code, (end - start) * weight[piece], steps * len(rows)).reshape(steps, -1)
@@ -137,7 +145,7 @@ def find_critical_path(trace: Trace) -> CriticalPath | None:
     # The steps of a program need not do the same: none of them is taken for disturbed.
     if trace.steps != steps or usual.sum() < LEAST_STEPS:
         usual = np.ones(steps, bool)
-    return CriticalPath(driver, rows, time_ns[usual], time_ns[~usual])
+    return CriticalPath(driver, rows, time_ns[usual], time_ns[~usual], waits.serving)
 
 
 def critical_path(trace: Trace) -> pd.DataFrame:
@@ -154,7 +162,7 @@ def critical_path(trace: Trace) -> pd.DataFrame:
     path = find_critical_path(trace)
     if path is None:
         return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in PATH_COLUMNS.items()})
-    table = path.rows.copy()
+    table = path.rows.drop(columns="tensors")
     shares = shares_of(path.time_ns, path.time_ns.sum(axis=1))
     table[["share", "ci_low", "ci_high"]] = shares
     is_unseen = table["part"] == "unseen"
@@ -222,8 +230,9 @@ def _with_cpu(trace: Trace, path: IntArray) -> tuple[IntArray, FloatArray]:
 
 
 def _rows(
-    trace: Trace, driver: Driver, part: IntArray, call: IntArray
+    trace: Trace, driver: Driver, part: IntArray, call: IntArray, gil_rank: IntArray
 ) -> tuple[IntArray, pd.DataFrame]:
+    """The row of each piece, and the rows; of a wait for a GIL it is known whose that is."""
     is_caller = np.isin(part, [path_walk.CALLER, path_walk.BACKWARD])
     # Names as text: a category's codes of two columns differ.
     client, server, function = (
@@ -232,9 +241,13 @@ def _rows(
     )
     process = np.where(is_caller, trace.process(driver.rank).name, server)
     process = np.where(np.isin(part, [path_walk.ISSUE, path_walk.ANSWER_QUEUE]), client, process)
+    for rank in np.unique(gil_rank[part == path_walk.GIL]).tolist():
+        process = np.where(gil_rank == rank, trace.process(rank).name, process)
     function = np.where(is_caller, "", function)
     keys = [part, pd.factorize(process)[0], pd.factorize(function)[0]]
     _, first, row = np.unique(group_codes(keys), return_index=True, return_inverse=True)
     parts = np.array([*PARTS])[part[first]]
     rows = {"part": parts, "process": process[first], "function": function[first]}
-    return row, pd.DataFrame(rows).astype("str")
+    by_name = trace.calls.groupby(trace.calls["function"].astype(str))["answer_tensors"].mean()
+    tensors = by_name.reindex(function[first]).fillna(0).to_numpy(np.float64)
+    return row, pd.DataFrame(rows).astype("str").assign(tensors=tensors)

@@ -25,7 +25,12 @@ from tuner.trace.analyze.path_limits import Limit, shares_of_path, why_unseen
 from tuner.trace.analyze.path_walk import Driver
 from tuner.trace.analyze.server_evidence import Evidence, gather
 from tuner.trace.analyze.server_parallelism import window, window_length_ns
-from tuner.trace.analyze.suggestions import Suggestion, more_threads, suggest
+from tuner.trace.analyze.suggestions import (
+    Suggestion,
+    more_threads,
+    shorter_switch_interval,
+    suggest,
+)
 from tuner.trace.analyze.time_spans import Spans, parents
 from tuner.trace.model.trace import Trace
 
@@ -191,8 +196,12 @@ def _why(trace: Trace, path: CriticalPath, limit: Limit) -> _Why:
             return _Why("backward")
         case "issue":
             return _Why("pickling", _pickled(trace, limit))
+        case "pickling" | "tensors" | "requests":
+            return _Why("pickling", _answers_pickled(trace, limit))
         case "pending":
             return _Why("calls")
+    if limit.is_gil:
+        return _gil_held(path, limit)
     calls = trace.calls
     of_it = (calls["server"] == limit.processes[0]) & calls["server_end_ns"].notna()
     if not of_it.any():
@@ -214,7 +223,7 @@ def _why_on_server(kind: str, found: Evidence) -> _Why:
     server, most = (found.server,), found.use.parallelism_max
     if rule != "calls":
         hardly_waited = rule == "blocked-threads" and not rules.short_of_threads(found)
-        is_enough = hardly_waited or rule in ("cpus-full", "gil-or-lock")
+        is_enough = hardly_waited or rule == "gil-or-lock" or rules.DO_NOT_HELP in sentences[0]
         return _Why(rule, sentences, server if is_enough else ())
     others = rules.taken_by_others(found) if kind == "run_queue" else ()
     rule = "cpus-full" if kind == "run_queue" else rule
@@ -223,6 +232,42 @@ def _why_on_server(kind: str, found: Evidence) -> _Why:
         return _Why(rule, others)
     at_work = f"At most {most} of the {found.threads} threads of {found.server}"
     return _Why(rule, (*others, f"{at_work} were at work at a time: more do not help."), server)
+
+
+def _gil_held(path: CriticalPath, limit: Limit) -> _Why:
+    """Who holds the GIL of a process, and what helps."""
+    process, held = limit.processes[0], path.gil[limit.processes[0]]
+    share = whole_percent(held.held.share)
+    sentence = f"It was held for {share} of the time: more threads do not help."
+    if held.by == "calls":
+        what = rules.few_named(held.functions)
+        sentences = (
+            f"They compute in Python, one at a time. {sentence}",
+            f"Make {what} faster, or serve {'it' if len(held.functions) == 1 else 'them'} from "
+            "several processes.",
+        )
+        return _Why("gil-or-lock", sentences, (process,))
+    helps = "Let that compute for less time in Python, or in another process."
+    return _Why("gil-or-lock", (sentence, helps), (process,), shorter_switch_interval())
+
+
+def _answers_pickled(trace: Trace, limit: Limit) -> tuple[str, ...]:
+    """What is pickled for so long, and what helps."""
+    calls = trace.calls[trace.calls["function"].isin(limit.functions)]
+    if limit.kind == "requests":
+        return ("No option of RPC makes that faster: send tensors instead of Python objects.",)
+    names = rules.few_named(limit.functions)
+    if limit.kind == "tensors":
+        number = round(calls["answer_tensors"].mean())
+        return (
+            f"{limit.processes[0]} pickles answers of {names}: {number:,} tensors each.",
+            "Each tensor is pickled, sent and unpickled on its own: answer with one that holds "
+            "them all.",
+        )
+    return (
+        f"{limit.processes[0]} pickles answers of {names}, and their callers unpickle them.",
+        "No option of RPC makes that faster: answer with tensors instead of Python objects.",
+    )
 
 
 def _pickled(trace: Trace, limit: Limit) -> tuple[str, ...]:

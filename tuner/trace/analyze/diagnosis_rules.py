@@ -21,6 +21,7 @@ ONE_CPU = (0.75, 1.25)
 time, more because of what they do without it."""
 FULL_HOST = 0.9
 """The share of the machine's logical CPUs from which they are full: the kernel takes the rest."""
+DO_NOT_HELP = "more threads do not help"
 MOST_NAMED = 3  # processes, or functions, that are named
 WAITS_FOR = "I/O, a lock, the GIL or a call that is not recorded"
 """What a thread that is off the CPU may wait for: calls of scripts never pass through Python."""
@@ -134,8 +135,7 @@ def blocked_threads(found: Evidence) -> tuple[str, ...]:
     why = f"They {'waited for calls of their own' if nested else unknown}."
     blocked = f"They were off the CPU for {whole_percent(cpu.off_share)} of their time. {why}"
     if short_of_threads(found):
-        if not nested and use.parallelism >= SEVERAL and cpu.off_first_ratio is None:
-            # No call began alone, which would show whether calls wait for each other.
+        if not nested and use.parallelism >= SEVERAL and not _are_known_to_sleep(cpu):
             blocked = f"{blocked} If they wait for a lock, more threads do not help."
         return (f"{_waiting(found)}: more threads help.", blocked)
     limits = use.full_share >= MOST and use.busy_fraction >= MOST
@@ -143,6 +143,12 @@ def blocked_threads(found: Evidence) -> tuple[str, ...]:
         return ()
     hardly = "They hardly waited for a thread: the calls themselves are the limit."
     return (f"{_serving(found)}. {hardly}", blocked)
+
+
+def _are_known_to_sleep(cpu: Cpu) -> bool:
+    """Whether it is known that calls do not wait for each other: some began alone, or they end as
+    calls do that sleep."""
+    return cpu.takes_turns is False or cpu.off_first_ratio is not None
 
 
 def cpus_full(found: Evidence) -> tuple[str, ...]:
@@ -155,8 +161,11 @@ def cpus_full(found: Evidence) -> tuple[str, ...]:
     # Calls that are off the CPU for longer than they wait for one have another limit first.
     if not (served_full or cpu.run_queue_share >= max(ready, cpu.off_share)):
         return ()
+    others = () if used is None or served_full or host_is_full(found) else taken_by_others(found)
+    # Against other programs, more threads get more of the CPUs.
+    helps = "" if others else f": {DO_NOT_HELP}"
     said = (
-        "The logical CPUs are full: more threads do not help. The calls that "
+        f"The logical CPUs are full{helps}. The calls that "
         f"{found.server} ran, with a parallelism of {_number(found.use.parallelism)}, used "
         f"{logical_cpus(cpu.cpus_used, cpus)}. They waited for a free one for "
         f"{whole_percent(cpu.run_queue_share)} of their time."
@@ -164,7 +173,7 @@ def cpus_full(found: Evidence) -> tuple[str, ...]:
     if used is None or served_full:
         return (said,)
     if not host_is_full(found):
-        return (said, *taken_by_others(found))
+        return (said, *others)
     served = cpu.cpus_used * found.use.busy_fraction
     polling = ": the shm transport polls on one in each process" if used - served >= 1 else ""
     return (said, f"All processes of the trace used {host_cpus(found)}{polling}.")
@@ -232,6 +241,8 @@ def _hinder_each_other(found: Evidence, cpu: Cpu) -> bool | None:
         return False
     if cpu.off_first_ratio is not None and cpu.off_first_ratio <= UNHINDERED:
         return True
+    if cpu.takes_turns is not None and cpu.cpus_used < GIL_AT_LEAST:
+        return cpu.takes_turns
     by_cpu, whole = cpu.off_uncrowded_ratio, cpu.off_uncrowded_whole_ratio
     if by_cpu is None or whole is None or (by_cpu <= LESS) != (whole <= LESS):
         return None

@@ -33,7 +33,11 @@ MOST_SHOWN = 3
 SHOWN = 0.05  # smaller shares are not worth a word
 FEW_CALLS = 20  # where what fewer calls waited for is not known, they are too few to judge
 UNSEEN = "unseen"
-WIRE = ("to_server", "answer", "to_client")
+WIRE = ("to_server", "to_client")
+PICKLING = ("request", "answer", "receive")
+MANY_TENSORS = 100
+"""In an answer: each of so many is pickled, sent and unpickled on its own, which takes most of the
+time."""
 _PHRASES = {
     "caller": "waited for no call",
     "backward": "was in dist_autograd.backward",
@@ -42,6 +46,12 @@ _PHRASES = {
     "run_queue": "waited for functions without a free CPU, mostly {f} on {p}",
     "queue": "waited while {cs} queued for a thread of {p}",
     "answer_queue": "waited while answers of {fs} queued for a thread of {p}",
+    "pickling": "waited while answers of {fs} were pickled and unpickled",
+    "tensors": "waited while answers of {fs} were pickled, sent and unpickled",
+    "requests": "waited while requests of {fs} were unpickled on {p}",
+    "calls-hold-gil": "waited while calls of {fs} held the GIL of {p}",
+    "main-holds-gil": "waited while the main thread of {p} held its GIL",
+    "others-hold-gil": "waited while other threads of {p} held its GIL",
     "dispatch": "waited while {p} did not begin {fs} though a thread was free",
     "on_cpu": "waited while {fs} {was} on the CPU on {p}",
     "off_cpu": "waited while {fs} {was} off the CPU on {p}",
@@ -51,11 +61,15 @@ _PHRASES = {
 }
 OFF_CPU = f"Off the CPU means asleep, or waiting for {WAITS_FOR}."
 _NAMES = {
+    "pickling": "Pickling is the limit",
+    "requests": "Pickling is the limit",
+    "tensors": "The number of tensors is the limit",
     "caller": "The caller is the limit",
     "backward": "The backward pass is the limit",
     "wire": "Communication is the limit",
     "run_queue": "The logical CPUs are the limit",
 }
+GIL_KINDS = {"calls": "calls-hold-gil", "main": "main-holds-gil", "others": "others-hold-gil"}
 _NUMBERS = {2: "Two", 3: "Three"}
 _WITHOUT_PYTHON = {
     "builtin": "Builtin operators run without Python",
@@ -68,7 +82,10 @@ _WITHOUT_PYTHON = {
 class Limit:
     """A kind of waiting, and what waited: processes that do the same."""
 
-    kind: str  # a part of the path; `wire` for the way there and back
+    kind: str
+    """A part of the path; `wire` for the way there and back; `pickling` of answers; `tensors`, the
+    same with their way, of answers that hold many; `requests` that are unpickled; or who holds the
+    GIL."""
     processes: tuple[str, ...]  # those with much of the time, the largest share first
     functions: tuple[str, ...]
     share: Share
@@ -89,11 +106,18 @@ class Limit:
         )
 
     @property
+    def is_gil(self) -> bool:
+        """Whether it is a GIL that is waited for."""
+        return self.kind in GIL_KINDS.values()
+
+    @property
     def name(self) -> str:
         """The beginning of a sentence about this limit alone."""
         all_of_them = "The callers" if self.kind == "issue" else "The servers"
         who = listed(self.processes) if len(self.processes) <= MOST_SHOWN else all_of_them
         number = "is" if len(self.processes) == 1 else "are"
+        if self.is_gil:
+            return f"The GIL of {few_named(self.processes)} is the limit"
         return _NAMES.get(self.kind, f"{who} {number} the limit")
 
 
@@ -103,10 +127,29 @@ def shares_of_path(path: CriticalPath, roles: Sequence[tuple[str, str]] = ()) ->
     A server that is short of threads is so whatever its calls run: all functions of a process are
     taken together, and processes of one role that have a function in common.
     """
-    kind = path.rows["part"].replace(dict.fromkeys(WIRE, "wire"))
+    kind = _kinds(path)
     alike = _alike(path.rows, roles).mask(kind.isin([*_NAMES]), 0)
     found = [_limit(path, str(name), rows.index) for (name, _), rows in kind.groupby([kind, alike])]
     return sorted(found, key=lambda limit: -limit.share.share)
+
+
+def _kinds(path: CriticalPath) -> pd.Series:
+    """The kind of waiting of each row of the path."""
+    rows = path.rows
+    kinds = dict.fromkeys(WIRE, "wire") | dict.fromkeys(PICKLING, "pickling")
+    kind = rows["part"].replace(kinds | {"request": "requests"})
+    # The way of many tensors belongs to the answer that has them.
+    of_answer = rows["part"].isin(["answer", "to_client", "receive"])
+    kind = kind.mask(of_answer & (rows["tensors"] >= MANY_TENSORS), "tensors")
+    time_ns = path.time_ns.sum(axis=0)
+    for process, found in path.gil.items():
+        waits = (rows["part"] == "gil") & (rows["process"] == process)
+        kind = kind.mask(waits, GIL_KINDS[found.by])
+        if found.by == "calls" and time_ns[waits].sum() >= BESIDE * time_ns.sum():
+            # A call that runs holds it: it is what the others wait for.
+            kind = kind.mask((rows["part"] == "on_cpu") & (rows["process"] == process),
+                             GIL_KINDS["calls"])  # fmt: skip
+    return kind
 
 
 def limits_of(shares: list[Limit]) -> list[Limit]:

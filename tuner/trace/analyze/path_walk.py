@@ -44,6 +44,8 @@ PARTS = {
     "to_server": "the way to the server",
     "queue": "waits for a thread of the server",
     "dispatch": "waits to be run though a thread is free: for the GIL, or to be woken",
+    "request": "a thread of the server unpickles the request",
+    "gil": "waits for the GIL of a process, which another thread holds",
     "on_cpu": "runs on the CPU",
     "run_queue": "is ready to run, but no CPU is free",
     "off_cpu": "sleeps, or waits for I/O, a lock, the GIL, or a call that is not recorded",
@@ -52,13 +54,15 @@ PARTS = {
     "answer": "its thread pickles the answer, or the exception",
     "answer_queue": "the answer waits for a thread of the client",
     "to_client": "the way back",
+    "receive": "a thread of the client unpickles the answer",
     "unseen": "is under way, but the trace does not show how it was served",
 }
-"""The parts of the path, in order; the walk itself has no `backward`, nor parts of `served`."""
+"""The parts of the path, in order; the walk itself has no `backward`, `gil`, nor parts of
+`served`."""
 # Plain numbers: the loop is faster without attributes of a class.
 (
-    CALLER, BACKWARD, ISSUE, _TO_SERVER, _QUEUE, _DISPATCH, ON_CPU, RUN_QUEUE, OFF_CPU, SERVED,
-    _PENDING, _ANSWER, ANSWER_QUEUE, _TO_CLIENT, _UNSEEN,
+    CALLER, BACKWARD, ISSUE, TO_SERVER, QUEUE, DISPATCH, _REQUEST, GIL, ON_CPU, RUN_QUEUE, OFF_CPU,
+    SERVED, _PENDING, _ANSWER, ANSWER_QUEUE, TO_CLIENT, _RECEIVE, _UNSEEN,
 ) = range(len(PARTS))  # fmt: skip
 
 
@@ -112,7 +116,8 @@ class _Walk:
     """One walk; `path` is what it has found: start, end, part and call of each piece in turn.
 
     Its lists, which are faster in a loop, have one item per call: start <= issued <= end, and
-    start <= arrived <= served <= left <= done <= answered <= end.
+    start <= arrived <= unpickling <= unpickled <= served <= left <= done <= answered <= received <=
+    end.
     """
 
     def __init__(self, trace: Trace, driver: Driver, closed: int) -> None:
@@ -127,9 +132,13 @@ class _Walk:
         left = np.clip(_filled(calls, "server_end_ns", end), served, end)
         done = np.clip(_filled(calls, "done_ns", left), left, end)
         answered = np.clip(_filled(calls, "answered_ns", done), done, end)
+        received = np.clip(_filled(calls, "received_ns", end), answered, end)
         arrived, waits_for_thread = arrivals(trace, served, start)
+        unpickled = np.clip(_filled(calls, "unpickled_ns", served), start, served)
+        unpickling = np.clip(_filled(calls, "arrived_ns", unpickled), start, unpickled)
+        arrived = np.minimum(arrived, unpickling)
         issued = np.clip(_filled(calls, "issued_ns", start), start, end)
-        returned = np.where(is_seen, returns(trace, answered, end), end)
+        returned = np.where(is_seen, returns(trace, answered, received), received)
         follows, began_with = _chains(calls)
         self.sent = np.where(are_callbacks(calls), arrived, start).tolist()
         # Who waits for what follows from a call does so since that one.
@@ -137,7 +146,8 @@ class _Walk:
         self.follows, self.returned = follows.tolist(), returned.tolist()
         self.start, self.issued, self.arrived = start.tolist(), issued.tolist(), arrived.tolist()
         self.served, self.left, self.done = served.tolist(), left.tolist(), done.tolist()
-        self.answered = answered.tolist()
+        self.answered, self.received = answered.tolist(), received.tolist()
+        self.unpickling, self.unpickled = unpickling.tolist(), unpickled.tolist()
         self.is_seen = is_seen.tolist()  # whether the trace shows how it was served
         self.waits_for_thread = waits_for_thread.tolist()  # else to be dispatched
         self.kind, self.server = calls["kind"].tolist(), calls["server_rank"].tolist()
@@ -244,13 +254,16 @@ class _Walk:
                 self.through_call(self.follows[call], since, min(sent, until), depth + 1)
             return
         for began, part in (
+            (self.received[call], _RECEIVE),
             (self.returned[call], ANSWER_QUEUE),
-            (self.answered[call], _TO_CLIENT),
+            (self.answered[call], TO_CLIENT),
             (self.done[call], _ANSWER),
             (self.left[call], _PENDING),
             (self.served[call], SERVED),
-            (self.arrived[call], _QUEUE if self.waits_for_thread[call] else _DISPATCH),
-            (since, _TO_SERVER),
+            (self.unpickled[call], DISPATCH),
+            (self.unpickling[call], _REQUEST),
+            (self.arrived[call], QUEUE if self.waits_for_thread[call] else DISPATCH),
+            (since, TO_SERVER),
         ):
             begin = began if began > since else since
             if until <= begin:

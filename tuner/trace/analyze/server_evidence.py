@@ -8,8 +8,10 @@ import pandas as pd
 from tuner.trace.analyze import server_parallelism
 from tuner.trace.analyze.call_times import as_waited_for, call_times, nested_waits
 from tuner.trace.analyze.callbacks import are_callbacks
+from tuner.trace.analyze.gil_use import HELD, Serving, serving
+from tuner.trace.analyze.in_turn import takes_turns
 from tuner.trace.analyze.server_parallelism import threads_at_work, threads_taken, window
-from tuner.trace.analyze.time_spans import Spans, Steps, group_codes, united
+from tuner.trace.analyze.time_spans import Spans, Steps, floats, group_codes, united
 from tuner.trace.model.trace import Trace
 
 LONG_OPERATOR_NS = 30_000
@@ -65,8 +67,11 @@ class Cpu:
     off_uncrowded_ratio: float | None  # of uncrowded calls, over what is usual for their CPU time
     off_uncrowded_whole_ratio: float | None  # the same, over what is usual whatever their CPU time
     off_first_ratio: float | None  # of the calls that began while no other ran
+    takes_turns: bool | None  # whether calls take turns while off the CPU, by when they end
     cpus_used: float  # CPU time of the calls over the time in which the server was busy
-    gil_share: float | None  # of the served time: on the CPU outside long operators, if recorded
+    gil_share: float | None
+    """Of the served time: on the CPU outside long operators, where these are recorded; else with
+    the GIL, where samples found that calls hold it for long."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +87,7 @@ class Evidence:
     means: Means
     use: Use
     cpu: Cpu | None
+    gil: Serving  # who holds its GIL
     nested_share: float  # of its served time: it waited for calls of its own
     operator_parallelism: float | None  # of remote operators, on average while any ran
     host_cpus_used: float | None  # by the processes of the trace on its machine
@@ -105,6 +111,7 @@ def gather(trace: Trace, rank: int) -> Evidence:
     parts = {name: mean[name] for name in ("latency_us", "queue_us", "served_us", "pending_us")}
     operators = server_parallelism.parallelism(trace, "operators").set_index("rank")
     in_operators = operators["mean_while_busy"].get(rank)
+    gil = serving(trace, rank)
     return Evidence(
         server=process.name,
         rank=rank,
@@ -114,7 +121,8 @@ def gather(trace: Trace, rank: int) -> Evidence:
         served_calls=len(served),
         means=Means(calls=len(timed), transport_us=mean["wire_us"] - mean["queue_us"], **parts),
         use=_use(trace, rank, sent, times, at_work, pool),
-        cpu=_cpu(trace, served, times, at_work),
+        cpu=_cpu(trace, served, times, at_work, gil),
+        gil=gil,
         nested_share=_nested_share(trace, served),
         operator_parallelism=None if pd.isna(in_operators) else float(in_operators),
         host_cpus_used=_host_cpus_used(trace, process.host),
@@ -150,7 +158,9 @@ def _use(
     )
 
 
-def _cpu(trace: Trace, served: pd.DataFrame, times: pd.DataFrame, at_work: Steps) -> Cpu | None:
+def _cpu(
+    trace: Trace, served: pd.DataFrame, times: pd.DataFrame, at_work: Steps, gil: Serving
+) -> Cpu | None:
     measured = times["off_cpu_us"].notna()
     sums = times[measured].sum()
     wall_us, on_us = float(sums["served_us"]), float(sums["on_cpu_us"])
@@ -158,6 +168,11 @@ def _cpu(trace: Trace, served: pd.DataFrame, times: pd.DataFrame, at_work: Steps
         return None
     calls = served[measured]
     uncrowded, whole, first = _off_ratios(at_work, calls, times[measured])
+    busy_us = float(at_work.time_at_level()[1:].sum()) / 1e3
+    start, end = (calls[f"server_{edge}_ns"].to_numpy(np.int64) for edge in ("start", "end"))
+    gil_share = _gil_share(trace.with_operators(), calls, times)
+    if gil_share is None and gil.by_calls.is_known and gil.by_calls.share >= HELD:
+        gil_share = min(gil.by_calls.share * busy_us, on_us) / wall_us
     return Cpu(
         on_share=on_us / wall_us,
         run_queue_share=float(sums["run_queue_us"]) / wall_us,
@@ -165,8 +180,9 @@ def _cpu(trace: Trace, served: pd.DataFrame, times: pd.DataFrame, at_work: Steps
         off_uncrowded_ratio=uncrowded,
         off_uncrowded_whole_ratio=whole,
         off_first_ratio=first,
-        cpus_used=on_us * 1e3 / max(float(at_work.time_at_level()[1:].sum()), 1.0),
-        gil_share=_gil_share(trace.with_operators(), calls, times),
+        takes_turns=takes_turns(at_work, start, end, floats(times[measured], "off_cpu_us") * 1e3),
+        cpus_used=on_us / max(busy_us, 1e-3),
+        gil_share=gil_share,
     )
 
 

@@ -71,6 +71,11 @@ def more_threads(found: Evidence) -> Suggestion | None:
     return Suggestion(knob="num_worker_threads", values=values, why="")
 
 
+def shorter_switch_interval(why: str = "") -> Suggestion:
+    """That threads let go of the GIL sooner."""
+    return Suggestion(knob=SWITCH_INTERVAL, values="5ms,1ms,0.2ms", why=why)
+
+
 def _waits_for_gil(trace: Trace, path: CriticalPath, found: Evidence) -> Suggestion | None:
     """That calls to a server wait for the GIL while its main thread computes."""
     means = found.means
@@ -95,7 +100,7 @@ def _waits_for_gil(trace: Trace, path: CriticalPath, found: Evidence) -> Suggest
         f"{rules.short_time(INTERVAL_NS / 1e3)} or more to begin though a thread was free. Its "
         f"{who_computes}."
     )
-    return Suggestion(knob=SWITCH_INTERVAL, values="5ms,1ms,0.2ms", why=why)
+    return shorter_switch_interval(why)
 
 
 def _who_computes(trace: Trace, path: CriticalPath, process: TraceRank) -> str:

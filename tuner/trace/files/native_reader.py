@@ -33,7 +33,9 @@ _FORMAT = re.compile(rb'\{"rpc_tuner":\s*\{"format":\s*(-?\d{1,9})\s*[,}]')
 _NO_CALL = -(2**63)  # beyond the numbers of calls
 _WORDS = ("kind", "body", "function", "client", "server", "status", "link")
 """The columns of words in the arguments of a call's first event; their categories are sorted."""
-_NUMBERS = ("client_rank", "server_rank", "issued_ns", "timeout_s", "request_bytes")
+_NUMBERS = (
+    "client_rank", "server_rank", "issued_ns", "timeout_s", "request_bytes", "received_ns",
+)  # fmt: skip
 _BOUNDS: dict[tuple[str, ...], tuple[float, float]] = {  # the least, and what is too much
     ("rank", "num_worker_threads", "cpu_count", "steps"): (0, 2**31),
     ("cpu_s", "rpc_timeout_s", "main_cpu_s", "main_run_queue_s"): (0, 2**32),
@@ -68,6 +70,11 @@ class Args(msgspec.Struct, gc=False):
     cpu_ns: Lasting | None = None
     run_queue_ns: Lasting | None = None
     holds_thread: bool = False
+    slices: Lasting | None = None
+    answer_tensors: Lasting | None = None
+    arrived_ns: Number | None = None
+    unpickled_ns: Number | None = None
+    received_ns: Number | None = None
 
 
 class Event(msgspec.Struct, gc=False):
@@ -97,6 +104,9 @@ class Header(Facts):
                     value = getattr(facts, name, None)
                     if value is not None and not least <= value < below:
                         raise ValueError(f"{name} cannot be {value}")
+        sampled = (value for rank in self.ranks for wait in rank.gil for value in wait)
+        if not all(-(2**62) <= value < 2**62 for value in sampled):
+            raise ValueError("gil has times that cannot be")
         if not all(-(2**62) <= each < 2**62 for each in self.window_ns):
             raise ValueError(f"window_ns cannot be {list(self.window_ns)}")
 
@@ -216,7 +226,10 @@ def _begun(begun: Sequence[Event]) -> pd.DataFrame:
 def _served(served: Sequence[Event]) -> pd.DataFrame:
     facts = [event.args or Args() for event in served]
     starts_ns = _times_ns([event.ts for event in served], "a served call")
-    measured = ("answered_ns", "done_ns", "cpu_ns", "run_queue_ns")
+    measured = (
+        "answered_ns", "done_ns", "cpu_ns", "run_queue_ns", "slices", "answer_tensors",
+        "arrived_ns", "unpickled_ns",
+    )  # fmt: skip
     columns = {
         "call_id": _integers([fact.call for fact in facts], "a served call"),
         "server_thread": [event.tid for event in served],

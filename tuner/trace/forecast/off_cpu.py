@@ -13,6 +13,8 @@ import pandas as pd
 
 from tuner.trace.analyze import diagnosis_rules as rules
 from tuner.trace.analyze.call_times import call_times
+from tuner.trace.analyze.gil_use import HELD
+from tuner.trace.analyze.in_turn import gaps_ns
 from tuner.trace.analyze.server_evidence import Evidence, gather
 from tuner.trace.analyze.server_parallelism import threads_at_work
 from tuner.trace.analyze.time_spans import floats
@@ -27,6 +29,7 @@ LONGER = 1.3
 """Calls that began alone and are off the CPU for so much longer than usual wait for later ones."""
 IN_TURN = 0.7  # a correlation with the number of calls before that shows that calls take turns
 FEW = 10  # calls, which show no such correlation
+NEARLY_ALL = 0.8  # of the CPU time of calls: what is not in the samples may be their error
 
 
 class Shared(NamedTuple):
@@ -40,6 +43,8 @@ class Shared(NamedTuple):
     """How long each is off the CPU beside that; None: as long as in the trace."""
     operators: float = 1.0
     """The share of their time that calls of operators alone are on the CPU, at most."""
+    waits_for_gil: bool = False
+    """Whether they wait for the GIL to begin, to go on and to answer, since others hold it."""
 
 
 class Known(NamedTuple):
@@ -82,6 +87,9 @@ def _by_python(trace: Trace, rank: int, explained: Collection[int]) -> Known:
     if cpu is None:
         return Known(Shared(), Shared(), f"the CPU time of the calls to {name} is not known")
     low, high = _gil(found)
+    if found.gil.is_limit and found.gil.by == "calls":
+        known = Shared(low, waits_for_gil=True), Shared(high, waits_for_gil=True)
+        return Known(*known)
     if explained:
         trace = replace(trace, calls=trace.calls[~trace.calls["call_id"].isin(explained)])
         others = trace.calls[trace.calls["server_rank"] == rank].dropna(subset="server_end_ns")
@@ -115,6 +123,11 @@ def _gil(found: Evidence) -> tuple[float, float]:
     """The least and the highest share of the CPU time in which calls hold the GIL."""
     cpu = found.cpu
     assert cpu is not None
+    held = found.gil.by_calls
+    if held.is_known and held.share >= HELD and cpu.cpus_used > 0:
+        # What is neither in the samples nor long may be in operators too short to let go of it.
+        least = (held.share - held.error) / cpu.cpus_used
+        return (1.0, 1.0) if least >= NEARLY_ALL else (min(max(least, 0.0), 1.0), 1.0)
     if cpu.gil_share is not None and cpu.on_share > 0:
         share = min(cpu.gil_share / cpu.on_share, 1.0)
         return share, share
@@ -128,7 +141,7 @@ class _OffCpu(NamedTuple):
 
     ns: FloatArray
     level: FloatArray  # how many calls ran when each began, itself included
-    gaps: FloatArray  # from the end of a call to that of the next, where that had begun by then
+    gaps: FloatArray  # from the end of a call to that of the next, while others are served
 
     @classmethod
     def of(cls, trace: Trace, rank: int) -> "_OffCpu":
@@ -137,15 +150,17 @@ class _OffCpu(NamedTuple):
         served = served[served["server_start_ns"].notna()].sort_values("server_end_ns")
         start, end = floats(served, "server_start_ns"), floats(served, "server_end_ns")
         ns = np.nan_to_num(call_times(served)["off_cpu_us"].to_numpy()) * 1e3
-        before = np.concatenate(([-np.inf], end[:-1]))
-        level = threads_at_work(trace)[rank].level_at(start.astype(np.int64))
-        return cls(ns, level.astype(np.float64), (end - before)[start < before])
+        at_work = threads_at_work(trace)[rank]
+        level = at_work.level_at(start.astype(np.int64))
+        gaps = gaps_ns(at_work, end.astype(np.int64))
+        return cls(ns, level.astype(np.float64), gaps)
 
     def lock(self) -> Shared:
         """What calls do that take turns with a lock."""
         alone = self.ns[self.level <= 1]
-        held_ns = float(np.median(self.gaps if len(self.gaps) else self.ns))
-        usual = float(np.median(alone if len(alone) else self.ns))
+        # The mean: calls that take turns with two locks end in pairs.
+        held_ns = float(np.mean(self.gaps) if len(self.gaps) else np.median(self.ns))
+        usual = float(np.median(alone) if len(alone) else np.quantile(self.ns, 0.05))
         return Shared(lock_ns=held_ns, off_ns=max(usual - held_ns, 0.0))
 
     @property
@@ -166,6 +181,8 @@ def _is_in_turn(found: Evidence, off: _OffCpu) -> bool | None:
     cpu = found.cpu
     assert cpu is not None
     first, whole = cpu.off_first_ratio, cpu.off_uncrowded_whole_ratio
+    if cpu.takes_turns is not None and cpu.cpus_used < rules.GIL_AT_LEAST:
+        return cpu.takes_turns
     if off.are_alike and cpu.cpus_used < rules.GIL_AT_LEAST:
         return False
     if first is not None and first <= rules.UNHINDERED:

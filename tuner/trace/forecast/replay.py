@@ -37,11 +37,11 @@ class Call:
     to_client: float
     ops: Sequence[Op]
     """What its function does."""
-    answer: float = 0.0  # its thread pickles the answer
     is_seen: bool = True  # whether a thread of the server runs it; else `to_server` is all it takes
     is_blocking: bool = False  # whether the caller waits for it at once
     lasts: float = 0.0  # its result is complete so much later, without a thread
     then: Sequence[Op] = ()  # what a thread of the program does until it is complete
+    receives: Sequence[Op] = ()  # what a thread of the client does with the answer
     join: int = -1  # its result is complete when those of this group have been served
     callback: int = -1  # which call stands for what the thread that completes this one runs next
     is_callback: bool = False  # whether it stands for such a callback
@@ -95,11 +95,14 @@ class Replayed(NamedTuple):
 class _Frame:
     """A function that runs: of a call, or, where that is negative, a root."""
 
-    __slots__ = ("at", "call", "left", "ops", "rank", "under_way", "waits_for")
+    __slots__ = ("at", "call", "is_answer", "left", "ops", "rank", "under_way", "waits_for")
 
     def __init__(self, rank: int, call: int, ops: Sequence[Op]) -> None:
         self.rank, self.call, self.ops = rank, call, ops
         self.at = 0
+        self.is_answer = (
+            False  # whether it completes the call for its client, and does not serve it
+        )
         self.left = 0.0  # of a computation with the GIL
         self.under_way = 0
         self.waits_for: int | None = None
@@ -219,11 +222,15 @@ class _Replay:
                 self.drivers -= 1
                 self.ended_at = self.now
             return
-        if self.pending.pop(frame.call, None) is not None:
+        if not frame.is_answer and self.pending.pop(frame.call, None) is not None:
             self.later(self.calls[frame.call].to_client, self.answered, frame.call)
             return
+        if frame.is_answer:
+            self.completed(frame.call)
+            self.give_back(frame.rank)
+            return
         # Never at once, or a long queue of calls that do nothing would nest as deeply.
-        self.later(self.calls[frame.call].answer, self.left, frame)
+        self.later(0.0, self.left, frame)
 
     def left(self, frame: _Frame) -> None:
         """A served function has left its thread."""
@@ -277,8 +284,18 @@ class _Replay:
         self.go_on(frame)
 
     def complete(self, number: int) -> None:
-        """A thread of the client completes the call, which takes no time, or ends a callback; then
-        it runs the callback that follows."""
+        """A thread of the client completes the call, when it has done what it does first."""
+        call = self.calls[number]
+        if not call.receives:
+            return self.completed(number)
+        self.free[call.client] -= 1
+        frame = _Frame(call.client, number, call.receives)
+        frame.is_answer = True
+        return self.go_on(frame)
+
+    def completed(self, number: int) -> None:
+        """A call is complete, or a callback: who waits for it goes on, and its thread runs the
+        callback that follows."""
         self.over.add(number)
         call = self.calls[number]
         caller = frame = self.caller[number]

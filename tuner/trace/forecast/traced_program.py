@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tuner.trace.analyze.call_times import BLOCKING
+from tuner.trace.analyze.call_times import BLOCKING, call_times
 from tuner.trace.analyze.callbacks import are_callbacks
+from tuner.trace.analyze.gil_use import SWITCH_NS
 from tuner.trace.analyze.path_walk import Driver
 from tuner.trace.analyze.time_spans import floats
 from tuner.trace.forecast.off_cpu import Shared
@@ -34,9 +35,10 @@ from tuner.trace.forecast.replay import (
     Root,
 )
 from tuner.trace.forecast.turns import Turns
-from tuner.trace.forecast.ways import Ways
+from tuner.trace.forecast.ways import UNHINDERED, Ways
 from tuner.trace.model.trace import Trace
 
+SMALL_NS = 20_000.0  # what it takes to unpickle a small request, or to pickle a small answer
 PIECES = 4  # of what computes with the GIL and without it
 IDLE = 3.0  # a frame that is idle for so many times its usual time between calls waited
 
@@ -101,13 +103,14 @@ class _Build:
     def __init__(self, trace: Trace, driver: Driver, case: Case, ways: Ways) -> None:
         calls = trace.calls
         self.trace, self.driver, self.case, self.frame = trace, driver, case, calls
-        self.way, self.way_back = ways.of_calls(calls["call_id"].tolist())
+        self.ways = ways
         self.has_semaphores = case.turns.places
         columns = ("start_ns", "issued_ns", "end_ns", "server_start_ns", "server_end_ns")
         times = [floats(calls, name) for name in columns]
         times[1] = np.fmin(np.fmax(np.nan_to_num(times[1]), times[0]), times[2])
         self.at = Times(*(each.tolist() for each in times))
         self.kind = calls["kind"].astype(str).tolist()
+        self.body = calls["body"].astype(str).tolist()
         self.is_blocking = [kind in BLOCKING for kind in self.kind]
         self.server = calls["server_rank"].tolist()
         row = {number: place for place, number in enumerate(calls["call_id"].tolist())}
@@ -131,6 +134,8 @@ class _Build:
                 if last >= 0 and start <= by_begin[last][1]:
                     key = (by_begin[last][2], PENDING)
             self.children[key].append(place)
+        self.least_off = self._least_off()
+        """The time off the CPU that is no wait for the GIL."""
         self.made_by = {to: by for own in self.children.values() for to, by in self._made(own)}
         """The `remote` that makes the value which a `to_here` waits for."""
         self.ends: dict[int, list[float]] = {}
@@ -215,6 +220,11 @@ class _Build:
         times = (floats(calls, f"{name}_ns") for name in ("cpu", "run_queue"))
         cpu, ready = (np.where(np.isnan(each), unknown, each).tolist() for each in times)
         answered, done = floats(calls, "answered_ns").tolist(), floats(calls, "done_ns").tolist()
+        received, arrived, unpickled = (
+            floats(calls, f"{name}_ns").tolist() for name in ("received", "arrived", "unpickled")
+        )
+        waits_for_gil = [self._waits_for_gil(place) for place in range(len(calls))]
+        way, way_back = self.ways.of_calls(calls["call_id"].tolist(), waits_for_gil)
         found = []
         for place, begun in enumerate(at.served):
             left = at.left[place]
@@ -234,14 +244,24 @@ class _Build:
             answer = max(answered[place] - left, 0.0) if done[place] != done[place] else 0.0
             answer = answer if answer == answer else 0.0
             complete = float(np.fmax(left + answer, done[place]))
+            begins, ends = list[Op](), list[Op]()
+            receives = max(end - max(received[place], complete), 0.0)
+            receives = receives if receives == receives else 0.0
+            unpickles = unpickled[place] - arrived[place]
+            if waits_for_gil[place]:
+                begins = [(COMPUTE_WITH_GIL, unpickles if unpickles > 0 else SMALL_NS)]
+                ends = [(COMPUTE_WITH_GIL, answer or SMALL_NS)]
+            elif answer:
+                ends = [(COMPUTE_WITH_GIL, answer)]
             after = self.children.get((place, PENDING), [])
             then = self._ops(after, left, done[place], ALONE, issues_compute=True) if after else ()
             then = then or self._chain(place, left, done[place])
             found.append(Call(
-                client[place], self.server[place], function[place], self.way[place],
-                self.way_back[place],
-                self._served(place, begun, left, cpu[place], ready[place]),
-                answer=answer, is_blocking=self.is_blocking[place],
+                client[place], self.server[place], function[place], way[place],
+                max(way_back[place] - receives, 0.0),
+                [*begins, *self._served(place, begun, left, cpu[place], ready[place]), *ends],
+                is_blocking=self.is_blocking[place],
+                receives=[(COMPUTE_WITH_GIL, receives)] if receives > 0 else (),
                 lasts=max(complete - left - answer, 0.0), join=group.get(place, -1), then=then,
                 callback=self.callback.get(place, -1), is_callback=self.are_callbacks[place],
                 ends=len(self._ends(place)),
@@ -264,6 +284,20 @@ class _Build:
         while link is not None:
             yield link
             link = self.callback.get(link)
+
+    def _least_off(self) -> list[float]:
+        """How long each call was off the CPU for other reasons than the GIL."""
+        calls = self.frame
+        off_ns = call_times(calls)["off_cpu_us"] * 1e3
+        woken = np.nan_to_num(floats(calls, "slices")) * SWITCH_NS
+        least = off_ns.groupby(calls["name"].array, observed=True).transform("quantile", UNHINDERED)
+        found: list[float] = np.fmax(least.to_numpy(), off_ns.to_numpy() - woken).tolist()
+        return found
+
+    def _waits_for_gil(self, place: int) -> bool:
+        """Whether a call waits for the GIL of its server before it runs, and after that."""
+        is_python = self.body[place] == "python"
+        return is_python and self.case.shared.get(self.server[place], Shared()).waits_for_gil
 
     def _served(self, place: int, begun: float, left: float, cpu: float, ready: float) -> list[Op]:
         """What a served function does, in order."""
@@ -299,6 +333,8 @@ class _Build:
             return Work(0.0, 0.0, 0.0), 0.0
         on_cpu = min(cpu, own_time)
         off = max(own_time - on_cpu - min(ready, own_time - on_cpu), 0.0)
+        if shared.waits_for_gil:
+            off = min(off, self.least_off[place])
         lock_ns = shared.lock_ns or 0.0
         if shared.off_ns is not None:
             lock_ns, off = min(lock_ns, off), min(off, shared.off_ns)

@@ -68,10 +68,11 @@ def _calls_last_ns(trace: Trace, driver: Driver) -> float:
 
 
 def computing(trace: Trace) -> float:
-    """The share of the served time on the CPU, of calls that make none of their own."""
+    """The share of the served time on the CPU, or ready for one, of calls that make none."""
     calls = trace.calls
     times = call_times(calls[~calls["call_id"].isin(calls["parent_call"].dropna())])
-    return float(times["on_cpu_us"].sum() / max(times["served_us"].sum(), 1.0))
+    wanted_us = times["on_cpu_us"].sum() + times["run_queue_us"].sum()
+    return float(wanted_us / max(times["served_us"].sum(), 1.0))
 
 
 def were_cpus_taken(trace: Trace, driver: Driver, machine: Machine) -> bool:

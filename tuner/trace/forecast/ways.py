@@ -11,6 +11,9 @@ from tuner.trace.analyze.time_spans import floats
 from tuner.trace.model.trace import BoolArray, FloatArray, Trace
 
 
+UNHINDERED = 0.05  # the quantile of those of its name that a call has which waits for no GIL
+
+
 class Ways(NamedTuple):
     """How long each call of a trace is on its way, by its id, in nanoseconds.
 
@@ -19,21 +22,31 @@ class Ways(NamedTuple):
 
     to_server: pd.Series
     to_client: pd.Series
+    least_to_server: pd.Series  # of the quickest of its name, which waited for no GIL
+    least_to_client: pd.Series
 
     @classmethod
     def of(cls, trace: Trace) -> Self:
         """Those of all calls that have ended."""
-        ended = trace.calls["end_ns"].notna()
+        there, least_there = _to_server_ns(trace)
+        back, least_back = _to_client_ns(trace)
+        ended = trace.calls["end_ns"].notna().to_numpy()
         ids = trace.calls["call_id"].to_numpy()[ended]
-        both = (_to_server_ns(trace), _to_client_ns(trace))
-        return cls(*(pd.Series(each[ended], index=ids) for each in both))
+        every = (there, back, least_there, least_back)
+        return cls(*(pd.Series(each[ended], index=ids) for each in every))
 
-    def of_calls(self, call_ids: Sequence[int]) -> tuple[list[float], list[float]]:
-        """There, and back, of these calls."""
-        return self.to_server.loc[call_ids].tolist(), self.to_client.loc[call_ids].tolist()
+    def of_calls(
+        self, call_ids: Sequence[int], waits_for_gil: Sequence[bool]
+    ) -> tuple[list[float], list[float]]:
+        """There, and back, of these calls, without the wait for a thread, or for the GIL."""
+        there, back, least_there, least_back = (each.loc[call_ids].to_numpy() for each in self)
+        return (
+            np.where(waits_for_gil, np.fmin(there, least_there), there).tolist(),
+            np.where(waits_for_gil, np.fmin(back, least_back), back).tolist(),
+        )
 
 
-def _to_server_ns(trace: Trace) -> FloatArray:
+def _to_server_ns(trace: Trace) -> tuple[FloatArray, FloatArray]:
     calls = trace.calls
     start, served = calls["start_ns"].to_numpy(), floats(calls, "server_start_ns")
     issued = np.fmax(np.nan_to_num(floats(calls, "issued_ns")), start)
@@ -43,7 +56,7 @@ def _to_server_ns(trace: Trace) -> FloatArray:
     return _without_wait(trace, np.maximum(served - issued, 0.0), waits)
 
 
-def _to_client_ns(trace: Trace) -> FloatArray:
+def _to_client_ns(trace: Trace) -> tuple[FloatArray, FloatArray]:
     calls = trace.calls
     end = np.where(calls["end_ns"].isna(), calls["start_ns"], floats(calls, "end_ns"))
     answered = floats(calls, "server_end_ns")
@@ -55,12 +68,14 @@ def _to_client_ns(trace: Trace) -> FloatArray:
     return _without_wait(trace, back, waits)
 
 
-def _without_wait(trace: Trace, took: FloatArray, waits: BoolArray) -> FloatArray:
-    """These times; where calls waited for a thread, as long as others of their name took."""
+def _without_wait(
+    trace: Trace, took: FloatArray, waits: BoolArray
+) -> tuple[FloatArray, FloatArray]:
+    """These times; where calls waited for a thread, as long as others of their name took. And the
+    least of each name."""
     names = trace.calls["name"].cat.codes.to_numpy()
-    for name in np.unique(names[waits]):
-        of_name = names == name
-        free = took[of_name & ~waits & ~np.isnan(took)]
-        usual = np.median(free) if len(free) else np.nanmin(took[of_name])
-        took[of_name & waits] = np.minimum(took[of_name & waits], usual)
-    return np.asarray(took)
+    by_name = pd.Series(took).groupby(names)
+    least = by_name.transform("quantile", UNHINDERED).to_numpy(np.float64)
+    free = pd.Series(np.where(waits, np.nan, took)).groupby(names).transform("median")
+    usual = np.where(free.isna(), by_name.transform("min"), free)
+    return np.where(waits, np.fmin(took, usual), took), least

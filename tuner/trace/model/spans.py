@@ -46,6 +46,7 @@ class ClientSpan(NamedTuple):
     error: str
     timeout_s: float | None = None  # after which PyTorch fails it; 0 for never, None if not known
     request_bytes: int | None = None  # pickle and tensors; None where PyTorch packs them in C++
+    received_ns: int | None = None  # when a thread began to unpickle the answer, if that took long
 
     @property
     def has_server_span(self) -> bool:
@@ -64,6 +65,18 @@ class ServerSpan(NamedTuple):
     run_queue_ns: int | None  # None where the kernel does not measure it
     answered_ns: int | None = None  # when the thread had pickled the answer, if that is known
     error: str = ""  # what the function raised, in one line
+    slices: int | None = None  # how often the thread was given a CPU in the function
+    arrived_ns: int | None = None  # when a thread began to unpickle the request, if that took long
+    unpickled_ns: int | None = None  # and when it had done so
+    answer_tensors: int | None = None  # of an answer that took long to pickle
+
+
+class GilWait(NamedTuple):
+    """A sample of who holds the GIL of a process: a thread that had slept wants it."""
+
+    asked_ns: int
+    waited_ns: int  # until it had the GIL; 0 if that was free
+    slept_ns: int  # before it asked, for a random time
 
 
 class OperatorSpan(NamedTuple):
@@ -106,6 +119,8 @@ class TraceRank:
     others_cpu_s: float | None = None  # the same of the program's other threads together, which
     others_run_queue_s: float | None = None  # serve no calls
     scripts_call: bool = False  # whether TorchScript in it makes calls, which are not recorded
+    gil: tuple[GilWait, ...] = ()
+    """Samples of who holds its GIL, in order; empty where nobody took any."""
     threads: tuple[tuple[int, str], ...] = ()
     """Thread ids and what each is: `main`, `RPC worker 1`, or the kernel's name for it."""
 

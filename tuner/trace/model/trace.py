@@ -53,9 +53,14 @@ CALL_COLUMNS: dict[str, str] = {
     "server_start_ns": "Int64",  # the function begins on the server
     "server_end_ns": "Int64",  # the function leaves its thread
     "answered_ns": "Int64",  # the thread has pickled the answer
+    "answer_tensors": "Int64",  # how many tensors are in that answer
+    "arrived_ns": "Int64",  # a thread begins to unpickle the request; only if that takes long
+    "unpickled_ns": "Int64",  # it has unpickled it
+    "received_ns": "Int64",  # the client begins to unpickle the answer; only if that takes long
     "done_ns": "Int64",  # the future of an async_execution function is complete
     "cpu_ns": "Int64",  # on-CPU time of the server's thread in the function
     "run_queue_ns": "Int64",  # time that thread was runnable and waited for a CPU
+    "slices": "Int64",  # how often that thread was given a CPU in the function
 }
 UNKNOWN_RANK = -1  # the rank of a server of which the trace knows the name only
 OPERATOR_COLUMNS: dict[str, str] = {

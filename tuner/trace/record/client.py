@@ -6,7 +6,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
-from time import time_ns
+from time import monotonic, time_ns
 from typing import Any
 
 from torch.futures import Future
@@ -21,13 +21,15 @@ from tuner.torch_private.calls import (
     pickled_plainly,
     size_of,
 )
-from tuner.trace.model.spans import CALLS_PER_RANK, ClientSpan, OperatorSpan
+from tuner.trace.model.spans import CALLS_PER_RANK, ClientSpan, GilWait, OperatorSpan
 from tuner.trace.record.callbacks import Callbacks
+from tuner.trace.record.gil import GilProbe
 from tuner.trace.record.threads import in_turn, this_thread
 from tuner.trace.record.wire import marked, request
 
 # How often to look for calls that ended without an answer.
 WATCH_S = 0.05
+LONG_NS = 50_000  # it is noted that an answer took so long to unpickle
 _NOT_KEPT: deque[Any] = deque(maxlen=0)
 _ALL_READ: Mapping[str, bool] = defaultdict(lambda: True)
 # Never reset: an answer to a call of an earlier trace must not end a call of a later one.
@@ -89,6 +91,9 @@ class Client:
         self._rank = rank
         self.operators: list[OperatorSpan] = []
         """Those that are noted in Python."""
+        self.gil: list[GilWait] = []
+        """Samples of who holds the GIL of this process."""
+        self._received_ns: dict[int, int] = {}
         self._open: dict[int, OpenCall] = {}
         # Lists, since they can be added to from any thread without a lock.
         self._kept: list[OpenCall] = []
@@ -133,7 +138,10 @@ class Client:
     def spans(self) -> list[ClientSpan]:
         """All calls issued; calls under way have no end."""
         self.end_silent_calls()
-        return [call.span for call in list(self._kept)]
+        return [
+            call.span._replace(received_ns=self._received_ns.get(call.call_id))
+            for call in list(self._kept)
+        ]
 
     @property
     def issued(self) -> dict[tuple[str, str], int]:
@@ -225,6 +233,10 @@ class Client:
         """This thread has just left an operator that it entered then."""
         self.operators.append(OperatorSpan(name, this_thread().id, start_ns, time_ns(), True))
 
+    def sampled(self, asked_ns: int, waited_ns: int, slept_ns: int) -> None:
+        """The watch wanted the GIL then, and got it so much later."""
+        self.gil.append(GilWait(asked_ns, waited_ns, slept_ns))
+
     def fetching(self, target: CallTarget, timeout_s: float, fetch: Callable[[], Any]) -> Any:
         """Fetch an RRef's value from its owner, and return it."""
         self._counts.append((target.server, "fetch", 1))
@@ -255,6 +267,15 @@ class Client:
         self.callbacks.completed(call_id)
         self.ended(call_id, end_ns, *_outcome(future))
 
+    def unpickled(self, call_id: int, began_ns: int) -> None:
+        """An answer has been unpickled, which began then."""
+        if time_ns() - began_ns >= LONG_NS:
+            self.took_long_to_unpickle(call_id, began_ns)
+
+    def took_long_to_unpickle(self, call_id: int, began_ns: int) -> None:
+        """An answer took long to unpickle."""
+        self._received_ns[call_id] = began_ns
+
     def ended(self, call_id: int, end_ns: int, status: str, error: str) -> None:
         """A call has ended."""
         if (call := self._open.pop(call_id, None)) is not None:
@@ -269,8 +290,11 @@ class Client:
             call.future = None
 
     def _watch(self, is_over: threading.Event) -> None:
-        while not is_over.wait(WATCH_S):
-            self._look()
+        probe, looked_s = GilProbe(self.sampled), monotonic()
+        while not probe.sleep(is_over):
+            if monotonic() - looked_s >= WATCH_S:
+                self._look()
+                looked_s = monotonic()
 
     def _look(self) -> None:
         self.end_silent_calls()

@@ -302,6 +302,7 @@ def _collect(trace: str, first_calls: Mapping[int, int]) -> RankRecording:
         operators_until_ns=recorded.until_ns,
         callbacks=callbacks,
         noted=client.operators,
+        gil=tuple(client.gil),
         disturbed=recorded.was_disturbed,
         issued=client.issued,
         arrived=Counter(each // CALLS_PER_RANK for each in server.arrivals if is_ours(each)),

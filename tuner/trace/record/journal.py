@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.trace.model.spans import CallbackSpan, ServerSpan
-from tuner.trace.record.threads import in_turn, waited_ns
+from tuner.trace.record.threads import in_turn, slices_between, waited_ns
 
 MOST_CALLS = 250_000  # of one process: of many more, no reader of traces shows anything
 MOST_ERRORS, LONGEST_ERROR = 1000, 500  # texts of errors that are kept, and their characters
@@ -25,9 +25,9 @@ those of other hosts cannot be seen."""
 NOTHING = -1  # stands for no number, no text, and the end of what has not ended
 STATUSES = ("ok", "raised", "timed-out", "unfinished")
 
-SERVED = struct.Struct("<4q32s32sq")
+SERVED = struct.Struct("<4q40s40sq")
 """A served call: its id, thread, start, CPU time, the thread's `schedule` before and after, and its
-end. Of a schedule the first two numbers count, which have 14 digits after a day."""
+end. Of a schedule three numbers count, of which two have 14 digits after a day."""
 CALLBACK = struct.Struct("<3q?5q")
 """A callback: its number, that of its name, its call, whether it holds a worker thread, its thread,
 start, CPU time, time on the run queue, and end. NOTHING stands for no call and an unknown time."""
@@ -38,13 +38,19 @@ LAYOUTS = {
     "served": SERVED,
     # Call, one more than the number of its function's error.
     "raised": struct.Struct("<2q"),
-    # Call, when its answer was pickled.
-    "answered": struct.Struct("<2q"),
+    # Call, how many tensors its answer has, when that was pickled.
+    "answered": struct.Struct("<3q"),
+    # Call, when its request began to be unpickled, and when it was.
+    "unpickled": struct.Struct("<3q"),
+    # Call, when its answer began to be unpickled.
+    "received": struct.Struct("<2q"),
     # Call, when the future of its `async_execution` function was complete.
     "done": struct.Struct("<2q"),
     # Name, thread, start, end of an operator that is noted in Python.
     "noted": struct.Struct("<4q"),
     "callbacks": CALLBACK,
+    # When a thread that had slept wanted the GIL, how long it waited for it, how long it had slept.
+    "gil": struct.Struct("<3q"),
 }
 """The records of a journal, each in a file of its own, and their values. The last one is never 0
 in a record that is whole."""
@@ -133,10 +139,8 @@ class Journal:
         self._records = tuple(
             Records(layout, path.with_suffix(f".{name}")) for name, layout in LAYOUTS.items()
         )
-        (
-            self.calls, self.served, self.raised, self.answered, self.done, self.noted,
-            self.callbacks,
-        ) = self._records  # fmt: skip
+        self.calls, self.served, self.raised, self.answered, *others = self._records
+        self.unpickled, self.received, self.done, self.noted, self.callbacks, self.gil = others
         self._arrivals_file = path.with_suffix(".arrivals")
         flags = os.O_WRONLY | os.O_APPEND | _CREATE
         self._texts_file = os.open(path.with_suffix(".texts"), flags, 0o600)
@@ -183,14 +187,27 @@ class Journal:
             self._arrivals_file.write_bytes(array("q", calls).tobytes())
 
 
-def served_span(record: tuple[Any, ...], answered_ns: int | None, error: str) -> ServerSpan:
-    """The span of a served call, from the values of its record, a SERVED."""
+def served_span(
+    record: tuple[Any, ...], answer: tuple[int, int] | None, unpickled: tuple[int, int] | None,
+    error: str,
+) -> ServerSpan:  # fmt: skip
+    """The span of a served call, from the values of its record, a SERVED.
+
+    `answer` is when its answer was pickled, and with how many tensors; `unpickled` when its request
+    began to be, and when it was: each only if that took long.
+    """
     call_id, thread, start_ns, cpu_ns, before, after, end_ns = record
     # The run queue is read just outside the span, so it may exceed it.
     run_queue_ns = waited_ns(
         before.rstrip(b"\0"), after.rstrip(b"\0"), at_most_ns=end_ns - start_ns - cpu_ns
     )
-    return ServerSpan(call_id, thread, start_ns, end_ns, cpu_ns, run_queue_ns, answered_ns, error)
+    slices = slices_between(before.rstrip(b"\0"), after.rstrip(b"\0"))
+    answered_ns, tensors = answer or (None, None)
+    arrived_ns, unpickled_ns = unpickled or (None, None)
+    return ServerSpan(
+        call_id, thread, start_ns, end_ns, cpu_ns, run_queue_ns, answered_ns, error, slices,
+        arrived_ns, unpickled_ns, tensors,
+    )  # fmt: skip
 
 
 def callback_span(record: tuple[Any, ...], name: str) -> CallbackSpan:

@@ -15,6 +15,7 @@ from tuner.trace.model.spans import (
     CallBody,
     CallKind,
     ClientSpan,
+    GilWait,
     OperatorSpan,
     ServerSpan,
 )
@@ -47,6 +48,7 @@ class JournalContent:
     done_ns: dict[int, int] = field(default_factory=dict)
     noted: list[OperatorSpan] = field(default_factory=list)  # operators that were noted in Python
     callbacks: list[CallbackSpan] = field(default_factory=list)
+    gil: list[GilWait] = field(default_factory=list)
     arrivals: list[int] | None = None  # calls that had arrived when the process noted them, if ever
     damaged: int = 0  # how many records are none that a process writes
 
@@ -66,12 +68,31 @@ def read_journal(path: Path) -> JournalContent:
     targets = {number: _target(text) for number, text in texts.items()}
     calls, served = _last_of_each(_records(path, "calls")), _last_of_each(_records(path, "served"))
     errors = {call_id: texts.get(text - 1, "") for call_id, text in _records(path, "raised")}
-    answered_ns, noted = dict(_moments(path, "answered")), [*_records(path, "noted")]
-    client_spans = [span for call in calls if (span := _client_span(call, targets, texts))]
+    noted = [*_records(path, "noted")]
+    answers = {
+        call_id: (time_ns, tensors)
+        for call_id, tensors, time_ns in _records(path, "answered")
+        if time_ns in _NS and tensors in _NS
+    }
+    unpickled = {
+        call_id: (began_ns, ended_ns)
+        for call_id, began_ns, ended_ns in _records(path, "unpickled")
+        if 0 <= began_ns <= ended_ns < _NS.stop
+    }
+    received_ns = dict(_moments(path, "received"))
+    client_spans = [
+        span._replace(received_ns=received_ns.get(span.call_id))
+        for call in calls
+        if (span := _client_span(call, targets, texts))
+    ]
     server_spans = [
         each
         for call in served
-        if (each := _server_span(call, answered_ns.get(call[0]), errors.get(call[0], "")))
+        if (
+            each := _server_span(
+                call, answers.get(call[0]), unpickled.get(call[0]), errors.get(call[0], "")
+            )
+        )
     ]
     operators = [
         OperatorSpan(texts[name], thread, start_ns, end_ns, is_operator=True)
@@ -80,15 +101,18 @@ def read_journal(path: Path) -> JournalContent:
     ]
     ran = _last_of_each(_records(path, "callbacks"))
     callbacks = [callback_span(each, texts[each[1]]) for each in ran if _is_callback(each, texts)]
-    kept = len(client_spans) + len(server_spans) + len(operators) + len(callbacks)
+    asked = [*_records(path, "gil")]
+    gil = [GilWait._make(each) for each in asked if all(value in _NS for value in each)]
+    kept = sum(map(len, (client_spans, server_spans, operators, callbacks, gil)))
     return JournalContent(
         client_spans=client_spans,
         server_spans=server_spans,
         done_ns=dict(_moments(path, "done")),
         noted=operators,
         callbacks=callbacks,
+        gil=gil,
         arrivals=_arrivals(path.with_suffix(".arrivals")),
-        damaged=len(calls) + len(served) + len(noted) + len(ran) - kept,
+        damaged=sum(map(len, (calls, served, noted, ran, asked))) - kept,
     )
 
 
@@ -184,14 +208,18 @@ def _client_span(
     )  # fmt: skip
 
 
-def _server_span(call: tuple[Any, ...], answered_ns: int | None, error: str) -> ServerSpan | None:
+def _server_span(
+    call: tuple[Any, ...], answer: tuple[int, int] | None, unpickled: tuple[int, int] | None,
+    error: str,
+) -> ServerSpan | None:  # fmt: skip
     call_id, thread, start_ns, cpu_ns, before, after, end_ns = call
     is_known = all(_SCHEDULE.fullmatch(each.rstrip(b"\0")) for each in (before, after))
     if not (is_known and call_id in _IDS and all(t in _NS for t in (thread, start_ns, cpu_ns))):
         return None
     if end_ns == NOTHING:
         return ServerSpan(call_id, thread, start_ns, None, None, None)
-    return served_span(call, answered_ns, error) if start_ns <= end_ns < _NS.stop else None
+    is_valid = start_ns <= end_ns < _NS.stop
+    return served_span(call, answer, unpickled, error) if is_valid else None
 
 
 def _is_callback(record: tuple[Any, ...], texts: Mapping[int, str]) -> bool:

@@ -34,7 +34,9 @@ from tuner.trace.model.spans import (
 from tuner.trace.record.clock import ClockOffset
 
 _Span = TypeVar("_Span", ClientSpan, ServerSpan, CallbackSpan)
-_TIMES = ("start_ns", "issued_ns", "end_ns", "answered_ns")
+_TIMES = (
+    "start_ns", "issued_ns", "end_ns", "answered_ns", "arrived_ns", "unpickled_ns", "received_ns",
+)  # fmt: skip
 """The fields of spans that are points in time."""
 _MOST_NAMED = 3  # functions
 MOST_OPERATORS = 500_000
@@ -99,7 +101,7 @@ def merge(
         window_ns=window_ns,
         ranks=tuple(
             TraceRank(**{field.name: getattr(each, field.name) for field in fields(TraceRank)})
-            for each in recordings
+            for each in ranks
         ),
         operators_recorded=all(each.operators is not None for each in ranks),
         operators_until_ns=until_ns,
@@ -128,6 +130,7 @@ def _rebased(each: RankRecording, zero_ns: int, issued: Collection[int]) -> Rank
         operators=each.operators and _earlier_operators(each.operators, zero_ns),
         operators_until_ns=each.operators_until_ns and each.operators_until_ns - zero_ns,
         noted=_earlier_operators(each.noted, zero_ns),
+        gil=tuple(wait._replace(asked_ns=wait.asked_ns - zero_ns) for wait in each.gil),
     )
 
 

@@ -215,8 +215,11 @@ class _JournaledServer(Server):
 
     def note_pickled(self) -> None:
         """Note the answers that took long to pickle, until now."""
-        for call_id, pickled_ns in self.long_pickled():
-            self._journal.answered.put(call_id, pickled_ns)
+        for call_id, pickled_ns, tensors in self.long_pickled():
+            self._journal.answered.put(call_id, tensors, pickled_ns)
+
+    def took_long_to_unpickle(self, call_id: int, began_ns: int, ended_ns: int) -> None:
+        self._journal.unpickled.put(call_id, began_ns, ended_ns)
 
     def note_open_calls(self, began_ns: int, began_before_ns: int) -> None:
         """Note the calls that are being served and began in this span of time."""
@@ -259,6 +262,14 @@ class JournaledClient(Client):
         """See `Client.noted`."""
         text = self._journal.text(name)
         self._journal.noted.put(text, this_thread().id, start_ns, time_ns())
+
+    def took_long_to_unpickle(self, call_id: int, began_ns: int) -> None:
+        """See `Client.took_long_to_unpickle`."""
+        self._journal.received.put(call_id, began_ns)
+
+    def sampled(self, asked_ns: int, waited_ns: int, slept_ns: int) -> None:
+        """See `Client.sampled`."""
+        self._journal.gil.put(asked_ns, waited_ns, slept_ns)
 
     def note_open_calls(self, began_before_ns: int) -> None:
         """Note the calls under way of both ends that began before this time, and were not noted."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tuner.torch_private.answers import Future, ScriptModule, hooked_answers
+from tuner.torch_private.answers import Future, ScriptModule, hooked_answers, tensors_sent
 from tuner.torch_private.callbacks import add_done_callback
 from tuner.trace.model.spans import STOPPED, ServerSpan
 from tuner.trace.record.journal import SERVED, InMemory, Records, served_span
@@ -27,9 +27,19 @@ from tuner.trace.record.threads import (
     this_thread,
     threads,
 )
-from tuner.trace.record.wire import MARKED, REQUESTED, Ends, OnTheWay, quickly_pickled, received
+from tuner.trace.record.wire import (
+    LONG_REQUESTED,
+    MARKED,
+    NOW,
+    REQUESTED,
+    Ends,
+    OnTheWay,
+    long_received,
+    quickly_pickled,
+    received,
+)
 
-QUICKLY_PICKLED_NS = 50_000  # it is not noted that an answer took less time than this to pickle
+QUICKLY_PICKLED_NS = 50_000  # it is not noted that less time than this was taken to pickle
 _QUICKLY_PICKLED = frozenset({type(None), bool, int, float, torch.Tensor})
 """Values of these types always take less."""
 
@@ -78,14 +88,26 @@ class Served(tuple[Any, ...]):
         return (map(serving, starmap(func, (args,))),)
 
 
-def marked_udf(call_id: int, answers_plainly: bool, udf: Any) -> Any:
-    """A pickle that `wire.marked` made is unpickled as this."""
+def marked_udf(call_id: int, answers_plainly: bool | tuple[bool, int], udf: Any) -> Any:
+    """A pickle that `wire.marked` made is unpickled as this; a long one says when that began."""
     if Ends.server is None:
         return udf
+    if isinstance(answers_plainly, tuple):
+        answers_plainly, began_ns = answers_plainly
+        Ends.server.unpickled(call_id, began_ns)
     return Served((call_id, answers_plainly, udf.func, (udf.args, udf.kwargs)))
 
 
+def long_request(items: tuple[Any, ...]) -> Served:
+    """The same as Served, with the time at which it began to be unpickled before its arguments."""
+    call_id, answers_plainly, func, began_ns, arguments = items
+    if Ends.server is not None:
+        Ends.server.unpickled(call_id, began_ns)
+    return Served((call_id, answers_plainly, func, arguments))
+
+
 copyreg.add_extension(__name__, Served.__name__, REQUESTED)
+copyreg.add_extension(__name__, long_request.__name__, LONG_REQUESTED)
 copyreg.add_extension(__name__, marked_udf.__name__, MARKED)
 
 
@@ -141,9 +163,10 @@ def _left(serving: tuple[Any, ...], value: Any, error: str = "") -> Any:
     # PyTorch pickles a script only if it is not part of another object.
     if isinstance(value, ScriptModule):
         return value
-    pickled = zip((call_id,), (end_ns,), starmap(time_ns, ((),)), strict=False)
+    ended = starmap(time_ns, ((),)), starmap(tensors_sent, ((),))
+    pickled = zip((call_id,), (end_ns,), *ended, strict=False)
     # The fourth are the items of lists: this has none, and is asked for them in the end.
-    return OnTheWay((received, (call_id, value), None, filter(server.pickled, pickled)))
+    return OnTheWay((long_received, (NOW, call_id, value), None, filter(server.pickled, pickled)))
 
 
 def _is_on_the_stack(serving: "partial[Any]") -> bool:
@@ -162,9 +185,11 @@ class Server:
         """The id of each call that has arrived, noted apart from its span."""
         self._in_memory = InMemory()
         self.served = served or self._in_memory
-        self._pickled: list[tuple[int, int, int]] = []
+        self._pickled: list[tuple[int, int, int, int]] = []
         self.pickled = self._pickled.append
-        """Gets a call whose answer is pickled, when its function ended, and the time."""
+        """Gets a call whose answer is pickled, when its function ended, the time, and how many
+        tensors are in it."""
+        self._unpickled: dict[int, tuple[int, int]] = {}
         self._errors: dict[int, str] = {}
         self.done_ns: dict[int, int] = {}
         """When the future of each served `async_execution` call was complete."""
@@ -188,14 +213,26 @@ class Server:
         """The future of a served `async_execution` call is complete."""
         self.done_ns[call_id] = time_ns()
 
+    def unpickled(self, call_id: int, began_ns: int) -> None:
+        """A request has been unpickled, which began then."""
+        if (now_ns := time_ns()) - began_ns >= QUICKLY_PICKLED_NS:
+            self.took_long_to_unpickle(call_id, began_ns, now_ns)
+
+    def took_long_to_unpickle(self, call_id: int, began_ns: int, ended_ns: int) -> None:
+        """A request took long to unpickle."""
+        self._unpickled[call_id] = began_ns, ended_ns
+
     def spans(self) -> list[ServerSpan]:
         """All calls served; calls under way come last and have no end."""
         running = serving_now()
-        answered_ns = dict(self.long_pickled())
+        answers = {call_id: (ns, tensors) for call_id, ns, tensors in self.long_pickled()}
         ended = [
-            served_span(record, answered_ns.get(record[0]), self._errors.get(record[0], ""))
+            served_span(
+                record, answers.get(record[0]), self._unpickled.get(record[0]),
+                self._errors.get(record[0], ""),
+            )
             for record in map(SERVED.unpack, list(self._in_memory.records))
-        ]
+        ]  # fmt: skip
         over = {span.call_id for span in ended}  # some of the running ones ended in between
         return ended + [
             ServerSpan(each.call_id, each.thread.id, each.start_ns, None, None, None)
@@ -203,12 +240,13 @@ class Server:
             if each.call_id not in over
         ]
 
-    def long_pickled(self) -> Iterator[tuple[int, int]]:
-        """The calls whose answers took long to pickle, and when they were; each of them once."""
+    def long_pickled(self) -> Iterator[tuple[int, int, int]]:
+        """The calls whose answers took long to pickle, when they were, and how many tensors each
+        has; each call once."""
         count = len(self._pickled)
-        for call_id, end_ns, pickled_ns in self._pickled[:count]:
+        for call_id, end_ns, pickled_ns, tensors in self._pickled[:count]:
             if pickled_ns - end_ns >= QUICKLY_PICKLED_NS:
-                yield call_id, pickled_ns
+                yield call_id, pickled_ns, tensors
         del self._pickled[:count]
 
 
@@ -234,5 +272,5 @@ def _reduced(answer: Any) -> tuple[Any, ...] | None:
         return None
     (server, call_id, end_ns), thread.answering = thread.answering, None
     # Most of the time until now it took to format the traceback.
-    server.pickled((call_id, end_ns, time_ns()))
+    server.pickled((call_id, end_ns, time_ns(), 0))
     return received, (call_id, answer)

@@ -195,6 +195,12 @@ def waited_ns(before: bytes, after: bytes, *, at_most_ns: int) -> int | None:
     return max(0, min(waited, at_most_ns)) if waited < 2**63 else 0
 
 
+def slices_between(before: bytes, after: bytes) -> int | None:
+    """How often the thread was given a CPU between two `schedule`s; None if that is not known."""
+    first, last = (each.split()[2:3] for each in (before, after))
+    return max(int(last[0]) - int(first[0]), 0) if first and last else None
+
+
 def thread_names(serving: Iterable[int], others: Iterable[int]) -> dict[int, str]:
     """A name for each thread: its role, or the program's name for it, or the kernel's."""
     names = {thread: f"thread {thread}" for thread in others}

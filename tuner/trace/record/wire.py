@@ -6,13 +6,17 @@ imports both. If no trace is running, they give what the program sent.
 
 import copyreg
 import pickle
+from time import time_ns
 from typing import Any
 
 from tuner.torch_private.answers import Tensor, pickle_as_tuple, received_tensor
 
 # Numbers for pickles of what is added to them. To find it by name would take most of the time to
 # unpickle. Numbers this large are unassigned (PEP 307).
-REQUESTED, ANSWERED, MARKED, TENSOR_ANSWERED = range(0x72706301, 0x72706305)
+REQUESTED, ANSWERED, MARKED, TENSOR_ANSWERED, LONG_REQUESTED, LONG_ANSWERED = range(
+    0x72706301, 0x72706307
+)
+LONG_BYTES = 4096  # of a longer pickle it is noted when it is unpickled
 
 
 def _call_of(number: int, opened: bytes = b"") -> bytes:
@@ -24,6 +28,9 @@ _PROTOCOL = pickle.PROTO + b"\x04"
 _END = pickle.REDUCE + pickle.STOP
 _MARK, _MARK_END = _call_of(MARKED), pickle.TUPLE3 + _END
 _REQUEST, _REQUEST_END = _call_of(REQUESTED, pickle.MARK), pickle.TUPLE + pickle.TUPLE1 + _END
+# The time at which it is unpickled.
+_NOW = pickle.GLOBAL + b"time\ntime_ns\n" + pickle.EMPTY_TUPLE + pickle.REDUCE
+_LONG_REQUEST = _call_of(LONG_REQUESTED, pickle.MARK)
 _ANSWER, _ANSWER_END = _PROTOCOL + _call_of(ANSWERED), pickle.TUPLE2 + _END
 _TENSOR, _TENSOR_END = _PROTOCOL + _call_of(TENSOR_ANSWERED), pickle.TUPLE1 + _END
 
@@ -58,6 +65,8 @@ def marked(pickled: bytes, call_id: int, answers_plainly: bool) -> bytes | None:
     if not (pickled.startswith(pickle.PROTO) and pickled.endswith(pickle.STOP)):
         return None
     plainly = pickle.NEWTRUE if answers_plainly else pickle.NEWFALSE
+    if len(pickled) > LONG_BYTES:
+        plainly += _NOW + pickle.TUPLE2
     return b"".join((pickled[:2], _MARK, _bytes(call_id), plainly, pickled[2:-1], _MARK_END))
 
 
@@ -66,9 +75,10 @@ def request(call_id: int, function: bytes, values: bytes) -> bytes:
 
     `function` is how a pickle names it; `values` is the pickle of its arguments and its keywords.
     """
+    began, now = (_LONG_REQUEST, _NOW) if len(values) > LONG_BYTES else (_REQUEST, b"")
     return b"".join(
         (
-            values[:2], _REQUEST, _bytes(call_id), pickle.NEWTRUE, function, values[2:-1],
+            values[:2], began, _bytes(call_id), pickle.NEWTRUE, function, now, values[2:-1],
             _REQUEST_END,
         )
     )  # fmt: skip
@@ -99,9 +109,21 @@ def received(call_id: int, value: Any) -> Any:
     return value
 
 
+def long_received(began_ns: int, call_id: int, value: Any) -> Any:
+    """The same of an answer that may take long to unpickle, which began then."""
+    if (client := Ends.client) is not None:
+        client.unpickled(call_id, began_ns)
+    return received(call_id, value)
+
+
+NOW = OnTheWay((time_ns, ()))
+"""Is unpickled as the time at which that happens."""
+
+
 def _tensor_received(call_id: int) -> Any:
     return received(call_id, received_tensor(0))
 
 
 copyreg.add_extension(__name__, received.__name__, ANSWERED)
+copyreg.add_extension(__name__, long_received.__name__, LONG_ANSWERED)
 copyreg.add_extension(__name__, _tensor_received.__name__, TENSOR_ANSWERED)

@@ -150,6 +150,7 @@ class _Part:
             operators_until_ns=ended.get("operators_until_ns"),
             noted=self._content.noted,
             callbacks=self._content.callbacks,
+            gil=tuple(self._content.gil),
             disturbed=ended.get("disturbed", False),
             scripts_call=ended.get("scripts_call", False),
             issued=self._issued(),
@@ -245,7 +246,9 @@ def _until(content: JournalContent, stopped_ns: int) -> JournalContent:
             for each in calls
         ],
         server_spans=[
-            each if has_ended(each) else each._replace(end_ns=None, answered_ns=None, error="")
+            each
+            if has_ended(each)
+            else each._replace(end_ns=None, answered_ns=None, slices=None, error="")
             for each in served
         ],
         callbacks=[
