@@ -272,7 +272,7 @@ class _Walk:
                 self._pending(call, begin, until, depth + 1)
             elif part == SERVED:
                 self.through_frame(call, begin, until, call, depth + 1)
-            elif part == _TO_SERVER and self.follows[call] >= 0:
+            elif part == TO_SERVER and self.follows[call] >= 0:
                 sent = min(max(self.sent[call], begin), until)
                 self.add(sent, until, part, call)
                 self.through_call(self.follows[call], begin, sent, depth + 1)

@@ -10,7 +10,6 @@ from tuner.trace.analyze.path_walk import arrivals, returns
 from tuner.trace.analyze.time_spans import floats
 from tuner.trace.model.trace import BoolArray, FloatArray, Trace
 
-
 UNHINDERED = 0.05  # the quantile of those of its name that a call has which waits for no GIL
 
 
