@@ -104,6 +104,9 @@ class Trace(Facts):
 
     def process(self, rank: int) -> TraceRank:
         """What is known of the process of this rank, if only its number."""
+        # Most often each is at its own place: of many ranks, not all are looked at.
+        if 0 <= rank < len(self.ranks) and self.ranks[rank].rank == rank:
+            return self.ranks[rank]
         unknown = TraceRank(rank=rank, name=f"rank {rank}")
         return next((known for known in self.ranks if known.rank == rank), unknown)
 
