@@ -82,7 +82,7 @@ def test_a_trace_without_anything_to_draw_is_told_of(capsys: pytest.CaptureFixtu
     Path("idle.json").write_bytes(fake_trace(threads(2), step_s=0.002, steps=0))
     assert analyze.main(["idle.json"]) == 0
     out, err = capsys.readouterr()
-    assert err == "note: there is no timeline to draw: no served calls and no operators\n"
+    assert err == "note: there is no timeline to draw: no calls and no operators\n"
     assert out.startswith("No clear limit: the trace holds no calls.\n")
     assert analyze.main(["idle.json", "--timeline", "idle.png"]) == 2
 

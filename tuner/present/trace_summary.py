@@ -3,7 +3,6 @@
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
 import pandas as pd
@@ -17,7 +16,7 @@ from tuner.trace.analyze.diagnosis_rules import short_time
 from tuner.trace.analyze.path_walk import PARTS
 from tuner.trace.analyze.recipe_table import of_all_ranks
 from tuner.trace.analyze.server_parallelism import window
-from tuner.trace.model.trace import RANKS_BY, RECORDERS, Trace
+from tuner.trace.model.trace import RECORDERS, Trace
 
 TableName = Literal["calls", "parts", "recipe", "operators", "path", "threads"]
 TABLES: tuple[TableName, ...] = get_args(TableName)
@@ -145,7 +144,7 @@ def _notes(analysis: Analysis, width: int) -> Iterator[Part]:
         )
     yield paragraph(next(_facts(analysis.trace)))
     if any(each.by != "file" for each in analysis.trace.rank_files):
-        yield from map(paragraph, _which_is_which(analysis.trace))
+        yield from map(paragraph, analysis.trace.files_of_ranks(MOST_LISTED))
     yield paragraph(f"More: the same with --all, or --table {'|'.join(TABLES)}")
 
 
@@ -155,36 +154,19 @@ def _facts(trace: Trace) -> Iterator[str]:
     if trace.steps is not None:
         held.insert(0, plural(trace.steps, "step"))
     ranks = first_of([rank.name for rank in trace.ranks], MOST_LISTED)
-    number = plural(len(trace.ranks), "rank")
-    if trace.world_size and trace.world_size > len(trace.ranks):
-        number = f"{len(trace.ranks)} of {plural(trace.world_size, 'rank')}"
+    number = plural(max(len(trace.ranks), trace.world_size or 0), "rank")
+    if (trace.world_size or 0) > len(trace.ranks):
+        number = f"{len(trace.ranks)} of {number}"
     yield (
         f"Recorded by {RECORDERS[trace.source]}: {number} ({ranks}), "
         f"{', '.join(held)}, {short_time((closed - opened) / 1e3)}."
     )
-    yield from _which_is_which(trace)
+    yield from trace.files_of_ranks(MOST_LISTED)
     if trace.tracing_overhead is not None:
         overhead = three_digits(trace.tracing_overhead)
         yield f"Tracing overhead: a traced step took {overhead} times as long as an untraced one."
     if trace.clock_error_ns:
         yield f"The clocks of the ranks agree to within {short_time(trace.clock_error_ns / 1e3)}."
-
-
-def _which_is_which(trace: Trace) -> Iterator[str]:
-    if known := _ranks_of_files(trace):
-        said = (f"{first_of(each, MOST_LISTED)}, {how}" for how, each in known.items())
-        yield f"Ranks: {'; '.join(said)}."
-
-
-def _ranks_of_files(trace: Trace) -> dict[str, list[str]]:
-    """Which of several files is which rank, by how that is known."""
-    files = {each.file for each in trace.rank_files}
-    is_short = len({Path(file).name for file in files}) == len(files)
-    known: dict[str, list[str]] = {}
-    for rank in trace.rank_files if len(files) > 1 else ():
-        name = Path(rank.file).name if is_short else rank.file
-        known.setdefault(RANKS_BY[rank.by], []).append(f"{rank.rank} is {name}")
-    return known
 
 
 def _table(analysis: Analysis, name: TableName, console: Console, shown: Shown) -> Iterator[Part]:

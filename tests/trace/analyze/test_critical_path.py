@@ -10,7 +10,13 @@ from scipy import stats
 from tests.trace.analyze import planted
 from tests.trace.analyze.planted import repeated, shares, step
 from tests.trace.synthetic import call, ns, operator, ranks, trace
-from tuner.trace.analyze.critical_path import PATH_COLUMNS, critical_path, share_of
+from tuner.trace.analyze import critical_path as critical_path_module
+from tuner.trace.analyze.critical_path import (
+    PATH_COLUMNS,
+    critical_path,
+    find_critical_path,
+    share_of,
+)
 from tuner.trace.analyze.path_walk import DEEPEST, PARTS
 from tuner.trace.analyze.server_evidence import gather
 from tuner.trace.analyze.server_parallelism import threads_taken
@@ -209,3 +215,30 @@ def test_the_interval_is_students_where_steps_last_equally_long() -> None:
     total = np.full(20, 10.0)
     low, high = stats.t.interval(0.95, 19, loc=time.mean() / 10, scale=stats.sem(time / 10))
     assert share_of(time, total) == pytest.approx((time.mean() / 10, low, high))
+
+
+class Counting(np.ndarray[Any, np.dtype[np.float64]]):
+    """An array that counts the numbers that are looked at, also in what is computed of it."""
+
+    looked_at = 0
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **more: Any) -> Any:
+        Counting.looked_at += max(np.size(each) for each in inputs)
+        plain = [each.view(np.ndarray) if isinstance(each, Counting) else each for each in inputs]
+        made = getattr(ufunc, method)(*plain, **more)
+        return made.view(Counting) if isinstance(made, np.ndarray) else made
+
+
+def test_twice_as_many_names_are_twice_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    def work(names: int) -> int:
+        rows = [call(n + 1, 10 * n, 10 * n + 9, function=f"f{n}") for n in range(names)]
+        path = find_critical_path(trace(rows))
+        assert path is not None
+        counted = dataclasses.replace(path, time_ns=path.time_ns.view(Counting))
+        monkeypatch.setattr(critical_path_module, "find_critical_path", lambda _: counted)
+        Counting.looked_at = 0
+        assert len(critical_path(trace(rows))) == names + 2 * (names > 0) - 1
+        return Counting.looked_at
+
+    few, many = work(200), work(400)
+    assert 0 < few < many < 3 * few

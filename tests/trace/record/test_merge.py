@@ -1,5 +1,5 @@
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +23,8 @@ from tests.trace.record.recordings import (
 )
 from tuner.errors import TraceError
 from tuner.trace.model.spans import ClientSpan, OperatorSpan, RankRecording, ServerSpan
-from tuner.trace.record.clock import ClockOffset
+from tuner.trace.record import merge as merge_module
+from tuner.trace.record.clock import SAME_CLOCK, ClockOffset
 from tuner.trace.record.merge import link, losses, merge, missing_spans
 
 CALLS = [client_span(number) for number in range(4)]
@@ -352,3 +353,33 @@ def test_of_all_ranks_together_no_more_operators_are_kept_than_can_be_read(
     fewer = [recording(rank, operators=many(T0 + rank, 50)) for rank in range(2)]
     facts = (trace := merge(fewer, ONE_CLOCK, (T0, T0 + 800))).facts
     assert (len(trace.operators), facts.operators_until_ns, facts.losses) == (100, None, ())
+
+
+class CountedSpans(list[ClientSpan]):
+    """Spans that count how many times one of them is looked at."""
+
+    looked_at = 0
+
+    def __iter__(self) -> Iterator[ClientSpan]:
+        for span in super().__iter__():
+            CountedSpans.looked_at += 1
+            yield span
+
+
+def test_twice_as_many_ranks_are_twice_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each rank calls the next one."""
+    monkeypatch.setattr(merge_module, "_rebased", lambda each, *_: each)
+
+    def work(size: int) -> int:
+        names = [f"worker{rank}" for rank in range(size)]
+        recordings = []
+        for rank, name in enumerate(names):
+            spans = CountedSpans([client_span(rank)._replace(server=names[rank - 1])])
+            recordings.append(replace(recording(0), rank=rank, name=name, client_spans=spans))
+        clocks = dict.fromkeys(names, SAME_CLOCK)
+        CountedSpans.looked_at = 0
+        assert len(merge(recordings, clocks, (T0, T0 + 1), may_lack_spans=True).calls) == size
+        return CountedSpans.looked_at
+
+    few, many = work(50), work(100)
+    assert 0 < few < many < 3 * few

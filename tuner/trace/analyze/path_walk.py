@@ -345,9 +345,10 @@ def arrivals(trace: Trace, served: IntArray, start: IntArray) -> tuple[IntArray,
     queue_us = np.nan_to_num(call_times(calls)["queue_us"].to_numpy())
     arrived = np.maximum(served - np.round(queue_us * 1e3).astype(np.int64), start)
     is_full, is_serving = np.zeros(len(calls), bool), np.zeros(len(calls), bool)
+    rows = pd.Series(range(len(calls))).groupby(calls["server_rank"].to_numpy()).indices
     for rank, steps in threads_taken(trace).items():
         pool = trace.process(rank).num_worker_threads or max(1, len(steps.time_at_level()) - 1)
-        here = calls["server_rank"].to_numpy() == rank
+        here = rows[rank]
         # Without a wait, the share is not a number, and no such comparison holds.
         is_full[here] = steps.share_from(pool, arrived[here], served[here]) >= MOST
         is_serving[here] = steps.share_from(1, arrived[here], served[here]) >= MOST

@@ -185,7 +185,8 @@ def _inside(apart: Spans, spans: Spans) -> FloatArray:
         is_of_group = (begun > 0) & (apart.group[last] == spans.group)
         rest = np.where(is_of_group, np.maximum(apart.end[last] - time, 0), 0)
         until.append(before[begun] - rest)
-    return (until[1] - until[0]).astype(np.float64)
+    inside: FloatArray = (until[1] - until[0]).astype(np.float64)
+    return inside
 
 
 def _begun(apart: Spans, group: IntArray, time: IntArray) -> IntArray:

@@ -184,7 +184,7 @@ def _remote_operators(trace: Trace) -> pd.DataFrame:
 
 
 def _by_server(work: pd.DataFrame) -> Iterator[tuple[int, pd.DataFrame]]:
-    return ((int(rank), work[work["rank"] == rank]) for rank in sorted(work["rank"].unique()))
+    return ((int(str(rank)), own) for rank, own in work.groupby("rank"))
 
 
 def _steps(work: pd.DataFrame) -> Steps:

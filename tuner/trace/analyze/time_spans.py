@@ -89,7 +89,10 @@ def united(spans: Spans) -> Spans:
     if not len(spans.start):
         return spans
     spans = spans.take(_outer_first(spans))
-    reach = pd.Series(spans.end).groupby(spans.group).cummax().to_numpy()
+    if spans.group[0] == spans.group[-1]:  # there is one group, as there often is
+        reach = np.maximum.accumulate(spans.end)
+    else:
+        reach = pd.Series(spans.end).groupby(spans.group).cummax().to_numpy()
     opens = np.ones(len(reach), bool)
     opens[1:] = (spans.group[1:] != spans.group[:-1]) | (spans.start[1:] > reach[:-1])
     first = np.flatnonzero(opens)

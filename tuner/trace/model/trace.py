@@ -5,12 +5,14 @@ columns hold (CallKind, CallBody, CallStatus, Link) are in `tuner.trace.model.sp
 """
 
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from tuner.text import first_of
 from tuner.trace.model.spans import Facts, TraceRank
 
 IntArray = NDArray[np.int64]
@@ -140,8 +142,22 @@ class Trace(Facts):
 
     def process(self, rank: int) -> TraceRank:
         """What is known of the process of this rank, if only its number."""
+        # Most often each is at its own place: of many ranks, not all are looked at.
+        if 0 <= rank < len(self.ranks) and self.ranks[rank].rank == rank:
+            return self.ranks[rank]
         unknown = TraceRank(rank=rank, name=f"rank {rank}")
         return next((known for known in self.ranks if known.rank == rank), unknown)
+
+    def files_of_ranks(self, most: int) -> list[str]:
+        """Which of several files is which rank, and how that is known: at most one sentence."""
+        files = {each.file for each in self.rank_files}
+        is_short = len({Path(file).name for file in files}) == len(files)
+        known: dict[str, list[str]] = {}
+        for rank in self.rank_files if len(files) > 1 else ():
+            name = Path(rank.file).name if is_short else rank.file
+            known.setdefault(RANKS_BY[rank.by], []).append(f"{rank.rank} is {name}")
+        said = [f"{first_of(each, most)}, {how}" for how, each in known.items()]
+        return [f"Ranks: {'; '.join(said)}."] if said else []
 
 
 def make_calls(columns: dict[str, object]) -> pd.DataFrame:
