@@ -76,7 +76,7 @@ def test_without_a_count_time_and_memory_bound_how_many_operators_there_may_be(
     monkeypatch.setattr(operators, "_BLOCKS", "no_such_symbol")
     assert operator_count() is None
     used = {"s": 1.0, "bytes": 10**9}
-    monkeypatch.setattr(operators.time, "process_time", lambda: used["s"])
+    monkeypatch.setattr(time, "process_time", lambda: used["s"])
     monkeypatch.setattr(operators, "_resident_bytes", lambda: used["bytes"])
     at_most = operators._most_recorded()
     used["s"] += 10.0

@@ -71,8 +71,8 @@ def test_each_call_is_an_async_event_with_an_arrow_to_its_server() -> None:
 
 def test_calls_and_facts_are_read_as_they_were_written() -> None:
     written = trace(steps=3, tracing_overhead=1.25)
-    known = {"operators_until_ns": 1234, "others_share": 0.25}
-    written = replace(written, facts=replace(written.facts, **known))
+    facts = replace(written.facts, operators_until_ns=1234, others_share=0.25)
+    written = replace(written, facts=facts)
     found = trace_of(trace_document(written), "it")
     assert {name: getattr(found, name) for name in vars(written.facts)} == vars(written.facts)
     calls = found.calls.set_index("call_id")

