@@ -96,7 +96,7 @@ def test_after_a_deadlock_only_more_threads_are_tried_the_fewest_first(tune: Tun
     assert (answer.verdict, threads_of(tuner.load_study(tune.folder).rows[0].config)) != (None, 4)
     assert observers(Config.from_json(answer.to_json()["best"])) >= 8
     assert answer.to_json()["needs_threads"] == {
-        "role": "observer", "threads": 4, "enough": 8, "has_more": True,
+        "role": "observer", "own": 4, "threads": 4, "enough": 8, "has_more": True,
     }  # fmt: skip
     recommended = json.loads((tune.folder / "recommended.json").read_text())
     assert observers(Config.from_json(recommended["config"])) >= 8
@@ -119,6 +119,15 @@ def test_a_space_that_has_fewer_threads_alone_is_said_to(tune: Tune) -> None:
     said = "the program as it is deadlocks with 4 threads, and the search space has no more"
     assert said in why_nothing_ran(answer)
     assert verdict_sentence(answer) == f"T{said[1:]}."
+
+
+def test_where_all_deadlock_that_is_said(tune: Tune) -> None:
+    launcher = Starving(lambda config: 1.0, own=FOUR, fails=lambda config, run: True)
+    answer = searched(tune, launcher, space={"num_worker_threads": [1, 8, 16]})
+    assert launcher.tried == [8, 16]
+    assert answer.verdict is None
+    said = "The program as it is deadlocks, and so does all that was tried, with up to 16 threads."
+    assert verdict_sentence(answer) == said
 
 
 @pytest.mark.parametrize("run", [1, 2, 4])

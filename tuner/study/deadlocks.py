@@ -15,8 +15,10 @@ class NeedsThreads:
 
     role: str
     """Whose threads all waited; empty where that is not known."""
+    own: int
+    """So many does the baseline have."""
     threads: int
-    """With so many, the most that deadlocked."""
+    """The most with which it deadlocked."""
     enough: int | None
     """The fewest of those that ran; None where none did."""
     has_more: bool
@@ -77,6 +79,7 @@ def needs_threads(log: StudyLog) -> NeedsThreads | None:
     ran = [count(log.configs[trial]) for trial in log.runnable if trial not in log.deadlocks]
     return NeedsThreads(
         role=role or "",
+        own=count(log.configs[BASELINE]),
         threads=most,
         enough=min((each for each in ran if each > most), default=None),
         has_more=any(count(config) > most for config in log.plan.candidates()),
