@@ -1,5 +1,6 @@
-"""A pipeline that hangs as it is: four micro-batches wait in `to_here` on the four threads of the first
-stage, whose answers need one of these threads. Five or more threads run.
+"""A pipeline that hangs as it is: four micro-batches wait in `to_here` on all threads of a stage.
+
+Their answers need one of these threads. With five or more it runs.
 
 `python hangs_as_it_is.py PORT`
 """

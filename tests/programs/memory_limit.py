@@ -1,4 +1,4 @@
-"""Sixteen calls of which each keeps 60 MB for 0.15 s: more threads are faster, and hold more at once.
+"""Sixteen calls that keep 60 MB each for 0.15 s: more threads are faster, and hold more at once.
 
 `python memory_limit.py PORT`
 """

@@ -100,7 +100,7 @@ def test_after_a_deadlock_only_more_threads_are_tried_the_fewest_first(tune: Tun
     }  # fmt: skip
     recommended = json.loads((tune.folder / "recommended.json").read_text())
     assert observers(Config.from_json(recommended["config"])) >= 8
-    assert "The program as it is deadlocks: use 8 threads or more" in report_html(answer, {})
+    assert "The program as it is deadlocks: use 8 threads or more" in report_html(answer, ())
 
 
 def test_a_budget_for_one_more_world_recommends_what_ran(tune: Tune) -> None:

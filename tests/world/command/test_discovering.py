@@ -15,7 +15,7 @@ from tuner.world.command.program_commands import Starters
 from tuner.world.command.reports import ProgramReport
 from tuner.world.command.warm.warm_starting import Learnt
 from tuner.world.environment import MachineState
-from tuner.world.measurement import Measurement
+from tuner.world.measurement import Failure, Measurement
 
 NATIVE = "RuntimeError: no\nException raised from at (a.cpp:1):\nframe #0: c10::Error() + 0x9\nend"
 OUTPUTS = {"no data": "ConnectionError: no data", "no module": "ModuleNotFoundError: No module 'a'",
@@ -138,7 +138,8 @@ def test_a_cut_run_counts_as_if_it_had_been_ended_after_its_window() -> None:
     asked: list[Measurement] = []
     told: list[str] = []
 
-    def enough(spec: object, world: Measurement, least_s: float) -> bool:
+    def enough(spec: object, world: Measurement | Failure, least_s: float) -> bool:
+        assert isinstance(world, Measurement)
         asked.append(world)
         return True
 
