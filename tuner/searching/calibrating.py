@@ -94,6 +94,9 @@ def calibrate_each(measurer: Measurer, trials: Sequence[int]) -> None:
             left = by_threads(log, left)
         elif not log.runnable:
             left = _most_different_first(log, left)
+            if BASELINE in log.failures and log.failures[BASELINE].failure == "timed-out":
+                # Its threads may wait for each other, without a call that proves it.
+                left.sort(key=lambda trial: log.threads()[trial] <= log.threads()[BASELINE])
         trial = left.pop(0)
         reason = _why_not(measurer, trial)
         if not reason and not measurer.calibrate(trial):
