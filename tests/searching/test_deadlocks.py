@@ -12,6 +12,7 @@ import pytest
 import tuner
 from tests.fake_program import COMMAND, OWN, FakeProgramLauncher
 from tests.fakes import threads_of
+from tests.known import known
 from tests.searching.tuning import Tune
 from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft
@@ -163,3 +164,12 @@ def test_a_program_that_crashes_as_it_is_gives_its_place_to_what_runs(tune: Tune
     said = verdict_sentence(answer)
     assert said.startswith("The program as it is crashes: use num_worker_threads=8.")
     assert answer.verdict == "better"
+
+
+def test_one_world_with_more_threads_is_run_though_the_deadlock_took_the_time(tune: Tune) -> None:
+    slow = DEADLOCK.model_copy(update={"world_s": 21.0})
+    launcher = Starving(lambda config: 3.0, own=FOUR, how=slow)
+    answer = searched(tune, launcher, budget="20s")
+    assert launcher.tried == [8]
+    assert verdict_sentence(answer).startswith("The program as it is deadlocks: use 8 threads or m")
+    assert observers(known(answer.best)) == 8

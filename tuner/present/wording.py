@@ -90,6 +90,9 @@ def nothing_ran(answer: StudyAnswer) -> str:
         if needs.threads > needs.own:
             return f"{fails}, and so does all that was tried, with up to {threads}"
         return f"{fails} with {threads}, and the search space has no more"
+    if needs is not None and sum(row.worlds_run > 0 for row in answer.rows) == 1:
+        threads = plural(needs.threads, "thread")
+        return f"{_baseline_fails(answer)} with {threads}, and there was no time to try more"
     what, tried = answer.plan.subject.kind, [row for row in answer.rows if row.failure]
     sampling = answer.sampling
     all_there = len(answer.rows) + len(answer.not_reached)

@@ -29,13 +29,14 @@ class NeedsThreads:
         return asdict(self)
 
 
-def too_few_threads(log: StudyLog, trial: int) -> str:
+def too_few_threads(log: StudyLog, config: Config) -> str:
     """That a configuration has no more threads than one that deadlocks, as a clause; empty if not.
 
     Fewer threads of a role are no help unless others, who call it, have fewer still.
     """
-    plan = log.plan
-    own = plan.threads_by_role(log.configs[trial])
+    if not log.deadlocks:
+        return ""
+    plan, own = log.plan, log.plan.threads_by_role(config)
     for starved, role in dict.fromkeys(_starved(log)):
         if role is None:
             mine, its, whose = max(own), max(starved), ""
