@@ -46,10 +46,10 @@ def faster(low: float, high: float) -> dict[str, Any]:
           for unsure in (Interval(0.95, 0.0, math.inf), Interval(2.0, 0.5, 2.1))),
         ({**UNDECIDED, **NO_RIVAL, "best": threads(4),
           "rows": (replace(ROWS[0], samples=2), failed(0, threads(16)))},
-         f"Not decided: {DEFAULTS} failed in 4 of 4 worlds (crashed). num_worker_threads=4, "
+         f"{DEFAULTS} crash: use num_worker_threads=4. num_worker_threads=4, "
          "the best of the others, had only 2 worlds."),
         ({**UNDECIDED, **NO_RIVAL, "best": None, "rows": (failed(0, threads(16)),)},
-         f"Not decided: {DEFAULTS} failed in 4 of 4 worlds (crashed). 42s was too short to "
+         f"{DEFAULTS} crash. Not decided: 42s was too short to "
          "measure anything else."),
         ({"speedup": SLOWER, "challenger_speedup": SLOWER, "rows": (ROWS[0], OVER)},
          f"Use num_worker_threads=4: {DEFAULTS} breaks a limit (peak_rss_mb 2400 > 2000, by 20 %)."

@@ -12,6 +12,7 @@ import pytest
 import tuner
 from tests.fake_program import COMMAND, OWN, FakeProgramLauncher
 from tests.fakes import threads_of
+from tests.known import known
 from tests.searching.tuning import Tune
 from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft
@@ -96,11 +97,11 @@ def test_after_a_deadlock_only_more_threads_are_tried_the_fewest_first(tune: Tun
     assert (answer.verdict, threads_of(tuner.load_study(tune.folder).rows[0].config)) != (None, 4)
     assert observers(Config.from_json(answer.to_json()["best"])) >= 8
     assert answer.to_json()["needs_threads"] == {
-        "role": "observer", "threads": 4, "enough": 8, "has_more": True,
+        "role": "observer", "own": 4, "threads": 4, "enough": 8, "has_more": True,
     }  # fmt: skip
     recommended = json.loads((tune.folder / "recommended.json").read_text())
     assert observers(Config.from_json(recommended["config"])) >= 8
-    assert "The program as it is deadlocks: use 8 threads or more" in report_html(answer, {})
+    assert "The program as it is deadlocks: use 8 threads or more" in report_html(answer, ())
 
 
 def test_a_budget_for_one_more_world_recommends_what_ran(tune: Tune) -> None:
@@ -119,6 +120,15 @@ def test_a_space_that_has_fewer_threads_alone_is_said_to(tune: Tune) -> None:
     said = "the program as it is deadlocks with 4 threads, and the search space has no more"
     assert said in why_nothing_ran(answer)
     assert verdict_sentence(answer) == f"T{said[1:]}."
+
+
+def test_where_all_deadlock_that_is_said(tune: Tune) -> None:
+    launcher = Starving(lambda config: 1.0, own=FOUR, fails=lambda config, run: True)
+    answer = searched(tune, launcher, space={"num_worker_threads": [1, 8, 16]})
+    assert launcher.tried == [8, 16]
+    assert answer.verdict is None
+    said = "The program as it is deadlocks, and so does all that was tried, with up to 16 threads."
+    assert verdict_sentence(answer) == said
 
 
 @pytest.mark.parametrize("run", [1, 2, 4])
@@ -154,3 +164,12 @@ def test_a_program_that_crashes_as_it_is_gives_its_place_to_what_runs(tune: Tune
     said = verdict_sentence(answer)
     assert said.startswith("The program as it is crashes: use num_worker_threads=8.")
     assert answer.verdict == "better"
+
+
+def test_one_world_with_more_threads_is_run_though_the_deadlock_took_the_time(tune: Tune) -> None:
+    slow = DEADLOCK.model_copy(update={"world_s": 21.0})
+    launcher = Starving(lambda config: 3.0, own=FOUR, how=slow)
+    answer = searched(tune, launcher, budget="20s")
+    assert launcher.tried == [8]
+    assert verdict_sentence(answer).startswith("The program as it is deadlocks: use 8 threads or m")
+    assert observers(known(answer.best)) == 8

@@ -86,8 +86,13 @@ def nothing_ran(answer: StudyAnswer) -> str:
     """That nothing could run, and how much of the space was tried: a sentence without its end."""
     needs = answer.needs_threads
     if needs is not None and not needs.has_more:
+        threads, fails = plural(needs.threads, "thread"), _baseline_fails(answer)
+        if needs.threads > needs.own:
+            return f"{fails}, and so does all that was tried, with up to {threads}"
+        return f"{fails} with {threads}, and the search space has no more"
+    if needs is not None and sum(row.worlds_run > 0 for row in answer.rows) == 1:
         threads = plural(needs.threads, "thread")
-        return f"{_baseline_fails(answer)} with {threads}, and the search space has no more"
+        return f"{_baseline_fails(answer)} with {threads}, and there was no time to try more"
     what, tried = answer.plan.subject.kind, [row for row in answer.rows if row.failure]
     sampling = answer.sampling
     all_there = len(answer.rows) + len(answer.not_reached)

@@ -107,7 +107,19 @@ class WorldTimes:
     def left_s(self) -> float:
         """How long the budget lets a world take that begins now: the rest, and a usual world, as
         soon as one has ended by itself."""
-        return max(0.0, self._budget.remaining_s) + (self._usual_s() or 0.0) + END_S
+        left_s = max(0.0, self._budget.remaining_s) + (self._usual_s() or 0.0) + END_S
+        if self.has_grace:
+            left_s = max(left_s, first_world_s(self._budget.total_s, self._budget.spent_s))
+        return left_s
+
+    @property
+    def has_grace(self) -> bool:
+        """Whether a world may begin late, as a first one may: nothing was tried but a baseline that
+        deadlocks, which took the time."""
+        if [*self._log.failures] != [BASELINE] or BASELINE not in self._log.deadlocks:
+            return False
+        is_first = not self._log.runnable
+        return is_first and self._budget.spent_s < 2 * self._budget.total_s
 
     def is_cut_short(self, outcome: Outcome, deadline_s: float, left_s: float) -> bool:
         """Whether the end of the budget ended a world, which says nothing of its configuration."""

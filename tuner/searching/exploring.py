@@ -17,6 +17,7 @@ from tuner.plan.objectives import Objective
 from tuner.plan.study_plan import StudyPlan
 from tuner.searching.calibrating import calibrate_each, why_broken
 from tuner.searching.measurer import Measurer
+from tuner.study.deadlocks import too_few_threads
 from tuner.study.evidence import is_forecast_far
 from tuner.study.front import front_of
 from tuner.study.log import BASELINE, StudyLog
@@ -52,8 +53,9 @@ class Proposer:
         sampler: OptunaSampler,
         ask: Ask = proposals,
         is_far: Callable[[Config], bool] = lambda config: False,
+        is_out: Callable[[Config], object] = lambda config: False,
     ) -> None:
-        self._plan, self._sampler, self._ask = plan, sampler, ask
+        self._plan, self._sampler, self._ask, self._is_out = plan, sampler, ask, is_out
         self._random = random.Random(plan.measuring.seed)
         self._values: dict[Dimension, list[Value]] = {}
         self._axes: list[Axis] = []
@@ -80,6 +82,7 @@ class Proposer:
         free = [point for point in self._configs if point not in self._proposed]
         avoided = [*self._failing(), *((level,) for level in self._bad_levels())]
         free = [point for point in free if not any(lies_in(point, each) for each in avoided)]
+        free = [point for point in free if not self._is_out(self._configs[point])]
         near = [point for point in free if point not in self._far]
         free = near if len(near) >= count else free
         least = FIRST_PER_LEVEL * max(axis.size for axis in self._axes)
@@ -203,7 +206,8 @@ def explore(measurer: Measurer) -> None:
         ask = proposals
         if sampling.sampler == "gp":
             ask = stack.enter_context(SamplingProcess()).proposals
-        proposer = Proposer(measurer.plan, sampling.sampler, ask, partial(is_forecast_far, log))
+        of_log = partial(is_forecast_far, log), partial(too_few_threads, log)
+        proposer = Proposer(measurer.plan, sampling.sampler, ask, *of_log)
         # What an interrupted session has proposed.
         untried = [trial for trial in log.candidates if log.calibration(trial) is None]
         while measurer.budget.spent_s < end_s and log.blocks("exploration") < most_blocks:

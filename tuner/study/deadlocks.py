@@ -15,8 +15,10 @@ class NeedsThreads:
 
     role: str
     """Whose threads all waited; empty where that is not known."""
+    own: int
+    """So many does the baseline have."""
     threads: int
-    """With so many, the most that deadlocked."""
+    """The most with which it deadlocked."""
     enough: int | None
     """The fewest of those that ran; None where none did."""
     has_more: bool
@@ -27,13 +29,14 @@ class NeedsThreads:
         return asdict(self)
 
 
-def too_few_threads(log: StudyLog, trial: int) -> str:
+def too_few_threads(log: StudyLog, config: Config) -> str:
     """That a configuration has no more threads than one that deadlocks, as a clause; empty if not.
 
     Fewer threads of a role are no help unless others, who call it, have fewer still.
     """
-    plan = log.plan
-    own = plan.threads_by_role(log.configs[trial])
+    if not log.deadlocks:
+        return ""
+    plan, own = log.plan, log.plan.threads_by_role(config)
     for starved, role in dict.fromkeys(_starved(log)):
         if role is None:
             mine, its, whose = max(own), max(starved), ""
@@ -77,6 +80,7 @@ def needs_threads(log: StudyLog) -> NeedsThreads | None:
     ran = [count(log.configs[trial]) for trial in log.runnable if trial not in log.deadlocks]
     return NeedsThreads(
         role=role or "",
+        own=count(log.configs[BASELINE]),
         threads=most,
         enough=min((each for each in ran if each > most), default=None),
         has_more=any(count(config) > most for config in log.plan.candidates()),

@@ -15,7 +15,8 @@ from tuner.world.command.program_commands import Starters
 from tuner.world.command.reports import ProgramReport
 from tuner.world.command.warm.warm_starting import Learnt
 from tuner.world.environment import MachineState
-from tuner.world.measurement import Measurement
+from tuner.world.measurement import Failure, Measurement
+from tuner.world.postmortem import RankRecord
 
 NATIVE = "RuntimeError: no\nException raised from at (a.cpp:1):\nframe #0: c10::Error() + 0x9\nend"
 OUTPUTS = {"no data": "ConnectionError: no data", "no module": "ModuleNotFoundError: No module 'a'",
@@ -143,7 +144,8 @@ def test_a_cut_run_counts_as_if_it_had_been_ended_after_its_window() -> None:
     asked: list[Measurement] = []
     told: list[str] = []
 
-    def enough(spec: object, world: Measurement, least_s: float) -> bool:
+    def enough(spec: object, world: Measurement | Failure, least_s: float) -> bool:
+        assert isinstance(world, Measurement)
         asked.append(world)
         return True
 
@@ -154,6 +156,19 @@ def test_a_cut_run_counts_as_if_it_had_been_ended_after_its_window() -> None:
     assert known(world.program).calls == pytest.approx(20 * spec.window_s, abs=1)
     assert world.world_s == known(spec.steady).world_s < 20
     assert world.machine == machine
+
+
+@pytest.mark.parametrize(
+    ("idle", "calls", "goes_on"), [(0, [9] * 6, True), (1, [9] * 6, False), (0, [*range(6)], False)]
+)
+def test_what_is_stuck_with_all_threads_busy_may_run_with_more(
+    idle: int, calls: list[int], goes_on: bool
+) -> None:
+    report = report_of(until(0, "ready"), until(1, "ready"))
+    record = RankRecord("server", states=[{"idle": idle, "steps_done": each} for each in calls])
+    end = ProgramEnd(exit_codes=(None,), run_s=9.0, output="", report=report, states=(record,))
+    late = Failure(failure="timed-out", message="not done after 9 s", world_s=9.0)
+    assert TriedRun(end, late).may_go_well_otherwise is goes_on
 
 
 @pytest.mark.parametrize(("runs", "tries"), [("no module", 0), ("no data, no data", 1)])

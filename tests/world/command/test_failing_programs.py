@@ -4,17 +4,24 @@ import json
 import os
 import threading
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 import tuner
+<<<<<<< HEAD
+=======
+from tests.fakes import threads_of
+>>>>>>> order
 from tests.known import known
 from tests.programs.running import free_port
 from tests.searching.tuning import Listening
 from tests.world.command.launching import PROGRAMS, PYTHON, launched, refused
 from tuner.errors import UsageError
 from tuner.plan.config import Config
+from tuner.present.wording import verdict_sentence
+from tuner.recommended.model import read_recommendation
 from tuner.world.own_network import OwnNetwork
 
 pytestmark = [pytest.mark.world, pytest.mark.thorough]
@@ -76,9 +83,12 @@ def test_a_program_that_deadlocks_by_itself_is_tuned_all_the_same(tmp_path: Path
     assert not any("cold" in sentence for sentence in heard.told)
     assert result.baseline_failed
     assert result.best == Config.from_json({"relay": {"num_worker_threads": 4}})
+    said = "The program as it is deadlocks: use 4 threads or more for relay."
+    assert verdict_sentence(result).startswith(said)
     assert list((tmp_path / "study" / "failures" / "first-run").glob("relay1-*.stacks"))
 
 
+<<<<<<< HEAD
 def test_a_deadlock_in_callbacks_is_proved(tmp_path: Path) -> None:
     """Four blocking calls at once, in callbacks on the four threads of the client."""
     command = [PYTHON, str(PROGRAMS / "callbacks.py"), free_port(), "calling", "16"]
@@ -92,6 +102,43 @@ def test_a_deadlock_in_callbacks_is_proved(tmp_path: Path) -> None:
         assert "4 waiting for their own calls, 4 of them in callbacks" in failure.detail
         five = {"client": {"num_worker_threads": 5}}
         assert known(running.measured(config=five).program).calls == 24
+=======
+def test_a_pipeline_that_hangs_as_it_is_needs_more_threads(tmp_path: Path) -> None:
+    result = tuner.tune(
+        program=[PYTHON, str(PROGRAMS / "hangs_as_it_is.py"), free_port()],
+        space={"num_worker_threads": [1, 8, 16]}, max_blocks=4, budget="2m", out=tmp_path / "study",
+    )  # fmt: skip
+    said = "The program as it is deadlocks: use 8 threads or more."
+    assert verdict_sentence(result).startswith(said)
+    tried = {threads_of(row.config): row.worlds_run for row in result.rows}
+    assert tried[1] == 0  # fewer threads are no help
+    assert tried[4] == 1
+    assert tried[8] > 0
+    recommended = read_recommendation(tmp_path / "study" / "recommended.json")
+    assert threads_of(recommended.config) in (8, 16)
+
+
+def test_what_breaks_a_limit_of_memory_gives_its_place(tmp_path: Path) -> None:
+    """One thread holds 60 MB at once, sixteen 960."""
+    given: dict[str, Any] = {
+        "program": [PYTHON, str(PROGRAMS / "memory_limit.py"), free_port()],
+        "space": {"num_worker_threads": [16, 8, 4]},
+    }  # fmt: skip
+    alone = tuner.tune(**given, budget="1m", max_blocks=1, out=tmp_path / "apart" / "alone")
+    peaks = {
+        threads_of(row.config): row.metrics["peak_rss_mb"] for row in alone.rows if row.metrics
+    }
+    if not {8, 16} <= peaks.keys():
+        pytest.skip("the machine is too slow for a world of each")
+    limit = (peaks[8] + peaks[16]) / 2
+    heard = Listening()
+    result = tuner.tune(
+        **given, require=f"peak_rss_mb<={limit:.0f}", budget="25s", out=tmp_path / "study",
+        observer=heard,
+    )  # fmt: skip
+    assert threads_of(known(result.best)) != 16
+    assert any(threads_of(row.config) in (8, 4) and row.worlds_run for row in result.rows)
+>>>>>>> order
 
 
 def servers() -> list[psutil.Process]:

@@ -24,6 +24,8 @@ from tuner.world.launcher import Enough
 from tuner.world.measurement import Failure, Measurement
 
 SECOND_RUN_S = 2.0
+STUCK_PROBES = 5
+"""After so many in a row, a second each, without a call and without an idle thread it is stuck."""
 END_S = 0.5
 """About how long it takes to end a run."""
 WARM_S = 2.0
@@ -70,8 +72,18 @@ class TriedRun:
     @property
     def may_go_well_otherwise(self) -> bool:
         """Whether it failed with all ranks known, and perhaps because of its own options."""
-        is_theirs = self.failure and self.failure.failure in ("deadlocked", "crashed")
-        return bool(is_theirs) and self.end.report.is_ready
+        kind = self.failure and self.failure.failure
+        is_theirs = kind in ("deadlocked", "crashed") or (kind == "timed-out" and self._is_stuck)
+        return is_theirs and self.end.report.is_ready
+
+    @property
+    def _is_stuck(self) -> bool:
+        """Whether no rank has made a call for a while, in which all threads of one were busy: they
+        may wait for another thread, without a call."""
+        latest = [[*record.states][-STUCK_PROBES:] for record in self.end.states]
+        known = [states for states in latest if len(states) == STUCK_PROBES]
+        rests = bool(known) and all(len({s["steps_done"] for s in each}) == 1 for each in known)
+        return rests and any(all(s["idle"] == 0 for s in each) for each in known)
 
     def difference(self, first: Self) -> str:
         """What a warm run did otherwise than the first, cold one, as a clause; empty if nothing."""
