@@ -194,7 +194,8 @@ def test_a_search_of_a_program_without_shutdown_compares_its_whole_time(tmp_path
         out=tmp_path / "study",
     )  # fmt: skip
     assert found.objective.name == "wall_s"
-    assert found.blocks > 0
+    # However few worlds a busy machine has time for.
+    assert found.trials["worlds_run"].sum() > 0
     assert found.trials["worlds_failed"].sum() == 0
 
 
