@@ -10,10 +10,7 @@ import psutil
 import pytest
 
 import tuner
-<<<<<<< HEAD
-=======
 from tests.fakes import threads_of
->>>>>>> order
 from tests.known import known
 from tests.programs.running import free_port
 from tests.searching.tuning import Listening
@@ -88,7 +85,6 @@ def test_a_program_that_deadlocks_by_itself_is_tuned_all_the_same(tmp_path: Path
     assert list((tmp_path / "study" / "failures" / "first-run").glob("relay1-*.stacks"))
 
 
-<<<<<<< HEAD
 def test_a_deadlock_in_callbacks_is_proved(tmp_path: Path) -> None:
     """Four blocking calls at once, in callbacks on the four threads of the client."""
     command = [PYTHON, str(PROGRAMS / "callbacks.py"), free_port(), "calling", "16"]
@@ -102,7 +98,8 @@ def test_a_deadlock_in_callbacks_is_proved(tmp_path: Path) -> None:
         assert "4 waiting for their own calls, 4 of them in callbacks" in failure.detail
         five = {"client": {"num_worker_threads": 5}}
         assert known(running.measured(config=five).program).calls == 24
-=======
+
+
 def test_a_pipeline_that_hangs_as_it_is_needs_more_threads(tmp_path: Path) -> None:
     result = tuner.tune(
         program=[PYTHON, str(PROGRAMS / "hangs_as_it_is.py"), free_port()],
@@ -138,7 +135,6 @@ def test_what_breaks_a_limit_of_memory_gives_its_place(tmp_path: Path) -> None:
     )  # fmt: skip
     assert threads_of(known(result.best)) != 16
     assert any(threads_of(row.config) in (8, 4) and row.worlds_run for row in result.rows)
->>>>>>> order
 
 
 def servers() -> list[psutil.Process]:
