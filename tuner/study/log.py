@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tuner.decide.interim_analysis import InterimAnalysis
+from tuner.decide.lost_calls import LostCalls, lost_calls
 from tuner.decide.statistics import FloatArray, typical
 from tuner.decide.verdict import Rules
 from tuner.plan.config import Config
@@ -20,6 +21,7 @@ from tuner.world.measurement import Failure, Measurement
 BASELINE = 0  # the number of the baseline's trial
 BLOCK_PHASES: tuple[Phase, ...] = ("exploration", "race")  # Those whose worlds count.
 LEAST_TO_BAR = 3  # one unlucky world in a row of few bars no configuration from the search
+FAILS_MORE = "fails-more"  # the outcome of what does less work than the baseline
 _RECENT = 5  # so many worlds tell how long a step takes now
 
 
@@ -47,6 +49,7 @@ class StudyLog:
         self.failures: dict[int, Failure] = {}
         self.unreliable: tuple[int, ...] = ()  # those shown to fail more often than the others
         self.barred: dict[int, list[BrokenLimit]] = {}  # those that surely break a limit
+        self.lost: dict[int, LostCalls] = {}  # those that may do less work than the baseline
         self.forecasts: Mapping[tuple[int, ...], ForecastThreads] = {}  # by `threads_by_role`
         self.no_forecast = ""  # why the baseline's trace tells nothing of other threads
         self.records: list[Record] = []  # every world so far; `add` adds one
@@ -88,6 +91,21 @@ class StudyLog:
             self.barred[trial] = broken
         else:
             self.barred.pop(trial, None)
+        self._judge_calls(trial)
+
+    def _judge_calls(self, trial: int) -> None:
+        baseline, alpha = self.trials[BASELINE], self.rules.alpha
+        configs = len(self.trials) - 1
+        for each in range(1, len(self.trials)) if trial == BASELINE else (trial,):
+            own = self.trials[each]
+            found = lost_calls(own.calls, baseline.calls, alpha=alpha, configs=configs)
+            found = found or lost_calls(
+                own.traced_calls, baseline.traced_calls, alpha=alpha, configs=configs,
+                once=not self.plan.objective.traced,
+            )  # fmt: skip
+            self.lost.pop(each, None)
+            if found is not None and each != BASELINE:
+                self.lost[each] = found
 
     def put_aside(self, *blocks: int) -> None:
         """Have these blocks count no more; their failures remain."""
@@ -123,11 +141,16 @@ class StudyLog:
         return {trial for trial in range(len(self.configs)) if self.wrong_answer(trial)}
 
     @property
+    def does_less(self) -> set[int]:
+        """The trials that are shown to do less work than the baseline."""
+        return {trial for trial, lost in self.lost.items() if lost.is_shown}
+
+    @property
     def alive(self) -> list[int]:
-        """The trials that can run, not too rarely, and keep the limits; eliminated ones, and the
-        baseline if it has run, included.
+        """The trials that can run, not too rarely, do the work and keep the limits; eliminated
+        ones, and the baseline if it has run, included.
         """
-        out = {*self.barred, *self.unreliable, *self.wrong} - {BASELINE}
+        out = {*self.barred, *self.unreliable, *self.wrong, *self.does_less} - {BASELINE}
         every = range(len(self.configs))
         return [trial for trial in every if trial not in self.failures and trial not in out]
 
@@ -160,9 +183,12 @@ class StudyLog:
         return sorted({*self.candidates, *baseline})
 
     def outcome(self, trial: int) -> str:
-        """`completed`, `eliminated`, `not-measured`, `infeasible`, or the kind of failure."""
+        """`completed`, `eliminated`, `not-measured`, `infeasible`, `fails-more`, or the kind of
+        failure."""
         if failure := self.why_out(trial):
             return failure.failure
+        if trial in self.does_less:
+            return FAILS_MORE
         if self.broken(trial):
             return "infeasible"
         seen = self.trials[trial].samples or self.calibration(trial)
@@ -236,7 +262,11 @@ class StudyLog:
         was measured. A block in which every world failed has no row, nor has one that is being
         measured, or that began after it.
         """
-        return self.rows.matrix(phases, len(self.configs), objective)
+        found = self.rows.matrix(phases, len(self.configs), objective)
+        if out := [*self.does_less]:
+            found = found.copy()  # its times are of less work
+            found[:, out] = math.nan
+        return found
 
     def matrix(self, *phases: Phase, objective: int = 0) -> FloatArray:
         """`worlds` as blocks x trials: the baseline's is the mean of its worlds in a block."""
