@@ -38,6 +38,8 @@ class FakeProgramLauncher(NothingToClose):
     own: dict[str, dict[str, Any]] = field(default_factory=lambda: OWN)
     clock: FakeClock = field(default_factory=FakeClock)
     orders: list[WorldOrder] = field(default_factory=list)
+    did: Callable[[Config], dict[str, Any]] = lambda config: {}  # what its `ProgramRun` has
+    functions: tuple[dict[str, int], ...] = ()  # what its first runs called
     first_runs: int = 0  # how often it is run as it is, to find out about it
 
     def __post_init__(self) -> None:
@@ -50,7 +52,7 @@ class FakeProgramLauncher(NothingToClose):
         assert draft.program is not None
         spec = ProgramSpec(
             **draft.program.model_dump(), ranks=RANKS, own=self.own, calls=self.calls,
-            shuts_down=True, own_network=True, run_s=self.run_s,
+            shuts_down=True, own_network=True, run_s=self.run_s, functions=self.functions,
         )  # fmt: skip
         for _ in range(self.first_runs):
             run = self._run(spec.own_config)
@@ -72,7 +74,8 @@ class FakeProgramLauncher(NothingToClose):
         usage = [RankUsage(name=rank.name, cpu_s=0.1, peak_rss_mb=200.0, threads=20)
                  for rank in RANKS]  # fmt: skip
         calls = self._random.choice(self.calls)
-        run = ProgramRun(calls=calls, rpc_active_s=active_s, metric=100 / active_s)
+        known = {"calls": calls, "rpc_active_s": active_s, "metric": 100 / active_s}
+        run = ProgramRun(**{**known, **self.did(config)})
         return Measurement(wall_s=active_s, world_s=active_s + 0.5, ranks=tuple(usage), program=run)
 
 

@@ -123,7 +123,7 @@ def tune(
         objective: The number to make small, by its name in `tuner.plan.objectives.OBJECTIVES`.
             Two of them, as `"step_ms,cpu_ms_per_step"`, give a Pareto front too; the first decides.
             Default: `step_ms`; for a program `rpc_active_s`, or `ms_per_call` where its number of
-            calls varies.
+            calls varies with its work.
         require: What a configuration must keep to be recommended, such as `"peak_rss_mb<=2000"`:
             limits on the median over its worlds, by the names in `tuner.plan.objectives.LIMITED`.
         budget: Wall time of all sessions of the study. `"auto"`: until the answer is clear, at most

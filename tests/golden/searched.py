@@ -88,6 +88,26 @@ def _program() -> object:
     )  # fmt: skip
 
 
+def _fails_more() -> object:
+    """A program that skips calls which time out: most with one thread, a few with 2."""
+
+    def threads(config: Config) -> int:
+        return int(str(config.for_role("observer")["num_worker_threads"]))
+
+    def did(config: Config) -> dict[str, Any]:
+        failed = {1: 20, 2: 3}.get(threads(config), 0)
+        return {"calls": 24, "failed": failed, "functions": {"work": 24}}
+
+    def active_s(config: Config) -> float:
+        return {1: 0.45, 2: 0.8}.get(threads(config), 0.9)
+
+    launcher = FakeProgramLauncher(active_s, calls=(24, 24), did=did)
+    return tuner.tune(
+        program=COMMAND, launcher=launcher, clock=launcher.clock, max_blocks=6,
+        space={"observer": {"num_worker_threads": [1, 2, 16]}},
+    )  # fmt: skip
+
+
 def _groups() -> object:
     return tuner.tune(
         "udf", launcher=grouped(2, sigma=0.02, step_ms=scaling), groups=2, budget="60s",
@@ -132,6 +152,7 @@ SEARCHED: Mapping[str, Callable[[], object]] = {
     "forecast": _forecast,
     "live": lambda: _udf(step_ms=by_interval, keys={"space": INTERVALS, "budget": "60s"}),
     "program": _program,
+    "fails-more": _fails_more,
     "groups": _groups,
     "traced-only": lambda: _udf(keys={"objective": "rpc_p99_ms"}),
     "unicode": lambda: _udf(spec=UNICODE, keys=WITH_SIGNS),

@@ -1,11 +1,12 @@
 import pytest
 
+from tests.known import known
 from tests.plan.specs import workload_spec
 from tuner.errors import UsageError
 from tuner.plan.draft import draft_plan
-from tuner.plan.objectives import OBJECTIVES, BrokenLimit, Limit
+from tuner.plan.objectives import OBJECTIVES, BrokenLimit, Limit, ms_per_call
 from tuner.plan.study_plan import StudyPlan
-from tuner.world.measurement import Measurement, RankUsage, TraceNumbers
+from tuner.world.measurement import Measurement, ProgramRun, RankUsage, TraceNumbers
 
 WORLD = Measurement(
     step_s=(0.001, 0.002, 0.004), wall_s=0.007, world_s=0.3,
@@ -74,3 +75,20 @@ def test_a_broken_limit_says_by_how_much(raw: str, value: float, excess: float, 
     assert limit.excess(value) == excess
     assert limit.excess(limit.bound) == 0
     assert BrokenLimit(limit, value).text == text
+
+
+def run_of(functions: dict[str, int], wall_s: float = 1.0) -> Measurement:
+    usage = RankUsage(name="learner", cpu_s=1.0, peak_rss_mb=100.0, threads=3)
+    program = ProgramRun(calls=sum(functions.values()), functions=functions, failed=0)
+    return Measurement(wall_s=wall_s, world_s=wall_s + 1, ranks=(usage,), program=program)
+
+
+def test_calls_that_are_only_made_more_often_are_no_gain() -> None:
+    mix = {"size": 0.9, "push": 0.1}
+    as_it_is, polling = run_of({"size": 900, "push": 100}), run_of({"size": 2900, "push": 100})
+    assert ms_per_call(as_it_is) == ms_per_call(as_it_is, mix) == pytest.approx(1.0)
+    assert ms_per_call(polling) == pytest.approx(1 / 3)
+    assert ms_per_call(polling, mix) == pytest.approx(1.0)
+    twice = run_of({"size": 1800, "push": 200})
+    assert ms_per_call(twice, mix) == pytest.approx(0.5)
+    assert known(ms_per_call(run_of({"size": 900}), mix)) > 100

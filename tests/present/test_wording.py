@@ -75,7 +75,7 @@ def test_the_verdicts_that_few_searches_have(changes: dict[str, Any], said: str)
 def test_a_verdict_by_another_objective_or_confidence_says_so() -> None:
     plan = study_plan(objective="cpu_ms_per_step", confidence="99%")
     assert verdict_sentence(study_result(plan)) == (
-        "Use num_worker_threads=4: 1.50 times as fast as PyTorch's defaults (1.40 to 1.62, 99 % "
+        "Use num_worker_threads=4: 1.50 times as good as PyTorch's defaults (1.40 to 1.62, 99 % "
         "confidence), by CPU time of all ranks per step."
     )
 

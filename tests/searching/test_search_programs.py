@@ -9,6 +9,7 @@ import pytest
 import tuner
 from tests.fake_program import COMMAND, OWN, FakeProgramLauncher
 from tests.known import known
+from tests.present.screen import printed
 from tests.searching.tuning import Listening
 from tuner.errors import UsageError
 from tuner.plan.config import Config
@@ -16,6 +17,8 @@ from tuner.present.figures import study_figures
 from tuner.present.how_to_use import snippet_of
 from tuner.present.pages import report_html
 from tuner.present.study_result import StudyResult
+from tuner.present.summary import print_summary
+from tuner.present.wording import verdict_sentence
 
 
 def observers(config: Config | None) -> int:
@@ -50,6 +53,32 @@ def test_the_time_per_call_is_compared_where_runs_make_more_or_fewer(tmp_path: P
     why = "because the number of calls varies from run to run: 30 and 34"
     assert f"comparing the time per RPC call, {why}" in heard.told
     assert result.rows[0].value == pytest.approx(100 / 32, rel=0.1)
+
+
+def test_the_time_of_a_run_is_compared_where_it_polls(tmp_path: Path) -> None:
+    """Eight threads ask three times as often, and what is asked for comes no earlier."""
+
+    def did(config: Config) -> dict[str, Any]:
+        functions = {"size": 1286 * observers(config), "push": 100}
+        return {"calls": sum(functions.values()), "functions": functions, "failed": 0}
+
+    runs = {"size": 735, "push": 100}, {"size": 1838, "push": 100}
+    launcher, heard = FakeProgramLauncher(lambda config: 1.0, did=did), Listening()
+    launcher.calls, launcher.functions = (835, 1938), runs
+    result = searched(launcher, tmp_path, observer=heard)
+    assert (result.verdict, result.objective.name) == ("keep-baseline", "rpc_active_s")
+    assert any("(835 and 1938), but not that of push" in each for each in heard.told)
+    # Asked for the time by calls, it counts those that are not only made more often.
+    result = searched(launcher, tmp_path, objective="ms_per_call", overwrite=True)
+    assert result.verdict == "keep-baseline"
+
+
+def test_a_gain_by_calls_is_no_gain_of_the_program(tmp_path: Path) -> None:
+    launcher = FakeProgramLauncher(active_s, calls=(30, 34))
+    result = searched(launcher, tmp_path)
+    said = verdict_sentence(result)
+    assert re.match(r"Use .*: a call takes 0\.12\d* times as long as with the baseline", said)
+    assert "times as fast" not in "\n".join([said, printed(print_summary, result, whole=True)])
 
 
 @pytest.mark.parametrize("maximize", [False, True])

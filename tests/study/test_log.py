@@ -9,7 +9,7 @@ from tuner.plan.objectives import Limit
 from tuner.study.log import StudyLog
 from tuner.study.records import AGAIN, CALIBRATION_BLOCK, MOST_REPEATS, TRACE_BLOCK
 from tuner.world.environment import MachineState
-from tuner.world.measurement import Failure
+from tuner.world.measurement import Failure, Measurement, TraceNumbers
 
 PLAN = plan_of(1, 2)
 CALIBRATED = calibrated((0, 1))
@@ -142,3 +142,29 @@ def test_blocks_count_in_their_order_as_far_as_all_before_them_are_finished() ->
     np.testing.assert_allclose(np.exp(log.matrix("race"))[:, :2], [[1e3, 2e3], [3e3, 4e3]])
     assert (log.dropped, log.set_aside, log.blocks("race")) == ((1,), (), 2)
     assert {record.block for record in log.records} == {CALIBRATION_BLOCK, 0, 2}
+
+
+def traced(failed: int) -> Measurement:
+    numbers = TraceNumbers(
+        rpc_cpu_total_ms=8.0, rpc_p99_ms=2.5, parallelism_mean=3.5, parallelism_max=4.0,
+        diagnosis="No clear limit.", calls=100, failed_calls=failed,
+    )  # fmt: skip
+    return took(1.0).model_copy(update={"trace": numbers})
+
+
+@pytest.mark.parametrize(("failed", "outcome"), [(60, "fails-more"), (1, "completed")])
+def test_a_workload_fails_more_calls_by_its_traces(failed: int, outcome: str) -> None:
+    records = calibrated([0, 1])
+    records += [world("race", trial, 0, took(2.0 - trial)) for trial in (0, 1)]
+    records += [world("trace", 0, TRACE_BLOCK, traced(0)), world("trace", 1, -2, traced(failed))]
+    log = log_of(plan_of(1), *records)
+    assert log.outcome(1) == outcome
+    assert (1 in log.alive) == (outcome == "completed")
+
+
+def test_a_baseline_that_is_measured_later_judges_what_was_measured_before() -> None:
+    log = log_of(plan_of(1), world("trace", 1, TRACE_BLOCK, traced(60)))
+    assert not log.lost
+    log.add(world("trace", 0, TRACE_BLOCK, traced(0)))
+    assert log.does_less == {1}
+    assert bool(np.isnan(log.matrix("race")[:, 1]).all())

@@ -107,7 +107,7 @@ _KEYS = (
     PlanKey("objective", "measuring", f"Of a workload: {_objectives_of('workload')}. Of a program: "
             f"{_objectives_of('program')}. Two of them, as step_ms,cpu_ms_per_step, show a Pareto "
             "front; the first one decides. Without one a program has rpc_active_s, or ms_per_call "
-            "where its number of calls varies.",
+            "where its number of calls varies with its work.",
             choices=tuple(OBJECTIVES), default="step_ms"),
     PlanKey("require", "measuring", "What a configuration must keep to be recommended: "
             "peak_rss_mb<=2000, step_p99_ms<=50. By the median over its worlds.",

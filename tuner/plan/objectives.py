@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -47,6 +47,11 @@ class Objective:
         """Whether less of it is faster; of other numbers, one is better than another."""
         return self.unit in ("ms", "s")
 
+    @property
+    def is_of_run(self) -> bool:
+        """Whether less of it is a faster run, or step; not so of a call, or of CPU time."""
+        return self.is_time and self.name != PER_CALL and "cpu" not in self.name
+
     def cost(self, value: float) -> float:
         """The logarithm of a value, turned so that less is better."""
         logarithm = math.log(max(value, LEAST_VALUE))
@@ -64,8 +69,15 @@ def _ms(seconds: float | None) -> float | None:
     return None if seconds is None else seconds * 1e3
 
 
-def _ms_per_call(world: _World) -> float | None:
+def ms_per_call(world: _World, mix: Mapping[str, float] = {}) -> float | None:
+    """The time of a program's run over its calls; with a `mix` of functions, each with its share,
+    over those of the function that it calls least often for its share. What is only called more
+    often, as the program waits for the rest, is no work."""
     calls = world.program.calls if world.program else 0
+    if calls and world.program.functions:
+        # What a run does not reach at all is less than one call.
+        made = (max(world.program.functions.get(name, 0), 0.5) / mix[name] for name in mix)
+        calls = min(made, default=calls)
     return world.wall_s * 1e3 / calls if calls else None
 
 
@@ -80,6 +92,8 @@ _WORKLOADS: tuple[Kind, ...] = ("workload",)
 _PROGRAMS: tuple[Kind, ...] = ("program",)
 _BOTH: tuple[Kind, ...] = ("workload", "program")
 
+PER_CALL = "ms_per_call"
+LEAST_SERVED = "time per RPC call, by the function that gains least"  # its label with a mix
 # The label of `rpc_active_s` where ranks have no world size: each joins when it likes.
 ACTIVE_FROM_FIRST = "time from the first rank's init_rpc to the last shutdown"
 METRIC = Objective("metric", "", "the number that the program prints", "metric", _PROGRAMS,
@@ -107,7 +121,7 @@ _OBJECTIVES = (
     Objective("rpc_active_s", "s", "time from the last rank's init_rpc to the driver's shutdown",
               "RPC active (s)", _PROGRAMS,
               lambda world: world.program.rpc_active_s if world.program else None),
-    Objective("ms_per_call", "ms", "time per RPC call", "per call (ms)", _PROGRAMS, _ms_per_call),
+    Objective(PER_CALL, "ms", "time per RPC call", "per call (ms)", _PROGRAMS, ms_per_call),
     Objective("wall_s", "s", "time from the start of the program to its end", "wall (s)",
               _PROGRAMS, lambda world: world.world_s if world.program else None),
     Objective("peak_rss_mb", "MB", "peak memory of all ranks", "peak memory (MB)", _BOTH,

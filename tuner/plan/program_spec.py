@@ -24,6 +24,8 @@ from tuner.text import parse_duration_s
 PROGRAM_KEYS = ("program", *keys_of("program"))
 WINDOW_FIELDS = ("window_s", "warm_up_s", "window_is_chosen")
 WHOLE_RUNS = "off"  # the window of a program whose runs are compared as a whole
+# Of a function that sets up, there are fewer calls; and so many tell how often it is called.
+LEAST_OF_WORK, LEAST_OF_MIX = 8, 20
 # A run that takes so many times as long as the latest one is stuck; or as the first one, which was
 # cold: a cold run may come after warm ones.
 STUCK_RUN, STUCK_COLD_RUN = 10, 2
@@ -126,6 +128,8 @@ class ProgramSpec(ProgramRequest):
     ranks: tuple[RankSpec, ...] = Field(min_length=1)
     own: dict[str, dict[str, Any]]  # what the program itself gives each role, by knob, as JSON
     calls: tuple[int, ...]  # of each run that was not ended as soon as its calls had begun
+    functions: tuple[dict[str, int], ...] = ()  # the same by what is called; empty: not known
+    active_s: tuple[float | None, ...] = ()  # in how many seconds each run made them
     run_s: tuple[float, ...] = ()  # how long each run took, in seconds: the first one cold
     shuts_down: bool  # whether every rank calls `shutdown`
     own_network: bool  # whether it runs in a network namespace of its own
@@ -185,6 +189,55 @@ class ProgramSpec(ProgramRequest):
         return len(self.calls) == 1 < len(self.run_s)
 
     @property
+    def varies(self) -> bool:
+        """Whether its runs were seen to make more or fewer calls."""
+        return len(set(self.calls)) > 1
+
+    @property
+    def work(self) -> tuple[str, ...]:
+        """The functions that it calls equally often in each of several runs."""
+        if len(self.functions) < 2:
+            return ()
+        first, *others = self.functions
+        same = [each for each in first if all(run.get(each) == first[each] for run in others)]
+        return tuple(same)
+
+    @property
+    def does_fixed_work(self) -> bool:
+        """Whether its runs do the same work, as far as they show, though their numbers of calls
+        may differ: then it is the others that it calls again and again until something is done.
+
+        It calls some function as often in each; of few such calls, which may only set up, the time
+        of a run must not go with the number of all calls.
+        """
+        if not self.varies:
+            return not self.may_vary
+        fixed = max((self.functions[0][name] for name in self.work), default=0)
+        if not fixed or fixed >= LEAST_OF_WORK:
+            return fixed > 0
+        known = [each for each in self.active_s if each]
+        if len(known) < len(self.calls) or not all(self.calls):
+            return False
+        spread, of_time = (max(each) / min(each) for each in (self.calls, known))
+        return math.log(of_time) < math.log(spread) / 2
+
+    @property
+    def mix(self) -> dict[str, float]:
+        """The share of each function in its calls, of those that it calls often in each run; empty
+        where there are fewer than two."""
+        if not all(self.functions) or not self.functions:
+            return {}
+        total = sum(sum(run.values()) for run in self.functions)
+        often = [
+            name
+            for name in self.functions[0]
+            if min(run.get(name, 0) for run in self.functions) >= LEAST_OF_MIX
+        ]
+        if len(often) < 2:
+            return {}
+        return {name: sum(run[name] for run in self.functions) / total for name in often}
+
+    @property
     def objective_name(self) -> str:
         """What to make small where nobody says: the time per call where only that compares. A rank
         tells how many calls it has made as it shuts down, or where there is a window."""
@@ -192,7 +245,7 @@ class ProgramSpec(ProgramRequest):
             return METRIC.name
         if self.window_s is None and not self.shuts_down:
             return "wall_s"
-        if self.window_s is not None or len(set(self.calls)) > 1 or self.may_vary:
+        if self.window_s is not None or not self.does_fixed_work:
             return "ms_per_call"
         return "rpc_active_s"
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 from pydantic import ConfigDict
@@ -12,7 +13,15 @@ from tuner.plan.keys import PLAN_KEYS
 from tuner.plan.knobs import NUM_WORKER_THREADS
 from tuner.plan.launching import Launching
 from tuner.plan.measuring import Measuring
-from tuner.plan.objectives import ACTIVE_FROM_FIRST, METRIC, OBJECTIVES, Objective
+from tuner.plan.objectives import (
+    ACTIVE_FROM_FIRST,
+    LEAST_SERVED,
+    METRIC,
+    OBJECTIVES,
+    PER_CALL,
+    Objective,
+    ms_per_call,
+)
 from tuner.plan.program_spec import ProgramSpec, Subject
 from tuner.plan.space import Space
 from tuner.plan.workload_spec import WorkloadSpec
@@ -47,6 +56,8 @@ class StudyPlan(FrozenModel):
             return objective
         if name == "rpc_active_s" and not subject.has_world_size:
             return replace(objective, label=ACTIVE_FROM_FIRST)
+        if name == PER_CALL and (mix := subject.mix):
+            return replace(objective, label=LEAST_SERVED, read=partial(ms_per_call, mix=mix))
         if (metric := subject.metric) is None or name != METRIC.name:
             return objective
         return replace(

@@ -60,12 +60,14 @@ class CheckResult:
         rival = self._other
         chosen = self._baseline if self.keeps_baseline else rival
         beside = rival if self.keeps_baseline else self._baseline
-        if chosen.failure is not None and not chosen.unreliable:
+        if chosen.failure is not None and not (chosen.unreliable or chosen.does_less):
             return "cannot-run"
         if self.answer.verdict is None or not self._is_reached:
             return "undecided"
-        if chosen.broken or chosen.unreliable:
+        if chosen.broken or chosen.unreliable or chosen.does_less:
             return "no-longer-holds"
+        if chosen.lost:
+            return "undecided"
         # Nothing to compare with: it could not run, fails too often or breaks a limit, or the two
         # configurations are one by now.
         is_out = beside.failure is not None or beside.broken or beside.unreliable
@@ -166,6 +168,8 @@ class CheckResult:
         for row in (baseline, other):
             if row.unreliable:
                 return f"{row.label} {rate_text(row)} here, more often than the other"
+        if other.lost:
+            return f"{other.label} {other.lost}"
         if other.failure is not None:
             return f"its strongest rival {other.label} cannot run here ({other.outcome})"
         beside = f"the baseline {baseline.label}"

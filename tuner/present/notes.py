@@ -57,10 +57,11 @@ def study_note(answer: StudyAnswer) -> str:
 
 def _trial_note(answer: StudyAnswer, line: TrialLine, misleading: str | None) -> str:
     row, facts = line.row, [*_facts(answer, line.row)]
+    how = "" if row.does_less else "Failed, "
     is_answer = ": the answer" if line.is_best else ": not the answer" if misleading else ""
     parts = [
         f"## {_plain(row.label)}{is_answer}",
-        _folded(f"Failed, {line.outcome}: {row.failure}") if row.failure else line.outcome,
+        _folded(f"{how}{line.outcome}: {row.failure}") if row.failure else line.outcome,
         misleading,
         _table(["number", "value"], facts) if facts else None,
         _folded(row.diagnosis, names=True) if row.diagnosis else None,

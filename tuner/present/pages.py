@@ -15,10 +15,10 @@ from tuner.present.how_to_use import continuing, snippet_of
 from tuner.present.sentences import advice_of, sentences_of, why_sentences
 from tuner.present.studies_compared import Comparison
 from tuner.present.tables import (
-    OUTCOMES,
     WordsTable,
     front_of_answer,
     knobs_of,
+    outcomes_note,
     ratio_note,
     trials_of,
     why_of,
@@ -31,6 +31,12 @@ from tuner.text import marked_names, plural, printable
 
 FORMAT = 1
 _WHOLE = re.compile(r"(?<![\w-])--[a-z][a-z-]*|[+-]?\d[\d.]*(?:-\d[\d.]*)? %")
+
+
+def _failures_note(answer: StudyAnswer) -> str:
+    if all(row.does_less for row in answer.rows if row.failure):
+        return "These runs went well, and did less of the work."
+    return f"The output and the stacks of each rank are in {answer.files.failures}."
 
 
 def report_html(answer: StudyAnswer, figures: Sequence[DrawnFigure]) -> str:
@@ -51,9 +57,10 @@ def report_html(answer: StudyAnswer, figures: Sequence[DrawnFigure]) -> str:
         continuing=continuing(answer),
         why=_side_by_side(why_of(answer)),
         figures=figures,
-        trials_note=f"{ratio_note(answer) or ''} {OUTCOMES} A blank number was not measured.",
+        trials_note=f"{ratio_note(answer) or ''} {outcomes_note(answer)} A blank number was not "
+        "measured.",
         failures=[row for row in answer.rows if row.failure],
-        failures_note=f"The output and the stacks of each rank are in {answer.files.failures}.",
+        failures_note=_failures_note(answer),
         environment=environment_facts(answer),
         method=method_facts(answer),
         command=search_command(answer.plan, place_keys(answer)),

@@ -256,6 +256,9 @@ def _clause(answer: StudyAnswer, group: list[PassedOver]) -> str:
             return f"{who} would be ahead, but {broken}"
         case "unreliable":
             return f"{who} would be ahead, but {'fail' if several else 'fails'} too often"
+        case "lost-calls":
+            less = "may do less work" if several else rows[0].lost
+            return f"{who} would be ahead, but {less}"
         case "few-blocks":
             return f"{who} {look} {better}, in too few blocks to tell"
         case "not-shown":

@@ -176,7 +176,7 @@ def _seen(answer: StudyAnswer, row: TrialRow) -> str:
 
 def _outcome(answer: StudyAnswer, row: TrialRow) -> str:
     """One word for a row."""
-    if row.broken:
+    if row.broken and not row.does_less:
         return "infeasible"
     if row.failure is not None:
         return row.outcome
@@ -193,12 +193,17 @@ def _outcome(answer: StudyAnswer, row: TrialRow) -> str:
     return "open" if row.trial in answer.not_excluded else "behind"
 
 
-OUTCOMES = (
+_OUTCOMES = (
     "Tied: within epsilon of the best, as far as measured. Open: it may be better than the best. "
     "Behind: it is not. Left-out: it was in no block. Cheaper: as good as the "
     "baseline, and recommended. Infeasible: it breaks a limit."
 )
-"""What the words of the outcomes mean."""
+
+
+def outcomes_note(answer: StudyAnswer) -> str:
+    """What the words of the outcomes mean."""
+    less = " Fails-more: more of its calls fail than the baseline's, or it makes fewer."
+    return f"{_OUTCOMES}{less if any(row.does_less for row in answer.rows) else ''}"
 
 
 class WordsTable(NamedTuple):

@@ -7,6 +7,7 @@ from tuner.files import shown
 from tuner.plan.config import ALL_ROLES, Config
 from tuner.plan.knobs import NUM_WORKER_THREADS
 from tuner.plan.measuring import Measuring
+from tuner.plan.objectives import PER_CALL
 from tuner.plan.program_spec import ProgramSpec
 from tuner.study.answer import StudyAnswer
 from tuner.study.log import BASELINE
@@ -38,12 +39,19 @@ PREFERENCES: dict[Preference, str] = {
 
 def fast(answer: StudyAnswer) -> str:
     """What a configuration is so many times as: `fast` or `good`."""
-    return "fast" if answer.objective.is_time else "good"
+    return "fast" if answer.objective.is_of_run else "good"
 
 
 def faster_or_slower(answer: StudyAnswer) -> tuple[str, str]:
     """`faster` and `slower`, or `better` and `worse`."""
-    return ("faster", "slower") if answer.objective.is_time else ("better", "worse")
+    return ("faster", "slower") if answer.objective.is_of_run else ("better", "worse")
+
+
+def _call_takes(found: Interval, name: str, *, may: bool = False) -> str:
+    """`a call takes 0.32 times as long as with NAME (0.25 to 0.41`, without its end."""
+    taken = found.inverse()
+    times = f"{ratio_text(taken.estimate)} times as long as with {name}"
+    return f"a call {'may take' if may else 'takes'} {times} ({ends(taken)}"
 
 
 def confidence(answer: StudyAnswer) -> str:
@@ -247,6 +255,8 @@ def _better(answer: StudyAnswer) -> str:
         return f"Use {answer.best}: {better}{by}. By how much is {UNTOLD}."
     sure = answer.plan.measuring.confidence
     level = "" if sure == _USUAL.confidence else f", {percent(sure)} confidence"
+    if answer.objective.name == PER_CALL:
+        return f"Use {answer.best}: {_call_takes(speedup, name)}{level}){by}."
     better, between = f"{ratio_text(speedup.estimate)} times as {fast(answer)} as", ends(speedup)
     if ratio_text(speedup.low) == "1.00":
         # It is more than 1, and would not look like it.
@@ -266,13 +276,25 @@ def _why_keep(answer: StudyAnswer) -> str:
     if len(answer.rows) == 1:
         return "the search space has nothing else"
     if answer.challenger is None:
-        return "nothing else could run"
+        return _why_no_rival(answer)
     where = "that was reached" if answer.not_reached else "here"
     return f"nothing {where} gains {epsilon(answer)}"
 
 
+def _why_no_rival(answer: StudyAnswer) -> str:
+    others = [row for row in answer.rows if row.trial != BASELINE]
+    less = [row for row in others if row.does_less]
+    if not less:
+        return "nothing else could run"
+    if len(others) == 1:
+        return f"{less[0].label} {less[0].failure}"
+    return f"nothing else does all the work of the {answer.plan.subject.kind}"
+
+
 def _undecided(answer: StudyAnswer) -> str:
     speedup, rival, ahead = answer.challenger_speedup, answer.challenger, answer.far_ahead
+    if speedup is None and any(row.lost for row in answer.rows):
+        return f"what was compared may do less of the {answer.plan.subject.kind}'s work"
     if ahead is not None and (speedup is None or not speedup.is_told):
         values = (ahead.value, ahead.baseline_value)
         its, other = (f"{three_digits(each)} {answer.objective.unit}".rstrip() for each in values)
@@ -284,6 +306,9 @@ def _undecided(answer: StudyAnswer) -> str:
     if not speedup.is_told:
         return f"{rival} may be faster or slower than {baseline_name(answer)}"
     said = f"{rival} {'may be' if speedup.high > 1 else 'is'} {_change(answer)}"
+    if answer.objective.name == PER_CALL:
+        takes = _call_takes(speedup, baseline_name(answer), may=speedup.high > 1)
+        said = f"with {rival}, {takes})"
     if speedup.high <= 1 + answer.plan.measuring.epsilon:
         said += ". Others were measured too little"
     return said
@@ -343,6 +368,11 @@ def failing_sentences(answer: StudyAnswer) -> list[str]:
         for row in counted
         if row.unreliable
     ]
+    sentences += [
+        f"{row.label} {row.lost}. That may be chance, so it is no answer yet."
+        for row in answer.rows
+        if row.lost and not row.does_less
+    ]
     return sentences
 
 
@@ -351,7 +381,9 @@ def failure_lines(answer: StudyAnswer) -> list[str]:
     lines = []
     for rows in _alike(answer):
         labels = [row.label for row in rows]
-        told = answer.files.failure_text(rows[0].outcome, rows[0].failure or "")
+        told = rows[0].failure or ""
+        if not rows[0].does_less:
+            told = answer.files.failure_text(rows[0].outcome, told)
         if _is_one_reason(rows):
             lines.append(f"{first_of(labels, _MOST_NAMED)}: {told}")
         else:

@@ -101,6 +101,7 @@ def _row_of_trial(answer: StudyAnswer, trial: int) -> TrialRow:
     if row.failure is not None:
         often = f"fails in {row.worlds_failed} of {row.worlds_run} worlds"
         what = often if row.worlds_failed < row.worlds_run else "cannot run"
+        what = "does less work than the baseline" if row.does_less else what
         raise UsageError(f"trial {trial} ({row.label}) {what}: {row.outcome}: {row.failure}")
     if math.isnan(row.value) and trial != answer.best_trial:
         raise UsageError(f"trial {trial} ({row.label}) was not measured")

@@ -13,6 +13,7 @@ import numpy as np
 from tuner.decide.live_comparison import LEAST_RUNS, LiveRun, circuit_of, compare_live, turns_of
 from tuner.plan.config import Config
 from tuner.plan.knobs import SWITCH_INTERVAL
+from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.space import Space
 from tuner.plan.study_plan import StudyPlan
 from tuner.searching.measurer import Measurer
@@ -78,6 +79,11 @@ def compare_intervals(measurer: Measurer) -> None:
         return
     documents = tuple(config.to_json() for config in configs)
     total_s = min(SHARE * measurer.budget.total_s, measurer.free_s)
+    subject = measurer.plan.subject
+    if isinstance(subject, ProgramSpec) and subject.varies:
+        why = "the number of calls varies, so that it does not show how fast the program gets on"
+        measurer.keep_live(Live(configs=documents, why_not=why))
+        return
     if isinstance(plan := _plan(first, measurer.plan, configs, total_s), str):
         measurer.keep_live(Live(configs=documents, why_not=plan))
         return

@@ -109,7 +109,7 @@ class Proposer:
             named = " with ".join(itertools.starmap(self._named, region))
             untried = self._untried(region)
             found.append(f"{named}: all {failed} tried failed. {untried} with it not tried")
-        worse = "slower than" if self._plan.objective.is_time else "worse than"
+        worse = "slower than" if self._plan.objective.is_of_run else "worse than"
         for (factor, level), bad in self._bad_levels().items() if bad_values else ():
             found.append(
                 f"{self._named(factor, level)} dropped: {three_digits(bad.ratio)} times "
@@ -275,8 +275,13 @@ def _levels(log: StudyLog, objective: Objective, number: int = 0) -> dict[int, f
             found[trial] = float(levels[trial])
         elif here:
             found[trial] = cost + sum(here) / len(here)
-    kept = {trial: level for trial, level in found.items() if not log.breaks(trial)}
+    kept = {trial: level for trial, level in found.items() if not _is_no_answer(log, trial)}
     return {trial: level for trial, level in kept.items() if level < math.inf}
+
+
+def _is_no_answer(log: StudyLog, trial: int) -> bool:
+    """Whether a trial breaks a limit, or may do less work than the baseline."""
+    return trial in log.lost or log.breaks(trial)
 
 
 def _teach(proposer: Proposer, log: StudyLog, weight: float) -> None:
@@ -286,7 +291,7 @@ def _teach(proposer: Proposer, log: StudyLog, weight: float) -> None:
     for trial, config in enumerate(log.configs):
         if trial in known:
             proposer.learn(config, known[trial] - reference)
-        elif log.why_out(trial) is not None or log.breaks(trial):
+        elif log.why_out(trial) is not None or _is_no_answer(log, trial):
             proposer.learn(config, None)
 
 
@@ -309,12 +314,13 @@ def _finish(measurer: Measurer, sampling: Sampling) -> None:
         for trial in ranked
         if trial not in kept
     }
+    behind |= {trial: log.lost[trial].text for trial in log.candidates if trial in log.lost}
     measurer.eliminate(behind, silently=True)
     went_on = tuple(sorted(kept & {*log.alive}))
     measurer.keep_sampling(sampling.model_copy(update={"went_on": went_on}))
     measurer.observer.on_event(
         f"tried {len(log.configs)} of {sampling.configs:,} configurations; "
-        f"{len(ranked) - len(behind)} go on"
+        f"{len(kept.intersection(ranked))} go on"
     )
 
 

@@ -82,8 +82,10 @@ class Measurer:
 
     def add(self, record: Record) -> None:
         """Keep an outcome, and notify the observer."""
-        barred = record.trial in self.log.barred
+        barred, lost = record.trial in self.log.barred, {*self.log.lost}
         self.keep(record)
+        for trial in self.log.lost.keys() - lost:
+            self.observer.on_event(f"{self.log.configs[trial]}: {self.log.lost[trial].text}")
         if not barred and (broken := self.log.barred.get(record.trial)):
             said = "; ".join(each.text for each in broken)
             self.observer.on_event(f"{self.log.configs[record.trial]}: infeasible, {said}")

@@ -74,9 +74,9 @@ def race(measurer: Measurer) -> None:
                 if over and not _is_clear(log, comparison):
                     _report_rest(measurer, _block(log, twice=twice))
                 break
-        out = len(log.unreliable) + len(log.wrong)
+        out = {*log.unreliable, *log.wrong, *log.does_less}
         measurer.measure_blocks(_block(log, twice=twice))
-        if len(log.unreliable) + len(log.wrong) > out:
+        if {*log.unreliable, *log.wrong, *log.does_less} - out:
             # Who was dropped for the sake of one that fails is needed again.
             _drop(measurer, comparison_of(log), fraction)
     measurer.drop_blocks()

@@ -200,6 +200,7 @@ def numbers_in(trace: Trace, ranks: Sequence[RankSpec]) -> TraceNumbers:
         enough_threads=diagnosis.enough_threads,
         losses=trace.losses,
         calls=len(trace.calls),
+        failed_calls=int(trace.calls["status"].isin(("raised", "timed-out")).sum()),
         open_calls=_open_calls(trace),
         call_ms=Quantiles.of(outermost_ms(trace).tolist()),
         call_parts_ms=_call_parts_ms(trace),

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from tuner.errors import InterruptedSearchError, LauncherError, UsageError
 from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft, like_before
+from tuner.plan.objectives import PER_CALL
 from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.study_plan import StudyPlan
 from tuner.searching.beginning import BETS, FirstRuns, begin, forecast_threads, go_on
@@ -41,7 +42,7 @@ from tuner.study.storage.retry import Retry
 from tuner.study.storage.store import Ending, StudyStore
 from tuner.study.stored import answer_of
 from tuner.study.write_ahead_log import WriteAheadLog
-from tuner.text import command, duration, plural, three_digits
+from tuner.text import command, duration, first_of, plural, three_digits
 from tuner.world.launcher import Enough, Launcher, environment_with, members_of
 
 
@@ -142,6 +143,8 @@ def _close(measurer: Measurer) -> StudyAnswer:
         ending: Ending = "PRUNED"
         if log.why_out(trial) is not None and (log.trials[trial].ran or cannot_run(log, trial)):
             ending = "FAIL"
+        elif trial in log.lost:
+            ending = "FAIL"  # so that no later search bets on it
         elif row.outcome in ("completed", "infeasible") and value is not None:
             ending = "COMPLETE"
         store.end(trial, ending, value, facts, excess)
@@ -340,13 +343,16 @@ def _why_this(plan: StudyPlan) -> str:
         return said
     if subject.why_whole:
         return f", of whole runs: {subject.why_whole}"
-    if plan.objective.name != "ms_per_call":
-        return ""
+    counts = " and ".join(map(str, subject.calls))
+    if plan.objective.name != PER_CALL:
+        if not (subject.varies and subject.does_fixed_work and plan.objective.is_of_run):
+            return ""
+        same = first_of([name for name in subject.work if name], 2)
+        return f": the number of calls varies ({counts}), but not that of {same or 'all of them'}"
     if subject.may_vary:
         return ", as one run alone was seen to its end, and others may make more or fewer calls"
-    counts = " and ".join(map(str, subject.calls))
     varies = f", because the number of calls varies from run to run: {counts}"
-    return varies if len({*subject.calls}) > 1 else ""
+    return varies if subject.varies else ""
 
 
 def _write(answer: StudyAnswer, measurer: Measurer, presenter: Presenter) -> None:

@@ -230,17 +230,17 @@ class StudyAnswer(Conclusion):
         """A row per trial, in the order of `rows`.
 
         Columns: `trial` (number; 0 is the baseline), `label`, `config` (Config), `outcome`,
-        `failure` (message, or None), `samples` (worlds measured), `worlds_run` and `worlds_failed`
-        (first worlds included, traces not), `value`, `ci_low` and `ci_high` (the objective, in its
-        unit), `speedup`, `speedup_ci_low` and `speedup_ci_high` (how many times as fast as the
-        baseline, from the `paired_blocks` that measured both), `cpu_cores` (CPU seconds per wall
-        second, all ranks), `step_p99_ms`, `cpu_ms_per_step` and `rpc_cpu_total_ms` (milliseconds),
-        `peak_rss_mb` (MB), `parallelism_mean`, `parallelism_max`, `tracing_overhead` (traced /
-        untraced step time), `others_cpus` (CPU seconds per second that other programs used
-        meanwhile), `disturbed_worlds` (how many worlds others disturbed), `diagnosis` (text, or
-        None), `tied_with_best`, `broken_limits` (text: which limits of the plan it breaks, and by
-        how much; or None), and `eliminated` (text: why it left the race, or was in no block; or
-        None). Numbers are NaN where they are not known.
+        `failure` (message, or how much less work it does; or None), `samples` (worlds measured),
+        `worlds_run` and `worlds_failed` (first worlds included, traces not), `value`, `ci_low` and
+        `ci_high` (the objective, in its unit), `speedup`, `speedup_ci_low` and `speedup_ci_high`
+        (how many times as fast as the baseline, from the `paired_blocks` that measured both),
+        `cpu_cores` (CPU seconds per wall second, all ranks), `step_p99_ms`, `cpu_ms_per_step` and
+        `rpc_cpu_total_ms` (milliseconds), `peak_rss_mb` (MB), `parallelism_mean`,
+        `parallelism_max`, `tracing_overhead` (traced / untraced step time), `others_cpus` (CPU
+        seconds per second that other programs used meanwhile), `disturbed_worlds` (how many worlds
+        others disturbed), `diagnosis` (text, or None), `tied_with_best`, `broken_limits` (text:
+        which limits of the plan it breaks, and by how much; or None), and `eliminated` (text: why
+        it left the race, or was in no block; or None). Numbers are NaN where they are not known.
         """
         frame = pd.DataFrame([row.columns() for row in self.rows])
         return frame.astype(dict.fromkeys(metric_columns({}), float))

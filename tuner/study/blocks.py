@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from tuner.decide.lost_calls import Calls, CallTally
 from tuner.decide.statistics import FloatArray, variance_within
 from tuner.plan.objectives import OBJECTIVES
 from tuner.study.records import TRACE_BLOCK, Phase, Record
@@ -139,10 +140,13 @@ class TrialWorlds:
     cpu_costs: list[float] = field(default_factory=list)
     samples_s: float = 0.0  # how long the samples took together
     repeated_s: float = 0.0  # how long the worlds of blocks took that failed
+    calls: CallTally = field(default_factory=CallTally)  # of a program
+    traced_calls: CallTally = field(default_factory=CallTally)  # of what is only counted in traces
 
     def add(self, record: Record, costs: Costs | None = None) -> None:
         """Take in one world of the trial, with its costs if it counts."""
         outcome = record.outcome
+        self._count(outcome, is_traced=record.phase == "trace")
         if record.phase == "trace":
             self.trace = self.trace or outcome
             return
@@ -165,6 +169,20 @@ class TrialWorlds:
             used_s = _CPU.read(outcome)
             self.cpu_costs.append(math.nan if used_s is None else _CPU.cost(used_s))
             self.samples_s += outcome.world_s
+
+    def _count(self, outcome: Outcome, *, is_traced: bool) -> None:
+        """Take in the calls of one world, where it is known how many failed. Those of a program are
+        counted in each; one that is traced takes longer, so that more of them may."""
+        if isinstance(outcome, Failure):
+            return
+        run, trace = outcome.program, outcome.trace
+        if run is not None:
+            if run.failed is not None and not is_traced:
+                # Of a program that never shuts down the calls are known by function alone.
+                made = max(run.calls, sum(run.functions.values()))
+                self.calls.add(Calls(made, min(run.failed, made), run.functions))
+        elif trace is not None and trace.calls is not None and trace.failed_calls is not None:
+            self.traced_calls.add(Calls(trace.calls, trace.failed_calls))
 
     def drop(self, block: int) -> None:
         """Have the samples of a block count no more."""

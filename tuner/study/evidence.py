@@ -68,8 +68,10 @@ def points_among(
 
 
 def leader(log: StudyLog) -> int | None:
-    """The candidate with the best score so far; None if none was measured."""
-    return best_measured(evidence(log), log.candidates, points_of(log))
+    """The candidate with the best score so far; None if none was measured, or all may do less work
+    than the baseline."""
+    candidates = [trial for trial in log.candidates if trial not in log.lost]
+    return best_measured(evidence(log), candidates, points_of(log))
 
 
 def ahead_of(log: StudyLog) -> list[int]:
@@ -80,7 +82,7 @@ def ahead_of(log: StudyLog) -> list[int]:
         return []
     matrix, alike = evidence(log), [best]
     for trial in log.candidates:
-        if trial != best:
+        if trial != best and trial not in log.lost:
             behind = differences(matrix[:, trial], matrix[:, best])
             error = behind.std(ddof=1) / math.sqrt(len(behind)) if len(behind) > 1 else math.inf
             if len(behind) and behind.mean() < 2 * error:
@@ -113,8 +115,9 @@ def _raced(log: StudyLog) -> set[int]:
 
 
 def strongest_rival(log: StudyLog) -> int | None:
-    """The rival that is most likely the best; none that breaks a limit, or, if possible, is out."""
-    rivals = [trial for trial in rivals_of(log) if not log.broken(trial)]
+    """The rival that is most likely the best; none that breaks a limit or may do less work, or, if
+    possible, is out."""
+    rivals = [each for each in rivals_of(log) if not log.broken(each) and each not in log.lost]
     racing = [trial for trial in rivals if trial not in log.eliminated]
     matrix, cost, points = evidence(log), log.log_cost(), points_of(log)
     found = (strongest(matrix, t, cost, log.rules.log_epsilon, points) for t in (racing, rivals))

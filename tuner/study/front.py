@@ -80,7 +80,8 @@ def front_of(log: StudyLog) -> Front | None:
     first, second = log.plan.objective, log.plan.second_objective
     if second is None:
         return None
-    ran = [trial for trial in log.runnable if trial not in log.unreliable and not log.broken(trial)]
+    out = {*log.unreliable, *log.lost}
+    ran = [trial for trial in log.runnable if trial not in out and not log.broken(trial)]
     known = [trial for trial in ran if len(log.trials[trial].samples) >= LEAST_FRONT_BLOCKS]
     if not known:
         return None

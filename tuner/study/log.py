@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tuner.decide.interim_analysis import InterimAnalysis
+from tuner.decide.lost_calls import LostCalls, lost_calls
 from tuner.decide.statistics import FloatArray, typical
 from tuner.decide.verdict import Rules
 from tuner.plan.config import Config
@@ -20,6 +21,7 @@ from tuner.world.measurement import Failure, Measurement
 BASELINE = 0  # the number of the baseline's trial
 BLOCK_PHASES: tuple[Phase, ...] = ("exploration", "race")  # Those whose worlds count.
 LEAST_TO_BAR = 3  # one unlucky world in a row of few bars no configuration from the search
+FAILS_MORE = "fails-more"  # the outcome of what does less work than the baseline
 _RECENT = 5  # so many worlds tell how long a step takes now
 
 
@@ -49,6 +51,7 @@ class StudyLog:
         # The first proved deadlock of each trial that had one, also if it has run as well.
         self.deadlocks: dict[int, Failure] = {}
         self.barred: dict[int, list[BrokenLimit]] = {}  # those that surely break a limit
+        self.lost: dict[int, LostCalls] = {}  # those that may do less work than the baseline
         self.forecasts: Mapping[tuple[int, ...], ForecastThreads] = {}  # by `threads_by_role`
         self.no_forecast = ""  # why the baseline's trace tells nothing of some other threads
         self.records: list[Record] = []  # every world so far; `add` adds one
@@ -95,6 +98,21 @@ class StudyLog:
             self.barred[trial] = broken
         else:
             self.barred.pop(trial, None)
+        self._judge_calls(trial)
+
+    def _judge_calls(self, trial: int) -> None:
+        baseline, alpha = self.trials[BASELINE], self.rules.alpha
+        configs = len(self.trials) - 1
+        for each in range(1, len(self.trials)) if trial == BASELINE else (trial,):
+            own = self.trials[each]
+            found = lost_calls(own.calls, baseline.calls, alpha=alpha, configs=configs)
+            found = found or lost_calls(
+                own.traced_calls, baseline.traced_calls, alpha=alpha, configs=configs,
+                once=not self.plan.objective.traced,
+            )  # fmt: skip
+            self.lost.pop(each, None)
+            if found is not None and each != BASELINE:
+                self.lost[each] = found
 
     def put_aside(self, *blocks: int) -> None:
         """Have these blocks count no more; their failures remain."""
@@ -141,16 +159,23 @@ class StudyLog:
         return {trial for trial in range(len(self.configs)) if self.wrong_answer(trial)}
 
     @property
+    def does_less(self) -> set[int]:
+        """The trials that are shown to do less work than the baseline."""
+        return {trial for trial, lost in self.lost.items() if lost.is_shown}
+
+    @property
     def alive(self) -> list[int]:
-        """The trials that can run, not too rarely, and keep the limits; eliminated ones, and the
-        baseline if it has run, included.
+        """The trials that can run, not too rarely, do the work and keep the limits; eliminated
+        ones, and the baseline if it has run, included.
         """
         every = range(len(self.configs))
         return [*self.rows.once("alive", lambda: [*filter(self.is_alive, every)])]
 
     def is_alive(self, trial: int) -> bool:
         """Whether a trial is one of `alive`."""
-        is_out = trial in self.barred or trial in self.unreliable or self.wrong_answer(trial)
+        does_less = trial in self.lost and self.lost[trial].is_shown
+        is_out = trial in self.barred or trial in self.unreliable or does_less
+        is_out = is_out or self.wrong_answer(trial) is not None
         return trial not in self.failures and (trial == BASELINE or not is_out)
 
     @property
@@ -182,9 +207,12 @@ class StudyLog:
         return sorted({*self.candidates, *baseline})
 
     def outcome(self, trial: int) -> str:
-        """`completed`, `eliminated`, `not-measured`, `infeasible`, or the kind of failure."""
+        """`completed`, `eliminated`, `not-measured`, `infeasible`, `fails-more`, or the kind of
+        failure."""
         if failure := self.why_out(trial):
             return failure.failure
+        if trial in self.does_less:
+            return FAILS_MORE
         if self.broken(trial):
             return "infeasible"
         seen = self.trials[trial].samples or self.calibration(trial)
@@ -269,7 +297,14 @@ class StudyLog:
         measured, or that began after it.
         """
         made_of = phases, len(self.configs), objective
-        return self.rows.once(("worlds", *made_of), lambda: self.rows.matrix(*made_of))
+        return self.rows.once(("worlds", *made_of), lambda: self._worlds(*made_of))
+
+    def _worlds(self, phases: tuple[Phase, ...], trials: int, objective: int) -> FloatArray:
+        found = self.rows.matrix(phases, trials, objective)
+        if out := [*self.does_less]:
+            found = found.copy()  # its times are of less work
+            found[:, out] = math.nan
+        return found
 
     def matrix(self, *phases: Phase, objective: int = 0) -> FloatArray:
         """`worlds` as blocks x trials: the baseline's is the mean of its worlds in a block."""

@@ -13,14 +13,20 @@ from tuner.decide.ranking import SAME_COST
 from tuner.decide.statistics import Interval, interval, paired_ratio
 from tuner.plan.config import Config
 from tuner.plan.objectives import BrokenLimit, Objective
-from tuner.study.log import BASELINE, BLOCK_PHASES, StudyLog
+from tuner.study.log import BASELINE, BLOCK_PHASES, FAILS_MORE, StudyLog
 from tuner.study.metrics import Metric, metric_columns
 from tuner.study.records import ForecastThreads, Phase
 from tuner.text import MOST_TELLING
 from tuner.world.measurement import CallPart, Failure, Measurement, Quantiles
 
 Reason = Literal[
-    "limit", "unreliable", "few-blocks", "not-told-apart", "within-epsilon", "not-shown"
+    "limit",
+    "unreliable",
+    "lost-calls",
+    "few-blocks",
+    "not-told-apart",
+    "within-epsilon",
+    "not-shown",
 ]
 Preference = Literal["baseline", "less-cpu", "fewer-threads"]
 
@@ -57,12 +63,14 @@ class TrialRow:
 
     trial: int
     config: Config
-    outcome: str  # `completed`, `eliminated`, `not-measured`, `infeasible`, or the kind of failure
-    failure: str | None
+    # `completed`, `eliminated`, `not-measured`, `infeasible`, `fails-more`, or the kind of failure
+    outcome: str
+    failure: str | None  # also how much less work it does than the baseline
     samples: int  # worlds measured
     worlds_run: int = 0  # all of its worlds but traces, also in blocks that do not count
     worlds_failed: int = 0
     unreliable: bool = False  # whether it is shown to fail more often than the others
+    lost: str | None = None  # how much less work it seems to do than the baseline: it is no answer
     value: float
     ci_low: float
     ci_high: float
@@ -85,6 +93,11 @@ class TrialRow:
     def fails_sometimes(self) -> bool:
         """Whether some of its worlds failed, and not all."""
         return 0 < self.worlds_failed < self.worlds_run
+
+    @property
+    def does_less(self) -> bool:
+        """Whether it is shown to do less work than the baseline."""
+        return self.outcome == FAILS_MORE
 
     @property
     def is_measured(self) -> bool:
@@ -118,6 +131,7 @@ class TrialRow:
             # NaN is what does not equal itself.
             **{name: None if each != each else each for name, each in self._numbers().items()},
             "unreliable": self.unreliable,
+            **({"lost_calls": self.lost} if self.lost else {}),
             "broken_limits": [each.to_json() for each in self.broken],
             "eliminated": self.eliminated,
             "forecast": self.forecast and self.forecast.to_json(),
@@ -251,6 +265,10 @@ def rows_of(log: StudyLog, tied: Collection[int], trials: PairedTrials) -> tuple
 def _row(log: StudyLog, trial: int, trials: PairedTrials, tied: bool) -> TrialRow:
     paired = None if BASELINE in log.failures else trials.compare(trial, BASELINE)
     failure, broken, worlds = log.why_out(trial), tuple(log.broken(trial)), log.trials[trial]
+    lost, outcome = log.lost.get(trial), log.outcome(trial)
+    why = failure.message if failure else lost.text if lost and outcome == FAILS_MORE else None
+    if outcome == FAILS_MORE:
+        paired = None  # it is not faster at what the baseline does
     trace = worlds.trace.trace if isinstance(worlds.trace, Measurement) else None
     values = [*map(log.plan.objective.value, worlds.samples)]
     log_spread = interval(np.log(values), log.rules.confidence) if values else None
@@ -260,12 +278,13 @@ def _row(log: StudyLog, trial: int, trials: PairedTrials, tied: bool) -> TrialRo
     return TrialRow(
         trial=trial,
         config=log.configs[trial],
-        outcome=log.outcome(trial),
-        failure=failure.message if failure else None,
+        outcome=outcome,
+        failure=why,
         samples=len(values),
         worlds_run=worlds.ran + len(worlds.failures),
         worlds_failed=len(worlds.failures),
         unreliable=trial in log.unreliable,
+        lost=lost.text if lost else None,
         value=log.value(trial) or math.nan,
         ci_low=spread.low,
         ci_high=spread.high,
@@ -275,9 +294,9 @@ def _row(log: StudyLog, trial: int, trials: PairedTrials, tied: bool) -> TrialRo
         no_trace=worlds.trace.message if isinstance(worlds.trace, Failure) else None,
         enough_threads=trace.enough_threads if trace else (),
         forecast=_forecast_of(log, trial),
-        tied_with_best=tied and failure is None and not broken,
+        tied_with_best=tied and why is None and not broken and lost is None,
         broken=broken,
-        eliminated=None if failure else log.eliminated.get(trial),
+        eliminated=None if why else log.eliminated.get(trial),
     )
 
 
@@ -318,7 +337,9 @@ def passed_over(
         return ()
     above = rows[: rows.index(chosen)]
     # What fails too often does not count as measured, but for the baseline.
-    barred = [row for row in rows if row.unreliable or (row.is_measured and row.broken)]
+    barred = [
+        row for row in rows if row.unreliable or (row.is_measured and (row.broken or row.lost))
+    ]
     out = {row.trial for row in barred}
     better = [row for row in barred if _ratio(row) > _ratio(chosen)]
     looking = [*(row for row in above if row.is_measured and row.trial not in out), *better]
@@ -342,6 +363,8 @@ def _passed_over(
         reason = "limit"
     elif row.unreliable:
         reason = "unreliable"
+    elif row.lost:
+        reason = "lost-calls"
     elif found is None or not found.ratio.is_told:
         reason = "few-blocks"
     elif found.ratio.low <= 1:

@@ -30,6 +30,7 @@ from tuner.process_knobs import (
     switch_interval_s,
 )
 from tuner.roles import role_of
+from tuner.torch_private.call_outcomes import CallOutcomes
 from tuner.torch_private.exceptions import (
     MOST_TEXT,
     error_text,
@@ -39,7 +40,7 @@ from tuner.torch_private.exceptions import (
 )
 
 # Not from `calls`, which imports torch: this module is loaded in the middle of `import torch`.
-from tuner.torch_private.private_names import PRIVATE_KEYWORDS, SENDERS
+from tuner.torch_private.private_names import PRIVATE_KEYWORDS, SENDERS, Sender
 from tuner.torch_private.program_wrappers import Distributed, RaisedErrors, no_listener
 
 
@@ -81,6 +82,7 @@ class ProgramHooks:
         that none is lost without a GIL either."""
         self._made_before = 0
         """By all, before this agent was started."""
+        self._outcomes = CallOutcomes()
         self._busy_in: int | None = None
         """The thread in which RPC itself calls others, to start and to shut down."""
         self._fixed = {
@@ -103,8 +105,9 @@ class ProgramHooks:
         rpc.dist = Distributed(rpc.dist, self._meeting)
         rpc._init_rpc_backend = self._initialising(rpc._init_rpc_backend)
         self._hook_shutdown(rpc)
-        for name in SENDERS:
-            setattr(rpc.api, name, self._counting(getattr(rpc.api, name)))
+        for name, how in SENDERS.items():
+            setattr(rpc.api, name, self._counting(getattr(rpc.api, name), how))
+        self._outcomes.install(rpc)
         # `_run_function` prints what a served call raises, and calls it for nothing else.
         rpc.internal.print = self._raised.reporting(_print, "a call that {name} served")
         threading.excepthook = self._raised.reporting(threading.excepthook, "a thread of {name}")
@@ -188,6 +191,7 @@ class ProgramHooks:
                 with self._reporting_own_failure():
                     if self._new_recorder is not None:
                         self._recorder = self._new_recorder(name, rank)
+            self._outcomes.begin()
             # A rank may serve, and call others, before its own init_rpc is done.
             self._name, self._made_before, self._busy_in = name, self._count(), get_ident()
             try:
@@ -240,8 +244,20 @@ class ProgramHooks:
         return {
             "calls": self._count(),
             "overridden": self._process_knobs.overridden(),
+            **self.outcomes(),
             **_usage(),
         }
+
+    def outcomes(self) -> dict[str, object]:
+        """The calls of this agent by function, and how many of them failed."""
+        return self._outcomes.facts(self._under_way)
+
+    def _under_way(self) -> int:
+        """The calls of this agent that have not ended; all there may be if it does not tell."""
+        if not self._is_running:
+            return 0
+        gauges = self._rpc.api._get_current_rpc_agent().get_debug_info()
+        return int(gauges.get("agent.client_active_calls", sys.maxsize))
 
     def _apply(self, role: str, options: Any, rank: int, world_size: int | None) -> None:
         """Set what the role gets, also for every thread that is there by now."""
@@ -298,15 +314,19 @@ class ProgramHooks:
             if self._slicer is not None:
                 self._slicer.end()
             overridden, calls = self._process_knobs.overridden(), self._count() - self._made_before
+            outcomes = self.outcomes()
             self._report(
-                "shutdown", name=self._name, calls=calls, overridden=overridden, **_usage()
-            )
+                "shutdown", name=self._name, calls=calls, overridden=overridden, **outcomes,
+                **_usage(),
+            )  # fmt: skip
             self._busy_in = get_ident()
             try:
                 shutdown(*args, **kwargs)
                 # Until its peers shut down too, a rank serves, and what it serves may call others.
                 calls = self._count() - self._made_before
-                self._report("ended", name=self._name, calls=calls, **_usage())
+                if [*args, kwargs.get("graceful", True)][0]:  # else calls may be broken off
+                    outcomes = self.outcomes()
+                self._report("ended", name=self._name, calls=calls, **outcomes, **_usage())
             finally:
                 self._busy_in = None
                 if not self._is_running:  # PyTorch ends the agent also where it raises
@@ -314,23 +334,26 @@ class ProgramHooks:
 
         return shut_down
 
-    def _counting(self, send: Callable[..., Any]) -> Callable[..., Any]:
+    def _counting(self, send: Callable[..., Any], how: Sender) -> Callable[..., Any]:
         made = self._made
 
         @functools.wraps(send)
         def send_and_count(*args: Any, **kwargs: Any) -> Any:
-            if (thread := get_ident()) != self._busy_in:
+            is_own = (thread := get_ident()) == self._busy_in
+            if not is_own:
                 try:
                     made[thread] += 1
                 except KeyError:
                     made[thread] = 1
+            self._outcomes.issued(how, args[1], is_own=is_own)
             try:
                 return send(*args, **kwargs)
             except BaseException as error:
                 without_our_frames(error)
                 raise
 
-        return send_and_count
+        self._outcomes.sender = send_and_count.__code__
+        return functools.wraps(send)(send_and_count)
 
 
 def _print(*args: Any, **kwargs: Any) -> None:

@@ -44,6 +44,7 @@ def missing_tracing_support(*, operators: bool) -> list[str]:
                 "_get_current_rpc_agent",
                 "_internal_rpc_pickler",
                 "_thread_local_tensor_tables",
+                "deserialize",
             ],
         ),
         "rpc.PyRRef": (PY_RREF, ["_get_future", "_get_type", "to_here"]),

@@ -87,6 +87,8 @@ class TraceNumbers(FrozenModel):
     losses: tuple[PrintableText, ...] = ()
     calls: int | None = None
     """How many RPC calls there are; None in studies of older versions."""
+    failed_calls: int | None = None
+    """How many of them raised or timed out; None likewise."""
     open_calls: int | None = None
     """How many of the driver's calls were under way when its last step had ended."""
     call_ms: Quantiles | None = None
@@ -100,6 +102,10 @@ class ProgramRun(FrozenModel, extra="ignore"):
 
     calls: int
     """RPC calls that its ranks made in `Measurement.wall_s`."""
+    functions: dict[PrintableText, int] = Field(default_factory=dict)
+    """The same by what they call; empty where that is not known."""
+    failed: int | None = None
+    """How many of them failed, those that only start an RRef not counted; None: not known."""
     rpc_active_s: float | None = None
     """Seconds from the last rank's `init_rpc` to the driver's `shutdown`; None if a rank calls
     none, or a window was measured."""

@@ -80,6 +80,7 @@ _KINDS: dict[str, _Check] = {
     "times": _tuple_of(_is_amount, _is_amount),
     "names": _list_of(_tuple_of(_is_whole, _is_text)),
     "counts": _list_of(_tuple_of(_is_text, _is_text, _is_count)),
+    "tally": _list_of(_tuple_of(_is_text, _is_count)),
     "amounts": _list_of(_is_amount),
     "slices": _list_of(_tuple_of(_is_count, _is_amount, _is_amount, _is_count)),
 }
@@ -98,7 +99,8 @@ def _facts(text: str) -> dict[str, _Check]:
 _OF_ALL = _facts("pid:whole time_ns:whole")
 _OPTIONAL = _facts(
     "pid_namespace:whole operators:file operators_until_ns:whole local_size:size "
-    "switch_interval:amount cpu_binding:binding has_gil:flag overridden:text in_callbacks:count"
+    "switch_interval:amount cpu_binding:binding has_gil:flag overridden:text in_callbacks:count "
+    "failed:count functions:tally"
 )
 _USAGE = "cpu_s:amount threads:size peak_rss_mb:amount"
 _GAUGES = "pool_size:count? idle:count? serving:count? calling:count? waiting:count"

@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -27,7 +28,8 @@ class Counts(NamedTuple):
     taken to come evenly."""
 
     lasted_s: float
-    by_rank: Mapping[int, FloatArray]  # rows of a time, the calls and the CPU seconds by then
+    by_rank: Mapping[int, FloatArray]  # rows of a time, and what `_rows` has by then
+    functions: Mapping[int, Sequence[str]]  # what the last columns of a rank count the calls of
 
     @property
     def calls(self) -> FloatArray:
@@ -41,14 +43,22 @@ class Counts(NamedTuple):
     def between(self, start_s: float, end_s: float) -> Counted:
         """What they did from one time to another."""
         ends = np.array([start_s, end_s])
-        calls, cpu_s = (
-            {
-                rank: float(np.diff(np.interp(ends, rows[:, 0], rows[:, column]))[0])
-                for rank, rows in self.by_rank.items()
-            }
-            for column in (1, 2)
+        did = {
+            rank: [float(np.diff(np.interp(ends, rows[:, 0], each))[0]) for each in rows.T[1:]]
+            for rank, rows in self.by_rank.items()
+        }
+        functions = defaultdict[str, float](float)
+        for rank, (_, _, _, *made) in did.items():
+            for name, count in zip(self.functions[rank], made, strict=True):
+                functions[name] += count
+        failed = sum(each[2] for each in did.values())
+        return Counted(
+            calls=round(sum(each[0] for each in did.values())),
+            seconds=end_s - start_s,
+            cpu_s={rank: each[1] for rank, each in did.items()},
+            functions={name: round(made) for name, made in functions.items()},
+            failed=None if math.isnan(failed) else max(0, round(failed)),
         )
-        return Counted(calls=round(sum(calls.values())), seconds=end_s - start_s, cpu_s=cpu_s)
 
 
 def counts_of(report: ProgramReport, *, of_calls: bool = True) -> Counts | None:
@@ -64,28 +74,39 @@ def counts_of(report: ProgramReport, *, of_calls: bool = True) -> Counts | None:
     # Who only serves calls shutdown at once.
     ends = [rank.shutdown_ns for rank in report.latest]
     end_ns = max(filter(None, ends)) if of_calls and all(ends) else math.inf
-    by_rank = {}
+    by_rank, functions = {}, {}
     for rank in report.latest:
         messages = report.counts.get(rank.pid, ())
         counted = [each for each in messages if since_ns <= each["time_ns"] <= end_ns]
         if not counted:
             return None
-        by_rank[rank.rank] = _rows(counted, since_ns)
+        names = sorted({name for each in counted for name, _ in each.get("functions", ())})
+        by_rank[rank.rank] = _rows(counted, since_ns, names)
+        functions[rank.rank] = names
     first_s = max(rows[0, 0] for rows in by_rank.values())
     if of_calls:
         first_s = max(first_s, min(map(_last_without_call, by_rank.values())))
     lasted_s = float(min(rows[-1, 0] for rows in by_rank.values()) - first_s)
     for rows in by_rank.values():
         rows[:, 0] -= first_s
-    return Counts(lasted_s, by_rank) if lasted_s > 0 else None
+    return Counts(lasted_s, by_rank, functions) if lasted_s > 0 else None
 
 
-def _rows(messages: Sequence[Message], since_ns: int) -> FloatArray:
-    """What a rank counted by when: its first count has a time of our clock, and the others come
-    after it by its own, which is not set and which no other host has."""
+def _rows(messages: Sequence[Message], since_ns: int, names: Sequence[str]) -> FloatArray:
+    """What a rank counted by when: rows of the time, the calls, the CPU seconds, the calls that
+    failed (NaN where that is not known), and the calls of each of these functions.
+
+    Its first count has a time of our clock, and the others come after it by its own, which is not
+    set and which no other host has.
+    """
     first = messages[0]
     zero_s = first["monotonic_s"] - (first["time_ns"] - since_ns) / 1e9
-    return np.array([[e["monotonic_s"] - zero_s, e["calls"], e["cpu_s"]] for e in messages])
+    rows = []
+    for each in messages:
+        made = dict(each.get("functions", ()))
+        known = (each["monotonic_s"] - zero_s, each["calls"], each["cpu_s"])
+        rows.append([*known, each.get("failed", math.nan), *(made.get(name, 0) for name in names)])
+    return np.array(rows)
 
 
 def _last_without_call(rows: FloatArray) -> float:

@@ -108,6 +108,16 @@ def _in_window(spec: ProgramSpec, run: TriedRun) -> TriedRun:
     return replace(run, end=end, outcome=outcome)
 
 
+def _mixed_in_window(spec: ProgramSpec, runs: Sequence[TriedRun]) -> ProgramSpec:
+    """A program with a chosen window, with what these runs called in it: others do that later."""
+    if spec.window_s is None:
+        return spec
+    ends_s = spec.warm_up_s, spec.warm_up_s + spec.window_s
+    found = [counts_of(run.end.report) for run in runs if run.failure is None]
+    mixes = [dict(each.between(*ends_s).functions) for each in found if each is not None]
+    return spec.model_copy(update={"functions": tuple(mixes)})
+
+
 def check_backend(end: ProgramEnd) -> None:
     """UsageError if a rank has another agent than TensorPipe's."""
     for rank in end.report.ranks:
@@ -265,7 +275,8 @@ class Discovery:
             return self.windowed(spec)
         if self._steady is None:
             longest_start_s = math.inf if self.request.cold else WARM_S
-            return self.windowed(spec.model_copy(update=steady_part(runs, longest_start_s)))
+            spec = self.windowed(spec.model_copy(update=steady_part(runs, longest_start_s)))
+            return _mixed_in_window(spec, runs)
         steady = self._steady
         if runs[-1].failure is None:  # it had the window
             steady = steady.model_copy(update={"world_s": spec.run_s[-1]})
@@ -279,11 +290,14 @@ def program_spec(
     those that failed, its calls are not known, nor whether it shuts down, which is assumed."""
     report = runs[0].end.report
     ends = [run.end for run in runs if run.failure is None]
+    counted = [end for end in ends if end.active_s is not None]
     return ProgramSpec(
         **request.model_dump(),
         ranks=tuple(RankSpec(name=rank.name, role=rank.role) for rank in report.latest),
         own=_own_options(report.latest),
-        calls=tuple(end.calls for end in ends if end.active_s is not None),
+        calls=tuple(end.calls for end in counted),
+        functions=tuple(dict(end.functions) for end in counted),
+        active_s=tuple(end.active_s for end in counted),
         run_s=tuple(end.run_s for end in ends),
         shuts_down=all(end.report.rpc_active_s is not None for end in ends),
         own_network=own_network,

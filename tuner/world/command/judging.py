@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -37,6 +37,10 @@ class Counted:
     calls: int
     seconds: float
     cpu_s: Mapping[int, float]
+    functions: Mapping[str, int] = field(default_factory=dict)
+    """The calls by what they call."""
+    failed: int | None = None
+    """How many of them failed at least; None where that is not known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +71,21 @@ class ProgramEnd:
         if self.counted is not None:
             return self.counted.calls
         return sum(rank.calls for rank in self.report.ranks)
+
+    @property
+    def functions(self) -> Mapping[str, int]:
+        """The same by what they call; empty where that is not known."""
+        if self.counted is not None:
+            return self.counted.functions
+        return sum((Counter(rank.functions) for rank in self.report.ranks), Counter[str]())
+
+    @property
+    def failed_calls(self) -> int | None:
+        """How many of them failed at least; None where no rank tells."""
+        if self.counted is not None:
+            return self.counted.failed
+        known = [rank.failed for rank in self.report.ranks if rank.failed is not None]
+        return sum(known) if known else None
 
     @property
     def active_s(self) -> float | None:
@@ -166,7 +185,13 @@ def _measurement(end: ProgramEnd, metric: float | None) -> Measurement:
         world_s=end.run_s,
         cpu_wall_s=None if counted else report.used_s,
         ranks=tuple(usage),
-        program=ProgramRun(calls=end.calls, rpc_active_s=rpc_active_s, metric=metric),
+        program=ProgramRun(
+            calls=end.calls,
+            functions=dict(end.functions),
+            failed=end.failed_calls,
+            rpc_active_s=rpc_active_s,
+            metric=metric,
+        ),
     )
 
 

@@ -70,6 +70,10 @@ class RankReport:
     ended_ns: int | None
     calls: int
     """Those that it issued until it was shut down; 0 if it never was."""
+    functions: Mapping[str, int]
+    """The same by what they call."""
+    failed: int | None
+    """How many of them failed at least; None where that is not known."""
     cpu_s: float | None
     """CPU seconds from `ready_ns` to `used_ns`: the end of `shutdown`, or else the last probe."""
     used_ns: int | None
@@ -93,6 +97,8 @@ class RankReport:
         shutdown, ended = agent.get("shutdown", {}), agent.get("ended", {})
         # A rank that only serves calls shutdown at once, and serves while it waits there.
         last = ended or shutdown or agent.get("state", {})
+        # One that never shuts down reports its calls as it ends.
+        told = ended or shutdown or agent.get("exit") or agent.get("answer") or {}
         same = ("pid", "name", "rank", "world_size", "role", "backend", "cuda_devices")
         return cls(
             **{fact: first[fact] for fact in same},
@@ -105,6 +111,8 @@ class RankReport:
             shutdown_ns=shutdown.get("time_ns"),
             ended_ns=ended.get("time_ns"),
             calls=(ended or shutdown).get("calls", 0) if shutdown else 0,
+            functions=dict(told.get("functions", ())),
+            failed=told.get("failed"),
             cpu_s=last["cpu_s"] - ready["cpu_s"] if last and ready else None,
             used_ns=last.get("time_ns"),
             peak_rss_mb=last.get("peak_rss_mb"),

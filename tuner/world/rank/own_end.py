@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from types import CodeType
 
@@ -28,6 +28,8 @@ class OwnEnd:
 
     def __init__(self, send: Callable[..., None]) -> None:
         self._send = send
+        self.counted: Callable[[], Mapping[str, object]] = dict
+        """What is reported with it."""
         self._reported_in = -1
         # What parents were handling, or had shown, as they forked; no references, which would keep
         # objects of the program.
@@ -58,7 +60,10 @@ class OwnEnd:
         if (error := self._ending_error()) is not None:
             text = error_text(error)
             shown = sound("".join(traceback.format_exception(error)))[-MOST_TEXT:]
-        self._send("exit", error=text, traceback=shown)
+        facts: Mapping[str, object] = {}
+        with suppress(Exception):  # the program comes first
+            facts = self.counted()
+        self._send("exit", error=text, traceback=shown, **facts)
 
     def _ending_error(self) -> BaseException | None:
         """What ends this process now, unless somebody has asked it to end."""

@@ -21,7 +21,7 @@ from collections import ChainMap
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from functools import lru_cache
-from inspect import getattr_static
+from inspect import getattr_static, unwrap
 from itertools import islice
 from pathlib import Path
 from socket import SHUT_RD
@@ -41,8 +41,8 @@ _FUTURE = Future.__mro__[1]
 """The C++ class: what `rpc_async` gives is none of Python's `Future`."""
 _WAITS: dict[str, type] = {"wait": _FUTURE, "to_here": PY_RREF}
 """The methods that wait, each with its class."""
-_TO_HERE = PY_RREF.to_here
-"""As PyTorch has it: while a world is traced, the class has the tracer's."""
+_TO_HERE = unwrap(PY_RREF.to_here)
+"""As PyTorch has it: in a program, and while a world is traced, the class has one of ours."""
 _GIVES: tuple[tuple[Callable[..., Any], type], ...] = (
     (rpc.rpc_async, _FUTURE),
     (rpc.remote, PY_RREF),
@@ -57,6 +57,7 @@ _POOL_WORKER: Any = concurrent.futures.thread._worker
 _UNKNOWN = object()
 _AGAIN_S = 1.0
 _COUNT_S, _COUNT_SHARE = 0.1, 0.01  # the time between two counts: at least, and of that so far
+_COUNTED = ("calls", "cpu_s", "failed", "functions")
 _SERVING_FILE = "torch/distributed/rpc/internal.py"
 _GAUGES = {
     "pool_size": "thread_pool_size",
@@ -238,7 +239,8 @@ class Prober:
         if (now_s := time.monotonic()) >= self._next_count_s:
             self._next_count_s = now_s + _COUNT_SHARE * (now_s - self._began_s)
             did = self._standing()
-            self._report("count", monotonic_s=now_s, calls=did["calls"], cpu_s=did["cpu_s"])
+            counted = {fact: did[fact] for fact in _COUNTED if fact in did}
+            self._report("count", monotonic_s=now_s, **counted)
         return max(_COUNT_S, self._next_count_s - now_s)
 
 

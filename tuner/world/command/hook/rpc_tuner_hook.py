@@ -184,11 +184,14 @@ def _hook(rpc: ModuleType, order: dict[str, Any], reports: Reports) -> None:
         importlib.import_module("tuner.daemon_threads")
         from tuner.world.rank.own_end import OwnEnd
 
-        OwnEnd(reports.send).install()
+        end = OwnEnd(reports.send)
+        end.install()
         recorder = None if order["recording"] is None else new_recorder
         prober = new_prober if order["probe"] else None
         slicer = None if order["live"] is None else new_slicer
-        ProgramHooks(rpc, order, reports.send, recorder, prober, slicer).install()
+        hooks = ProgramHooks(rpc, order, reports.send, recorder, prober, slicer)
+        hooks.install()
+        end.counted = hooks.outcomes
     except Exception as error:  # the program comes first
         reports.send("hook-failed", error=repr(error))
 
