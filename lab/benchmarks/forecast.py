@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -59,6 +60,16 @@ SUBJECTS: Mapping[str, tuple[str, dict[str, object]]] = {
     "holds_gil": ("tests/programs/served_together.py:HoldsGil", {}),
 }
 CASES = sorted(path.stem for path in (FOLDER / "cases").glob("*.py"))
+
+
+def _program(name: str, *arguments: str) -> list[str]:
+    return [*PYTHON, str(FOLDER / f"{name}.py"), *arguments]
+
+
+def _case(name: str) -> list[str]:
+    return _program(f"cases/{name}")
+
+
 PROGRAMS: Mapping[str, Callable[[], list[str] | None]] = {
     "batch_updates": lambda: [*PYTHON, str(ROOT / "studies/batch_updates.py"), "--updates", "50"],
     "torchrl": lambda: collector(20),
@@ -67,7 +78,7 @@ PROGRAMS: Mapping[str, Callable[[], list[str] | None]] = {
     "runs_long": lambda: _program("runs_long", "1"),
     "forked": lambda: _program("forked"),
     "own_options": lambda: _program("own_options", free_port()),
-    **{name: (lambda name=name: _program(f"cases/{name}")) for name in CASES},
+    **{name: partial(_case, name) for name in CASES},
 }
 """Their commands; None for one that is not installed."""
 AS_IT_IS = 0
@@ -204,11 +215,7 @@ class _Program:
         found = self._program.run(config=config, deadline_s=LONGEST_S, seed=seed)
         if not isinstance(found, Measurement) or found.program is None:
             return math.inf
-        return found.program.rpc_active_s or found.program.wall_s
-
-
-def _program(name: str, *arguments: str) -> list[str]:
-    return [*PYTHON, str(FOLDER / f"{name}.py"), *arguments]
+        return found.program.rpc_active_s or found.wall_s
 
 
 def _rows(name: str) -> list[Row]:

@@ -9,6 +9,7 @@ from types import FrameType
 from typing import Any
 
 from tuner.plan.config import Config
+from tuner.torch_private.private_names import SENDERS
 from tuner.torch_private.programs import ProgramHooks
 from tuner.world.command.order import HookOrder
 
@@ -19,7 +20,7 @@ def test_no_call_is_lost_wherever_threads_take_turns() -> None:
     """Another one goes on after each instruction of the counting, as without a GIL."""
     order = json.loads(HookOrder(config=Config.of({}), reports=Path("nowhere")).to_json())
     hooks = ProgramHooks(None, order, lambda kind, **facts: None)
-    send: Any = hooks._counting(lambda: None)
+    send: Any = hooks._counting(lambda *sent: None, SENDERS["_invoke_rpc_builtin"])
 
     def give_way(frame: FrameType, event: str, argument: object) -> Any:
         if frame.f_code is not send.__code__:
@@ -32,7 +33,7 @@ def test_no_call_is_lost_wherever_threads_take_turns() -> None:
         sys.settrace(give_way)
         try:
             for _ in range(CALLS):
-                send()
+                send(None, "aten::add")
         finally:
             sys.settrace(None)
 
@@ -41,4 +42,5 @@ def test_no_call_is_lost_wherever_threads_take_turns() -> None:
         each.start()
     for each in threads:
         each.join()
-    assert hooks._standing()["calls"] == THREADS * CALLS
+    assert hooks._count() == THREADS * CALLS
+    assert hooks._outcomes.facts(lambda: 0)["functions"] == [["aten::add", THREADS * CALLS]]

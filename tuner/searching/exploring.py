@@ -281,7 +281,7 @@ def _levels(log: StudyLog, objective: Objective, number: int = 0) -> dict[int, f
 
 def _is_no_answer(log: StudyLog, trial: int) -> bool:
     """Whether a trial breaks a limit, or may do less work than the baseline."""
-    return trial in log.lost or log.breaks(trial)
+    return trial in log.lost or bool(log.breaks(trial))
 
 
 def _teach(proposer: Proposer, log: StudyLog, weight: float) -> None:

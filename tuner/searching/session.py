@@ -103,7 +103,8 @@ def _try_next_bets(measurer: Measurer) -> bool:
         for trial in log.candidates:
             if trial != BASELINE and (broken := log.breaks(trial)):
                 said = "; ".join(each.text for each in broken)
-                measurer.eliminate_silently({trial: f"{said}: another one was tried in its place"})
+                tried = f"{said}: another one was tried in its place"
+                measurer.eliminate({trial: tried}, silently=True)
         measurer.propose([config])
         calibrate(measurer)
         has_tried = True

@@ -337,7 +337,6 @@ class ProgramHooks:
     def _counting(self, send: Callable[..., Any], how: Sender) -> Callable[..., Any]:
         made = self._made
 
-        @functools.wraps(send)
         def send_and_count(*args: Any, **kwargs: Any) -> Any:
             is_own = (thread := get_ident()) == self._busy_in
             if not is_own:

@@ -224,7 +224,7 @@ class _Build:
             floats(calls, f"{name}_ns").tolist() for name in ("received", "arrived", "unpickled")
         )
         waits_for_gil = [self._waits_for_gil(place) for place in range(len(calls))]
-        way, way_back = self.ways.of_calls(calls["call_id"].tolist(), waits_for_gil)
+        way, way_back = self.ways.of_calls(calls["call_id"].to_numpy(), waits_for_gil)
         found = []
         for place, begun in enumerate(at.served):
             left = at.left[place]

@@ -8,7 +8,7 @@ import pandas as pd
 
 from tuner.trace.analyze.path_walk import arrivals, returns
 from tuner.trace.analyze.time_spans import floats
-from tuner.trace.model.trace import BoolArray, FloatArray, Trace
+from tuner.trace.model.trace import BoolArray, FloatArray, IntArray, Trace
 
 UNHINDERED = 0.05  # the quantile of those of its name that a call has which waits for no GIL
 
@@ -35,10 +35,10 @@ class Ways(NamedTuple):
         return cls(*(pd.Series(each[ended], index=ids) for each in every))
 
     def of_calls(
-        self, call_ids: Sequence[int], waits_for_gil: Sequence[bool]
+        self, call_ids: IntArray, waits_for_gil: Sequence[bool]
     ) -> tuple[list[float], list[float]]:
         """There, and back, of these calls, without the wait for a thread, or for the GIL."""
-        there, back, least_there, least_back = (each.loc[call_ids].to_numpy() for each in self)
+        there, back, least_there, least_back = (each.reindex(call_ids).to_numpy() for each in self)
         return (
             np.where(waits_for_gil, np.fmin(there, least_there), there).tolist(),
             np.where(waits_for_gil, np.fmin(back, least_back), back).tolist(),

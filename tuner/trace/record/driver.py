@@ -271,9 +271,10 @@ def _collect(trace: str, first_calls: Mapping[int, int]) -> RankRecording:
     client_spans, callbacks = client.spans(), client.callbacks.spans()
     server_spans = [span for span in server.spans() if is_ours(span.call_id)]
     held = {each.thread for each in callbacks if each.holds_thread}
+    others = {each.thread for each in operators} | {each.thread for each in callbacks}
     names = thread_names(
         serving={span.thread for span in server_spans} | held,
-        others={span.thread for span in (*client_spans, *operators, *callbacks)},
+        others={span.thread for span in client_spans} | others,
     )
     forget_threads()
     worker, used = rpc.get_worker_info(), tracing.used

@@ -103,7 +103,7 @@ def read_journal(path: Path) -> JournalContent:
     callbacks = [callback_span(each, texts[each[1]]) for each in ran if _is_callback(each, texts)]
     asked = [*_records(path, "gil")]
     gil = [GilWait._make(each) for each in asked if all(value in _NS for value in each)]
-    kept = sum(map(len, (client_spans, server_spans, operators, callbacks, gil)))
+    kept = len(client_spans) + len(server_spans) + len(operators) + len(callbacks) + len(gil)
     return JournalContent(
         client_spans=client_spans,
         server_spans=server_spans,
@@ -112,7 +112,7 @@ def read_journal(path: Path) -> JournalContent:
         callbacks=callbacks,
         gil=gil,
         arrivals=_arrivals(path.with_suffix(".arrivals")),
-        damaged=sum(map(len, (calls, served, noted, ran, asked))) - kept,
+        damaged=len(calls) + len(served) + len(noted) + len(ran) + len(asked) - kept,
     )
 
 
