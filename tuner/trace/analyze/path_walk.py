@@ -314,6 +314,8 @@ def _chains(calls: pd.DataFrame) -> tuple[IntArray, IntArray]:
 def returns(trace: Trace, answered: IntArray, end: IntArray) -> IntArray:
     """When the answer of each call was back; later its client had no thread free to take it."""
     calls = trace.calls
+    if not set(calls["client_rank"]) & set(calls["server_rank"]):
+        return end  # no client has a thread at work
     took = pd.Series(end - answered).where(calls["server_end_ns"].notna().to_numpy())
     fastest = took.groupby(calls["name"].array, observed=True).transform("min")
     queue = np.nan_to_num((took - fastest).to_numpy()).astype(np.int64)
