@@ -237,11 +237,17 @@ class _Walk:
 
     def through_call(self, call: int, since: int, until: int, depth: int) -> None:
         """From `until` back to `since`, which is no earlier than the call's start."""
+        while True:
+            follows = self.follows[call]
+            sent = since if follows < 0 else min(max(self.sent[call], since), until)
+            self._through_one(call, sent, until, depth)
+            if sent <= since:
+                return
+            call, until = follows, sent
+
+    def _through_one(self, call: int, since: int, until: int, depth: int) -> None:
         if not self.is_seen[call] or depth > DEEPEST:
-            sent = max(self.sent[call], since) if self.follows[call] >= 0 else since
-            self.add(sent, until, _UNSEEN, call)
-            if since < sent and depth <= DEEPEST:
-                self.through_call(self.follows[call], since, min(sent, until), depth + 1)
+            self.add(since, until, _UNSEEN, call)
             return
         for began, part in (
             (self.returned[call], ANSWER_QUEUE),
@@ -259,10 +265,6 @@ class _Walk:
                 self._pending(call, begin, until, depth + 1)
             elif part == SERVED:
                 self.through_frame(call, begin, until, call, depth + 1)
-            elif part == _TO_SERVER and self.follows[call] >= 0:
-                sent = min(max(self.sent[call], begin), until)
-                self.add(sent, until, part, call)
-                self.through_call(self.follows[call], begin, sent, depth + 1)
             else:
                 self.add(begin, until, part, call)
             until = begin
@@ -306,8 +308,10 @@ def _chains(calls: pd.DataFrame) -> tuple[IntArray, IntArray]:
     if "follows" not in calls:
         return np.full(len(calls), -1, np.int64), began_with
     follows = pd.Index(calls["call_id"]).get_indexer(pd.Index(calls["follows"].fillna(-1)))
-    while (is_inner := follows[began_with] >= 0).any():
-        began_with = np.where(is_inner, follows[began_with], began_with)
+    began_with = np.where(follows < 0, began_with, follows)
+    # Twice as far each time: chains may be long.
+    while (further := began_with[began_with]).tolist() != began_with.tolist():
+        began_with = further
     return follows.astype(np.int64), began_with
 
 

@@ -112,6 +112,7 @@ class _Build:
         client = calls["client_rank"].tolist()
         thread = calls["client_thread"].tolist()
         pending = self._pending()
+        self.is_in_callback = [False] * len(calls)
         self.callback = self._callbacks(row)
         self.are_callbacks = are_callbacks(calls).tolist()
         for place, above in enumerate(parent):
@@ -120,6 +121,7 @@ class _Build:
             key = (row.get(above, -1 - client[place]), thread[place])
             if above in row:
                 key = (row[above], SERVED)
+                self.is_in_callback[place] = self.are_callbacks[row[above]]
             elif (client[place], thread[place]) != (driver.rank, driver.thread):
                 # A thread of the program that completes a result, if one of its process is pending.
                 by_begin, start = pending[client[place]], self.at.start[place]
@@ -129,7 +131,6 @@ class _Build:
             self.children[key].append(place)
         self.made_by = {to: by for own in self.children.values() for to, by in self._made(own)}
         """The `remote` that makes the value which a `to_here` waits for."""
-        self.ends: dict[int, list[float]] = {}
 
     def _callbacks(self, row: Mapping[int, int]) -> dict[int, int]:
         """By call, or callback: the callback that its thread runs next."""
@@ -140,14 +141,15 @@ class _Build:
         return {row[each]: place for place, each in enumerate(above) if each in row}
 
     def _ends(self, place: int) -> list[float]:
-        """When a call ended, its callbacks, and what these had called: the caller of the first
-        may wait for each."""
-        if (found := self.ends.get(place)) is None:
-            found = self.ends[place] = [self.at.end[place]]
-            if (next_one := self.callback.get(place)) is not None:
-                for inner in self.children.get((next_one, SERVED), ()):
-                    found += self._ends(inner)
-                found += self._ends(next_one)
+        """When a call ended, and all that follows from it: its callbacks, and, where it was made in
+        none, what these have called."""
+        goes_on = not self.is_in_callback[place]
+        found, left = list[float](), [place]
+        while left:
+            for link in self._links(left.pop()):
+                found.append(self.at.end[link])
+                if goes_on and self.are_callbacks[link]:
+                    left += self.children.get((link, SERVED), ())
         return found
 
     def _made(self, own: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -244,7 +246,7 @@ class _Build:
                 answer=answer, is_blocking=self.is_blocking[place],
                 lasts=max(complete - left - answer, 0.0), join=group.get(place, -1), then=then,
                 callback=self.callback.get(place, -1), is_callback=self.are_callbacks[place],
-                ends=len(self._ends(place)),
+                ends=1 if self.are_callbacks[place] else len(self._ends(place)),
             ))  # fmt: skip
         return found
 
