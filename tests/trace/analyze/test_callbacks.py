@@ -110,7 +110,7 @@ def test_the_answer_of_a_call_waits_for_the_callbacks_of_others() -> None:
 
 def test_a_long_chain_of_callbacks_that_call_is_followed_to_its_begin() -> None:
     """Each callback makes the next call, and waits for none; the main thread waits for all."""
-    number = 3000
+    number = 300
     calls = [
         call(1 + i, 10 * i + 0.5 * bool(i), 10 * i + 9, served_ms=(10 * i + 1, 10 * i + 8),
              cpu_ms=0, run_queue_ms=0, client_thread=21 if i else 1)

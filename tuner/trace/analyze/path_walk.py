@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 
 from tuner.trace.analyze.call_times import call_times
-from tuner.trace.analyze.callbacks import are_callbacks
+from tuner.trace.analyze.callbacks import are_callbacks, chains
 from tuner.trace.analyze.server_parallelism import threads_taken
 from tuner.trace.analyze.time_spans import Spans, group_codes, united
 from tuner.trace.model.spans import TraceRank
@@ -130,7 +130,7 @@ class _Walk:
         arrived, waits_for_thread = arrivals(trace, served, start)
         issued = np.clip(_filled(calls, "issued_ns", start), start, end)
         returned = np.where(is_seen, returns(trace, answered, end), end)
-        follows, began_with = _chains(calls)
+        follows, began_with = chains(calls)
         self.sent = np.where(are_callbacks(calls), arrived, start).tolist()
         # Who waits for what follows from a call does so since that one.
         start, issued = start[began_with], issued[began_with]
@@ -147,7 +147,6 @@ class _Walk:
         of_process = len(calls) + 1 + calls["client_rank"].to_numpy()
         frame = np.where(frame < 0, of_process, frame)
         frame[calls.index.get_indexer(driver.calls.index)] = DRIVER_FRAME
-        frame = frame[began_with]
         self.frame = frame.tolist()
         ended = np.flatnonzero(calls["end_ns"].notna().to_numpy())
         by_end, by_issue = (ended[np.lexsort((at[ended], frame[ended]))] for at in (end, issued))
@@ -300,19 +299,6 @@ class _Walk:
 def _filled(calls: pd.DataFrame, column: str, instead: IntArray) -> IntArray:
     """A column of times, and others where it is null."""
     return np.where(calls[column].isna(), instead, calls[column].to_numpy(np.int64, na_value=0))
-
-
-def _chains(calls: pd.DataFrame) -> tuple[IntArray, IntArray]:
-    """Which row each callback follows, -1 for calls; and the call that it all began with."""
-    began_with = np.arange(len(calls))
-    if "follows" not in calls:
-        return np.full(len(calls), -1, np.int64), began_with
-    follows = pd.Index(calls["call_id"]).get_indexer(pd.Index(calls["follows"].fillna(-1)))
-    began_with = np.where(follows < 0, began_with, follows)
-    # Twice as far each time: chains may be long.
-    while (further := began_with[began_with]).tolist() != began_with.tolist():
-        began_with = further
-    return follows.astype(np.int64), began_with
 
 
 def returns(trace: Trace, answered: IntArray, end: IntArray) -> IntArray:

@@ -107,7 +107,10 @@ class _Build:
         self.is_blocking = [kind in BLOCKING for kind in self.kind]
         self.server = calls["server_rank"].tolist()
         row = {number: place for place, number in enumerate(calls["call_id"].tolist())}
-        parent = calls["parent_call"].to_numpy(np.int64, na_value=-1).tolist()
+        made_in = calls["parent_call"]
+        if "follows" in calls:  # a call that follows a callback was made in it
+            made_in = calls["follows"].where(~are_callbacks(calls)).fillna(made_in)
+        parent = made_in.to_numpy(np.int64, na_value=-1).tolist()
         self.children = defaultdict[tuple[int, int], list[int]](list)
         client = calls["client_rank"].tolist()
         thread = calls["client_thread"].tolist()
@@ -143,14 +146,17 @@ class _Build:
     def _ends(self, place: int) -> list[float]:
         """When a call ended, and all that follows from it: its callbacks, and, where it was made in
         none, what these have called."""
-        goes_on = not self.is_in_callback[place]
-        found, left = list[float](), [place]
+        links = self._links(place) if self.is_in_callback[place] else self._following(place)
+        return [self.at.end[link] for link in links]
+
+    def _following(self, place: int) -> Iterator[int]:
+        """A call, its callbacks, what these have called, and so on."""
+        left = [place]
         while left:
             for link in self._links(left.pop()):
-                found.append(self.at.end[link])
-                if goes_on and self.are_callbacks[link]:
+                yield link
+                if self.are_callbacks[link]:
                     left += self.children.get((link, SERVED), ())
-        return found
 
     def _made(self, own: Sequence[int]) -> Iterator[tuple[int, int]]:
         makes: dict[int, int] = {}
@@ -253,7 +259,7 @@ class _Build:
     def _chain(self, place: int, left: float, done: float) -> list[Op]:
         """What completes a result that follows from calls which the function did not wait for."""
         own = self.children.get((place, SERVED), [])
-        links = [link for each in own for link in self._links(each)]
+        links = [link for each in own for link in self._following(each)]
         before = [link for link in links if left < self.at.end[link] <= done]
         if not before:
             return []
