@@ -115,4 +115,4 @@ def run(rank: int, port: str, which: str, threads: str) -> None:
 
 
 if __name__ == "__main__":
-    mp.spawn(run, args=(sys.argv[1], sys.argv[2], sys.argv[3]), nprocs=2)
+    mp.start_processes(run, args=(*sys.argv[1:4],), nprocs=2, start_method="fork")  # type: ignore[attr-defined,no-untyped-call]

@@ -3,7 +3,7 @@
 import os
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from threading import get_ident, get_native_id
@@ -53,9 +53,10 @@ class Thread:
             self.schedule = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         return self.schedule
 
-    def __del__(self) -> None:
+    # At the end of the interpreter modules are gone first.
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
         if self.schedule is not None:
-            os.close(self.schedule)
+            close(self.schedule)
 
 
 threads: dict[int, Thread] = {}
