@@ -81,8 +81,9 @@ def showing() -> int:
 def collecting() -> int:
     futures = [rpc.rpc_async("server", nap, args=(n,)) for n in range(3)]
     both = collect_all(futures).then(lambda done: sum(each.value() for each in done.value()))
-    remote = rpc.remote("server", nap, args=(7,))
-    print(both.wait(), remote._get_future().then(lambda future: "made").wait(), flush=True)
+    remote = rpc.remote("server", nap, args=(7, 0.1))
+    made = remote._get_future().then(lambda future: "made")
+    print(both.wait(), made.wait(), flush=True)
     return 4
 
 
@@ -115,4 +116,4 @@ def run(rank: int, port: str, which: str, threads: str) -> None:
 
 
 if __name__ == "__main__":
-    mp.spawn(run, args=(sys.argv[1], sys.argv[2], sys.argv[3]), nprocs=2)
+    mp.start_processes(run, args=(*sys.argv[1:4],), nprocs=2, start_method="fork")  # type: ignore[attr-defined,no-untyped-call]

@@ -108,6 +108,28 @@ def test_the_answer_of_a_call_waits_for_the_callbacks_of_others() -> None:
     assert path["answer_queue", "worker0", "udf"] * 254 == pytest.approx(40, abs=4)
 
 
+def test_a_long_chain_of_callbacks_that_call_is_followed_to_its_begin() -> None:
+    """Each callback makes the next call, and waits for none; the main thread waits for all."""
+    number = 300
+    calls = [
+        call(1 + i, 10 * i + 0.5 * bool(i), 10 * i + 9, served_ms=(10 * i + 1, 10 * i + 8),
+             cpu_ms=0, run_queue_ms=0, client_thread=21 if i else 1)
+        for i in range(number)
+    ]  # fmt: skip
+    after = [callback(10 * i + 9, 10 * i + 10.6, call_id=1 + i) for i in range(number - 1)]
+    calls.append(call(9999, 10 * number, 10 * number + 1, cpu_ms=0, run_queue_ms=0,
+                      served_ms=(10 * number + 0.4, 10 * number + 0.6)))  # fmt: skip
+    facts: dict[str, Any] = {"cpu_count": 4, "cpu_s": 1.0, "main_cpu_s": 0.1}
+    processes = ranks(threads=4, **facts)
+    taken = called_back(trace(calls, window_ms=(0, 10 * number + 1), processes=processes), *after)
+    path = critical_path(taken).groupby("part")["share"].sum()
+    assert path["off_cpu"] > 0.75
+    assert "unseen" not in path
+    assert path["caller"] < 0.01
+    (found,) = forecasts(taken, [WhatIf(threads={"*": 1})])
+    assert found.ratio_low <= 1.0 <= found.ratio_high
+
+
 def test_the_threads_of_the_client_are_the_limit(work: Trace) -> None:
     found = diagnose(work)
     (limit,) = found.limits

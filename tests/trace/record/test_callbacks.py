@@ -37,6 +37,7 @@ def callbacks() -> Iterator[Callbacks]:
     found = Callbacks()
     with recording(found):
         yield found
+    forget_threads()
 
 
 def doubled(future: Any) -> Any:
@@ -204,3 +205,4 @@ def test_they_come_back_from_a_journal_also_while_they_run(tmp_path: Path) -> No
     journal.callbacks.put(99, 12_345, 7, True, 1, 2, 3, 4, 5)  # no such text
     content = read_journal(tmp_path / "one")
     assert (len(content.callbacks), content.damaged) == (3, 1)
+    forget_threads()

@@ -37,7 +37,7 @@ def with_callbacks(trace: Trace) -> Trace:
     )
     calls = calls.assign(parent_call=parent)
     of_operator = inside.of(operators["rank"], operators["thread"], operators["start_ns"])
-    own = operators["call_id"].where(
+    own_operators = operators["call_id"].where(
         operators["call_id"].notna() | (of_operator == _NOTHING),
         pd.array(of_operator, dtype="Int64"),
     )
@@ -53,16 +53,31 @@ def with_callbacks(trace: Trace) -> Trace:
     follows = pd.Series(rows["follows"].array, index=rows["call_id"].to_numpy())
     end = pd.Series(rows["end_ns"].array, index=rows["call_id"].to_numpy())
     outlives = every["end_ns"] > end.reindex(every["parent_call"].fillna(_NOTHING)).array
+    own = pd.Series(follows.reindex(every["call_id"].to_numpy()).array)
+    is_own = ~outlives.fillna(False) | are_callbacks(every)
+    every = every.assign(follows=own.where(is_own, every["parent_call"]))
+    # Whoever made the call that it began with may wait for all that follows.
+    _, began_with = chains(every)
+    made_by = {name: every[name].array[began_with] for name in ("client_thread", "parent_call")}
     return replace(
         trace,
-        calls=every.assign(follows=follows.reindex(every["call_id"].to_numpy()).array).assign(
-            follows=lambda calls: calls["follows"].where(
-                ~outlives.fillna(False) | are_callbacks(calls), calls["parent_call"]
-            )
-        ),
-        operators=operators.assign(call_id=own),
+        calls=every.assign(**made_by),
+        operators=operators.assign(call_id=own_operators),
         callbacks=make_callbacks({}),
     )
+
+
+def chains(calls: pd.DataFrame) -> tuple[IntArray, IntArray]:
+    """The place of what each row follows, -1 for nothing; and of the call that it began with."""
+    began_with = np.arange(len(calls))
+    if "follows" not in calls:
+        return np.full(len(calls), _NOTHING, np.int64), began_with
+    follows = pd.Index(calls["call_id"]).get_indexer(pd.Index(calls["follows"].fillna(_NOTHING)))
+    began_with = np.where(follows < 0, began_with, follows)
+    # Twice as far each time: chains may be long.
+    while ((further := began_with[began_with]) != began_with).any():
+        began_with = further
+    return follows.astype(np.int64), began_with
 
 
 def are_callbacks(calls: pd.DataFrame) -> BoolArray:

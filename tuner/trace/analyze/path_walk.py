@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 
 from tuner.trace.analyze.call_times import call_times
-from tuner.trace.analyze.callbacks import are_callbacks
+from tuner.trace.analyze.callbacks import are_callbacks, chains
 from tuner.trace.analyze.server_parallelism import threads_taken
 from tuner.trace.analyze.time_spans import Spans, group_codes, united
 from tuner.trace.model.spans import TraceRank
@@ -139,7 +139,7 @@ class _Walk:
         arrived = np.minimum(arrived, unpickling)
         issued = np.clip(_filled(calls, "issued_ns", start), start, end)
         returned = np.where(is_seen, returns(trace, answered, received), received)
-        follows, began_with = _chains(calls)
+        follows, began_with = chains(calls)
         self.sent = np.where(are_callbacks(calls), arrived, start).tolist()
         # Who waits for what follows from a call does so since that one.
         start, issued = start[began_with], issued[began_with]
@@ -157,7 +157,6 @@ class _Walk:
         of_process = len(calls) + 1 + calls["client_rank"].to_numpy()
         frame = np.where(frame < 0, of_process, frame)
         frame[calls.index.get_indexer(driver.calls.index)] = DRIVER_FRAME
-        frame = frame[began_with]
         self.frame = frame.tolist()
         ended = np.flatnonzero(calls["end_ns"].notna().to_numpy())
         by_end, by_issue = (ended[np.lexsort((at[ended], frame[ended]))] for at in (end, issued))
@@ -247,11 +246,17 @@ class _Walk:
 
     def through_call(self, call: int, since: int, until: int, depth: int) -> None:
         """From `until` back to `since`, which is no earlier than the call's start."""
+        while True:
+            follows = self.follows[call]
+            sent = since if follows < 0 else min(max(self.sent[call], since), until)
+            self._through_one(call, sent, until, depth)
+            if sent <= since:
+                return
+            call, until = follows, sent
+
+    def _through_one(self, call: int, since: int, until: int, depth: int) -> None:
         if not self.is_seen[call] or depth > DEEPEST:
-            sent = max(self.sent[call], since) if self.follows[call] >= 0 else since
-            self.add(sent, until, _UNSEEN, call)
-            if since < sent and depth <= DEEPEST:
-                self.through_call(self.follows[call], since, min(sent, until), depth + 1)
+            self.add(since, until, _UNSEEN, call)
             return
         for began, part in (
             (self.received[call], _RECEIVE),
@@ -272,10 +277,6 @@ class _Walk:
                 self._pending(call, begin, until, depth + 1)
             elif part == SERVED:
                 self.through_frame(call, begin, until, call, depth + 1)
-            elif part == TO_SERVER and self.follows[call] >= 0:
-                sent = min(max(self.sent[call], begin), until)
-                self.add(sent, until, part, call)
-                self.through_call(self.follows[call], begin, sent, depth + 1)
             else:
                 self.add(begin, until, part, call)
             until = begin
@@ -313,20 +314,11 @@ def _filled(calls: pd.DataFrame, column: str, instead: IntArray) -> IntArray:
     return np.where(calls[column].isna(), instead, calls[column].to_numpy(np.int64, na_value=0))
 
 
-def _chains(calls: pd.DataFrame) -> tuple[IntArray, IntArray]:
-    """Which row each callback follows, -1 for calls; and the call that it all began with."""
-    began_with = np.arange(len(calls))
-    if "follows" not in calls:
-        return np.full(len(calls), -1, np.int64), began_with
-    follows = pd.Index(calls["call_id"]).get_indexer(pd.Index(calls["follows"].fillna(-1)))
-    while (is_inner := follows[began_with] >= 0).any():
-        began_with = np.where(is_inner, follows[began_with], began_with)
-    return follows.astype(np.int64), began_with
-
-
 def returns(trace: Trace, answered: IntArray, end: IntArray) -> IntArray:
     """When the answer of each call was back; later its client had no thread free to take it."""
     calls = trace.calls
+    if not set(calls["client_rank"]) & set(calls["server_rank"]):
+        return end  # no client has a thread at work
     took = pd.Series(end - answered).where(calls["server_end_ns"].notna().to_numpy())
     fastest = took.groupby(calls["name"].array, observed=True).transform("min")
     queue = np.nan_to_num((took - fastest).to_numpy()).astype(np.int64)

@@ -45,7 +45,9 @@ class Call:
     join: int = -1  # its result is complete when those of this group have been served
     callback: int = -1  # which call stands for what the thread that completes this one runs next
     is_callback: bool = False  # whether it stands for such a callback
-    ends: int = 1  # of itself, its callbacks and their calls: all that its caller may wait for
+    ends: int = 1
+    """How many ends its caller may wait for: its own and those of its callbacks; where the caller
+    is no callback, also those of the calls that these make, and so on."""
 
 
 @dataclass
@@ -151,6 +153,8 @@ class _Replay:
         self.permits = list(program.permits)
         self.takers: list[deque[_Frame]] = [deque() for _ in self.permits]
         self.caller: dict[int, _Frame] = {}
+        self.began_by: dict[int, _Frame] = {}
+        """The caller of the call that it all began with, through callbacks."""
         self.served: dict[int, _Frame] = {}
         self.pending: dict[int, _Frame] = {}
         self.over: set[int] = set()
@@ -213,6 +217,7 @@ class _Replay:
     def issue(self, frame: _Frame, number: int) -> None:
         call = self.calls[number]
         self.caller[number] = frame
+        self.began_by[number] = self.above(frame)
         frame.under_way += 0 if call.is_blocking else call.ends
         self.later(call.to_server, self.arrived if call.is_seen else self.answered, number)
 
@@ -298,17 +303,20 @@ class _Replay:
         callback that follows."""
         self.over.add(number)
         call = self.calls[number]
-        caller = frame = self.caller[number]
+        frame, above = self.caller[number], self.began_by[number]
         frame.under_way -= not call.is_blocking
         self.wake(frame, number)
-        # Who waits for a callback may wait for what it has called.
-        while frame.call >= 0 and self.calls[frame.call].is_callback:
-            frame = self.caller[frame.call]
-            frame.under_way -= 1
-            self.wake(frame, number)
+        if above is not frame:  # it may wait for what its callbacks have called
+            above.under_way -= 1
+            self.wake(above, number)
         if call.callback >= 0:
-            self.caller[call.callback] = caller
+            self.caller[call.callback], self.began_by[call.callback] = frame, above
             self.serve(call.callback)
+
+    def above(self, frame: _Frame) -> _Frame:
+        """Who began it all: the frame itself, if it is of no callback."""
+        is_callback = frame.call >= 0 and self.calls[frame.call].is_callback
+        return self.began_by[frame.call] if is_callback else frame
 
     def wake(self, frame: _Frame, number: int) -> None:
         """Let a frame, and what completes its result, go on if it waited for this call."""

@@ -114,11 +114,15 @@ class _Build:
         self.is_blocking = [kind in BLOCKING for kind in self.kind]
         self.server = calls["server_rank"].tolist()
         row = {number: place for place, number in enumerate(calls["call_id"].tolist())}
-        parent = calls["parent_call"].to_numpy(np.int64, na_value=-1).tolist()
+        made_in = calls["parent_call"]
+        if "follows" in calls:  # a call that follows a callback was made in it
+            made_in = calls["follows"].where(~are_callbacks(calls)).fillna(made_in)
+        parent = made_in.to_numpy(np.int64, na_value=-1).tolist()
         self.children = defaultdict[tuple[int, int], list[int]](list)
         client = calls["client_rank"].tolist()
         thread = calls["client_thread"].tolist()
         pending = self._pending()
+        self.is_in_callback = [False] * len(calls)
         self.callback = self._callbacks(row)
         self.are_callbacks = are_callbacks(calls).tolist()
         for place, above in enumerate(parent):
@@ -127,6 +131,7 @@ class _Build:
             key = (row.get(above, -1 - client[place]), thread[place])
             if above in row:
                 key = (row[above], SERVED)
+                self.is_in_callback[place] = self.are_callbacks[row[above]]
             elif (client[place], thread[place]) != (driver.rank, driver.thread):
                 # A thread of the program that completes a result, if one of its process is pending.
                 by_begin, start = pending[client[place]], self.at.start[place]
@@ -138,7 +143,6 @@ class _Build:
         """The time off the CPU that is no wait for the GIL."""
         self.made_by = {to: by for own in self.children.values() for to, by in self._made(own)}
         """The `remote` that makes the value which a `to_here` waits for."""
-        self.ends: dict[int, list[float]] = {}
 
     def _callbacks(self, row: Mapping[int, int]) -> dict[int, int]:
         """By call, or callback: the callback that its thread runs next."""
@@ -149,15 +153,19 @@ class _Build:
         return {row[each]: place for place, each in enumerate(above) if each in row}
 
     def _ends(self, place: int) -> list[float]:
-        """When a call ended, its callbacks, and what these had called: the caller of the first
-        may wait for each."""
-        if (found := self.ends.get(place)) is None:
-            found = self.ends[place] = [self.at.end[place]]
-            if (next_one := self.callback.get(place)) is not None:
-                for inner in self.children.get((next_one, SERVED), ()):
-                    found += self._ends(inner)
-                found += self._ends(next_one)
-        return found
+        """When a call ended, and all that follows from it: its callbacks, and, where it was made in
+        none, what these have called."""
+        links = self._links(place) if self.is_in_callback[place] else self._following(place)
+        return [self.at.end[link] for link in links]
+
+    def _following(self, place: int) -> Iterator[int]:
+        """A call, its callbacks, what these have called, and so on."""
+        left = [place]
+        while left:
+            for link in self._links(left.pop()):
+                yield link
+                if self.are_callbacks[link]:
+                    left += self.children.get((link, SERVED), ())
 
     def _made(self, own: Sequence[int]) -> Iterator[tuple[int, int]]:
         makes: dict[int, int] = {}
@@ -264,14 +272,14 @@ class _Build:
                 receives=[(COMPUTE_WITH_GIL, receives)] if receives > 0 else (),
                 lasts=max(complete - left - answer, 0.0), join=group.get(place, -1), then=then,
                 callback=self.callback.get(place, -1), is_callback=self.are_callbacks[place],
-                ends=len(self._ends(place)),
+                ends=1 if self.are_callbacks[place] else len(self._ends(place)),
             ))  # fmt: skip
         return found
 
     def _chain(self, place: int, left: float, done: float) -> list[Op]:
         """What completes a result that follows from calls which the function did not wait for."""
         own = self.children.get((place, SERVED), [])
-        links = [link for each in own for link in self._links(each)]
+        links = [link for each in own for link in self._following(each)]
         before = [link for link in links if left < self.at.end[link] <= done]
         if not before:
             return []

@@ -59,9 +59,10 @@ class Thread:
             self.schedule = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         return self.schedule
 
-    def __del__(self) -> None:
+    # At the end of the interpreter modules are gone first.
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
         if self.schedule is not None:
-            os.close(self.schedule)
+            close(self.schedule)
 
 
 threads: dict[int, Thread] = {}
