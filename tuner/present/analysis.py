@@ -1,7 +1,7 @@
 """What there is to show of a trace: its tables and its diagnosis as one value, and as JSON."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -13,9 +13,11 @@ from tuner.trace.analyze.critical_path import critical_path
 from tuner.trace.analyze.deadlock import Deadlock, deadlocks
 from tuner.trace.analyze.diagnosis import Diagnosis, SlowestCall, diagnose, slowest_call
 from tuner.trace.analyze.diagnosis_rules import short_time
+from tuner.trace.analyze.gil_use import GilUse
 from tuner.trace.analyze.headroom import LeastThreads, least_threads
 from tuner.trace.analyze.recipe_table import recipe_table
 from tuner.trace.analyze.server_parallelism import Source, levels, parallelism, thread_use, window
+from tuner.trace.model.spans import TraceRank
 from tuner.trace.model.trace import Trace
 
 if TYPE_CHECKING:
@@ -114,7 +116,7 @@ class Analysis:
         return {
             "format": FORMAT,
             "source": trace.source,
-            "ranks": trace.ranks,
+            "ranks": [_rank(trace, each) for each in trace.ranks],
             "world_size": trace.world_size,
             "rank_files": trace.rank_files,
             "base_time_ns": trace.base_time_ns,
@@ -138,6 +140,14 @@ class Analysis:
             "slowest_call": None if self.slowest_call is None else asdict(self.slowest_call),
             "what_if": [each.to_json() for each in self.what_if],
         }
+
+
+def _rank(trace: Trace, rank: TraceRank) -> dict[str, Any]:
+    """What is known of a process, with the share of the calls' time in which its GIL is held."""
+    found = asdict(replace(rank, gil=()))
+    del found["gil"]
+    held = GilUse.of(trace, rank.rank).held_during_calls(trace)
+    return {**found, "gil_held": held.share if held.is_known else None}
 
 
 def _of_both_sources(trace: Trace, table: Callable[[Trace, Source], pd.DataFrame]) -> pd.DataFrame:

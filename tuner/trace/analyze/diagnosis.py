@@ -21,6 +21,7 @@ from tuner.trace.analyze import diagnosis_rules as rules
 from tuner.trace.analyze import path_limits
 from tuner.trace.analyze.callbacks import are_callbacks, with_callbacks
 from tuner.trace.analyze.critical_path import CriticalPath, find_critical_path
+from tuner.trace.analyze.gil_use import FULL
 from tuner.trace.analyze.path_limits import Limit, shares_of_path, why_unseen
 from tuner.trace.analyze.path_walk import Driver
 from tuner.trace.analyze.server_evidence import Evidence, gather
@@ -201,7 +202,7 @@ def _why(trace: Trace, path: CriticalPath, limit: Limit) -> _Why:
         case "pending":
             return _Why("calls")
     if limit.is_gil:
-        return _gil_held(path, limit)
+        return _gil_held(trace, path, limit)
     calls = trace.calls
     of_it = (calls["server"] == limit.processes[0]) & calls["server_end_ns"].notna()
     if not of_it.any():
@@ -234,11 +235,19 @@ def _why_on_server(kind: str, found: Evidence) -> _Why:
     return _Why(rule, (*others, f"{at_work} were at work at a time: more do not help."), server)
 
 
-def _gil_held(path: CriticalPath, limit: Limit) -> _Why:
+def _gil_held(trace: Trace, path: CriticalPath, limit: Limit) -> _Why:
     """Who holds the GIL of a process, and what helps."""
     process, held = limit.processes[0], path.gil[limit.processes[0]]
     share = whole_percent(held.held.share)
-    sentence = f"It was held for {share} of the time: more threads do not help."
+    is_full = held.is_full
+    if held.by != "calls" and held.held.share >= FULL:
+        served = trace.calls[trace.calls["server_end_ns"].notna()]
+        servers = dict(zip(served["server"].astype(str), served["server_rank"], strict=True))
+        is_server = process in servers
+        is_full = not is_server or not rules.short_of_threads(gather(trace, servers[process]))
+    full = f": {rules.DO_NOT_HELP}" if is_full else ""
+    sentence = f"It was held for {share} of the time{full}."
+    enough = (process,) if is_full else ()
     if held.by == "calls":
         what = rules.few_named(held.functions)
         sentences = (
@@ -246,9 +255,9 @@ def _gil_held(path: CriticalPath, limit: Limit) -> _Why:
             f"Make {what} faster, or serve {'it' if len(held.functions) == 1 else 'them'} from "
             "several processes.",
         )
-        return _Why("gil-or-lock", sentences, (process,))
+        return _Why("gil-or-lock", sentences, enough)
     helps = "Let that compute for less time in Python, or in another process."
-    return _Why("gil-or-lock", (sentence, helps), (process,), shorter_switch_interval())
+    return _Why("gil-or-lock", (sentence, helps), enough, shorter_switch_interval())
 
 
 def _answers_pickled(trace: Trace, limit: Limit) -> tuple[str, ...]:

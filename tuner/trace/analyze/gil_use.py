@@ -18,6 +18,7 @@ ONE_READY = (
     1.5  # with fewer threads on a CPU, or ready for one, they do not run native code at once
 )
 HELD = 0.5  # a GIL that is held for this share of the time is what others wait for
+FULL = 0.85  # if calls hold it for more of the time, more threads gain next to nothing
 SWITCH_NS = 5_000_000
 """Python's switch interval. A thread that waits for the GIL wakes that often, and asks for it."""
 
@@ -67,21 +68,27 @@ class GilUse(NamedTuple):
         held_ns = float((slept_ns * is_late + waited_ns).sum())
         return Held(held_ns / whole_ns if whole_ns else float("nan"), int(is_in.sum()))
 
-    def held_throughout(self, trace: Trace) -> Held:
-        """The share of the window."""
-        opened, closed = window(trace)
-        return self.held(open_over_time(np.array([opened]), np.array([closed])))
+    def held_during_calls(self, trace: Trace) -> Held:
+        """The share of the time in which calls are under way."""
+        calls = trace.calls
+        ends = calls["end_ns"].fillna(window(trace)[1]).to_numpy(np.int64)
+        return self.held(open_over_time(calls["start_ns"].to_numpy(), ends))
 
 
 class Serving(NamedTuple):
     """What the GIL of a process has to do with the calls that it serves."""
 
-    held: Held  # of the window
+    held: Held  # of the time in which calls are under way
     while_busy: Held  # of the time in which it serves a call
     by_calls: Held
     """Of that time, what the calls hold it for, and nobody else."""
     by: Holder  # who holds it most
     functions: tuple[str, ...]  # of the calls that do, those with the most CPU time first
+
+    @property
+    def is_full(self) -> bool:
+        """Whether calls hold it for nearly all of the time, so that no more could run."""
+        return self.by == "calls" and self.while_busy.is_known and self.while_busy.share >= FULL
 
     @property
     def is_limit(self) -> bool:
@@ -94,7 +101,7 @@ def serving(trace: Trace, rank: int, taken: Mapping[int, Steps] | None = None) -
     """Who holds the GIL of a process; `taken` is what `threads_taken` says of all."""
     samples = GilUse.of(trace, rank)
     unknown = Held(float("nan"), 0)
-    held = samples.held_throughout(trace)
+    held = samples.held_during_calls(trace)
     busy = (threads_taken(trace) if taken is None else taken).get(rank)
     if busy is None or not held.is_known:
         return Serving(held, unknown, unknown, "others", ())

@@ -17,8 +17,8 @@ from tuner.trace.record.threads import SCHEDULE_BYTES, Thread, waited_ns
 FREE_NS = 200_000
 """A timer is late by up to 150 us, whoever holds the GIL: a thread no later than this was free to
 take it."""
-SHORTEST_S, LONGEST_S = 0.005, 0.05  # the mean sleep, at first and in the end
-SAMPLES = 400  # so many in the time until then, and as many each time that it grows threefold
+SHORTEST_S, LONGEST_S = 0.01, 0.05  # the mean sleep, at first and in the end
+SAMPLES = 200  # so many in the time until then, and as many each time that it grows threefold
 
 
 class GilProbe:
