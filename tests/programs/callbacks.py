@@ -116,4 +116,4 @@ def run(rank: int, port: str, which: str, threads: str) -> None:
 
 
 if __name__ == "__main__":
-    mp.start_processes(run, args=(*sys.argv[1:4],), nprocs=2, start_method="fork")  # type: ignore[attr-defined,no-untyped-call]
+    mp.start_processes(run, args=(*sys.argv[1:4],), nprocs=2, start_method="fork")
