@@ -64,7 +64,7 @@ def test_a_call_that_sleeps_beside_a_held_gil_does_not_wait_for_it() -> None:
 
 def test_few_samples_say_nothing() -> None:
     taken = sampled(one_at_a_time(), lambda at: True)
-    few = replace(taken.ranks[1], gil=taken.ranks[1].gil[:10])
+    few = replace(taken.ranks[1], gil=taken.ranks[1].gil[:9])
     found = serving(replace(taken, ranks=(taken.ranks[0], few)), 1)
     assert not found.is_limit
     assert ranks()[0].gil == ()

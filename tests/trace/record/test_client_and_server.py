@@ -274,6 +274,51 @@ def test_an_answer_that_takes_long_to_pickle_says_when_it_is_pickled(server: Ser
     assert known(slow.answered_ns) - known(slow.end_ns) >= 10_000_000
 
 
+def slowly() -> int:
+    time.sleep(0.01)
+    return 3
+
+
+class Slow:
+    """Takes 10 ms to unpickle."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return slowly, ()
+
+
+@pytest.mark.parametrize("size", [1, 10_000])
+def test_a_long_request_says_when_it_began_to_be_unpickled(size: int, server: Server) -> None:
+    arguments = (("x" * size, Slow()),)
+    sent = request(7, b"cbuiltins\nhash\n", pickle.dumps((arguments, {})))
+    udf = internal.PythonUDF(hash, arguments, {})
+    with_mark = known(marked(pickle.dumps(udf), 8, answers_plainly=True))
+    for each in (sent, with_mark):
+        began_ns = time.time_ns()
+        found = pickle.loads(each)
+        next(*found.args)
+        span = server.spans()[-1]
+        if size == 1:
+            assert span.arrived_ns is None
+        else:
+            assert began_ns <= known(span.arrived_ns) <= known(span.unpickled_ns) - 10_000_000
+
+
+def test_an_answer_that_takes_long_to_unpickle_says_when_that_began(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began: list[tuple[int, int]] = []
+    client = SimpleNamespace(
+        answered=lambda call, value: None, unpickled=lambda *each: began.append(each)
+    )
+    monkeypatch.setattr(Ends, "client", client)
+    pickled, tensors = PYTORCH.serialize(run(7, lambda: [Slow(), torch.ones(2)]))
+    before_ns = time.time_ns()
+    PYTORCH.deserialize(pickled, tensors)
+    ((call, began_ns),) = began
+    assert call == 7
+    assert before_ns <= began_ns <= time.time_ns() - 10_000_000
+
+
 def test_an_exception_notifies_its_client_where_it_is_unpickled(
     server: Server, answered: Answered
 ) -> None:

@@ -13,7 +13,7 @@ from tuner.trace.analyze.server_parallelism import threads_taken, window, window
 from tuner.trace.analyze.time_spans import Steps, floats, open_over_time
 from tuner.trace.model.trace import FloatArray, IntArray, Trace
 
-ENOUGH = 20  # fewer samples say little: of ten that found it free, it may be held for a quarter
+ENOUGH = 10  # fewer samples say little: a thread that waits for a held GIL takes few
 ONE_READY = (
     1.5  # with fewer threads on a CPU, or ready for one, they do not run native code at once
 )
@@ -94,7 +94,7 @@ class Serving(NamedTuple):
     def is_limit(self) -> bool:
         """Whether who needs the GIL has to wait for it, and it is known who holds it."""
         is_known = self.held.is_known and (self.by != "calls" or self.by_calls.is_known)
-        return is_known and self.held.share >= HELD
+        return is_known and self.held.share - self.held.error / 2 >= HELD
 
 
 def serving(trace: Trace, rank: int, taken: Mapping[int, Steps] | None = None) -> Serving:
