@@ -24,6 +24,7 @@ WAITED = 0.1  # calls that were off the CPU for less of their time waited for no
 SOON_NS, SOON = 500_000, 0.05
 """A wait that another call ended is over so soon after it, in ns or as a share of the wait."""
 BESIDE = 0.25  # calls began together if the time between is no more of their wait
+NEXT = 4  # each call is compared with so many that began after it
 FEW = 4  # pairs of calls, which show nothing
 MOST = 0.5
 
@@ -189,7 +190,7 @@ def wait_for_others(trace: Trace, rank: int, explained: Collection[int] = ()) ->
     """Whether calls that a process served may have waited for others that need its threads.
 
     False where they waited for nothing, or for none: most of their waits ended when no other call
-    of the process began or ended, or lasted as long from their own begin on. Calls of which it is
+    of the process began or ended, or took as long whenever the call began. Calls of which it is
     known otherwise what they waited for are left out, by their ids: `explained`.
     """
     calls = trace.calls
@@ -210,7 +211,7 @@ def wait_for_others(trace: Trace, rank: int, explained: Collection[int] = ()) ->
     for _, own in served[waits].groupby("function"):
         places = served.index.get_indexer(own.index)
         apart_ns = off_ns[places][is_apart[places]].sum()
-        if apart_ns < MOST * off_ns[places].sum() and not _last_from_their_start(own):
+        if apart_ns < MOST * off_ns[places].sum() and not _last_alike(own):
             return True
     return False
 
@@ -227,22 +228,24 @@ def _is_apart(served: pd.DataFrame, off_ns: FloatArray, queued_ns: FloatArray) -
     return np.asarray(near <= 0)
 
 
-def _last_from_their_start(served: pd.DataFrame) -> bool:
-    """Whether calls of a function that began a little later than another ended as much later.
+def _last_alike(served: pd.DataFrame) -> bool:
+    """Whether calls of a function that began a little later than another waited for as long.
 
-    If they waited for one and the same thing, they would end together.
+    If they waited for one and the same thing, they would have waited for so much less.
     """
     ordered = served.sort_values("start")
-    start, end, off = (ordered[name].to_numpy(np.float64) for name in ("start", "end", "off_us"))
-    later, ended = np.diff(start), np.diff(end)
-    together = later <= BESIDE * 1e3 * off[1:]
-    later, ended = later[together], ended[together]
-    if len(later) < FEW or not later.any():
+    start, off = ordered["start"].to_numpy(np.float64), 1e3 * ordered["off_us"].to_numpy(np.float64)
+    is_alike, weight = [np.zeros(0, bool)], [np.zeros(0)]
+    for lag in range(1, min(NEXT, len(start) - 1) + 1):
+        later, longer = start[lag:] - start[:-lag], off[lag:] - off[:-lag]
+        together = (later > 0) & (later <= BESIDE * off[lag:])
+        is_alike.append((np.abs(longer) < np.abs(longer + later))[together])
+        weight.append(later[together])
+    alike, weights = np.concatenate(is_alike), np.concatenate(weight)
+    if len(alike) < FEW:
         return False
-    slope = float(later @ ended / (later @ later))
-    rest = ended - slope * later
-    error = math.sqrt(float(rest @ rest) / (len(later) - 1) / float(later @ later))
-    return slope - 2 * error > MOST
+    # By chance half of them are, and none where they waited for one thing.
+    return float(alike @ weights / weights.sum()) > MOST + 1 / math.sqrt(len(alike))
 
 
 def _hides_calls(trace: Trace) -> bool:

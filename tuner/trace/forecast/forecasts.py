@@ -267,7 +267,8 @@ def _least(
     found = {}
     for rank, each in known.items():
         role = role_of(trace.process(rank).name, roles)
-        in_turns = each.best == each.worst and each.best.off_ns is not None
+        is_explained = each.best.off_ns is not None or each.best.waits_for_gil
+        in_turns = each.best == each.worst and is_explained
         if role in by_role and not in_turns and wait_for_others(trace, rank, explained):
             found[rank] = by_role[role]
     return found
