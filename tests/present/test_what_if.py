@@ -1,18 +1,22 @@
 """What can be asked of a forecast, and how the answers read."""
 
 import math
+import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.present.screen import printed
+from tests.trace.analyze.diagnoses import SCENARIOS
 from tests.trace.synthetic import Part, ranks, simulate
 from tuner.errors import UsageError
 from tuner.present.analysis import Analysis
 from tuner.present.trace_summary import Shown, print_trace
 from tuner.present.what_if import (
+    DISAGREE,
     Answered,
+    agreed,
     answer,
     ask_by_default,
     forecast,
@@ -20,6 +24,7 @@ from tuner.present.what_if import (
     read_what_if,
     reasons,
 )
+from tuner.trace.analyze.diagnosis import diagnose
 from tuner.trace.forecast.forecasts import Forecast
 from tuner.trace.model.trace import Trace
 
@@ -147,3 +152,30 @@ def test_a_forecast_that_was_asked_for_is_a_table_on_the_screen() -> None:
     assert [each["ratio"] for each in analysis.to_json()["what_if"]] == pytest.approx(
         [8, 4, 2, 1], rel=0.1
     )
+
+
+@pytest.mark.parametrize("name", [*SCENARIOS])
+def test_a_diagnosis_and_the_forecasts_beside_it_do_not_disagree(name: str) -> None:
+    taken = SCENARIOS[name]()
+    said, answers = diagnose(taken), answer(taken, ask_by_default(taken))
+    assert agreed(said, answers, taken) == (said, answers)
+
+
+def test_where_they_disagree_neither_speaks_of_more_threads() -> None:
+    taken = sleeping(threads=2)
+    said = diagnose(taken)
+    assert said.wants_threads
+    as_long, half = (
+        [Answered(asked=each, found=told(ratio)) for each in read_what_if(THREADS)]
+        for ratio in (1.0, 0.5)
+    )
+    left, answers = agreed(said, as_long, taken)
+    assert not re.search("threads? help|num_worker_threads", left.text)
+    assert left.text.startswith("worker1 is the limit: ")
+    assert [each.found.why_not for each in answers] == ["", "", DISAGREE, DISAGREE]
+    denies = replace(left, enough_threads=("worker1",))
+    assert denies.denies_threads
+    found = [each.found.why_not for each in agreed(denies, half, taken)[1]]
+    assert found == ["", "", DISAGREE, DISAGREE]
+    assert agreed(denies, as_long, taken) == (denies, as_long)
+    assert agreed(said, half, taken) == (said, half)

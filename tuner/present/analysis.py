@@ -65,11 +65,13 @@ class Analysis:
         For `roles` see `tuner.roles.role_of`.
         """
         what_if: list[Answered] = []
+        diagnosis = diagnose(trace, roles)
         if asked or forecasts_unasked:
             # Late: a space of configurations takes longer to import than most traces to analyse.
-            from tuner.present.what_if import answer, ask_by_default
+            from tuner.present.what_if import agreed, answer, ask_by_default
 
             what_if = answer(trace, asked or ask_by_default(trace), roles)
+            diagnosis, what_if = agreed(diagnosis, what_if, trace)
         least = least_threads(trace, roles)
         return cls(
             trace=trace,
@@ -80,7 +82,7 @@ class Analysis:
             levels=_of_both_sources(trace, levels),
             thread_use=_of_both_sources(trace, thread_use),
             critical_path=critical_path(trace),
-            diagnosis=diagnose(trace, roles),
+            diagnosis=diagnosis,
             least_threads=least,
             deadlocks=deadlocks(trace, least, roles),
             slowest_call=slowest_call(trace),

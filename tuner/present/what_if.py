@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -17,6 +17,7 @@ from tuner.present.text_table import Column, text_table
 from tuner.roles import role_of
 from tuner.study.records import SURE_FORECAST
 from tuner.text import listed, plural, ratio_cell
+from tuner.trace.analyze.diagnosis import Diagnosis
 from tuner.trace.forecast.forecasts import Forecast, WhatIf, forecasts
 from tuner.trace.model.trace import Trace
 
@@ -24,6 +25,8 @@ CPUS = "cpus"  # beside the knobs: the logical CPUs of every host
 DEFAULT_THREADS = (1, 2, 4, 8, 16, 32)
 MOST_THREADS = 16  # of these, more are not forecast unasked where fewer were traced
 LEAST_CALLS = 20  # what fewer do may be chance
+LITTLE = 0.95  # of the time: a forecast that is no shorter is no gain
+DISAGREE = "what limits the program and its replay disagree on whether more threads help"
 MOST_ASKED = 200  # configurations: each takes some 0.1 s
 
 
@@ -43,6 +46,12 @@ class Asked:
         """The knobs that the model does not know."""
         knobs = dict.fromkeys(dimension.knob for dimension, _ in self.config.items)
         return [knob for knob in knobs if knob != NUM_WORKER_THREADS.name]
+
+    def is_of_more_threads_than(self, number: int) -> bool:
+        """Whether nothing but threads changes, and each role that is named gets more of them."""
+        values = [value for _, value in self.config.items if isinstance(value, int)]
+        is_threads = self.cpus is None and not self.beyond
+        return is_threads and bool(values) and min(values) > number
 
     @property
     def what_if(self) -> WhatIf:
@@ -138,6 +147,23 @@ def answer(
     return [
         Answered(asked=each, found=Forecast(why_not=_beyond(each)) if each.beyond else one)
         for each, one in zip(asked, found, strict=True)
+    ]
+
+
+def agreed(
+    diagnosis: Diagnosis, answers: Sequence[Answered], trace: Trace
+) -> tuple[Diagnosis, list[Answered]]:
+    """Both, without what they say of more threads where they contradict each other."""
+    most = max((rank.num_worker_threads or 0 for rank in trace.ranks), default=0)
+    more = [each for each in answers if each.asked.is_of_more_threads_than(most)]
+    ratios = [each.found.ratio for each in more if _is_sure(each.found)]
+    is_gain = any(ratio < LITTLE for ratio in ratios)
+    contradicts = is_gain if diagnosis.denies_threads else ratios and not is_gain
+    if not contradicts or not (diagnosis.denies_threads or diagnosis.wants_threads):
+        return diagnosis, [*answers]
+    return diagnosis.without_threads(), [
+        replace(each, found=Forecast(why_not=DISAGREE)) if each in more else each
+        for each in answers
     ]
 
 

@@ -27,6 +27,7 @@ from tuner.trace.analyze.path_walk import Driver
 from tuner.trace.analyze.server_evidence import Evidence, gather
 from tuner.trace.analyze.server_parallelism import window, window_length_ns
 from tuner.trace.analyze.suggestions import (
+    THREADS,
     Suggestion,
     more_threads,
     shorter_switch_interval,
@@ -55,6 +56,11 @@ KNOWN_SHARE = 0.8
 """The share of the calls to a server that must be known from start to end to speak for all."""
 MOST_OF_OWN_TIME = 0.5  # what takes this share of the caller's own time is what it does
 LEAST_NAMED_SHARE = 0.05  # an operator is named if it takes this share of the time
+_SAYS_THREADS = re.compile(r"(?:: |, but )more (?:threads )?(?:do not )?help\.")
+_OF_THREADS = re.compile(
+    r"[^.]*(?:[Mm]ore (?:threads )?(?:do not )?help|--space num_worker_threads)[^.]*\.(?: |$)"
+)
+"""What a sentence says of more threads beside what it says of a server; and sentences on them."""
 MOST_FAILURES = 3  # functions whose calls fail, each with a sentence of its own
 
 
@@ -73,6 +79,24 @@ class Diagnosis:
     def text(self) -> str:
         """The sentences as one paragraph."""
         return " ".join(self.sentences)
+
+    @property
+    def wants_threads(self) -> bool:
+        """Whether more threads help, without a condition."""
+        return ": more threads help." in self.text
+
+    @property
+    def denies_threads(self) -> bool:
+        """Whether more threads of no server that is a limit help."""
+        servers = {process for limit in self.limits for process in limit.processes}
+        return bool(servers) and servers <= {*self.enough_threads} and not self.wants_threads
+
+    def without_threads(self) -> "Diagnosis":
+        """The same, without a word on whether more threads help."""
+        left = (_OF_THREADS.sub("", _SAYS_THREADS.sub(".", each)) for each in self.sentences)
+        others = tuple(each for each in self.suggestions if each.knob != THREADS)
+        sentences = tuple(each.strip() for each in left if each.strip())
+        return replace(self, sentences=sentences, suggestions=others, enough_threads=())
 
 
 class _Why(NamedTuple):

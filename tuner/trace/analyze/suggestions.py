@@ -24,6 +24,7 @@ MOST_THAT_WAITED = 0.75
 runs of ranks that compute in Python, and at most 0.49 in five of others, which waited for a CPU."""
 MANY = 0.2  # where less of all calls took an interval, few are hurt
 NS_PER_BYTE = 10  # what a large request may take on its way, at 1 Gbit/s, is no wait for the GIL
+THREADS = "num_worker_threads"
 GAIN = 0.05
 """Calls that take less of their time to begin and to return gain too little to search for."""
 
@@ -68,7 +69,7 @@ def more_threads(found: Evidence) -> Suggestion | None:
     if found.threads is None:
         return None
     values = ",".join(str(found.threads * factor) for factor in (1, 2, 4, 8))
-    return Suggestion(knob="num_worker_threads", values=values, why="")
+    return Suggestion(knob=THREADS, values=values, why="")
 
 
 def shorter_switch_interval(why: str = "") -> Suggestion:

@@ -72,7 +72,7 @@ def _without_wait(
 ) -> tuple[FloatArray, FloatArray]:
     """These times; where calls waited for a thread, as long as others of their name took. And the
     least of each name."""
-    names = trace.calls["name"].cat.codes.to_numpy()
+    names = pd.factorize(trace.calls["name"])[0]
     by_name = pd.Series(took).groupby(names)
     least = by_name.transform("quantile", UNHINDERED).to_numpy(np.float64)
     free = pd.Series(np.where(waits, np.nan, took)).groupby(names).transform("median")
