@@ -148,10 +148,10 @@ def _answer(as_json: bool, *, quiet: bool, whole: bool, log: Path | None, **aske
     _refuse_typos(asked)
     # Late: --help and what is mistyped must not wait for Optuna, pandas and matplotlib.
     from tuner.api import SearchInterrupted, tune
+    from tuner.present.failures_told import why_nothing_ran
     from tuner.present.progress_display import progress_of_command
     from tuner.present.summary import print_interruption, print_summary, print_verdict
     from tuner.present.terminal import Terminal
-    from tuner.present.wording import why_nothing_ran
 
     interruption = Interruption()
     try:

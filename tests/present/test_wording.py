@@ -9,15 +9,11 @@ from tests.present.results import ROWS, failed, measured, nothing_ran, study_pla
 from tuner.decide.statistics import Interval
 from tuner.files import shown
 from tuner.plan.objectives import BrokenLimit, Limit
+from tuner.present.failures_told import failing_sentences, failure_lines, why_nothing_ran
 from tuner.present.notes import study_note, trial_notes
 from tuner.present.pages import report_html
 from tuner.present.sentences import as_good_sentence
-from tuner.present.wording import (
-    failing_sentences,
-    failure_lines,
-    verdict_sentence,
-    why_nothing_ran,
-)
+from tuner.present.wording import verdict_sentence
 from tuner.study.evidence import Cause
 from tuner.study.folder import STUDIES
 

@@ -12,7 +12,7 @@ from tests.plan.specs import threads
 from tests.searching.tuning import Tune, by_threads, failing, row_of, scaling
 from tuner.plan.config import Config
 from tuner.plan.workload_spec import WorkloadSpec
-from tuner.present.wording import failure_lines, why_nothing_ran
+from tuner.present.failures_told import failure_lines, why_nothing_ran
 from tuner.world.launcher import WorldOrder
 from tuner.world.measurement import Failure, FailureKind, Measurement
 

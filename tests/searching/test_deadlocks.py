@@ -17,8 +17,9 @@ from tests.searching.tuning import Tune
 from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft
 from tuner.plan.program_spec import ProgramSpec
+from tuner.present.failures_told import why_nothing_ran
 from tuner.present.pages import report_html
-from tuner.present.wording import verdict_sentence, why_nothing_ran
+from tuner.present.wording import verdict_sentence
 from tuner.study.answer import StudyAnswer
 from tuner.world.launcher import Enough, WorldOrder
 from tuner.world.measurement import Failure, Measurement

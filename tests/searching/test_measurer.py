@@ -10,7 +10,7 @@ from tests.fakes import FakeLauncher, threads_of
 from tests.known import known
 from tests.plan.specs import threads
 from tests.searching.tuning import Tune, by_threads, failing, row_of, scaling
-from tuner.present.wording import failing_sentences
+from tuner.present.failures_told import failing_sentences
 from tuner.searching.measurer import MOST_REPEATED
 from tuner.world.launcher import WorldOrder
 from tuner.world.measurement import Failure, FailureKind, Measurement

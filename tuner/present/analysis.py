@@ -11,8 +11,9 @@ from tuner.trace.analyze.call_times import breakdown, latency
 from tuner.trace.analyze.callbacks import with_callbacks
 from tuner.trace.analyze.critical_path import critical_path
 from tuner.trace.analyze.deadlock import Deadlock, deadlocks
-from tuner.trace.analyze.diagnosis import Diagnosis, SlowestCall, diagnose, slowest_call
+from tuner.trace.analyze.diagnosis import Diagnosis, diagnose
 from tuner.trace.analyze.diagnosis_rules import short_time
+from tuner.trace.analyze.failed_calls import SlowestCall, slowest_call
 from tuner.trace.analyze.gil_use import GilUse
 from tuner.trace.analyze.headroom import LeastThreads, least_threads
 from tuner.trace.analyze.recipe_table import recipe_table

@@ -7,16 +7,9 @@ from typing import Any, Literal
 from tuner.decide.statistics import Interval
 from tuner.decide.verdict import Rules, Standing, standing_of
 from tuner.plan.config import Config
+from tuner.present.failures_told import failing_sentences
 from tuner.present.sentences import busy_sentence
-from tuner.present.wording import (
-    confidence,
-    ends,
-    epsilon,
-    failing_sentences,
-    fast,
-    rate_text,
-    worlds_text,
-)
+from tuner.present.wording import confidence, ends, epsilon, fast, rate_text, worlds_text
 from tuner.recommended.model import Recommendation
 from tuner.study.answer import StudyAnswer
 from tuner.study.rows import TrialRow, ratio_json

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from tuner.plan.config import Config
 from tuner.plan.knobs import CPU_BINDING
 from tuner.present.configurations import named
+from tuner.present.failures_told import failing_sentences, failure_lines
 from tuner.present.knob_sentences import (
     bad_value_sentences,
     edge_sentences,
@@ -21,16 +22,7 @@ from tuner.present.knob_sentences import (
     tried_sentences,
     unmeasured_sentences,
 )
-from tuner.present.wording import (
-    PREFERENCES,
-    ends,
-    epsilon,
-    failing_sentences,
-    failure_lines,
-    fast,
-    faster_or_slower,
-    interval_cell,
-)
+from tuner.present.wording import PREFERENCES, ends, epsilon, fast, faster_or_slower, interval_cell
 from tuner.process_knobs import EQUAL
 from tuner.study.answer import StudyAnswer
 from tuner.study.metrics import PARALLELISM_MEAN

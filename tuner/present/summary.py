@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 
+from tuner.present.failures_told import failure_lines
 from tuner.present.how_to_use import Snippet, continuing, few_lines_of, snippet_of
 from tuner.present.sentences import (
     advice_of,
@@ -33,7 +34,7 @@ from tuner.present.terminal import (
 )
 from tuner.present.terminal import table as table_part
 from tuner.present.text_table import Column as TextColumn
-from tuner.present.wording import failure_lines, verdict_sentence, worlds_text
+from tuner.present.wording import verdict_sentence, worlds_text
 from tuner.study.answer import StudyAnswer
 from tuner.study.log import BASELINE
 from tuner.study.metrics import CPUS_USED, PARALLELISM_MEAN

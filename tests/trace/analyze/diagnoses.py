@@ -2,7 +2,8 @@
 
 from tests.trace.analyze.driver_scenarios import DRIVERS
 from tests.trace.analyze.server_scenarios import SERVERS
-from tuner.trace.analyze.diagnosis import Diagnosis, SlowestCall, diagnose, slowest_call
+from tuner.trace.analyze.diagnosis import Diagnosis, diagnose
+from tuner.trace.analyze.failed_calls import SlowestCall, slowest_call
 
 SCENARIOS = {**DRIVERS, **SERVERS}
 ROLES = [("env", "east|west")]

@@ -11,7 +11,8 @@ from tests.trace.analyze.driver_scenarios import raises
 from tests.trace.synthetic import call, trace
 from tuner.plan.knobs import KNOBS, NUM_WORKER_THREADS
 from tuner.trace.analyze.critical_path import Share
-from tuner.trace.analyze.diagnosis import diagnose, failed_calls, slowest_call
+from tuner.trace.analyze.diagnosis import diagnose
+from tuner.trace.analyze.failed_calls import failed_calls, slowest_call
 from tuner.trace.analyze.path_limits import Limit, unseen_shares
 
 SAID = dict(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tuner.trace.forecast.replay import (
+from tuner.trace.forecast.program import (
     AWAIT,
     COMPUTE,
     COMPUTE_WITH_GIL,
@@ -13,16 +13,13 @@ from tuner.trace.forecast.replay import (
     GIVE,
     ISSUE,
     SLEEP,
-    SWITCH_NS,
     TAKE,
     Call,
-    Machine,
     Op,
     Program,
-    Replayed,
     Root,
-    replay,
 )
+from tuner.trace.forecast.replay import SWITCH_NS, Machine, Replayed, replay
 
 MS = 1e6
 

@@ -21,7 +21,8 @@ from tuner.trace.analyze.callbacks import with_callbacks
 from tuner.trace.analyze.headroom import LeastThreads, least_threads, wait_for_others
 from tuner.trace.analyze.path_walk import Driver, find_driver
 from tuner.trace.forecast.off_cpu import Known, shared_by
-from tuner.trace.forecast.replay import ISSUE, Machine, Program, replay
+from tuner.trace.forecast.program import ISSUE, Program
+from tuner.trace.forecast.replay import Machine, replay
 from tuner.trace.forecast.traced_program import Case, build
 from tuner.trace.forecast.traced_run import (
     SEEN,

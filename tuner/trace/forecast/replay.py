@@ -13,70 +13,24 @@ import heapq
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
-COMPUTE, COMPUTE_WITH_GIL, SLEEP, HOLD_LOCK, ISSUE, AWAIT, DRAIN, TAKE, GIVE = range(9)
-"""What a frame does. The first four last for some ns; HOLD_LOCK is off the CPU. ISSUE sends a call
-and AWAIT waits for one, by its number; DRAIN waits until no more than so many are under way. TAKE
-waits for a semaphore, by its number, and GIVE gives it back."""
+from tuner.trace.forecast.program import (
+    AWAIT,
+    COMPUTE,
+    COMPUTE_WITH_GIL,
+    DRAIN,
+    GIVE,
+    HOLD_LOCK,
+    ISSUE,
+    SLEEP,
+    TAKE,
+    Op,
+    Program,
+)
+
 SWITCH_NS = 5e6  # Python's switch interval
 MOST_TURNS = 20  # of a long computation with the GIL: more would only cost time
-
-Op = tuple[int, float]
-
-
-@dataclass
-class Call:
-    """A call of a program. Times are nanoseconds."""
-
-    client: int
-    server: int
-    function: str
-    to_server: float
-    to_client: float
-    ops: Sequence[Op]
-    """What its function does."""
-    is_seen: bool = True  # whether a thread of the server runs it; else `to_server` is all it takes
-    is_blocking: bool = False  # whether the caller waits for it at once
-    lasts: float = 0.0  # its result is complete so much later, without a thread
-    then: Sequence[Op] = ()  # what a thread of the program does until it is complete
-    receives: Sequence[Op] = ()  # what a thread of the client does with the answer
-    join: int = -1  # its result is complete when those of this group have been served
-    callback: int = -1  # which call stands for what the thread that completes this one runs next
-    is_callback: bool = False  # whether it stands for such a callback
-    ends: int = 1
-    """How many ends its caller may wait for: its own and those of its callbacks; where the caller
-    is no callback, also those of the calls that these make, and so on."""
-
-
-@dataclass
-class Root:
-    """What issues calls and serves none: a thread of the program."""
-
-    rank: int
-    begins: float
-    ops: Sequence[Op]
-    is_driver: bool = False
-    is_main: bool = True  # of its process
-
-
-@dataclass
-class Program:
-    """What the processes of a trace do, whatever the configuration."""
-
-    names: Sequence[str]
-    hosts: Sequence[int]  # by rank
-    calls: list[Call]
-    roots: list[Root]
-    joins: list[int] = field(default_factory=list)  # by group: how many calls must be served
-    permits: list[int] = field(default_factory=list)  # by semaphore: how often it can be taken
-
-    @property
-    def driver_ns(self) -> float:
-        """How long the driver does something itself."""
-        ops = [op for root in self.roots if root.is_driver for op in root.ops]
-        return sum(ns for kind, ns in ops if kind <= SLEEP)
 
 
 class Machine(NamedTuple):

@@ -19,7 +19,7 @@ from tuner.trace.analyze.gil_use import SWITCH_NS
 from tuner.trace.analyze.path_walk import Driver
 from tuner.trace.analyze.time_spans import floats
 from tuner.trace.forecast.off_cpu import Shared
-from tuner.trace.forecast.replay import (
+from tuner.trace.forecast.program import (
     AWAIT,
     COMPUTE,
     COMPUTE_WITH_GIL,
@@ -34,7 +34,7 @@ from tuner.trace.forecast.replay import (
     Program,
     Root,
 )
-from tuner.trace.forecast.turns import Turns
+from tuner.trace.forecast.turns import Turns, joins_of
 from tuner.trace.forecast.ways import UNHINDERED, Ways
 from tuner.trace.model.trace import Trace
 
@@ -191,7 +191,7 @@ class _Build:
 
     def program(self, driver_cpu_ns: float | None) -> Program:
         trace, calls = self.trace, self.frame
-        joins, group = self._joins()
+        joins, group = joins_of(self.frame)
         ranks = {rank.rank: rank for rank in trace.ranks}
         hosts = sorted({rank.host for rank in trace.ranks})
         size = max(ranks) + 1
@@ -398,28 +398,3 @@ class _Build:
         until = np.array([self.at.start[p] for p in own[1:]])
         none = np.searchsorted(ends, left, "right") == np.searchsorted(ends, until, "right")
         return float(np.median((until - left)[none])) if none.any() else 0.0
-
-    def _joins(self) -> tuple[list[int], dict[int, int]]:
-        """The results that are complete when several calls of a function have been served.
-
-        How many calls each group has, and the group of each call.
-        """
-        calls, done = self.frame, floats(self.frame, "done_ns")
-        served, left = np.array(self.at.served), np.array(self.at.left)
-        function = calls["function"].cat.codes.to_numpy()
-        rows = np.flatnonzero(~np.isnan(done))
-        groups = defaultdict[int, list[int]](list)
-        for row in rows[np.argsort(done[rows], kind="stable")].tolist():
-            if row in groups:
-                continue  # it has completed others, and so itself, whatever is served by now
-            # The call that was being served then has completed it.
-            same = rows[function[rows] == function[row]]
-            is_by = (served[same] <= done[row]) & (left[same] >= done[row]) & (same != row)
-            if is_by.any():
-                groups[int(same[is_by][-1])].append(row)
-        sizes, group = list[int](), dict[int, int]()
-        for last, others in groups.items():
-            members = {*others, last}
-            group |= dict.fromkeys(members, len(sizes))
-            sizes.append(len(members))
-        return sizes, group

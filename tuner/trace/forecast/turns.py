@@ -1,14 +1,16 @@
-"""Semaphores of a program, found in the times of served functions.
+"""What calls of a program wait for together: semaphores, and results that several complete.
 
 A function that waits off the CPU until another function of its process has been left, time and
 again, takes a semaphore which the other one gives back. Calls of a function that were served at
 once, but never inside operators at once, take turns with these.
 """
 
+from collections import defaultdict
 from itertools import permutations
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from tuner.trace.analyze.call_times import call_times
 from tuner.trace.analyze.server_evidence import gather
@@ -98,6 +100,33 @@ class Turns(NamedTuple):
         for place, start, end in zip(places[order].tolist(), since, last, strict=True):
             self.holds[place] = Held(len(self.permits), float(start), float(end))
         self.permits.append(1)
+
+
+def joins_of(calls: pd.DataFrame) -> tuple[list[int], dict[int, int]]:
+    """The results that are complete when several calls of a function have been served.
+
+    How many calls each group has, and the group of each call.
+    """
+    served, left, done = (
+        floats(calls, name) for name in ("server_start_ns", "server_end_ns", "done_ns")
+    )
+    function = calls["function"].cat.codes.to_numpy()
+    rows = np.flatnonzero(~np.isnan(done))
+    groups = defaultdict[int, list[int]](list)
+    for row in rows[np.argsort(done[rows], kind="stable")].tolist():
+        if row in groups:
+            continue  # it has completed others, and so itself, whatever is served by now
+        # The call that was being served then has completed it.
+        same = rows[function[rows] == function[row]]
+        is_by = (served[same] <= done[row]) & (left[same] >= done[row]) & (same != row)
+        if is_by.any():
+            groups[int(same[is_by][-1])].append(row)
+    sizes, group = list[int](), dict[int, int]()
+    for last, others in groups.items():
+        members = {*others, last}
+        group |= dict.fromkeys(members, len(sizes))
+        sizes.append(len(members))
+    return sizes, group
 
 
 def _is_gil(trace: Trace, places: IntArray) -> bool:
