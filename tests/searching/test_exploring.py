@@ -93,7 +93,8 @@ def test_an_interrupted_exploration_goes_on(tune: Tune, after: int) -> None:
     assert len(result.rows) >= len(before.rows)
     assert best_of(result) <= 1.5
     for row in before.rows:
-        assert row_of(result, row.config).samples >= row.samples
+        # A block that was left open is left out.
+        assert row_of(result, row.config).samples >= row.samples - 1
 
 
 @pytest.mark.slow
