@@ -13,8 +13,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "build" / "installed"
-WITH = ("tests", "notebooks", "lab", "pyproject.toml", "README.md")
-"""What the tests need beside the package."""
+WITHOUT = ("tuner", "workloads", "build", "dist")
+"""What is not beside the package there: itself, and what is built."""
 
 
 def main() -> None:
@@ -34,9 +34,10 @@ def main() -> None:
     (site / "others.pth").write_text("".join(f"{each}\n" for each in others))
     # What npm has put there.
     (FOLDER / "venv" / "node_modules").symlink_to(Path(sys.prefix) / "node_modules")
-    for name in WITH:
-        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-        copy(ROOT / name, FOLDER / name)
+    for each in [*ROOT.glob("[!.]*"), ROOT / ".github"]:
+        if each.name not in WITHOUT and each.suffix != ".egg-info":
+            copy = shutil.copytree if each.is_dir() else shutil.copy
+            copy(each, FOLDER / each.name)
     where = "import tuner, workloads; print(tuner.__file__, workloads.__file__)"
     found = _run(python, "-c", where).split()
     if [Path(each).parents[1] for each in found] != [site, site]:
