@@ -9,12 +9,10 @@ meanwhile.
 import math
 import os
 import random
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -28,7 +26,7 @@ from lab.benchmarks.report import Comparison, log_ratio
 from lab.benchmarks.tuned import collector
 from tests.fakes import order
 from tests.programs.running import PROGRAMS as FOLDER
-from tests.programs.running import PYTHON, free_port
+from tests.programs.running import PYTHON, busy_machine, free_port
 from tests.trace.synthetic import Part, simulate
 from tests.world.command.launching import Launched, launched
 from tests.world.launcher_contract import measured
@@ -132,7 +130,7 @@ def run() -> list[Comparison]:
     chosen = os.environ.get("FORECAST", "")
     names = chosen.split(",") if chosen else [*SUBJECTS, *PROGRAMS]
     rows = []
-    with _hog() if os.environ.get("HOG") else ExitStack():
+    with busy_machine() if os.environ.get("HOG") else ExitStack():
         for name in names:
             _print(found := _rows(name))
             rows += found
@@ -150,17 +148,6 @@ def run() -> list[Comparison]:
                    "all", (1 + len(hangs)) / (1 + known), 1.0, "x", most=1.0),
         _replay_cost(),
     ]  # fmt: skip
-
-
-@contextmanager
-def _hog() -> Iterator[None]:
-    """Another program computes meanwhile."""
-    hog = subprocess.Popen([sys.executable, "-c", "while True: pass"])
-    try:
-        yield
-    finally:
-        hog.kill()
-        hog.wait()
 
 
 def _replay_cost() -> Comparison:

@@ -3,8 +3,11 @@
 import os
 import random
 import socket
+import subprocess
 import sys
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -53,3 +56,14 @@ def with_sitecustomize(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     )
     monkeypatch.setenv("PYTHONPATH", str(folder))
     return seen
+
+
+@contextmanager
+def busy_machine() -> Iterator[None]:
+    """Another program computes meanwhile."""
+    hog = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        yield
+    finally:
+        hog.kill()
+        hog.wait()

@@ -6,14 +6,12 @@ same beside a process that computes.
 
 import math
 import re
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 
 import pytest
 
 from tests.present.screen import printed
+from tests.programs.running import busy_machine
 from tests.world.command.recorded import python, recorded
 from tuner.present.analysis import Analysis
 from tuner.present.trace_summary import Shown, print_trace
@@ -51,16 +49,6 @@ NEAR = 1.25
 """The truth of another machine, or of a busy one, may be so many times another."""
 
 
-@contextmanager
-def _hog() -> Iterator[None]:
-    hog = subprocess.Popen([sys.executable, "-c", "while True: pass"])
-    try:
-        yield
-    finally:
-        hog.kill()
-        hog.wait()
-
-
 def is_right(found: Forecast, truth: float) -> bool:
     if found.why_not or math.isinf(truth):
         return bool(found.why_not or found.deadlock)
@@ -80,7 +68,7 @@ def wrong(trace: Trace, truth: dict[int, float]) -> list[str]:
 @pytest.mark.parametrize("hog", [False, True], ids=["quiet", "busy"])
 @pytest.mark.parametrize("name", sorted({*TRUTH, *SAYS, *NEVER_SAYS}))
 def test_a_recording_says_nothing_false(name: str, hog: bool) -> None:
-    with _hog() if hog else nullcontext():
+    with busy_machine() if hog else nullcontext():
         trace = recorded(*python(f"cases/{name}.py")).trace
     assert wrong(trace, TRUTH.get(name, {})) == []
     analysis = Analysis.of(trace, forecasts_unasked=True)
