@@ -54,6 +54,17 @@ except OSError as error:
     print(error)
 print(knobs.overridden())
 """, [WHY, f"cpu_binding could not be set: {WHY}"]),
+    "intra-op threads are set, and a number that the program sets later is said": ("""
+import torch
+knobs = applied({"intra_op_threads": 3})
+print(torch.get_num_threads(), *knobs.texts, knobs.overridden() or "as set")
+thread = threading.Thread(target=torch.set_num_threads, args=[5])
+thread.start()
+thread.join()
+print(knobs.overridden())
+""", ["3 intra_op_threads=3 as set",
+      "the program called torch.set_num_threads(5) after the tool: intra_op_threads=3 had no "
+      "effect"]),
     "a switch interval without a GIL has no effect": ("""
 tuner.process_knobs.has_gil = lambda: False
 print(*applied({"switch_interval": 0.001}).texts)
@@ -79,6 +90,16 @@ print(len(os.sched_getaffinity(0)))
 knobs.apply({"cpu_binding": "none"}, 0, 2)
 print(before == state())
 """, [str(HALF), "True"]),
+    "a bound rank has no more intra-op threads than CPUs, unless a number is named": ("""
+import torch
+torch.set_num_threads(len(before[1]) + 1)
+knobs = applied({"cpu_binding": "equal"})
+print(torch.get_num_threads(), f"intra_op_threads={len(knobs.cpus)}" in knobs.texts)
+torch.set_num_threads(len(before[1]) + 1)
+print(knobs.overridden() or "as set")
+knobs.apply({"cpu_binding": "equal", "intra_op_threads": len(before[1]) + 2}, 0, 2)
+print(torch.get_num_threads())
+""", [f"{HALF} True", "as set", str(len(CPUS) + 2)]),
     "an affinity of the program's own is said": ("""
 knobs = applied({"cpu_binding": "equal"}, who="the workload")
 os.sched_setaffinity(0, before[1])

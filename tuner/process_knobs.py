@@ -8,13 +8,19 @@ import os
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from threading import Thread
+from typing import Any
 
 from tuner.cpus import CpuSet, bind_rank, named, unbind_rank
 from tuner.text import exact_duration
 
 CPU_BINDING, SWITCH_INTERVAL = "cpu_binding", "switch_interval"
+INTRA_OP_THREADS = "intra_op_threads"
 UNBOUND, EQUAL = "none", "equal"
 """The values of `cpu_binding`: with `EQUAL` each rank is kept to its share; see `tuner.cpus`."""
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+"""The environment variables that say how many threads compute for an operator, also of libraries
+beside torch; they are read as those are loaded."""
 
 
 class ProcessKnobs:
@@ -26,16 +32,22 @@ class ProcessKnobs:
         """What the process is kept to; None: it is not bound."""
         self.switch_interval_s: float | None = None
         """None: it is the program's own."""
+        self.intra_op_threads: int | None = None
+        """None: it is the program's own."""
+        self._names_threads = False
         self._own_interval_s = 0.0
         self._problem = ""
 
     def apply(self, values: Mapping[str, object], index: int, ranks: int | None) -> None:
-        """Set what `values` has, by knob, of `cpu_binding` and `switch_interval`.
+        """Set what `values` has, by knob, of `cpu_binding`, `switch_interval` and
+        `intra_op_threads`, which is PyTorch's pool: where a bound rank has no number of its own
+        there, no more threads than its share has CPUs.
 
-        What was set before and is not named any more is set back. `none` that is named undoes a
-        binding of the program's own, if `tuner.load_rpc_options` or the lines to paste made it.
-        The rank has place `index`, from 0, among the `ranks` of its host; None: not known. OSError
-        if CPU affinity cannot be set here; `overridden` says so from now on, too.
+        What was set before and is not named any more is set back, but for the intra-op threads.
+        `none` that is named undoes a binding of the program's own, if `tuner.load_rpc_options` or
+        the lines to paste made it. The rank has place `index`, from 0, among the `ranks` of its
+        host; None: not known. OSError if CPU affinity cannot be set here; `overridden` says so from
+        now on, too.
         """
         interval_s = values.get(SWITCH_INTERVAL)
         if isinstance(interval_s, int | float):
@@ -58,6 +70,21 @@ class ProcessKnobs:
         except OSError as error:
             self._problem = f"{CPU_BINDING} could not be set: {error.strerror or error}"
             raise
+        finally:
+            self._set_intra_op_threads(values.get(INTRA_OP_THREADS))
+
+    def _set_intra_op_threads(self, named: object) -> None:
+        """Before the agent starts: a thread that has computed keeps the number that it had then."""
+        self._names_threads = isinstance(named, int)
+        if isinstance(named, int):
+            self.intra_op_threads = named
+        elif self.cpus is not None and len(self.cpus) < _torch().get_num_threads():
+            # Threads that wait for each other on one CPU are many times as slow.
+            self.intra_op_threads = len(self.cpus)
+        else:
+            self.intra_op_threads = None
+            return
+        _torch().set_num_threads(self.intra_op_threads)
 
     def switch(self, interval_s: float) -> None:
         """Set another switch interval, unless the program has set its own after the tool."""
@@ -74,6 +101,8 @@ class ProcessKnobs:
         if self.switch_interval_s is not None:
             without = "" if has_gil() else " (no effect on an interpreter without a GIL)"
             found.append(f"{SWITCH_INTERVAL}={exact_duration(self.switch_interval_s)}{without}")
+        if self.intra_op_threads is not None:
+            found.append(f"{INTRA_OP_THREADS}={self.intra_op_threads}")
         return found
 
     def overridden(self) -> str:
@@ -92,7 +121,31 @@ class ProcessKnobs:
                 f"{self._who} set its own switch interval to {exact_duration(interval_s)} after "
                 f"the tool: {SWITCH_INTERVAL} had no effect"
             )
+        if self._names_threads:
+            threads = intra_op_threads_now()
+            if threads != self.intra_op_threads:
+                return (
+                    f"{self._who} called torch.set_num_threads({threads}) after the tool: "
+                    f"{INTRA_OP_THREADS}={self.intra_op_threads} had no effect"
+                )
         return ""
+
+
+def intra_op_threads_now() -> int:
+    """What was set last, by any thread, for those that compute for the first time."""
+    found: list[int] = []
+    # A thread that has computed goes on with the number that held then, and tells that.
+    thread = Thread(target=lambda: found.append(_torch().get_num_threads()))
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+def _torch() -> Any:
+    # Late: it takes long, and who sets a number of its threads has it.
+    import torch
+
+    return torch
 
 
 def switch_interval_s() -> float:

@@ -52,7 +52,7 @@ def run_program(
         chosen = read_config(pairs_of("--config", config))
     else:
         found = read_process_values(recommended)
-        chosen, known_roles = found.config, found.role_patterns
+        chosen, known_roles = found.whole_config, found.role_patterns
         elsewhere = machine_differences(found.machine, this_machine(), BINDING_COMPARED)
         if chosen.binds and elsewhere:
             _warn(

@@ -39,7 +39,7 @@ from tuner.trace.forecast.forecasts import ALL, Forecast, Model, WhatIf, forecas
 from tuner.trace.forecast.replay import replay
 from tuner.world.launcher import TraceOrder
 from tuner.world.local.local_launcher import LocalLauncher
-from tuner.world.measurement import Measurement
+from tuner.world.measurement import Measurement, Outcome
 
 ROUNDS = int(os.environ.get("ROUNDS", "5"))
 WORLD_S = 0.3
@@ -169,6 +169,13 @@ def _replay_cost() -> Comparison:
     return Comparison(what, "replay", "bar", one_s, MOST_S, most=MOST_S)
 
 
+def _time_of(outcome: Outcome, read: Callable[[Measurement], float]) -> float:
+    """Infinite where it hung; NaN where it failed otherwise, of which a forecast says nothing."""
+    if isinstance(outcome, Measurement):
+        return read(outcome)
+    return math.inf if outcome.failure in ("deadlock", "timed-out") else math.nan
+
+
 class _World:
     """A workload's worlds."""
 
@@ -184,7 +191,7 @@ class _World:
 
     def measure_s(self, threads: int, seed: int) -> float:
         outcome = self._launcher.run(replace(self._order, config=_config(threads), seed=seed))
-        return float(np.median(outcome.step_s)) if isinstance(outcome, Measurement) else math.inf
+        return _time_of(outcome, lambda found: float(np.median(found.step_s)))
 
 
 class _Program:
@@ -200,9 +207,7 @@ class _Program:
     def measure_s(self, threads: int, seed: int) -> float:
         config = {} if threads == AS_IT_IS else {ALL: {"num_worker_threads": threads}}
         found = self._program.run(config=config, deadline_s=LONGEST_S, seed=seed)
-        if not isinstance(found, Measurement) or found.program is None:
-            return math.inf
-        return found.program.rpc_active_s or found.wall_s
+        return _time_of(found, lambda run: (run.program and run.program.rpc_active_s) or run.wall_s)
 
 
 def _rows(name: str) -> list[Row]:
@@ -231,12 +236,12 @@ def _rows(name: str) -> list[Row]:
         took_s: dict[int, list[float]] = {threads: [] for threads in runs}
         for number in range(ROUNDS):
             for threads in random.Random(number).sample(runs, len(runs)):
-                if math.inf not in took_s[threads]:
+                if all(map(math.isfinite, took_s[threads])):
                     took_s[threads].append(subject.measure_s(threads, number))
     return [
         Row(name, threads, found[threads], _measured(took_s[threads], took_s[base]))
         for threads in THREADS
-        if found[threads] != SAME
+        if found[threads] != SAME and not np.isnan([*took_s[threads], *took_s[base]]).any()
     ]
 
 

@@ -41,6 +41,28 @@ def test_configs_that_act_alike_are_resolved_alike() -> None:
     assert threads(4).resolved(spec) != threads(8).resolved(spec)
 
 
+def test_a_bound_rank_has_no_more_intra_op_threads_than_cpus_unless_it_is_named() -> None:
+    threads_of = Dimension("server", "intra_op_threads")
+    spec = workload_spec(intra_op_threads=4)
+    small = spec.model_copy(update={"cpus_of_rank": 2})
+    bound = for_all(cpu_binding="equal")
+    assert bound.value_of(threads_of, spec) == 4
+    assert bound.value_of(threads_of, small) == 2
+    assert for_all(cpu_binding="none").value_of(threads_of, small) == 4
+    named = for_all(cpu_binding="equal", intra_op_threads=3)
+    assert named.value_of(threads_of, small) == 3
+    assert bound.resolved(small) == for_all(cpu_binding="equal", intra_op_threads=2).resolved(small)
+
+
+def test_a_process_is_not_told_the_intra_op_threads_that_it_has_by_itself() -> None:
+    spec = workload_spec(intra_op_threads=2)
+    both = {"num_worker_threads": 4, "intra_op_threads": 2}
+    assert for_all(**both).without_own(spec) == threads(4)
+    other = Config.from_json({"*": both, "server": {"intra_op_threads": 1}})
+    assert other.without_own(spec) == other
+    assert threads(4).without_own(spec) == threads(4)
+
+
 def test_a_config_reads_as_a_person_would_type_it() -> None:
     values = {"*": {"num_worker_threads": 8}, "agent": {"transports": ["shm", "uv"]}}
     config = Config.from_json(values)

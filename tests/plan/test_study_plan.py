@@ -45,6 +45,35 @@ def test_every_key_is_read() -> None:
     assert StudyPlan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
 
 
+def test_bound_ranks_are_not_searched_with_more_intra_op_threads_than_cpus() -> None:
+    spec = workload_spec(intra_op_threads=4).model_copy(update={"cpus_of_rank": 1})
+    space = {"cpu_binding": "none,equal", "intra_op_threads": "1,4"}
+    assert set(map(str, finished(spec, space=space).candidates())) == {
+        "cpu_binding=none intra_op_threads=4",
+        "cpu_binding=none intra_op_threads=1",
+        "cpu_binding=equal intra_op_threads=1",
+    }
+    # Unless there is no other number, or nobody knows how many CPUs a rank has.
+    only = {**space, "intra_op_threads": "4"}
+    assert len(finished(spec, space=only).candidates()) == 2
+    unknown = spec.model_copy(update={"cpus_of_rank": None})
+    assert len(finished(unknown, space=space).candidates()) == 4
+
+
+def test_a_study_knows_which_bound_ranks_had_fewer_intra_op_threads_than_by_themselves() -> None:
+    spec = workload_spec(intra_op_threads=4).model_copy(update={"cpus_of_rank": 2})
+    key, binding = "intra-op threads of bound ranks", {"cpu_binding": "none,equal"}
+    found = [
+        finished(each, space=space).fingerprint()[key]
+        for each, space in (
+            (spec, binding), (spec, {"num_worker_threads": "1,2"}),
+            (spec, {**binding, "intra_op_threads": "1,2"}),
+            (workload_spec(intra_op_threads=4), binding),
+        )
+    ]  # fmt: skip
+    assert found == [["2 (caller)", "2 (server)"], [], [], []]
+
+
 @pytest.mark.parametrize(
     ("keys", "problem"),
     [

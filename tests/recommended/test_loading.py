@@ -137,16 +137,21 @@ def test_another_environment_is_warned_of_once_with_what_helps(
 
 def test_other_intra_op_threads_are_warned_of_with_what_helps(tmp_path: Path) -> None:
     torch.set_num_threads(3)
-    assert warned(written(tmp_path, BY_ROLE, AGENT), ThreadsWarning, role="observer") == (
-        "was measured with 2 intra-op threads in such a process, and this one has 3: call "
-        "torch.set_num_threads(2) first"
+    path = written(tmp_path, BY_ROLE, AGENT)
+    assert warned(path, ThreadsWarning, role="agent") == (
+        "was measured with 1 intra-op thread in such a process, and this one has 3: call "
+        "torch.set_num_threads(1) first"
     )
+    # What the configuration names is set.
+    tuner.load_rpc_options(path, role="observer")
+    assert torch.get_num_threads() == 2
 
 
 def test_a_rank_is_bound_and_gets_the_switch_interval(
     tmp_path: Path, applied: Applied, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, both = written(tmp_path, BOUND), {"switch_interval": 0.001, "cpu_binding": "equal"}
+    path, unbound = written(tmp_path, BOUND), {"switch_interval": 0.001, "intra_op_threads": 1}
+    both = {**unbound, "cpu_binding": "equal"}
     tuner.load_rpc_options(path, rank=1, world_size=2)
     with pytest.raises(UsageError, match="there is no rank 2 in a world of 2 ranks"):
         tuner.load_rpc_options(path, rank=2, world_size=2)
@@ -157,7 +162,7 @@ def test_a_rank_is_bound_and_gets_the_switch_interval(
     for variable, text in TORCHRUN.items():
         monkeypatch.setenv(variable, text)
     tuner.load_rpc_options(path)
-    assert applied == [(both, 1, 2), ({"switch_interval": 0.001}, 0, 1), (both, 1, 4)]
+    assert applied == [(both, 1, 2), (unbound, 0, 1), (both, 1, 4)]
 
 
 def test_a_process_that_cannot_be_bound_is_warned_of(
@@ -173,7 +178,7 @@ def test_a_switch_interval_needs_a_gil_and_the_role(
 ) -> None:
     path = written(tmp_path, Config.from_json({"server": {"switch_interval": 0.0002}}))
     assert warned(path) == (
-        "has a switch_interval by role, and none is set in this process: give role=, one of "
+        "has switch_interval by role, and none is set in this process: give role=, one of "
         "'caller', 'server'"
     )
     tuner.load_rpc_options(path, role="server")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 from tuner.errors import UsageError
-from tuner.plan.knobs import CPU_BINDING, KNOBS, Value
+from tuner.plan.knobs import CPU_BINDING, INTRA_OP_THREADS, KNOBS, Value
 from tuner.process_knobs import EQUAL
 from tuner.text import did_you_mean
 
@@ -23,6 +23,10 @@ class Defaults(Protocol):
     @property
     def roles(self) -> tuple[str, ...]:
         """The roles in order of first rank, each once."""
+
+    @property
+    def cpus_of_rank(self) -> int | None:
+        """The logical CPUs of a bound rank's share; None where that is not known."""
 
     def default_of(self, role: str, knob: str) -> Value:
         """What a process of the role, or of any (`"*"`), gets for the knob."""
@@ -100,9 +104,21 @@ class Config:
         return {**chosen, **{d.knob: value for d, value in self.items if d.role == role}}
 
     def value_of(self, dimension: Dimension, subject: Defaults) -> Value:
-        """What a process of the dimension's role gets, the default if nothing is named."""
+        """What a process of the dimension's role gets, the default if nothing is named: of a bound
+        one no more intra-op threads than its share has logical CPUs."""
         fallback = subject.default_of(dimension.role, dimension.knob)
+        if dimension.knob == INTRA_OP_THREADS.name and self.binds and isinstance(fallback, int):
+            fallback = min(fallback, subject.cpus_of_rank or fallback)
         return self.for_role(dimension.role).get(dimension.knob, fallback)
+
+    def without_own(self, subject: Defaults) -> Self:
+        """Without the intra-op threads that every role has anyway: what sets them as a process
+        starts changes more of it than that number."""
+        name = INTRA_OP_THREADS.name
+        roles = [role for role in subject.roles if name in self.for_role(role)]
+        if any(self.for_role(role)[name] != subject.default_of(role, name) for role in roles):
+            return self
+        return type(self)(tuple(item for item in self.items if item[0].knob != name))
 
     def resolved(self, subject: Defaults) -> tuple[tuple[str, str, Value], ...]:
         """What every role gets, defaults filled in: equal for configurations that act alike."""

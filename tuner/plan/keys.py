@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from tuner.plan.knobs import CPU_BINDING, KNOBS, NUM_WORKER_THREADS
+from tuner.plan.knobs import CPU_BINDING, INTRA_OP_THREADS, KNOBS, NUM_WORKER_THREADS
 from tuner.plan.objectives import OBJECTIVES
 from tuner.roles import PATTERNS_HELP
 
@@ -99,7 +99,8 @@ _KEYS = (
     PlanKey("options", "subject", "A workload option.", "options", "--set", "NAME=VALUE"),
     PlanKey("space", "subject", f"A knob to tune and its values, of {', '.join(KNOBS)}. Given once "
             "or more, it replaces the plan's space. Default without one: "
-            f"{', '.join(f'{knob}={values}' for knob, values in DEFAULT_SPACE.items())}.",
+            f"{', '.join(f'{knob}={values}' for knob, values in DEFAULT_SPACE.items())}, and "
+            f"{INTRA_OP_THREADS.name} where operators compute.",
             "pairs", metavar="[ROLE.]KNOB=VALUES"),
     PlanKey("baseline", "subject", "What to compare with. Default for each knob not given: the "
             "program's own value, or PyTorch's default.",

@@ -12,6 +12,7 @@ from typing import Any
 
 from tuner.process_knobs import CPU_BINDING as CPU_BINDING_NAME
 from tuner.process_knobs import EQUAL, UNBOUND
+from tuner.process_knobs import INTRA_OP_THREADS as INTRA_OP_THREADS_NAME
 from tuner.process_knobs import SWITCH_INTERVAL as SWITCH_INTERVAL_NAME
 from tuner.text import LONGEST_S, did_you_mean, exact_duration, parse_duration_s
 
@@ -258,8 +259,9 @@ DEVICE_MAPS = DeviceMapsKnob(
     needs_cuda=True,
 )  # fmt: skip
 INTRA_OP_THREADS = IntegerKnob(
-    "intra_op_threads", "torch.set_num_threads in each process; the workload sets the default", 1,
-    is_init_rpc_option=False,
+    INTRA_OP_THREADS_NAME,
+    "torch.set_num_threads in each process; default: the program's or the workload's own, and of a "
+    "bound rank no more than the CPUs of its share", 1, is_init_rpc_option=False,
 )  # fmt: skip
 CPU_BINDING = ChoiceKnob(
     CPU_BINDING_NAME,

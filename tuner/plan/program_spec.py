@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationError
 
-from tuner.plan.config import ALL_ROLES, Config
+from tuner.plan.config import ALL_ROLES, Config, Dimension
 from tuner.plan.frozen_model import FrozenModel
 from tuner.plan.keys import DEFAULTS, keys_of
 from tuner.plan.knobs import INTRA_OP_THREADS, KNOBS, Value
@@ -140,6 +140,8 @@ class ProgramSpec(ProgramRequest):
     starts: str = ""  # how its runs start, and why: `warm: ...` or `cold: ...`, if that is known
     cuda_devices: int = 0
     has_gil: bool = True
+    sets_intra_op_threads: bool = False  # itself, after what the tool can set
+    cpus_of_rank: int | None = None  # of a bound one's share; None where that is not known
 
     @property
     def kind(self) -> Literal["program"]:
@@ -253,15 +255,16 @@ class ProgramSpec(ProgramRequest):
 Subject = WorkloadSpec | ProgramSpec  # what is tuned
 
 
-def intra_op_threads(subject: Subject) -> dict[str, int]:
-    """What `torch.set_num_threads` each role has, unless the configuration says otherwise."""
-    threads = {role: subject.default_of(role, INTRA_OP_THREADS.name) for role in subject.roles}
+def intra_op_threads(subject: Subject, config: Config | None = None) -> dict[str, int]:
+    """What `torch.set_num_threads` each role has with a configuration; None: by itself."""
+    config, knob = config or Config.of({}), INTRA_OP_THREADS.name
+    threads = {role: config.value_of(Dimension(role, knob), subject) for role in subject.roles}
     return {role: count for role, count in threads.items() if isinstance(count, int)}
 
 
-def intra_op_text(subject: Subject) -> str:
+def intra_op_text(subject: Subject, config: Config | None = None) -> str:
     """The same in words: `1`, or `2 (agent), 1 (observer)`."""
-    threads = intra_op_threads(subject)
+    threads = intra_op_threads(subject, config)
     if len(set(threads.values())) == 1:
         return str(next(iter(threads.values())))
     return ", ".join(f"{count} ({role})" for role, count in threads.items())

@@ -1,5 +1,6 @@
 """The plan of a study: everything that decides what it measures."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -10,7 +11,7 @@ from pydantic import ConfigDict
 from tuner.plan.config import Config
 from tuner.plan.frozen_model import FrozenModel
 from tuner.plan.keys import PLAN_KEYS
-from tuner.plan.knobs import NUM_WORKER_THREADS
+from tuner.plan.knobs import INTRA_OP_THREADS, NUM_WORKER_THREADS
 from tuner.plan.launching import Launching
 from tuner.plan.measuring import Measuring
 from tuner.plan.objectives import (
@@ -22,9 +23,11 @@ from tuner.plan.objectives import (
     Objective,
     ms_per_call,
 )
-from tuner.plan.program_spec import ProgramSpec, Subject
+from tuner.plan.program_spec import ProgramSpec, Subject, intra_op_threads
 from tuner.plan.space import Space
 from tuner.plan.workload_spec import WorkloadSpec
+
+_THREADS = INTRA_OP_THREADS.name
 
 
 class StudyPlan(FrozenModel):
@@ -65,11 +68,37 @@ class StudyPlan(FrozenModel):
         )
 
     def candidates(self) -> list[Config]:
-        """The baseline, then the grid, without what acts like an earlier configuration."""
+        """The baseline, then the grid, without what acts like an earlier configuration, and without
+        bound ranks that have more intra-op threads than CPUs, where the grid has fewer of these:
+        such threads wait for each other on one CPU."""
         distinct: dict[object, Config] = {}
+        fewest = min((int(str(each)) for each in self.space.values_of(_THREADS)), default=math.inf)
         for config in [self.baseline, *self.space.grid()]:
-            distinct.setdefault(config.resolved(self.subject), config)
+            if config == self.baseline or fewest > self._cpus or not self._is_crowded(config):
+                distinct.setdefault(config.resolved(self.subject), config)
         return list(distinct.values())
+
+    @property
+    def _cpus(self) -> float:
+        """Of a bound rank; infinite where that is not known."""
+        return self.subject.cpus_of_rank or math.inf
+
+    def _is_crowded(self, config: Config) -> bool:
+        """Whether some bound rank has more intra-op threads than logical CPUs."""
+        threads = intra_op_threads(self.subject, config).values()
+        return config.binds and any(each > self._cpus for each in threads)
+
+    @property
+    def of_bound_ranks(self) -> list[str]:
+        """The intra-op threads of each role whose bound ranks have fewer than it has by itself, as
+        no configuration names a number; none where no rank is bound."""
+        dimensions = {*self.space.dimensions, *self.baseline.values}
+        if _THREADS in {each.knob for each in dimensions}:
+            return []
+        if not any(each.binds for each in self.candidates()):
+            return []
+        own = intra_op_threads(self.subject)
+        return [f"{self._cpus} ({role})" for role, count in own.items() if count > self._cpus]
 
     def changed_by(self, config: Config) -> set[str]:
         """The knobs by which a configuration acts otherwise than the baseline."""
@@ -146,4 +175,5 @@ class StudyPlan(FrozenModel):
             "space": self.space.to_json(),
             "baseline": self.baseline.to_json(),
             **{key: value for key, value in chosen.items() if key not in may_change},
+            "intra-op threads of bound ranks": self.of_bound_ranks,
         }

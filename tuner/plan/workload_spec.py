@@ -65,6 +65,7 @@ class WorkloadSpec(FrozenModel):
     intra_op_threads: int  # `torch.set_num_threads` unless the configuration says otherwise
     cuda_devices: int = 0
     has_gil: bool = True  # whether the interpreter has one: a switch interval means something then
+    cpus_of_rank: int | None = None  # of a bound one's share; None where that is not known
 
     @property
     def kind(self) -> Literal["workload"]:

@@ -100,9 +100,9 @@ def init_rpc_lines(config: Config, subject: Subject) -> str:
 
 
 def _init_lines(config: Config, subject: Subject) -> Iterator[str]:
-    threads = intra_op_threads(subject)
+    threads = intra_op_threads(subject, config)
     values = {
-        role: {INTRA_OP_THREADS.name: threads[role], **config.for_role(role)} for role in threads
+        role: {**config.for_role(role), INTRA_OP_THREADS.name: threads[role]} for role in threads
     }
     bound, intervals = config.binds, source.switch_intervals(values)
     if bound:

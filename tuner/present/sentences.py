@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 
 from tuner.plan.config import Config
-from tuner.plan.knobs import CPU_BINDING
+from tuner.plan.knobs import CPU_BINDING, INTRA_OP_THREADS
+from tuner.plan.program_spec import intra_op_text
 from tuner.present.configurations import named
 from tuner.present.failures_told import failing_sentences, failure_lines
 from tuner.present.knob_sentences import (
@@ -277,11 +278,18 @@ def tied_sentence(answer: StudyAnswer) -> str | None:
 
 def binding_sentence(answer: StudyAnswer) -> str | None:
     """For whom binding is, where it is recommended."""
-    if answer.best is None or not answer.best.binds:
+    best, subject = answer.best, answer.plan.subject
+    if best is None or not best.binds:
         return None
+    now, own = intra_op_text(subject, best), intra_op_text(subject)
+    names_threads = any(each.knob == INTRA_OP_THREADS.name for each, _ in best.items)
+    fewer = "" if names_threads or now == own else (
+        f"Ranks so bound have fewer intra-op threads: {now} instead of {own}, as many as logical "
+        "CPUs. "
+    )  # fmt: skip
     return (
-        f"{CPU_BINDING.name}={EQUAL} is for ranks that have the machine to themselves. Beside "
-        "other programs it may be slower: search --check measures it again."
+        f"{fewer}{CPU_BINDING.name}={EQUAL} is for ranks that have the machine to themselves. "
+        "Beside other programs it may be slower: search --check measures it again."
     )
 
 

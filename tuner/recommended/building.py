@@ -5,7 +5,6 @@ from pathlib import Path
 
 from tuner.errors import UsageError
 from tuner.files import written_atomically
-from tuner.plan.knobs import INTRA_OP_THREADS
 from tuner.plan.program_spec import ProgramRequest, ProgramSpec, Subject, intra_op_threads
 from tuner.recommended.document import FORMAT
 from tuner.recommended.model import (
@@ -57,10 +56,7 @@ def recommendation_of(answer: StudyAnswer, trial: int | None = None) -> Recommen
         environment=MeasuredIn(
             **answer.environment.model_dump(),
             **_subject(subject),
-            intra_op_threads={
-                role: config.for_role(role).get(INTRA_OP_THREADS.name, threads)
-                for role, threads in intra_op_threads(subject).items()
-            },
+            intra_op_threads=intra_op_threads(subject, config),
             date=answer.measured_at.replace(microsecond=0),
         ),
     )

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from tuner.errors import UsageError
 from tuner.files import read_bounded
 from tuner.machine import COMPARED, COMPARED_BOUND
-from tuner.plan.config import ALL_ROLES, Config
+from tuner.plan.config import ALL_ROLES, Config, Dimension
 from tuner.plan.knobs import DEFAULT_WORD, INTRA_OP_THREADS, Value
 from tuner.text import command, did_you_mean
 
@@ -39,6 +39,16 @@ class ProcessValues:
     def of_role(self, role: str) -> dict[str, Value]:
         """The values of the knobs of a role; see `values_of_role`."""
         return values_of_role(role, self.config, self.own, self.intra_op_threads)
+
+    @property
+    def whole_config(self) -> Config:
+        """The configuration; of bound ranks also the intra-op threads that they had."""
+        threads = {
+            Dimension(role, INTRA_OP_THREADS.name): count
+            for role, count in self.intra_op_threads.items()
+            if self.config.binds
+        }
+        return Config.of({**threads, **self.config.values})
 
 
 def values_of_role(

@@ -54,9 +54,11 @@ def load_rpc_options(
 ) -> TensorPipeRpcBackendOptions:
     """The recommended options, for the argument `rpc_backend_options` of `init_rpc`.
 
-    Where the configuration has `switch_interval` or `cpu_binding=equal`, this process gets them
-    now: call it before `init_rpc`, in each process. Binding keeps all threads of the process to the
-    share of its rank, and holds for ranks that have the machine to themselves.
+    Where the configuration has `switch_interval`, `intra_op_threads` or `cpu_binding=equal`, this
+    process gets them now: call it before `init_rpc`, in each process. Binding keeps all threads of
+    the process to the share of its rank, with the intra-op threads that it was measured with, and
+    holds for ranks that have the machine to themselves. Threads that have computed before keep
+    their number of intra-op threads, and so do libraries beside torch.
 
     Args:
         path: `recommended.json`, or an export to JSON or TOML.
@@ -78,17 +80,18 @@ def load_rpc_options(
             the measurement; where ranks are bound, also the number of NUMA nodes, or of threads per
             core. Or this process is not bound, or has not the switch interval: the warning says
             why, and what helps.
-        ThreadsWarning: This process has another number of intra-op threads.
+        ThreadsWarning: This process has another number of intra-op threads, and the configuration
+            does not set them.
     """
     measured = read_process_values(Path(path))
     roles = _roles_like(measured, role, path)
     place = _place(rank, world_size) if measured.config.binds else None
     for message in _machine_problem(measured, path):
         warnings.warn(f"{path} {message}", EnvironmentWarning, stacklevel=2)
-    for message in _threads_problem(measured, roles):
-        warnings.warn(f"{path} {message}", ThreadsWarning, stacklevel=2)
     for message in _setting_process_knobs(measured, roles, place):
         warnings.warn(f"{path} {message}", EnvironmentWarning, stacklevel=2)
+    for message in _threads_problem(measured, roles):
+        warnings.warn(f"{path} {message}", ThreadsWarning, stacklevel=2)
     return tensorpipe_options(**agent_options(measured.of_role(roles[0])))
 
 
@@ -108,14 +111,15 @@ def _setting_process_knobs(
 ) -> Iterator[str]:
     """Set them in this process; what the file has that is not set, and what helps."""
     values: dict[str, object] = {}
-    interval, *others = {measured.of_role(role).get(SWITCH_INTERVAL) for role in roles}
-    if not others:
-        values[SWITCH_INTERVAL] = interval
-    else:
-        yield (
-            f"has a {SWITCH_INTERVAL} by role, and none is set in this process: give role=, one of "
-            f"{', '.join(map(repr, roles))}"
-        )
+    for knob in (SWITCH_INTERVAL, INTRA_OP_THREADS.name):
+        first, *others = {measured.whole_config.for_role(role).get(knob) for role in roles}
+        if others:
+            yield (
+                f"has {knob} by role, and none is set in this process: give role=, one of "
+                f"{', '.join(map(repr, roles))}"
+            )
+        elif first is not None:
+            values[knob] = first
     if values.get(SWITCH_INTERVAL) is not None and not has_gil():
         yield f"has a {SWITCH_INTERVAL}, which has no effect on an interpreter without a GIL"
     if measured.config.binds and place is None:

@@ -4,6 +4,7 @@ A trace of the baseline tells of other numbers of threads. Such a forecast is no
 what is measured first, and what only if there is time.
 """
 
+import math
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -78,6 +79,7 @@ class FirstRuns:
         self.traced: tuple[Measurement, Trace] | None = None  # the traced run of its baseline
         self.trace_file = self.as_it_is
         self.had_trace = False  # whether an earlier session has traced its baseline
+        self._forecasts: Forecasts | None = None
 
     @property
     def spent_s(self) -> float:
@@ -146,6 +148,14 @@ class FirstRuns:
             self.trace_file = self.folder.trace(plan.baseline)
             self.traced = world, read_trace(self.trace_file)
 
+    def forecasts(self, plan: StudyPlan) -> "Forecasts":
+        """What the trace tells of the other numbers of threads; nothing where there is none."""
+        if self.traced is None:
+            return Forecasts()
+        if self._forecasts is None:
+            self._forecasts = forecasts_of(plan, self.traced[1], self.since_start)
+        return self._forecasts.of(_other_threads(plan))
+
     def allows(self, plan: StudyPlan, wider: StudyPlan, world: Outcome) -> bool:
         """Whether to go on with a plan of more: the budget is enough for all of it, or too short
         for the plan as it is, so that only the best bets are measured."""
@@ -163,9 +173,7 @@ def begin(
     Where the budget is too short for all, it has the best bets that this is enough for, maybe
     none, and can be gone on with. What did well in the studies beside is first.
     """
-    forecasts = Forecasts()
-    if runs.traced is not None:
-        forecasts = forecasts_of(plan, runs.traced[1], runs.since_start)
+    forecasts = runs.forecasts(plan)
     candidates, known = in_order_of_promise(plan, forecasts.found), 0
     if len(candidates) > 2:
         prior = prior_costs(earlier_studies(claim.place), plan, here)
@@ -318,6 +326,15 @@ class Forecasts(NamedTuple):
 
     found: Mapping[tuple[int, ...], ForecastThreads] = {}  # by `StudyPlan.threads_by_role`
     why_not: str = ""  # why it tells of none, or which may deadlock; empty if it tells of all
+
+    def of(self, threads: Sequence[tuple[int, ...]]) -> "Forecasts":
+        """Those of these alone."""
+        return self._replace(found={k: v for k, v in self.found.items() if k in threads})
+
+    def alike(self, epsilon: float) -> set[tuple[int, ...]]:
+        """The threads that are forecast to change nothing."""
+        told = {k: v for k, v in self.found.items() if v.ratio is not None}
+        return {k for k, v in told.items() if abs(math.log(v.ratio or 1.0)) <= epsilon}
 
 
 def note_forecasts(store: StudyStore, forecasts: Forecasts) -> None:

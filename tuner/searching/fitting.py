@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tuner.plan.config import Config
-from tuner.plan.knobs import CPU_BINDING, SWITCH_INTERVAL
+from tuner.plan.knobs import CPU_BINDING, INTRA_OP_THREADS, SWITCH_INTERVAL
 from tuner.plan.measuring import WISHED_BLOCKS
 from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.study_plan import StudyPlan
@@ -21,7 +21,8 @@ _TO_SPARE = 1.1  # a budget that is said to be enough has so much more than it n
 _TRACES = 2  # of the baseline and its challenger
 _FIRST_RUNS = 2  # so often a session runs a program as it is, before it measures anything
 _CLEAR_GAIN = 0.95  # of the baseline's time: a forecast that is below it has a bet worth making
-_FIRST_KNOBS = {CPU_BINDING.name, SWITCH_INTERVAL.name}  # what gains most, and never deadlocks
+# What gains most, and never deadlocks.
+_FIRST_KNOBS = {CPU_BINDING.name, INTRA_OP_THREADS.name, SWITCH_INTERVAL.name}
 
 
 class Fit(NamedTuple):

@@ -28,7 +28,7 @@ from tuner.searching.parallel import ParallelMeasurer
 from tuner.searching.progress_reports import Observer, report_stage
 from tuner.searching.racing import RACE_STARTED, measure_far_ahead, race
 from tuner.searching.runner import Runner, scratch_folder
-from tuner.searching.searched_space import draft_here, widened
+from tuner.searching.searched_space import draft_here, widened, with_share
 from tuner.study.answer import StudyAnswer
 from tuner.study.conclusion import conclude, resume_budget_s
 from tuner.study.folder import StudyFolder
@@ -302,7 +302,7 @@ def plan_of(
             raise
         problems = [*(error.problems or [str(error)]), *draft.problems]
         raise UsageError.of_request(problems) from None
-    return draft.finish(spec)
+    return draft.finish(with_share(spec, draft.launching))
 
 
 def _plan_here(

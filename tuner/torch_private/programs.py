@@ -21,10 +21,12 @@ from tuner.cpus import is_bound
 from tuner.process_knobs import (
     CPU_BINDING,
     EQUAL,
+    INTRA_OP_THREADS,
     SWITCH_INTERVAL,
     UNBOUND,
     ProcessKnobs,
     has_gil,
+    intra_op_threads_now,
     number_in,
     place_on_host,
     switch_interval_s,
@@ -244,6 +246,7 @@ class ProgramHooks:
         return {
             "calls": self._count(),
             "overridden": self._process_knobs.overridden(),
+            INTRA_OP_THREADS: intra_op_threads_now(),
             **self.outcomes(),
             **_usage(),
         }
@@ -279,8 +282,6 @@ class ProgramHooks:
             self._process_knobs.apply(values, index, here)
         except OSError as error:
             self._report("hook-failed", error=f"{CPU_BINDING}: {error}")
-        if (count := values.get("intra_op_threads")) is not None:
-            _torch().set_num_threads(count)
 
     def _options(self, options: Any) -> dict[str, object]:
         """What an agent is started with, by knob, as JSON."""
@@ -289,7 +290,7 @@ class ProgramHooks:
             "num_worker_threads": getattr(options, "num_worker_threads", None),
             "rpc_timeout": options.rpc_timeout,
             **{name: given.get(keyword) for name, keyword in PRIVATE_KEYWORDS.items()},
-            "intra_op_threads": _torch().get_num_threads(),
+            INTRA_OP_THREADS: _torch().get_num_threads(),
             SWITCH_INTERVAL: switch_interval_s(),
             CPU_BINDING: EQUAL if is_bound() else UNBOUND,
         }
@@ -313,12 +314,9 @@ class ProgramHooks:
                 return
             if self._slicer is not None:
                 self._slicer.end()
-            overridden, calls = self._process_knobs.overridden(), self._count() - self._made_before
-            outcomes = self.outcomes()
-            self._report(
-                "shutdown", name=self._name, calls=calls, overridden=overridden, **outcomes,
-                **_usage(),
-            )  # fmt: skip
+            facts, outcomes = self._standing(), self.outcomes()
+            facts |= {"calls": self._count() - self._made_before, **outcomes}
+            self._report("shutdown", name=self._name, **facts)
             self._busy_in = get_ident()
             try:
                 shutdown(*args, **kwargs)

@@ -14,6 +14,22 @@ from tuner.world.command.order import HOOK, ORDER_VARIABLE, HookOrder
 WHOLE = json.loads(HookOrder(config=Config.of({}), reports=Path("nowhere")).to_json())
 
 
+def test_libraries_get_one_number_of_intra_op_threads_as_they_are_loaded() -> None:
+    def variables(given: dict[str, str], **by_role: object) -> dict[str, str]:
+        config = Config.from_json({"*": {"num_worker_threads": 4}, **by_role})
+        order = HookOrder(config=config, reports=Path("nowhere"))
+        return {k: v for k, v in order.environment(given).items() if k.endswith("_NUM_THREADS")}
+
+    one, two = {"intra_op_threads": 1}, {"intra_op_threads": 2}
+    assert variables({}) == {}
+    assert variables({}, **{"*": one}) == {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    # The role of a process is known in init_rpc only.
+    assert variables({}, **{"*": one}, agent=two) == variables({}, agent=two) == {}
+    # What the program's owner has set stays.
+    owned = {"OMP_NUM_THREADS": "4"}
+    assert variables(owned, **{"*": one}) == {**owned, "MKL_NUM_THREADS": "1"}
+
+
 def run_with(order: str) -> tuple[str, str]:
     environment = {**os.environ, "PYTHONPATH": str(HOOK), ORDER_VARIABLE: order}
     done = subprocess.run([sys.executable, "-c", "print('ran')"], env=environment,

@@ -223,6 +223,11 @@ def long_operators_ns(trace: Trace, rank: int, thread: int | None = None) -> flo
     return _in_long_ns(operators[(operators["rank"] == rank) & which])
 
 
+def in_long_operators_ns(trace: Trace) -> float:
+    """The time in long operators of all threads together; 0 if none is recorded."""
+    return _in_long_ns(trace.operators)
+
+
 def _in_long_ns(operators: pd.DataFrame) -> float:
     long = operators[operators["end_ns"] - operators["start_ns"] >= LONG_OPERATOR_NS]
     thread = group_codes((long["rank"].to_numpy(), long["thread"].to_numpy()))

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from tuner.decide.steady_window import MOST_WITHIN, changes, steady_window
 from tuner.errors import ProgramFailedError, UsageError
-from tuner.plan.knobs import KNOBS
+from tuner.plan.knobs import INTRA_OP_THREADS, KNOBS
 from tuner.plan.program_spec import WINDOW_FIELDS, ProgramRequest, ProgramSpec, SteadyPart
 from tuner.plan.workload_spec import RankSpec
 from tuner.text import duration, three_digits
@@ -305,6 +305,7 @@ def program_spec(
         starts=starts,
         cuda_devices=max(rank.cuda_devices for rank in report.latest),
         has_gil=all(rank.has_gil for rank in report.latest),
+        sets_intra_op_threads=_sets_threads(report.latest),
     )
 
 
@@ -339,8 +340,19 @@ def _own_options(ranks: Sequence[RankReport]) -> dict[str, dict[str, Any]]:
     """By role: those of its first rank."""
     found: dict[str, dict[str, Any]] = {}
     for rank in ranks:
-        found.setdefault(rank.role, {k: v for k, v in rank.options.items() if _is_known(k, v)})
+        options = {**rank.options, INTRA_OP_THREADS.name: _threads_of(rank)}
+        found.setdefault(rank.role, {k: v for k, v in options.items() if _is_known(k, v)})
     return found
+
+
+def _threads_of(rank: RankReport) -> Any:
+    """Its intra-op threads: those that the program set last."""
+    return rank.intra_op_threads or rank.options.get(INTRA_OP_THREADS.name)
+
+
+def _sets_threads(ranks: Sequence[RankReport]) -> bool:
+    """Whether any rank sets its intra-op threads once RPC has started."""
+    return any(_threads_of(rank) != rank.options.get(INTRA_OP_THREADS.name) for rank in ranks)
 
 
 def _is_known(knob: str, value: Any) -> bool:

@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tuner.errors import UsageError
-from tuner.plan.config import Config
-from tuner.plan.knobs import KNOBS, agent_options
+from tuner.plan.config import ALL_ROLES, Config, Dimension
+from tuner.plan.knobs import INTRA_OP_THREADS, KNOBS, agent_options
+from tuner.process_knobs import THREAD_VARIABLES
 
 HOOK = Path(__file__).with_name("hook")
 ORDER_VARIABLE = "RPC_TUNER_ORDER"
@@ -61,10 +62,15 @@ class HookOrder:
     """How many ranks the program is known to have; None: its ranks may know."""
 
     def environment(self, given: Mapping[str, str]) -> dict[str, str]:
-        """The environment of the program: what is given, with the hook; UsageError if one is."""
+        """The environment of the program: what is given, with the hook; UsageError if one is. Where
+        all ranks get one number of intra-op threads, so do its libraries, unless that is given."""
         refuse_two_orders(given)
         path = os.pathsep.join([str(HOOK), *filter(None, [given.get("PYTHONPATH")])])
-        return {**given, "PYTHONPATH": path, ORDER_VARIABLE: self.to_json()}
+        threads = {value for each, value in self.config.items if each.knob == INTRA_OP_THREADS.name}
+        is_for_all = Dimension(ALL_ROLES, INTRA_OP_THREADS.name) in self.config.values
+        variables = THREAD_VARIABLES if is_for_all and len(threads) == 1 else ()
+        counts = dict.fromkeys(variables, str(*threads)) if variables else {}
+        return {**counts, **given, "PYTHONPATH": path, ORDER_VARIABLE: self.to_json()}
 
     def to_json(self) -> str:
         """The order as the hook reads it."""

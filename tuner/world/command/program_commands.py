@@ -7,7 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Protocol, Self
@@ -15,6 +15,7 @@ from typing import Protocol, Self
 from tuner.errors import LauncherError
 from tuner.plan.config import Config
 from tuner.plan.program_spec import ProgramRequest
+from tuner.process_knobs import THREAD_VARIABLES
 from tuner.text import first_of
 from tuner.trace.record.clock import ClockOffset
 from tuner.world.command.order import ORDER_VARIABLE, HookOrder
@@ -77,6 +78,9 @@ class Starters:
         self._cold: Sequence[Starter] = ()
         self._begun: tuple[Learnt, Sequence[WarmStarter | None]] | None = None
         self._again: Callable[[], None] | None = None
+        self._with: Callable[[Mapping[str, str]], Sequence[Starter]] | None = None
+        self._by_threads: dict[tuple[tuple[str, str], ...], Sequence[Starter]] = {}
+        """Of other numbers of threads than the servers of `each` have, by their variables."""
         self._why_cold = ""
         self.each: Sequence[Starter] = ()
         """In the order of the commands, for the next run."""
@@ -112,7 +116,7 @@ class Starters:
     def start_cold(self, request: ProgramRequest, *, alone: bool = True) -> None:
         """From the next run on start the commands as they are, `alone` in a network of its own."""
         self._begun = None  # perhaps in another network
-        self._servers.close()
+        self._end_servers()
         prefix = self._prefix_alone if alone else partial(keeping, ORDER_VARIABLE)
         self.each = [ColdStarter(command, Path.cwd(), prefix) for command in request.commands]
         self._cold = self.each
@@ -132,10 +136,8 @@ class Starters:
 
     def begin(self, request: ProgramRequest, until_s: float, learnt: Learnt) -> None:
         """Start servers that import this while a first run goes on; `warm_up` waits for them."""
-        self._servers.close()
-        # They import at the same time.
-        begun = [self._server(command, learnt, until_s) for command in request.commands]
-        self._begun = (learnt, begun)
+        self._end_servers()
+        self._begun = (learnt, self._importing(request, learnt, until_s, {}))
 
     def warm_up(self, request: ProgramRequest, learnt: Learnt, until_s: float) -> bool:
         """Start a server for each command that can be started warm; whether there is one. One that
@@ -153,13 +155,42 @@ class Starters:
             self.begin(request, time.monotonic() + longest_s, learnt)
         assert self._begun is not None
         (_, begun), self._begun = self._begun, None
-        self.each = [
+        self.each = self._ready(begun)
+        # Libraries read these as they are imported, so that other servers have to do that.
+        self._with = lambda variables: self._ready(
+            self._importing(request, learnt, time.monotonic() + longest_s, variables)
+        )
+
+    def for_environment(self, environment: Mapping[str, str]) -> Sequence[Starter]:
+        """`each`, or where the environment has other numbers of threads, those that have these,
+        too; the first time that takes as long as the imports."""
+        threads = {name: environment[name] for name in THREAD_VARIABLES if name in environment}
+        if not self.is_warm or self._with is None or threads.items() <= os.environ.items():
+            return self.each
+        key = tuple(threads.items())
+        if key not in self._by_threads:
+            self._by_threads[key] = self._with(threads)
+        return self._by_threads[key]
+
+    def _ready(self, begun: Sequence[WarmStarter | None]) -> Sequence[Starter]:
+        return [
             cold if warm is None or not self._is_ready(warm) else warm
             for warm, cold in zip(begun, self._cold, strict=True)
         ]
 
-    def _server(self, command: Sequence[str], learnt: Learnt, until_s: float) -> WarmStarter | None:
-        environment = HookOrder(config=Config.of({}), reports=Path()).environment(os.environ)
+    def _importing(
+        self, request: ProgramRequest, learnt: Learnt, until_s: float, variables: Mapping[str, str]
+    ) -> Sequence[WarmStarter | None]:
+        """A server for each command, which import at the same time; None where one cannot be."""
+        given = {**os.environ, **variables}
+        environment = HookOrder(config=Config.of({}), reports=Path()).environment(given)
+        learnt = replace(learnt, environment={**learnt.environment, **variables})
+        commands = request.commands
+        return [self._server(command, environment, learnt, until_s) for command in commands]
+
+    def _server(
+        self, command: Sequence[str], environment: Mapping[str, str], learnt: Learnt, until_s: float
+    ) -> WarmStarter | None:
         prefix, here = self._network.prefix, Path.cwd()
         try:
             warm = WarmStarter(command, environment, here, learnt, prefix=prefix, until_s=until_s)
@@ -192,6 +223,11 @@ class Starters:
         """End the servers; from the next run on, all is cold."""
         self._note_cold(why)
         self.each = self._cold
+        self._end_servers()
+
+    def _end_servers(self) -> None:
+        self._by_threads.clear()
+        self._with = None
         self._servers.close()
 
     def _note_cold(self, why: str) -> None:

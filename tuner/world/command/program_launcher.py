@@ -189,7 +189,8 @@ class ProgramLauncher:
             reports.mkdir()
             spec = request if isinstance(request, ProgramSpec) else None
             to_hook = HookOrder(
-                config=order.config, reports=reports, roles=request.role_patterns,
+                config=order.config if spec is None else order.config.without_own(spec),
+                reports=reports, roles=request.role_patterns,
                 recording=None if trace is None else RecordingOrder(operators=trace.operators),
                 live=order.live.by_role(spec.roles) if order.live and spec else None,
                 ranks=len(spec.ranks) if spec else None,
@@ -219,7 +220,8 @@ class ProgramLauncher:
         def handing_over() -> bool:
             return channel.report().is_handing_over
 
-        return LocalCommands(self._starters.each, environment, order.reports, machine,
+        starters = self._starters.for_environment(environment)
+        return LocalCommands(starters, environment, order.reports, machine,
                              handing_over if order.recording else None)  # fmt: skip
 
 

@@ -81,6 +81,8 @@ class RankReport:
     threads: int | None
     overridden: str = ""
     """Which process knob the program has set otherwise after the hook, as a clause."""
+    intra_op_threads: int | None = None
+    """Those that it had at its end, or last; None where that is not known."""
     has_gil: bool = True
     handing_ns: int | None = None
     """When it began to hand over what it has recorded; that is done at `handed_ns`."""
@@ -106,6 +108,7 @@ class RankReport:
             local_size=first.get("local_size", 0),
             has_gil=first.get("has_gil", True),
             overridden=(shutdown or last).get("overridden", ""),
+            intra_op_threads=(shutdown or last).get("intra_op_threads"),
             init_ns=first["time_ns"],
             ready_ns=ready.get("time_ns"),
             shutdown_ns=shutdown.get("time_ns"),

@@ -23,7 +23,7 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from torch.distributed.rendezvous import register_rendezvous_handler
 
 from tuner.errors import TraceError
-from tuner.plan.knobs import INTRA_OP_THREADS, agent_options
+from tuner.plan.knobs import agent_options
 from tuner.process_knobs import ProcessKnobs
 from tuner.text import shortened
 from tuner.torch_private.agent import tensorpipe_options
@@ -69,12 +69,11 @@ def _work(task: RankTask, parent: RankEnd) -> None:
     order = task.order
     parent.enter("setup")
     process_knobs = ProcessKnobs("the workload")
+    torch.set_num_threads(task.spec.intra_op_threads)
     try:
         process_knobs.apply(task.values, *task.place)
     except OSError:
         raise OverriddenError(process_knobs.overridden()) from None
-    in_rank = task.values.get(INTRA_OP_THREADS.name, task.spec.intra_op_threads)
-    torch.set_num_threads(int(str(in_rank)))
     random.seed(order.seed + task.rank)
     torch.manual_seed(order.seed + task.rank)
     workload: Workload = load_workload(task.spec.reference)(**task.spec.options)
