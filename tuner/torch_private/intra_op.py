@@ -5,11 +5,20 @@ Standard library only: it runs in the processes of programs, too.
 
 import os
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 _OPENMP = re.compile(r"lib(gomp|iomp5|omp)\b")
 """The libraries whose threads compute for PyTorch's operators, and wait for work inside of them."""
+_TORCHS_OWN = re.compile(r"/torch(/lib|\.libs)/[^/]+$")
+
+
+def intra_op_threads() -> int:
+    """How many threads PyTorch's operators use here: `torch.get_num_threads`."""
+    import torch
+
+    return torch.get_num_threads()
 
 
 def pool_threads() -> set[int]:
@@ -19,17 +28,30 @@ def pool_threads() -> set[int]:
     has run in parallel; nor is any seen where the kernel does not tell where threads wait. Pools
     whose threads have just computed are seen some milliseconds later.
     """
-    code = _openmp_code()
-    return {thread for thread in _threads() if any(_place(thread) in part for part in code)}
+    return {thread for thread, is_in_pool in waiting_threads(openmp_code()).items() if is_in_pool}
 
 
-def _threads() -> list[int]:
+def waiting_threads(code: Sequence[range]) -> dict[int, bool]:
+    """The threads that wait in a system call now, and whether each does so in this code.
+
+    Where that is `openmp_code`, those that do so are a pool's, or wait for a pool's.
+    """
+    places = {thread: _place(thread) for thread in thread_ids()}
+    return {
+        thread: any(place in part for part in code)
+        for thread, place in places.items()
+        if place is not None
+    }
+
+
+def thread_ids() -> list[int]:
+    """The kernel's ids of this process's threads."""
     return [int(name) for name in os.listdir("/proc/self/task")]  # noqa: PTH208 - no objects
 
 
-def _openmp_code() -> list[range]:
-    """Where the code of the OpenMP runtimes is in this process's memory."""
-    found = []
+def openmp_code() -> list[range]:
+    """Where the code of the OpenMP runtime of operators is in this process's memory."""
+    found, own = [], []
     with suppress(OSError):
         for line in Path("/proc/self/maps").read_text().splitlines():
             # addresses, permissions, offset, device, inode, path
@@ -37,11 +59,14 @@ def _openmp_code() -> list[range]:
             if "x" in permissions and _OPENMP.match(Path(path).name):
                 start, end = (int(each, 16) for each in addresses.split("-"))
                 found.append(range(start, end))
-    return found
+                if _TORCHS_OWN.search(path):
+                    own.append(range(start, end))
+    # Other packages bring copies of it that compute nothing for operators.
+    return own or found
 
 
-def _place(thread: int) -> int:
-    """The address at which a thread waits in a system call; -1 if it does not, or is gone."""
+def _place(thread: int) -> int | None:
+    """The address at which a thread waits in a system call; None if it does not, or is gone."""
     with suppress(OSError, ValueError, IndexError):
         return int(Path(f"/proc/self/task/{thread}/syscall").read_text().split()[8], 16)
-    return -1
+    return None

@@ -121,6 +121,25 @@ def waits_for_a_cpu(
     return trace(calls, processes=ranks(size, threads=1, cpu_count=2, cpu_s=cpu_s))
 
 
+def with_pools(
+    taken: Trace, *, threads: Sequence[int | None], on_cpu: float = 0.8, waiting: float = 1.6
+) -> Trace:
+    """The ranks have so many intra-op threads each. Of the threads that operators have started, so
+    many are on a CPU on average, and wait for one; none where a rank has one thread."""
+    seconds = (taken.window_ns[1] or 10**9) / 1e9
+    computing = max(1, sum((number or 2) > 1 for number in threads))
+    processes = [
+        replace(
+            rank,
+            intra_op_threads=number,
+            pool_cpu_s=0.0 if number == 1 else on_cpu * seconds / computing,
+            pool_run_queue_s=0.0 if number == 1 else waiting * seconds / computing,
+        )
+        for rank, number in zip(taken.ranks, threads, strict=True)
+    ]
+    return replace(taken, ranks=tuple(processes))
+
+
 def serves(
     service: Sequence[Part], threads: int, at_once: int, **facts: Any
 ) -> Callable[[], Trace]:

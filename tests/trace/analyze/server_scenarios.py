@@ -13,6 +13,7 @@ from tests.trace.analyze.planted import (
     sampled,
     serves,
     waits_for_a_cpu,
+    with_pools,
 )
 from tests.trace.synthetic import Part, call, ns, operator, ranks, simulate, trace
 from tuner.trace.model.trace import Trace
@@ -103,6 +104,17 @@ def answers(number: int, tensors: int) -> Trace:
     return trace(calls, processes=ranks(cpu_count=2), window_ms=(0, 10 * number))
 
 
+def beside_a_caller(calls: int = 100, cpu_s: float | None = None) -> Trace:
+    """Calls of a millisecond each, and a second in which the driver's main thread waits for none
+    else."""
+    rows = [
+        call(i, 10 * i, 10 * i + 1, served_ms=(10 * i, 10 * i + 1), cpu_ms=1, run_queue_ms=0,
+             client_thread=MAIN)
+        for i in range(calls)
+    ]  # fmt: skip
+    return trace(rows, processes=ranks(cpu_count=2, cpu_s=cpu_s), window_ms=(0, 1000))
+
+
 SERVERS: dict[str, Callable[[], Trace]] = {
     # Threads that are off the CPU.
     "four threads that sleep and begin together": serves([Part("sleep", 1000)], 4, 8, steps=2),
@@ -117,6 +129,22 @@ SERVERS: dict[str, Callable[[], Trace]] = {
     "three ranks on 2 CPUs that poll": partial(waits_for_a_cpu, 0.12, cpu_s=0.7, size=3),
     "three ranks on 2 CPUs whose main threads compute": lambda: with_mains(
         replace(waits_for_a_cpu(0.12, cpu_s=0.7, size=3), window_ns=(0, 10**9)), 0.6, 0, 0.6
+    ),
+    # Pools of intra-op threads, and the knob intra_op_threads.
+    "three ranks on 2 CPUs whose pools compete": lambda: with_pools(
+        waits_for_a_cpu(0.12, cpu_s=0.6, size=3), threads=(2, 2, 2)
+    ),
+    "their pools have room": lambda: with_pools(
+        waits_for_a_cpu(0.12, cpu_s=0.6, size=3), threads=(2, 1, 1)
+    ),
+    "calls sleep, or wait for a pool": lambda: with_pools(
+        waits_for_a_cpu(0.02, off=0.9, cpu_s=0.9), threads=(2, 2)
+    ),
+    "the driver computes with its pool": lambda: with_pools(
+        with_mains(beside_a_caller(cpu_s=0.9), 0.3, 0.0), threads=(2, 2)
+    ),
+    "pools compete beside few calls": lambda: with_pools(
+        beside_a_caller(calls=3, cpu_s=0.9), threads=(2, 2)
     ),
     # The GIL, or a lock.
     "Python on 4 threads": serves(PYTHON, 4, 6),

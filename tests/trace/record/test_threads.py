@@ -1,5 +1,9 @@
 """CPU and run queue times, from two readings of the kernel's counters."""
 
+import _thread
+import os
+import subprocess
+import sys
 import threading
 import time
 
@@ -7,7 +11,7 @@ import pytest
 
 from tests.known import known
 from tuner.daemon_threads import start_daemon
-from tuner.trace.record import threads
+from tuner.trace.record import threads as record_threads
 from tuner.trace.record.threads import Usage, in_turn, waited_ns
 
 
@@ -68,12 +72,85 @@ def test_what_another_thread_used_is_known_though_it_has_ended(is_ours: bool) ->
 def test_where_the_kernel_does_not_measure_it_nothing_is_said_of_the_main_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(threads, "_schedule", lambda thread: b"")
-    assert Usage().read()[1:] == (None, None)
+    monkeypatch.setattr(record_threads, "_schedule", lambda thread: b"")
+    assert Usage().read()[1:] == (None, None, None)
+
+
+OPERATORS = """
+import sys, time, torch
+from tuner.trace.record.threads import Usage
+torch.set_num_threads(int(sys.argv[1]))
+def compute(seconds):
+    until_s = time.monotonic() + seconds
+    while time.monotonic() < until_s:
+        torch.ones(300_000).exp()
+    time.sleep(0.2)
+compute(0.3)
+usage = Usage()
+idle = usage.read()
+usage.begin()
+compute(0.1)
+used = usage.read()
+print(idle.pool[0], used.pool[0], used.main[0], used.cpu_s)
+"""
+
+
+def pools_of(threads: int) -> list[float]:
+    """CPU seconds of the pool of operators that wait and that run, of their thread, and of all."""
+    command = [sys.executable, "-c", OPERATORS, str(threads)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return [*map(float, done.stdout.split())]
+
+
+def test_what_the_threads_of_operators_use_is_known_beside_the_thread_that_runs_these() -> None:
+    before_s, pool_s, main_s, whole_s = pools_of(2)
+    assert before_s < 0.005
+    assert pool_s > 0.01
+    # Counters of threads rise with each tick only.
+    assert pool_s + main_s < whole_s + 0.02
+    assert pools_of(1)[:2] == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("is_in_pool", [False, True])
+def test_a_thread_that_waits_elsewhere_later_had_waited_for_its_pool(
+    is_in_pool: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that C++ has started, and Python does not know."""
+    found, over, computed = list[int](), threading.Event(), threading.Event()
+
+    def compute() -> None:
+        found.append(threading.get_native_id())
+        until_s = time.thread_time() + 0.05
+        while time.thread_time() < until_s:
+            pass
+        computed.set()
+        over.wait(10)
+
+    usage = Usage()
+    _thread.start_new_thread(compute, ())
+    assert computed.wait(10)
+    # So does the main thread, which Python knows.
+    waiting = {os.getpid(): True, found[0]: True}
+    monkeypatch.setattr(record_threads, "waiting_threads", lambda code: waiting)
+    usage.look()
+    waiting[found[0]] = is_in_pool
+    pool_s, _ = known(usage.read().pool)
+    over.set()
+    assert pool_s < 0.09
+    assert (pool_s >= 0.03) is is_in_pool
+
+
+def test_where_the_kernel_does_not_say_who_waits_nothing_is_said_of_pools(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(record_threads, "waiting_threads", lambda code: {})
+    used = Usage().read()
+    assert used.others is not None
+    assert used.pool is None
 
 
 def test_without_a_gil_one_thread_at_a_time_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "has_gil", lambda: False)
+    monkeypatch.setattr(record_threads, "has_gil", lambda: False)
     made = 0
 
     def count() -> int:
@@ -94,5 +171,5 @@ def test_without_a_gil_one_thread_at_a_time_counts(monkeypatch: pytest.MonkeyPat
     for each in running:
         each.join()
     assert sorted(found) == [*range(1, 401)]
-    monkeypatch.setattr(threads, "has_gil", lambda: True)
+    monkeypatch.setattr(record_threads, "has_gil", lambda: True)
     assert in_turn(count) is count  # it costs nothing

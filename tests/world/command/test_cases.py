@@ -38,6 +38,7 @@ SAYS = {
     "callback_work": r"callback",
     "gil_full": r"GIL of server|server's GIL",
     "many_tensors": r"pickl",
+    "oversubscribed": r"5 ranks with \d+ intra-op threads each .* --space intra_op_threads=1,",
 }
 NEVER_SAYS = {
     "callback_work": r"Communication is the limit",
@@ -75,3 +76,7 @@ def test_a_recording_says_nothing_false(name: str, hog: bool) -> None:
     text = " ".join(printed(print_trace, analysis, Shown()).split())
     assert not re.search(NEVER_SAYS.get(name, "^$"), text), text
     assert hog or re.search(SAYS.get(name, ""), text), text
+    # The others do not compute with operators.
+    suggested = [each.knob for each in analysis.diagnosis.suggestions]
+    assert ("intra_op_threads" in suggested[:1]) is (name == "oversubscribed") or hog
+    assert "intra_op_threads" not in suggested[1:]

@@ -47,6 +47,12 @@ GIL_LETS_ONE = 0.67
 DEFAULT_THREADS = 16  # PyTorch's num_worker_threads: a bound beyond it is not worth naming
 
 
+def waits_for(*, has_pools: bool) -> str:
+    """What a thread that is off the CPU may wait for, where pools of operators wait for CPUs or do
+    not."""
+    return f"the other threads of an operator, {WAITS_FOR}" if has_pools else WAITS_FOR
+
+
 def short_of_threads(found: Evidence) -> bool:
     """Whether calls waited noticeably, and mostly because all threads were at work."""
     queue_share, use = found.means.queue_share, found.use
@@ -174,8 +180,8 @@ def cpus_full(found: Evidence) -> tuple[str, ...]:
         return (said,)
     if not host_is_full(found):
         return (said, *others)
-    served = cpu.cpus_used * found.use.busy_fraction
-    polling = ": the shm transport polls on one in each process" if used - served >= 1 else ""
+    rest = used - cpu.cpus_used * found.use.busy_fraction - found.host_known_cpus
+    polling = ": the shm transport polls on one in each process" if rest >= 1 else ""
     return (said, f"All processes of the trace used {host_cpus(found)}{polling}.")
 
 

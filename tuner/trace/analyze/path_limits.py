@@ -19,7 +19,7 @@ from tuner.roles import role_of
 from tuner.text import listed, plural, whole_percent
 from tuner.trace.analyze import callbacks
 from tuner.trace.analyze.critical_path import SURE, CriticalPath, Share
-from tuner.trace.analyze.diagnosis_rules import WAITS_FOR, few_named
+from tuner.trace.analyze.diagnosis_rules import few_named, waits_for
 from tuner.trace.model.trace import Trace
 
 LARGE = 0.2
@@ -59,7 +59,6 @@ _PHRASES = {
     "pending": "waited for results of {fs} that were not complete yet on {p}",
     UNSEEN: "waited for {fs} on {p}. The trace does not show how {it} served",
 }
-OFF_CPU = f"Off the CPU means asleep, or waiting for {WAITS_FOR}."
 _NAMES = {
     "pickling": "Pickling is the limit",
     "requests": "Pickling is the limit",
@@ -119,6 +118,11 @@ class Limit:
         if self.is_gil:
             return f"The GIL of {few_named(self.processes)} is the limit"
         return _NAMES.get(self.kind, f"{who} {number} the limit")
+
+
+def off_cpu(*, has_pools: bool) -> str:
+    """What it means to be off the CPU."""
+    return f"Off the CPU means asleep, or waiting for {waits_for(has_pools=has_pools)}."
 
 
 def shares_of_path(path: CriticalPath, roles: Sequence[tuple[str, str]] = ()) -> list[Limit]:

@@ -12,6 +12,7 @@ from tuner.trace.analyze.gil_use import HELD, Serving, serving
 from tuner.trace.analyze.in_turn import takes_turns
 from tuner.trace.analyze.server_parallelism import threads_at_work, threads_taken, window
 from tuner.trace.analyze.time_spans import Spans, Steps, floats, group_codes, united
+from tuner.trace.model.spans import TraceRank
 from tuner.trace.model.trace import Trace
 
 LONG_OPERATOR_NS = 30_000
@@ -92,6 +93,7 @@ class Evidence:
     operator_parallelism: float | None  # of remote operators, on average while any ran
     host_cpus_used: float | None  # by the processes of the trace on its machine
     cpu_count: int | None
+    host_known_cpus: float = 0.0  # of those on its machine: by threads that `known_cpu_s` counts
     work: str = "calls"
     """What it ran: `callbacks` where it ran nothing else."""
 
@@ -127,6 +129,7 @@ def gather(trace: Trace, rank: int) -> Evidence:
         operator_parallelism=None if pd.isna(in_operators) else float(in_operators),
         host_cpus_used=_host_cpus_used(trace, process.host),
         cpu_count=process.cpu_count,
+        host_known_cpus=_host_known_cpus(trace, process.host),
         work="callbacks" if are_callbacks(served).all() else "calls",
     )
 
@@ -240,6 +243,17 @@ def _nested_share(trace: Trace, served: pd.DataFrame) -> float:
     here = waits.take(np.isin(waits.group, served["call_id"]))
     served_ns = float((served["server_end_ns"] - served["server_start_ns"]).sum())
     return here.total_ns() / max(served_ns, 1.0)
+
+
+def known_cpu_s(rank: TraceRank) -> float:
+    """CPU seconds of a process's threads that serve no calls, and are no threads of the agent's: as
+    far as the trace says."""
+    return sum(cpu_s or 0.0 for cpu_s in (rank.main_cpu_s, rank.others_cpu_s, rank.pool_cpu_s))
+
+
+def _host_known_cpus(trace: Trace, host: str) -> float:
+    known_s = sum(known_cpu_s(rank) for rank in trace.ranks if rank.host == host)
+    return known_s / max(server_parallelism.window_length_ns(trace) / 1e9, 1e-9)
 
 
 def _host_cpus_used(trace: Trace, host: str) -> float | None:

@@ -1,7 +1,8 @@
 """The knob that may help with a limit, where the trace shows what that knob changes.
 
 Calls may wait for the GIL, at least for one switch interval, while the server's main thread
-computes. Or ready threads wait for a CPU, and the ranks themselves hold all of them.
+computes. Or ready threads wait for a CPU, and the ranks themselves hold all of them, maybe with
+their intra-op threads.
 """
 
 from dataclasses import dataclass
@@ -10,7 +11,8 @@ from tuner.process_knobs import CPU_BINDING, EQUAL, SWITCH_INTERVAL
 from tuner.text import whole_percent
 from tuner.trace.analyze import diagnosis_rules as rules
 from tuner.trace.analyze.critical_path import CriticalPath
-from tuner.trace.analyze.server_evidence import Evidence, long_operators_ns
+from tuner.trace.analyze.pools import Pools
+from tuner.trace.analyze.server_evidence import Evidence, known_cpu_s, long_operators_ns
 from tuner.trace.analyze.server_parallelism import window_length_ns
 from tuner.trace.analyze.time_spans import floats
 from tuner.trace.model.spans import TraceRank
@@ -25,6 +27,7 @@ runs of ranks that compute in Python, and at most 0.49 in five of others, which 
 MANY = 0.2  # where less of all calls took an interval, few are hurt
 NS_PER_BYTE = 10  # what a large request may take on its way, at 1 Gbit/s, is no wait for the GIL
 THREADS = "num_worker_threads"
+INTRA_OP_THREADS = "intra_op_threads"
 GAIN = 0.05
 """Calls that take less of their time to begin and to return gain too little to search for."""
 
@@ -70,6 +73,11 @@ def more_threads(found: Evidence) -> Suggestion | None:
         return None
     values = ",".join(str(found.threads * factor) for factor in (1, 2, 4, 8))
     return Suggestion(knob=THREADS, values=values, why="")
+
+
+def fewer_intra_op_threads(pools: Pools) -> Suggestion:
+    """That operators run on fewer threads."""
+    return Suggestion(knob=INTRA_OP_THREADS, values=pools.values, why=pools.sentence)
 
 
 def shorter_switch_interval(why: str = "") -> Suggestion:
@@ -159,13 +167,13 @@ def _held_by_ranks(trace: Trace, found: Evidence) -> Suggestion | None:
         return Suggestion(knob=CPU_BINDING, values=f"none,{EQUAL}", why=why)
     served_s = trace.calls.groupby("server_rank")["cpu_ns"].sum().astype(float) / 1e9
     polled = sum(
-        max((rank.cpu_s or 0.0) - (rank.main_cpu_s or 0.0) - served_s.get(rank.rank, 0.0), 0.0)
+        max((rank.cpu_s or 0.0) - known_cpu_s(rank) - served_s.get(rank.rank, 0.0), 0.0)
         for rank in ranks
     ) / _window_s(trace)  # fmt: skip
     if polled < 1:
         return None
     why = (
-        f"{held}. Threads that neither serve calls nor are a main thread use "
+        f"{held}. Threads that neither serve calls nor are the program's own use "
         f"{rules.logical_cpus(polled)}: those of the shm transport poll."
     )
     return Suggestion(knob="transports", values="default,uv", why=why)

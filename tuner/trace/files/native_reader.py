@@ -37,9 +37,9 @@ _NUMBERS = (
     "client_rank", "server_rank", "issued_ns", "timeout_s", "request_bytes", "received_ns",
 )  # fmt: skip
 _BOUNDS: dict[tuple[str, ...], tuple[float, float]] = {  # the least, and what is too much
-    ("rank", "num_worker_threads", "cpu_count", "steps"): (0, 2**31),
+    ("rank", "num_worker_threads", "intra_op_threads", "cpu_count", "steps"): (0, 2**31),
     ("cpu_s", "rpc_timeout_s", "main_cpu_s", "main_run_queue_s"): (0, 2**32),
-    ("others_cpu_s", "others_run_queue_s"): (0, 2**32),
+    ("others_cpu_s", "others_run_queue_s", "pool_cpu_s", "pool_run_queue_s"): (0, 2**32),
     ("tracing_overhead",): (sys.float_info.min, 1e9),
     ("others_share",): (0, 1 + sys.float_info.epsilon),
     # The sum of two times fits into an int64.

@@ -118,6 +118,9 @@ class TraceRank:
     main_run_queue_s: float | None = None  # how long that one was ready and waited for a CPU
     others_cpu_s: float | None = None  # the same of the program's other threads together, which
     others_run_queue_s: float | None = None  # serve no calls
+    intra_op_threads: int | None = None  # `torch.get_num_threads` at the end
+    pool_cpu_s: float | None = None  # the same of the threads that PyTorch's operators have started
+    pool_run_queue_s: float | None = None  # beside those that run operators
     scripts_call: bool = False  # whether TorchScript in it makes calls, which are not recorded
     gil: tuple[GilWait, ...] = ()
     """Samples of who holds its GIL, in order; empty where nobody took any."""

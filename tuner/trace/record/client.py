@@ -79,10 +79,15 @@ class Client:
     """Records the calls that this process issues; `hooked_client` calls it."""
 
     def __init__(
-        self, rank: int, reads: Mapping[str, bool] = _ALL_READ, callbacks: Callbacks | None = None
-    ) -> None:
-        """`reads` says of every server, by its RPC name, whether it can read a mark."""
+        self, rank: int, reads: Mapping[str, bool] = _ALL_READ, callbacks: Callbacks | None = None,
+        see_threads: Callable[[], None] = lambda: None,
+    ) -> None:  # fmt: skip
+        """`reads` says of every server, by its RPC name, whether it can read a mark.
+
+        `see_threads` is called every WATCH_S seconds, for threads that may end.
+        """
         self._reads = reads
+        self._see_threads = see_threads
         self.callbacks = callbacks or Callbacks()
         self.first_call = rank * CALLS_PER_RANK + _next_number()
         """No call of this client has a smaller id."""
@@ -298,6 +303,7 @@ class Client:
 
     def _look(self) -> None:
         self.end_silent_calls()
+        self._see_threads()
 
     def end_silent_calls(self) -> None:
         """Note the end of calls whose answer did not: they failed, or returned a script.

@@ -25,6 +25,7 @@ from tuner.torch_private.agent import (
     worker_threads,
 )
 from tuner.torch_private.answers import error_line
+from tuner.torch_private.intra_op import intra_op_threads
 from tuner.torch_private.operators import OperatorProfiler, RecordedOperators, operators_here
 from tuner.torch_private.support import missing_tracing_support
 from tuner.trace.model.spans import CALLS_PER_RANK, OperatorSpan, RankRecording
@@ -196,12 +197,14 @@ def _listen(trace: str, operators: bool) -> tuple[str, int]:
     global _tracing
     if missing := missing_tracing_support(operators=operators):
         raise RuntimeError("; ".join(missing))
-    client, server = Client(rpc.get_worker_info().id), Server()
+    usage = Usage()
+    client = Client(rpc.get_worker_info().id, see_threads=usage.look_at_times)
+    server = Server()
     with _listening:
         if _tracing is not None or Ends.server is not None:
             raise RuntimeError("this process is already being traced")
         profiler = OperatorProfiler(operators_here()) if operators else None
-        _tracing = _Tracing(trace, client, server, operators, profiler, Usage())
+        _tracing = _Tracing(trace, client, server, operators, profiler, usage)
         server.start()
         Ends.client, Ends.server = client, server
     return boot_id(), client.first_call
@@ -209,7 +212,7 @@ def _listen(trace: str, operators: bool) -> tuple[str, int]:
 
 def _issue(trace: str) -> None:
     tracing = _here(trace)
-    tracing.usage = Usage()
+    tracing.usage.begin()
     tracing.client.start()
 
 
@@ -280,6 +283,7 @@ def _collect(trace: str, first_calls: Mapping[int, int]) -> RankRecording:
     worker, used = rpc.get_worker_info(), tracing.used
     main_cpu_s, main_run_queue_s = used.main or (None, None)
     others_cpu_s, others_run_queue_s = used.others or (None, None)
+    pool_cpu_s, pool_run_queue_s = used.pool or (None, None)
     return RankRecording(
         rank=worker.id,
         name=worker.name,
@@ -294,6 +298,9 @@ def _collect(trace: str, first_calls: Mapping[int, int]) -> RankRecording:
         main_run_queue_s=main_run_queue_s,
         others_cpu_s=others_cpu_s,
         others_run_queue_s=others_run_queue_s,
+        intra_op_threads=intra_op_threads(),
+        pool_cpu_s=pool_cpu_s,
+        pool_run_queue_s=pool_run_queue_s,
         scripts_call=scripts_call(),
         threads=tuple(names.items()),
         client_spans=client_spans,

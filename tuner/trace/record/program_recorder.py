@@ -19,6 +19,7 @@ from typing import Any
 from tuner.cpus import usable_cpus
 from tuner.daemon_threads import start_daemon
 from tuner.torch_private.agent import default_timeout_s, scripts_call, worker_threads
+from tuner.torch_private.intra_op import intra_op_threads
 from tuner.torch_private.operators import OperatorProfiler, operators_here
 from tuner.torch_private.support import missing_tracing_support
 from tuner.trace.record.callbacks import Callbacks
@@ -31,8 +32,6 @@ from tuner.trace.record.wire import Ends
 
 DRAIN_S = 5.0  # what calls under way get to end once the window is over
 _POLL_S = 0.02
-_SEEN_EVERY_S = 0.5
-"""How often the threads are looked at: one that ends loses what it did since."""
 
 
 class ProgramRecorder:
@@ -58,7 +57,6 @@ class ProgramRecorder:
         self._pid = os.getpid()
         self._profiler: OperatorProfiler | None = None
         self._usage = Usage()
-        self._seen_next_s = 0.0
         self._at_window_end: tuple[list[int], dict[str, object]] | None = None
         self._ending = threading.Lock()
         self._has_ended = False
@@ -67,7 +65,9 @@ class ProgramRecorder:
         files, readers = f"{self._pid}-{time_ns()}", _Readers(folder)
         self._journal = journal = Journal(folder / files)
         self._server = _JournaledServer(journal)
-        self._client = JournaledClient(rank, journal, self._server, readers, self._see_threads)
+        self._client = JournaledClient(
+            rank, journal, self._server, readers, self._usage.look_at_times
+        )
         self._server.start()
         Ends.client, Ends.server = self._client, self._server
         readers.mark(name).touch()
@@ -117,7 +117,7 @@ class ProgramRecorder:
                 self._client.start()
 
     def _note_start(self) -> None:
-        self._usage = Usage()
+        self._usage.begin()
         threads, timeout_s = worker_threads(), default_timeout_s()
         self._report("record-start", num_worker_threads=threads, rpc_timeout_s=timeout_s)
         if self._profiler is not None:
@@ -144,14 +144,9 @@ class ProgramRecorder:
         used = self._usage.read()
         return arrivals, {
             "cpu_s": used.cpu_s, "main_thread_s": used.main, "other_threads_s": used.others,
+            "pool_threads_s": used.pool, "intra_op_threads": intra_op_threads(),
             "counted_ns": counted_ns,
         }  # fmt: skip
-
-    def _see_threads(self) -> None:
-        """See, from time to time, what threads have used that may end."""
-        if (now_s := time.monotonic()) >= self._seen_next_s:
-            self._seen_next_s = now_s + _SEEN_EVERY_S
-            self._usage.look()
 
     def _hand_over(self, reason: str) -> None:
         # All that comes is no time of the program.
@@ -241,8 +236,7 @@ class JournaledClient(Client):
         self, rank: int, journal: Journal, server: _JournaledServer, reads: Mapping[str, bool],
         see_threads: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
-        super().__init__(rank, reads, Callbacks(journal.callbacks, journal.text))
-        self._see_threads = see_threads
+        super().__init__(rank, reads, Callbacks(journal.callbacks, journal.text), see_threads)
         self._keep_sent, self._keep_ended = self._keep_ended, self._keep_sent
         self._journal = journal
         self._server = server
@@ -282,7 +276,6 @@ class JournaledClient(Client):
 
     def _look(self) -> None:
         super()._look()
-        self._see_threads()
         self.note_ended_calls()
         self._server.note_pickled()
         self.note_open_calls(time_ns() - round(WATCH_S * 1e9))

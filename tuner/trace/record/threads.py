@@ -12,10 +12,12 @@ from typing import Any, NamedTuple, TypeVar
 
 from tuner.daemon_threads import running_daemons
 from tuner.process_knobs import has_gil
+from tuner.torch_private.intra_op import openmp_code, thread_ids, waiting_threads
 
 _T = TypeVar("_T")
 _UNUSED = b"0 0 0"
 SCHEDULE_BYTES = 64  # more than the longest content of a `schedule`
+_LOOK_EVERY_S = 0.5  # a thread that ends loses what it did since
 NEGLIGIBLE_NS = 20_000  # the run queue is not read for less time than this off the CPU
 
 
@@ -131,21 +133,40 @@ class Used(NamedTuple):
     others: tuple[float, float] | None
     """The same of the program's other threads together: those that Python started, none of which
     serves calls."""
+    pool: tuple[float, float] | None
+    """The same of the threads that PyTorch's operators have started. A thread that starts operators
+    computes with its pool, and is none of it."""
 
 
-NOTHING_USED = Used(0.0, None, None)
+NOTHING_USED = Used(0.0, None, None, None)
 
 
 class Usage:
-    """What this process, and the program's threads in it, use from now on."""
+    """What this process, and the program's threads in it, use from `begin` on."""
 
     def __init__(self) -> None:
+        self._openmp = openmp_code()
+        self.begin()
+
+    def begin(self) -> None:
+        """Count from now on."""
         self._cpu_s = time.process_time()
         self._main = _schedule(os.getpid())
         # By thread: when it was seen first, and last, for it may end meanwhile.
         self._others = {
             each: (found := _schedule(each.native_id), found) for each in _program_threads()
         }
+        # By the kernel's id. It is seen later which of them are a pool's.
+        self._before = {each: _schedule(each) for each in thread_ids()}
+        self._pool: dict[int, bytes] = {}
+        self._is_told_who_waits = False
+        self._looks_next_s = 0.0
+
+    def look_at_times(self) -> None:
+        """Look, if the last look was some time ago."""
+        if (now_s := time.monotonic()) >= self._looks_next_s:
+            self._looks_next_s = now_s + _LOOK_EVERY_S
+            self.look()
 
     def look(self) -> None:
         """See what threads have used that may have ended at the next time."""
@@ -154,14 +175,35 @@ class Usage:
                 # All of one that is new comes from now on.
                 first, _ = self._others.get(each, (_UNUSED, found))
                 self._others[each] = first, found
+        self._look_for_pools()
+
+    def _look_for_pools(self) -> None:
+        known = {each.native_id for each in threading.enumerate()}
+        waiting = waiting_threads(self._openmp)
+        self._is_told_who_waits |= bool(waiting)
+        for each, is_in_openmp in waiting.items():
+            # A thread that started an operator waits for its pool there, and elsewhere later.
+            if is_in_openmp and each not in known and each not in threads:
+                self._pool.setdefault(each, b"")
+            else:
+                self._pool.pop(each, None)
+        for each in list(self._pool):
+            if found := _schedule(each):
+                self._pool[each] = found
 
     def read(self) -> Used:
         """What was used so far."""
         self.look()
-        others = [*filter(None, itertools.starmap(_between, self._others.values()))]
         main = _between(self._main, _schedule(os.getpid()))
-        both = None if main is None else (sum(e[0] for e in others), sum(e[1] for e in others))
-        return Used(time.process_time() - self._cpu_s, main, both)
+        others = _sums(list(self._others.values()))
+        pool = _sums([(self._before.get(id, _UNUSED), now) for id, now in self._pool.items()])
+        is_told = main is not None
+        return Used(
+            time.process_time() - self._cpu_s,
+            main,
+            others if is_told else None,
+            pool if is_told and self._is_told_who_waits else None,
+        )
 
 
 def _program_threads() -> list[threading.Thread]:
@@ -171,12 +213,19 @@ def _program_threads() -> list[threading.Thread]:
     return [each for each in known if not isinstance(each, threading._DummyThread)]
 
 
+def _sums(schedules: Iterable[tuple[bytes, bytes]]) -> tuple[float, float]:
+    """What these used together, each from its first `schedule` to its second."""
+    used = [*filter(None, itertools.starmap(_between, schedules))]
+    return sum(each[0] for each in used), sum(each[1] for each in used)
+
+
 def _between(before: bytes, now: bytes) -> tuple[float, float] | None:
     """Seconds on a CPU, and ready without one, between two `schedule`s; None if one is empty."""
     waited = waited_ns(before, now, at_most_ns=2**63)
     if waited is None:
         return None
-    return (int(now.split()[0]) - int(before.split()[0])) / 1e9, waited / 1e9
+    # The kernel may have given the id of a thread that ended to another one.
+    return max(int(now.split()[0]) - int(before.split()[0]), 0) / 1e9, waited / 1e9
 
 
 def _schedule(thread: int | None) -> bytes:

@@ -132,6 +132,7 @@ class _Part:
         timeout_s = started["rpc_timeout_s"] if started else first["rpc_timeout"]
         main_cpu_s, main_run_queue_s = ended.get("main_thread_s") or (None, None)
         others_cpu_s, others_run_queue_s = ended.get("other_threads_s") or (None, None)
+        pool_cpu_s, pool_run_queue_s = ended.get("pool_threads_s") or (None, None)
         self.recording = RankRecording(
             **{fact: first[fact] for fact in ("rank", "name")},
             **{fact: recording[fact] for fact in ("host", "boot_id", "cpu_count")},
@@ -142,6 +143,9 @@ class _Part:
             main_run_queue_s=main_run_queue_s,
             others_cpu_s=others_cpu_s,
             others_run_queue_s=others_run_queue_s,
+            intra_op_threads=ended.get("intra_op_threads"),
+            pool_cpu_s=pool_cpu_s,
+            pool_run_queue_s=pool_run_queue_s,
             threads=tuple(self._threads(pid).items()),
             client_spans=self._content.client_spans,
             server_spans=self._content.server_spans,
