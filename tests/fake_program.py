@@ -41,6 +41,7 @@ class FakeProgramLauncher(NothingToClose):
     did: Callable[[Config], dict[str, Any]] = lambda config: {}  # what its `ProgramRun` has
     functions: tuple[dict[str, int], ...] = ()  # what its first runs called
     first_runs: int = 0  # how often it is run as it is, to find out about it
+    facts: dict[str, Any] = field(default_factory=dict)  # what else its runs showed
 
     def __post_init__(self) -> None:
         self._random = random.Random(0)
@@ -53,6 +54,7 @@ class FakeProgramLauncher(NothingToClose):
         spec = ProgramSpec(
             **draft.program.model_dump(), ranks=RANKS, own=self.own, calls=self.calls,
             shuts_down=True, own_network=True, run_s=self.run_s, functions=self.functions,
+            **self.facts,
         )  # fmt: skip
         for _ in range(self.first_runs):
             run = self._run(spec.own_config)

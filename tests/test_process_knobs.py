@@ -14,7 +14,7 @@ CPUS = sorted(os.sched_getaffinity(0))
 HALF = len(CPUS) // 2
 WHY = "init_rpc has no world_size, so the share of a rank is not known"
 BEGIN = """
-import os, subprocess, sys, threading
+import os, subprocess, sys, threading, torch
 import tuner.process_knobs
 from tuner.process_knobs import ProcessKnobs
 
@@ -55,7 +55,6 @@ except OSError as error:
 print(knobs.overridden())
 """, [WHY, f"cpu_binding could not be set: {WHY}"]),
     "intra-op threads are set, and a number that the program sets later is said": ("""
-import torch
 knobs = applied({"intra_op_threads": 3})
 print(torch.get_num_threads(), *knobs.texts, knobs.overridden() or "as set")
 thread = threading.Thread(target=torch.set_num_threads, args=[5])
@@ -91,7 +90,6 @@ knobs.apply({"cpu_binding": "none"}, 0, 2)
 print(before == state())
 """, [str(HALF), "True"]),
     "a bound rank has no more intra-op threads than CPUs, unless a number is named": ("""
-import torch
 torch.set_num_threads(len(before[1]) + 1)
 knobs = applied({"cpu_binding": "equal"})
 print(torch.get_num_threads(), f"intra_op_threads={len(knobs.cpus)}" in knobs.texts)

@@ -83,8 +83,8 @@ class ProcessKnobs:
             self.intra_op_threads = len(self.cpus)
         else:
             self.intra_op_threads = None
-            return
-        _torch().set_num_threads(self.intra_op_threads)
+        if self.intra_op_threads is not None:
+            _torch().set_num_threads(self.intra_op_threads)
 
     def switch(self, interval_s: float) -> None:
         """Set another switch interval, unless the program has set its own after the tool."""
@@ -142,10 +142,8 @@ def intra_op_threads_now() -> int:
 
 
 def _torch() -> Any:
-    # Late: it takes long, and who sets a number of its threads has it.
-    import torch
-
-    return torch
+    # Who starts RPC has imported it; the commands of the tool, which have not, set nothing.
+    return sys.modules["torch"]
 
 
 def switch_interval_s() -> float:

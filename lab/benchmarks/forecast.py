@@ -218,7 +218,7 @@ def _rows(name: str) -> list[Row]:
             if (command := PROGRAMS[name]()) is None:
                 return []
             try:
-                program = stack.enter_context(launched(command, budget="60s"))
+                program = stack.enter_context(launched(command, budget="60s", window="off"))
             except ProgramFailedError as error:
                 print(f"{name}: {str(error).splitlines()[0]}")
                 return []

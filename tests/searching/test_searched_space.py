@@ -1,5 +1,7 @@
 """What is searched where nobody names a space, and what cannot be searched on this machine."""
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,11 +13,14 @@ from tuner.api import forecast
 from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.draft import draft_plan
-from tuner.searching import searched_space
+from tuner.searching import beginning, searched_space
 from tuner.searching.searched_space import draft_here
 from tuner.study.answer import StudyAnswer
+from tuner.study.records import ForecastThreads
 from tuner.trace.analyze.diagnosis import Diagnosis
 from tuner.trace.analyze.suggestions import Suggestion
+from tuner.trace.files.reader import read_trace
+from tuner.trace.model.trace import Trace
 
 MINE = UDF.model_copy(update={"reference": "mine.py:Mine"})
 FORBIDDEN = "the system does not permit to set CPU affinity (Operation not permitted)"
@@ -203,3 +208,102 @@ def test_a_program_has_the_switch_interval_searched_where_there_is_time(
     assert (SAID in tune.heard.told) == is_searched
     assert (len(intervals(answer)) > 1) == is_searched
     assert (launcher.orders[0].trace is not None) == is_searched
+
+
+def with_pools(monkeypatch: pytest.MonkeyPatch, pool_cpu_s: float | None) -> None:
+    """What the threads of operators use in every trace, of half a second."""
+
+    def read(path: Path) -> Trace:
+        trace = read_trace(path)
+        ranks = tuple(replace(each, pool_cpu_s=pool_cpu_s) for each in trace.ranks)
+        return replace(trace, ranks=ranks)
+
+    monkeypatch.setattr(beginning, "read_trace", read)
+
+
+def of_program(tune: Tune, budget: str, own: dict[str, Any], **facts: Any) -> StudyAnswer:
+    by_role = {role: {"num_worker_threads": 16, **own} for role in ("agent", "observer")}
+    launcher = TracedProgramLauncher(
+        lambda config: 0.2, own=by_role, run_s=(0.7, 0.7), first_runs=2, facts=facts
+    )
+    asked = {"workload": None, "program": COMMAND, "space": None, "budget": budget}
+    return tune.search(launcher, clock=launcher.clock, max_blocks=2, **asked)
+
+
+def intra_op(answer: StudyAnswer) -> set[object]:
+    return {row.config.for_role("agent").get("intra_op_threads") for row in answer.rows}
+
+
+TWO = {"intra_op_threads": 2}
+
+
+@pytest.mark.parametrize(
+    ("own", "pool_cpu_s", "found"),
+    [
+        (TWO, 0.3, {2, 1}),
+        (TWO, 0.001, {None}),
+        # There are two CPUs for three ranks.
+        ({"intra_op_threads": 1}, 0.3, {None}),
+        ({"intra_op_threads": 6}, 0.3, {6, 1}),
+    ],
+)
+def test_a_program_whose_operators_compute_has_the_intra_op_threads_searched(
+    tune: Tune, monkeypatch: pytest.MonkeyPatch, own: dict[str, Any], pool_cpu_s: float,
+    found: set[object],
+) -> None:  # fmt: skip
+    with_pools(monkeypatch, pool_cpu_s)
+    answer = of_program(tune, "300s", own)
+    assert intra_op(answer) == found
+    # A rank so bound has one CPU.
+    crowded = [each.config for each in answer.rows if each.config.binds]
+    assert {each.for_role("agent").get("intra_op_threads") for each in crowded} == (
+        {1} if len(found) > 1 else {None}
+    )
+    said = [each for each in tune.heard.told if each.startswith("intra_op_threads")]
+    assert said == ["intra_op_threads is searched too, as operators compute"] * (len(found) > 1)
+
+
+def test_intra_op_threads_take_the_place_of_threads_that_are_forecast_to_change_nothing(
+    tune: Tune, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_pools(monkeypatch, 0.3)
+    ratios = {1: None, 2: 2.0, 4: 1.0, 8: 1.01, 32: 1.0}
+    told: dict[tuple[int, ...], ForecastThreads] = {
+        (count, count): ForecastThreads(
+            threads=(count, count), ratio=ratio, low=ratio and 0.9 * ratio,
+            high=ratio and 1.1 * ratio, deadlock="" if ratio else "calls wait for each other",
+        )
+        for count, ratio in ratios.items()
+    }  # fmt: skip
+    monkeypatch.setattr(beginning, "forecasts_of", lambda *_: beginning.Forecasts(told))
+    few = of_program(tune, "64s", TWO)
+    assert intra_op(few) == {2, 1}
+    counts = {row.config.for_role("agent")["num_worker_threads"] for row in few.rows}
+    assert 16 in counts
+    assert not counts & {4, 8, 32}
+    [said] = [each for each in tune.heard.told if each.startswith("intra_op_threads")]
+    assert said.endswith("instead of num_worker_threads=4, 8, 32, forecast to change nothing")
+
+
+def test_a_program_that_sets_its_own_threads_later_overrides_the_knob(
+    tune: Tune, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_pools(monkeypatch, 0.3)
+    answer = of_program(tune, "300s", TWO, sets_intra_op_threads=True)
+    assert intra_op(answer) == {None}
+    assert "intra_op_threads is not searched: the program calls torch.set_num_threads after " \
+        "init_rpc" in tune.heard.told  # fmt: skip
+
+
+def test_a_long_program_that_cannot_be_traced_in_time_has_one_thread_as_a_first_bet(
+    tune: Tune,
+) -> None:
+    by_role = {role: {"num_worker_threads": 16, **TWO} for role in ("agent", "observer")}
+    launcher = TracedProgramLauncher(
+        lambda config: 12.0, own=by_role, run_s=(13.0, 13.0), first_runs=1
+    )
+    asked = {"workload": None, "program": COMMAND, "space": None, "budget": "60s"}
+    answer = tune.search(launcher, clock=launcher.clock, **asked)
+    assert str(answer.rows[1].config) == (
+        "cpu_binding=none intra_op_threads=1 num_worker_threads=16"
+    )

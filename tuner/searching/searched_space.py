@@ -19,6 +19,7 @@ from tuner.plan.space import Space
 from tuner.plan.study_plan import StudyPlan
 from tuner.process_knobs import EQUAL
 from tuner.searching.beginning import FirstRuns, Notify
+from tuner.searching.fitting import Fit
 from tuner.searching.runner import TRACED_TIME_S, Runner, patterns_of, scratch_folder
 from tuner.trace.analyze.diagnosis import diagnose
 from tuner.trace.analyze.server_evidence import in_long_operators_ns
@@ -95,6 +96,8 @@ def widened(
     if not draft.chooses_space:
         return plan
     threads = _numbers_of_intra_op_threads(plan, notify)
+    if not (threads or plan.subject.has_gil):
+        return plan
     traced = runs.traced or _traced(plan, launcher, operators=bool(threads))
     if threads and _computes(plan, runs, traced):
         draft = _with_intra_op_threads(draft, plan, threads, runs, traced, notify)
@@ -153,12 +156,12 @@ def _with_intra_op_threads(
     draft: PlanDraft, plan: StudyPlan, threads: Sequence[int], runs: FirstRuns,
     traced: tuple[Measurement, Trace] | None, notify: Notify,
 ) -> PlanDraft:  # fmt: skip
-    """The draft with their numbers. Where the budget is too short for all that there are then, they
-    take the place of the numbers of worker threads that the forecast has alike."""
+    """The draft with their numbers. Where the budget is too short for the whole grid, they take the
+    place of the numbers of worker threads that the forecast has alike."""
     knob, world = INTRA_OP_THREADS.name, runs.last or (traced and traced[0])
     wider = _with_axis(draft, knob, ",".join(map(str, threads)))
     said = f"{knob} is searched too, as operators {'compute' if traced else 'may compute'}"
-    if world is None or runs.allows(plan, wider.finish(plan.subject), world):
+    if world is None or runs.fit(wider.finish(plan.subject), world) == Fit():
         notify(said)
         return wider
     alike = runs.forecasts(plan).alike(plan.measuring.epsilon)

@@ -73,6 +73,37 @@ def test_fewer_threads_take_longer_and_call_as_often(spawning: Launched) -> None
     assert one.wall_s > 2 * min(eight.wall_s for eight in eights)
 
 
+@needs_two_cpus
+@pytest.mark.parametrize("cold", [False, True], ids=["warm", "cold"])
+def test_intra_op_threads_are_those_of_the_configuration_before_rpc_starts(cold: bool) -> None:
+    command = [PYTHON, str(PROGRAMS / "computes_early.py"), free_port(), "0"]
+    with launched(command, cold=cold, metric=r"early=^early threads: (\d+)") as program:
+        own = program.spec.default_of("worker", "intra_op_threads")
+        assert not program.spec.sets_intra_op_threads
+
+        def early(**config: object) -> float | None:
+            return known(program.measured(config=config).program).metric
+
+        assert early() == early(**{"*": {"intra_op_threads": own}}) == own
+        assert early(**{"*": {"intra_op_threads": 1}}) == 1
+        # By role: the role of a process is known in init_rpc.
+        assert early(worker={"intra_op_threads": 1}) == own
+        assert early() == own
+
+
+def test_a_program_that_sets_its_own_intra_op_threads_overrides_the_knob() -> None:
+    command = [PYTHON, str(PROGRAMS / "computes_early.py"), free_port(), "5"]
+    with launched(command) as program:
+        assert program.spec.sets_intra_op_threads
+        assert program.spec.default_of("worker", "intra_op_threads") == 5
+        assert "torch.set_num_threads(5) after the tool: intra_op_threads=3 had no effect" in (
+            program.failed(config={"*": {"intra_op_threads": 3}}).message
+        )
+        if len(os.sched_getaffinity(0)) > 1:
+            # No more threads than CPUs is only what binding does by itself.
+            program.measured(config={"*": {"cpu_binding": "equal"}})
+
+
 def test_a_deadline_ends_all_of_it(spawning: Launched, tmp_path: Path) -> None:
     failure = spawning.failed(deadline_s=0.3, failure_folder=tmp_path / "failures" / "late")
     assert failure.failure == "timed-out"
