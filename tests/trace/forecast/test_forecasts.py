@@ -310,3 +310,24 @@ def test_no_speed_is_forecast_where_calls_may_wait_for_each_other(rest_ms: float
 def test_which_calls_may_wait_for_others(taken: Trace, scripts_call: bool, expected: bool) -> None:
     known = tuple(replace(rank, scripts_call=scripts_call) for rank in taken.ranks)
     assert wait_for_others(replace(taken, ranks=known), 1) == expected
+
+
+def test_no_speed_is_forecast_where_calls_would_run_into_their_time_limit() -> None:
+    taken = changed(eight_at_once(Part("sleep", 10)), timeout_s=0.05)
+    found = by_threads(taken)
+    # Eight calls of 10 ms: one thread takes 80 ms for them, two 40.
+    assert found[1].why_not == "calls would take longer than their time limit, and fail"
+    assert not found[2].why_not
+    # Those that were late as they were traced are no reason, and 0 is no limit.
+    assert not by_threads(changed(taken, timeout_s=0.001))[1].why_not
+    assert not by_threads(changed(taken, timeout_s=0.0))[1].why_not
+
+
+def test_what_a_program_does_after_its_last_call_stays_as_it_is() -> None:
+    steps = eight_at_once(Part("sleep", 10))
+    last_ns = int(steps.calls["end_ns"].max())
+    program = replace(steps, steps=None, window_ns=(0, 2 * last_ns))
+    half = by_threads(program)
+    for threads, whole in by_threads(steps).items():
+        assert half[threads].ratio == pytest.approx((whole.ratio + 1) / 2, rel=0.02)
+        assert half[threads].ratio_low <= half[threads].ratio / 1.15 or threads == 16

@@ -22,7 +22,7 @@ from tuner.trace.analyze.headroom import LeastThreads, least_threads, wait_for_o
 from tuner.trace.analyze.path_walk import Driver, find_driver
 from tuner.trace.forecast.off_cpu import Known, shared_by
 from tuner.trace.forecast.program import ISSUE, Program
-from tuner.trace.forecast.replay import Machine, replay
+from tuner.trace.forecast.replay import Machine, Replayed, replay
 from tuner.trace.forecast.traced_program import Case, build
 from tuner.trace.forecast.traced_run import (
     SEEN,
@@ -31,6 +31,7 @@ from tuner.trace.forecast.traced_run import (
     lacks,
     machine_of,
     part_of,
+    rest_of,
     unseen,
     were_cpus_taken,
 )
@@ -54,6 +55,7 @@ MOVED = 1.1  # what changes by less needs no CPUs
 OVERLAP = 0.15  # the share of the time that a driver may be on the CPU while it seems to wait
 WIDE = 1.5  # an interval that spans more says nothing
 COMPETES = "its calls compete for few logical CPUs with polling threads"
+LATE = "calls would take longer than their time limit, and fail"
 BY_CHANCE = "whether it deadlocks depends on how long its calls happen to take"
 DISTURBED = "other programs took logical CPUs while it was traced"
 ALL = "*"
@@ -108,6 +110,8 @@ class Model:
     is_disturbed: bool  # whether other programs took CPUs meanwhile
     least: Mapping[int, LeastThreads]
     """By server whose calls may wait for each other: what it needs not to deadlock."""
+    limits_ns: Sequence[float]  # by call: after how long it fails
+    rest: float  # how long the program went on after its last call, over the time of the calls
 
     @classmethod
     def of(
@@ -161,6 +165,8 @@ class Model:
             computing=computing(trace),
             is_disturbed=is_disturbed or were_cpus_taken(trace, driver, machine),
             least=_least(trace, roles, known, explained),
+            limits_ns=_limits_ns(part),
+            rest=rest_of(trace, driver),
         )
 
     def forecast(self, what_if: WhatIf) -> Forecast:
@@ -179,6 +185,8 @@ class Model:
         if all(each.blocked for each in ends):
             return Forecast(ratio=math.inf, ratio_low=math.inf, ratio_high=math.inf,
                             deadlock=ends[0].blocked)  # fmt: skip
+        if self._late(ends) > self._late([replay(each, self.machine) for each in self.programs]):
+            return Forecast(why_not=LATE)
         took = [max(each.took_ns, 1.0) for each in ends]
         logs = [math.log(each / base) for each, base in zip(took, self.base_ns, strict=True)]
         low, high = min(logs), max(logs)
@@ -195,10 +203,23 @@ class Model:
         error = 2 * math.hypot(self._spread(machine), MODEL_ERROR, off_by)
         # Two logical CPUs of a core are no two cores.
         less = self.computing * min(abs(middle), math.log(SMT))
+        ratio, least = self._of_all(middle), math.exp(2 * MODEL_ERROR)
         return Forecast(
-            ratio=math.exp(middle),
-            ratio_low=math.exp(low - error - less * (middle > 0)),
-            ratio_high=math.exp(high + error + less * (middle < 0)),
+            ratio=ratio,
+            ratio_low=min(self._of_all(low - error - less * (middle > 0)), ratio / least),
+            ratio_high=max(self._of_all(high + error + less * (middle < 0)), ratio * least),
+        )
+
+    def _of_all(self, log_ratio: float) -> float:
+        """The ratio of the calls' time as one of all: what comes after the last call stays."""
+        return (math.exp(log_ratio) + self.rest) / (1 + self.rest)
+
+    def _late(self, ends: Sequence[Replayed]) -> int:
+        """How many calls take longer than their time limits."""
+        return sum(
+            lasted_ns > self.limits_ns[call]
+            for each in ends
+            for call, lasted_ns in each.lasted_ns.items()
         )
 
     def _may_deadlock(self, machine: Machine) -> str:
@@ -246,6 +267,12 @@ class Model:
         ratios = [replay(each, machine).took_ns / base_ns for each, base_ns in self._others]
         known = [math.log(each) for each in ratios if 0 < each < math.inf]
         return float(np.std(known, ddof=1)) if len(known) > 1 else 0.0
+
+
+def _limits_ns(trace: Trace) -> list[float]:
+    """The time limit of each call; infinite where there is none, or it is not known."""
+    limits_s = trace.calls["timeout_s"].astype(float).fillna(0.0)
+    return limits_s.where(limits_s > 0, math.inf).mul(1e9).tolist()
 
 
 def _unknown(trace: Trace, known: Mapping[int, Known]) -> str:

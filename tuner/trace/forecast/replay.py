@@ -12,7 +12,7 @@ has no resource for, and a process of simpy costs more than all that happens her
 import heapq
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from tuner.trace.forecast.program import (
@@ -46,6 +46,7 @@ class Replayed(NamedTuple):
 
     took_ns: float  # until the driver had done all; infinite where it never did
     blocked: str = ""  # the chain of calls that wait for each other; empty if it ended
+    lasted_ns: Mapping[int, float] = {}  # by call: until its answer was complete
 
 
 class _Frame:
@@ -111,7 +112,9 @@ class _Replay:
         """The caller of the call that it all began with, through callbacks."""
         self.served: dict[int, _Frame] = {}
         self.pending: dict[int, _Frame] = {}
-        self.over: set[int] = set()
+        self.issued_at: dict[int, float] = {}
+        self.over: dict[int, float] = {}
+        """How long each call took that is complete."""
         self.joining: list[list[int]] = [[] for _ in program.joins]
         self.frames: list[_Frame] = []
         self.ended_at = 0.0
@@ -131,8 +134,8 @@ class _Replay:
             self.now, _, do, with_ = pop(agenda)
             do(with_)
         if self.drivers:
-            return Replayed(math.inf, self.chain())
-        return Replayed(self.ended_at)
+            return Replayed(math.inf, self.chain(), self.over)
+        return Replayed(self.ended_at, lasted_ns=self.over)
 
     def go_on(self, frame: _Frame) -> None:
         """Do what a frame does next, until it has to wait."""
@@ -170,7 +173,7 @@ class _Replay:
 
     def issue(self, frame: _Frame, number: int) -> None:
         call = self.calls[number]
-        self.caller[number] = frame
+        self.caller[number], self.issued_at[number] = frame, self.now
         self.began_by[number] = self.above(frame)
         frame.under_way += 0 if call.is_blocking else call.ends
         self.later(call.to_server, self.arrived if call.is_seen else self.answered, number)
@@ -255,7 +258,7 @@ class _Replay:
     def completed(self, number: int) -> None:
         """A call is complete, or a callback: who waits for it goes on, and its thread runs the
         callback that follows."""
-        self.over.add(number)
+        self.over[number] = self.now - self.issued_at.get(number, self.now)
         call = self.calls[number]
         frame, above = self.caller[number], self.began_by[number]
         frame.under_way -= not call.is_blocking

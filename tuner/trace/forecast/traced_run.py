@@ -67,6 +67,16 @@ def _calls_last_ns(trace: Trace, driver: Driver) -> float:
     return whole_ns if whole_ns >= MOST_OF_WINDOW * window_length_ns(trace) else 0.0
 
 
+def rest_of(trace: Trace, driver: Driver) -> float:
+    """How long a program was recorded after its last call, over the time of its driver's calls; 0
+    of steps of a workload, which end with their calls."""
+    start, end = floats(driver.calls, "start_ns"), floats(driver.calls, "end_ns")
+    last = np.nanmax(floats(trace.calls, "end_ns"))
+    if trace.steps is not None:
+        return 0.0
+    return max(float(trace.window_ns[1] - last), 0.0) / max(float(end.max() - start.min()), 1.0)
+
+
 def computing(trace: Trace) -> float:
     """The share of the served time on the CPU, or ready for one, of calls that make none."""
     calls = trace.calls
