@@ -9,6 +9,8 @@ import pytest
 from tests.fake_program import COMMAND, TracedProgramLauncher
 from tests.fakes import UDF, FakeLauncher
 from tests.searching.tuning import Tune
+from tests.trace.synthetic import call, operator
+from tests.trace.synthetic import trace as synthetic
 from tuner.api import forecast
 from tuner.errors import UsageError
 from tuner.plan.config import Config
@@ -210,13 +212,20 @@ def test_a_program_has_the_switch_interval_searched_where_there_is_time(
     assert (launcher.orders[0].trace is not None) == is_searched
 
 
-def with_pools(monkeypatch: pytest.MonkeyPatch, pool_cpu_s: float | None) -> None:
-    """What the threads of operators use in every trace, of half a second."""
+def with_pools(
+    monkeypatch: pytest.MonkeyPatch, pool_cpu_s: float | None, operator_ms: float = 200
+) -> None:
+    """What the threads of operators use in every trace, of half a second; and how long an operator
+    takes, if any is recorded."""
 
     def read(path: Path) -> Trace:
         trace = read_trace(path)
         ranks = tuple(replace(each, pool_cpu_s=pool_cpu_s) for each in trace.ranks)
-        return replace(trace, ranks=ranks)
+        computed = [operator("aten::mm", 0, operator_ms)] if operator_ms else []
+        operators = synthetic([call(0, 0, 1)], computed).operators
+        return replace(
+            trace, ranks=ranks, operators=operators, operators_recorded=bool(operator_ms)
+        )
 
     monkeypatch.setattr(beginning, "read_trace", read)
 
@@ -238,20 +247,25 @@ TWO = {"intra_op_threads": 2}
 
 
 @pytest.mark.parametrize(
-    ("own", "pool_cpu_s", "found"),
+    ("own", "pool_cpu_s", "operator_ms", "found"),
     [
-        (TWO, 0.3, {2, 1}),
-        (TWO, 0.001, {None}),
+        (TWO, 0.01, 200, {2, 1}),
+        (TWO, 0.01, 0, {2, 1}),
+        # Operators compute hardly, or not in parallel.
+        (TWO, 0.01, 1, {None}),
+        (TWO, 0.0, 200, {None}),
+        (TWO, None, 200, {2, 1}),
+        (TWO, None, 0, {None}),
         # There are two CPUs for three ranks.
-        ({"intra_op_threads": 1}, 0.3, {None}),
-        ({"intra_op_threads": 6}, 0.3, {6, 1}),
+        ({"intra_op_threads": 1}, 0.3, 200, {None}),
+        ({"intra_op_threads": 6}, 0.3, 200, {6, 1}),
     ],
 )
 def test_a_program_whose_operators_compute_has_the_intra_op_threads_searched(
-    tune: Tune, monkeypatch: pytest.MonkeyPatch, own: dict[str, Any], pool_cpu_s: float,
-    found: set[object],
+    tune: Tune, monkeypatch: pytest.MonkeyPatch, own: dict[str, Any], pool_cpu_s: float | None,
+    operator_ms: float, found: set[object],
 ) -> None:  # fmt: skip
-    with_pools(monkeypatch, pool_cpu_s)
+    with_pools(monkeypatch, pool_cpu_s, operator_ms)
     answer = of_program(tune, "300s", own)
     assert intra_op(answer) == found
     # A rank so bound has one CPU.

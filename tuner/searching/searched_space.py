@@ -31,7 +31,7 @@ from tuner.world.measurement import Measurement
 
 _LONGEST_TRACE = 0.1  # of the budget, to see whether to search the switch interval
 _STEPS = 10  # the steps of that trace: how long one takes is not known yet
-_LEAST_COMPUTING = 0.05  # of the time, in operators that are shared among threads, or long enough
+_LEAST_COMPUTING = 0.05  # of the time, in operators long enough to be shared among threads
 
 
 def draft_here(draft: PlanDraft, known: Space | None, notify: Notify) -> PlanDraft:
@@ -145,11 +145,13 @@ def _computes(plan: StudyPlan, runs: FirstRuns, traced: tuple[Measurement, Trace
     if traced is None:
         return runs.last is not None
     _, trace = traced
-    computed_ns = in_long_operators_ns(trace)
     pools_s = [each.pool_cpu_s for each in trace.ranks if each.pool_cpu_s is not None]
-    if pools_s and max(intra_op_threads(plan.subject).values()) > 1:
-        computed_ns = 1e9 * sum(pools_s)  # by what would gain; operators may not be recorded
-    return computed_ns >= _LEAST_COMPUTING * window_length_ns(trace)
+    has_pools = any(pools_s)
+    are_told = bool(pools_s) and max(intra_op_threads(plan.subject).values()) > 1
+    if are_told and not (has_pools and trace.operators_recorded):
+        # However little they use: a thread that waits for its pool loses far more.
+        return has_pools
+    return in_long_operators_ns(trace) >= _LEAST_COMPUTING * window_length_ns(trace)
 
 
 def _with_intra_op_threads(
