@@ -29,10 +29,10 @@ def with_ranks(taken: Trace, **facts: Any) -> Trace:
 @pytest.mark.parametrize(
     ("threads", "cpus", "values", "who"),
     [
-        (FIVE, 2, "1,2", "5 ranks with 2 intra-op threads each compete for 2 logical CPUs:"),
+        (FIVE, 2, "1,2", "5 ranks with 2 intra-op threads each compete for 2 logical CPUs."),
         ((8, 8, 8), 8, "1,2,8", "3 ranks with 8 intra-op threads each"),
         ((4, 4, 2, 1), 8, "1,2,4", "3 ranks with 2 or 4 intra-op threads each"),
-        ((1, 8), 2, "1,2,8", "The 8 intra-op threads of worker1 compete for 2 logical CPUs:"),
+        ((1, 8), 2, "1,2,8", "The 8 intra-op threads of worker1 compete for 2 logical CPUs."),
     ],
 )
 def test_the_numbers_to_try_are_one_an_equal_share_and_the_ranks_own(

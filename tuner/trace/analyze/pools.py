@@ -49,7 +49,7 @@ class Pools:
             who = f"The {own} of {self.names[0]}"
         waited = whole_percent(self.waiting / (self.on_cpu + self.waiting))
         return (
-            f"{who} compete for {plural(self.cpus, 'logical CPU')}: those that operators have "
+            f"{who} compete for {plural(self.cpus, 'logical CPU')}. Those that operators have "
             f"started waited for one for {waited} of their time, and calls wait, too."
         )
 
