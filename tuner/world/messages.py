@@ -141,8 +141,9 @@ _FROM_PROGRAMS = {
     "window-end": _facts(""),
     "hand-over": _facts(""),
     "record-end": _facts(
-        "reason:text cpu_s:amount main_thread_s:times? other_threads_s:times? threads:names "
-        "issued:counts counted_ns:whole is_cut:flag disturbed:flag scripts_call:flag"
+        "reason:text cpu_s:amount main_thread_s:times? other_threads_s:times? "
+        "pool_threads_s:times? intra_op_threads:size threads:names issued:counts "
+        "counted_ns:whole is_cut:flag disturbed:flag scripts_call:flag"
     ),
 }
 _FROM_WARM_SERVERS = {

@@ -11,6 +11,7 @@ from tuner.trace.analyze.pools import competing_pools
 from tuner.trace.model.trace import Trace
 
 FIVE = (2, 2, 2, 2, 2)
+EIGHT = {"on_cpu": 2.0, "waiting": 4.0}
 
 
 def of_ranks(threads: tuple[int | None, ...] = FIVE, cpus: int = 2, **pools: Any) -> Trace:
@@ -50,10 +51,10 @@ def test_the_numbers_to_try_are_one_an_equal_share_and_the_ranks_own(
         (of_ranks((2, 2)), of_ranks((2, 1))),
         (of_ranks((2, 2)), of_ranks((1, 1))),
         (of_ranks((2, 2)), of_ranks((None, None))),
-        (of_ranks((4, 4, 4), cpus=8), of_ranks((4, 4), cpus=8)),
-        (of_ranks(on_cpu=0.2, waiting=0.31), of_ranks(on_cpu=0.2, waiting=0.29)),
-        (of_ranks(on_cpu=0.74, waiting=0.26), of_ranks(on_cpu=0.76, waiting=0.24)),
-        (with_ranks(of_ranks(), cpu_s=0.25), with_ranks(of_ranks(), cpu_s=0.23)),
+        (of_ranks((4, 4, 4), 8, **EIGHT), of_ranks((4, 4), 8, **EIGHT)),
+        (of_ranks(on_cpu=0.3, waiting=0.71), of_ranks(on_cpu=0.3, waiting=0.69)),
+        (of_ranks(on_cpu=0.7, waiting=0.72), of_ranks(on_cpu=0.7, waiting=0.68)),
+        (with_ranks(of_ranks(), cpu_s=0.17), with_ranks(of_ranks(), cpu_s=0.15)),
         (with_ranks(of_ranks(), cpu_s=0.43), with_ranks(of_ranks(), cpu_s=0.45)),
         (of_ranks(), with_ranks(of_ranks(), pool_cpu_s=None, pool_run_queue_s=None)),
         (of_ranks(), with_ranks(of_ranks(), pool_cpu_s=0.01, pool_run_queue_s=0.0)),

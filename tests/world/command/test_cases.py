@@ -38,7 +38,7 @@ SAYS = {
     "callback_work": r"callback",
     "gil_full": r"GIL of server|server's GIL",
     "many_tensors": r"pickl",
-    "oversubscribed": r"5 ranks with \d+ intra-op threads each .* --space intra_op_threads=1,",
+    "oversubscribed": r"5 ranks with \d+ intra-op threads each compete for",
 }
 NEVER_SAYS = {
     "callback_work": r"Communication is the limit",

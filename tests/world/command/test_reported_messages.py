@@ -93,6 +93,8 @@ def test_calls_that_end_after_a_run_was_stopped_were_still_under_way(folder: Pat
         ("record-end", "operators", "/etc/passwd"),
         ("record-end", "issued", [["agent", "python"]]),
         ("record-end", "main_thread_s", [0.5]),
+        ("record-end", "pool_threads_s", [0.5]),
+        ("record-end", "intra_op_threads", 0.5),
         ("imported", "environment", {"A=B": "C"}),
         ("imported", "environment", {"A": "\0"}),
     ],

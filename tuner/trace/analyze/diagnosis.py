@@ -115,7 +115,9 @@ def diagnose(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> Diagnosis:
     path = find_critical_path(trace)
     failures, doubt, *because = failed_calls(recorded), *_doubt(recorded)
     pools = competing_pools(recorded)
-    competing = () if pools is None else (fewer_intra_op_threads(pools),)
+    fewer = () if pools is None else (fewer_intra_op_threads(pools),)
+    # What makes everything take longer is told first.
+    competing = tuple(each.sentence for each in fewer)
     if doubt or path is None:
         clear = f"No clear limit: the trace {doubt or 'holds no calls that ended'}."
         known: tuple[str, ...] = ()
@@ -123,32 +125,30 @@ def diagnose(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> Diagnosis:
         if path is not None and trace.source != "rpc-tuner":
             known = (*path_limits.unseen_calls(trace, path), *_beside_calls(trace, path))
         # What is known comes first.
-        known = (*failures, *(each.sentence for each in competing), *known)
-        sentences = (*known, clear, *because)
-        return Diagnosis(rule="no-clear-limit", sentences=sentences, suggestions=competing)
+        sentences = (*failures, *competing, *known, clear, *because)
+        return Diagnosis(rule="no-clear-limit", sentences=sentences, suggestions=fewer)
     driver, shares = trace.process(path.driver.rank).name, shares_of_path(path, roles)
     limits = path_limits.limits_of(shares)
     whys = [_why(trace, path, limit, pools) for limit in limits]
-    # A knob is named once, with the largest limit that it may help with; the first is that of a
-    # cause that makes everything take longer.
-    by_knob = {each.knob: each for each in competing}
+    # A knob is named once, with the largest limit that it may help with.
+    by_knob = {each.knob: each for each in fewer}
     for why in whys:
         if why.suggestion is not None:
             by_knob.setdefault(why.suggestion.knob, why.suggestion)
     made = int((~are_callbacks(path.driver.calls)).sum())
     limit = path_limits.said(driver, made, shares, limits)
     is_explained = any(why.rule in ("blocked-threads", "gil-or-lock") for why in whys)
-    off_cpu = path_limits.off_cpu(has_pools=pools is not None)
+    off_cpu = path_limits.off_cpu(has_pools=any(rank.pool_cpu_s for rank in trace.ranks))
     return Diagnosis(
         rule=whys[0].rule if whys else "no-clear-limit",
         sentences=(
             *failures,
+            *competing,
             limit,
             *([off_cpu] if "off the CPU" in limit and not is_explained else []),
-            *(each.sentence for each in competing),
             # Two limits of one server have one explanation.
             *dict.fromkeys(sentence for why in whys for sentence in why.sentences),
-            *(each.sentence for each in by_knob.values() if each not in competing),
+            *(each.sentence for each in by_knob.values() if each not in fewer),
             *path_limits.unseen_shares(trace, driver, shares),
             *_disturbed(path, driver, roles),
             *_beside_calls(recorded, path),
@@ -223,8 +223,7 @@ def _beside_calls(trace: Trace, path: CriticalPath) -> tuple[str, ...]:
 def _why(trace: Trace, path: CriticalPath, limit: Limit, pools: Pools | None) -> _Why:
     match limit.kind:
         case "caller":
-            meanwhile = _caller_meanwhile(trace, path, limit.share.share, pools)
-            return _Why("caller", (meanwhile,))
+            return _Why("caller", (_caller_meanwhile(trace, path, limit.share.share),))
         case "backward":
             return _Why("backward")
         case "issue":
@@ -240,12 +239,10 @@ def _why(trace: Trace, path: CriticalPath, limit: Limit, pools: Pools | None) ->
     if not of_it.any():
         return _Why("calls")
     found = gather(trace, int(calls.loc[of_it, "server_rank"].iloc[0]))
-    why = _Why("wire")
     if pools is not None and pools.host == trace.process(found.rank).host:
-        # They are why calls wait for threads, too, or for what holds a lock.
-        why = _Why("cpus-full")
-    elif limit.kind != "wire":
-        why = _why_on_server(limit.kind, found)
+        # They are also why calls wait for threads, for what holds a lock, or to be sent.
+        return _Why("cpus-full")
+    why = _Why("wire") if limit.kind == "wire" else _why_on_server(limit.kind, found)
     is_full = why.rule == "cpus-full"
     suggestion = suggest(trace, path, limit.kind, found, is_cpus_full=is_full)
     if suggestion is None and "more threads help" in " ".join(why.sentences).lower():
@@ -330,9 +327,7 @@ def _pickled(trace: Trace, limit: Limit) -> tuple[str, ...]:
     return f"These are {plural(len(size), 'request')} of {mean} each.", f"{helps} calls."
 
 
-def _caller_meanwhile(
-    trace: Trace, path: CriticalPath, own_share: float, pools: Pools | None
-) -> str:
+def _caller_meanwhile(trace: Trace, path: CriticalPath, own_share: float) -> str:
     """Whether the caller's thread computes, waits for a CPU, or neither; and its busiest operator.
 
     `own_share` is the share of the time in which it waits for no call. What is known of its CPU
@@ -346,7 +341,7 @@ def _caller_meanwhile(
     busiest = _busiest_operator(trace, driver)
     if not driver.is_main_of(process) or process.main_cpu_s is None or seconds <= 0:
         return f"{unknown}.{busiest}"
-    does = f"sleeps, or waits for {rules.waits_for(has_pools=pools is not None)}."
+    does = f"sleeps, or waits for {rules.waits_for(has_pools=bool(process.pool_cpu_s))}."
     if process.main_cpu_s / seconds >= MOST_OF_OWN_TIME * own_share:
         does = f"computes.{busiest}"
     elif (process.main_run_queue_s or 0.0) / seconds >= MOST_OF_OWN_TIME * own_share:

@@ -48,9 +48,9 @@ DEFAULT_THREADS = 16  # PyTorch's num_worker_threads: a bound beyond it is not w
 
 
 def waits_for(*, has_pools: bool) -> str:
-    """What a thread that is off the CPU may wait for, where pools of operators wait for CPUs or do
-    not."""
-    return f"the other threads of an operator, {WAITS_FOR}" if has_pools else WAITS_FOR
+    """What a thread that is off the CPU may wait for, where its operators have threads to help or
+    have none."""
+    return f"an operator's threads, {WAITS_FOR}" if has_pools else WAITS_FOR
 
 
 def short_of_threads(found: Evidence) -> bool:
