@@ -16,6 +16,7 @@ from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.draft import draft_plan
 from tuner.searching import beginning, searched_space
+from tuner.searching.fitting import in_order_of_promise
 from tuner.searching.searched_space import draft_here
 from tuner.study.answer import StudyAnswer
 from tuner.study.records import ForecastThreads
@@ -309,7 +310,7 @@ def test_a_program_that_sets_its_own_threads_later_overrides_the_knob(
         "init_rpc" in tune.heard.told  # fmt: skip
 
 
-def test_a_long_program_that_cannot_be_traced_in_time_has_one_thread_as_a_first_bet(
+def test_a_long_program_that_cannot_be_traced_in_time_is_bound_with_one_thread_first(
     tune: Tune,
 ) -> None:
     by_role = {role: {"num_worker_threads": 16, **TWO} for role in ("agent", "observer")}
@@ -319,5 +320,24 @@ def test_a_long_program_that_cannot_be_traced_in_time_has_one_thread_as_a_first_
     asked = {"workload": None, "program": COMMAND, "space": None, "budget": "60s"}
     answer = tune.search(launcher, clock=launcher.clock, **asked)
     assert str(answer.rows[1].config) == (
-        "cpu_binding=none intra_op_threads=1 num_worker_threads=16"
+        "cpu_binding=equal intra_op_threads=1 num_worker_threads=16"
     )
+
+
+@pytest.mark.parametrize(
+    ("suggested", "first"),
+    [
+        ((), "cpu_binding=equal intra_op_threads=1 num_worker_threads=16"),
+        (("intra_op_threads",), "cpu_binding=none intra_op_threads=1 num_worker_threads=16"),
+        (("transports",), "cpu_binding=equal intra_op_threads=1 num_worker_threads=16"),
+    ],
+)
+def test_what_the_diagnosis_suggests_is_the_first_bet_and_bound_ranks_the_next(
+    suggested: tuple[str, ...], first: str
+) -> None:
+    spec = MINE.model_copy(update={"intra_op_threads": 2, "cpus_of_rank": 1})
+    space = {"num_worker_threads": "8,16", "cpu_binding": "none,equal", "intra_op_threads": "1,2"}
+    plan = draft_plan({"workload": "mine.py:Mine", "space": space}).finish(spec)
+    _, *ordered = in_order_of_promise(plan, {}, suggested)
+    assert str(ordered[0]) == first
+    assert [config.for_role("server")["num_worker_threads"] for config in ordered[:2]] == [16, 16]

@@ -80,6 +80,7 @@ class FirstRuns:
         self.trace_file = self.as_it_is
         self.had_trace = False  # whether an earlier session has traced its baseline
         self._forecasts: Forecasts | None = None
+        self.suggested: Sequence[str] = ()  # the knobs that the diagnosis of the trace names
 
     @property
     def spent_s(self) -> float:
@@ -174,7 +175,7 @@ def begin(
     none, and can be gone on with. What did well in the studies beside is first.
     """
     forecasts = runs.forecasts(plan)
-    candidates, known = in_order_of_promise(plan, forecasts.found), 0
+    candidates, known = in_order_of_promise(plan, forecasts.found, runs.suggested), 0
     if len(candidates) > 2:
         prior = prior_costs(earlier_studies(claim.place), plan, here)
         known = sum(config in prior for config in candidates[1:])

@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from tuner.plan.config import Config
@@ -78,21 +78,26 @@ def pair_worlds(plan: StudyPlan) -> int:
 
 
 def in_order_of_promise(
-    plan: StudyPlan, forecasts: Mapping[tuple[int, ...], ForecastThreads]
+    plan: StudyPlan,
+    forecasts: Mapping[tuple[int, ...], ForecastThreads],
+    suggested: Collection[str] = (),
 ) -> list[Config]:
     """The candidates: the baseline, what is forecast to gain, what differs from the baseline in the
     process alone, the others, what is forecast to be far behind, and what to deadlock; in each of
-    these by the forecast, and then what differs in least."""
+    these by the forecast, and then what differs in least. Of the second kind the knobs that the
+    diagnosis has suggested are first, and then bound ranks."""
     baseline, *others = plan.candidates()
 
-    def key(config: Config) -> tuple[int, float, int]:
+    def key(config: Config) -> tuple[int, float, int, int]:
         changed = plan.changed_by(config)
         found = forecasts.get(plan.threads_by_role(config))
+        if found is None and changed <= _FIRST_KNOBS:
+            hope = 0 if changed <= {*suggested} else 1 if config.binds else 2
+            return 1, 0.0, hope, len(changed)
         if found is None or found.high is None:
-            order = 4 if found is not None else 1 if changed <= _FIRST_KNOBS else 2
-            return order, 0.0, len(changed)
+            return 2 if found is None else 4, 0.0, 0, len(changed)
         gains = found.high < _CLEAR_GAIN
-        return 0 if gains else 3 if found.is_far else 2, found.high, len(changed)
+        return 0 if gains else 3 if found.is_far else 2, found.high, 0, len(changed)
 
     return [baseline, *sorted(others, key=key)]
 

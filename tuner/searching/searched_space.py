@@ -102,12 +102,13 @@ def widened(
     if threads and _computes(plan, runs, traced):
         draft = _with_intra_op_threads(draft, plan, threads, runs, traced, notify)
         plan = draft.finish(plan.subject)
-    if traced is None or not plan.subject.has_gil:
+    if traced is None:
         return plan
     world, trace = traced
     suggestions = diagnose(trace, patterns_of(plan.subject.ranks)).suggestions
+    runs.suggested = [each.knob for each in suggestions]
     found = [each for each in suggestions if each.knob == SWITCH_INTERVAL.name]
-    if not found:
+    if not (found and plan.subject.has_gil):
         return plan
     wider = _with_axis(draft, SWITCH_INTERVAL.name, found[0].values).finish(plan.subject)
     if not runs.allows(plan, wider, world):

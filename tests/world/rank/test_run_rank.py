@@ -2,6 +2,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from tuner.world.rank.run_rank import OverriddenError, _work
 
@@ -13,7 +14,10 @@ def test_where_affinity_is_forbidden_the_failure_names_the_knob(
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr("tuner.process_knobs.bind_rank", refuse)
-    task: Any = SimpleNamespace(values={"cpu_binding": "equal"}, place=(0, 2), order=None)
+    spec = SimpleNamespace(intra_op_threads=torch.get_num_threads())
+    task: Any = SimpleNamespace(
+        values={"cpu_binding": "equal"}, place=(0, 2), order=None, spec=spec
+    )
     parent: Any = SimpleNamespace(enter=lambda phase: None)
     with pytest.raises(OverriddenError, match="cpu_binding could not be set: Operation not perm"):
         _work(task, parent)
