@@ -46,23 +46,23 @@ NEVER_SAYS = {
     "many_tensors": r"Communication is the limit",
     "one_lock": r"(?<!not )more threads help\.",
 }
-NEAR = 1.25
+NEAR, NEAR_WHEN_BUSY = 1.25, 1.5
 """The truth of another machine, or of a busy one, may be so many times another."""
 
 
-def is_right(found: Forecast, truth: float) -> bool:
+def is_right(found: Forecast, truth: float, near: float) -> bool:
     if found.why_not or math.isinf(truth):
         return bool(found.why_not or found.deadlock)
-    return found.ratio_low / NEAR <= truth <= found.ratio_high * NEAR
+    return found.ratio_low / near <= truth <= found.ratio_high * near
 
 
-def wrong(trace: Trace, truth: dict[int, float]) -> list[str]:
+def wrong(trace: Trace, truth: dict[int, float], near: float) -> list[str]:
     """What is forecast otherwise than by the clock."""
     found = forecasts(trace, [WhatIf(threads={"*": threads}) for threads in truth])
     return [
         f"{threads}: {ratio}, and forecast is {each}"
         for (threads, ratio), each in zip(truth.items(), found, strict=True)
-        if not is_right(each, ratio)
+        if not is_right(each, ratio, near)
     ]
 
 
@@ -71,7 +71,7 @@ def wrong(trace: Trace, truth: dict[int, float]) -> list[str]:
 def test_a_recording_says_nothing_false(name: str, hog: bool) -> None:
     with busy_machine() if hog else nullcontext():
         trace = recorded(*python(f"cases/{name}.py")).trace
-    assert wrong(trace, TRUTH.get(name, {})) == []
+    assert wrong(trace, TRUTH.get(name, {}), NEAR_WHEN_BUSY if hog else NEAR) == []
     analysis = Analysis.of(trace, forecasts_unasked=True)
     text = " ".join(printed(print_trace, analysis, Shown()).split())
     assert not re.search(NEVER_SAYS.get(name, "^$"), text), text
