@@ -21,6 +21,7 @@ from tuner.torch_private.calls import (
     pickled_plainly,
     size_of,
 )
+from tuner.torch_private.sites import site_here
 from tuner.trace.model.spans import CALLS_PER_RANK, ClientSpan, GilWait, OperatorSpan
 from tuner.trace.record.callbacks import Callbacks
 from tuner.trace.record.gil import GilProbe
@@ -41,7 +42,7 @@ class OpenCall:
 
     __slots__ = (
         "answers_plainly", "body", "call_id", "end", "future", "is_marked", "issued_ns", "parent",
-        "request_bytes", "start_ns", "target", "thread", "timeout_s",
+        "request_bytes", "site", "start_ns", "target", "thread", "timeout_s",
     )  # fmt: skip
 
     def __init__(self, rank: int, target: CallTarget) -> None:
@@ -50,6 +51,9 @@ class OpenCall:
         self.target = target
         self.thread = thread.id
         self.parent = thread.served_call
+        # What PyTorch's own callback issues, the program does where it had that added.
+        self.site = site_here(3) or (thread.callback[8] if thread.callback else "")
+        """Where the program issues it, `main.py:42`; empty if that is not known."""
         self.body = ""
         """Empty until it is sent."""
         self.timeout_s: float | None = None
@@ -71,7 +75,8 @@ class OpenCall:
         return ClientSpan(
             self.call_id, target.kind, self.body, target.function, target.server,
             target.server_rank, self.thread, self.parent, self.start_ns, self.issued_ns, end_ns,
-            status, error, self.timeout_s, self.request_bytes,
+            status, error, self.timeout_s, self.request_bytes, site=self.site,
+            defined=target.defined,
         )  # fmt: skip
 
 
