@@ -4,6 +4,7 @@ python sites.py PORT
 """
 
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -12,7 +13,8 @@ import torch.distributed.rpc as rpc
 import torch.multiprocessing as mp
 
 NAMES = ["driver", "store"]
-async_execution: Any = rpc.functions.async_execution
+# PyTorch's own decorator is not typed.
+async_execution: Callable[[Any], Any] = rpc.functions.async_execution
 
 
 def double(number: int) -> int:  # defines double

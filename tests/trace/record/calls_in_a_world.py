@@ -173,12 +173,13 @@ def test_each_call_has_the_line_that_issues_it_and_where_its_function_is_defined
         source = inspect.getsource(module).splitlines()[int(line) - 1]
         assert re.search(r"rpc_sync|rpc_async|remote|to_here|adder\.", source), call
     defined = {call.name: call.defined for call in kinds.trace.calls}
-    for name, function in {
+    functions: dict[str, Any] = {
         "rpc_sync#nested(worker0 -> worker1)": served.nested,
         "rpc_sync#later(worker0 -> worker1)": served.later,
         "rpc_sync#Adder.add(worker0 -> worker1)": served.Adder.add,
         "rpc_sync#Adder.add_later(worker0 -> worker1)": served.Adder.add_later,
-    }.items():
+    }
+    for name, function in functions.items():
         _, line = inspect.getsourcelines(function)
         assert defined[name].endswith(f"{there}:{line}")
     nowhere = {"rpc_sync#aten::add", f"rpc_sync#{SCRIPTED}", "rpc_sync#max", "rpc_sync#ValueError"}
