@@ -35,7 +35,7 @@ def _anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(sys, "path", ["/work", "/tools", "", "/venv/site-packages"])
     monkeypatch.setattr(sys, "executable", "/venv/bin/python")
     caches: tuple[Any, ...] = (sites._roots, sites._path)
-    for known in (sites._kinds, sites._sites, sites._codes):
+    for known in (sites._kinds, sites._sites, sites._library_sites, sites._codes):
         monkeypatch.setattr(sites, next(n for n, v in vars(sites).items() if v is known), {})
     for cached in caches:
         cached.cache_clear()
@@ -52,10 +52,10 @@ def calling(path: Path | str, line: int = 2, module: str = "some") -> Function:
     return names["call"]  # type: ignore[no-any-return]
 
 
-def seen(*stack: Function) -> str:
+def seen(*stack: Function, most_often: int = 0) -> str:
     """The site on a thread where these call each other, and nothing else of a program is."""
     found: list[str] = []
-    function: Function = functools.partial(lambda: found.append(site_here(2)))
+    function: Function = functools.partial(lambda: found.append(site_here(2, most_often)))
     for call in reversed(stack):
         function = functools.partial(call, function)
     thread = threading.Thread(target=function)
@@ -98,6 +98,19 @@ def test_each_line_of_a_function_is_a_site_of_its_own_and_found_again() -> None:
     calls = [calling("/work/main.py", line) for line in (5, 6, 5)]
     for _ in range(2):
         assert [seen(each) for each in calls] == ["main.py:5", "main.py:6", "main.py:5"]
+
+
+def test_where_it_is_most_often_only_a_line_of_the_program_is_found_at_once() -> None:
+    main, inner, api = calling("/work/main.py", 42), calling("/work/net.py", 7), calling(API)
+    library = calling("/venv/site-packages/rl/a.py", 3)
+    for _ in range(2):
+        assert seen(main, api, most_often=3) == "main.py:42"
+        assert seen(main, inner, api, most_often=3) == "net.py:7"
+        assert seen(main, library, api, most_often=3) == "main.py:42"
+        assert seen(library, api, most_often=3) == "rl/a.py:3"
+        assert seen(main, api, api, most_often=3) == "main.py:42"
+        # As in a callback: C++ calls PyTorch's function.
+        assert seen(api, most_often=99) == ""
 
 
 def test_a_bounded_number_of_sites_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,37 +25,43 @@ no file, but what is typed or given to `python -c` is the program's; the program
 _INSTALLED = re.compile(r".*/(site|dist)-packages/(.+)", re.DOTALL)
 _MOST_KNOWN, _MOST_FRAMES, _MOST_WRAPPED = 10_000, 200, 20
 _kinds: dict[str, int] = {}
-_sites: dict[tuple[int, int], str] = {}
-"""By the identity of a code object and a place in it: to find a line in a long function takes as
-long as a tenth of a call."""
+_Sites = dict[tuple[int, int], str]
+"""By the identity of a code object and a place in it: to find the line in a long function would
+take as long as a tenth of a call."""
+_sites: _Sites = {}
+_library_sites: _Sites = {}
 _codes: dict[int, CodeType] = {}
-"""Those of `_sites`, so that none gets the identity of another."""
+"""Those of both, so that none gets the identity of another."""
 
 
-def site_here(skipped: int) -> str:
+def site_here(skipped: int, most_often: int = 0) -> str:
     """Where the program is in this thread: its innermost frame, or a library's if there is none.
 
-    So many frames from here are ours. Empty if neither is on the stack. Every line slows each call.
+    Empty if neither is on the stack. The first `skipped` frames from here are ours, and none of the
+    first `most_often` is the program's: the next one is in most calls. Every line slows each call,
+    and every frame that is looked at the most.
     """
+    if most_often:
+        try:
+            above = _getframe(most_often)
+        except ValueError:
+            return ""  # there are no others
+        if site := _sites.get((id(above.f_code), above.f_lasti)):
+            return site
     frame: FrameType | None = _getframe(skipped)
     library, left = None, _MOST_FRAMES
     while frame is not None and left:
-        code = frame.f_code
-        kind = _kinds.get(code.co_filename)
+        filename = frame.f_code.co_filename
+        kind = _kinds.get(filename)
         if kind is None:
-            kind = _kind_of(code.co_filename)
-        if kind:
-            if kind == _PROGRAM or (
-                kind == _IF_MAIN and frame.f_globals.get("__name__") == "__main__"
-            ):
-                return _sites.get((id(code), frame.f_lasti)) or _new_site(frame)
-            if kind == _LIBRARY and library is None:
-                library = frame
+            kind = _kind_of(filename)
+        if kind == _PROGRAM or (kind == _IF_MAIN and frame.f_globals.get("__name__") == "__main__"):
+            return _site_of(frame, _sites)
+        if kind == _LIBRARY and library is None:
+            library = frame
         frame = frame.f_back
         left -= 1
-    if library is None:
-        return ""
-    return _sites.get((id(library.f_code), library.f_lasti)) or _new_site(library)
+    return "" if library is None else _site_of(library, _library_sites)
 
 
 def site_of_callback(function: Any, skipped: int) -> str:
@@ -72,13 +78,17 @@ def site_of_callback(function: Any, skipped: int) -> str:
     return "" if kind in (_PROGRAM, _IF_MAIN) else site_here(skipped + 1)
 
 
-def _new_site(frame: FrameType) -> str:
-    code, place, line = frame.f_code, frame.f_lasti, frame.f_lineno
-    if line is None or len(_sites) >= _MOST_KNOWN:
+def _site_of(frame: FrameType, known: _Sites) -> str:
+    """The site of a frame, which is remembered; of very many, one is not known."""
+    code = frame.f_code
+    key = id(code), frame.f_lasti
+    if (site := known.get(key)) is not None:
+        return site
+    if (line := frame.f_lineno) is None or len(known) >= _MOST_KNOWN:
         return ""
     _codes[id(code)] = code
-    text = _sites[id(code), place] = f"{_path(code.co_filename)}:{line}"
-    return text
+    site = known[key] = f"{_path(code.co_filename)}:{line}"
+    return site
 
 
 def definition_of(function: Any, method: str = "") -> str:
