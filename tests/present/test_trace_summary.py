@@ -58,6 +58,18 @@ def test_a_trace_lasts_as_long_as_what_it_holds() -> None:
     assert Analysis.of(found).to_json()["window_ns"] == (0, 1_030_000_000)
 
 
+def test_the_table_of_calls_has_their_sites_where_there_is_room() -> None:
+    calls = [call(n, n, n + 1, site="main.py:42") for n in range(3)]
+    found, shown = trace(calls, window_ms=(0, 9)), Shown(tables=("calls",))
+    wide, narrow = (lines_of(found, shown, width=width) for width in (120, 60))
+    assert [line.split()[-1] for line in wide if "rpc_async#" in line] == ["main.py:42"]
+    assert "main.py:42" not in "".join(narrow)
+    assert Analysis.of(found).to_json()["latency"][0]["site"] == "main.py:42"
+    unknown = trace([call(1, 0, 1)], window_ms=(0, 9))
+    assert Analysis.of(unknown).to_json()["latency"][0]["site"] is None
+    assert not any("site" in line for line in lines_of(unknown, shown))
+
+
 def test_of_several_files_it_is_said_which_is_which_rank() -> None:
     files = [
         RankFile(rank=0, file="runs/b.json", by="calls"),

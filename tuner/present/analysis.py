@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from tuner.text import whole_percent
-from tuner.trace.analyze.call_times import breakdown, latency
+from tuner.trace.analyze.call_times import breakdown, latency, main_sites
 from tuner.trace.analyze.callbacks import with_callbacks
 from tuner.trace.analyze.critical_path import critical_path
 from tuner.trace.analyze.deadlock import Deadlock, deadlocks
@@ -38,6 +38,7 @@ class Analysis:
     trace: Trace
     recipe_table: pd.DataFrame
     latency: pd.DataFrame
+    """With the `site` whose calls took the most time; NaN where none is known."""
     breakdown: pd.DataFrame
     parallelism: pd.DataFrame
     """The rows of both sources; the column `source` says which."""
@@ -73,12 +74,12 @@ class Analysis:
 
             what_if = answer(trace, asked or ask_by_default(trace), roles)
             diagnosis, what_if = agreed(diagnosis, what_if, trace)
-        least = least_threads(trace, roles)
+        least, whole = least_threads(trace, roles), with_callbacks(trace)
         return cls(
             trace=trace,
             recipe_table=recipe_table(trace),
-            latency=latency(with_callbacks(trace).calls),
-            breakdown=breakdown(with_callbacks(trace).calls),
+            latency=latency(whole.calls).join(main_sites(trace.calls)),
+            breakdown=breakdown(whole.calls),
             parallelism=_of_both_sources(trace, parallelism),
             levels=_of_both_sources(trace, levels),
             thread_use=_of_both_sources(trace, thread_use),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
 
 import pandas as pd
+from rich.cells import cell_len
 from rich.console import Console
 
 from tuner.present.analysis import SOURCES, Analysis
@@ -186,11 +187,17 @@ class _Table(NamedTuple):
     names: Sequence[str]
     columns: Sequence[Column]
     notes: Sequence[str] = ()
+    last: Column | None = None
+    """Another column, where it fits beside the others."""
 
     def lines(self, width: int) -> list[str]:
         """The table without its empty columns, and its notes."""
         first = Column(self.heading, [*map(one_line, self.names)], is_name=True)
         columns = [first, *(each for each in self.columns if any(each.cells))]
+        if self.last is not None and any(self.last.cells):
+            whole = text_table([*columns, self.last], width)
+            if max(map(cell_len, whole)) <= width:
+                return [*whole, *self.notes]
         return [*text_table(columns, width), *self.notes]
 
 
@@ -224,7 +231,8 @@ def _latency(analysis: Analysis, limit: int | None) -> _Table:
     columns += time_columns(table, {"total_us": "total"})
     ends = {"raised": "raised", "timed_out": "timed out", "unfinished": "unfinished"}
     columns += [_column(text, table[name]) for name, text in ends.items() if table[name].any()]
-    return _Table("call", table.index.tolist(), columns, more)
+    site = _column("site", table["site"], one_line)._replace(is_name=True)
+    return _Table("call", table.index.tolist(), columns, more, site)
 
 
 def _parts(analysis: Analysis, limit: int | None) -> _Table:

@@ -19,6 +19,7 @@ from tuner.torch_private.answers import Future
 from tuner.torch_private.callbacks import callback_hooks
 from tuner.torch_private.exceptions import unseen_in_tracebacks, without_our_frames
 from tuner.torch_private.private_names import BACKWARD, SENDERS, STEP, STEP_HELPERS, Sender
+from tuner.torch_private.sites import definition_of
 
 # Looked up once, for speed; `support` reports what is missing.
 PY_RREF: Any = getattr(api, "PyRRef", None)
@@ -62,6 +63,8 @@ class CallTarget(NamedTuple):
     """The name in PyTorch's profiles; `Class.method` for a proxy's call; empty for to_here."""
     server: str
     server_rank: int
+    defined: str = ""
+    """Where the Python function is defined, `store.py:9`; empty if that is not known."""
 
 
 _Client = Any
@@ -111,8 +114,11 @@ def _hooked_invoke(client: _Client) -> Callable[..., Any]:
         worker = _api._to_worker_info(to)
         if not client.can_read(worker.name):
             return None
-        name = _method_of_proxy(args) if func is _local_invoke else _function_name(func)
-        target = CallTarget(_KINDS[mode], name, worker.name, worker.id)
+        if func is _local_invoke:
+            name, defined = _method_of_proxy(args)
+        else:
+            name, defined = _function_name(func), definition_of(func)
+        target = CallTarget(_KINDS[mode], name, worker.name, worker.id, defined)
         # A function within another one may keep the program's values alive.
         is_lasting = func.__closure__ is None and func is not _local_invoke and type(to) is str
         # In a group of workers that may change, a name may come to mean another worker.
@@ -237,10 +243,12 @@ def _hooked_profiling(client: _Client) -> Callable[..., Any]:
         if not client.is_issuing or _is_of_rpc_itself(func):
             return inner
         if func is _local_invoke or func is _local_invoke_async_execution:
-            name = _method_of_proxy(sys._getframe(1).f_locals["args"])
+            name, defined = _method_of_proxy(sys._getframe(1).f_locals["args"])
         else:
             name = qualified_name or _function_name(func)
-        return client.opened(CallTarget(_KINDS[mode], name, worker.name, worker.id), inner)
+            defined = "" if qualified_name else definition_of(func)
+        target = CallTarget(_KINDS[mode], name, worker.name, worker.id, defined)
+        return client.opened(target, inner)
 
     return enable
 
@@ -326,13 +334,14 @@ def _is_of_rpc_itself(func: Any) -> bool:
     return type(func) is FunctionType and func in _OWN_CALLS
 
 
-def _method_of_proxy(args: tuple[Any, ...]) -> str:
-    """`Class.method`, from what a proxy sends."""
+def _method_of_proxy(args: tuple[Any, ...]) -> tuple[str, str]:
+    """`Class.method`, and where that is defined, from what a proxy sends."""
     rref, method = args[0], args[1]
     with suppress(Exception):
         # The proxy has already asked for the type, which the RRef keeps.
-        return f"{rref._get_type(blocking=False).value().__qualname__}.{method}"
-    return str(method)
+        kind = rref._get_type(blocking=False).value()
+        return f"{kind.__qualname__}.{method}", definition_of(kind, method)
+    return str(method), ""
 
 
 def _function_name(func: Any) -> str:

@@ -8,6 +8,7 @@ from tuner.trace.analyze.call_times import (
     breakdown,
     call_times,
     latency,
+    main_sites,
     rpc_cpu_total_ms,
     rpc_p99_ms,
 )
@@ -29,6 +30,15 @@ def test_percentiles_and_sums_of_each_name() -> None:
     }  # fmt: skip
     counts = {"calls": 1, "failed": 1, "raised": 1, "timed_out": 0, "unfinished": 0}
     assert counts.items() <= other.items()
+
+
+def test_the_site_of_a_name_is_the_one_whose_calls_took_the_most_time() -> None:
+    calls = [call(i, 0, 1, site="main.py:4") for i in range(3)]
+    calls += [call(3, 0, 5, site="main.py:9"), call(4, 0, 99, site="")]
+    calls += [call(5, 0, 1, function="other", site=""), call(6, 0, None, site="main.py:4")]
+    assert main_sites(trace(calls).calls).to_dict() == {UDF: "main.py:9"}
+    assert main_sites(trace([call(1, 0, 1)]).calls).to_dict() == {}
+    assert main_sites(trace().calls).to_dict() == {}
 
 
 def test_a_one_way_time_below_the_clock_error_is_not_shown() -> None:

@@ -46,6 +46,10 @@ OTHER = "not as rpc-tuner writes its traces:"
         (changed("rpc_served", "X", args={"call": 11}), "damaged: call 11 is served twice"),
         (changed("rpc_served", "X", args={}), "damaged: a served call lacks its number, rank or "),
         (changed("cpu_op", "X", dur=None), "damaged: an operator has no time"),
+        (changed("rpc", "b", args={"site": 42}),
+         f"{OTHER} Expected `str`, got `int` - at `$.traceEvents[3].args.site`"),
+        (changed("rpc", "b", args={"defined": None}),
+         f"{OTHER} Expected `str`, got `null` - at `$.traceEvents[3].args.defined`"),
         (changed("rpc", "e", ts=-1), "damaged: call 12 ends before it begins"),
         (changed("rpc", "b", ts=1e300),
          f"{OTHER} Expected `float` < 4503599627370496.0 - at `$.traceEvents[3"),
@@ -87,3 +91,10 @@ def test_a_call_whose_end_is_cut_off_is_unfinished() -> None:
 def test_endless_names_are_shortened() -> None:
     names = trace_of(changed("cpu_op", "X", name="n" * 10**6), "a").operators["name"]
     assert any("[... 999,000 characters ...]" in each for each in names)
+
+
+def test_sites_of_an_older_trace_are_empty_and_endless_ones_shortened() -> None:
+    assert rows(trace_of(document(), "a").calls, "site", "defined") == [("", "")] * 3
+    facts = next(each["args"] for each in GOLDEN["traceEvents"] if each.get("cat") == "rpc")
+    calls = trace_of(changed("rpc", "b", args=facts | {"site": "s" * 10**6}), "a").calls
+    assert any("[... 999,000 characters ...]" in each for each in calls["site"])

@@ -36,6 +36,7 @@ def trace(**facts: Any) -> MergedTrace:
     span = call.span._replace(
         thread=MAIN + 1, end_ns=5_000_003, status="raised", timeout_s=0.1, request_bytes=2**40,
         error='ValueError("no \N{SNOWMAN}\\n")', parent_call=3, received_ns=4_000_001,
+        site="a \N{SNOWMAN}.py:7", defined="pkg/store.py:9",
     )  # fmt: skip
     served = call.served._replace(
         answered_ns=185, cpu_ns=2**40, run_queue_ns=None, slices=7, arrived_ns=105,

@@ -3,10 +3,14 @@
 `test_in_a_world.py` runs these tests.
 """
 
+import inspect
+import re
+import sys
 import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -156,6 +160,31 @@ def test_calls_made_inside_served_functions_name_them(kinds: Profiled) -> None:
             assert call.client_rank == parent.server_rank
             assert call.client_thread == parent.server_thread
             assert parent.server_start_ns <= call.start_ns <= parent.server_end_ns
+
+
+def test_each_call_has_the_line_that_issues_it_and_where_its_function_is_defined(
+    kinds: Profiled,
+) -> None:
+    here, there = Path(__file__).name, Path(served.__file__).name
+    for call in kinds.trace.calls:
+        site_file, _, line = call.site.rpartition(":")
+        module = served if call.client_rank else sys.modules[__name__]
+        assert Path(site_file).name == (there if call.client_rank else here)
+        source = inspect.getsource(module).splitlines()[int(line) - 1]
+        assert re.search(r"rpc_sync|rpc_async|remote|to_here|adder\.", source), call
+    defined = {call.name: call.defined for call in kinds.trace.calls}
+    functions: dict[str, Any] = {
+        "rpc_sync#nested(worker0 -> worker1)": served.nested,
+        "rpc_sync#later(worker0 -> worker1)": served.later,
+        "rpc_sync#Adder.add(worker0 -> worker1)": served.Adder.add,
+        "rpc_sync#Adder.add_later(worker0 -> worker1)": served.Adder.add_later,
+    }
+    for name, function in functions.items():
+        _, line = inspect.getsourcelines(function)
+        assert defined[name].endswith(f"{there}:{line}")
+    nowhere = {"rpc_sync#aten::add", f"rpc_sync#{SCRIPTED}", "rpc_sync#max", "rpc_sync#ValueError"}
+    assert {defined[f"{name}(worker0 -> worker1)"] for name in nowhere} == {""}
+    assert defined["to_here#(worker0)->(worker1)"] == ""
 
 
 def test_the_future_of_an_async_function_is_done_after_it(kinds: Profiled) -> None:

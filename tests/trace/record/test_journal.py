@@ -9,24 +9,25 @@ from tuner.trace.model.spans import ClientSpan, OperatorSpan, ServerSpan
 from tuner.trace.record.journal import NOTHING, STATUSES, Journal
 from tuner.trace.record.journal_reader import read_journal
 
-TARGET = '["rpc_sync", "work", "worker1", 1, "python"]'
+TARGET = '["rpc_sync", "work", "worker1", 1, "python", "store.py:9"]'
 
 
 def test_calls_come_back_as_they_were_written(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "one")
     target, problem = journal.text(TARGET), journal.text("[Errno 2]: no")
+    site = journal.text("main.py:42")
     raised, unfinished = STATUSES.index("raised"), STATUSES.index("unfinished")
-    unknown = (NOTHING, NOTHING)
-    journal.calls.put(7, target, 11, NOTHING, 100, 105, unfinished, NOTHING, 0.5, 99, NOTHING)
-    journal.calls.put(7, target, 11, NOTHING, 100, 105, raised, problem, 0.5, 99, 150)
+    unknown = (NOTHING, NOTHING, NOTHING)
+    journal.calls.put(7, target, 11, NOTHING, 100, 105, unfinished, NOTHING, 0.5, 99, site, NOTHING)
+    journal.calls.put(7, target, 11, NOTHING, 100, 105, raised, problem, 0.5, 99, site, 150)
     journal.calls.put(8, target, 12, 7, 120, 0, 0, NOTHING, *unknown, 125)
     journal.calls.put(9, target, 12, 7, 130, 0, unfinished, NOTHING, *unknown, NOTHING)
     first, second, third = read_journal(tmp_path / "one").client_spans
     assert first == ClientSpan(
         7, "rpc_sync", "python", "work", "worker1", 1, 11, None, 100, 105, 150, "raised",
-        "[Errno 2]: no", 0.5, 99,
+        "[Errno 2]: no", 0.5, 99, site="main.py:42", defined="store.py:9",
     )  # fmt: skip
-    assert (second.timeout_s, second.request_bytes) == (None, None)
+    assert (second.timeout_s, second.request_bytes, second.site) == (None, None, "")
     # An answer that came before the issue was noted.
     assert (second.issued_ns, second.end_ns, second.status) == (125, 125, "ok")
     assert (third.call_id, third.end_ns, third.status) == (9, None, "unfinished")
@@ -95,3 +96,18 @@ def test_what_comes_after_the_end_is_not_kept_and_nothing_stays_open(tmp_path: P
     content = read_journal(tmp_path / "one")
     assert content.noted == [OperatorSpan("dist_autograd.backward", 11, 100, 200, True)]
     assert content.damaged == 0
+
+
+def test_a_site_that_is_none_is_not_known_and_a_target_that_is_none_is_damaged(
+    tmp_path: Path,
+) -> None:
+    journal = Journal(tmp_path / "one")
+    ends = (11, NOTHING, 100, 105, 0, NOTHING, 0.5, 99)
+    journal.calls.put(7, journal.text(TARGET), *ends, 2**40, 150)
+    for number, defined in enumerate(("9", "null", "[]")):
+        target = journal.text(TARGET.replace('"store.py:9"', defined))
+        journal.calls.put(8 + number, target, *ends, NOTHING, 150)
+    journal.calls.put(20, journal.text(TARGET.replace(', "store.py:9"', "")), *ends, NOTHING, 150)
+    content = read_journal(tmp_path / "one")
+    (span,) = content.client_spans
+    assert (span.site, span.defined, content.damaged) == ("", "store.py:9", 4)

@@ -73,14 +73,15 @@ def events_of(rank: int) -> list[dict[str, Any]]:
 def write_journal(folder: Path, rank: int) -> None:
     """What a rank records: the first one calls the second one, which serves."""
     journal = Journal(folder / journal_of(rank))
-    target = journal.text(json.dumps(["rpc_sync", "work", NAMES[1], 1, "python"]))
+    target = journal.text(json.dumps(["rpc_sync", "work", NAMES[1], 1, "python", "store.py:9"]))
+    site = journal.text("main.py:42")
     for number in range(_CALLS):
         call, start_ns = CALLS_PER_RANK * 0 + number, BEGAN_NS + 80_000_000 + 1_000_000 * number
         ends_ns = start_ns + 500_000
         if rank == 0:
             status = STATUSES.index("ok")
             journal.calls.put(call, target, PIDS[0], NOTHING, start_ns, start_ns + 9, status,
-                               NOTHING, 60.0, 100, ends_ns)  # fmt: skip
+                               NOTHING, 60.0, 100, site, ends_ns)  # fmt: skip
         else:
             journal.served.put(call, 77, start_ns + 100, 200, b"500 10 3\n", b"700 15 4\n",
                                 ends_ns - 100)  # fmt: skip

@@ -42,6 +42,15 @@ def latency(calls: pd.DataFrame) -> pd.DataFrame:
     return _by_name(pd.DataFrame(columns), "total_us")
 
 
+def main_sites(calls: pd.DataFrame) -> "pd.Series[str]":
+    """The site whose calls took the most time, by their name; no row where none is known."""
+    known = calls.loc[(calls["site"] != "").to_numpy(), ["name", "site"]].astype("str")
+    known["ns"] = (floats(calls, "end_ns") - floats(calls, "start_ns"))[known.index]
+    totals = known.groupby(["name", "site"], sort=False)["ns"].sum().sort_values(kind="stable")
+    longest = totals.reset_index().drop_duplicates("name", keep="last")
+    return longest.set_index("name")["site"]
+
+
 def call_times(calls: pd.DataFrame, clock_error_ns: int = 0) -> pd.DataFrame:
     """Where the time of each call goes; times of different ranks may be `clock_error_ns` apart.
 

@@ -31,7 +31,7 @@ Length = Annotated[float, msgspec.Meta(ge=0, lt=2.0**52)]
 """Microseconds: no more than fit into an int64 as nanoseconds."""
 _FORMAT = re.compile(rb'\{"rpc_tuner":\s*\{"format":\s*(-?\d{1,9})\s*[,}]')
 _NO_CALL = -(2**63)  # beyond the numbers of calls
-_WORDS = ("kind", "body", "function", "client", "server", "status", "link")
+_WORDS = ("kind", "body", "function", "site", "defined", "client", "server", "status", "link")
 """The columns of words in the arguments of a call's first event; their categories are sorted."""
 _NUMBERS = (
     "client_rank", "server_rank", "issued_ns", "timeout_s", "request_bytes", "received_ns",
@@ -54,6 +54,8 @@ class Args(msgspec.Struct, gc=False):
     kind: str = ""
     body: str = ""
     function: str = ""
+    site: str = ""
+    defined: str = ""
     client: str = ""
     server: str = ""
     client_rank: Number = 0

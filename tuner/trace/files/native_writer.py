@@ -74,6 +74,7 @@ def _client_events(call: MergedCall) -> Iterator[dict[str, Any]]:
         "server_rank": span.server_rank, "issued_ns": span.issued_ns, "status": span.status,
         "error": span.error, "timeout_s": span.timeout_s, "request_bytes": span.request_bytes,
         "parent": span.parent_call, "link": call.link, "received_ns": span.received_ns,
+        "site": span.site, "defined": span.defined,
     }  # fmt: skip
     spans = {**here, "cat": CALL, "id": span.call_id}
     yield {**spans, "ph": "b", "ts": span.start_ns / 1e3, "args": facts}

@@ -47,6 +47,8 @@ class ClientSpan(NamedTuple):
     timeout_s: float | None = None  # after which PyTorch fails it; 0 for never, None if not known
     request_bytes: int | None = None  # pickle and tensors; None where PyTorch packs them in C++
     received_ns: int | None = None  # when a thread began to unpickle the answer, if that took long
+    site: str = ""  # where the program issues it, `main.py:42`; empty if that is not known
+    defined: str = ""  # where its function is defined, likewise
 
     @property
     def has_server_span(self) -> bool:

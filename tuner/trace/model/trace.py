@@ -37,6 +37,8 @@ CALL_COLUMNS: dict[str, str] = {
     "kind": "category",  # CallKind
     "body": "category",  # CallBody
     "function": "category",  # the function's qualified name
+    "site": "category",  # who issues it: file and line of the program; empty if not known
+    "defined": "category",  # where the served function is defined; empty if not known
     "client": "category",  # RPC name
     "server": "category",  # RPC name
     "client_rank": "int64",

@@ -10,6 +10,7 @@ from time import thread_time_ns, time_ns
 from typing import Any
 
 from tuner.torch_private.callbacks import name_of
+from tuner.torch_private.sites import site_of_callback
 from tuner.trace.model.spans import CallbackSpan
 from tuner.trace.record.journal import CALLBACK, NOTHING, InMemory, Records, callback_span
 from tuner.trace.record.threads import (
@@ -27,10 +28,11 @@ _numbers = itertools.count()
 _pack = CALLBACK.pack
 
 
-_Begun = tuple[int, int, int, bool, Thread, bytes, int, int, Any]
+_Begun = tuple[int, int, int, bool, Thread, bytes, int, int, str, Any]
 """A callback that runs: its number, that of its name, its call or NOTHING, whether it holds a
-worker thread, its thread, that one's `schedule`, the time by the clock and by the thread's, and the
-callback that this thread ran before and has not left. A plain tuple takes the least time to make.
+worker thread, its thread, that one's `schedule`, the time by the clock and by the thread's, where
+the program had it added if it is not its own, and the callback that this thread ran before and has
+not left. A plain tuple takes the least time to make.
 """
 
 
@@ -45,7 +47,7 @@ class Running(partial[Any]):
     begun: _Begun
 
     def __del__(self) -> None:
-        number, text, call_id, holds_thread, thread, before, start_ns, cpu_ns, outer = self.begun
+        number, text, call_id, holds_thread, thread, before, start_ns, cpu_ns, _, outer = self.begun
         cpu_ns = thread_time_ns() - cpu_ns
         end_ns = time_ns()
         run_queue_ns = 0 if before else NOTHING
@@ -65,12 +67,13 @@ class Running(partial[Any]):
 
 class Noted(tuple[Any, ...]):
     """What PyTorch calls in place of a callback. Its items are the `Callbacks`, the program's
-    function, and the call whose answer completes the future; None for another future."""
+    function, the call whose answer completes the future, None for another future, and where the
+    program had it added: see `site_of_callback`."""
 
     @property
     def __call__(self) -> Callable[..., Any]:
         """The callback begins, and what this returns is called with the future."""
-        recorder, function, call_id = self
+        recorder, function, call_id, site = self
         if not recorder.is_recording or recorder.pid != getpid():
             return function  # type: ignore[no-any-return]
         ident, thread = get_ident(), None
@@ -96,7 +99,7 @@ class Noted(tuple[Any, ...]):
         running.begun = thread.callback = (
             next(_numbers), text, call_id, holds_thread, thread,
             pread(thread.schedule or thread.open_schedule(), SCHEDULE_BYTES, 0), time_ns(),
-            thread_time_ns(), thread.callback,
+            thread_time_ns(), site, thread.callback,
         )  # fmt: skip
         return running
 
@@ -124,7 +127,7 @@ class Callbacks:
 
     def noted(self, future: Any, function: Callable[..., Any]) -> Noted:
         """What to add to a future in place of a callback."""
-        return Noted((self, function, self.call_of.get(id(future))))
+        return Noted((self, function, self.call_of.get(id(future)), site_of_callback(function, 3)))
 
     def completed(self, call_id: int) -> None:
         """This thread is about to complete the future of a call, and then runs its callbacks."""
@@ -142,7 +145,7 @@ class Callbacks:
         for thread in list(threads.values()):
             begun: _Begun | None = thread.callback
             while begun is not None:
-                number, text, call_id, holds_thread, thread, _, start_ns, _, outer = begun
+                number, text, call_id, holds_thread, thread, _, start_ns, _, _, outer = begun
                 if began_ns <= start_ns < began_before_ns:
                     times = (thread.id, start_ns, NOTHING, NOTHING, NOTHING)
                     record = _pack(number, text, call_id, holds_thread, *times)

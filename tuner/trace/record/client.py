@@ -21,6 +21,7 @@ from tuner.torch_private.calls import (
     pickled_plainly,
     size_of,
 )
+from tuner.torch_private.sites import site_here
 from tuner.trace.model.spans import CALLS_PER_RANK, ClientSpan, GilWait, OperatorSpan
 from tuner.trace.record.callbacks import Callbacks
 from tuner.trace.record.gil import GilProbe
@@ -41,15 +42,21 @@ class OpenCall:
 
     __slots__ = (
         "answers_plainly", "body", "call_id", "end", "future", "is_marked", "issued_ns", "parent",
-        "request_bytes", "start_ns", "target", "thread", "timeout_s",
+        "request_bytes", "site", "start_ns", "target", "thread", "timeout_s",
     )  # fmt: skip
 
-    def __init__(self, rank: int, target: CallTarget) -> None:
+    def __init__(self, rank: int, target: CallTarget, above: int = 0) -> None:
+        """`above` is how many frames from here the program's is in most calls; 0 if that varies."""
         thread = this_thread()
         self.call_id = rank * CALLS_PER_RANK + _next_number()
         self.target = target
         self.thread = thread.id
         self.parent = thread.served_call
+        # What PyTorch's own callback issues, the program does where it had that added.
+        self.site = site_here(3, above and above + 1) or (
+            thread.callback[8] if thread.callback else ""
+        )
+        """Where the program issues it, `main.py:42`; empty if that is not known."""
         self.body = ""
         """Empty until it is sent."""
         self.timeout_s: float | None = None
@@ -71,7 +78,8 @@ class OpenCall:
         return ClientSpan(
             self.call_id, target.kind, self.body, target.function, target.server,
             target.server_rank, self.thread, self.parent, self.start_ns, self.issued_ns, end_ns,
-            status, error, self.timeout_s, self.request_bytes,
+            status, error, self.timeout_s, self.request_bytes, site=self.site,
+            defined=target.defined,
         )  # fmt: skip
 
 
@@ -170,7 +178,8 @@ class Client:
         `send` is PyTorch's own, which sends a PythonUDF to a WorkerInfo. The answer notes the
         call's end: see `wire.received`.
         """
-        call = OpenCall(self._rank, target)
+        # Ours, and PyTorch's function with its wrapper.
+        call = OpenCall(self._rank, target, 5)
         call_id, server = call.call_id, target.server
         call.body, call.timeout_s = "python", limit_s(timeout_s)
         self._counts.append((server, "python", 1))
@@ -245,7 +254,7 @@ class Client:
     def fetching(self, target: CallTarget, timeout_s: float, fetch: Callable[[], Any]) -> Any:
         """Fetch an RRef's value from its owner, and return it."""
         self._counts.append((target.server, "fetch", 1))
-        call = OpenCall(self._rank, target)
+        call = OpenCall(self._rank, target, 4)
         call.body, call.timeout_s = "fetch", timeout_s
         call.issued_ns = call.start_ns
         self._open[call.call_id] = call

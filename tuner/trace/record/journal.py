@@ -33,8 +33,9 @@ CALLBACK = struct.Struct("<3q?5q")
 start, CPU time, time on the run queue, and end. NOTHING stands for no call and an unknown time."""
 LAYOUTS = {
     # Call, its target's text, thread, parent, start, issue, number of its status, error, time limit
-    # in seconds, bytes of its request, end. NOTHING stands for an unknown limit, too.
-    "calls": struct.Struct("<8qd2q"),
+    # in seconds, bytes of its request, its site's text, end. NOTHING stands for an unknown limit,
+    # and an unknown site, too.
+    "calls": struct.Struct("<8qd3q"),
     "served": SERVED,
     # Call, one more than the number of its function's error.
     "raised": struct.Struct("<2q"),

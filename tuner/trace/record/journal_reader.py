@@ -160,13 +160,14 @@ def _texts(path: Path) -> Iterator[tuple[int, str]]:
                 yield number, text
 
 
-def _target(text: str) -> tuple[str, str, str, int, str] | None:
-    """What a call calls: its kind, function, server, that one's rank, and its body."""
+def _target(text: str) -> tuple[str, str, str, int, str, str] | None:
+    """What a call calls: its kind, function, server, that one's rank, its body, and where the
+    function is defined."""
     match _json(text):
-        case [str(kind), str(function), str(server), int(rank), str(body)] if (
+        case [str(kind), str(function), str(server), int(rank), str(body), str(defined)] if (
             kind in get_args(CallKind) and body in get_args(CallBody) and rank in _RANKS
         ):
-            return kind, function, server, rank, body
+            return kind, function, server, rank, body, defined
     return None
 
 
@@ -181,7 +182,8 @@ def _json(text: str | bytes) -> Any:
 def _client_span(
     call: tuple[Any, ...], targets: Mapping[int, Any], texts: Mapping[int, str]
 ) -> ClientSpan | None:
-    call_id, target, thread, parent, start_ns, issued_ns, status, error, limit_s, size, end = call
+    call_id, target, thread, parent, start_ns, issued_ns, status, error, limit_s, *others = call
+    size, site, end = others
     is_valid = (
         targets.get(target) is not None
         and call_id in _IDS
@@ -196,7 +198,7 @@ def _client_span(
     )
     if not is_valid:
         return None
-    kind, function, server, server_rank, body = targets[target]
+    kind, function, server, server_rank, body, defined = targets[target]
     parent_call, end_ns, timeout_s, request_bytes = (
         None if value == NOTHING else value for value in (parent, end, limit_s, size)
     )
@@ -205,6 +207,7 @@ def _client_span(
     return ClientSpan(
         call_id, kind, body, function, server, server_rank, thread, parent_call, start_ns,
         issued_ns, end_ns, STATUSES[status], texts.get(error, ""), timeout_s, request_bytes,
+        site=texts.get(site, ""), defined=defined,
     )  # fmt: skip
 
 

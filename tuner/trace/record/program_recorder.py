@@ -240,7 +240,7 @@ class JournaledClient(Client):
         self._keep_sent, self._keep_ended = self._keep_ended, self._keep_sent
         self._journal = journal
         self._server = server
-        self._targets: dict[tuple[str, str, str, int, str], int] = {}
+        self._targets: dict[tuple[str, str, str, int, str, str], int] = {}
         self._noted_before_ns = 0
         self.is_cut = False
         """Whether it made more calls than are recorded, or than the disk has room for."""
@@ -284,7 +284,8 @@ class JournaledClient(Client):
 
     def _note(self, call: OpenCall) -> None:
         target, (end_ns, status, error) = call.target, call.end
-        key = (target.kind, target.function, target.server, target.server_rank, call.body)
+        kind, function, server, rank, defined = target
+        key = (kind, function, server, rank, call.body, defined)
         text = self._targets.get(key)
         if text is None:
             text = self._targets[key] = self._journal.text(json.dumps(key))
@@ -299,5 +300,6 @@ class JournaledClient(Client):
             self._journal.error(error) if error else NOTHING,
             NOTHING if call.timeout_s is None else call.timeout_s,
             NOTHING if call.request_bytes is None else call.request_bytes,
+            self._journal.text(call.site) if call.site else NOTHING,
             NOTHING if end_ns is None else end_ns,
         )
