@@ -1,0 +1,181 @@
+"""How long a changed program would take, beside the one that was traced, and within which interval.
+
+Where a call costs its processes CPU time is modelled (`call_costs`), so that calls under way at once
+are not taken to cost nothing. What of that the trace does not tell is assumed in several ways, and
+the interval spans them.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from tuner.trace.analyze.time_spans import floats
+from tuner.trace.forecast.call_costs import SHARES, call_costs, with_call_costs
+from tuner.trace.forecast.changes import DRIVER, Change, Changing, changed
+from tuner.trace.forecast.program import HOLD_LOCK, Program
+from tuner.trace.forecast.replay import Machine, Replayed, replay
+from tuner.trace.forecast.resampling import resampled
+from tuner.trace.forecast.runs import Made, runs_of
+from tuner.trace.forecast.ways import Ways
+from tuner.trace.model.trace import Trace
+
+MOST_FUNCTIONS = 8  # that take the most time
+RESAMPLES = 3
+MOST_RESAMPLED = 5000  # calls: the sum of more hardly varies
+WIDE = 2.5  # cases that are further apart say nothing
+ALIKE = 1.25  # as it was, the replay of a case may be so far from the trace, in either direction
+MORE_AT_ONCE = ("together", "callers", "gil")  # after these more runs at once
+NOTHING = "the trace shows nothing in the program that it changes"
+HOLDS_NOT = "the model of what calls cost their processes does not hold"
+COSTS = "what its calls cost its processes"
+LATE = "calls would take longer than their time limit, and fail"
+LASTS = HOLD_LOCK  # the last of what takes a frame some time
+CASES = ((SHARES[0], 1.0), (SHARES[1], 1.0), (SHARES[0], 0.5))
+"""How much of the way of calls is CPU time, and how much of the least time between two calls is the
+calls' own. The first is the most likely; the last may be a loop that does as much every time."""
+
+
+class Case(NamedTuple):
+    """A program that a trace may show, and how long its replay takes unchanged."""
+
+    of: Changing
+    base_ns: float
+    late: int  # how many of its calls take longer than their time limits
+
+
+class Replays(NamedTuple):
+    """What changes do to the time of a program."""
+
+    log: float  # log(time after / time before), in the most likely case
+    low: float  # the lowest, and the highest, of all cases
+    high: float
+    spread: float  # its standard deviation over resampled service times
+    off_by: float  # log(replay before / trace)
+    needs_cpus: bool  # whether more runs at once than before
+
+
+class Changeable:
+    """The programs of a trace, with what their calls cost, for changes."""
+
+    def __init__(
+        self, trace: Trace, part: Trace, ways: Ways, programs: Sequence[Program], machine: Machine,
+        limits_ns: Sequence[float], took_ns: float, unknown: str,
+    ) -> None:  # fmt: skip
+        """`part` took so long; `unknown` is what makes the programs differ."""
+        self.programs, self.machine, self.limits_ns = programs, machine, limits_ns
+        self.took_ns, self.unknown = took_ns, unknown or COSTS
+        calls = part.calls
+        self.costs = call_costs(trace, part, ways)
+        took = (floats(calls, "end_ns") - floats(calls, "start_ns")).tolist()
+        sites = calls["site"].astype(str).tolist() if "site" in calls else [""] * len(calls)
+        self.made = Made(calls["kind"].astype(str).tolist(), sites, took)
+        self.bytes = np.nan_to_num(floats(calls, "request_bytes"), nan=math.inf).tolist()
+
+    @cached_property
+    def cases(self) -> list[Case]:
+        """The most likely one first."""
+        return [
+            self._case(program, share, fixed) for program in self.programs for share, fixed in CASES
+        ]
+
+    @cached_property
+    def problem(self) -> str:
+        """Why nothing can be said of changes; empty where it can."""
+        off = max((abs(math.log(case.base_ns / self.took_ns)) for case in self.cases))
+        return HOLDS_NOT if off > math.log(ALIKE) else ""
+
+    def replays(self, changes: Sequence[Change], machine: Machine | None = None) -> Replays | str:
+        """What these changes do, one upon the other; or why that is not known."""
+        if problem := self.problem:
+            return problem
+        changes = sorted(changes, key=lambda each: each.kind == "callers")  # of changed callers
+        found = list[float]()
+        for case in self.cases:
+            after = self.after(case, changes, machine)
+            if after is None:
+                return NOTHING
+            if after.blocked:
+                return f"the driver would wait for {after.blocked}"
+            if self.late(after) > case.late:
+                return LATE
+            found.append(math.log(max(after.took_ns, 1.0) / case.base_ns))
+        if max(found) - min(found) > math.log(WIDE):
+            return f"it depends on {self.unknown}, which the trace does not show"
+        return Replays(
+            found[0], min(found), max(found), self._spread(changes, machine),
+            max((math.log(case.base_ns / self.took_ns) for case in self.cases), key=abs),
+            any(each.kind in MORE_AT_ONCE for each in changes),
+        )  # fmt: skip
+
+    def after(
+        self, case: Case, changes: Sequence[Change], machine: Machine | None = None
+    ) -> Replayed | None:
+        """The replay of one case after the changes, on this machine or that of the trace."""
+        of = case.of
+        if machine is not None:
+            of = of._replace(machine=of.machine._replace(threads=machine.threads, cpus=machine.cpus))
+        for change in changes:
+            new = changed(of, change)
+            if new is None:
+                return None
+            of = of._replace(program=new[0], machine=new[1])
+        return replay(of.program, of.machine)
+
+    def _spread(self, changes: Sequence[Change], machine: Machine | None) -> float:
+        """The standard deviation of log(ratio) over resampled service times."""
+        known = []
+        for case in self._others:
+            after = self.after(case, changes, machine)
+            if after is not None and 0 < after.took_ns < math.inf:
+                known.append(math.log(after.took_ns / case.base_ns))
+        return float(np.std(known, ddof=1)) if len(known) > 1 else 0.0
+
+    @cached_property
+    def _others(self) -> list[Case]:
+        random = np.random.default_rng(0)
+        number = RESAMPLES if len(self.programs[0].calls) <= MOST_RESAMPLED else 0
+        return [
+            self._case(resampled(self.programs[0], random), *CASES[0]) for _ in range(number)
+        ]
+
+    def late(self, replayed: Replayed) -> int:
+        """How many calls take longer than their time limits."""
+        lasted = replayed.lasted_ns.items()
+        return sum(ns > self.limits_ns[call] for call, ns in lasted if call < len(self.limits_ns))
+
+    def candidates(self) -> list[Change]:
+        """Every change that the program may take, of each function and line by itself."""
+        program = self.cases[0].of.program
+        labels = dict.fromkeys((run.function, run.site) for run in runs_of(program, self.made))
+        of_runs = [
+            Change(kind=kind, function=function, site=site)
+            for function, site in labels for kind in ("together", "one-call")
+        ]  # fmt: skip
+        return [
+            *of_runs,
+            *(Change(kind="faster", function=each) for each in [*self._longest(), DRIVER]),
+            Change(kind="no-lock"), Change(kind="gil"),
+        ]  # fmt: skip
+
+    def _longest(self) -> list[str]:
+        """The functions on which servers spend the most time."""
+        found = dict[str, float]()
+        for call in self.programs[0].calls:
+            if call.is_seen and call.function and not call.is_callback:
+                ns = sum(value for kind, value in call.ops if kind <= LASTS)
+                found[call.function] = found.get(call.function, 0.0) + ns
+        return sorted(found, key=found.__getitem__, reverse=True)[:MOST_FUNCTIONS]
+
+    def _case(self, program: Program, share: float, fixed: float) -> Case:
+        costly, machine = with_call_costs(program, self.costs, self.machine, share)
+        own = {rank: ns * fixed for rank, ns in self.costs.fixed_ns.items()}
+        of = Changing(costly, machine, self.made, own, self.bytes, self._polling(share))
+        found = replay(costly, machine)
+        return Case(of, max(found.took_ns, 1.0), self.late(found))
+
+    def _polling(self, share: float) -> Mapping[int, float]:
+        costs = self.costs
+        return {rank: cpus - share * costs.of_calls[rank] for rank, cpus in costs.used.items()}
