@@ -14,11 +14,11 @@ import numpy as np
 
 from tuner.trace.analyze.time_spans import floats
 from tuner.trace.forecast.call_costs import SHARES, call_costs, with_call_costs
-from tuner.trace.forecast.changes import DRIVER, Change, Changing, changed
+from tuner.trace.forecast.changes import DRIVER, KINDS, Change, Changing, changed
 from tuner.trace.forecast.program import HOLD_LOCK, Program
 from tuner.trace.forecast.replay import Machine, Replayed, replay
 from tuner.trace.forecast.resampling import resampled
-from tuner.trace.forecast.runs import Made, runs_of
+from tuner.trace.forecast.runs import Made, runs_of, usual_number
 from tuner.trace.forecast.ways import Ways
 from tuner.trace.model.trace import Trace
 
@@ -27,7 +27,9 @@ RESAMPLES = 3
 MOST_RESAMPLED = 5000  # calls: the sum of more hardly varies
 WIDE = 2.5  # cases that are further apart say nothing
 ALIKE = 1.25  # as it was, the replay of a case may be so far from the trace, in either direction
+LITTLE = 0.03  # log(ratio): what changes less needs no closer look
 MORE_AT_ONCE = ("together", "callers", "gil")  # after these more runs at once
+NO_LOCK = "and no lock of their server"
 NOTHING = "the trace shows nothing in the program that it changes"
 HOLDS_NOT = "the model of what calls cost their processes does not hold"
 COSTS = "what its calls cost its processes"
@@ -36,6 +38,7 @@ LASTS = HOLD_LOCK  # the last of what takes a frame some time
 CASES = ((SHARES[0], 1.0), (SHARES[1], 1.0), (SHARES[0], 0.5))
 """How much of the way of calls is CPU time, and how much of the least time between two calls is the
 calls' own. The first is the most likely; the last may be a loop that does as much every time."""
+CLOSE = 0.05  # of log(replay / trace): what fits no better is not more likely
 
 
 class Case(NamedTuple):
@@ -43,7 +46,10 @@ class Case(NamedTuple):
 
     of: Changing
     base_ns: float
+    off_by: float  # log(that / the trace)
     late: int  # how many of its calls take longer than their time limits
+    is_locked: bool  # whether its calls hold a lock of which the trace does not tell
+    assumed: tuple[float, float]  # of CASES
 
 
 class Replays(NamedTuple):
@@ -53,8 +59,9 @@ class Replays(NamedTuple):
     low: float  # the lowest, and the highest, of all cases
     high: float
     spread: float  # its standard deviation over resampled service times
-    off_by: float  # log(replay before / trace)
+    off_by: float  # of the most likely case
     needs_cpus: bool  # whether more runs at once than before
+    condition: str  # what must hold for it
 
 
 class Changeable:
@@ -76,48 +83,64 @@ class Changeable:
 
     @cached_property
     def cases(self) -> list[Case]:
-        """The most likely one first."""
-        return [
-            self._case(program, share, fixed) for program in self.programs for share, fixed in CASES
-        ]
-
-    @cached_property
-    def problem(self) -> str:
-        """Why nothing can be said of changes; empty where it can."""
-        off = max((abs(math.log(case.base_ns / self.took_ns)) for case in self.cases))
-        return HOLDS_NOT if off > math.log(ALIKE) else ""
+        """Those that fit the trace, of each program the most likely one first."""
+        found = [self._case(each, *assumed) for each in self.programs for assumed in CASES]
+        return [case for case in found if abs(case.off_by) <= math.log(ALIKE)]
 
     def replays(self, changes: Sequence[Change], machine: Machine | None = None) -> Replays | str:
         """What these changes do, one upon the other; or why that is not known."""
-        if problem := self.problem:
-            return problem
         changes = sorted(changes, key=lambda each: each.kind == "callers")  # of changed callers
-        found = list[float]()
-        for case in self.cases:
-            after = self.after(case, changes, machine)
+        cases = self._cases_for(changes)
+        if not cases:
+            return HOLDS_NOT
+        logs = list[float]()
+        for case in cases:
+            after = self._after(case, changes, machine)
             if after is None:
                 return NOTHING
             if after.blocked:
                 return f"the driver would wait for {after.blocked}"
-            if self.late(after) > case.late:
+            if self._late(after) > case.late:
                 return LATE
-            found.append(math.log(max(after.took_ns, 1.0) / case.base_ns))
-        if max(found) - min(found) > math.log(WIDE):
+            logs.append(math.log(max(after.took_ns, 1.0) / case.base_ns))
+        if max(logs) - min(logs) > math.log(WIDE):
             return f"it depends on {self.unknown}, which the trace does not show"
+        fits = [abs(case.off_by) for case in cases]
+        likely = 0 if fits[0] <= min(fits) + CLOSE else fits.index(min(fits))
+        is_small = max(map(abs, logs)) < LITTLE
         return Replays(
-            found[0], min(found), max(found), self._spread(changes, machine),
-            max((math.log(case.base_ns / self.took_ns) for case in self.cases), key=abs),
-            any(each.kind in MORE_AT_ONCE for each in changes),
+            logs[likely], min(logs), max(logs),
+            0.0 if is_small else self._spread(changes, machine), cases[likely].off_by,
+            any(each.kind in MORE_AT_ONCE for each in changes), self._condition(changes, cases),
         )  # fmt: skip
 
-    def after(
+    def _cases_for(self, changes: Sequence[Change]) -> list[Case]:
+        """Those in which these changes may differ."""
+        kinds = {each.kind for each in changes}
+        differ = {CASES[0]}
+        if kinds & {*MORE_AT_ONCE}:
+            differ.add(CASES[1])
+        if "one-call" in kinds or any(each.function == DRIVER for each in changes):
+            differ.add(CASES[2])
+        return [case for case in self.cases if case.assumed in differ]
+
+    def _condition(self, changes: Sequence[Change], cases: Sequence[Case]) -> str:
+        said = [*dict.fromkeys(KINDS[each.kind].condition for each in changes)]
+        if any(case.is_locked for case in cases) and _are_together(changes):
+            said.append(NO_LOCK)
+        return " ".join(filter(None, said))
+
+    def _after(
         self, case: Case, changes: Sequence[Change], machine: Machine | None = None
     ) -> Replayed | None:
-        """The replay of one case after the changes, on this machine or that of the trace."""
+        """The replay of a case after the changes, on this machine or that of the trace."""
         of = case.of
         if machine is not None:
-            of = of._replace(machine=of.machine._replace(threads=machine.threads, cpus=machine.cpus))
-        for change in changes:
+            own = of.machine._replace(threads=machine.threads, cpus=machine.cpus)
+            of = of._replace(machine=own)
+        # Calls that were made one after another cannot show that they would wait for a lock.
+        free = [Change(kind="no-lock")] if case.is_locked and _are_together(changes) else []
+        for change in [*free, *changes]:
             new = changed(of, change)
             if new is None:
                 return None
@@ -128,7 +151,7 @@ class Changeable:
         """The standard deviation of log(ratio) over resampled service times."""
         known = []
         for case in self._others:
-            after = self.after(case, changes, machine)
+            after = self._after(case, changes, machine)
             if after is not None and 0 < after.took_ns < math.inf:
                 known.append(math.log(after.took_ns / case.base_ns))
         return float(np.std(known, ddof=1)) if len(known) > 1 else 0.0
@@ -141,7 +164,7 @@ class Changeable:
             self._case(resampled(self.programs[0], random), *CASES[0]) for _ in range(number)
         ]
 
-    def late(self, replayed: Replayed) -> int:
+    def _late(self, replayed: Replayed) -> int:
         """How many calls take longer than their time limits."""
         lasted = replayed.lasted_ns.items()
         return sum(ns > self.limits_ns[call] for call, ns in lasted if call < len(self.limits_ns))
@@ -149,16 +172,22 @@ class Changeable:
     def candidates(self) -> list[Change]:
         """Every change that the program may take, of each function and line by itself."""
         program = self.cases[0].of.program
-        labels = dict.fromkeys((run.function, run.site) for run in runs_of(program, self.made))
+        runs = runs_of(program, self.made)
         of_runs = [
-            Change(kind=kind, function=function, site=site)
-            for function, site in labels for kind in ("together", "one-call")
+            Change(kind=kind, function=function, site=site, number=usual_number(runs, function, site))
+            for function, site in dict.fromkeys((run.function, run.site) for run in runs)
+            for kind in ("together", "one-call")
         ]  # fmt: skip
         return [
             *of_runs,
             *(Change(kind="faster", function=each) for each in [*self._longest(), DRIVER]),
             Change(kind="no-lock"), Change(kind="gil"),
         ]  # fmt: skip
+
+    def most(self, change: Change) -> float:
+        """The ratio of a change, in the most likely case alone; NaN where that is not known."""
+        after = self._after(self.cases[0], [change]) if self.cases else None
+        return math.nan if after is None else after.took_ns / self.cases[0].base_ns
 
     def _longest(self) -> list[str]:
         """The functions on which servers spend the most time."""
@@ -174,8 +203,20 @@ class Changeable:
         own = {rank: ns * fixed for rank, ns in self.costs.fixed_ns.items()}
         of = Changing(costly, machine, self.made, own, self.bytes, self._polling(share))
         found = replay(costly, machine)
-        return Case(of, max(found.took_ns, 1.0), self.late(found))
+        base_ns = max(found.took_ns, 1.0)
+        is_locked = program is not self.programs[0] and _has_lock(program)
+        is_locked = is_locked and not _has_lock(self.programs[0])
+        off_by = math.log(base_ns / self.took_ns)
+        return Case(of, base_ns, off_by, self._late(found), is_locked, (share, fixed))
 
     def _polling(self, share: float) -> Mapping[int, float]:
         costs = self.costs
         return {rank: cpus - share * costs.of_calls[rank] for rank, cpus in costs.used.items()}
+
+
+def _are_together(changes: Sequence[Change]) -> bool:
+    return any(each.kind == "together" for each in changes)
+
+
+def _has_lock(program: Program) -> bool:
+    return any(kind == HOLD_LOCK for call in program.calls for kind, _ in call.ops)

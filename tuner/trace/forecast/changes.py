@@ -42,7 +42,7 @@ class Change:
     site: str = ""
     """The line that issues them; empty for all."""
     number: float = 2.0
-    """How many times as fast, or as many callers."""
+    """How many times as fast, or as many callers; how many calls one after another, 0: it varies."""
 
     def is_about(self, function: str, site: str) -> bool:
         """Whether calls of this function that this line issues change."""
@@ -70,10 +70,10 @@ class Kind(NamedTuple):
     change: Callable[[Changing, Change], Changed]
     """The program and its machine after it; None where there is nothing to change, or where the
     trace does not show that it can be."""
+    say: Callable[[Change], str]
+    """What to do, in words."""
     condition: str
     """What must hold for it, in words."""
-    sentence: str
-    """What to do, of `function` and `number`."""
 
 
 def changed(of: Changing, change: Change) -> Changed:
@@ -82,7 +82,7 @@ def changed(of: Changing, change: Change) -> Changed:
 
 
 def _together(of: Changing, change: Change) -> Changed:
-    """Issue first, and wait then."""
+    """Issue first, then wait."""
     runs = _runs(of, change)
     if not runs or of.program.permits:
         return None
@@ -193,9 +193,6 @@ def _semaphores(ops: Sequence[Op]) -> set[float]:
 
 def _no_gil(of: Changing, _: Change) -> Changed:
     """All that needs the GIL needs a CPU alone."""
-    ops = [op for call in of.program.calls for op in call.ops]
-    if not any(kind == COMPUTE_WITH_GIL for kind, _ in ops):
-        return None
     return _each(of.program, lambda ops: [
         (COMPUTE if kind == COMPUTE_WITH_GIL else kind, value) for kind, value in ops
     ]), of.machine  # fmt: skip
@@ -314,21 +311,36 @@ def _scaled(ops: Sequence[Op], times: float) -> list[Op]:
     return [(kind, value / times if kind < ISSUE else value) for kind, value in ops]
 
 
+def _say_together(change: Change) -> str:
+    number = f" {change.number:g}" if change.number else ""
+    return f"issue the{number} calls of {change.function} together (rpc_async)"
+
+
+def _say_one_call(change: Change) -> str:
+    number = f" {change.number:g}" if change.number else ""
+    return f"one call of {change.function} per server for all{number}"
+
+
+def _say_faster(change: Change) -> str:
+    times = "twice" if change.number == 2 else f"{change.number:g} times"
+    what = "what the driver does itself," if change.function == DRIVER else change.function
+    return f"{what} {times} as fast"
+
+
 KINDS: Mapping[ChangeKind, Kind] = {
-    "together": Kind(
-        _together, "if they do not need each other's results",
-        "issue the calls of {function} together (rpc_async)",
+    "together": Kind(_together, _say_together, "if they do not need each other's results"),
+    "one-call": Kind(_one_call, _say_one_call, "if they do not need each other's results"),
+    "faster": Kind(_faster, _say_faster, ""),
+    "no-lock": Kind(
+        _no_lock, lambda _: "calls that need not wait for a lock of their server",
+        "if what the lock protects can do without it",
     ),
-    "one-call": Kind(
-        _one_call, "if they do not need each other's results",
-        "one call of {function} for all, to each server",
+    "gil": Kind(
+        _no_gil, lambda _: "an interpreter without a GIL", "beside the same interpreter with one"
     ),
-    "faster": Kind(_faster, "", "{function} {number} times as fast"),
-    "no-lock": Kind(_no_lock, "if what the lock protects can do without it",
-                    "calls without the lock of their server"),
-    "gil": Kind(_no_gil, "beside the same interpreter with its GIL",
-                "an interpreter without a GIL"),
-    "callers": Kind(_callers, "if each calls as those do that were traced",
-                    "{number} times as many callers"),
+    "callers": Kind(
+        _callers, lambda change: f"{change.number:g} times as many callers",
+        "if each calls as those do that were traced",
+    ),
 }  # fmt: skip
 """All kinds of changes."""

@@ -88,6 +88,8 @@ class Forecast:
     """Why there is no forecast; empty where there is one."""
     may_deadlock: bool = False
     """Whether that is why there is none."""
+    condition: str = ""
+    """What must hold for changes of the program, in words."""
 
 
 def forecasts(
@@ -238,14 +240,27 @@ class Model:
             return Forecast(why_not=found)
         if self.is_disturbed and self.computing >= COMPUTING and found.needs_cpus:
             return Forecast(why_not=DISTURBED)
-        off_by = max(self.off_by, found.off_by, key=abs)
-        error = 2 * math.hypot(found.spread, MODEL_ERROR, off_by * min(abs(found.log), 1.0))
-        less = self.computing * min(abs(found.log), math.log(SMT)) * found.needs_cpus
+        off_by = found.off_by * min(abs(found.log) / math.log(2), 1.0)
+        error = 2 * math.hypot(found.spread, MODEL_ERROR, off_by)
+        # Two logical CPUs of a core are no two cores.
+        less = self._on_cpu * min(max(-found.log, 0.0), math.log(SMT)) * found.needs_cpus
         return Forecast(
             ratio=self._of_all(found.log),
             ratio_low=self._of_all(found.low - error),
             ratio_high=self._of_all(found.high + error + less),
+            condition=found.condition,
         )
+
+    def most(self, change: Change) -> float:
+        """The ratio of a change, without an interval; NaN where it is not known."""
+        return self._of_all(math.log(max(self.changeable.most(change), 1e-9)))
+
+    @cached_property
+    def _on_cpu(self) -> float:
+        """The share of the calls' time that their functions are on the CPU."""
+        calls = self.part.calls
+        took = (calls["end_ns"] - calls["start_ns"]).sum()
+        return float((calls["cpu_ns"].sum()) / max(took, 1))
 
     def _of_all(self, log_ratio: float) -> float:
         """The ratio of the calls' time as one of all: what comes after the last call stays."""

@@ -148,3 +148,11 @@ def by_frame(runs: Sequence[Run]) -> dict[int, list[Run]]:
     for run in runs:
         found[run.frame].append(run)
     return found
+
+
+def usual_number(runs: Sequence[Run], function: str, site: str) -> int:
+    """How many calls most of them are in, one after another; 0 where that varies."""
+    numbers = [len(r.units) for r in runs if (r.function, r.site) == (function, site)]
+    usual = max(set(numbers), key=lambda each: (each * numbers.count(each), each))
+    is_usual = numbers.count(usual) > 1 and usual * numbers.count(usual) >= sum(numbers) / 2
+    return usual if is_usual else 0
