@@ -4,18 +4,22 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from tuner.present.terminal import Part, line, paragraph
-from tuner.text import did_you_mean, listed, one_line, ratio_cell, three_digits
+from tuner.present.text_table import Column
+from tuner.text import did_you_mean, listed, ratio_cell, three_digits
 from tuner.trace.forecast.changes import DRIVER, KINDS, Change
 from tuner.trace.forecast.forecasts import Forecast, Model, WhatIf
 from tuner.trace.model.trace import Trace
 
 COLUMNS = ("change", "function", "site", "ratio", "ratio_low", "ratio_high", "condition")
 GAIN = 0.95  # of the time: a change whose interval is not wholly below it is no gain
+NO_GAIN = 0.98  # a change of the whole program that takes more of the time gains nothing
+ABOUT = 1.1
+LEAST_CALLS = 20  # what fewer do may be chance
 MOST_SHOWN = 4
 MOST_CALLERS = 64
 _FUNCTION_KINDS = ("together", "one-call", "faster")
@@ -49,12 +53,6 @@ class ChangeRow:
         """What to do."""
         return KINDS[self.change.kind].say(self.change)
 
-    @property
-    def times(self) -> str:
-        """How many times as fast the program is then."""
-        found = self.found
-        return ratio_cell(1 / found.ratio, 1 / found.ratio_high, 1 / found.ratio_low)
-
     def to_json(self) -> dict[str, Any]:
         """As in the document of `record` and `analyze`."""
         found = self.found
@@ -66,7 +64,7 @@ class ChangeRow:
 
 def rows_of(trace: Trace, model: Model | str) -> list[ChangeRow]:
     """Every change of which there is a forecast, best first."""
-    if isinstance(model, str):
+    if isinstance(model, str) or len(trace.calls) < LEAST_CALLS:
         return []
     found = []
     for change in model.changeable.candidates():
@@ -78,7 +76,10 @@ def rows_of(trace: Trace, model: Model | str) -> list[ChangeRow]:
             most = model.most(Change(kind="faster", function=change.function, number=math.inf))
             row = ChangeRow(change=change, site=row.site, found=forecast, most=most)
         found.append(row)
-    return sorted(found, key=lambda row: row.found.ratio)
+    # Another interpreter comes behind a change of the code that gains about as much.
+    return sorted(
+        found, key=lambda row: row.found.ratio * (ABOUT if row.change.kind == "gil" else 1)
+    )
 
 
 def _site(trace: Trace, change: Change) -> str:
@@ -134,34 +135,73 @@ def said_of(change: Change) -> str:
     return f"{change.function or '*'}={change.kind}{times}"
 
 
+class Gain(NamedTuple):
+    """A line of what would make a program faster."""
+
+    site: str
+    sentence: str
+    ratio: float
+    ratio_low: float
+    ratio_high: float
+
+    @property
+    def times(self) -> str:
+        """How many times as fast the program is then."""
+        text = ratio_cell(1 / self.ratio, 1 / self.ratio_high, 1 / self.ratio_low)
+        number, space, interval = text.partition(" ")
+        return f"{number} times{space}{interval}"
+
+
 def brief(
-    rows: Sequence[ChangeRow], others: Sequence[tuple[str, str, float]], no_gain: Sequence[str],
-    *, is_busy: bool, width: int,
+    rows: Sequence[ChangeRow], knobs: Sequence[Gain], no_gain: Sequence[str], *, is_busy: bool,
+    width: int,
 ) -> Iterator[Part]:  # fmt: skip
-    """What would make it faster, best first, and what would not; `others` are rows of knobs: a
-    sentence, its cell and its ratio."""
-    gains = [(row.site, row.sentence, row.times, row.found.ratio) for row in rows if row.is_gain]
-    gains += [("", *other) for other in others]
-    gains = sorted(gains, key=lambda each: each[-1])[:MOST_SHOWN]
+    """What would make a program faster, best first, of changes and knobs, and what would not."""
+    gains = [
+        Gain(row.site, row.sentence, row.found.ratio, row.found.ratio_low, row.found.ratio_high)
+        for row in rows if row.is_gain
+    ]  # fmt: skip
+    for knob in knobs:
+        gains.insert(sum(each.ratio < knob.ratio for each in gains), knob)
+    gains = gains[:MOST_SHOWN]
     if gains:
         yield line("")
-        busy = " of a busy machine" * is_busy
-        yield line(f"What would make it faster (forecasts{busy}):")
-        has_site = any(site for site, *_ in gains)
-        names = [f"{site}  {text}" if has_site else text for site, text, *_ in gains]
-        times = [f"{cell.replace(' (', ' times (', 1)}" for *_, cell, _ in gains]
-        yield from map(line, text_lines(names, times, width))
-    if no_gain:
-        yield paragraph(f"No gain: {', '.join(no_gain)}.")
+        yield line(f"What would make it faster (forecasts{' of a busy machine' * is_busy}):")
+        cells = [each.times for each in gains]
+        sites = max(len(each.site) for each in gains)
+        room = width - max(map(len, cells)) - 4 - (sites + 2 if sites else 0)
+        room = min(room, max(len(each.sentence) for each in gains))
+        for each, cell in zip(gains, cells, strict=True):
+            site = f"{each.site:<{sites}}  " if sites else ""
+            yield line(f"  {site}{_fitting(each.sentence, room):<{room}}  {cell}")
+    without = [*no_gain, *_without_gain(rows)]
+    if without:
+        yield paragraph(f"No gain: {', '.join(without)}.")
 
 
-def text_lines(names: Sequence[str], cells: Sequence[str], width: int) -> list[str]:
-    """Two columns without a heading."""
-    most = max(map(len, cells))
-    room = max(map(len, names))
-    if room + most + 4 > width:
-        room = width - most - 4
-    return [f"  {one_line(n)[:room]:<{room}}  {c}" for n, c in zip(names, cells, strict=True)]
+def table_of(
+    rows: Sequence[ChangeRow], limit: int | None
+) -> tuple[list[str], list[Column], list[str]]:
+    """All forecasts of changes, best first: their names, columns, and what must hold for gains."""
+    shown = rows[:limit] if limit else rows
+    cells = [(row.found.ratio, row.found.ratio_low, row.found.ratio_high) for row in shown]
+    more = [f"{len(shown)} of {len(rows)} rows; --row-limit 0 shows all"] * (len(shown) < len(rows))
+    held = [f"{row.sentence}: {row.condition}" for row in shown if row.is_gain and row.condition]
+    columns = [
+        Column("at", [row.site for row in shown]),
+        Column("times as long (a forecast)", [ratio_cell(*each) for each in cells]),
+    ]
+    return [row.sentence for row in shown], columns, [*more, *dict.fromkeys(held)]
+
+
+def _fitting(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: max(most - 1, 0)]}…"
+
+
+def _without_gain(rows: Sequence[ChangeRow]) -> list[str]:
+    """Changes of the whole program that are sure not to gain anything."""
+    found = [row for row in rows if row.change.kind in ("gil", "no-lock")]
+    return [row.sentence for row in found if row.found.ratio >= NO_GAIN]
 
 
 def changes(trace: Trace) -> pd.DataFrame:

@@ -13,7 +13,16 @@ from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.knobs import NUM_WORKER_THREADS
 from tuner.plan.space import Space, unknown_roles
-from tuner.present.changes import read_change, said_of, unknown_functions
+from tuner.present.changes import (
+    GAIN,
+    LEAST_CALLS,
+    ChangeRow,
+    Gain,
+    brief,
+    read_change,
+    said_of,
+    unknown_functions,
+)
 from tuner.present.terminal import Part, line, paragraph
 from tuner.present.text_table import Column, text_table
 from tuner.roles import role_of
@@ -27,7 +36,6 @@ from tuner.trace.model.trace import Trace
 CPUS = "cpus"  # beside the knobs: the logical CPUs of every host
 DEFAULT_THREADS = (1, 2, 4, 8, 16, 32)
 MOST_THREADS = 16  # of these, more are not forecast unasked where fewer were traced
-LEAST_CALLS = 20  # what fewer do may be chance
 LITTLE = 0.95  # of the time: a forecast that is no shorter is no gain
 DISAGREE = "what limits the program and its replay disagree on whether more threads help"
 MOST_ASKED = 200  # configurations: each takes some 0.1 s
@@ -133,7 +141,7 @@ def read_flags(flags: Sequence[Sequence[tuple[str, str]]]) -> list[Asked]:
 
 
 def read_what_if(entries: Sequence[tuple[str, object]]) -> list[Asked]:
-    """Every combination of the values of knobs, and of `cpus`, each with all changes of the program;
+    """Every combination of the values of knobs, and of `cpus`, with all changes of the program;
     UsageError with every mistake."""
     changes = [read_change(*each) for each in entries]
     problems = [each for each in changes if isinstance(each, str)]
@@ -221,13 +229,24 @@ def _beyond(asked: Asked) -> str:
 
 
 def forecast_parts(
-    trace: Trace, answers: Sequence[Answered], width: int, *, whole: bool
-) -> Iterator[Part]:
-    """What other configurations would do: a table `whole`, else a line."""
-    if not whole:
-        if said := in_a_line(trace, answers):
-            yield paragraph(said)
+    trace: Trace, answers: Sequence[Answered], changes: Sequence[ChangeRow], width: int, *,
+    is_asked: bool,
+) -> Iterator[Part]:  # fmt: skip
+    """What was asked for, as a table; else what would make the program faster, in a few lines."""
+    if is_asked:
+        yield from _table(trace, answers, width)
         return
+    has_changes = bool(changes)
+    of_threads = _of_threads(trace, answers) if has_changes else None
+    if has_changes:
+        knobs, no_gain = of_threads or ([], [])
+        busy = trace.is_of_busy_machine
+        yield from brief(changes, knobs, no_gain, is_busy=busy, width=width)
+    if of_threads is None and (said := in_a_line(trace, answers)):
+        yield paragraph(said)
+
+
+def _table(trace: Trace, answers: Sequence[Answered], width: int) -> Iterator[Part]:
     yield line("")
     if not all(each.found.why_not for each in answers):
         names = Column(
@@ -261,6 +280,23 @@ def in_a_line(trace: Trace, answers: Sequence[Answered]) -> str:
         said.append(f"with {', '.join(ratios)}{'' if stuck else instead}{takes}")
     text = ", ".join(said)
     return " ".join([f"{text[0].upper()}{text[1:]} {note}.", *in_doubt])
+
+
+def _of_threads(trace: Trace, answers: Sequence[Answered]) -> tuple[list[Gain], list[str]] | None:
+    """Of other numbers of threads: the best that surely gains, and that none does; None where a
+    line has to tell more of them."""
+    if not answers or len(trace.calls) < LEAST_CALLS:
+        return [], []
+    if not all(_is_sure(each.found) and not each.found.deadlock for each in answers):
+        return None
+    best = min(answers, key=lambda each: each.found.ratio)
+    if best.found.ratio_high < GAIN:
+        traced, number = trace.ranks[0].num_worker_threads, best.asked.config.items[0][1]
+        found = best.found
+        sentence = f"{number} instead of {traced} threads (num_worker_threads)"
+        return [Gain("", sentence, found.ratio, found.ratio_low, found.ratio_high)], []
+    is_none = all(f"{each.found.ratio:.1f}" == "1.0" for each in answers)
+    return ([], ["other numbers of threads"]) if is_none else None
 
 
 def _forecast(trace: Trace) -> str:

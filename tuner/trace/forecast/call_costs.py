@@ -64,8 +64,14 @@ def call_costs(trace: Trace, part: Trace, ways: Ways) -> CallCosts:
     client, server = (part.calls[f"{end}_rank"].tolist() for end in ("client", "server"))
     is_local = [hosts.get(a) == hosts.get(b) for a, b in zip(client, server, strict=True)]
     return CallCosts(
-        [ns * least.get(of, 0.0) * near for ns, of, near in zip(there, server, is_local, strict=True)],
-        [ns * least.get(of, 0.0) * near for ns, of, near in zip(back, client, is_local, strict=True)],
+        [
+            ns * least.get(of, 0.0) * near
+            for ns, of, near in zip(there, server, is_local, strict=True)
+        ],
+        [
+            ns * least.get(of, 0.0) * near
+            for ns, of, near in zip(back, client, is_local, strict=True)
+        ],
         (part.calls["body"] == "python").tolist(),
         _fixed_ns(part),
         used,
@@ -77,13 +83,14 @@ def _fixed_ns(part: Trace) -> dict[int, float]:
     """By rank: the least time between the end of a call and the begin of the next."""
     calls = part.calls[part.calls["kind"].isin(("rpc_sync", "to_here"))]
     found = {}
-    for rank, own in calls.groupby("client_rank"):
+    for rank in calls["client_rank"].unique().tolist():
+        own = calls[calls["client_rank"] == rank]
         gaps = []
         for _, of_thread in own.groupby("client_thread"):
             start, end = floats(of_thread, "start_ns"), floats(of_thread, "end_ns")
             gaps += [each for each in (start[1:] - end[:-1]).tolist() if each >= 0]
         if gaps:
-            found[int(rank)] = float(np.quantile(gaps, UNHINDERED))
+            found[rank] = float(np.quantile(gaps, UNHINDERED))
     return found
 
 
@@ -95,7 +102,9 @@ def with_call_costs(
     for rank, cpus in costs.of_calls.items():
         polling[program.hosts[rank]] -= share * cpus
     polling = [max(each, 0.0) for each in polling]
-    rates = [min(1.0, cpus / (1.0 + other)) for cpus, other in zip(machine.cpus, polling, strict=True)]
+    rates = [
+        min(1.0, cpus / (1.0 + other)) for cpus, other in zip(machine.cpus, polling, strict=True)
+    ]
     calls = list(program.calls)
     for place, call in enumerate(calls):
         if not call.is_seen or call.is_callback:

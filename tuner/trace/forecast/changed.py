@@ -1,8 +1,8 @@
-"""How long a changed program would take, beside the one that was traced, and within which interval.
+"""How long a changed program would take, beside the one that was traced, in an interval.
 
-Where a call costs its processes CPU time is modelled (`call_costs`), so that calls under way at once
-are not taken to cost nothing. What of that the trace does not tell is assumed in several ways, and
-the interval spans them.
+What calls cost their processes on the CPU is modelled (`call_costs`), so that calls under way at
+once are not taken to cost nothing. What of that the trace does not tell is assumed in several ways,
+and the interval spans them.
 """
 
 import math
@@ -160,9 +160,7 @@ class Changeable:
     def _others(self) -> list[Case]:
         random = np.random.default_rng(0)
         number = RESAMPLES if len(self.programs[0].calls) <= MOST_RESAMPLED else 0
-        return [
-            self._case(resampled(self.programs[0], random), *CASES[0]) for _ in range(number)
-        ]
+        return [self._case(resampled(self.programs[0], random), *CASES[0]) for _ in range(number)]
 
     def _late(self, replayed: Replayed) -> int:
         """How many calls take longer than their time limits."""
@@ -174,8 +172,8 @@ class Changeable:
         program = self.cases[0].of.program
         runs = runs_of(program, self.made)
         of_runs = [
-            Change(kind=kind, function=function, site=site, number=usual_number(runs, function, site))
-            for function, site in dict.fromkeys((run.function, run.site) for run in runs)
+            Change(kind=kind, function=label[0], site=label[1], number=usual_number(runs, *label))
+            for label in dict.fromkeys((run.function, run.site) for run in runs)
             for kind in ("together", "one-call")
         ]  # fmt: skip
         return [

@@ -42,7 +42,7 @@ class Change:
     site: str = ""
     """The line that issues them; empty for all."""
     number: float = 2.0
-    """How many times as fast, or as many callers; how many calls one after another, 0: it varies."""
+    """How many times as fast, or as many callers; of how many calls, 0 where that varies."""
 
     def is_about(self, function: str, site: str) -> bool:
         """Whether calls of this function that this line issues change."""
@@ -212,10 +212,8 @@ def _callers(of: Changing, change: Change) -> Changed:
         own = [root for root in program.roots if root.rank == rank]
         number_of: dict[int, int] = {}
         for root in own:
-            roots.append(replace(
-                root, rank=len(names), is_driver=False,
-                ops=_copied(program, root.ops, rank, len(names), calls, number_of),
-            ))  # fmt: skip
+            ops = _copied(program, root.ops, rank, len(names), calls, number_of)
+            roots += [replace(root, rank=len(names), is_driver=False, ops=ops)]
         names.append(program.names[rank])
         hosts.append(program.hosts[rank])
         threads.append(machine.threads[rank])
@@ -238,10 +236,11 @@ def _copied(
                 call = program.calls[number]
                 calls.append(call)
                 client = copy if call.client == rank else call.client
+                follows = [(ISSUE, call.callback)] if call.callback >= 0 else []
                 own, then, callback = (
                     _copied(program, each, rank, copy, calls, number_of)
-                    for each in (call.ops, call.then, [(ISSUE, call.callback)] * (call.callback >= 0))
-                )  # fmt: skip
+                    for each in (call.ops, call.then, follows)
+                )
                 server = copy if call.server == rank else call.server
                 calls[number_of[number]] = replace(
                     call, client=client, server=server, ops=own, then=then,
