@@ -17,11 +17,12 @@ from tuner.trace.analyze.server_parallelism import window_length_ns
 from tuner.trace.analyze.time_spans import floats
 from tuner.trace.forecast.program import COMPUTE, COMPUTE_WITH_GIL, Program
 from tuner.trace.forecast.replay import Machine
-from tuner.trace.forecast.ways import UNHINDERED, Ways
+from tuner.trace.forecast.ways import Ways
 from tuner.trace.model.trace import Trace
 
-SHARES = (1.0, 0.5)
-"""How much of the way of the fastest calls is CPU time: all of it, or half."""
+SHARES = (1.0, 0.5, 0.0)
+"""How much of the way of the fastest calls is CPU time: all of it, half, or, where calls were under
+way at once and the trace contradicts that, none."""
 
 
 class CallCosts(NamedTuple):
@@ -31,7 +32,7 @@ class CallCosts(NamedTuple):
     back: Sequence[float]  # on that of its client
     has_gil: Sequence[bool]  # whether Python is needed for that
     fixed_ns: Mapping[int, float]
-    """By rank: how long its thread takes, at least, from the end of a call to the next one."""
+    """By rank: how long a call takes its caller beside, between its end and the next one."""
     used: Mapping[int, float]
     """By rank: how many CPUs its threads use that neither serve calls nor are the main one."""
     of_calls: Mapping[int, float]  # how many of these are used for calls
@@ -73,15 +74,17 @@ def call_costs(trace: Trace, part: Trace, ways: Ways) -> CallCosts:
             for ns, of, near in zip(back, client, is_local, strict=True)
         ],
         (part.calls["body"] == "python").tolist(),
-        _fixed_ns(part),
+        _fixed_ns(part, back),
         used,
         of_calls,
     )
 
 
-def _fixed_ns(part: Trace) -> dict[int, float]:
-    """By rank: the least time between the end of a call and the begin of the next."""
-    calls = part.calls[part.calls["kind"].isin(("rpc_sync", "to_here"))]
+def _fixed_ns(part: Trace, back: Sequence[float]) -> dict[int, float]:
+    """By rank: the usual time between the end of a call and the begin of the next, but no longer
+    than an answer is on its way: then the caller does something itself."""
+    calls = part.calls.assign(back=back)
+    calls = calls[calls["kind"].isin(("rpc_sync", "to_here"))]
     found = {}
     for rank in calls["client_rank"].unique().tolist():
         own = calls[calls["client_rank"] == rank]
@@ -90,7 +93,7 @@ def _fixed_ns(part: Trace) -> dict[int, float]:
             start, end = floats(of_thread, "start_ns"), floats(of_thread, "end_ns")
             gaps += [each for each in (start[1:] - end[:-1]).tolist() if each >= 0]
         if gaps:
-            found[rank] = float(np.quantile(gaps, UNHINDERED))
+            found[rank] = min(float(np.median(gaps)), float(own["back"].median()))
     return found
 
 

@@ -36,7 +36,7 @@ COSTS = "what its calls cost its processes"
 LATE = "calls would take longer than their time limit, and fail"
 LASTS = HOLD_LOCK  # the last of what takes a frame some time
 CASES = ((SHARES[0], 1.0), (SHARES[1], 1.0), (SHARES[0], 0.5))
-"""How much of the way of calls is CPU time, and how much of the least time between two calls is the
+"""How much of the way of calls is CPU time, and how much of the usual time between two calls is the
 calls' own. The first is the most likely; the last may be a loop that does as much every time."""
 CLOSE = 0.05  # of log(replay / trace): what fits no better is not more likely
 
@@ -84,8 +84,18 @@ class Changeable:
     @cached_property
     def cases(self) -> list[Case]:
         """Those that fit the trace, of each program the most likely one first."""
-        found = [self._case(each, *assumed) for each in self.programs for assumed in CASES]
-        return [case for case in found if abs(case.off_by) <= math.log(ALIKE)]
+        found = list[Case]()
+        for program in self.programs:
+            by_share = {share: self._case(program, share) for share, _ in CASES}
+            own = [self._assuming(by_share[each[0]], each) for each in CASES]
+            fit = [case for case in own if abs(case.off_by) <= math.log(ALIKE)]
+            found += fit if own[0] in fit else [*fit, *self._without_costs(program)]
+        return found
+
+    def _without_costs(self, program: Program) -> list[Case]:
+        """The case in which calls cost their processes nothing, in the places of the others."""
+        case = self._case(program, SHARES[2])
+        return [self._assuming(case, each) for each in CASES]
 
     def replays(self, changes: Sequence[Change], machine: Machine | None = None) -> Replays | str:
         """What these changes do, one upon the other; or why that is not known."""
@@ -160,7 +170,7 @@ class Changeable:
     def _others(self) -> list[Case]:
         random = np.random.default_rng(0)
         number = RESAMPLES if len(self.programs[0].calls) <= MOST_RESAMPLED else 0
-        return [self._case(resampled(self.programs[0], random), *CASES[0]) for _ in range(number)]
+        return [self._case(resampled(self.programs[0], random), CASES[0][0]) for _ in range(number)]
 
     def _late(self, replayed: Replayed) -> int:
         """How many calls take longer than their time limits."""
@@ -196,16 +206,22 @@ class Changeable:
                 found[call.function] = found.get(call.function, 0.0) + ns
         return sorted(found, key=found.__getitem__, reverse=True)[:MOST_FUNCTIONS]
 
-    def _case(self, program: Program, share: float, fixed: float) -> Case:
+    def _case(self, program: Program, share: float) -> Case:
         costly, machine = with_call_costs(program, self.costs, self.machine, share)
-        own = {rank: ns * fixed for rank, ns in self.costs.fixed_ns.items()}
-        of = Changing(costly, machine, self.made, own, self.bytes, self._polling(share))
+        of = Changing(
+            costly, machine, self.made, self.costs.fixed_ns, self.bytes, self._polling(share)
+        )
         found = replay(costly, machine)
         base_ns = max(found.took_ns, 1.0)
         is_locked = program is not self.programs[0] and _has_lock(program)
         is_locked = is_locked and not _has_lock(self.programs[0])
         off_by = math.log(base_ns / self.took_ns)
-        return Case(of, base_ns, off_by, self._late(found), is_locked, (share, fixed))
+        return Case(of, base_ns, off_by, self._late(found), is_locked, CASES[0])
+
+    def _assuming(self, case: Case, assumed: tuple[float, float]) -> Case:
+        """The same with so much of the time between calls as the calls' own."""
+        own = {rank: ns * assumed[1] for rank, ns in self.costs.fixed_ns.items()}
+        return case._replace(of=case.of._replace(fixed_ns=own), assumed=assumed)
 
     def _polling(self, share: float) -> Mapping[int, float]:
         costs = self.costs
