@@ -46,7 +46,7 @@ def in_steps(calls: int = 8, steps: int = 10, between_ms: float = 20, **columns:
     """Calls of 10 ms one after another, and what the caller does after each step."""
     rows, at = [], 0.0
     for number in range(calls * steps):
-        own = {"kind": "rpc_sync", "cpu_ms": 0, "run_queue_ms": 0} | columns
+        own: dict[str, Any] = {"kind": "rpc_sync", "cpu_ms": 0, "run_queue_ms": 0} | columns
         rows.append(call(number, at, at + 10.2, served_ms=(at + 0.1, at + 10.1), **own))
         at += 10.21 + between_ms * ((number + 1) % calls == 0)
     return trace(rows, window_ms=(0, at), processes=ranks(threads=16))
@@ -71,8 +71,8 @@ def kinds(taken: Trace) -> list[str]:
     ]  # fmt: skip
 
 
-FETCH: dict[str, Any] = {"kind": "to_here", "body": "fetch", "function": "", "server_start_ns": None,
-         "server_end_ns": None}  # fmt: skip
+FETCH: dict[str, Any] = {"kind": "to_here", "body": "fetch", "function": "",
+                         "server_start_ns": None, "server_end_ns": None}  # fmt: skip
 
 
 @pytest.mark.parametrize(
