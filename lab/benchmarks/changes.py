@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +25,7 @@ from tuner.text import ratio_cell
 from tuner.trace.files.reader import read_trace
 from tuner.trace.forecast.changes import Change
 from tuner.trace.forecast.forecasts import Forecast, Model, WhatIf
+from tuner.trace.model.trace import CALL_COLUMNS
 
 ROUNDS = int(os.environ.get("ROUNDS", "5"))
 ONLY = os.environ.get("PAIRS", "").split()
@@ -80,7 +81,9 @@ def run() -> list[Comparison]:
 
 
 def _ten_thousand_calls() -> Comparison:
-    trace = simulate([Part("sleep", 1)], threads=16, at_once=16, steps=625)
+    taken = simulate([Part("sleep", 1)], threads=16, at_once=1, steps=10_000)
+    calls = taken.calls.assign(kind="rpc_sync", request_bytes=100).astype(CALL_COLUMNS)
+    trace = replace(taken, calls=calls)
     began_s = time.perf_counter()
     rows_of(trace, Model.of(trace))
     took_s = time.perf_counter() - began_s

@@ -24,7 +24,7 @@ from tuner.trace.model.trace import Trace
 
 MOST_FUNCTIONS = 8  # that take the most time
 RESAMPLES = 3
-MOST_RESAMPLED = 5000  # calls: the sum of more hardly varies
+MOST_RESAMPLED = 500  # calls: the sum of more hardly varies, and each replay takes time
 WIDE = 2.5  # cases that are further apart say nothing
 ALIKE = 1.25  # as it was, the replay of a case may be so far from the trace, in either direction
 LITTLE = 0.03  # log(ratio): what changes less needs no closer look
@@ -35,9 +35,6 @@ HOLDS_NOT = "the model of what calls cost their processes does not hold"
 COSTS = "what its calls cost its processes"
 LATE = "calls would take longer than their time limit, and fail"
 LASTS = HOLD_LOCK  # the last of what takes a frame some time
-CASES = ((SHARES[0], 1.0), (SHARES[1], 1.0), (SHARES[0], 0.5))
-"""How much of the way of calls is CPU time, and how much of the usual time between two calls is the
-calls' own. The first is the most likely; the last may be a loop that does as much every time."""
 CLOSE = 0.05  # of log(replay / trace): what fits no better is not more likely
 
 
@@ -49,7 +46,7 @@ class Case(NamedTuple):
     off_by: float  # log(that / the trace)
     late: int  # how many of its calls take longer than their time limits
     is_locked: bool  # whether its calls hold a lock of which the trace does not tell
-    assumed: tuple[float, float]  # of CASES
+    program: Program  # without what its calls cost
 
 
 class Replays(NamedTuple):
@@ -84,18 +81,16 @@ class Changeable:
     @cached_property
     def cases(self) -> list[Case]:
         """Those that fit the trace, of each program the most likely one first."""
-        found = list[Case]()
-        for program in self.programs:
-            by_share = {share: self._case(program, share) for share, _ in CASES}
-            own = [self._assuming(by_share[each[0]], each) for each in CASES]
-            fit = [case for case in own if abs(case.off_by) <= math.log(ALIKE)]
-            found += fit if own[0] in fit else [*fit, *self._without_costs(program)]
-        return found
+        return [case for program in self.programs for case in self._cases_of(program)]
 
-    def _without_costs(self, program: Program) -> list[Case]:
-        """The case in which calls cost their processes nothing, in the places of the others."""
-        case = self._case(program, SHARES[2])
-        return [self._assuming(case, each) for each in CASES]
+    def _cases_of(self, program: Program) -> list[Case]:
+        costly = [self._case(program, share) for share in SHARES[:2]]
+        fit = [case for case in costly if abs(case.off_by) <= math.log(ALIKE)]
+        if costly[0] not in fit:
+            fit.append(self._case(program, SHARES[2]))
+        off = [abs(case.off_by) for case in fit]
+        likely = 0 if off[0] <= min(off) + CLOSE else off.index(min(off))
+        return [fit[likely], *fit[:likely], *fit[likely + 1 :]]
 
     def replays(self, changes: Sequence[Change], machine: Machine | None = None) -> Replays | str:
         """What these changes do, one upon the other; or why that is not known."""
@@ -115,24 +110,22 @@ class Changeable:
             logs.append(math.log(max(after.took_ns, 1.0) / case.base_ns))
         if max(logs) - min(logs) > math.log(WIDE):
             return f"it depends on {self.unknown}, which the trace does not show"
-        fits = [abs(case.off_by) for case in cases]
-        likely = 0 if fits[0] <= min(fits) + CLOSE else fits.index(min(fits))
         is_small = max(map(abs, logs)) < LITTLE
         return Replays(
-            logs[likely], min(logs), max(logs),
-            0.0 if is_small else self._spread(changes, machine), cases[likely].off_by,
+            logs[0], min(logs), max(logs),
+            0.0 if is_small else self._spread(changes, machine), cases[0].off_by,
             any(each.kind in MORE_AT_ONCE for each in changes), self._condition(changes, cases),
         )  # fmt: skip
 
     def _cases_for(self, changes: Sequence[Change]) -> list[Case]:
         """Those in which these changes may differ."""
-        kinds = {each.kind for each in changes}
-        differ = {CASES[0]}
-        if kinds & {*MORE_AT_ONCE}:
-            differ.add(CASES[1])
-        if "one-call" in kinds or any(each.function == DRIVER for each in changes):
-            differ.add(CASES[2])
-        return [case for case in self.cases if case.assumed in differ]
+        found = self.cases
+        if not any(each.kind in MORE_AT_ONCE for each in changes):
+            # What calls cost stays as it is: each program in its most likely case.
+            found = [*{id(case.program): case for case in reversed(found)}.values()][::-1]
+        if any(each.kind == "one-call" or each.function == DRIVER for each in changes):
+            found = [*found, *map(_between_is_work, found)]
+        return found
 
     def _condition(self, changes: Sequence[Change], cases: Sequence[Case]) -> str:
         said = [*dict.fromkeys(KINDS[each.kind].condition for each in changes)]
@@ -170,7 +163,7 @@ class Changeable:
     def _others(self) -> list[Case]:
         random = np.random.default_rng(0)
         number = RESAMPLES if len(self.programs[0].calls) <= MOST_RESAMPLED else 0
-        return [self._case(resampled(self.programs[0], random), CASES[0][0]) for _ in range(number)]
+        return [self._case(resampled(self.programs[0], random), SHARES[0]) for _ in range(number)]
 
     def _late(self, replayed: Replayed) -> int:
         """How many calls take longer than their time limits."""
@@ -179,6 +172,8 @@ class Changeable:
 
     def candidates(self) -> list[Change]:
         """Every change that the program may take, of each function and line by itself."""
+        if not self.cases:
+            return []
         program = self.cases[0].of.program
         runs = runs_of(program, self.made)
         of_runs = [
@@ -213,19 +208,20 @@ class Changeable:
         )
         found = replay(costly, machine)
         base_ns = max(found.took_ns, 1.0)
-        is_locked = program is not self.programs[0] and _has_lock(program)
-        is_locked = is_locked and not _has_lock(self.programs[0])
+        is_locked = _has_lock(program) and not _has_lock(self.programs[0])
         off_by = math.log(base_ns / self.took_ns)
-        return Case(of, base_ns, off_by, self._late(found), is_locked, CASES[0])
-
-    def _assuming(self, case: Case, assumed: tuple[float, float]) -> Case:
-        """The same with so much of the time between calls as the calls' own."""
-        own = {rank: ns * assumed[1] for rank, ns in self.costs.fixed_ns.items()}
-        return case._replace(of=case.of._replace(fixed_ns=own), assumed=assumed)
+        return Case(of, base_ns, off_by, self._late(found), is_locked, program)
 
     def _polling(self, share: float) -> Mapping[int, float]:
         costs = self.costs
         return {rank: cpus - share * costs.of_calls[rank] for rank, cpus in costs.used.items()}
+
+
+def _between_is_work(case: Case) -> Case:
+    """The case in which half of what seems to be the cost of a call, between two of them, is what
+    the caller does every time."""
+    fixed = {rank: ns / 2 for rank, ns in case.of.fixed_ns.items()}
+    return case._replace(of=case.of._replace(fixed_ns=fixed))
 
 
 def _are_together(changes: Sequence[Change]) -> bool:
