@@ -94,7 +94,16 @@ def _together(of: Changing, change: Change) -> Changed:
         kept = set(drains[-1:])
         return sent + [op for at, op in enumerate(waits) if op[0] != DRAIN or at in kept]
 
-    return _with_runs(of.program, runs, new), of.machine
+    calls = list(of.program.calls)
+    for make, fetch in (unit.calls for run in runs for unit in run.units if len(unit.calls) > 1):
+        # It was under way while the value was made; now it goes there and back after that.
+        calls[fetch] = replace(calls[fetch], to_server=_way_ns(calls[make]))
+    return _with_runs(replace(of.program, calls=calls), runs, new), of.machine
+
+
+def _way_ns(call: Call) -> float:
+    costs = sum(ns for _, ns in (*call.arrives, *call.returns))
+    return call.to_server + call.to_client + costs
 
 
 def _one_call(of: Changing, change: Change) -> Changed:
