@@ -56,7 +56,7 @@ class Row:
         told = ratio_cell(found.ratio, found.ratio_low, found.ratio_high)
         return [
             self.name, self.edit, found.why_not or told,
-            ratio_cell(measured.estimate, measured.low, measured.high),
+            f"{measured.estimate:.2f} ({measured.low:.2f} to {measured.high:.2f})",
             "" if found.why_not else f"{self.error:.2f}",
             "" if found.why_not else "yes" if self.overlaps else "no",
         ]  # fmt: skip

@@ -12,13 +12,17 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from tuner.trace.analyze.server_parallelism import window_length_ns
 from tuner.trace.analyze.time_spans import floats
 from tuner.trace.forecast.program import COMPUTE, COMPUTE_WITH_GIL, Program
 from tuner.trace.forecast.replay import Machine
-from tuner.trace.forecast.ways import Ways
-from tuner.trace.model.trace import Trace
+from tuner.trace.forecast.ways import UNHINDERED, Ways
+from tuner.trace.model.trace import FloatArray, Trace
+
+FEW = 5  # calls, which show nothing
+BURST = 4  # calls
 
 SHARES = (1.0, 0.5, 0.0)
 """How much of the way of the fastest calls is CPU time: all of it, half, or, where calls were under
@@ -44,9 +48,7 @@ def call_costs(trace: Trace, part: Trace, ways: Ways) -> CallCosts:
     hosts = {rank.rank: rank.host for rank in trace.ranks}
     used, of_calls, least = dict[int, float](), dict[int, float](), dict[int, float]()
     calls = trace.calls[trace.calls["end_ns"].notna()]
-    to_server, to_client = (
-        np.nan_to_num(each.reindex(calls["call_id"]).to_numpy(np.float64)) for each in ways[2:]
-    )
+    to_server, to_client = _unhindered(calls, ways)
     window = max(window_length_ns(trace), 1)
     for rank in trace.ranks:
         served_s = np.nansum(floats(calls[calls["server_rank"] == rank.rank], "cpu_ns")) / 1e9
@@ -60,7 +62,8 @@ def call_costs(trace: Trace, part: Trace, ways: Ways) -> CallCosts:
         of_calls[rank.rank] = min(wanted, used[rank.rank])
         least[rank.rank] = of_calls[rank.rank] / wanted if wanted > 0 else 0.0
     there, back = (
-        np.nan_to_num(each.reindex(ids).to_numpy(np.float64)).tolist() for each in ways[2:]
+        pd.Series(each, index=calls["call_id"]).reindex(ids).fillna(0.0).tolist()
+        for each in (to_server, to_client)
     )
     client, server = (part.calls[f"{end}_rank"].tolist() for end in ("client", "server"))
     is_local = [hosts.get(a) == hosts.get(b) for a, b in zip(client, server, strict=True)]
@@ -78,6 +81,43 @@ def call_costs(trace: Trace, part: Trace, ways: Ways) -> CallCosts:
         used,
         of_calls,
     )
+
+
+def _unhindered(calls: pd.DataFrame, ways: Ways) -> tuple[FloatArray, FloatArray]:
+    """How long the fastest calls of each name are on their way there and back, of those that were
+    alone then: others of their server may be in the way; of all where too few were."""
+    start, left = floats(calls, "start_ns"), floats(calls, "server_end_ns")
+    end = np.fmax(floats(calls, "end_ns"), start)
+    alone = np.zeros((2, len(calls)), bool)
+    for server in calls["server_rank"].unique():
+        own = (calls["server_rank"] == server).to_numpy()
+        begun, ended = np.sort(start[own]), np.sort(end[own])
+        for which, at in enumerate((start[own], left[own])):
+            under_way = np.searchsorted(begun, at, "right") - np.searchsorted(ended, at, "right")
+            alone[which, own] = under_way <= 1
+    names = pd.factorize(calls["name"])[0]
+    found = []
+    for is_alone, way in zip(alone, ways[:2], strict=True):
+        took = pd.Series(way.reindex(calls["call_id"]).to_numpy(np.float64))
+        own = took.where(is_alone).groupby(names)
+        every = took.groupby(names).transform("quantile", UNHINDERED)
+        least = own.transform("quantile", UNHINDERED).where(own.transform("count") >= FEW, every)
+        found.append(least.combine(every, min).fillna(0.0).to_numpy(np.float64))
+    begun = floats(calls, "server_start_ns")
+    there = np.fmin(found[0], _most_each(calls["server_rank"], begun))
+    return there, np.fmin(found[1], _most_each(calls["client_rank"], end))
+
+
+def _most_each(ranks: pd.Series, at: FloatArray) -> FloatArray:
+    """By call: what each can cost its process at most, since so many came one upon the other."""
+    found = np.full(len(at), np.inf)
+    for rank in ranks.unique():
+        own = (ranks == rank).to_numpy()
+        times = np.sort(at[own & ~np.isnan(at)])
+        each = (times[BURST:] - times[:-BURST]) / BURST
+        if len(each) >= FEW:
+            found[own] = np.quantile(each, UNHINDERED)
+    return found
 
 
 def _fixed_ns(part: Trace, back: Sequence[float]) -> dict[int, float]:
