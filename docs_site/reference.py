@@ -18,7 +18,7 @@ PUBLIC: Mapping[str, Sequence[str]] = {
         "ThreadsWarning",
         "MissingPackageError",
     ),
-    "See inside": ("profile", "read_trace", "forecast"),
+    "See inside": ("profile", "read_trace", "forecast", "changes"),
     "Write a workload": ("Workload", "Rank", "World", "WorkloadError"),
 }
 """Every name of `tuner.__all__`, in the order of the page."""

@@ -3,7 +3,7 @@
 `tune` searches for it, `check` measures it again, `load_study` opens an earlier search, and
 `load_rpc_options` gives `init_rpc` what was recommended. `sweep` measures a workload over its own
 options, `profile` shows what happens on all ranks of a program, `read_trace` reads a trace, and
-`forecast` says what it tells of other configurations.
+`forecast` and `changes` say what it tells of other configurations and of another program.
 `Workload`, `Rank` and `World` are what a workload is written with, and `WorkloadError` is what it
 raises. `rpc-tuner --help` lists the commands.
 """
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tuner.api import check, load_study, shipped_workloads, tune
     from tuner.errors import MissingPackageError
+    from tuner.present.changes import changes
     from tuner.present.what_if import forecast
     from tuner.recommended.loading import EnvironmentWarning, ThreadsWarning, load_rpc_options
     from tuner.searching.sweeping import sweep
@@ -29,6 +30,7 @@ __all__ = [
     "Workload",
     "WorkloadError",
     "World",
+    "changes",
     "check",
     "forecast",
     "load_rpc_options",
@@ -44,6 +46,7 @@ __version__ = "0.1.0"
 _NAMES = {
     "tuner.api": ("check", "load_study", "shipped_workloads", "tune"),
     "tuner.errors": ("MissingPackageError",),
+    "tuner.present.changes": ("changes",),
     "tuner.present.what_if": ("forecast",),
     "tuner.recommended.loading": ("EnvironmentWarning", "ThreadsWarning", "load_rpc_options"),
     "tuner.searching.sweeping": ("sweep",),

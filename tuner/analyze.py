@@ -22,7 +22,8 @@ NoTimelineOption = Annotated[bool, typer.Option("--no-timeline", help="Draw no p
 RowLimitOption = Annotated[int, typer.Option(min=0, metavar="N", help="The most rows of a table of "
     "--all or --table; 0 for all.")]  # fmt: skip
 TableOption = Annotated[list[str] | None, typer.Option(metavar="NAME", help="Print this table "
-    "alone; repeatable: calls, parts (of a call's time), recipe, operators, path, threads.",
+    "alone; repeatable: calls, parts (of a call's time), recipe, operators, path, threads, "
+    "changes.",
 )]  # fmt: skip
 FEW_ROWS = 10
 """The default of `--row-limit`; a table begins with its largest rows."""
@@ -32,7 +33,8 @@ JsonOption = Annotated[
 
 WhatIfOption = Annotated[list[str] | None, typer.Option(
     metavar="[ROLE.]KNOB=VALUES", help="Forecast what other values would do: "
-    "num_worker_threads=1,2,4, or cpus=64; repeatable.",
+    "num_worker_threads=1,2,4, or cpus=64; or changes of the program: FUNCTION=together, one-call "
+    "or faster:2, callers=4, gil=no, lock=no; repeatable.",
 )]  # fmt: skip
 
 app, main = new_app("analyze")
@@ -66,7 +68,7 @@ def analyze(
 
     more = f" and {len(traces) - 1} more" if len(traces) > 1 else ""
     trace = read_traces(traces, _tell_of_waiting)
-    output.show(Analysis.of(trace, asked=output.what_if), f"{here}{more}")
+    output.show(Analysis.of(trace, asked=output.what_if, finds_changes=True), f"{here}{more}")
 
 
 def _tell_of_waiting(fifo: Path) -> None:
@@ -114,9 +116,9 @@ class TraceOutput:
         picture = None if no_timeline else timeline or trace.parent / name
         asked: list[Asked] = []
         if what_if:
-            from tuner.present.what_if import read_what_if
+            from tuner.present.what_if import read_flags, words_of
 
-            asked = read_what_if(pairs_of("--what-if", what_if))
+            asked = read_flags([pairs_of("--what-if", words_of(each)) for each in what_if])
         return cls(picture, timeline is not None, shown, asked, as_json)
 
     def show(

@@ -157,8 +157,9 @@ def _show(
     except OSError as error:
         raise UsageError(f"cannot write the trace {out}: {error.strerror}") from None
     analysis = Analysis.of(
-        trace_of(document, str(out)), roles, output.what_if, forecasts_unasked=True
-    )
+        trace_of(document, str(out)), roles, output.what_if,
+        forecasts_unasked=True, finds_changes=True,
+    )  # fmt: skip
     program, *beside = commands
     flags = [f"--role={role}={pattern}" for role, pattern in roles]
     flags += [f"--beside={shlex.join(each)}" for each in beside]

@@ -5,6 +5,7 @@ import time
 
 from lab.benchmarks import (
     allocators,
+    changes,
     forecast,
     groups,
     large_studies,
@@ -30,6 +31,7 @@ PARTS = {
 }
 BY_NAME = {
     "allocators": allocators.run,
+    "changes": changes.run,
     "default_space": tuned.default_space,
     "forecast": forecast.run,
     "groups": groups.run,

@@ -89,7 +89,7 @@ def _trace_media(name: str) -> dict[str, str]:
     with chdir(STORED_TRACES):
         place = Path(name)
         files = sorted(place.iterdir()) if place.is_dir() else [place]
-        analysis = Analysis.of(read_traces(files))
+        analysis = Analysis.of(read_traces(files), finds_changes=True)
     return {
         **_at_each_width(print_trace, analysis, Shown()),
         "terminal-all.txt": printed(print_trace, analysis, Shown(whole=True, row_limit=12)),

@@ -131,7 +131,7 @@ def test_what_the_model_does_not_know_is_refused() -> None:
         "what cpu_binding changes is not in the model; rpc-tuner search measures it"
     )
     assert found.to_json() == {
-        "config": {"*": {"cpu_binding": "equal"}}, "ratio": None, "ratio_low": None,
+        "config": {"*": {"cpu_binding": "equal"}}, "changes": [], "ratio": None, "ratio_low": None,
         "ratio_high": None, "deadlock": "", "why_not": found.found.why_not,
     }  # fmt: skip
 

@@ -22,6 +22,7 @@ from tuner.trace.model.spans import TraceRank
 from tuner.trace.model.trace import Trace
 
 if TYPE_CHECKING:
+    from tuner.present.changes import ChangeRow
     from tuner.present.what_if import Answered, Asked
 
 FORMAT = 2
@@ -52,6 +53,8 @@ class Analysis:
     what_if: "list[Answered]"
     is_asked: bool
     """Whether somebody asked for these forecasts."""
+    changes: "list[ChangeRow]"
+    """What could be changed in the program, best first; empty where nobody looked."""
 
     @classmethod
     def of(
@@ -61,19 +64,27 @@ class Analysis:
         asked: "Sequence[Asked]" = (),
         *,
         forecasts_unasked: bool = False,
+        finds_changes: bool = False,
     ) -> "Analysis":
-        """All tables of a trace, its diagnosis, and forecasts of the configurations asked for.
+        """All tables of a trace, its diagnosis, and forecasts of the configurations asked for, and
+        of changes of the program.
 
         For `roles` see `tuner.roles.role_of`.
         """
         what_if: list[Answered] = []
+        changes: list[ChangeRow] = []
         diagnosis = diagnose(trace, roles)
-        if asked or forecasts_unasked:
+        if asked or forecasts_unasked or finds_changes:
             # Late: a space of configurations takes longer to import than most traces to analyse.
+            from tuner.present.changes import rows_of
             from tuner.present.what_if import agreed, answer, ask_by_default
+            from tuner.trace.forecast.forecasts import Model
 
-            what_if = answer(trace, asked or ask_by_default(trace), roles)
-            diagnosis, what_if = agreed(diagnosis, what_if, trace)
+            model = Model.of(trace, roles)
+            if asked or forecasts_unasked:
+                what_if = answer(trace, asked or ask_by_default(trace), roles, model)
+                diagnosis, what_if = agreed(diagnosis, what_if, trace)
+            changes = rows_of(trace, model) if finds_changes else []
         least, whole = least_threads(trace, roles), with_callbacks(trace)
         return cls(
             trace=trace,
@@ -90,6 +101,7 @@ class Analysis:
             slowest_call=slowest_call(trace),
             what_if=what_if,
             is_asked=bool(asked),
+            changes=changes,
         )
 
     @property
@@ -143,6 +155,7 @@ class Analysis:
             "deadlocks": [{**asdict(e), "sentence": e.sentence} for e in self.deadlocks],
             "slowest_call": None if self.slowest_call is None else asdict(self.slowest_call),
             "what_if": [each.to_json() for each in self.what_if],
+            "changes": [each.to_json() for each in self.changes],
         }
 
 

@@ -19,9 +19,8 @@ from tuner.trace.analyze.recipe_table import of_all_ranks
 from tuner.trace.analyze.server_parallelism import window
 from tuner.trace.model.trace import RECORDERS, Trace
 
-TableName = Literal["calls", "parts", "recipe", "operators", "path", "threads"]
+TableName = Literal["calls", "parts", "recipe", "operators", "path", "threads", "changes"]
 TABLES: tuple[TableName, ...] = get_args(TableName)
-
 MOST_LISTED = 12
 """Levels, threads, ranks that are listed one by one; of more ranks a name has one row."""
 LEAST_SHARE = 0.005
@@ -131,10 +130,12 @@ def _searches(searches: Sequence[str]) -> Iterator[Part]:
 
 
 def _forecast(analysis: Analysis, width: int) -> Iterator[Part]:
-    if analysis.what_if:
+    if analysis.what_if or analysis.changes:
         from tuner.present.what_if import forecast_parts  # late: see `Analysis.of`
 
-        yield from forecast_parts(analysis.trace, analysis.what_if, width, whole=analysis.is_asked)
+        yield from forecast_parts(
+            analysis.trace, analysis.what_if, analysis.changes, width, is_asked=analysis.is_asked
+        )
 
 
 def _notes(analysis: Analysis, width: int) -> Iterator[Part]:
@@ -146,7 +147,7 @@ def _notes(analysis: Analysis, width: int) -> Iterator[Part]:
     yield paragraph(next(_facts(analysis.trace)))
     if any(each.by != "file" for each in analysis.trace.rank_files):
         yield from map(paragraph, analysis.trace.files_of_ranks(MOST_LISTED))
-    yield paragraph(f"More: the same with --all, or --table {'|'.join(TABLES)}")
+    yield paragraph(f"More: --all, or --table {'|'.join(TABLES)}")
 
 
 def _facts(trace: Trace) -> Iterator[str]:
@@ -358,6 +359,12 @@ def _threads(analysis: Analysis, limit: int | None) -> _Table:
     return _Table("server", names, columns, [*notes, *analysis.of_known_operators])
 
 
+def _changes(analysis: Analysis, limit: int | None) -> _Table:
+    from tuner.present.changes import table_of  # late: see `Analysis.of`
+
+    return _Table("change", *table_of(analysis.changes, limit))
+
+
 _TABLES: Mapping[TableName, tuple[str, str, Callable[[Analysis, int | None], _Table]]] = {
     "calls": ("Latency of calls", "the trace holds no calls", _latency),
     "parts": (
@@ -381,6 +388,7 @@ _TABLES: Mapping[TableName, tuple[str, str, Callable[[Analysis, int | None], _Ta
         "the trace does not show any thread at work",
         _threads,
     ),
+    "changes": ("What changes of the program would do", "no change can be forecast", _changes),
 }
 """Of each table its title, why there is none, and its rows."""
 

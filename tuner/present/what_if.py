@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,33 +13,47 @@ from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.knobs import NUM_WORKER_THREADS
 from tuner.plan.space import Space, unknown_roles
+from tuner.present.changes import (
+    GAIN,
+    LEAST_CALLS,
+    ChangeRow,
+    Gain,
+    brief,
+    read_change,
+    said_of,
+    unknown_functions,
+)
 from tuner.present.terminal import Part, line, paragraph
 from tuner.present.text_table import Column, text_table
 from tuner.roles import role_of
 from tuner.study.records import SURE_FORECAST
 from tuner.text import listed, plural, ratio_cell
 from tuner.trace.analyze.diagnosis import Diagnosis
-from tuner.trace.forecast.forecasts import Forecast, WhatIf, forecasts
+from tuner.trace.forecast.changes import Change
+from tuner.trace.forecast.forecasts import Forecast, Model, WhatIf
 from tuner.trace.model.trace import Trace
 
 CPUS = "cpus"  # beside the knobs: the logical CPUs of every host
 DEFAULT_THREADS = (1, 2, 4, 8, 16, 32)
 MOST_THREADS = 16  # of these, more are not forecast unasked where fewer were traced
-LEAST_CALLS = 20  # what fewer do may be chance
 LITTLE = 0.95  # of the time: a forecast that is no shorter is no gain
 DISAGREE = "what limits the program and its replay disagree on whether more threads help"
 MOST_ASKED = 200  # configurations: each takes some 0.1 s
+CHANGES = "FUNCTION=together, =one-call or =faster:2, callers=4, gil=no and lock=no"
+_SPACE_BEFORE_NAME = re.compile(r"[ ,]+(?=[^\s,=]+=)")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """A configuration whose forecast a person asks for."""
+    """A configuration whose forecast a person asks for, and changes of the program."""
 
     config: Config
     cpus: int | None = None
+    changes: Sequence[Change] = ()
 
     def __str__(self) -> str:
         words = [] if self.cpus is None else [f"{CPUS}={self.cpus}"]
+        words += map(said_of, self.changes)
         return " ".join([*([str(self.config)] if self.config.items else []), *words])
 
     @property
@@ -50,7 +65,7 @@ class Asked:
     def is_of_more_threads_than(self, number: int) -> bool:
         """Whether nothing but threads changes, and each role that is named gets more of them."""
         values = [value for _, value in self.config.items if isinstance(value, int)]
-        is_threads = self.cpus is None and not self.beyond
+        is_threads = self.cpus is None and not self.beyond and not self.changes
         return is_threads and bool(values) and min(values) > number
 
     @property
@@ -61,7 +76,7 @@ class Asked:
             for dimension, value in self.config.items
             if dimension.knob == NUM_WORKER_THREADS.name and isinstance(value, int)
         }
-        return WhatIf(threads=threads, cpus=self.cpus)
+        return WhatIf(threads=threads, cpus=self.cpus, changes=self.changes)
 
     def to_json(self) -> dict[str, Any]:
         """By role; the CPUs are of all."""
@@ -84,6 +99,7 @@ class Answered:
         ratios = {name: getattr(found, name) for name in ("ratio", "ratio_low", "ratio_high")}
         return {
             "config": self.asked.to_json(),
+            "changes": [said_of(each) for each in self.asked.changes],
             **{name: value if math.isfinite(value) else None for name, value in ratios.items()},
             "deadlock": found.deadlock,
             "why_not": found.why_not,
@@ -105,10 +121,34 @@ class Answered:
         return self.found.why_not
 
 
+def words_of(flag: str) -> list[str]:
+    """The `NAME=VALUE` in one value of `--what-if`."""
+    return _SPACE_BEFORE_NAME.split(flag.strip())
+
+
+def read_flags(flags: Sequence[Sequence[tuple[str, str]]]) -> list[Asked]:
+    """What the values of `--what-if` ask for, each its pairs; UsageError with every mistake.
+
+    Knobs are combined, over all flags. A flag with changes of the program is about these alone.
+    """
+    plain, asked = list[tuple[str, str]](), list[Asked]()
+    for entries in flags:
+        if any(read_change(*each) is not None for each in entries):
+            asked += read_what_if(entries)
+        else:
+            plain += entries
+    return [*(read_what_if(plain) if plain else ()), *asked]
+
+
 def read_what_if(entries: Sequence[tuple[str, object]]) -> list[Asked]:
-    """Every combination of the values of knobs, and of `cpus`; UsageError with every mistake."""
-    of_cpus = [value for key, value in entries if key == CPUS]
-    space, problems = Space.parse([each for each in entries if each[0] != CPUS])
+    """Every combination of the values of knobs, and of `cpus`, with all changes of the program;
+    UsageError with every mistake."""
+    changes = [read_change(*each) for each in entries]
+    problems = [each for each in changes if isinstance(each, str)]
+    others = [each for each, change in zip(entries, changes, strict=True) if change is None]
+    of_cpus = [value for key, value in others if key == CPUS]
+    space, mistakes = Space.parse([each for each in others if each[0] != CPUS])
+    problems += [_or_a_change(mistake) for mistake in mistakes]
     cpus: list[int | None] = []
     for value in of_cpus:
         # They are numbers as those of threads are.
@@ -119,10 +159,16 @@ def read_what_if(entries: Sequence[tuple[str, object]]) -> list[Asked]:
         problems.append(f"more than {plural(MOST_ASKED, 'configuration')} are too many")
     if problems:
         raise UsageError.about("what to forecast", problems)
+    known = tuple(each for each in changes if isinstance(each, Change))
     return [
-        Asked(config=config, cpus=number)
+        Asked(config=config, cpus=number, changes=known)
         for config, number in itertools.product(space.grid(), cpus or [None])
     ]
+
+
+def _or_a_change(mistake: str) -> str:
+    """A mistake in a knob; what is none may have been meant as a change."""
+    return f"{mistake}; changes are {CHANGES}" if "knob" in mistake else mistake
 
 
 def ask_by_default(trace: Trace) -> list[Asked]:
@@ -136,18 +182,28 @@ def ask_by_default(trace: Trace) -> list[Asked]:
 
 
 def answer(
-    trace: Trace, asked: Sequence[Asked], roles: Sequence[tuple[str, str]] = ()
+    trace: Trace,
+    asked: Sequence[Asked],
+    roles: Sequence[tuple[str, str]] = (),
+    model: Model | str | None = None,
 ) -> list[Answered]:
-    """The forecast of each; UsageError for a role that the trace does not have."""
+    """The forecast of each, by the model of the trace, if that is known; UsageError for a role, or
+    a function, that the trace does not have."""
     known = list(dict.fromkeys(role_of(rank.name, roles) for rank in trace.ranks))
     named = [dimension for each in asked for dimension, _ in each.config.items]
-    if problems := unknown_roles(named, known):
-        raise UsageError.about("what to forecast", problems)
-    found = forecasts(trace, [each.what_if for each in asked], roles)
-    return [
-        Answered(asked=each, found=Forecast(why_not=_beyond(each)) if each.beyond else one)
-        for each, one in zip(asked, found, strict=True)
-    ]
+    problems = unknown_roles(named, known)
+    problems += unknown_functions(trace, [change for each in asked for change in each.changes])
+    if problems:
+        raise UsageError.about("what to forecast", [*dict.fromkeys(problems)])
+    model = model or Model.of(trace, roles)
+    found = []
+    for each in asked:
+        if isinstance(model, str) or each.beyond:
+            why = _beyond(each) if each.beyond else str(model)
+            found.append(Answered(asked=each, found=Forecast(why_not=why)))
+        else:
+            found.append(Answered(asked=each, found=model.forecast(each.what_if)))
+    return found
 
 
 def agreed(
@@ -173,13 +229,24 @@ def _beyond(asked: Asked) -> str:
 
 
 def forecast_parts(
-    trace: Trace, answers: Sequence[Answered], width: int, *, whole: bool
-) -> Iterator[Part]:
-    """What other configurations would do: a table `whole`, else a line."""
-    if not whole:
-        if said := in_a_line(trace, answers):
-            yield paragraph(said)
+    trace: Trace, answers: Sequence[Answered], changes: Sequence[ChangeRow], width: int, *,
+    is_asked: bool,
+) -> Iterator[Part]:  # fmt: skip
+    """What was asked for, as a table; else what would make the program faster, in a few lines."""
+    if is_asked:
+        yield from _table(trace, answers, width)
         return
+    has_changes = bool(changes)
+    of_threads = _of_threads(trace, answers) if has_changes else None
+    if has_changes:
+        knobs, no_gain = of_threads or ([], [])
+        busy = trace.is_of_busy_machine
+        yield from brief(changes, knobs, no_gain, is_busy=busy, width=width)
+    if of_threads is None and (said := in_a_line(trace, answers)):
+        yield paragraph(said)
+
+
+def _table(trace: Trace, answers: Sequence[Answered], width: int) -> Iterator[Part]:
     yield line("")
     if not all(each.found.why_not for each in answers):
         names = Column(
@@ -215,6 +282,23 @@ def in_a_line(trace: Trace, answers: Sequence[Answered]) -> str:
     return " ".join([f"{text[0].upper()}{text[1:]} {note}.", *in_doubt])
 
 
+def _of_threads(trace: Trace, answers: Sequence[Answered]) -> tuple[list[Gain], list[str]] | None:
+    """Of other numbers of threads: the best that surely gains, and that none does; None where a
+    line has to tell more of them."""
+    if not answers or len(trace.calls) < LEAST_CALLS:
+        return [], []
+    if not all(_is_sure(each.found) and not each.found.deadlock for each in answers):
+        return None
+    best = min(answers, key=lambda each: each.found.ratio)
+    if best.found.ratio_high < GAIN:
+        traced, number = trace.ranks[0].num_worker_threads, best.asked.config.items[0][1]
+        found = best.found
+        sentence = f"{number} instead of {traced} threads (num_worker_threads)"
+        return [Gain("", sentence, found.ratio, found.ratio_low, found.ratio_high)], []
+    is_none = all(f"{each.found.ratio:.1f}" == "1.0" for each in answers)
+    return ([], ["other numbers of threads"]) if is_none else None
+
+
 def _forecast(trace: Trace) -> str:
     return f"a forecast{' of a busy machine' * trace.is_of_busy_machine}"
 
@@ -246,7 +330,9 @@ def forecast(trace: Trace, space: Mapping[str, object]) -> pd.DataFrame:
         trace: What `read_trace` returns, of a trace that this package recorded.
         space: Values by knob, as in a plan: `{"num_worker_threads": [1, 2, 4]}`, for one role
             `{"agent.num_worker_threads": "2,4"}`; also `{"cpus": 64}`, the logical CPUs of each
-            host. All combinations are forecast.
+            host. All combinations are forecast. And changes of the program, which all of them
+            have: `{"look_up": "together"}`, or `"one-call"`, `"faster:2"`; `{"callers": 4}`,
+            `{"gil": "no"}`, `{"lock": "no"}`.
 
     Returns:
         One row per configuration: `config` (as `--space` would say it), `ratio` (its time over that
@@ -255,7 +341,8 @@ def forecast(trace: Trace, space: Mapping[str, object]) -> pd.DataFrame:
         there is no forecast, then it is NaN. Both are empty otherwise.
 
     Raises:
-        UsageError: the space has mistakes, or names a role that the trace does not have.
+        UsageError: the space has mistakes, or names a role, or a function, that the trace does
+            not have.
     """
     answers = answer(trace, read_what_if([*space.items()]))
     columns = ("ratio", "ratio_low", "ratio_high", "deadlock", "why_not")

@@ -7,7 +7,6 @@ the trace does not tell what calls share, the best case and the worst span the i
 """
 
 import math
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,9 +19,12 @@ from tuner.text import listed, whole_percent
 from tuner.trace.analyze.callbacks import with_callbacks
 from tuner.trace.analyze.headroom import LeastThreads, least_threads, wait_for_others
 from tuner.trace.analyze.path_walk import Driver, find_driver
+from tuner.trace.forecast.changed import Changeable
+from tuner.trace.forecast.changes import Change
 from tuner.trace.forecast.off_cpu import Known, shared_by
 from tuner.trace.forecast.program import ISSUE, Program
 from tuner.trace.forecast.replay import Machine, Replayed, replay
+from tuner.trace.forecast.resampling import resampled, with_other_times
 from tuner.trace.forecast.traced_program import Case, build
 from tuner.trace.forecast.traced_run import (
     SEEN,
@@ -43,7 +45,6 @@ MOST_CALLS = 1500  # of a longer trace so many are replayed, from its middle
 MOST_WHOLE = 50_000  # of a trace without a place to cut; they take some 10 s
 RESAMPLES = 6
 SHAKEN = 20  # replays with other times, which show whether it deadlocks by chance
-SHAKE = 0.5  # the standard deviation of log(time) in these
 MODEL_ERROR = 0.08
 """The standard error of log(ratio) that even an exact replay has: worlds differ."""
 CLOSE = 0.05  # log(replay / trace)
@@ -63,10 +64,14 @@ ALL = "*"
 
 @dataclass(frozen=True, kw_only=True)
 class WhatIf:
-    """A configuration to forecast: threads by role, `*` for all, and logical CPUs per host."""
+    """A configuration to forecast: threads by role, `*` for all, and logical CPUs per host.
+
+    And changes of the program, one after another.
+    """
 
     threads: Mapping[str, int] | None = None
     cpus: int | None = None
+    changes: Sequence[Change] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +88,8 @@ class Forecast:
     """Why there is no forecast; empty where there is one."""
     may_deadlock: bool = False
     """Whether that is why there is none."""
+    condition: str = ""
+    """What must hold for changes of the program, in words."""
 
 
 def forecasts(
@@ -112,6 +119,9 @@ class Model:
     """By server whose calls may wait for each other: what it needs not to deadlock."""
     limits_ns: Sequence[float]  # by call: after how long it fails
     rest: float  # how long the program went on after its last call, over the time of the calls
+    part: Trace  # of which the programs are
+    took_ns: float  # how long that took
+    ways: Ways
 
     @classmethod
     def of(
@@ -137,9 +147,9 @@ class Model:
         cases = [Case({rank: each.best for rank, each in known.items()}, False, turns)]
         if unknown := _unknown(part, known):
             cases.append(Case({rank: each.worst for rank, each in known.items()}, True, turns))
-        machine = machine_of(trace)
+        machine, ways = machine_of(trace), Ways.of(trace)
         programs, base_ns, is_disturbed = _programs(
-            part, driver, cases, cpu_ns, machine, took_ns, Ways.of(trace)
+            part, driver, cases, cpu_ns, machine, took_ns, ways
         )
         if problem := _unknown_threads(programs[0]):
             return problem
@@ -167,17 +177,22 @@ class Model:
             least=_least(trace, roles, known, explained),
             limits_ns=_limits_ns(part),
             rest=rest_of(trace, driver),
+            part=part,
+            took_ns=took_ns,
+            ways=ways,
         )
 
     def forecast(self, what_if: WhatIf) -> Forecast:
         """What a configuration would do."""
         machine = self._changed(what_if)
-        if machine == self.machine:
+        if machine == self.machine and not what_if.changes:
             return Forecast(ratio=1.0, ratio_low=1.0, ratio_high=1.0)
         if doubt := self._may_deadlock(machine):
             return Forecast(why_not=doubt, may_deadlock=True)
         if what_if.cpus is not None and self.is_disturbed:
             return Forecast(why_not=DISTURBED)
+        if what_if.changes:
+            return self._after(what_if.changes, machine)
         ends = [replay(each, machine) for each in self.programs]
         shaken = [replay(each, machine) for each in self._shaken]
         if len({bool(each.blocked) for each in (*ends, *shaken)}) > 1 and shaken:
@@ -209,6 +224,43 @@ class Model:
             ratio_low=min(self._of_all(low - error - less * (middle > 0)), ratio / least),
             ratio_high=max(self._of_all(high + error + less * (middle < 0)), ratio * least),
         )
+
+    @cached_property
+    def changeable(self) -> Changeable:
+        """Its programs, for changes."""
+        return Changeable(
+            self.trace, self.part, self.ways, self.programs, self.machine, self.limits_ns,
+            self.took_ns, self.unknown,
+        )  # fmt: skip
+
+    def _after(self, changes: Sequence[Change], machine: Machine) -> Forecast:
+        """What changes of the program would do, on this machine."""
+        found = self.changeable.replays(changes, machine)
+        if isinstance(found, str):
+            return Forecast(why_not=found)
+        if self.is_disturbed and self.computing >= COMPUTING and found.needs_cpus:
+            return Forecast(why_not=DISTURBED)
+        off_by = found.off_by * min(abs(found.log) / math.log(2), 1.0)
+        error = 2 * math.hypot(found.spread, MODEL_ERROR, off_by)
+        # Two logical CPUs of a core are no two cores.
+        less = self._on_cpu * min(max(-found.log, 0.0), math.log(SMT)) * found.needs_cpus
+        return Forecast(
+            ratio=self._of_all(found.log),
+            ratio_low=self._of_all(found.low - error),
+            ratio_high=self._of_all(found.high + error + less),
+            condition=found.condition,
+        )
+
+    def most(self, change: Change) -> float:
+        """The ratio of a change, without an interval; NaN where it is not known."""
+        return self._of_all(math.log(max(self.changeable.most(change), 1e-9)))
+
+    @cached_property
+    def _on_cpu(self) -> float:
+        """The share of the calls' time that their functions are on the CPU."""
+        calls = self.part.calls
+        took = (calls["end_ns"] - calls["start_ns"]).sum()
+        return float((calls["cpu_ns"].sum()) / max(took, 1))
 
     def _of_all(self, log_ratio: float) -> float:
         """The ratio of the calls' time as one of all: what comes after the last call stays."""
@@ -251,7 +303,7 @@ class Model:
         random, program = np.random.default_rng(0), self.programs[0]
         # The more calls, the less their sum varies.
         number = min(RESAMPLES, RESAMPLES * MOST_CALLS // len(program.calls))
-        programs = [_resampled(program, random) for _ in range(number)]
+        programs = [resampled(program, random) for _ in range(number)]
         return [(each, replay(each, self.machine).took_ns) for each in programs]
 
     @cached_property
@@ -260,7 +312,7 @@ class Model:
         random, program = np.random.default_rng(0), self.programs[0]
         number = max(1, min(SHAKEN, SHAKEN * MOST_CALLS // len(program.calls)))
         number *= bool(program.permits)
-        return [_with_other_times(program, random) for _ in range(number)]
+        return [with_other_times(program, random) for _ in range(number)]
 
     def _spread(self, machine: Machine) -> float:
         """The standard deviation of log(ratio) over resampled service times."""
@@ -336,35 +388,3 @@ def _unknown_threads(program: Program) -> str:
         return ""
     names = listed(dict.fromkeys(program.names[root.rank] for root in others))
     return f"threads of {names} make calls, and what these wait for is not known"
-
-
-def _with_other_times(program: Program, random: np.random.Generator) -> Program:
-    """The program with calls that take longer, or shorter, each by a factor of its own."""
-    factors = np.exp(SHAKE * random.standard_normal(len(program.calls))).tolist()
-    calls = [
-        replace(
-            call,
-            to_server=call.to_server * factor,
-            ops=[(kind, value * factor if kind < ISSUE else value) for kind, value in call.ops],
-        )
-        for call, factor in zip(program.calls, factors, strict=True)
-    ]
-    return replace(program, calls=calls)
-
-
-def _resampled(program: Program, random: np.random.Generator) -> Program:
-    """The program with what its calls do drawn anew, of the same function on the same server."""
-    groups = defaultdict[tuple[str, int, int], list[int]](list)
-    for place, call in enumerate(program.calls):
-        makes_none = not call.then and all(kind < ISSUE for kind, _ in call.ops)
-        if call.is_seen and call.join < 0 and makes_none:
-            groups[call.function, call.server, call.client].append(place)
-    calls = list(program.calls)
-    for places in groups.values():
-        for place, drawn in zip(places, random.choice(places, len(places)), strict=True):
-            own = program.calls[place]
-            calls[place] = replace(
-                program.calls[drawn], is_blocking=own.is_blocking, callback=own.callback,
-                ends=own.ends,
-            )  # fmt: skip
-    return replace(program, calls=calls)

@@ -27,6 +27,8 @@ class Call:
     lasts: float = 0.0  # its result is complete so much later, without a thread
     then: Sequence[Op] = ()  # what a thread of the program does until it is complete
     receives: Sequence[Op] = ()  # what a thread of the client does with the answer
+    arrives: Sequence[Op] = ()  # what any call costs its server before its function
+    returns: Sequence[Op] = ()  # and its client before `receives`
     join: int = -1  # its result is complete when those of this group have been served
     callback: int = -1  # which call stands for what the thread that completes this one runs next
     is_callback: bool = False  # whether it stands for such a callback

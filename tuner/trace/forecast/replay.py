@@ -242,16 +242,16 @@ class _Replay:
     def serve(self, number: int) -> None:
         call = self.calls[number]
         self.free[call.server] -= 1
-        self.served[number] = frame = _Frame(call.server, number, call.ops)
+        self.served[number] = frame = _Frame(call.server, number, [*call.arrives, *call.ops])
         self.go_on(frame)
 
     def complete(self, number: int) -> None:
         """A thread of the client completes the call, when it has done what it does first."""
         call = self.calls[number]
-        if not call.receives:
+        if not (ops := [*call.returns, *call.receives]):
             return self.completed(number)
         self.free[call.client] -= 1
-        frame = _Frame(call.client, number, call.receives)
+        frame = _Frame(call.client, number, ops)
         frame.is_answer = True
         return self.go_on(frame)
 

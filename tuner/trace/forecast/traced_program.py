@@ -142,7 +142,7 @@ class _Build:
         self.least_off = self._least_off()
         """The time off the CPU that is no wait for the GIL."""
         self.made_by = {to: by for own in self.children.values() for to, by in self._made(own)}
-        """The `remote` that makes the value which a `to_here` waits for."""
+        """The `remote` of whose value a `to_here` waits."""
 
     def _callbacks(self, row: Mapping[int, int]) -> dict[int, int]:
         """By call, or callback: the callback that its thread runs next."""
@@ -173,13 +173,13 @@ class _Build:
             if self.kind[place] == "rpc_remote":
                 makes[self.server[place]] = place
             elif self.kind[place] == "to_here" and self.server[place] in makes:
-                made = makes[self.server[place]]
-                if self.at.start[place] < self.at.end[made] < self.at.end[place]:
+                made, end = makes[self.server[place]], self.at.end
+                is_made = np.fmin(end[made], self.at.left[made]) < end[place]  # noted later or not
+                if self.at.start[place] < end[made] and is_made:
                     yield place, made
 
     def _pending(self) -> Mapping[int, list[tuple[float, float, int]]]:
-        """By server: when calls began whose results were complete after they had returned, and when
-        these were. The thread that completes them may begin before they return."""
+        """By server: when calls began whose results were complete after they returned, and when."""
         found = defaultdict[int, list[tuple[float, float, int]]](list)
         done = floats(self.frame, "done_ns").tolist()
         for place, left in enumerate(self.at.left):

@@ -1,0 +1,132 @@
+"""Forecasts of changes, from one recording, against the changed programs: measured in turns."""
+
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from lab.benchmarks.pairs import PAIRS
+from lab.benchmarks.programs import ROOT
+from lab.benchmarks.report import Comparison, log_ratio
+from tests.programs.running import PYTHON, free_port
+from tests.trace.synthetic import Part, simulate
+from tuner.decide.statistics import Interval
+from tuner.present.changes import read_change, rows_of
+from tuner.text import ratio_cell
+from tuner.trace.files.reader import read_trace
+from tuner.trace.forecast.changes import Change
+from tuner.trace.forecast.forecasts import Forecast, Model, WhatIf
+from tuner.trace.model.trace import CALL_COLUMNS
+
+ROUNDS = int(os.environ.get("ROUNDS", "5"))
+ONLY = os.environ.get("PAIRS", "").split()
+AS_IT_IS = "-"
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    edit: str
+    found: Forecast
+    measured: Interval  # the time after the change, over that before it
+
+    @property
+    def error(self) -> float:
+        """How far the forecast is off, as a ratio; NaN where there is none."""
+        if self.found.why_not:
+            return math.nan
+        return math.exp(abs(math.log(self.found.ratio / self.measured.estimate)))
+
+    @property
+    def overlaps(self) -> bool:
+        low, high = self.found.ratio_low, self.found.ratio_high
+        return low <= self.measured.high and self.measured.low <= high
+
+    def cells(self) -> list[str]:
+        found, measured = self.found, self.measured
+        told = ratio_cell(found.ratio, found.ratio_low, found.ratio_high)
+        return [
+            self.name, self.edit, found.why_not or told,
+            f"{measured.estimate:.2f} ({measured.low:.2f} to {measured.high:.2f})",
+            "" if found.why_not else f"{self.error:.2f}",
+            "" if found.why_not else "yes" if self.overlaps else "no",
+        ]  # fmt: skip
+
+
+def run() -> list[Comparison]:
+    """All pairs, and how long it takes to forecast all changes of a long trace."""
+    rows = [row for name in ONLY or PAIRS for row in _pair(name)]
+    table = Table("program", "change", "forecast", "measured", "error", "overlap")
+    for row in rows:
+        table.add_row(*row.cells())
+    Console(width=150).print(table)
+    errors = [row.error for row in rows if not row.found.why_not]
+    wrong = [row for row in rows if not row.found.why_not and not row.overlaps]
+    return [
+        Comparison("median error of a change", "forecast", "exact",
+                   statistics.median(errors) if errors else math.nan, 1.0, "times", most=1.12),
+        Comparison("intervals that miss", "changes", "all", len(wrong), len(errors), "",
+                   most=0.1 * len(errors)),
+        _ten_thousand_calls(),
+    ]  # fmt: skip
+
+
+def _ten_thousand_calls() -> Comparison:
+    taken = simulate([Part("sleep", 1)], threads=16, at_once=1, steps=10_000)
+    calls = taken.calls.assign(kind="rpc_sync", request_bytes=100).astype(CALL_COLUMNS)
+    trace = replace(taken, calls=calls)
+    began_s = time.perf_counter()
+    rows_of(trace, Model.of(trace))
+    took_s = time.perf_counter() - began_s
+    return Comparison("all changes of 10,000 calls", "forecast", "5 s", took_s, 5.0, most=5.0)
+
+
+def _pair(name: str) -> list[Row]:
+    edits = PAIRS[name][3]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "trace.json"
+        record = [sys.executable, "-m", "tuner.record", "--json", "--no-timeline", "-o", str(path)]
+        _run(name, AS_IT_IS, *record, "--")
+        model = Model.of(read_trace(path))
+    took_s: dict[str, list[float]] = {edit: [] for edit in (AS_IT_IS, *edits)}
+    for _ in range(ROUNDS):
+        for edit, times in took_s.items():
+            times.append(float(_run(name, edit).split()[-1]))
+    base = np.array(took_s[AS_IT_IS])
+    return [
+        Row(name, edit, _forecast(model, edit), log_ratio(np.array(took_s[edit]), base).exp())
+        for edit in edits
+    ]
+
+
+def _forecast(model: Model | str, edit: str) -> Forecast:
+    """Of the calls alone, as they are measured: without what comes after the last one."""
+    if isinstance(model, str):
+        return Forecast(why_not=model)
+    change = read_change(*edit.split("=", 1))
+    assert isinstance(change, Change)
+    found = model.forecast(WhatIf(changes=[change]))
+    ratios = (found.ratio, found.ratio_low, found.ratio_high)
+    alone = (max(each * (1 + model.rest) - model.rest, 1e-3) for each in ratios)
+    ratio, low, high = alone
+    return Forecast(ratio=ratio, ratio_low=low, ratio_high=high, why_not=found.why_not)
+
+
+def _run(name: str, edit: str, *before: str) -> str:
+    """What a program prints; once more where another one took its port meanwhile."""
+    for is_last in (False, True):
+        command = [*before, *PYTHON, "-m", "lab.benchmarks.pairs", name, edit, free_port()]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+        if not done.returncode or is_last:
+            break
+    done.check_returncode()
+    return done.stdout

@@ -1,0 +1,225 @@
+"""What a person could change in a program, and what that would gain: rows, a table, a few lines."""
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from tuner.present.terminal import Part, line, paragraph
+from tuner.present.text_table import Column
+from tuner.text import did_you_mean, listed, ratio_cell, three_digits
+from tuner.trace.forecast.changes import DRIVER, KINDS, Change
+from tuner.trace.forecast.forecasts import Forecast, Model, WhatIf
+from tuner.trace.model.trace import Trace
+
+COLUMNS = ("change", "function", "site", "ratio", "ratio_low", "ratio_high", "condition")
+GAIN = 0.95  # of the time: a change whose interval is not wholly below it is no gain
+NO_GAIN = 0.98  # a change of the whole program that takes more of the time gains nothing
+ABOUT = 1.1
+LEAST_CALLS = 20  # what fewer do may be chance
+MOST_SHOWN = 4
+MOST_CALLERS = 64
+_FUNCTION_KINDS = ("together", "one-call", "faster")
+_CALLERS, _GIL, _LOCK = "callers", "gil", "lock"
+_OF_FUNCTION = re.compile(r"(together|one-call|faster)(?::(\d+(?:\.\d+)?))?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangeRow:
+    """A change, and its forecast."""
+
+    change: Change
+    site: str  # the line that it is about; empty where that is not known
+    found: Forecast
+    most: float = math.nan  # its ratio if the function took no time
+
+    @property
+    def is_gain(self) -> bool:
+        """Whether its interval is wholly a gain."""
+        return self.found.ratio_high < GAIN
+
+    @property
+    def condition(self) -> str:
+        """What must hold for it, and how much there is to gain."""
+        most = f"at most {three_digits(1 / self.most)} times, if it took none"
+        said = [self.found.condition, most if 0 < self.most < math.inf else ""]
+        return "; ".join(filter(None, said))
+
+    @property
+    def sentence(self) -> str:
+        """What to do."""
+        return KINDS[self.change.kind].say(self.change)
+
+    def to_json(self) -> dict[str, Any]:
+        """As in the document of `record` and `analyze`."""
+        found = self.found
+        ratios = (found.ratio, found.ratio_low, found.ratio_high)
+        values = (self.change.kind, self.change.function, self.site or None, *ratios,
+                  self.condition)  # fmt: skip
+        return dict(zip(COLUMNS, values, strict=True))
+
+
+def rows_of(trace: Trace, model: Model | str) -> list[ChangeRow]:
+    """Every change of which there is a forecast, best first."""
+    if isinstance(model, str) or len(trace.calls) < LEAST_CALLS:
+        return []
+    found = []
+    for change in model.changeable.candidates():
+        forecast = model.forecast(WhatIf(changes=[change]))
+        if forecast.why_not:
+            continue
+        row = ChangeRow(change=change, site=_site(trace, change), found=forecast)
+        if change.kind == "faster" and row.is_gain:
+            most = model.most(Change(kind="faster", function=change.function, number=math.inf))
+            row = ChangeRow(change=change, site=row.site, found=forecast, most=most)
+        found.append(row)
+    # Another interpreter comes behind a change of the code that gains about as much.
+    return sorted(
+        found, key=lambda row: row.found.ratio * (ABOUT if row.change.kind == "gil" else 1)
+    )
+
+
+def _site(trace: Trace, change: Change) -> str:
+    """The line that makes the calls; of a function that is to be faster, its own."""
+    calls = trace.calls
+    if change.kind != "faster":
+        return change.site
+    if "defined" not in calls or change.function == DRIVER:
+        return ""
+    own = calls.loc[calls["function"] == change.function, "defined"].astype(str)
+    return next((each for each in own.unique() if each), "")
+
+
+def read_change(name: str, value: object) -> Change | str | None:
+    """The change that `NAME=VALUE` asks for, or what is wrong with it; None if it is no change."""
+    text = str(value).strip()
+    if name == _CALLERS:
+        is_number = text.isdigit() and 2 <= int(text) <= MOST_CALLERS
+        return (Change(kind="callers", number=int(text)) if is_number
+                else f"{name} takes a number from 2 to {MOST_CALLERS}, got {text!r}")  # fmt: skip
+    if name in (_GIL, _LOCK):
+        kind = "gil" if name == _GIL else "no-lock"
+        return Change(kind=kind) if text == "no" else f"{name} takes no, got {text!r}"  # type: ignore[arg-type]
+    word = text.partition(":")[0]
+    if word not in _FUNCTION_KINDS:
+        return None
+    asked = _OF_FUNCTION.fullmatch(text)
+    if asked is None or (asked[2] and word != "faster") or (asked[2] and float(asked[2]) <= 1):
+        known = "together, one-call and faster:2 (so many times as fast)"
+        return f"{name}: {text!r} is none of {known}"
+    function = "" if name == "*" else name
+    return Change(kind=word, function=function, number=float(asked[2] or 2))  # type: ignore[arg-type]
+
+
+def unknown_functions(trace: Trace, changes: Sequence[Change]) -> list[str]:
+    """The mistakes in changes of functions that the trace does not have."""
+    known = [*dict.fromkeys(filter(None, trace.calls["function"].astype(str))), DRIVER]
+    return [
+        f"the trace has no calls of {each.function!r}{did_you_mean(each.function, known)}; it has "
+        f"{listed(known)}"
+        for each in changes if each.function and each.function not in known
+    ]  # fmt: skip
+
+
+def said_of(change: Change) -> str:
+    """The change as `--what-if` takes it."""
+    number = f"{change.number:g}"
+    if change.kind == "callers":
+        return f"{_CALLERS}={number}"
+    if change.kind in ("gil", "no-lock"):
+        return f"{_GIL if change.kind == 'gil' else _LOCK}=no"
+    times = f":{number}" if change.kind == "faster" else ""
+    return f"{change.function or '*'}={change.kind}{times}"
+
+
+class Gain(NamedTuple):
+    """A line of what would make a program faster."""
+
+    site: str
+    sentence: str
+    ratio: float
+    ratio_low: float
+    ratio_high: float
+
+    @property
+    def times(self) -> str:
+        """How many times as fast the program is then."""
+        text = ratio_cell(1 / self.ratio, 1 / self.ratio_high, 1 / self.ratio_low)
+        number, space, interval = text.partition(" ")
+        return f"{number} times{space}{interval}"
+
+
+def brief(
+    rows: Sequence[ChangeRow], knobs: Sequence[Gain], no_gain: Sequence[str], *, is_busy: bool,
+    width: int,
+) -> Iterator[Part]:  # fmt: skip
+    """What would make a program faster, best first, of changes and knobs, and what would not."""
+    gains = [
+        Gain(row.site, row.sentence, row.found.ratio, row.found.ratio_low, row.found.ratio_high)
+        for row in rows if row.is_gain
+    ]  # fmt: skip
+    for knob in knobs:
+        gains.insert(sum(each.ratio < knob.ratio for each in gains), knob)
+    gains = gains[:MOST_SHOWN]
+    if gains:
+        yield line("")
+        yield line(f"What would make it faster (forecasts{' of a busy machine' * is_busy}):")
+        cells = [each.times for each in gains]
+        sites = max(len(each.site) for each in gains)
+        room = width - max(map(len, cells)) - 4 - (sites + 2 if sites else 0)
+        room = min(room, max(len(each.sentence) for each in gains))
+        for each, cell in zip(gains, cells, strict=True):
+            site = f"{each.site:<{sites}}  " if sites else ""
+            yield line(f"  {site}{_fitting(each.sentence, room):<{room}}  {cell}")
+    without = [*no_gain, *_without_gain(rows)]
+    if without:
+        yield paragraph(f"No gain: {', '.join(without)}.")
+
+
+def table_of(
+    rows: Sequence[ChangeRow], limit: int | None
+) -> tuple[list[str], list[Column], list[str]]:
+    """All forecasts of changes, best first: their names, columns, and what must hold for gains."""
+    shown = rows[:limit] if limit else rows
+    cells = [(row.found.ratio, row.found.ratio_low, row.found.ratio_high) for row in shown]
+    more = [f"{len(shown)} of {len(rows)} rows; --row-limit 0 shows all"] * (len(shown) < len(rows))
+    held = [f"{row.sentence}: {row.condition}" for row in shown if row.is_gain and row.condition]
+    columns = [
+        Column("at", [row.site for row in shown]),
+        Column("times as long (a forecast)", [ratio_cell(*each) for each in cells]),
+    ]
+    return [row.sentence for row in shown], columns, [*more, *dict.fromkeys(held)]
+
+
+def _fitting(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: max(most - 1, 0)]}…"
+
+
+def _without_gain(rows: Sequence[ChangeRow]) -> list[str]:
+    """Changes of the whole program that are sure not to gain anything."""
+    found = [row for row in rows if row.change.kind in ("gil", "no-lock")]
+    return [row.sentence for row in found if row.found.ratio >= NO_GAIN]
+
+
+def changes(trace: Trace) -> pd.DataFrame:
+    """Forecast from one trace what changes of the program's code would gain.
+
+    The program that the trace shows is changed and replayed: calls issued together, one call for
+    many, a faster function, no lock, no GIL. A forecast is no measurement: the changed program is.
+
+    Args:
+        trace: What `read_trace` returns, of a trace that this package recorded.
+
+    Returns:
+        One row per change that can be forecast, the best first: `change`, the `function` that it is
+        about (`driver`: what the driver does itself; empty: all), `site`, the line to change, where
+        that is known, `ratio` (its time over that of the program as it was) with its interval
+        `ratio_low`, `ratio_high`, and the `condition` that must hold. It has no rows where there
+        is no forecast at all.
+    """
+    rows = [row.to_json() for row in rows_of(trace, Model.of(trace))]
+    found = pd.DataFrame(rows, columns=pd.Index(COLUMNS))
+    return found.assign(site=found["site"].fillna("")) if len(found) else found

@@ -1,0 +1,232 @@
+"""How long a changed program would take, beside the one that was traced, in an interval.
+
+What calls cost their processes on the CPU is modelled (`call_costs`), so that calls under way at
+once are not taken to cost nothing. What of that the trace does not tell is assumed in several ways,
+and the interval spans them.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from tuner.trace.analyze.time_spans import floats
+from tuner.trace.forecast.call_costs import SHARES, call_costs, with_call_costs
+from tuner.trace.forecast.changes import DRIVER, KINDS, Change, Changing, changed
+from tuner.trace.forecast.program import HOLD_LOCK, Program
+from tuner.trace.forecast.replay import Machine, Replayed, replay
+from tuner.trace.forecast.resampling import resampled
+from tuner.trace.forecast.runs import Made, runs_of, usual_number
+from tuner.trace.forecast.ways import Ways
+from tuner.trace.model.trace import Trace
+
+MOST_FUNCTIONS = 8  # that take the most time
+RESAMPLES = 3
+MOST_RESAMPLED = 500  # calls: the sum of more hardly varies, and each replay takes time
+WIDE = 2.5  # cases that are further apart say nothing
+ALIKE = 1.25  # as it was, the replay of a case may be so far from the trace, in either direction
+LITTLE = 0.03  # log(ratio): what changes less needs no closer look
+MORE_AT_ONCE = ("together", "callers", "gil", "no-lock")  # after these more runs at once
+NO_LOCK = "and no lock of their server"
+NOTHING = "the trace shows nothing in the program that it changes"
+HOLDS_NOT = "the model of what calls cost their processes does not hold"
+COSTS = "what its calls cost its processes"
+LATE = "calls would take longer than their time limit, and fail"
+LASTS = HOLD_LOCK  # the last of what takes a frame some time
+CLOSE = 0.05  # of log(replay / trace): what fits no better is not more likely
+
+
+class Case(NamedTuple):
+    """A program that a trace may show, and how long its replay takes unchanged."""
+
+    of: Changing
+    base_ns: float
+    off_by: float  # log(that / the trace)
+    late: int  # how many of its calls take longer than their time limits
+    is_locked: bool  # whether its calls hold a lock of which the trace does not tell
+    program: Program  # without what its calls cost
+
+
+class Replays(NamedTuple):
+    """What changes do to the time of a program."""
+
+    log: float  # log(time after / time before), in the most likely case
+    low: float  # the lowest, and the highest, of all cases
+    high: float
+    spread: float  # its standard deviation over resampled service times
+    off_by: float  # of the most likely case
+    needs_cpus: bool  # whether more runs at once than before
+    condition: str  # what must hold for it
+
+
+class Changeable:
+    """The programs of a trace, with what their calls cost, for changes."""
+
+    def __init__(
+        self, trace: Trace, part: Trace, ways: Ways, programs: Sequence[Program], machine: Machine,
+        limits_ns: Sequence[float], took_ns: float, unknown: str,
+    ) -> None:  # fmt: skip
+        """`part` took so long; `unknown` is what makes the programs differ."""
+        self.programs, self.machine, self.limits_ns = programs, machine, limits_ns
+        self.took_ns, self.unknown = took_ns, unknown or COSTS
+        calls = part.calls
+        self.costs = call_costs(trace, part, ways)
+        took = (floats(calls, "end_ns") - floats(calls, "start_ns")).tolist()
+        sites = calls["site"].astype(str).tolist() if "site" in calls else [""] * len(calls)
+        self.made = Made(calls["kind"].astype(str).tolist(), sites, took)
+        self.bytes = np.nan_to_num(floats(calls, "request_bytes"), nan=math.inf).tolist()
+
+    @cached_property
+    def cases(self) -> list[Case]:
+        """Those that fit the trace, of each program the most likely one first."""
+        return [case for program in self.programs for case in self._cases_of(program)]
+
+    def _cases_of(self, program: Program) -> list[Case]:
+        costly = [self._case(program, share) for share in SHARES[:2]]
+        fit = [case for case in costly if abs(case.off_by) <= math.log(ALIKE)]
+        if costly[0] not in fit:
+            fit.append(self._case(program, SHARES[2]))
+        off = [abs(case.off_by) for case in fit]
+        likely = 0 if off[0] <= min(off) + CLOSE else off.index(min(off))
+        return [fit[likely], *fit[:likely], *fit[likely + 1 :]]
+
+    def replays(self, changes: Sequence[Change], machine: Machine | None = None) -> Replays | str:
+        """What these changes do, one upon the other; or why that is not known."""
+        changes = sorted(changes, key=lambda each: each.kind == "callers")  # of changed callers
+        cases = self._cases_for(changes)
+        if not cases:
+            return HOLDS_NOT
+        logs = list[float]()
+        for case in cases:
+            after = self._after(case, changes, machine)
+            if after is None:
+                return NOTHING
+            if after.blocked:
+                return f"the driver would wait for {after.blocked}"
+            if self._late(after) > case.late:
+                return LATE
+            logs.append(math.log(max(after.took_ns, 1.0) / case.base_ns))
+        if max(logs) - min(logs) > math.log(WIDE):
+            return f"it depends on {self.unknown}, which the trace does not show"
+        is_small = max(map(abs, logs)) < LITTLE
+        return Replays(
+            logs[0], min(logs), max(logs),
+            0.0 if is_small else self._spread(changes, machine), cases[0].off_by,
+            any(each.kind in MORE_AT_ONCE for each in changes), self._condition(changes, cases),
+        )  # fmt: skip
+
+    def _cases_for(self, changes: Sequence[Change]) -> list[Case]:
+        """Those in which these changes may differ."""
+        found = self.cases
+        if not any(each.kind in MORE_AT_ONCE for each in changes):
+            # What calls cost stays as it is: each program in its most likely case.
+            found = [*{id(case.program): case for case in reversed(found)}.values()][::-1]
+        if any(each.kind == "one-call" or each.function == DRIVER for each in changes):
+            found = [*found, *map(_between_is_work, found)]
+        return found
+
+    def _condition(self, changes: Sequence[Change], cases: Sequence[Case]) -> str:
+        said = [*dict.fromkeys(KINDS[each.kind].condition for each in changes)]
+        if any(case.is_locked for case in cases) and _are_together(changes):
+            said.append(NO_LOCK)
+        return " ".join(filter(None, said))
+
+    def _after(
+        self, case: Case, changes: Sequence[Change], machine: Machine | None = None
+    ) -> Replayed | None:
+        """The replay of a case after the changes, on this machine or that of the trace."""
+        of = case.of
+        if machine is not None:
+            own = of.machine._replace(threads=machine.threads, cpus=machine.cpus)
+            of = of._replace(machine=own)
+        # Calls that were made one after another cannot show that they would wait for a lock.
+        free = [Change(kind="no-lock")] if case.is_locked and _are_together(changes) else []
+        for change in [*free, *changes]:
+            new = changed(of, change)
+            if new is None:
+                return None
+            of = of._replace(program=new[0], machine=new[1])
+        return replay(of.program, of.machine)
+
+    def _spread(self, changes: Sequence[Change], machine: Machine | None) -> float:
+        """The standard deviation of log(ratio) over resampled service times."""
+        known = []
+        for case in self._others:
+            after = self._after(case, changes, machine)
+            if after is not None and 0 < after.took_ns < math.inf:
+                known.append(math.log(after.took_ns / case.base_ns))
+        return float(np.std(known, ddof=1)) if len(known) > 1 else 0.0
+
+    @cached_property
+    def _others(self) -> list[Case]:
+        random = np.random.default_rng(0)
+        number = RESAMPLES if len(self.programs[0].calls) <= MOST_RESAMPLED else 0
+        return [self._case(resampled(self.programs[0], random), SHARES[0]) for _ in range(number)]
+
+    def _late(self, replayed: Replayed) -> int:
+        """How many calls take longer than their time limits."""
+        lasted = replayed.lasted_ns.items()
+        return sum(ns > self.limits_ns[call] for call, ns in lasted if call < len(self.limits_ns))
+
+    def candidates(self) -> list[Change]:
+        """Every change that the program may take, of each function and line by itself."""
+        if not self.cases:
+            return []
+        program = self.cases[0].of.program
+        runs = runs_of(program, self.made)
+        of_runs = [
+            Change(kind=kind, function=label[0], site=label[1], number=usual_number(runs, *label))
+            for label in dict.fromkeys((run.function, run.site) for run in runs)
+            for kind in ("together", "one-call")
+        ]  # fmt: skip
+        return [
+            *of_runs,
+            *(Change(kind="faster", function=each) for each in [*self._longest(), DRIVER]),
+            Change(kind="no-lock"), Change(kind="gil"),
+        ]  # fmt: skip
+
+    def most(self, change: Change) -> float:
+        """The ratio of a change, in the most likely case alone; NaN where that is not known."""
+        after = self._after(self.cases[0], [change]) if self.cases else None
+        return math.nan if after is None else after.took_ns / self.cases[0].base_ns
+
+    def _longest(self) -> list[str]:
+        """The functions on which servers spend the most time."""
+        found = dict[str, float]()
+        for call in self.programs[0].calls:
+            if call.is_seen and call.function and not call.is_callback:
+                ns = sum(value for kind, value in call.ops if kind <= LASTS)
+                found[call.function] = found.get(call.function, 0.0) + ns
+        return sorted(found, key=found.__getitem__, reverse=True)[:MOST_FUNCTIONS]
+
+    def _case(self, program: Program, share: float) -> Case:
+        costly, machine = with_call_costs(program, self.costs, self.machine, share)
+        of = Changing(
+            costly, machine, self.made, self.costs.fixed_ns, self.bytes, self._polling(share)
+        )
+        found = replay(costly, machine)
+        base_ns = max(found.took_ns, 1.0)
+        is_locked = _has_lock(program) and not _has_lock(self.programs[0])
+        off_by = math.log(base_ns / self.took_ns)
+        return Case(of, base_ns, off_by, self._late(found), is_locked, program)
+
+    def _polling(self, share: float) -> Mapping[int, float]:
+        costs = self.costs
+        return {rank: cpus - share * costs.of_calls[rank] for rank, cpus in costs.used.items()}
+
+
+def _between_is_work(case: Case) -> Case:
+    """The case in which half of what seems to be the cost of a call, between two of them, is what
+    the caller does every time."""
+    fixed = {rank: ns / 2 for rank, ns in case.of.fixed_ns.items()}
+    return case._replace(of=case.of._replace(fixed_ns=fixed))
+
+
+def _are_together(changes: Sequence[Change]) -> bool:
+    return any(each.kind == "together" for each in changes)
+
+
+def _has_lock(program: Program) -> bool:
+    return any(kind == HOLD_LOCK for call in program.calls for kind, _ in call.ops)
