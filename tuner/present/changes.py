@@ -170,10 +170,11 @@ def brief(
         cells = [each.times for each in gains]
         sites = max(len(each.site) for each in gains)
         room = width - max(map(len, cells)) - 4 - (sites + 2 if sites else 0)
-        room = min(room, max(len(each.sentence) for each in gains))
-        for each, cell in zip(gains, cells, strict=True):
+        sentences = [_fitting(each.sentence, room) for each in gains]
+        column = max(map(len, sentences))
+        for each, sentence, cell in zip(gains, sentences, cells, strict=True):
             site = f"{each.site:<{sites}}  " if sites else ""
-            yield line(f"  {site}{_fitting(each.sentence, room):<{room}}  {cell}")
+            yield line(f"  {site}{sentence:<{column}}  {cell}")
     without = [*no_gain, *_without_gain(rows)]
     if without:
         yield paragraph(f"No gain: {', '.join(without)}.")
@@ -195,6 +196,9 @@ def table_of(
 
 
 def _fitting(text: str, most: int) -> str:
+    """So much of a sentence as fits: what is in parentheses goes first."""
+    if len(text) > most:
+        text = text.partition(" (")[0]
     return text if len(text) <= most else f"{text[: max(most - 1, 0)]}…"
 
 

@@ -29,7 +29,7 @@ WIDE = 2.5  # cases that are further apart say nothing
 ALIKE = 1.25  # as it was, the replay of a case may be so far from the trace, in either direction
 LITTLE = 0.03  # log(ratio): what changes less needs no closer look
 MORE_AT_ONCE = ("together", "callers", "gil", "no-lock")  # after these more runs at once
-NO_LOCK = "and no lock of their server"
+NO_LOCK = " and no lock of their server"
 NOTHING = "the trace shows nothing in the program that it changes"
 HOLDS_NOT = "the model of what calls cost their processes does not hold"
 COSTS = "what its calls cost its processes"
@@ -128,10 +128,9 @@ class Changeable:
         return found
 
     def _condition(self, changes: Sequence[Change], cases: Sequence[Case]) -> str:
-        said = [*dict.fromkeys(KINDS[each.kind].condition for each in changes)]
-        if any(case.is_locked for case in cases) and _are_together(changes):
-            said.append(NO_LOCK)
-        return " ".join(filter(None, said))
+        said = dict.fromkeys(KINDS[each.kind].condition for each in changes)
+        is_locked = any(case.is_locked for case in cases) and _are_together(changes)
+        return "; ".join(filter(None, said)) + NO_LOCK * is_locked
 
     def _after(
         self, case: Case, changes: Sequence[Change], machine: Machine | None = None
