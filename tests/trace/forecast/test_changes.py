@@ -195,3 +195,9 @@ def test_a_change_of_nothing_has_no_forecast() -> None:
     found = forecast(one_after_another(), Change(kind="together", function="other"))
     assert math.isnan(found.ratio)
     assert found.why_not == "the trace shows nothing in the program that it changes"
+
+
+def test_answers_of_many_tensors_take_as_long_in_one_call_as_in_many() -> None:
+    few, many = (changed(one_after_another(), answer_tensors=each) for each in (1, 4000))
+    assert forecast(few, Change(kind="one-call")).ratio < 1
+    assert forecast(many, Change(kind="one-call")).why_not

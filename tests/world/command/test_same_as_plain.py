@@ -62,7 +62,7 @@ FEW = "No clear limit: the trace holds only "
     [
         ("silent", "20 of 40 calls of store raised KeyError.", ""),
         ("remote", "4 of 6 calls of store raised KeyError.", ""),
-        ("limits", "1 of 2 calls of to_here timed out after 0.2 s.", ""),
+        ("limits", "1 of 2 calls of to_here timed out after 200ms.", ""),
         ("still_sending", "", ""),
         ("left_alive", FEW, ""),
         ("loads_data", "No clear limit: the trace does not show how any call was served", ""),

@@ -22,6 +22,7 @@ from tuner.trace.forecast.runs import Made, runs_of, usual_number
 from tuner.trace.forecast.ways import Ways
 from tuner.trace.model.trace import Trace
 
+FEW_TENSORS = 10  # of an answer: the way of more takes as long as there are many
 MOST_FUNCTIONS = 8  # that take the most time
 RESAMPLES = 3
 MOST_RESAMPLED = 500  # calls: the sum of more hardly varies, and each replay takes time
@@ -76,7 +77,10 @@ class Changeable:
         took = (floats(calls, "end_ns") - floats(calls, "start_ns")).tolist()
         sites = calls["site"].astype(str).tolist() if "site" in calls else [""] * len(calls)
         self.made = Made(calls["kind"].astype(str).tolist(), sites, took)
-        self.bytes = np.nan_to_num(floats(calls, "request_bytes"), nan=math.inf).tolist()
+        sent = np.nan_to_num(floats(calls, "request_bytes"), nan=math.inf)
+        # Each tensor of an answer costs its way again, in one call or in many.
+        tensors = np.nan_to_num(floats(calls, "answer_tensors"))
+        self.bytes = np.where(tensors > FEW_TENSORS, math.inf, sent).tolist()
 
     @cached_property
     def cases(self) -> list[Case]:

@@ -57,7 +57,7 @@ class Changing(NamedTuple):
     made: Made
     fixed_ns: Mapping[int, float]
     """By rank: what a call takes of its caller beside being issued, which looks like its own."""
-    bytes: Sequence[float]  # of each call's request
+    bytes: Sequence[float]  # of each call's request; infinite where its answer has many tensors
     polling: Mapping[int, float]  # by rank: CPUs that its other threads want throughout
 
 
