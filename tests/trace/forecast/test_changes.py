@@ -130,12 +130,23 @@ def test_one_call_keeps_the_bodies_and_saves_the_ways() -> None:
 @pytest.mark.parametrize(
     "columns",
     [{"request_bytes": 1 << 20}, {"request_bytes": None},
+     {"answered_ns": lambda calls: calls["server_end_ns"] + 60_000},
      {"done_ns": lambda calls: calls["server_end_ns"],
       "server_end_ns": lambda calls: calls["server_start_ns"] + 1_000_000}],
-    ids=["large", "of unknown size", "complete later"],
+    ids=["large", "of unknown size", "with a large answer", "complete later"],
 )  # fmt: skip
 def test_calls_of_which_one_may_take_longer_are_not_joined(columns: dict[str, Any]) -> None:
     assert forecast(changed(one_after_another(), **columns), Change(kind="one-call")).why_not
+
+
+def test_an_answer_that_is_long_on_its_way_stays_so_in_one_call() -> None:
+    rows = [
+        call(n, 20.0 * n, 20.0 * n + 19.9, served_ms=(20 * n + 1, 20 * n + 2), cpu_ms=1,
+             run_queue_ms=0, kind="rpc_sync", request_bytes=100)
+        for n in range(40)
+    ]  # fmt: skip
+    found = forecast(trace(rows, window_ms=(0, 800)), Change(kind="one-call"))
+    assert found.ratio > 0.7
 
 
 def test_what_calls_cost_on_the_cpu_is_no_latency() -> None:
@@ -195,9 +206,3 @@ def test_a_change_of_nothing_has_no_forecast() -> None:
     found = forecast(one_after_another(), Change(kind="together", function="other"))
     assert math.isnan(found.ratio)
     assert found.why_not == "the trace shows nothing in the program that it changes"
-
-
-def test_answers_of_many_tensors_take_as_long_in_one_call_as_in_many() -> None:
-    few, many = (changed(one_after_another(), answer_tensors=each) for each in (1, 4000))
-    assert forecast(few, Change(kind="one-call")).ratio < 1
-    assert forecast(many, Change(kind="one-call")).why_not

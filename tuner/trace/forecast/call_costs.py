@@ -23,6 +23,7 @@ from tuner.trace.model.trace import FloatArray, Trace
 
 FEW = 5  # calls, which show nothing
 BURST = 4  # calls
+LONGER = 2.0  # than a request is on its way, a small answer is not
 
 SHARES = (1.0, 0.5, 0.0)
 """How much of the way of the fastest calls is CPU time: all of it, half, or, where calls were under
@@ -40,6 +41,8 @@ class CallCosts(NamedTuple):
     used: Mapping[int, float]
     """By rank: how many CPUs its threads use that neither serve calls nor are the main one."""
     of_calls: Mapping[int, float]  # how many of these are used for calls
+    by_size: Sequence[float]
+    """By call: how much longer an answer is on its way, for its size, than any answer."""
 
 
 def call_costs(trace: Trace, part: Trace, ways: Ways) -> CallCosts:
@@ -80,6 +83,7 @@ def call_costs(trace: Trace, part: Trace, ways: Ways) -> CallCosts:
         _fixed_ns(part, back),
         used,
         of_calls,
+        np.maximum(np.subtract(back, np.multiply(LONGER, there)), 0.0).tolist(),
     )
 
 

@@ -22,7 +22,6 @@ from tuner.trace.forecast.runs import Made, runs_of, usual_number
 from tuner.trace.forecast.ways import Ways
 from tuner.trace.model.trace import Trace
 
-FEW_TENSORS = 10  # of an answer: the way of more takes as long as there are many
 MOST_FUNCTIONS = 8  # that take the most time
 RESAMPLES = 3
 MOST_RESAMPLED = 500  # calls: the sum of more hardly varies, and each replay takes time
@@ -77,10 +76,10 @@ class Changeable:
         took = (floats(calls, "end_ns") - floats(calls, "start_ns")).tolist()
         sites = calls["site"].astype(str).tolist() if "site" in calls else [""] * len(calls)
         self.made = Made(calls["kind"].astype(str).tolist(), sites, took)
-        sent = np.nan_to_num(floats(calls, "request_bytes"), nan=math.inf)
-        # Each tensor of an answer costs its way again, in one call or in many.
-        tensors = np.nan_to_num(floats(calls, "answer_tensors"))
-        self.bytes = np.where(tensors > FEW_TENSORS, math.inf, sent).tolist()
+        # What takes long to pickle is on its way for long.
+        is_large = calls[["answered_ns", "received_ns", "arrived_ns"]].notna().any(axis=1)
+        size = np.where(is_large, math.inf, floats(calls, "request_bytes"))
+        self.bytes = np.nan_to_num(size, nan=math.inf).tolist()
 
     @cached_property
     def cases(self) -> list[Case]:
@@ -207,8 +206,9 @@ class Changeable:
     def _case(self, program: Program, share: float) -> Case:
         costly, machine = with_call_costs(program, self.costs, self.machine, share)
         of = Changing(
-            costly, machine, self.made, self.costs.fixed_ns, self.bytes, self._polling(share)
-        )
+            costly, machine, self.made, self.costs.fixed_ns, self.bytes, self.costs.by_size,
+            self._polling(share),
+        )  # fmt: skip
         found = replay(costly, machine)
         base_ns = max(found.took_ns, 1.0)
         is_locked = _has_lock(program) and not _has_lock(self.programs[0])

@@ -57,7 +57,8 @@ class Changing(NamedTuple):
     made: Made
     fixed_ns: Mapping[int, float]
     """By rank: what a call takes of its caller beside being issued, which looks like its own."""
-    bytes: Sequence[float]  # of each call's request; infinite where its answer has many tensors
+    bytes: Sequence[float]  # of each call's request
+    by_size: Sequence[float]  # how long each answer is on its way for its size
     polling: Mapping[int, float]  # by rank: CPUs that its other threads want throughout
 
 
@@ -119,6 +120,7 @@ def _one_call(of: Changing, change: Change) -> Changed:
                 calls[own[0]],
                 ops=[op for each in own for op in of.program.calls[each].ops],
                 receives=[op for each in own for op in of.program.calls[each].receives],
+                to_client=calls[own[0]].to_client + sum(of.by_size[each] for each in own[1:]),
             )
 
     def new(ops: Sequence[Op], run: Run) -> list[Op]:
