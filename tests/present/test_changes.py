@@ -121,3 +121,15 @@ def test_what_was_asked_is_answered_alone() -> None:
     (found,) = answer(taken, read_flags(pairs))
     assert found.to_json()["changes"] == ["udf=together"]
     assert found.found.ratio == pytest.approx(3 / 40, rel=0.1)
+
+
+def test_a_line_is_named_without_its_folders_and_a_long_sentence_takes_two_lines() -> None:
+    taken = one_after_another()
+    at = "a/very/long/way/to/the/file/of/a_program_with_a_long_name.py:42"
+    taken = replace(taken, calls=taken.calls.assign(site=at).astype({"site": "category"}))
+    lines = printed(print_trace, Analysis.of(taken, finds_changes=True), Shown()).splitlines()
+    [first] = [n for n, each in enumerate(lines) if "a_program_with_a_long_name.py:42" in each]
+    assert lines[first].startswith("  a_program_with_a_long_name.py:42  issue the calls")
+    words = f"{lines[first].partition('.py:42')[2]} {lines[first + 1]}".split()
+    assert " ".join(words).startswith("issue the calls of")
+    assert {"udf", "together", "times"} <= {*words}

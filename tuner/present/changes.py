@@ -2,8 +2,10 @@
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
+from textwrap import wrap
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -21,6 +23,7 @@ NO_GAIN = 0.98  # a change of the whole program that takes more of the time gain
 ABOUT = 1.1
 LEAST_CALLS = 20  # what fewer do may be chance
 MOST_SHOWN = 4
+LEAST_ROOM = 12  # characters of a sentence's line
 MOST_CALLERS = 64
 _FUNCTION_KINDS = ("together", "one-call", "faster")
 _CALLERS, _GIL, _LOCK = "callers", "gil", "lock"
@@ -168,13 +171,15 @@ def brief(
         yield line("")
         yield line(f"What would make it faster (forecasts{' of a busy machine' * is_busy}):")
         cells = [each.times for each in gains]
-        sites = max(len(each.site) for each in gains)
+        names = _short({each.site for each in gains})
+        sites = max(map(len, names.values()))
         room = width - max(map(len, cells)) - 4 - (sites + 2 if sites else 0)
         sentences = [_fitting(each.sentence, room) for each in gains]
-        column = max(map(len, sentences))
-        for each, sentence, cell in zip(gains, sentences, cells, strict=True):
-            site = f"{each.site:<{sites}}  " if sites else ""
-            yield line(f"  {site}{sentence:<{column}}  {cell}")
+        column = max(len(part) for parts in sentences for part in parts)
+        for each, (first, *others), cell in zip(gains, sentences, cells, strict=True):
+            site = f"{names[each.site]:<{sites}}  " if sites else ""
+            yield line(f"  {site}{first:<{column}}  {cell}")
+            yield from (line(f"  {' ' * len(site)}{other}") for other in others)
     without = [*no_gain, *_without_gain(rows)]
     if without:
         yield paragraph(f"No gain: {', '.join(without)}.")
@@ -195,11 +200,17 @@ def table_of(
     return [row.sentence for row in shown], columns, [*more, *dict.fromkeys(held)]
 
 
-def _fitting(text: str, most: int) -> str:
-    """So much of a sentence as fits: what is in parentheses goes first."""
+def _short(sites: Collection[str]) -> dict[str, str]:
+    """The lines without the folders of their files, where that leaves them apart."""
+    names = {site: PurePath(site).name for site in sites}
+    return names if len({*names.values()}) == len(names) else {site: site for site in sites}
+
+
+def _fitting(text: str, most: int) -> list[str]:
+    """A sentence in lines: what is in parentheses is left out rather than put on another one."""
     if len(text) > most:
         text = text.partition(" (")[0]
-    return text if len(text) <= most else f"{text[: max(most - 1, 0)]}…"
+    return wrap(text, max(most, LEAST_ROOM)) or [""]
 
 
 def _without_gain(rows: Sequence[ChangeRow]) -> list[str]:
