@@ -136,7 +136,10 @@ def intra_op_threads_now() -> int:
     found: list[int] = []
     # A thread that has computed goes on with the number that held then, and tells that.
     thread = Thread(target=lambda: found.append(_torch().get_num_threads()))
-    thread.start()
+    try:
+        thread.start()
+    except RuntimeError:  # there may be no more threads, as at the interpreter's end
+        return int(_torch().get_num_threads())
     thread.join()
     return found[0]
 

@@ -49,10 +49,11 @@ def run_program(
         raise UsageError("name a recommended.json, or give --config KNOB=VALUE")
     known_roles: Sequence[tuple[str, str]] = ()
     if recommended is None:
-        chosen = read_config(pairs_of("--config", config))
+        named = chosen = read_config(pairs_of("--config", config))
     else:
         found = read_process_values(recommended)
         chosen, known_roles = found.whole_config, found.role_patterns
+        named = found.config
         elsewhere = machine_differences(found.machine, this_machine(), BINDING_COMPARED)
         if chosen.binds and elsewhere:
             _warn(
@@ -63,7 +64,7 @@ def run_program(
     notes = end.notes
     if not end.report.ranks and not end.report.unmet:
         notes.append("no process of the program called init_rpc, so nothing was configured")
-    for note in (*notes, *end.unused(chosen)):
+    for note in (*notes, *end.unused(named)):
         _warn(f"rpc-tuner: {note}")
     return end.exit_code
 

@@ -102,3 +102,9 @@ def test_what_each_role_has_of_its_own_does_not_vary_for_all() -> None:
     server = Config.from_json({"server": {"num_worker_threads": 2}})
     of_server = Dimension("server", "num_worker_threads")
     assert list(varying([threads(8), server], SPEC)) == [THREADS, of_server]
+
+
+def test_bound_ranks_are_told_a_number_that_they_would_have_unbound() -> None:
+    spec = workload_spec(intra_op_threads=2)
+    bound = for_all(cpu_binding="equal", intra_op_threads=2)
+    assert bound.without_own(spec) == bound

@@ -150,7 +150,7 @@ def test_other_intra_op_threads_are_warned_of_with_what_helps(tmp_path: Path) ->
 def test_a_rank_is_bound_and_gets_the_switch_interval(
     tmp_path: Path, applied: Applied, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, unbound = written(tmp_path, BOUND), {"switch_interval": 0.001, "intra_op_threads": 1}
+    path, unbound = written(tmp_path, BOUND), {"switch_interval": 0.001}
     both = {**unbound, "cpu_binding": "equal"}
     tuner.load_rpc_options(path, rank=1, world_size=2)
     with pytest.raises(UsageError, match="there is no rank 2 in a world of 2 ranks"):
@@ -216,3 +216,14 @@ def test_a_damaged_file_is_refused(tmp_path: Path, place: str, value: object, re
     with pytest.raises(UsageError) as caught:
         tuner.load_rpc_options(path, role="caller")
     assert str(caught.value).startswith(f"{path} is damaged: {reason}")
+
+
+def test_bound_ranks_that_had_fewer_intra_op_threads_than_their_program_gives_have_these(
+    tmp_path: Path, applied: Applied
+) -> None:
+    path = written(tmp_path, for_all(cpu_binding="equal"))
+    document = json.loads(path.read_text())
+    document["environment"]["own"] = {"*": {"intra_op_threads": 4}}
+    path.write_text(json.dumps(document))
+    tuner.load_rpc_options(path, rank=0, world_size=2)
+    assert applied == [({"intra_op_threads": 1, "cpu_binding": "equal"}, 0, 2)]

@@ -113,7 +113,9 @@ class Config:
 
     def without_own(self, subject: Defaults) -> Self:
         """Without the intra-op threads that every role has anyway: what sets them as a process
-        starts changes more of it than that number."""
+        starts changes more of it than that number. Bound ranks may have fewer by themselves."""
+        if self.binds:
+            return self
         name = INTRA_OP_THREADS.name
         roles = [role for role in subject.roles if name in self.for_role(role)]
         if any(self.for_role(role)[name] != subject.default_of(role, name) for role in roles):

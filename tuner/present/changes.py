@@ -2,6 +2,7 @@
 
 import math
 import re
+import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -23,6 +24,9 @@ NO_GAIN = 0.98  # a change of the whole program that takes more of the time gain
 ABOUT = 1.1
 LEAST_CALLS = 20  # what fewer do may be chance
 MOST_SHOWN = 4
+DRIVER_WORD = "driver"  # the driver's own code, as `--what-if` and JSON name it
+MOST_S = 4.0  # for all changes of a trace; the rest are not forecast
+LEAST_SURE = 0.84  # what is sure to gain nothing has no interval that begins lower
 LEAST_ROOM = 12  # characters of a sentence's line
 MOST_CALLERS = 64
 _FUNCTION_KINDS = ("together", "one-call", "faster")
@@ -60,8 +64,8 @@ class ChangeRow:
         """As in the document of `record` and `analyze`."""
         found = self.found
         ratios = (found.ratio, found.ratio_low, found.ratio_high)
-        values = (self.change.kind, self.change.function, self.site or None, *ratios,
-                  self.condition)  # fmt: skip
+        function = DRIVER_WORD if self.change.function == DRIVER else self.change.function
+        values = (self.change.kind, function, self.site or None, *ratios, self.condition)
         return dict(zip(COLUMNS, values, strict=True))
 
 
@@ -69,8 +73,10 @@ def rows_of(trace: Trace, model: Model | str) -> list[ChangeRow]:
     """Every change of which there is a forecast, best first."""
     if isinstance(model, str) or len(trace.calls) < LEAST_CALLS:
         return []
-    found = []
+    found, until_s = [], time.monotonic() + MOST_S
     for change in model.changeable.candidates():
+        if time.monotonic() > until_s:
+            break
         forecast = model.forecast(WhatIf(changes=[change]))
         if forecast.why_not:
             continue
@@ -113,17 +119,18 @@ def read_change(name: str, value: object) -> Change | str | None:
     if asked is None or (asked[2] and word != "faster") or (asked[2] and float(asked[2]) <= 1):
         known = "together, one-call and faster:2 (so many times as fast)"
         return f"{name}: {text!r} is none of {known}"
-    function = "" if name == "*" else name
+    function = {"*": "", DRIVER_WORD: DRIVER}.get(name, name)
     return Change(kind=word, function=function, number=float(asked[2] or 2))  # type: ignore[arg-type]
 
 
 def unknown_functions(trace: Trace, changes: Sequence[Change]) -> list[str]:
     """The mistakes in changes of functions that the trace does not have."""
-    known = [*dict.fromkeys(filter(None, trace.calls["function"].astype(str))), DRIVER]
+    functions = [*dict.fromkeys(filter(None, trace.calls["function"].astype(str)))]
+    known = [*functions, DRIVER_WORD]
     return [
         f"the trace has no calls of {each.function!r}{did_you_mean(each.function, known)}; it has "
         f"{listed(known)}"
-        for each in changes if each.function and each.function not in known
+        for each in changes if each.function and each.function not in (*functions, DRIVER)
     ]  # fmt: skip
 
 
@@ -135,7 +142,8 @@ def said_of(change: Change) -> str:
     if change.kind in ("gil", "no-lock"):
         return f"{_GIL if change.kind == 'gil' else _LOCK}=no"
     times = f":{number}" if change.kind == "faster" else ""
-    return f"{change.function or '*'}={change.kind}{times}"
+    function = DRIVER_WORD if change.function == DRIVER else change.function or "*"
+    return f"{function}={change.kind}{times}"
 
 
 class Gain(NamedTuple):
@@ -146,6 +154,7 @@ class Gain(NamedTuple):
     ratio: float
     ratio_low: float
     ratio_high: float
+    condition: str = ""  # what must hold for it
 
     @property
     def times(self) -> str:
@@ -157,11 +166,13 @@ class Gain(NamedTuple):
 
 def brief(
     rows: Sequence[ChangeRow], knobs: Sequence[Gain], no_gain: Sequence[str], *, is_busy: bool,
-    width: int,
+    width: int, diagnosed: str = "",
 ) -> Iterator[Part]:  # fmt: skip
-    """What would make a program faster, best first, of changes and knobs, and what would not."""
+    """What would make a program faster, best first, of changes and knobs, and what would not; that
+    agrees with what was `diagnosed`."""
     gains = [
-        Gain(row.site, row.sentence, row.found.ratio, row.found.ratio_low, row.found.ratio_high)
+        Gain(row.site, row.sentence, row.found.ratio, row.found.ratio_low, row.found.ratio_high,
+             row.condition)
         for row in rows if row.is_gain
     ]  # fmt: skip
     for knob in knobs:
@@ -180,7 +191,10 @@ def brief(
             site = f"{names[each.site]:<{sites}}  " if sites else ""
             yield line(f"  {site}{first:<{column}}  {cell}")
             yield from (line(f"  {' ' * len(site)}{other}") for other in others)
-    without = [*no_gain, *_without_gain(rows)]
+        needed = dict.fromkeys(each.condition for each in gains if each.condition.startswith("if "))
+        if needed:
+            yield paragraph(f"Calls can change so only {'; '.join(needed)}.")
+    without = [*no_gain, *_without_gain(rows, diagnosed)]
     if without:
         yield paragraph(f"No gain: {', '.join(without)}.")
 
@@ -213,10 +227,14 @@ def _fitting(text: str, most: int) -> list[str]:
     return wrap(text, max(most, LEAST_ROOM)) or [""]
 
 
-def _without_gain(rows: Sequence[ChangeRow]) -> list[str]:
+def _without_gain(rows: Sequence[ChangeRow], diagnosed: str) -> list[str]:
     """Changes of the whole program that are sure not to gain anything."""
-    found = [row for row in rows if row.change.kind in ("gil", "no-lock")]
-    return [row.sentence for row in found if row.found.ratio >= NO_GAIN]
+    named = {kind for kind, word in (("gil", "GIL"), ("no-lock", "lock")) if word in diagnosed}
+    found = [row for row in rows if row.change.kind in {"gil", "no-lock"} - named]
+    return [
+        row.sentence for row in found
+        if row.found.ratio >= NO_GAIN and row.found.ratio_low >= LEAST_SURE
+    ]  # fmt: skip
 
 
 def changes(trace: Trace) -> pd.DataFrame:

@@ -133,9 +133,12 @@ def _forecast(analysis: Analysis, width: int) -> Iterator[Part]:
     if analysis.what_if or analysis.changes:
         from tuner.present.what_if import forecast_parts  # late: see `Analysis.of`
 
+        # What a word means names no cause.
+        causes = [s for s in analysis.diagnosis.sentences if not s.startswith("Off the CPU means")]
         yield from forecast_parts(
-            analysis.trace, analysis.what_if, analysis.changes, width, is_asked=analysis.is_asked
-        )
+            analysis.trace, analysis.what_if, analysis.changes, width,
+            is_asked=analysis.is_asked, diagnosed=" ".join(causes),
+        )  # fmt: skip
 
 
 def _notes(analysis: Analysis, width: int) -> Iterator[Part]:

@@ -230,7 +230,7 @@ def _beyond(asked: Asked) -> str:
 
 def forecast_parts(
     trace: Trace, answers: Sequence[Answered], changes: Sequence[ChangeRow], width: int, *,
-    is_asked: bool,
+    is_asked: bool, diagnosed: str = "",
 ) -> Iterator[Part]:  # fmt: skip
     """What was asked for, as a table; else what would make the program faster, in a few lines."""
     if is_asked:
@@ -241,7 +241,7 @@ def forecast_parts(
     if has_changes:
         knobs, no_gain = of_threads or ([], [])
         busy = trace.is_of_busy_machine
-        yield from brief(changes, knobs, no_gain, is_busy=busy, width=width)
+        yield from brief(changes, knobs, no_gain, is_busy=busy, width=width, diagnosed=diagnosed)
     if of_threads is None and (said := in_a_line(trace, answers)):
         yield paragraph(said)
 
@@ -255,6 +255,9 @@ def _table(trace: Trace, answers: Sequence[Answered], width: int) -> Iterator[Pa
         cells = Column("times as long", [each.cell for each in answers])
         yield from map(line, text_table([names, cells], width))
     yield from map(paragraph, reasons(answers))
+    for condition in dict.fromkeys(each.found.condition for each in answers):
+        if condition:
+            yield paragraph(f"The changes hold {condition}.")
 
 
 def in_a_line(trace: Trace, answers: Sequence[Answered]) -> str:

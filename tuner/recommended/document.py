@@ -42,11 +42,13 @@ class ProcessValues:
 
     @property
     def whole_config(self) -> Config:
-        """The configuration; of bound ranks also the intra-op threads that they had."""
+        """The configuration; of bound ranks that had fewer intra-op threads than the program gives
+        them also that number."""
+        own = Config.of({}) if self.own is None else self.own
         threads = {
             Dimension(role, INTRA_OP_THREADS.name): count
             for role, count in self.intra_op_threads.items()
-            if self.config.binds
+            if self.config.binds and count != own.for_role(role).get(INTRA_OP_THREADS.name, count)
         }
         return Config.of({**threads, **self.config.values})
 

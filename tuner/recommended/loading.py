@@ -56,8 +56,8 @@ def load_rpc_options(
 
     Where the configuration has `switch_interval`, `intra_op_threads` or `cpu_binding=equal`, this
     process gets them now: call it before `init_rpc`, in each process. Binding keeps all threads of
-    the process to the share of its rank, with the intra-op threads that it was measured with, and
-    holds for ranks that have the machine to themselves. Threads that have computed before keep
+    the process to the share of its rank, with no more intra-op threads than that has logical CPUs,
+    and holds for ranks that have the machine to themselves. Threads that have computed before keep
     their number of intra-op threads, and so do libraries beside torch.
 
     Args:

@@ -9,7 +9,9 @@ import pytest
 from tests.trace.forecast.test_forecasts import changed
 from tests.trace.synthetic import Part, call, ranks, simulate, trace
 from tuner.trace.forecast.changes import DRIVER, Change
+from tuner.trace.forecast.changes import changed as apply
 from tuner.trace.forecast.forecasts import Forecast, Model, WhatIf
+from tuner.trace.forecast.program import COMPUTE_WITH_GIL
 from tuner.trace.model.trace import Trace
 
 SLEEP, LOCK, GIL = (Part(kind, 10) for kind in ("sleep", "lock", "gil"))
@@ -206,3 +208,23 @@ def test_a_change_of_nothing_has_no_forecast() -> None:
     found = forecast(one_after_another(), Change(kind="together", function="other"))
     assert math.isnan(found.ratio)
     assert found.why_not == "the trace shows nothing in the program that it changes"
+
+
+def test_a_function_called_driver_is_not_the_driver() -> None:
+    taken = one_after_another()
+    taken = replace(taken, calls=taken.calls.assign(function="driver"))
+    taken = changed(taken)
+    assert forecast(taken, Change(kind="faster", function="driver")).ratio < 0.6
+    assert forecast(taken, Change(kind="faster", function=DRIVER)).ratio > 0.9
+
+
+def test_without_a_gil_nothing_that_a_call_costs_waits_for_it() -> None:
+    model = Model.of(simulate([Part("gil", 0.05)], threads=16, at_once=8, steps=10))
+    assert isinstance(model, Model)
+    case = model.changeable.cases[0]
+    after = apply(case.of, Change(kind="gil"))
+    assert after is not None
+    program, _ = after
+    for call in program.calls:
+        ops = [*call.ops, *call.then, *call.receives, *call.arrives, *call.returns]
+        assert COMPUTE_WITH_GIL not in [kind for kind, _ in ops]

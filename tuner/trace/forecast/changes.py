@@ -27,8 +27,8 @@ from tuner.trace.forecast.replay import Machine
 from tuner.trace.forecast.runs import Made, Run, by_frame, runs_of
 
 ChangeKind = Literal["together", "one-call", "faster", "no-lock", "gil", "callers"]
-DRIVER = "driver"
-"""The name of what the driver does itself, beside the functions that are served."""
+DRIVER = "<driver>"
+"""Stands for what the driver does itself, beside the functions that are served."""
 LARGE = 1 << 16  # bytes of a request: from here on its way takes as long as its bytes do
 
 
@@ -310,7 +310,14 @@ def _each(program: Program, new: Callable[[Sequence[Op]], list[Op]]) -> Program:
     return replace(
         program,
         calls=[
-            replace(each, ops=new(each.ops), then=new(each.then), receives=new(each.receives))
+            replace(
+                each,
+                ops=new(each.ops),
+                then=new(each.then),
+                receives=new(each.receives),
+                arrives=new(each.arrives),
+                returns=new(each.returns),
+            )
             for each in program.calls
         ],
         roots=[replace(each, ops=new(each.ops)) for each in program.roots],

@@ -196,7 +196,7 @@ class Usage:
         self.look()
         main = _between(self._main, _schedule(os.getpid()))
         others = _sums(list(self._others.values()))
-        pool = _sums([(self._before.get(id, _UNUSED), now) for id, now in self._pool.items()])
+        pool = _sums([(self._before.get(id, _UNUSED), now) for id, now in [*self._pool.items()]])
         is_told = main is not None
         return Used(
             time.process_time() - self._cpu_s,

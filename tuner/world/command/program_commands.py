@@ -30,6 +30,8 @@ from tuner.world.environment import MachineState
 from tuner.world.own_network import OwnNetwork
 
 REAPED_S = 5.0
+MOST_OTHERS = 2
+"""Numbers of threads beside the program's own whose servers are kept: each holds all imports."""
 _GENTLE: tuple[tuple[int, float], ...] = ((signal.SIGINT, 1.0), (signal.SIGTERM, 2.0))
 """Signals, and how many seconds each gets to have its effect: what waits in C++ sees no SIGINT."""
 _HAND_OVER_S = 2.0
@@ -78,9 +80,11 @@ class Starters:
         self._cold: Sequence[Starter] = ()
         self._begun: tuple[Learnt, Sequence[WarmStarter | None]] | None = None
         self._again: Callable[[], None] | None = None
-        self._with: Callable[[Mapping[str, str]], Sequence[Starter]] | None = None
-        self._by_threads: dict[tuple[tuple[str, str], ...], Sequence[Starter]] = {}
-        """Of other numbers of threads than the servers of `each` have, by their variables."""
+        self._with: Callable[[Mapping[str, str], ExitStack], Sequence[Starter]] | None = None
+        self._by_threads: dict[tuple[tuple[str, str], ...], Sequence[Starter] | None] = {}
+        """Of other numbers of threads than the servers of `each` have, by their variables; None
+        where there can be none. Those that were used last are the last."""
+        self._others: dict[tuple[tuple[str, str], ...], ExitStack] = {}
         self._why_cold = ""
         self.each: Sequence[Starter] = ()
         """In the order of the commands, for the next run."""
@@ -137,7 +141,7 @@ class Starters:
     def begin(self, request: ProgramRequest, until_s: float, learnt: Learnt) -> None:
         """Start servers that import this while a first run goes on; `warm_up` waits for them."""
         self._end_servers()
-        self._begun = (learnt, self._importing(request, learnt, until_s, {}))
+        self._begun = (learnt, self._importing(request, learnt, until_s, {}, self._servers))
 
     def warm_up(self, request: ProgramRequest, learnt: Learnt, until_s: float) -> bool:
         """Start a server for each command that can be started warm; whether there is one. One that
@@ -155,55 +159,85 @@ class Starters:
             self.begin(request, time.monotonic() + longest_s, learnt)
         assert self._begun is not None
         (_, begun), self._begun = self._begun, None
-        self.each = self._ready(begun)
+        self.each = self._ready(begun, self._note_cold)
         # Libraries read these as they are imported, so that other servers have to do that.
-        self._with = lambda variables: self._ready(
-            self._importing(request, learnt, time.monotonic() + longest_s, variables)
+        self._with = lambda variables, own: self._ready(
+            self._importing(request, learnt, time.monotonic() + longest_s, variables, own),
+            self._note_alike,
         )
 
-    def for_environment(self, environment: Mapping[str, str]) -> Sequence[Starter]:
+    def for_environment(
+        self, environment: Mapping[str, str]
+    ) -> tuple[Sequence[Starter], Mapping[str, str]]:
         """`each`, or where the environment has other numbers of threads, those that have these,
-        too; the first time that takes as long as the imports."""
+        too; the first time that takes as long as the imports. And the environment, without these
+        where no server can have them: all runs start alike, warm."""
         threads = {name: environment[name] for name in THREAD_VARIABLES if name in environment}
-        if not self.is_warm or self._with is None or threads.items() <= os.environ.items():
-            return self.each
+        others = {name: text for name, text in threads.items() if os.environ.get(name) != text}
+        if not self.is_warm or self._with is None or not others:
+            return self.each, environment
         key = tuple(threads.items())
         if key not in self._by_threads:
-            self._by_threads[key] = self._with(threads)
-        return self._by_threads[key]
+            while len(self._others) >= MOST_OTHERS:
+                oldest = next(iter(self._others))
+                self._others.pop(oldest).close()
+                del self._by_threads[oldest]
+            own = self._servers.enter_context(ExitStack())
+            found = self._with(threads, own)
+            is_alike = [*map(type, found)] == [*map(type, self.each)]
+            self._by_threads[key] = found if is_alike else None
+            if is_alike:
+                self._others[key] = own
+            else:
+                own.close()
+        starters = self._by_threads[key]
+        if starters is None:
+            return self.each, {k: v for k, v in environment.items() if k not in others}
+        self._others[key] = self._others.pop(key)
+        return starters, environment
 
-    def _ready(self, begun: Sequence[WarmStarter | None]) -> Sequence[Starter]:
+    def _ready(
+        self, begun: Sequence[WarmStarter | None], note: Callable[[str], None]
+    ) -> Sequence[Starter]:
+        """Once all have imported; `note` gets why one has not, and is cold."""
         return [
-            cold if warm is None or not self._is_ready(warm) else warm
+            cold if warm is None or not self._is_ready(warm, note) else warm
             for warm, cold in zip(begun, self._cold, strict=True)
         ]
 
+    def _note_alike(self, why: str) -> None:
+        variables = " and ".join(THREAD_VARIABLES)
+        self._notify(f"{variables} are not set before a run, and torch.set_num_threads is: {why}")
+
     def _importing(
-        self, request: ProgramRequest, learnt: Learnt, until_s: float, variables: Mapping[str, str]
-    ) -> Sequence[WarmStarter | None]:
-        """A server for each command, which import at the same time; None where one cannot be."""
+        self, request: ProgramRequest, learnt: Learnt, until_s: float,
+        variables: Mapping[str, str], into: ExitStack,
+    ) -> Sequence[WarmStarter | None]:  # fmt: skip
+        """A server for each command, which import at the same time; None where one cannot be.
+        `into` closes them."""
         given = {**os.environ, **variables}
         environment = HookOrder(config=Config.of({}), reports=Path()).environment(given)
         learnt = replace(learnt, environment={**learnt.environment, **variables})
         commands = request.commands
-        return [self._server(command, environment, learnt, until_s) for command in commands]
+        return [self._server(command, environment, learnt, until_s, into) for command in commands]
 
     def _server(
-        self, command: Sequence[str], environment: Mapping[str, str], learnt: Learnt, until_s: float
-    ) -> WarmStarter | None:
+        self, command: Sequence[str], environment: Mapping[str, str], learnt: Learnt,
+        until_s: float, into: ExitStack,
+    ) -> WarmStarter | None:  # fmt: skip
         prefix, here = self._network.prefix, Path.cwd()
         try:
             warm = WarmStarter(command, environment, here, learnt, prefix=prefix, until_s=until_s)
         except LauncherError as error:
             self._note_cold(str(error))
             return None
-        return self._servers.push(warm)
+        return into.push(warm)
 
-    def _is_ready(self, warm: WarmStarter) -> bool:
+    def _is_ready(self, warm: WarmStarter, note: Callable[[str], None]) -> bool:
         try:
             warm.wait()
         except LauncherError as error:
-            self._note_cold(str(error))
+            note(str(error))
             return False
         if warm.left_out:
             some = [f"{name} ({why})" for name, why in warm.left_out.items()]
@@ -227,6 +261,7 @@ class Starters:
 
     def _end_servers(self) -> None:
         self._by_threads.clear()
+        self._others.clear()
         self._with = None
         self._servers.close()
 

@@ -220,8 +220,8 @@ class ProgramLauncher:
         def handing_over() -> bool:
             return channel.report().is_handing_over
 
-        starters = self._starters.for_environment(environment)
-        return LocalCommands(starters, environment, order.reports, machine,
+        starters, its_own = self._starters.for_environment(environment)
+        return LocalCommands(starters, its_own, order.reports, machine,
                              handing_over if order.recording else None)  # fmt: skip
 
 
