@@ -225,6 +225,6 @@ def test_without_a_gil_nothing_that_a_call_costs_waits_for_it() -> None:
     after = apply(case.of, Change(kind="gil"))
     assert after is not None
     program, _ = after
-    for call in program.calls:
-        ops = [*call.ops, *call.then, *call.receives, *call.arrives, *call.returns]
+    for made in program.calls:
+        ops = [*made.ops, *made.then, *made.receives, *made.arrives, *made.returns]
         assert COMPUTE_WITH_GIL not in [kind for kind, _ in ops]
