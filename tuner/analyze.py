@@ -99,7 +99,8 @@ class TraceOutput:
     ) -> Self:
         """By the flags; without `timeline` the picture is beside `trace`. UsageError if wrong."""
         # Late: --help must not wait for pandas.
-        from tuner.present.trace_summary import TABLES, Shown
+        from tuner.present.trace_summary import Shown
+        from tuner.present.trace_tables import TABLES
 
         if timeline is not None and no_timeline:
             raise UsageError("--timeline and --no-timeline exclude each other")

@@ -13,14 +13,8 @@ from tests.trace.synthetic import Part, call, ns, operator, ranks, simulate, tra
 from tuner.json_text import json_of
 from tuner.present.analysis import Analysis
 from tuner.present.text_table import Column
-from tuner.present.trace_summary import (
-    MOST_LISTED,
-    TABLES,
-    Shown,
-    TableName,
-    print_trace,
-    time_columns,
-)
+from tuner.present.trace_summary import Shown, print_trace
+from tuner.present.trace_tables import MOST_LISTED, TABLES, TableName, time_columns
 from tuner.trace.model.trace import RankFile, Trace
 
 RECIPE, LATENCY, PARTS, PATH, PARALLELISM = SECTIONS = [

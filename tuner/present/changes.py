@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from tuner.present.terminal import Part, line, paragraph
-from tuner.present.text_table import Column
+from tuner.present.text_table import Column, rows_left_out
 from tuner.text import did_you_mean, listed, ratio_cell, three_digits
 from tuner.trace.forecast.changes import DRIVER, KINDS, Change
 from tuner.trace.forecast.forecasts import Forecast, Model, WhatIf
@@ -205,13 +205,14 @@ def table_of(
     """All forecasts of changes, best first: their names, columns, and what must hold for gains."""
     shown = rows[:limit] if limit else rows
     cells = [(row.found.ratio, row.found.ratio_low, row.found.ratio_high) for row in shown]
-    more = [f"{len(shown)} of {len(rows)} rows; --row-limit 0 shows all"] * (len(shown) < len(rows))
     held = [f"{row.sentence}: {row.condition}" for row in shown if row.is_gain and row.condition]
     columns = [
         Column("at", [row.site for row in shown]),
         Column("times as long (a forecast)", [ratio_cell(*each) for each in cells]),
     ]
-    return [row.sentence for row in shown], columns, [*more, *dict.fromkeys(held)]
+    return [row.sentence for row in shown], columns, [
+        *rows_left_out(len(shown), len(rows)), *dict.fromkeys(held),
+    ]  # fmt: skip
 
 
 def _short(sites: Collection[str]) -> dict[str, str]:

@@ -23,6 +23,12 @@ class Column(NamedTuple):
     """Whether its cells stand at the left; the first column's may be shortened in the middle."""
 
 
+def rows_left_out(shown: int, there_are: int) -> list[str]:
+    """A line below a table that shows so many rows of all; none where it shows them all."""
+    more = f"{shown} of {there_are} rows; --row-limit 0 shows all"
+    return [more] if shown < there_are else []
+
+
 def text_table(columns: Sequence[Column], width: int) -> list[str]:
     """The lines of a table: its heading, a rule, a line per row.
 

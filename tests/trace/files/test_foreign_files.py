@@ -13,7 +13,8 @@ from tuner.json_text import visible_json
 from tuner.present.analysis import Analysis
 from tuner.present.figures import write_timeline_figure
 from tuner.present.figures.timeline_data import timeline
-from tuner.present.trace_summary import TABLES, Shown, print_trace
+from tuner.present.trace_summary import Shown, print_trace
+from tuner.present.trace_tables import TABLES
 from tuner.trace.files.reader import read_traces
 
 HERE = Path(__file__).parents[1] / "foreign"
