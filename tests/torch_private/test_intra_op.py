@@ -5,7 +5,11 @@ import sys
 
 _COUNT = """
 import sys, time, torch
-from tuner.torch_private.intra_op import pool_threads
+from tuner.torch_private.intra_op import openmp_code, waiting_threads
+
+def pool_threads():
+    return [each for each, is_in_pool in waiting_threads(openmp_code()).items() if is_in_pool]
+
 torch.set_num_threads(int(sys.argv[1]))
 before = pool_threads()
 torch.ones(500, 500).exp()

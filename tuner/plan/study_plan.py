@@ -73,9 +73,11 @@ class StudyPlan(FrozenModel):
         such threads wait for each other on one CPU."""
         distinct: dict[object, Config] = {}
         fewest = min((int(str(each)) for each in self.space.values_of(_THREADS)), default=math.inf)
-        for config in [self.baseline, *self.space.grid()]:
-            if config == self.baseline or fewest > self._cpus or not self._is_crowded(config):
-                distinct.setdefault(config.resolved(self.subject), config)
+        grid = self.space.grid()
+        if fewest <= self._cpus:
+            grid = [config for config in grid if not self._is_crowded(config)]
+        for config in [self.baseline, *grid]:
+            distinct.setdefault(config.resolved(self.subject), config)
         return list(distinct.values())
 
     @property
@@ -85,8 +87,9 @@ class StudyPlan(FrozenModel):
 
     def _is_crowded(self, config: Config) -> bool:
         """Whether some bound rank has more intra-op threads than logical CPUs."""
-        threads = intra_op_threads(self.subject, config).values()
-        return config.binds and any(each > self._cpus for each in threads)
+        return config.binds and any(
+            each > self._cpus for each in intra_op_threads(self.subject, config).values()
+        )
 
     @property
     def of_bound_ranks(self) -> list[str]:

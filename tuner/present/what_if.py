@@ -36,7 +36,6 @@ from tuner.trace.model.trace import Trace
 CPUS = "cpus"  # beside the knobs: the logical CPUs of every host
 DEFAULT_THREADS = (1, 2, 4, 8, 16, 32)
 MOST_THREADS = 16  # of these, more are not forecast unasked where fewer were traced
-LITTLE = 0.95  # of the time: a forecast that is no shorter is no gain
 DISAGREE = "what limits the program and its replay disagree on whether more threads help"
 MOST_ASKED = 200  # configurations: each takes some 0.1 s
 CHANGES = "FUNCTION=together, =one-call or =faster:2, callers=4, gil=no and lock=no"
@@ -213,7 +212,7 @@ def agreed(
     most = max((rank.num_worker_threads or 0 for rank in trace.ranks), default=0)
     more = [each for each in answers if each.asked.is_of_more_threads_than(most)]
     ratios = [each.found.ratio for each in more if _is_sure(each.found)]
-    is_gain = any(ratio < LITTLE for ratio in ratios)
+    is_gain = any(ratio < GAIN for ratio in ratios)
     contradicts = is_gain if diagnosis.denies_threads else ratios and not is_gain
     if not contradicts or not (diagnosis.denies_threads or diagnosis.wants_threads):
         return diagnosis, [*answers]

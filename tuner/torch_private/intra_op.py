@@ -14,27 +14,12 @@ _OPENMP = re.compile(r"lib(gomp|iomp5|omp)\b")
 _TORCHS_OWN = re.compile(r"/torch(/lib|\.libs)/[^/]+$")
 
 
-def intra_op_threads() -> int:
-    """How many threads PyTorch's operators use here: `torch.get_num_threads`."""
-    import torch
-
-    return torch.get_num_threads()
-
-
-def pool_threads() -> set[int]:
-    """The kernel's ids of this process's intra-op threads that wait for work now.
-
-    A thread that starts parallel operators has a pool of its own. There is none where no operator
-    has run in parallel; nor is any seen where the kernel does not tell where threads wait. Pools
-    whose threads have just computed are seen some milliseconds later.
-    """
-    return {thread for thread, is_in_pool in waiting_threads(openmp_code()).items() if is_in_pool}
-
-
 def waiting_threads(code: Sequence[range]) -> dict[int, bool]:
     """The threads that wait in a system call now, and whether each does so in this code.
 
-    Where that is `openmp_code`, those that do so are a pool's, or wait for a pool's.
+    Where that is `openmp_code`, those that do so are a pool's, or wait for a pool's. A thread that
+    starts parallel operators has a pool of its own. None is seen where the kernel does not tell
+    where threads wait; those that have just computed are seen some milliseconds later.
     """
     places = {thread: _place(thread) for thread in thread_ids()}
     return {

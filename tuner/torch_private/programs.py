@@ -245,10 +245,16 @@ class ProgramHooks:
     def _standing(self) -> dict[str, object]:
         return {
             "calls": self._count(),
-            "overridden": self._process_knobs.overridden(),
-            INTRA_OP_THREADS: intra_op_threads_now(),
+            **self._knobs_now(),
             **self.outcomes(),
             **_usage(),
+        }
+
+    def _knobs_now(self) -> dict[str, object]:
+        """What the program may have set otherwise since its `init_rpc`."""
+        return {
+            "overridden": self._process_knobs.overridden(),
+            INTRA_OP_THREADS: intra_op_threads_now(),
         }
 
     def outcomes(self) -> dict[str, object]:
@@ -314,9 +320,11 @@ class ProgramHooks:
                 return
             if self._slicer is not None:
                 self._slicer.end()
-            facts, outcomes = self._standing(), self.outcomes()
-            facts |= {"calls": self._count() - self._made_before, **outcomes}
-            self._report("shutdown", name=self._name, **facts)
+            calls, outcomes = self._count() - self._made_before, self.outcomes()
+            self._report(
+                "shutdown", name=self._name, calls=calls, **self._knobs_now(), **outcomes,
+                **_usage(),
+            )  # fmt: skip
             self._busy_in = get_ident()
             try:
                 shutdown(*args, **kwargs)

@@ -100,7 +100,7 @@ _OF_ALL = _facts("pid:whole time_ns:whole")
 _OPTIONAL = _facts(
     "pid_namespace:whole operators:file operators_until_ns:whole local_size:size "
     "switch_interval:amount cpu_binding:binding has_gil:flag overridden:text in_callbacks:count "
-    "failed:count functions:tally intra_op_threads:size pool_threads_s:times?"
+    "failed:count functions:tally intra_op_threads:size"
 )
 _USAGE = "cpu_s:amount threads:size peak_rss_mb:amount"
 _GAUGES = "pool_size:count? idle:count? serving:count? calling:count? waiting:count"

@@ -108,7 +108,7 @@ class Changeable:
                 return NOTHING
             if after.blocked:
                 return f"the driver would wait for {after.blocked}"
-            if self._late(after) > case.late:
+            if after.late(self.limits_ns) > case.late:
                 return LATE
             logs.append(math.log(max(after.took_ns, 1.0) / case.base_ns))
         if max(logs) - min(logs) > math.log(WIDE):
@@ -167,11 +167,6 @@ class Changeable:
         number = RESAMPLES if len(self.programs[0].calls) <= MOST_RESAMPLED else 0
         return [self._case(resampled(self.programs[0], random), SHARES[0]) for _ in range(number)]
 
-    def _late(self, replayed: Replayed) -> int:
-        """How many calls take longer than their time limits."""
-        lasted = replayed.lasted_ns.items()
-        return sum(ns > self.limits_ns[call] for call, ns in lasted if call < len(self.limits_ns))
-
     def candidates(self) -> list[Change]:
         """Every change that the program may take, of each function and line by itself."""
         if not self.cases:
@@ -213,7 +208,7 @@ class Changeable:
         base_ns = max(found.took_ns, 1.0)
         is_locked = _has_lock(program) and not _has_lock(self.programs[0])
         off_by = math.log(base_ns / self.took_ns)
-        return Case(of, base_ns, off_by, self._late(found), is_locked, program)
+        return Case(of, base_ns, off_by, found.late(self.limits_ns), is_locked, program)
 
     def _polling(self, share: float) -> Mapping[int, float]:
         costs = self.costs

@@ -19,11 +19,11 @@ from tuner.text import listed, whole_percent
 from tuner.trace.analyze.callbacks import with_callbacks
 from tuner.trace.analyze.headroom import LeastThreads, least_threads, wait_for_others
 from tuner.trace.analyze.path_walk import Driver, find_driver
-from tuner.trace.forecast.changed import Changeable
+from tuner.trace.forecast.changed import ALIKE, LATE, Changeable
 from tuner.trace.forecast.changes import Change
 from tuner.trace.forecast.off_cpu import Known, shared_by
 from tuner.trace.forecast.program import ISSUE, Program
-from tuner.trace.forecast.replay import Machine, Replayed, replay
+from tuner.trace.forecast.replay import Machine, replay
 from tuner.trace.forecast.resampling import resampled, with_other_times
 from tuner.trace.forecast.traced_program import Case, build
 from tuner.trace.forecast.traced_run import (
@@ -48,7 +48,6 @@ SHAKEN = 20  # replays with other times, which show whether it deadlocks by chan
 MODEL_ERROR = 0.08
 """The standard error of log(ratio) that even an exact replay has: worlds differ."""
 CLOSE = 0.05  # log(replay / trace)
-ALIKE = 1.25  # the replay of the traced configuration may be so far off, in either direction
 SMT = 1.5  # a gain by more CPUs may be so many times smaller, if two of them are one core
 COMPUTING = 0.3  # from this share of their time on the CPU on, calls need CPUs
 POLLED = 0.4  # of the logical CPUs: few are left for calls that compute
@@ -56,7 +55,6 @@ MOVED = 1.1  # what changes by less needs no CPUs
 OVERLAP = 0.15  # the share of the time that a driver may be on the CPU while it seems to wait
 WIDE = 1.5  # an interval that spans more says nothing
 COMPETES = "its calls compete for few logical CPUs with polling threads"
-LATE = "calls would take longer than their time limit, and fail"
 BY_CHANCE = "whether it deadlocks depends on how long its calls happen to take"
 DISTURBED = "other programs took logical CPUs while it was traced"
 ALL = "*"
@@ -200,7 +198,7 @@ class Model:
         if all(each.blocked for each in ends):
             return Forecast(ratio=math.inf, ratio_low=math.inf, ratio_high=math.inf,
                             deadlock=ends[0].blocked)  # fmt: skip
-        if self._late(ends) > self._late([replay(each, self.machine) for each in self.programs]):
+        if sum(each.late(self.limits_ns) for each in ends) > self._late_as_traced:
             return Forecast(why_not=LATE)
         took = [max(each.took_ns, 1.0) for each in ends]
         logs = [math.log(each / base) for each, base in zip(took, self.base_ns, strict=True)]
@@ -213,9 +211,7 @@ class Model:
                 return Forecast(why_not=COMPETES)
             if self.is_disturbed:
                 return Forecast(why_not=DISTURBED)
-        # A time that stays as it was has no such error.
-        off_by = self.off_by * min(abs(middle) / math.log(2), 1.0)
-        error = 2 * math.hypot(self._spread(machine), MODEL_ERROR, off_by)
+        error = _error(middle, self._spread(machine), self.off_by)
         # Two logical CPUs of a core are no two cores.
         less = self.computing * min(abs(middle), math.log(SMT))
         ratio, least = self._of_all(middle), math.exp(2 * MODEL_ERROR)
@@ -240,8 +236,7 @@ class Model:
             return Forecast(why_not=found)
         if self.is_disturbed and self.computing >= COMPUTING and found.needs_cpus:
             return Forecast(why_not=DISTURBED)
-        off_by = found.off_by * min(abs(found.log) / math.log(2), 1.0)
-        error = 2 * math.hypot(found.spread, MODEL_ERROR, off_by)
+        error = _error(found.log, found.spread, found.off_by)
         # Two logical CPUs of a core are no two cores.
         less = self._on_cpu * min(max(-found.log, 0.0), math.log(SMT)) * found.needs_cpus
         return Forecast(
@@ -266,13 +261,10 @@ class Model:
         """The ratio of the calls' time as one of all: what comes after the last call stays."""
         return (math.exp(log_ratio) + self.rest) / (1 + self.rest)
 
-    def _late(self, ends: Sequence[Replayed]) -> int:
-        """How many calls take longer than their time limits."""
-        return sum(
-            lasted_ns > self.limits_ns[call]
-            for each in ends
-            for call, lasted_ns in each.lasted_ns.items()
-        )
+    @cached_property
+    def _late_as_traced(self) -> int:
+        """How many calls take longer than their time limits with the traced configuration."""
+        return sum(replay(each, self.machine).late(self.limits_ns) for each in self.programs)
 
     def _may_deadlock(self, machine: Machine) -> str:
         """Why fewer threads than were traced may not do; empty if they surely do."""
@@ -319,6 +311,12 @@ class Model:
         ratios = [replay(each, machine).took_ns / base_ns for each, base_ns in self._others]
         known = [math.log(each) for each in ratios if 0 < each < math.inf]
         return float(np.std(known, ddof=1)) if len(known) > 1 else 0.0
+
+
+def _error(log_ratio: float, spread: float, off_by: float) -> float:
+    """Half the width of an interval of log(ratio), but for what the trace does not tell."""
+    # A time that stays as it was is not off as the replay is.
+    return 2 * math.hypot(spread, MODEL_ERROR, off_by * min(abs(log_ratio) / math.log(2), 1.0))
 
 
 def _limits_ns(trace: Trace) -> list[float]:

@@ -48,6 +48,11 @@ class Replayed(NamedTuple):
     blocked: str = ""  # the chain of calls that wait for each other; empty if it ended
     lasted_ns: Mapping[int, float] = {}  # by call: until its answer was complete
 
+    def late(self, limits_ns: Sequence[float]) -> int:
+        """How many calls take longer than their time limits; those of a change have none."""
+        lasted = self.lasted_ns.items()
+        return sum(ns > limits_ns[call] for call, ns in lasted if call < len(limits_ns))
+
 
 class _Frame:
     """A function that runs: of a call, or, where that is negative, a root."""

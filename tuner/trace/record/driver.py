@@ -18,6 +18,7 @@ import torch.distributed.rpc as rpc
 
 from tuner.cpus import usable_cpus
 from tuner.errors import TraceError
+from tuner.process_knobs import intra_op_threads_now
 from tuner.torch_private.agent import (
     all_workers,
     default_timeout_s,
@@ -25,7 +26,6 @@ from tuner.torch_private.agent import (
     worker_threads,
 )
 from tuner.torch_private.answers import error_line
-from tuner.torch_private.intra_op import intra_op_threads
 from tuner.torch_private.operators import OperatorProfiler, RecordedOperators, operators_here
 from tuner.torch_private.support import missing_tracing_support
 from tuner.trace.model.spans import CALLS_PER_RANK, OperatorSpan, RankRecording
@@ -298,7 +298,7 @@ def _collect(trace: str, first_calls: Mapping[int, int]) -> RankRecording:
         main_run_queue_s=main_run_queue_s,
         others_cpu_s=others_cpu_s,
         others_run_queue_s=others_run_queue_s,
-        intra_op_threads=intra_op_threads(),
+        intra_op_threads=intra_op_threads_now(),
         pool_cpu_s=pool_cpu_s,
         pool_run_queue_s=pool_run_queue_s,
         scripts_call=scripts_call(),

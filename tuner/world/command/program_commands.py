@@ -65,6 +65,8 @@ class ColdStarter:
 
 
 Starter = ColdStarter | WarmStarter
+_Threads = tuple[tuple[str, str], ...]
+"""The variables that say how many threads compute, and their values."""
 
 
 class Starters:
@@ -81,10 +83,9 @@ class Starters:
         self._begun: tuple[Learnt, Sequence[WarmStarter | None]] | None = None
         self._again: Callable[[], None] | None = None
         self._with: Callable[[Mapping[str, str], ExitStack], Sequence[Starter]] | None = None
-        self._by_threads: dict[tuple[tuple[str, str], ...], Sequence[Starter] | None] = {}
-        """Of other numbers of threads than the servers of `each` have, by their variables; None
-        where there can be none. Those that were used last are the last."""
-        self._others: dict[tuple[tuple[str, str], ...], ExitStack] = {}
+        self._by_threads: dict[_Threads, tuple[Sequence[Starter], ExitStack]] = {}
+        """Of other numbers of threads than the servers of `each` have, by their variables, with
+        what ends them; no starters where there can be no servers. What was used last is last."""
         self._why_cold = ""
         self.each: Sequence[Starter] = ()
         """In the order of the commands, for the next run."""
@@ -177,24 +178,21 @@ class Starters:
         if not self.is_warm or self._with is None or not others:
             return self.each, environment
         key = tuple(threads.items())
-        if key not in self._by_threads:
-            while len(self._others) >= MOST_OTHERS:
-                oldest = next(iter(self._others))
-                self._others.pop(oldest).close()
-                del self._by_threads[oldest]
+        found = self._by_threads.pop(key, None)
+        if found is None:
+            kept = [each for each, (starters, _) in self._by_threads.items() if starters]
+            for oldest in kept[: len(kept) + 1 - MOST_OTHERS]:
+                self._by_threads.pop(oldest)[1].close()
             own = self._servers.enter_context(ExitStack())
-            found = self._with(threads, own)
-            is_alike = [*map(type, found)] == [*map(type, self.each)]
-            self._by_threads[key] = found if is_alike else None
-            if is_alike:
-                self._others[key] = own
-            else:
+            begun = self._with(threads, own)
+            found = begun, own
+            if [*map(type, begun)] != [*map(type, self.each)]:
                 own.close()
-        starters = self._by_threads[key]
-        if starters is None:
-            return self.each, {k: v for k, v in environment.items() if k not in others}
-        self._others[key] = self._others.pop(key)
-        return starters, environment
+                found = (), own
+        self._by_threads[key] = found
+        if starters := found[0]:
+            return starters, environment
+        return self.each, {k: v for k, v in environment.items() if k not in others}
 
     def _ready(
         self, begun: Sequence[WarmStarter | None], note: Callable[[str], None]
@@ -261,7 +259,6 @@ class Starters:
 
     def _end_servers(self) -> None:
         self._by_threads.clear()
-        self._others.clear()
         self._with = None
         self._servers.close()
 
