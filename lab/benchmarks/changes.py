@@ -23,7 +23,7 @@ from tuner.decide.statistics import Interval
 from tuner.present.changes import read_change, rows_of
 from tuner.text import ratio_cell
 from tuner.trace.files.reader import read_trace
-from tuner.trace.forecast.changes import Change
+from tuner.trace.forecast.change import Change
 from tuner.trace.forecast.forecasts import Forecast, Model, WhatIf
 from tuner.trace.model.trace import CALL_COLUMNS
 

@@ -14,7 +14,8 @@ import pandas as pd
 from tuner.present.terminal import Part, line, paragraph
 from tuner.present.text_table import Column, rows_left_out
 from tuner.text import did_you_mean, listed, ratio_cell, three_digits
-from tuner.trace.forecast.changes import DRIVER, KINDS, Change
+from tuner.trace.forecast.change import DRIVER, Change
+from tuner.trace.forecast.changes import KINDS
 from tuner.trace.forecast.forecasts import Forecast, Model, WhatIf
 from tuner.trace.model.trace import Trace
 

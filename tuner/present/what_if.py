@@ -29,7 +29,7 @@ from tuner.roles import role_of
 from tuner.study.records import SURE_FORECAST
 from tuner.text import listed, plural, ratio_cell
 from tuner.trace.analyze.diagnosis import Diagnosis
-from tuner.trace.forecast.changes import Change
+from tuner.trace.forecast.change import Change
 from tuner.trace.forecast.forecasts import Forecast, Model, WhatIf
 from tuner.trace.model.trace import Trace
 

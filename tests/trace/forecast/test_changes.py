@@ -8,7 +8,7 @@ import pytest
 
 from tests.trace.forecast.test_forecasts import changed
 from tests.trace.synthetic import Part, call, ranks, simulate, trace
-from tuner.trace.forecast.changes import DRIVER, Change
+from tuner.trace.forecast.change import DRIVER, Change
 from tuner.trace.forecast.changes import changed as apply
 from tuner.trace.forecast.forecasts import Forecast, Model, WhatIf
 from tuner.trace.forecast.program import COMPUTE_WITH_GIL

@@ -14,7 +14,8 @@ import numpy as np
 
 from tuner.trace.analyze.time_spans import floats
 from tuner.trace.forecast.call_costs import SHARES, call_costs, with_call_costs
-from tuner.trace.forecast.changes import DRIVER, KINDS, Change, Changing, changed
+from tuner.trace.forecast.change import DRIVER, Change, Changing
+from tuner.trace.forecast.changes import KINDS, changed
 from tuner.trace.forecast.program import HOLD_LOCK, Program
 from tuner.trace.forecast.replay import Machine, Replayed, replay
 from tuner.trace.forecast.resampling import resampled

@@ -19,8 +19,8 @@ from tuner.text import listed, whole_percent
 from tuner.trace.analyze.callbacks import with_callbacks
 from tuner.trace.analyze.headroom import LeastThreads, least_threads, wait_for_others
 from tuner.trace.analyze.path_walk import Driver, find_driver
+from tuner.trace.forecast.change import Change
 from tuner.trace.forecast.changed import ALIKE, LATE, Changeable
-from tuner.trace.forecast.changes import Change
 from tuner.trace.forecast.off_cpu import Known, shared_by
 from tuner.trace.forecast.program import ISSUE, Program
 from tuner.trace.forecast.replay import Machine, replay

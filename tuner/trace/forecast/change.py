@@ -1,0 +1,95 @@
+"""A change of a program, and what it is made of."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+from tuner.trace.forecast.program import ISSUE, Op, Program
+from tuner.trace.forecast.replay import Machine
+from tuner.trace.forecast.runs import Made, Run, by_frame
+
+ChangeKind = Literal["together", "one-call", "faster", "no-lock", "gil", "callers"]
+DRIVER = "<driver>"
+"""Stands for what the driver does itself, beside the functions that are served."""
+LARGE = 1 << 16  # bytes of a request: from here on its way takes as long as its bytes do
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """A change of a program."""
+
+    kind: ChangeKind
+    function: str = ""
+    """Of the calls that it is about; DRIVER, or empty for all."""
+    site: str = ""
+    """The line that issues them; empty for all."""
+    number: float = 2.0
+    """How many times as fast, or as many callers; of how many calls, 0 where that varies."""
+
+    def is_about(self, function: str, site: str) -> bool:
+        """Whether calls of this function that this line issues change."""
+        return self.function in ("", function) and self.site in ("", site)
+
+
+class Changing(NamedTuple):
+    """A program that is to change, and what else is known of it."""
+
+    program: Program
+    machine: Machine
+    made: Made
+    fixed_ns: Mapping[int, float]
+    """By rank: what a call takes of its caller beside being issued, which looks like its own."""
+    bytes: Sequence[float]  # of each call's request
+    by_size: Sequence[float]  # how long each answer is on its way for its size
+    polling: Mapping[int, float]  # by rank: CPUs that its other threads want throughout
+
+
+Changed = tuple[Program, Machine] | None
+
+
+def rank_of(program: Program, frame: int) -> int:
+    """The rank that a frame runs on: a call, or -1 - the place of a root."""
+    return program.calls[frame].server if frame >= 0 else program.roots[-1 - frame].rank
+
+
+def with_runs(
+    program: Program, runs: Sequence[Run], new: Callable[[Sequence[Op], Run], list[Op]]
+) -> Program:
+    """The program with other ops in place of these runs."""
+    calls, roots = list(program.calls), list(program.roots)
+    for frame, own in by_frame(runs).items():
+        ops = calls[frame].ops if frame >= 0 else roots[-1 - frame].ops
+        kept, at = list[Op](), 0
+        for run in own:
+            kept += [*ops[at : run.units[0].first], *new(ops, run)]
+            at = run.units[-1].end
+        kept += ops[at:]
+        if frame >= 0:
+            calls[frame] = replace(calls[frame], ops=kept)
+        else:
+            roots[-1 - frame] = replace(roots[-1 - frame], ops=kept)
+    return replace(program, calls=calls, roots=roots)
+
+
+def each_frame(program: Program, new: Callable[[Sequence[Op]], list[Op]]) -> Program:
+    """The program with other ops everywhere."""
+    return replace(
+        program,
+        calls=[
+            replace(
+                each,
+                ops=new(each.ops),
+                then=new(each.then),
+                receives=new(each.receives),
+                arrives=new(each.arrives),
+                returns=new(each.returns),
+            )
+            for each in program.calls
+        ],
+        roots=[replace(each, ops=new(each.ops)) for each in program.roots],
+    )
+
+
+def scaled(ops: Sequence[Op], times: float) -> list[Op]:
+    """What takes a frame some time, in so many times less."""
+    return [(kind, value / times if kind < ISSUE else value) for kind, value in ops]
