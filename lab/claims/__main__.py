@@ -31,6 +31,14 @@ def same_bound(number: int) -> str:
     return same(number, cpu_binding="equal")
 
 
+def idle_pools(number: int) -> str:
+    """Intra-op threads of ranks that only sleep: whatever is called better is wrong."""
+    options = {"sleep_ms": 10, "calls": 8}
+    space = {"intra_op_threads": [1, 2], "rpc_timeout": [61, 62]}
+    found = searched(workload="udf_sleep", options=options, space=space, budget="20s", seed=number)
+    return str(found.verdict)
+
+
 def sleep(number: int) -> str:
     """Calls that sleep 10 ms, eight at once: 4 threads are half as fast as 8."""
     result = _sleeping(number)
@@ -104,8 +112,8 @@ def _taking_turns(name: str, seed: int) -> StudyResult:
 
 CLAIMS: dict[str, Callable[[int], str]] = {
     each.__name__: each
-    for each in (same, same_bound, sleep, one_lock, network, agreement, close_call, live,
-                 live_memory)
+    for each in (same, same_bound, idle_pools, sleep, one_lock, network, agreement, close_call,
+                 live, live_memory)
 }  # fmt: skip
 
 
