@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import time
 import tracemalloc
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,6 +17,7 @@ from tests.trace.golden_files import KINETO, KINETO_1_9, LEGACY, NATIVE
 from tests.trace.kineto_trace import write_trace
 from tuner.errors import UsageError
 from tuner.trace.files import reader
+from tuner.trace.files.event_places import event_places
 from tuner.trace.files.kineto_join import NO_CALLS
 from tuner.trace.files.kineto_reader import MOST_PROCESSES
 from tuner.trace.files.reader import open_trace, read_trace
@@ -186,6 +188,18 @@ def test_what_stands_beside_the_events_may_be_long(
 def test_processes_without_number_are_refused(same: Same) -> None:
     events = ",".join(f'{{"ph": "X", "pid": {pid}}}' for pid in range(MOST_PROCESSES + 1))
     assert "events of more than 1,000 processes" in str(same(f"[{events}]".encode(), 2**14))
+
+
+@pytest.mark.parametrize("piece", [b"[", b"{", b'"', b',{"a":', b',{"ph":"', b'{"ph":1},[', b"}\n"])
+def test_twice_as_much_that_is_no_event_takes_twice_as_long(piece: bytes) -> None:
+    def cpu_s(number: int) -> float:
+        began_s = time.process_time()
+        event_places(b"[" + piece * number, 1, is_last=True)
+        return time.process_time() - began_s
+
+    # Where the work is quadratic, 16 times as much takes 256 times as long, and seconds.
+    few, many = min(cpu_s(4_000) for _ in range(3)), min(cpu_s(64_000) for _ in range(3))
+    assert many < 64 * max(few, 0.001)
 
 
 def test_a_large_trace_takes_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

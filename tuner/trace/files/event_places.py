@@ -16,8 +16,8 @@ BETWEEN = b" \t\r\n,"  # what may stand between two events
 _EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
 _PLACES_TRIED = 10
 _STRING = rb'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"?+'  # no line break, even where it lacks its end
-_BRACE = re.compile(rb'[^"{}]*+(?:%b[^"{}]*+)*+([{}])' % _STRING)
-"""The next brace outside of strings. Possessive, so that no text takes long."""
+_BRACE = re.compile(rb"%b|([{}])" % _STRING)
+"""A string, or a brace outside of strings. From where one begins no text takes long."""
 _GAP = re.compile(r"[ \t\r\n,]*")
 _NEXT = re.compile(r'[,}]\s*(\{)\s*"')  # where an event may begin after one that is unreadable
 _GOES_ON = re.compile(r"\]\s*,\s*\{")  # a bracket that is not the end of the events
@@ -133,6 +133,8 @@ def _in_braces(content: bytes, start: int, end: int) -> Iterator[tuple[int, int]
     """Objects that no parser reads, by their braces: each is one event that is left out."""
     braces, began = 0, 0
     for found in _BRACE.finditer(content, start, end):
+        if not found[1]:
+            continue
         braces += 1 if found[1] == b"{" else -1
         if braces == 1 and found[1] == b"{":
             began = found.start(1)
