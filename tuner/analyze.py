@@ -33,8 +33,8 @@ JsonOption = Annotated[
 
 WhatIfOption = Annotated[list[str] | None, typer.Option(
     metavar="[ROLE.]KNOB=VALUES", help="Forecast what other values would do: "
-    "num_worker_threads=1,2,4, or cpus=64; or changes of the program: FUNCTION=together, one-call "
-    "or faster:2, callers=4, gil=no, lock=no; repeatable.",
+    "num_worker_threads=1,2,4, or cpus=64; or changes of the program: FUNCTION=together, one-call, "
+    "faster:2, bytes:2 or batch:8, callers=4, servers=2, gil=no, lock=no; repeatable.",
 )]  # fmt: skip
 
 app, main = new_app("analyze")

@@ -23,6 +23,7 @@ from tuner.decide.statistics import Interval
 from tuner.present.changes import read_change, rows_of
 from tuner.text import ratio_cell
 from tuner.trace.files.reader import read_trace
+from tuner.trace.forecast.by_callers import by_callers
 from tuner.trace.forecast.change import Change
 from tuner.trace.forecast.forecasts import Forecast, Model, WhatIf
 from tuner.trace.model.trace import CALL_COLUMNS
@@ -85,7 +86,9 @@ def _ten_thousand_calls() -> Comparison:
     calls = taken.calls.assign(kind="rpc_sync", request_bytes=100).astype(CALL_COLUMNS)
     trace = replace(taken, calls=calls)
     began_s = time.perf_counter()
-    rows_of(trace, Model.of(trace))
+    model = Model.of(trace)
+    rows_of(trace, model)
+    by_callers(trace, model)
     took_s = time.perf_counter() - began_s
     return Comparison("all changes of 10,000 calls", "forecast", "5 s", took_s, 5.0, most=5.0)
 

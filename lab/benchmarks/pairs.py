@@ -45,9 +45,31 @@ def locked(ms: float) -> None:
         time.sleep(ms / 1e3)
 
 
+WAITING: list[torch.futures.Future[None]] = []  # type: ignore[type-arg]
+
+
+@rpc.functions.async_execution
+def locked_batch(ms: float) -> "torch.futures.Future[None]":
+    """Wait once for the calls of four callers, when all have come."""
+    own: torch.futures.Future[None] = torch.futures.Future()
+    with LOCK:
+        WAITING.append(own)
+        if len(WAITING) == 4:
+            time.sleep(ms / 1e3)
+            for each in WAITING:
+                each.set_result(None)
+            WAITING.clear()
+    return own
+
+
 def unlocked(ms: float) -> None:
     """Wait beside others."""
     time.sleep(ms / 1e3)
+
+
+def huge(megabytes: int) -> torch.Tensor:
+    """Answer with so much."""
+    return torch.ones(megabytes << 18)
 
 
 def large(number: int) -> torch.Tensor:
@@ -103,9 +125,10 @@ def fetched(way: str) -> None:
         rpc.remote("worker1", look_up, args=(key,)).to_here()
 
 
-def at_once(function: Callable[..., object], argument: object) -> None:
+def at_once(function: Callable[..., object], argument: object, servers: int = 1) -> None:
     """Eight calls at once."""
-    on_all("together", function, ["worker1"] * 8, [argument] * 8)
+    names = [f"worker{1 + each % servers}" for each in range(8)]
+    on_all("together", function, names, [argument] * 8)
 
 
 def thinking(way: str) -> None:
@@ -125,15 +148,19 @@ PAIRS: dict[str, tuple[int, int, Step, tuple[str, ...]]] = {
                 ("expert=together", "expert=one-call")),
     "heavy": (2, 50, lambda way: on_all(way, heavy, ["worker1"] * 8, [20_000] * 8),
               ("heavy=together", "callers=2", "callers=4")),
-    "full": (2, 40, lambda way: at_once(heavy, 20_000 if way == "faster:2" else 40_000),
-             ("heavy=faster:2",)),
+    "full": (2, 40, lambda way: at_once(heavy, 20_000 if way == "faster:2" else 40_000,
+                                        2 if way == "2" else 1), ("heavy=faster:2", "servers=2")),
     "waited": (2, 25, waited, ("look_up=together",)),
     "fetched": (2, 25, fetched, ("look_up=together",)),
     "gathers": (3, 40, lambda way: rpc.rpc_sync("worker1", gathers, args=(way,)),
                 ("look_up=together",)),
     "thinking": (2, 50, thinking, ("driver=faster:2", "look_up=faster:2")),
-    "locked": (2, 40, lambda way: at_once(unlocked if way == "no" else locked, 3),
-               ("lock=no",)),
+    "locked": (2, 40, lambda way: at_once(unlocked if way == "no" else locked, 3,
+                                          2 if way == "2" else 1), ("lock=no", "servers=2")),
+    "batched": (5, 60, lambda way: on_all("", locked_batch if way else locked, ["worker1"], [3]),
+                ("locked=batch:4:1x",)),
+    "huge": (2, 20, lambda way: on_all("", huge, ["worker1"] * 8, [2 if way else 4] * 8),
+             ("huge=bytes:2",)),
     "large": (2, 40, lambda way: on_all(way, large, ["worker1"] * 16, [*range(16)]),
               ("large=together",)),
     "callers": (2, 40, lambda way: on_all(way, look_up, ["worker1"] * 8, [*range(8)]),
@@ -143,19 +170,19 @@ PAIRS: dict[str, tuple[int, int, Step, tuple[str, ...]]] = {
 
 
 def run_rank(rank: int, name: str, edit: str, port: str) -> None:
-    """Run one process of a program; those behind the servers call as the first does."""
+    """Run one process of a program; callers that are added do as the first does."""
     os.environ.update(
         MASTER_ADDR="127.0.0.1", MASTER_PORT=port, TP_SOCKET_IFNAME="lo", GLOO_SOCKET_IFNAME="lo"
     )
     torch.set_num_threads(1)
     size, steps, step, _ = PAIRS[name]
     what, _, value = edit.partition("=")
-    callers = int(value) if what == "callers" else 1
-    world_size = size + callers - 1
+    calls = rank == 0 or (what == "callers" and rank >= size) or (rank > 1 and name == "batched")
     if edit == "look_up=faster:2":
         time.sleep = partial(_half, time.sleep)
+    world_size = size_of(name, edit)
     rpc.init_rpc(f"worker{rank}", rank=rank, world_size=world_size)  # type: ignore[no-untyped-call]
-    if rank == 0 or rank >= size:
+    if calls:
         way = edit if what == "driver" else value
         step(way)
         began_s = time.perf_counter()
@@ -172,11 +199,15 @@ def _half(sleep: Callable[[float], None], seconds: float) -> None:
 
 def main(name: str, edit: str, port: str) -> None:
     """Run a program."""
-    what, _, value = edit.partition("=")
-    size = PAIRS[name][0] + (int(value) - 1 if what == "callers" else 0)
     mp.start_processes(  # type: ignore[attr-defined, no-untyped-call]
-        run_rank, args=(name, edit, port), nprocs=size, start_method="fork"
+        run_rank, args=(name, edit, port), nprocs=size_of(name, edit), start_method="fork"
     )
+
+
+def size_of(name: str, edit: str) -> int:
+    """The number of its processes."""
+    what, _, value = edit.partition("=")
+    return PAIRS[name][0] + (int(value) - 1 if what in ("callers", "servers") else 0)
 
 
 if __name__ == "__main__":

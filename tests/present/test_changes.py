@@ -9,12 +9,17 @@ import pytest
 import tuner
 from tests.present.screen import printed
 from tests.trace.forecast.test_changes import in_steps, one_after_another
+from tests.trace.forecast.test_sharing import several
 from tests.trace.synthetic import Part, simulate
 from tuner.errors import UsageError
 from tuner.present.analysis import Analysis
-from tuner.present.changes import COLUMNS
+from tuner.present.changes import COLUMNS, of_callers
 from tuner.present.trace_summary import Shown, print_trace
 from tuner.present.what_if import answer, forecast, read_flags, words_of
+from tuner.trace.forecast.by_callers import ByCallers
+from tuner.trace.forecast.change import Change
+from tuner.trace.forecast.changes import KINDS
+from tuner.trace.forecast.forecasts import Forecast
 from tuner.trace.model.trace import Trace
 
 
@@ -31,13 +36,24 @@ def test_changes_are_asked_for_with_knobs_and_without() -> None:
     assert asked("callers=4", "lock=no", "A.b=faster:1.5", "*=one-call") == [
         "callers=4", "lock=no", "A.b=faster:1.5", "*=one-call",
     ]  # fmt: skip
+    others = ["servers=2", "udf=bytes:4", "udf=batch", "udf=batch:8", "udf=batch:8:1.5x"]
+    assert asked(*others) == others
 
 
 @pytest.mark.parametrize(
     ("flag", "said"),
     [
-        ("udf=together:2", "together, one-call and faster:2"),
-        ("udf=faster:1", "together, one-call and faster:2"),
+        ("udf=together:2", "together, one-call, faster:2 (so many times as fast)"),
+        ("udf=faster:1", "together, one-call, faster:2 (so many times as fast)"),
+        ("udf=bytes:0.5", "bytes:2 (so many times fewer)"),
+        ("udf=faster:2:2x", "'faster:2:2x' is none of"),
+        ("udf=batch:1", "batch:8 (calls served as one)"),
+        ("udf=batch:2.5", "batch:8 (calls served as one)"),
+        ("udf=batch:8:0x", "batch:8:1.5x (in so many times the time of one)"),
+        ("udf=batch:8:1.5", "batch:8:1.5x (in so many times the time of one)"),
+        ("*=batch:8", "batch is of one function, got '*'"),
+        ("callers=²", "callers takes a number from 2 to 64"),
+        ("servers=100", "servers takes a number from 2 to 64, got '100'"),
         ("callers=1", "callers takes a number from 2 to 64, got '1'"),
         ("gil=yes", "gil takes no, got 'yes'"),
         ("udf=sideways", "changes are FUNCTION=together"),
@@ -131,3 +147,47 @@ def test_a_line_is_named_without_its_folders_and_a_long_sentence_takes_two_lines
     [first] = [n for n, each in enumerate(lines) if "a_program_with_a_long_name.py:42" in each]
     assert lines[first].startswith("  a_program_with_a_long_name.py:42  issue the calls")
     assert lines[first + 1].split() == ["of", "udf", "together"]
+
+
+def test_the_table_and_the_document_say_how_many_callers_are_served() -> None:
+    taken = several(Part("lock", 5), callers=1, calls=60, think_ms=14.8)
+    analysis = Analysis.of(taken, finds_changes=True)
+    text = printed(print_trace, analysis, Shown(tables=("changes",)))
+    assert "More callers: with 4 the lock of worker1 is full; 4" in " ".join(text.split())
+    assert "times the calls of 1 in the same time." in " ".join(text.split())
+    rows = json.loads(json.dumps(analysis.to_json()["callers"]))
+    assert next(row["callers"] for row in rows if row["is_full"]) == 4
+    assert Analysis.of(taken).to_json()["callers"] == []
+
+
+def by_number(*throughputs: float, full: int | None = None, limit: str = "") -> list[ByCallers]:
+    return [
+        ByCallers(2 * n, n, Forecast(ratio=n / each, ratio_low=n / each, ratio_high=n / each),
+                  full is not None and n >= full, limit)
+        for n, each in enumerate(throughputs, 1)
+    ]  # fmt: skip
+
+
+def test_what_more_callers_do_is_a_line() -> None:
+    (free,) = of_callers(by_number(1, 2, 3))
+    assert free == "More callers: up to 6 all gain; 3.00 times the calls of 2 in the same time."
+    (none,) = of_callers(by_number(1, 1, full=1, limit="the GIL of ps"))
+    assert none == "More callers gain nothing: with 2 the GIL of ps is full."
+    (unknown,) = of_callers(by_number(1, 1.5, 1.5, full=2))
+    assert "with 4 they gain little more; 1.50" in unknown
+    assert of_callers(by_number(1)) == []
+
+
+def test_the_sentences_of_changes_of_many() -> None:
+    said = {
+        "8 calls of udf served as one (async_execution)": {"kind": "batch", "number": 8},
+        "8 calls of udf served as one, in 1.5 times the time of one (async_execution)": {
+            "kind": "batch", "number": 8, "times": 1.5,
+        },
+        "half the bytes of udf": {"kind": "bytes"},
+        "1/4 of the bytes of udf": {"kind": "bytes", "number": 4},
+        "3 servers in place of each": {"kind": "servers", "number": 3},
+    }  # fmt: skip
+    for sentence, facts in said.items():
+        change = Change(function="udf", **facts)
+        assert KINDS[change.kind].say(change) == sentence

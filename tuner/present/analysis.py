@@ -24,6 +24,7 @@ from tuner.trace.model.trace import Trace
 if TYPE_CHECKING:
     from tuner.present.changes import ChangeRow
     from tuner.present.what_if import Answered, Asked
+    from tuner.trace.forecast.by_callers import ByCallers
 
 FORMAT = 2
 _TABLES = (
@@ -55,6 +56,8 @@ class Analysis:
     """Whether somebody asked for these forecasts."""
     changes: "list[ChangeRow]"
     """What could be changed in the program, best first; empty where nobody looked."""
+    callers: "list[ByCallers]"
+    """What more callers would do; empty where no rank only calls, or nobody looked."""
 
     @classmethod
     def of(
@@ -73,18 +76,21 @@ class Analysis:
         """
         what_if: list[Answered] = []
         changes: list[ChangeRow] = []
+        callers: list[ByCallers] = []
         diagnosis = diagnose(trace, roles)
         if asked or forecasts_unasked or finds_changes:
             # Late: a space of configurations takes longer to import than most traces to analyse.
             from tuner.present.changes import rows_of
             from tuner.present.what_if import agreed, answer, ask_by_default
+            from tuner.trace.forecast.by_callers import by_callers
             from tuner.trace.forecast.forecasts import Model
 
             model = Model.of(trace, roles)
             if asked or forecasts_unasked:
                 what_if = answer(trace, asked or ask_by_default(trace), roles, model)
                 diagnosis, what_if = agreed(diagnosis, what_if, trace)
-            changes = rows_of(trace, model) if finds_changes else []
+            if finds_changes:
+                changes, callers = rows_of(trace, model), by_callers(trace, model)
         least, whole = least_threads(trace, roles), with_callbacks(trace)
         return cls(
             trace=trace,
@@ -102,6 +108,7 @@ class Analysis:
             what_if=what_if,
             is_asked=bool(asked),
             changes=changes,
+            callers=callers,
         )
 
     @property
@@ -156,6 +163,7 @@ class Analysis:
             "slowest_call": None if self.slowest_call is None else asdict(self.slowest_call),
             "what_if": [each.to_json() for each in self.what_if],
             "changes": [each.to_json() for each in self.changes],
+            "callers": [each.to_json() for each in self.callers],
         }
 
 

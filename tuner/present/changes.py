@@ -14,7 +14,8 @@ import pandas as pd
 from tuner.present.terminal import Part, line, paragraph
 from tuner.present.text_table import Column, rows_left_out
 from tuner.text import did_you_mean, listed, ratio_cell, three_digits
-from tuner.trace.forecast.change import DRIVER, Change
+from tuner.trace.forecast.by_callers import ByCallers
+from tuner.trace.forecast.change import DRIVER, Change, ChangeKind
 from tuner.trace.forecast.changes import KINDS
 from tuner.trace.forecast.forecasts import Forecast, Model, WhatIf
 from tuner.trace.model.trace import Trace
@@ -29,10 +30,19 @@ DRIVER_WORD = "driver"  # the driver's own code, as `--what-if` and JSON name it
 MOST_S = 4.0  # for all changes of a trace; the rest are not forecast
 LEAST_SURE = 0.84  # what is sure to gain nothing has no interval that begins lower
 LEAST_ROOM = 12  # characters of a sentence's line
-MOST_CALLERS = 64
-_FUNCTION_KINDS = ("together", "one-call", "faster")
-_CALLERS, _GIL, _LOCK = "callers", "gil", "lock"
-_OF_FUNCTION = re.compile(r"(together|one-call|faster)(?::(\d+(?:\.\d+)?))?")
+MOST_RANKS = 64  # for one that was traced
+MOST_CALLS = 1024  # in a batch
+_RANKS: tuple[ChangeKind, ...] = ("callers", "servers")
+_BESIDE = ("gil", "servers")
+_GIL, _LOCK = "gil", "lock"
+_NUMBER = r"(\d+(?:\.\d+)?)"
+_OF_FUNCTION = re.compile(rf"(together|one-call|faster|bytes|batch)(?::{_NUMBER})?(?::{_NUMBER}x)?")
+_FUNCTION_KINDS = ("together", "one-call", "faster", "bytes", "batch")
+_TIMES = ("faster", "bytes")
+_FUNCTION_CHANGES = (
+    "together, one-call, faster:2 (so many times as fast), bytes:2 (so many times fewer), batch:8 "
+    "(calls served as one), batch:8:1.5x (in so many times the time of one)"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,19 +96,18 @@ def rows_of(trace: Trace, model: Model | str) -> list[ChangeRow]:
             most = model.most(Change(kind="faster", function=change.function, number=math.inf))
             row = ChangeRow(change=change, site=row.site, found=forecast, most=most)
         found.append(row)
-    # Another interpreter comes behind a change of the code that gains about as much.
+    # Another interpreter, or more processes, come behind a change of the code that gains as much.
     return sorted(
-        found, key=lambda row: row.found.ratio * (ABOUT if row.change.kind == "gil" else 1)
+        found, key=lambda row: row.found.ratio * (ABOUT if row.change.kind in _BESIDE else 1)
     )
 
 
 def _site(trace: Trace, change: Change) -> str:
-    """The line that makes the calls; of a function that is to be faster, its own."""
+    """The line that makes the calls; of what happens to a function itself, its own."""
     calls = trace.calls
-    if change.kind != "faster":
+    is_of_calls = change.kind in ("together", "one-call") or not change.function
+    if is_of_calls or "defined" not in calls or change.function == DRIVER:
         return change.site
-    if "defined" not in calls or change.function == DRIVER:
-        return ""
     own = calls.loc[calls["function"] == change.function, "defined"].astype(str)
     return next((each for each in own.unique() if each), "")
 
@@ -106,22 +115,31 @@ def _site(trace: Trace, change: Change) -> str:
 def read_change(name: str, value: object) -> Change | str | None:
     """The change that `NAME=VALUE` asks for, or what is wrong with it; None if it is no change."""
     text = str(value).strip()
-    if name == _CALLERS:
-        is_number = text.isdigit() and 2 <= int(text) <= MOST_CALLERS
-        return (Change(kind="callers", number=int(text)) if is_number
-                else f"{name} takes a number from 2 to {MOST_CALLERS}, got {text!r}")  # fmt: skip
+    if name in _RANKS:
+        is_number = text.isdecimal() and 2 <= int(text) <= MOST_RANKS
+        return (Change(kind=name, number=int(text)) if is_number  # type: ignore[arg-type]
+                else f"{name} takes a number from 2 to {MOST_RANKS}, got {text!r}")  # fmt: skip
     if name in (_GIL, _LOCK):
         kind = "gil" if name == _GIL else "no-lock"
         return Change(kind=kind) if text == "no" else f"{name} takes no, got {text!r}"  # type: ignore[arg-type]
-    word = text.partition(":")[0]
-    if word not in _FUNCTION_KINDS:
+    if text.partition(":")[0] not in _FUNCTION_KINDS:
         return None
     asked = _OF_FUNCTION.fullmatch(text)
-    if asked is None or (asked[2] and word != "faster") or (asked[2] and float(asked[2]) <= 1):
-        known = "together, one-call and faster:2 (so many times as fast)"
-        return f"{name}: {text!r} is none of {known}"
+    if asked is None or not _is_known(*asked.groups()):
+        return f"{name}: {text!r} is none of {_FUNCTION_CHANGES}"
+    if asked[1] == "batch" and name == "*":
+        return "batch is of one function, got '*'"
     function = {"*": "", DRIVER_WORD: DRIVER}.get(name, name)
-    return Change(kind=word, function=function, number=float(asked[2] or 2))  # type: ignore[arg-type]
+    number = float(asked[2] or (0 if asked[1] == "batch" else 2))
+    return Change(kind=asked[1], function=function, number=number, times=float(asked[3] or 0))  # type: ignore[arg-type]
+
+
+def _is_known(kind: str, number: str | None, times: str | None) -> bool:
+    """Whether such a change may have these numbers."""
+    if kind == "batch":
+        is_size = number is not None and number.isdecimal() and 2 <= int(number) <= MOST_CALLS
+        return (is_size or number is times is None) and (times is None or float(times) > 0)
+    return times is None and (number is None or (kind in _TIMES and float(number) > 1))
 
 
 def unknown_functions(trace: Trace, changes: Sequence[Change]) -> list[str]:
@@ -138,11 +156,13 @@ def unknown_functions(trace: Trace, changes: Sequence[Change]) -> list[str]:
 def said_of(change: Change) -> str:
     """The change as `--what-if` takes it."""
     number = f"{change.number:g}"
-    if change.kind == "callers":
-        return f"{_CALLERS}={number}"
+    if change.kind in _RANKS:
+        return f"{change.kind}={number}"
     if change.kind in ("gil", "no-lock"):
         return f"{_GIL if change.kind == 'gil' else _LOCK}=no"
-    times = f":{number}" if change.kind == "faster" else ""
+    times = f":{number}" if change.kind in _TIMES else ""
+    if change.kind == "batch" and change.number:
+        times = f":{number}" + (f":{change.times:g}x" if change.times else "")
     function = DRIVER_WORD if change.function == DRIVER else change.function or "*"
     return f"{function}={change.kind}{times}"
 
@@ -214,6 +234,21 @@ def table_of(
     return [row.sentence for row in shown], columns, [
         *rows_left_out(len(shown), len(rows)), *dict.fromkeys(held),
     ]  # fmt: skip
+
+
+def of_callers(rows: Sequence[ByCallers]) -> list[str]:
+    """What more callers would do, as a sentence; nothing where that is not known."""
+    if len(rows) < 2:
+        return []
+    first, best = rows[0], next((row for row in rows if row.is_full), rows[-1])
+    most = f"{best.limit} is full" if best.limit else "they gain little more"
+    if best is first:
+        return [f"More callers gain nothing: with {first.callers} {most}."]
+    reached = f"with {best.callers} {most}" if best.is_full else f"up to {best.callers} all gain"
+    so_much = ratio_cell(*best.throughput)
+    return [
+        f"More callers: {reached}; {so_much} times the calls of {first.callers} in the same time."
+    ]
 
 
 def _short(sites: Collection[str]) -> dict[str, str]:

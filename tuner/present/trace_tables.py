@@ -161,9 +161,10 @@ def _threads(analysis: Analysis, limit: int | None) -> Table:
 
 
 def _changes(analysis: Analysis, limit: int | None) -> Table:
-    from tuner.present.changes import table_of  # late: see `Analysis.of`
+    from tuner.present.changes import of_callers, table_of  # late: see `Analysis.of`
 
-    return Table("change", *table_of(analysis.changes, limit))
+    names, columns, notes = table_of(analysis.changes, limit)
+    return Table("change", names, columns, [*notes, *of_callers(analysis.callers)])
 
 
 BY_NAME: Mapping[TableName, tuple[str, str, Callable[[Analysis, int | None], Table]]] = {

@@ -24,6 +24,7 @@ from tuner.trace.model.trace import FloatArray, Trace
 FEW = 5  # calls, which show nothing
 BURST = 4  # calls
 LONGER = 2.0  # than a request is on its way, a small answer is not
+SMALL = 1 << 12  # bytes: what is on its way as long as nothing would be
 
 SHARES = (1.0, 0.5, 0.0)
 """How much of the way of the fastest calls is CPU time: all of it, half, or, where calls were under
@@ -43,6 +44,7 @@ class CallCosts(NamedTuple):
     of_calls: Mapping[int, float]  # how many of these are used for calls
     by_size: Sequence[float]
     """By call: how much longer an answer is on its way, for its size, than any answer."""
+    request_by_size: Sequence[float]  # the same of requests
 
 
 def call_costs(trace: Trace, part: Trace, ways: Ways) -> CallCosts:
@@ -83,7 +85,19 @@ def call_costs(trace: Trace, part: Trace, ways: Ways) -> CallCosts:
         _fixed_ns(part, back),
         used,
         of_calls,
-        np.maximum(np.subtract(back, np.multiply(LONGER, there)), 0.0).tolist(),
+        *_by_size(part, np.array(there), np.array(back)),
+    )
+
+
+def _by_size(part: Trace, there: FloatArray, back: FloatArray) -> tuple[list[float], list[float]]:
+    """How much longer each answer, and each request, is on its way than a small message: the other
+    way of the call, or a small request of the same two processes."""
+    small = pd.Series(np.where(floats(part.calls, "request_bytes") <= SMALL, there, np.inf))
+    ends = [part.calls[f"{end}_rank"].to_numpy() for end in ("client", "server")]
+    least = small.groupby(ends).transform("min").to_numpy(np.float64)
+    return (
+        np.maximum(back - LONGER * np.fmin(there, least), 0.0).tolist(),
+        np.maximum(there - LONGER * np.fmin(back, least), 0.0).tolist(),
     )
 
 

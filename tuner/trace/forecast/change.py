@@ -8,7 +8,9 @@ from tuner.trace.forecast.program import ISSUE, Op, Program
 from tuner.trace.forecast.replay import Machine
 from tuner.trace.forecast.runs import Made, Run, by_frame
 
-ChangeKind = Literal["together", "one-call", "faster", "no-lock", "gil", "callers"]
+ChangeKind = Literal[
+    "together", "one-call", "faster", "bytes", "batch", "no-lock", "gil", "callers", "servers"
+]
 DRIVER = "<driver>"
 """Stands for what the driver does itself, beside the functions that are served."""
 LARGE = 1 << 16  # bytes of a request: from here on its way takes as long as its bytes do
@@ -24,7 +26,10 @@ class Change:
     site: str = ""
     """The line that issues them; empty for all."""
     number: float = 2.0
-    """How many times as fast, or as many callers; of how many calls, 0 where that varies."""
+    """How many times as fast, as few bytes, or as many callers or servers; of how many calls, 0
+    where that varies."""
+    times: float = 0.0
+    """How many times as long as one of its calls a batch takes; 0 where that is not known."""
 
     def is_about(self, function: str, site: str) -> bool:
         """Whether calls of this function that this line issues change."""
@@ -41,6 +46,7 @@ class Changing(NamedTuple):
     """By rank: what a call takes of its caller beside being issued, which looks like its own."""
     bytes: Sequence[float]  # of each call's request
     by_size: Sequence[float]  # how long each answer is on its way for its size
+    request_by_size: Sequence[float]  # and each request
     polling: Mapping[int, float]  # by rank: CPUs that its other threads want throughout
 
 

@@ -6,7 +6,8 @@ and the interval spans them.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -14,12 +15,13 @@ import numpy as np
 
 from tuner.trace.analyze.time_spans import floats
 from tuner.trace.forecast.call_costs import SHARES, call_costs, with_call_costs
-from tuner.trace.forecast.change import DRIVER, Change, Changing
+from tuner.trace.forecast.change import DRIVER, Change, ChangeKind, Changing
 from tuner.trace.forecast.changes import KINDS, changed
 from tuner.trace.forecast.program import HOLD_LOCK, Program
 from tuner.trace.forecast.replay import Machine, Replayed, replay
 from tuner.trace.forecast.resampling import resampled
 from tuner.trace.forecast.runs import Made, runs_of, usual_number
+from tuner.trace.forecast.sharing import callers_at_once
 from tuner.trace.forecast.ways import Ways
 from tuner.trace.model.trace import Trace
 
@@ -28,9 +30,16 @@ RESAMPLES = 3
 MOST_RESAMPLED = 500  # calls: the sum of more hardly varies, and each replay takes time
 WIDE = 2.5  # cases that are further apart say nothing
 ALIKE = 1.25  # as it was, the replay of a case may be so far from the trace, in either direction
+LARGE_PART = 0.2  # of the time of the calls of a function
 LITTLE = 0.03  # log(ratio): what changes less needs no closer look
-MORE_AT_ONCE = ("together", "callers", "gil", "no-lock")  # after these more runs at once
+MORE_AT_ONCE = ("together", "callers", "servers", "gil", "no-lock")
+"""After these more runs at once."""
+ORDER: Sequence[ChangeKind] = (
+    "together", "one-call", "faster", "bytes", "no-lock", "gil", "callers", "servers", "batch",
+)  # fmt: skip
+"""Changed callers are copied, their calls shared, and these made batches."""
 NO_LOCK = " and no lock of their server"
+BOTH_ENDS = "; from as long as one call to as long as all of them"
 NOTHING = "the trace shows nothing in the program that it changes"
 HOLDS_NOT = "the model of what calls cost their processes does not hold"
 COSTS = "what its calls cost its processes"
@@ -81,6 +90,7 @@ class Changeable:
         is_large = calls[["answered_ns", "received_ns", "arrived_ns"]].notna().any(axis=1)
         size = np.where(is_large, math.inf, floats(calls, "request_bytes"))
         self.bytes = np.nan_to_num(size, nan=math.inf).tolist()
+        self.at_once = callers_at_once(part.calls)
 
     @cached_property
     def cases(self) -> list[Case]:
@@ -98,10 +108,32 @@ class Changeable:
 
     def replays(self, changes: Sequence[Change], machine: Machine | None = None) -> Replays | str:
         """What these changes do, one upon the other; or why that is not known."""
-        changes = sorted(changes, key=lambda each: each.kind == "callers")  # of changed callers
+        changes = sorted(changes, key=lambda each: ORDER.index(each.kind))
         cases = self._cases_for(changes)
         if not cases:
             return HOLDS_NOT
+        if not (bounds := self._bounds(changes)):
+            return NOTHING
+        ends = list[list[float]]()
+        for each in bounds:
+            logs = self._logs(cases, each, machine)
+            if isinstance(logs, str):
+                return logs
+            if max(logs) - min(logs) > math.log(WIDE):
+                return f"it depends on {self.unknown}, which the trace does not show"
+            ends.append(logs)
+        every = [log for logs in ends for log in logs]
+        is_small = max(map(abs, every)) < LITTLE
+        return Replays(
+            float(np.mean([logs[0] for logs in ends])), min(every), max(every),
+            0.0 if is_small else self._spread(bounds[0], machine), cases[0].off_by,
+            any(each.kind in MORE_AT_ONCE for each in changes), self._condition(changes, cases),
+        )  # fmt: skip
+
+    def _logs(
+        self, cases: Sequence[Case], changes: Sequence[Change], machine: Machine | None
+    ) -> list[float] | str:
+        """By case: log(time after / time before); or why that is not known."""
         logs = list[float]()
         for case in cases:
             after = self._after(case, changes, machine)
@@ -112,14 +144,25 @@ class Changeable:
             if after.late(self.limits_ns) > case.late:
                 return LATE
             logs.append(math.log(max(after.took_ns, 1.0) / case.base_ns))
-        if max(logs) - min(logs) > math.log(WIDE):
-            return f"it depends on {self.unknown}, which the trace does not show"
-        is_small = max(map(abs, logs)) < LITTLE
-        return Replays(
-            logs[0], min(logs), max(logs),
-            0.0 if is_small else self._spread(changes, machine), cases[0].off_by,
-            any(each.kind in MORE_AT_ONCE for each in changes), self._condition(changes, cases),
-        )  # fmt: skip
+        return logs
+
+    def _bounds(self, changes: Sequence[Change]) -> list[list[Change]]:
+        """These changes; where it is not known what a batch costs, with the least and the most;
+        none where no callers would share one."""
+        callers = math.prod(each.number for each in changes if each.kind == "callers")
+        least, most = list[Change](), list[Change]()
+        for change in changes:
+            low = high = change
+            if change.kind == "batch":
+                at_once = self.at_once.get(change.function, 0) * callers
+                if at_once < 2:
+                    return []
+                number = change.number or at_once
+                low = replace(change, number=number, times=change.times or 1.0)
+                high = replace(change, number=number, times=change.times or number)
+            least.append(low)
+            most.append(high)
+        return [least, most] if least != most else [least]
 
     def _cases_for(self, changes: Sequence[Change]) -> list[Case]:
         """Those in which these changes may differ."""
@@ -134,12 +177,19 @@ class Changeable:
     def _condition(self, changes: Sequence[Change], cases: Sequence[Case]) -> str:
         said = dict.fromkeys(KINDS[each.kind].condition for each in changes)
         is_locked = any(case.is_locked for case in cases) and _are_together(changes)
-        return "; ".join(filter(None, said)) + NO_LOCK * is_locked
+        is_open = any(each.kind == "batch" and not each.times for each in changes)
+        return "; ".join(filter(None, said)) + NO_LOCK * is_locked + BOTH_ENDS * is_open
 
     def _after(
         self, case: Case, changes: Sequence[Change], machine: Machine | None = None
     ) -> Replayed | None:
         """The replay of a case after the changes, on this machine or that of the trace."""
+        of = self._changed(case, changes, machine)
+        return None if of is None else replay(of.program, of.machine)
+
+    def _changed(
+        self, case: Case, changes: Sequence[Change], machine: Machine | None
+    ) -> Changing | None:
         of = case.of
         if machine is not None:
             own = of.machine._replace(threads=machine.threads, cpus=machine.cpus)
@@ -151,7 +201,13 @@ class Changeable:
             if new is None:
                 return None
             of = of._replace(program=new[0], machine=new[1])
-        return replay(of.program, of.machine)
+        return of
+
+    def after(self, changes: Sequence[Change]) -> tuple[Program, Machine, float] | None:
+        """The program after changes in the most likely case, its machine, and how long it takes;
+        None where that is not known."""
+        of = self._changed(self.cases[0], changes, None) if self.cases else None
+        return of and (of.program, of.machine, replay(of.program, of.machine).took_ns)
 
     def _spread(self, changes: Sequence[Change], machine: Machine | None) -> float:
         """The standard deviation of log(ratio) over resampled service times."""
@@ -182,13 +238,27 @@ class Changeable:
         return [
             *of_runs,
             *(Change(kind="faster", function=each) for each in [*self._longest(), DRIVER]),
-            Change(kind="no-lock"), Change(kind="gil"),
+            *self._of_messages(), Change(kind="no-lock"), Change(kind="gil"),
+            Change(kind="servers"),
         ]  # fmt: skip
+
+    def _of_messages(self) -> Iterator[Change]:
+        """Batches of what several callers ask for at once, and smaller messages where large ones
+        take much of a call."""
+        calls = self.programs[0].calls
+        for each in self._longest():
+            if (number := self.at_once.get(each, 0)) > 1:
+                yield Change(kind="batch", function=each, number=number)
+            own = [place for place, call in enumerate(calls) if call.function == each]
+            sizes = (self.costs.by_size, self.costs.request_by_size)
+            by_size = sum(size[place] for place in own for size in sizes)
+            if by_size > LARGE_PART * sum(self.made.took_ns[place] for place in own):
+                yield Change(kind="bytes", function=each)
 
     def most(self, change: Change) -> float:
         """The ratio of a change, in the most likely case alone; NaN where that is not known."""
-        after = self._after(self.cases[0], [change]) if self.cases else None
-        return math.nan if after is None else after.took_ns / self.cases[0].base_ns
+        after = self.after([change])
+        return math.nan if after is None else after[2] / self.cases[0].base_ns
 
     def _longest(self) -> list[str]:
         """The functions on which servers spend the most time."""
@@ -203,7 +273,7 @@ class Changeable:
         costly, machine = with_call_costs(program, self.costs, self.machine, share)
         of = Changing(
             costly, machine, self.made, self.costs.fixed_ns, self.bytes, self.costs.by_size,
-            self._polling(share),
+            self.costs.request_by_size, self._polling(share),
         )  # fmt: skip
         found = replay(costly, machine)
         base_ns = max(found.took_ns, 1.0)

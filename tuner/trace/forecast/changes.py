@@ -35,7 +35,7 @@ from tuner.trace.forecast.program import (
     Op,
 )
 from tuner.trace.forecast.runs import Run, runs_of
-from tuner.trace.forecast.sharing import callers
+from tuner.trace.forecast.sharing import batch, callers, servers, smaller
 
 
 class Kind(NamedTuple):
@@ -212,6 +212,17 @@ def _say_one_call(change: Change) -> str:
     return f"one call of {change.function} per server for all{number}"
 
 
+def _say_batch(change: Change) -> str:
+    number = f"{change.number:g} " if change.number else ""
+    times = f", in {change.times:g} times the time of one" if change.times else ""
+    return f"{number}calls of {change.function} served as one{times} (async_execution)"
+
+
+def _say_bytes(change: Change) -> str:
+    part = "half" if change.number == 2 else f"1/{change.number:g} of"
+    return f"{part} the bytes of {change.function}"
+
+
 def _say_faster(change: Change) -> str:
     times = "twice" if change.number == 2 else f"{change.number:g} times"
     what = "what the driver does itself," if change.function == DRIVER else change.function
@@ -222,6 +233,8 @@ KINDS: Mapping[ChangeKind, Kind] = {
     "together": Kind(_together, _say_together, "if they do not need each other's results"),
     "one-call": Kind(_one_call, _say_one_call, "if they do not need each other's results"),
     "faster": Kind(_faster, _say_faster, ""),
+    "bytes": Kind(smaller, _say_bytes, "if its requests and answers can be so much smaller"),
+    "batch": Kind(batch, _say_batch, "if one call of it can do what several callers ask for"),
     "no-lock": Kind(
         _no_lock, lambda _: "calls that need not wait for a lock of their server",
         "if what the lock protects can do without it",
@@ -232,6 +245,10 @@ KINDS: Mapping[ChangeKind, Kind] = {
     "callers": Kind(
         callers, lambda change: f"{change.number:g} times as many callers",
         "if each calls as those do that were traced",
+    ),
+    "servers": Kind(
+        servers, lambda change: f"{change.number:g} servers in place of each",
+        "if calls can go to any of them (no shared state)",
     ),
 }  # fmt: skip
 """All kinds of changes."""

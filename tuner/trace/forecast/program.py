@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 COMPUTE, COMPUTE_WITH_GIL, SLEEP, HOLD_LOCK, ISSUE, AWAIT, DRAIN, TAKE, GIVE = range(9)
 """What a frame does. The first four last for some ns; HOLD_LOCK is off the CPU. ISSUE sends a call
@@ -29,6 +30,7 @@ class Call:
     receives: Sequence[Op] = ()  # what a thread of the client does with the answer
     arrives: Sequence[Op] = ()  # what any call costs its server before its function
     returns: Sequence[Op] = ()  # and its client before `receives`
+    batch: int = -1  # it is served as one with others of this batch
     join: int = -1  # its result is complete when those of this group have been served
     callback: int = -1  # which call stands for what the thread that completes this one runs next
     is_callback: bool = False  # whether it stands for such a callback
@@ -48,6 +50,19 @@ class Root:
     is_main: bool = True  # of its process
 
 
+class Batch(NamedTuple):
+    """Calls that are served as one when so many have come, or nobody else can come."""
+
+    size: int
+    times: float  # how many times as long as one of them a full batch takes
+
+    def ops(self, bodies: Sequence[Sequence[Op]]) -> list[Op]:
+        """What is done for so many; each more takes as much as another."""
+        number = len(bodies)
+        part = (1 + (self.times - 1) * (number - 1) / (self.size - 1)) / number
+        return [(kind, ns * part) for body in bodies for kind, ns in body]
+
+
 @dataclass
 class Program:
     """What the processes of a trace do, whatever the configuration."""
@@ -58,6 +73,7 @@ class Program:
     roots: list[Root]
     joins: list[int] = field(default_factory=list)  # by group: how many calls must be served
     permits: list[int] = field(default_factory=list)  # by semaphore: how often it can be taken
+    batches: list[Batch] = field(default_factory=list)
 
     @property
     def driver_ns(self) -> float:

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from tuner.trace.forecast.host_cpus import HostCpus
 from tuner.trace.forecast.program import (
     AWAIT,
     COMPUTE,
@@ -71,24 +72,6 @@ class _Frame:
         """A call, or -1 - so many that may be under way."""
 
 
-class _Cpus:
-    """The logical CPUs of a host: ready threads get equal shares. Its clock is the time that a
-    thread which is always ready has been given."""
-
-    __slots__ = ("clock", "cpus", "polling", "ready", "since", "version")
-
-    def __init__(self, cpus: float, polling: float) -> None:
-        self.cpus, self.polling = cpus, polling
-        self.ready: list[tuple[float, int, _Frame]] = []
-        self.clock = self.since = 0.0
-        self.version = 0
-
-    @property
-    def rate(self) -> float:
-        wanted = len(self.ready) + self.polling
-        return 1.0 if wanted <= self.cpus else self.cpus / wanted
-
-
 _Turns = deque[_Frame]
 """Of a GIL, or a lock: who has it, and then who waits for it."""
 
@@ -104,7 +87,8 @@ class _Replay:
         self.now = 0.0
         self.number = 0
         self.agenda: list[tuple[float, int, Callable[..., None], object]] = []
-        hosts = [_Cpus(*each) for each in zip(machine.cpus, machine.polling, strict=True)]
+        cpus = zip(machine.cpus, machine.polling, strict=True)
+        hosts = [HostCpus[_Frame](*each) for each in cpus]
         self.cpus = [hosts[host] for host in program.hosts]
         self.free = list(machine.threads)
         self.jobs: list[deque[tuple[int, bool]]] = [deque() for _ in self.free]
@@ -121,6 +105,8 @@ class _Replay:
         self.over: dict[int, float] = {}
         """How long each call took that is complete."""
         self.joining: list[list[int]] = [[] for _ in program.joins]
+        self.batches: list[list[int]] = [[] for _ in program.batches]  # calls that wait for others
+        self.served_by: dict[int, list[int]] = {}  # by call whose thread serves a batch
         self.frames: list[_Frame] = []
         self.ended_at = 0.0
         self.drivers = sum(root.is_driver for root in program.roots)
@@ -135,7 +121,7 @@ class _Replay:
             self.frames.append(frame)
             self.later(root.begins, self.go_on, frame)
         agenda, pop = self.agenda, heapq.heappop
-        while agenda and self.drivers:
+        while self.drivers and (agenda or self.nobody_comes()):
             self.now, _, do, with_ = pop(agenda)
             do(with_)
         if self.drivers:
@@ -204,6 +190,9 @@ class _Replay:
         number = frame.call
         call = self.calls[number]
         del self.served[number]
+        if call.batch >= 0:
+            self.left_batch(frame)
+            return
         if call.is_callback:
             # The same thread goes on.
             self.free[frame.rank] += 1
@@ -222,6 +211,33 @@ class _Replay:
                 for each in group:
                     self.later(self.calls[each].to_client, self.answered, each)
         self.give_back(frame.rank)
+
+    def left_batch(self, frame: _Frame) -> None:
+        """A call of a batch has come, or its thread has served all of them."""
+        place = self.calls[frame.call].batch
+        if frame.call in self.served_by:
+            for each in self.served_by.pop(frame.call):
+                self.later(self.calls[each].to_client, self.answered, each)
+        else:
+            self.batches[place].append(frame.call)
+            if len(self.batches[place]) >= self.program.batches[place].size:
+                return self.serve_batch(place, frame)
+        return self.give_back(frame.rank)
+
+    def serve_batch(self, place: int, frame: _Frame) -> None:
+        own, self.batches[place] = self.batches[place], []
+        self.served_by[frame.call], self.served[frame.call] = own, frame
+        ops = self.program.batches[place].ops([self.calls[each].ops for each in own])
+        frame.ops, frame.at = ops, 0
+        self.go_on(frame)
+
+    def nobody_comes(self) -> bool:
+        """Serve batches that are not full; whether there were any."""
+        for place, own in enumerate(self.batches):
+            if own and self.free[rank := self.calls[own[-1]].server]:
+                self.free[rank] -= 1
+                self.serve_batch(place, _Frame(rank, own[-1], ()))
+        return bool(self.agenda)
 
     def give_back(self, rank: int) -> None:
         """A thread is free: it takes the next job."""
@@ -247,7 +263,8 @@ class _Replay:
     def serve(self, number: int) -> None:
         call = self.calls[number]
         self.free[call.server] -= 1
-        self.served[number] = frame = _Frame(call.server, number, [*call.arrives, *call.ops])
+        ops = call.ops if call.batch < 0 else ()
+        self.served[number] = frame = _Frame(call.server, number, [*call.arrives, *ops])
         self.go_on(frame)
 
     def complete(self, number: int) -> None:
@@ -319,18 +336,18 @@ class _Replay:
         heapq.heappush(cpus.ready, (cpus.clock + ns, self.number, frame))
         self.reckon(cpus)
 
-    def advance(self, cpus: _Cpus) -> None:
+    def advance(self, cpus: HostCpus[_Frame]) -> None:
         cpus.clock += (self.now - cpus.since) * cpus.rate
         cpus.since = self.now
 
-    def reckon(self, cpus: _Cpus) -> None:
+    def reckon(self, cpus: HostCpus[_Frame]) -> None:
         """Plan when the next thread has computed what it had to."""
         cpus.version += 1
         if cpus.ready:
             delay = max(cpus.ready[0][0] - cpus.clock, 0.0) / cpus.rate
             self.later(delay, self.computed, (cpus, cpus.version))
 
-    def computed(self, of: tuple[_Cpus, int]) -> None:
+    def computed(self, of: tuple[HostCpus[_Frame], int]) -> None:
         cpus, version = of
         if version != cpus.version:
             return  # other threads have become ready, or are no more

@@ -1,0 +1,65 @@
+"""What more callers would do: curves whose end is known."""
+
+import json
+
+import pytest
+
+from tests.trace.forecast.test_changes import GIL, LOCK, SLEEP
+from tests.trace.forecast.test_sharing import several
+from tests.trace.synthetic import Part, call, ranks, simulate, trace
+from tuner.trace.forecast.by_callers import ByCallers, by_callers
+from tuner.trace.forecast.forecasts import Model
+from tuner.trace.model.trace import Trace
+
+
+def curve(taken: Trace) -> list[ByCallers]:
+    return by_callers(taken, Model.of(taken))
+
+
+@pytest.mark.parametrize(
+    ("parts", "limit"),
+    [([Part("lock", 5)], "the lock of worker1"), ([Part("gil", 5)], "the GIL of worker1")],
+)
+def test_callers_are_served_faster_until_something_is_full(parts: list[Part], limit: str) -> None:
+    # Each caller is served for 5 of 20 ms: four of them keep the server busy.
+    taken = several(*parts, callers=1, calls=60, think_ms=14.8)
+    rows = curve(taken)
+    assert [row.callers for row in rows] == [1, 2, 3, 4, 6, 8]
+    assert rows[1].throughput[0] == pytest.approx(2, rel=0.15)
+    full = next(row for row in rows if row.is_full)
+    assert (full.callers, full.limit) == (4, limit)
+    assert [row.is_full for row in rows] == [row.callers >= 4 for row in rows]
+    assert full.throughput[0] == pytest.approx(4, rel=0.15)
+    assert rows[-1].found.ratio == pytest.approx(2, rel=0.15)
+    low, high = full.throughput[1:]
+    assert low < 4 < high
+
+
+def test_threads_may_be_full_or_nothing() -> None:
+    taken = simulate([SLEEP], threads=4, at_once=4)
+    rows = curve(taken)
+    assert (rows[0].is_full, rows[0].limit) == (True, "the threads of worker1")
+    free = curve(several(SLEEP, callers=2, calls=20))
+    assert [free[0].callers, free[1].callers] == [2, 4]
+    assert not free[1].is_full
+    assert free[1].found.ratio == pytest.approx(1, rel=0.05)
+
+
+def test_who_calls_and_serves_has_no_curve() -> None:
+    rows = [
+        call(number, 20 * number, 20 * number + 10.2,
+             served_ms=(20 * number + 0.1, 20 * number + 10.1), cpu_ms=0, run_queue_ms=0,
+             client_rank=number % 2, server_rank=1 - number % 2)
+        for number in range(40)
+    ]  # fmt: skip
+    assert curve(trace(rows, window_ms=(0, 800), processes=ranks(threads=16))) == []
+    assert by_callers(simulate([GIL], threads=16, at_once=8), "no model") == []
+
+
+def test_a_row_is_json() -> None:
+    row = curve(simulate([LOCK], threads=16, at_once=8))[0].to_json()
+    assert json.loads(json.dumps(row)) == {
+        "callers": 1, "ratio": 1.0, "ratio_low": 1.0, "ratio_high": 1.0, "throughput": 1.0,
+        "throughput_low": 1.0, "throughput_high": 1.0, "is_full": True,
+        "limit": "the lock of worker1",
+    }  # fmt: skip

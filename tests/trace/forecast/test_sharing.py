@@ -1,0 +1,193 @@
+"""Changes of who calls, who serves, and what is served as one: forecasts with a known truth."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.trace.forecast.test_changes import GIL, LOCK, SLEEP, forecast, one_after_another
+from tests.trace.synthetic import Part, call, ranks, simulate, trace
+from tuner.trace.forecast.change import Change
+from tuner.trace.forecast.changed import BOTH_ENDS
+from tuner.trace.forecast.forecasts import Model
+from tuner.trace.forecast.program import SLEEP as SLEEPS
+from tuner.trace.forecast.program import Batch
+from tuner.trace.model.trace import Trace
+
+
+def several(*parts: Part, callers: int = 4, calls: int = 20, **facts: Any) -> Trace:
+    """Processes that each wait for a call before they make the next; worker1 serves all."""
+    taken = simulate(parts, threads=16, at_once=1, callers=callers, steps=calls, **facts)
+    number = taken.calls["call_id"] // calls
+    rows = taken.calls.assign(client_rank=number + (number > 0), kind="rpc_sync")
+    return replace(taken, calls=rows, ranks=ranks(callers + 1, threads=16, cpu_count=64))
+
+
+def servers(number: int) -> Change:
+    return Change(kind="servers", number=number)
+
+
+def batch(number: int = 0, times: float = 0.0) -> Change:
+    return Change(kind="batch", function="udf", number=number, times=times)
+
+
+@pytest.mark.parametrize(("number", "ratio"), [(2, 1 / 2), (8, 1 / 8)])
+@pytest.mark.parametrize("part", [LOCK, GIL])
+def test_what_calls_wait_for_each_server_has(part: Part, number: int, ratio: float) -> None:
+    taken = simulate([part], threads=16, at_once=8, cpus=16,
+                     processes=ranks(threads=16, cpu_count=16))  # fmt: skip
+    found = forecast(taken, servers(number))
+    assert found.ratio == pytest.approx(ratio, rel=0.1)
+    assert found.condition == "if calls can go to any of them (no shared state)"
+
+
+def test_each_server_has_threads_of_its_own() -> None:
+    taken = simulate([SLEEP], threads=2, at_once=4)
+    assert forecast(taken, servers(2)).ratio == pytest.approx(1 / 2, rel=0.1)
+    assert forecast(taken, servers(2), threads=1).ratio == pytest.approx(1, rel=0.1)
+    free = simulate([SLEEP], threads=16, at_once=4)
+    assert forecast(free, servers(2)).ratio == pytest.approx(1, rel=0.05)
+
+
+def test_callers_do_not_follow_each_other_from_server_to_server() -> None:
+    taken = several(LOCK, callers=2)
+    assert forecast(taken, servers(2)).ratio == pytest.approx(10.2 / 20.2, rel=0.1)
+    more = forecast(taken, Change(kind="callers", number=2), servers(2))
+    assert more.ratio == pytest.approx(1, rel=0.1)
+
+
+def test_added_servers_poll_too() -> None:
+    free, polls = (
+        simulate([Part("cpu", 10)], threads=16, at_once=4, cpus=2, processes=ranks(
+            threads=16, cpu_count=2, main_cpu_s=0, cpu_s=cpu_s
+        ))
+        for cpu_s in (0.2, 0.4)
+    )  # fmt: skip
+    logs = [math.log(forecast(each, servers(4)).ratio) for each in (free, polls)]
+    assert logs[1] > logs[0] + 0.2
+
+
+def fetching() -> list[dict[str, Any]]:
+    """A caller that has two values made at once, and fetches them: worker1 keeps them."""
+    rows = list[dict[str, Any]]()
+    for step in range(20):
+        for each in range(2):
+            at = 25 * step + 0.01 * each
+            served_ms = (at + 0.1 + 10 * each, at + 10.1 + 10 * each)
+            rows.append(call(len(rows), at, served_ms[1] + 0.1, served_ms=served_ms, cpu_ms=0,
+                             run_queue_ms=0, kind="rpc_remote"))  # fmt: skip
+        for each in range(2):
+            at = 25 * step + 21 + each
+            rows.append(call(len(rows), at, at + 0.2, kind="to_here", body="fetch", function=""))
+    return rows
+
+
+def test_a_caller_stays_with_the_server_that_keeps_its_values() -> None:
+    taken = trace(fetching(), window_ms=(0, 500), processes=ranks(threads=16))
+    assert forecast(taken, servers(2)).why_not
+
+
+def test_a_rank_that_serves_and_calls_is_not_there_twice() -> None:
+    rows = [
+        call(number, 20 * number, 20 * number + 10.2,
+             served_ms=(20 * number + 0.1, 20 * number + 10.1), cpu_ms=0, run_queue_ms=0,
+             client_rank=number % 2, server_rank=1 - number % 2)
+        for number in range(40)
+    ]  # fmt: skip
+    taken = trace(rows, window_ms=(0, 800), processes=ranks(threads=16))
+    assert forecast(taken, servers(2)).why_not
+
+
+@pytest.mark.parametrize(("part", "step_ms"), [(LOCK, 40.2), (GIL, 40.2), (SLEEP, 10.2)])
+def test_calls_of_several_callers_are_served_as_one(part: Part, step_ms: float) -> None:
+    taken = several(part)
+    found = forecast(taken, batch(4, 1))
+    assert found.ratio == pytest.approx(10.2 / step_ms, rel=0.1)
+    half = forecast(taken, batch(4, 1.5))
+    assert half.ratio == pytest.approx(15.2 / step_ms, rel=0.1)
+    # Full twice a step.
+    assert forecast(taken, batch(2, 1)).ratio == pytest.approx(20.2 / step_ms, rel=0.6)
+    both = forecast(taken, batch(4))
+    assert both.ratio_low < 10.2 / step_ms < 40.2 / step_ms < both.ratio_high
+    assert both.condition.endswith(BOTH_ENDS)
+    assert BOTH_ENDS not in half.condition
+    # As many as are served at about the same time.
+    assert forecast(taken, batch()) == both
+
+
+def test_a_batch_that_nobody_else_can_fill_is_served() -> None:
+    found = forecast(several(LOCK), batch(8, 8))
+    assert found.ratio == pytest.approx(1, rel=0.1)  # four bodies, as before
+    assert not found.deadlock
+
+
+def test_a_batch_has_the_calls_of_added_callers() -> None:
+    taken = several(LOCK, callers=2)
+    found = forecast(taken, Change(kind="callers", number=2), batch(0, 1))
+    assert found.ratio == pytest.approx(10.2 / 20.2, rel=0.1)
+    alone = one_after_another()
+    found = forecast(alone, Change(kind="callers", number=4), batch(4, 2))
+    assert found.ratio == pytest.approx(20.2 / 10.2, rel=0.1)
+
+
+def test_calls_of_one_caller_are_no_batch() -> None:
+    assert forecast(one_after_another(), batch(2, 1)).why_not
+    alone = several(SLEEP, callers=1)
+    assert forecast(alone, batch(2, 1)).why_not
+    model = Model.of(several(SLEEP))
+    assert isinstance(model, Model)
+    (found,) = (each for each in model.changeable.candidates() if each.kind == "batch")
+    assert (found.function, found.number) == ("udf", 4)
+
+
+def test_so_many_bodies_take_their_part_of_a_full_batch() -> None:
+    one = [(SLEEPS, 12.0)]
+    full = Batch(4, 2.5)
+    took = [sum(ns for _, ns in full.ops([one] * number)) for number in (1, 2, 3, 4)]
+    assert took == pytest.approx([12, 18, 24, 30])
+
+
+def large(way_back_ms: float = 5.0, **columns: Any) -> Trace:
+    """Calls one after another whose answers are on their way for so long."""
+    rows = []
+    took = 1.2 + way_back_ms
+    for number in range(40):
+        at = took * number
+        own: dict[str, Any] = {"kind": "rpc_sync", "request_bytes": 100} | columns
+        rows.append(call(number, at, at + took, served_ms=(at + 0.2, at + 1.2), cpu_ms=0,
+                         run_queue_ms=0, **own))  # fmt: skip
+    return trace(rows, window_ms=(0, 40 * took), processes=ranks(threads=16))
+
+
+def test_fewer_bytes_shorten_what_the_way_takes_for_its_size() -> None:
+    change = Change(kind="bytes", function="udf", number=2)
+    found = forecast(large(), change)
+    # Of 5 ms, 0.4 may be those of any answer.
+    assert found.ratio == pytest.approx((6.2 - 2.3) / 6.2, rel=0.05)
+    assert found.ratio_low < (6.2 - 2.5) / 6.2 < found.ratio_high
+    quarter = forecast(large(), replace(change, number=4))
+    assert quarter.ratio == pytest.approx((6.2 - 0.75 * 4.6) / 6.2, rel=0.05)
+    small = large(way_back_ms=0.2)
+    assert forecast(small, change).why_not
+
+
+def test_small_calls_show_what_a_large_request_takes_for_its_size() -> None:
+    # Requests and answers of 5 ms each, beside calls that are on their way for 0.1 ms.
+    big = [
+        call(number, 20 * number, 20 * number + 11, served_ms=(20 * number + 5, 20 * number + 6),
+             cpu_ms=0, run_queue_ms=0, kind="rpc_sync", request_bytes=1 << 22)
+        for number in range(20)
+    ]  # fmt: skip
+    small = [
+        call(20 + number, 20 * number + 12, 20 * number + 13.2, function="tiny",
+             served_ms=(20 * number + 12.1, 20 * number + 13.1), cpu_ms=0, run_queue_ms=0,
+             kind="rpc_sync", request_bytes=100)
+        for number in range(20)
+    ]  # fmt: skip
+    change = Change(kind="bytes", function="udf")
+    alone = trace(big, window_ms=(0, 400), processes=ranks(threads=16))
+    assert forecast(alone, change).why_not
+    taken = trace([*big, *small], window_ms=(0, 400), processes=ranks(threads=16))
+    assert forecast(taken, change).ratio == pytest.approx((20 - 4.8) / 20, rel=0.05)
+    assert forecast(taken, replace(change, function="tiny")).why_not
