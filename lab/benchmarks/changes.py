@@ -7,18 +7,24 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from lab.benchmarks.forecast import AS_IT_IS as THEIRS
+from lab.benchmarks.forecast import SUBJECTS, TRACED, Runs, Worlds
 from lab.benchmarks.pairs import PAIRS
 from lab.benchmarks.programs import ROOT
 from lab.benchmarks.report import Comparison, log_ratio
 from tests.programs.running import PYTHON, free_port
 from tests.trace.synthetic import Part, simulate
+from tests.world.command.launching import launched
 from tuner.decide.statistics import Interval
 from tuner.present.changes import read_change, rows_of
 from tuner.text import ratio_cell
@@ -27,10 +33,34 @@ from tuner.trace.forecast.by_callers import by_callers
 from tuner.trace.forecast.change import Change
 from tuner.trace.forecast.forecasts import Forecast, Model, WhatIf
 from tuner.trace.model.trace import CALL_COLUMNS
+from tuner.world.local.local_launcher import LocalLauncher
 
 ROUNDS = int(os.environ.get("ROUNDS", "5"))
 ONLY = os.environ.get("PAIRS", "").split()
 AS_IT_IS = "-"
+
+
+def _observers(number: int, batch: str = "") -> tuple[dict[str, object], list[Change]]:
+    """The CartPole solver with so many observers, of the traced one with 3."""
+    changes = [Change(kind="callers", number=number / 3)] * (number != 3)
+    if batch:
+        changes.append(Change(kind="batch", function="select_action", number=number))
+    return {"observers": number, "batch": bool(batch)}, changes
+
+
+Edits = Mapping[str, tuple[object, list[Change]]]
+TUTORIALS: Mapping[str, tuple[object, Edits]] = {
+    "cartpole": (_observers(3)[0], {
+        **{f"{number} observers": _observers(number) for number in (1, 2, 5, 7, 10)},
+        **{f"{number} observers, batched": _observers(number, "batched")
+           for number in (3, 5, 7, 10)},
+    }),
+    "batch_updates": (2, {"1 trainer": (1, [Change(kind="callers", number=1 / 2)]),
+                          "3 trainers": (3, [Change(kind="callers", number=3 / 2)]),
+                          "4 trainers": (4, [Change(kind="callers", number=2)])}),
+}  # fmt: skip
+"""PyTorch's tutorials: the options of the traced one, or its number of trainers, and those of each
+that is forecast, with the changes that it is."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +95,10 @@ class Row:
 
 def run() -> list[Comparison]:
     """All pairs, and how long it takes to forecast all changes of a long trace."""
-    rows = [row for name in ONLY or PAIRS for row in _pair(name)]
+    rows = [
+        row for name in ONLY or [*PAIRS, *TUTORIALS]
+        for row in (_tutorial(name) if name in TUTORIALS else _pair(name))
+    ]  # fmt: skip
     table = Table("program", "change", "forecast", "measured", "error", "overlap")
     for row in rows:
         table.add_row(*row.cells())
@@ -111,13 +144,46 @@ def _pair(name: str) -> list[Row]:
     ]
 
 
+def _tutorial(name: str) -> list[Row]:
+    traced, edits = TUTORIALS[name]
+    with ExitStack() as stack:
+        path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "trace.json"
+        launcher = stack.enter_context(LocalLauncher())
+
+        def subject(options: Any) -> Worlds | Runs:
+            if name in SUBJECTS:
+                return Worlds(launcher, name, options)
+            command = [*PYTHON, str(ROOT / f"studies/{name}.py"), "--updates", "100"]
+            return Runs(stack.enter_context(
+                launched([*command, "--trainers", str(options)], budget="60s", window="off")
+            ))  # fmt: skip
+
+        subjects = {AS_IT_IS: subject(traced)} | {e: subject(each[0]) for e, each in edits.items()}
+        subjects[AS_IT_IS].trace(path)
+        model = Model.of(read_trace(path))
+        took_s: dict[str, list[float]] = {edit: [] for edit in subjects}
+        for seed in range(ROUNDS):
+            for edit, each in subjects.items():
+                threads = TRACED if isinstance(each, Worlds) else THEIRS
+                took_s[edit].append(each.measure_s(threads, seed))
+    before = np.array(took_s[AS_IT_IS])
+    return [
+        Row(name, edit, _found(model, changes), log_ratio(np.array(took_s[edit]), before).exp())
+        for edit, (_, changes) in edits.items()
+    ]
+
+
 def _forecast(model: Model | str, edit: str) -> Forecast:
+    change = read_change(*edit.split("=", 1))
+    assert isinstance(change, Change)
+    return _found(model, [change])
+
+
+def _found(model: Model | str, changes: Sequence[Change]) -> Forecast:
     """Of the calls alone, as they are measured: without what comes after the last one."""
     if isinstance(model, str):
         return Forecast(why_not=model)
-    change = read_change(*edit.split("=", 1))
-    assert isinstance(change, Change)
-    found = model.forecast(WhatIf(changes=[change]))
+    found = model.forecast(WhatIf(changes=changes))
     ratios = (found.ratio, found.ratio_low, found.ratio_high)
     alone = (max(each * (1 + model.rest) - model.rest, 1e-3) for each in ratios)
     ratio, low, high = alone

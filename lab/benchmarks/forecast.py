@@ -177,7 +177,7 @@ def _time_of(outcome: Outcome, read: Callable[[Measurement], float]) -> float:
     return math.inf if outcome.failure in ("deadlock", "timed-out") else math.nan
 
 
-class _World:
+class Worlds:
     """A workload's worlds."""
 
     def __init__(self, launcher: LocalLauncher, reference: str, options: dict[str, object]) -> None:
@@ -186,26 +186,30 @@ class _World:
         self._launcher, self._order = launcher, replace(traced, min_time_s=WORLD_S)
 
     def trace(self, path: Path) -> None:
+        """Of about as many steps as are measured."""
         steps = len(measured(self._launcher.run(self._order)).step_s)
         taken = TraceOrder(path=path, operators=False)
         measured(self._launcher.run(replace(self._order, steps=steps, trace=taken)))
 
     def measure_s(self, threads: int, seed: int) -> float:
+        """The time of a step."""
         outcome = self._launcher.run(replace(self._order, config=_config(threads), seed=seed))
         return _time_of(outcome, lambda found: float(np.median(found.step_s)))
 
 
-class _Program:
+class Runs:
     """A program's runs."""
 
     def __init__(self, program: Launched) -> None:
         self._program = program
 
     def trace(self, path: Path) -> None:
+        """Of one run."""
         taken = TraceOrder(path=path, operators=False)
         self._program.run(trace=taken, deadline_s=2 * LONGEST_S)
 
     def measure_s(self, threads: int, seed: int) -> float:
+        """The time from the first call to the last."""
         config = {} if threads == AS_IT_IS else {ALL: {"num_worker_threads": threads}}
         found = self._program.run(config=config, deadline_s=LONGEST_S, seed=seed)
         # Where no rank shuts down, only the whole run is known, of which calls are a part.
@@ -224,10 +228,10 @@ def _rows(name: str) -> list[Row]:
             except ProgramFailedError as error:
                 print(f"{name}: {str(error).splitlines()[0]}")
                 return []
-            subject: _World | _Program = _Program(program)
+            subject: Worlds | Runs = Runs(program)
         else:
             launcher = stack.enter_context(LocalLauncher())
-            subject = _World(launcher, *SUBJECTS[name])
+            subject = Worlds(launcher, *SUBJECTS[name])
         subject.trace(path := folder / "trace.json")
         if not path.exists():
             print(f"{name}: has no trace")

@@ -154,10 +154,9 @@ class Changeable:
         for change in changes:
             low = high = change
             if change.kind == "batch":
-                at_once = self.at_once.get(change.function, 0) * callers
-                if at_once < 2:
+                number = change.number or self.at_once.get(change.function, 0) * callers
+                if number < 2:
                     return []
-                number = change.number or at_once
                 low = replace(change, number=number, times=change.times or 1.0)
                 high = replace(change, number=number, times=change.times or number)
             least.append(low)

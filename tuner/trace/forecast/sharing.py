@@ -1,7 +1,7 @@
 """Changes of who calls, of who serves, and of how many calls are served as one."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,29 +9,69 @@ import pandas as pd
 
 from tuner.trace.analyze.time_spans import floats
 from tuner.trace.forecast.change import Change, Changed, Changing, scaled
-from tuner.trace.forecast.program import AWAIT, ISSUE, Batch, Call, Op, Program
+from tuner.trace.forecast.program import AWAIT, DRAIN, ISSUE, Batch, Op, Program
 from tuner.trace.forecast.replay import Machine
+
+CALLS = (ISSUE, AWAIT, DRAIN)
+MANY = 2  # calls that one rank makes for each that it serves: then it is there to call
 
 
 def callers(of: Changing, change: Change) -> Changed:
-    """Each rank that only calls is there so often; what it calls does the same for each."""
-    program, only_call, copies = of.program, callers_of(of.program), int(change.number) - 1
-    if not only_call or copies < 1 or program.permits or program.joins:
+    """So many times the ranks of `callers_of`; who calls them does the same for each."""
+    program, group = of.program, callers_of(of.program)
+    number = round(len(group) * change.number)
+    if not group or not number or number == len(group) or program.permits:
         return None
-    bigger, machine, added = _with_ranks(of, only_call * copies)
-    calls, roots = list(program.calls), list(program.roots)
+    if any(call.then or call.lasts > 0 for call in program.calls if call.server in group):
+        return None  # whether their own threads need CPUs meanwhile is not known
+    if number < len(group):
+        return _without(of, set(group[number:]))
+    copied = [group[place % len(group)] for place in range(number - len(group))]
+    bigger, machine, added = _with_ranks(of, copied)
+    new = _Copies(program)
+    roots = [replace(each, ops=new.beside(each.ops, added)) if each.rank not in group else each
+             for each in program.roots]  # fmt: skip
     for copy, rank in added.items():
-        number_of: dict[int, int] = {}
         for root in program.roots:
             if root.rank == rank:
-                ops = _copied(program, root.ops, rank, copy, calls, number_of)
+                ops = new.of(root.ops, rank, copy)
                 roots += [replace(root, rank=copy, is_driver=False, ops=ops)]
-    return replace(bigger, calls=calls, roots=roots), machine
+    return replace(bigger, calls=new.calls, roots=roots, joins=new.joins), machine
 
 
 def callers_of(program: Program) -> list[int]:
-    """The ranks that only call."""
-    return sorted({root.rank for root in program.roots} - _servers(program))
+    """The ranks that only call, the driver's first. If there is none, those of which one that calls
+    them has each serve a call in which it makes others."""
+    drivers = {root.rank for root in program.roots if root.is_driver}
+    if only_call := {root.rank for root in program.roots} - _servers(program):
+        return sorted(only_call, key=lambda rank: (rank not in drivers, rank))
+    pairs = [(call.client, call.server) for call in program.calls if call.client != call.server]
+    made, served = (Counter(pair[end] for pair in pairs) for end in (0, 1))
+    called = sorted({*served} - drivers)
+    found = [rank for rank in called if made[rank] >= served[rank]]
+    if len(found) == 1 and made[found[0]] < MANY * served[found[0]]:
+        return []  # it passes calls on
+    is_between = any({*pair} <= {*found} for pair in pairs)
+    return [] if is_between else found
+
+
+def _without(of: Changing, ranks: set[int]) -> Changed:
+    """The program without these ranks, and without all calls that are made for them."""
+    program, polling, joins = of.program, list(of.machine.polling), list(of.program.joins)
+    for rank in ranks:
+        polling[program.hosts[rank]] -= of.polling.get(rank, 0.0)
+    for call in program.calls:
+        if call.join >= 0:
+            joins[call.join] -= call.client in ranks
+
+    def left(ops: Sequence[Op]) -> list[Op]:
+        return [(kind, value) for kind, value in ops if kind not in (ISSUE, AWAIT)
+                or program.calls[int(value)].server not in ranks]  # fmt: skip
+
+    calls = [replace(call, ops=left(call.ops), then=left(call.then)) for call in program.calls]
+    roots = [replace(root, ops=left(root.ops)) for root in program.roots if root.rank not in ranks]
+    machine = of.machine._replace(polling=polling)
+    return replace(program, calls=calls, roots=roots, joins=joins), machine
 
 
 def _servers(program: Program) -> set[int]:
@@ -93,7 +133,7 @@ def batch(of: Changing, change: Change) -> Changed:
     for number, call in enumerate(calls):
         if call.function and call.function == change.function and not call.is_callback:
             is_plain = call.is_seen and call.join < 0 and call.lasts <= 0 and not call.then
-            if not is_plain or any(kind >= ISSUE for kind, _ in call.ops) or call.batch >= 0:
+            if not is_plain or any(kind in CALLS for kind, _ in call.ops) or call.batch >= 0:
                 return None  # what of it would be done once is not known
             place = place_of.setdefault((call.function, call.server), len(batches))
             if place == len(batches):
@@ -141,30 +181,45 @@ def smaller(of: Changing, change: Change) -> Changed:
     return (replace(of.program, calls=calls), of.machine) if is_other else None
 
 
-def _copied(
-    program: Program, ops: Sequence[Op], rank: int, copy: int, calls: list[Call],
-    number_of: dict[int, int],
-) -> list[Op]:  # fmt: skip
-    """What a frame does with calls of its own, which are added to `calls`."""
-    found = list[Op]()
-    for kind, value in ops:
-        if kind in (ISSUE, AWAIT):
-            number = int(value)
-            if number not in number_of:
-                number_of[number] = len(calls)
-                call = program.calls[number]
-                calls.append(call)
-                client = copy if call.client == rank else call.client
-                follows = [(ISSUE, call.callback)] if call.callback >= 0 else []
-                own, then, callback = (
-                    _copied(program, each, rank, copy, calls, number_of)
-                    for each in (call.ops, call.then, follows)
-                )
-                server = copy if call.server == rank else call.server
-                calls[number_of[number]] = replace(
-                    call, client=client, server=server, ops=own, then=then,
-                    callback=int(callback[0][1]) if callback else -1,
-                )  # fmt: skip
-            value = number_of[number]
-        found.append((kind, value))
-    return found
+class _Copies:
+    """Copies of calls that other ranks make or serve, behind those of the program."""
+
+    def __init__(self, program: Program) -> None:
+        self.calls, self.joins = list(program.calls), list(program.joins)
+        self._program = program
+        self._number_of: dict[tuple[int, int], int] = {}
+        """Of a call's copy, by the call and the rank that the copy is for."""
+
+    def of(self, ops: Sequence[Op], rank: int, copy: int) -> list[Op]:
+        """What a frame does with calls of its own, where this rank is that one."""
+        return [
+            (kind, self._call(int(value), rank, copy) if kind in (ISSUE, AWAIT) else value)
+            for kind, value in ops
+        ]
+
+    def beside(self, ops: Sequence[Op], added: Mapping[int, int]) -> list[Op]:
+        """What a frame does that calls each rank `added` as it calls the one that this is like."""
+        found = list[Op]()
+        for kind, value in ops:
+            found.append((kind, value))
+            if kind in (ISSUE, AWAIT):
+                server = self._program.calls[int(value)].server
+                for copy, rank in added.items():
+                    found += self.of([(kind, value)], rank, copy) if rank == server else []
+        return found
+
+    def _call(self, number: int, rank: int, copy: int) -> int:
+        if (number, copy) in self._number_of:
+            return self._number_of[number, copy]
+        self._number_of[number, copy] = new = len(self.calls)
+        call = self._program.calls[number]
+        self.calls.append(call)
+        if call.join >= 0:
+            self.joins[call.join] += 1
+        client, server = (copy if each == rank else each for each in (call.client, call.server))
+        callback = self._call(call.callback, rank, copy) if call.callback >= 0 else -1
+        own, then = (self.of(each, rank, copy) for each in (call.ops, call.then))
+        self.calls[new] = replace(
+            call, client=client, server=server, ops=own, then=then, callback=callback
+        )
+        return new
