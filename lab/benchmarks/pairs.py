@@ -17,6 +17,7 @@ import torch.multiprocessing as mp
 FOUR = [f"worker{1 + i % 4}" for i in range(64)]
 LOCK = threading.Lock()
 W = torch.ones(64, 64)
+HUGE = {megabytes: torch.ones(megabytes << 18) for megabytes in (2, 4)}
 
 
 def nothing(*_: object) -> None:
@@ -69,7 +70,7 @@ def unlocked(ms: float) -> None:
 
 def huge(megabytes: int) -> torch.Tensor:
     """Answer with so much."""
-    return torch.ones(megabytes << 18)
+    return HUGE[megabytes]
 
 
 def large(number: int) -> torch.Tensor:
@@ -157,7 +158,7 @@ PAIRS: dict[str, tuple[int, int, Step, tuple[str, ...]]] = {
     "thinking": (2, 50, thinking, ("driver=faster:2", "look_up=faster:2")),
     "locked": (2, 40, lambda way: at_once(unlocked if way == "no" else locked, 3,
                                           2 if way == "2" else 1), ("lock=no", "servers=2")),
-    "batched": (5, 60, lambda way: on_all("", locked_batch if way else locked, ["worker1"], [3]),
+    "batched": (5, 200, lambda way: on_all("", locked_batch if way else locked, ["worker1"], [3]),
                 ("locked=batch:4:1x",)),
     "huge": (2, 20, lambda way: on_all("", huge, ["worker1"] * 8, [2 if way else 4] * 8),
              ("huge=bytes:2",)),

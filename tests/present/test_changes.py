@@ -150,10 +150,12 @@ def test_a_line_is_named_without_its_folders_and_a_long_sentence_takes_two_lines
 
 
 def test_the_table_and_the_document_say_how_many_callers_are_served() -> None:
-    taken = several(Part("lock", 5), callers=1, calls=60, think_ms=14.8)
+    taken = several(Part("sleep", 5), callers=1, calls=60, threads=1, think_ms=14.8)
     analysis = Analysis.of(taken, finds_changes=True)
     text = printed(print_trace, analysis, Shown(tables=("changes",)))
-    assert "More callers: with 4 the lock of worker1 is full; 4" in " ".join(text.split())
+    assert "More callers: with 4 the threads of worker1 can take no more; 3." in " ".join(
+        text.split()
+    )
     assert "times the calls of 1 in the same time." in " ".join(text.split())
     rows = json.loads(json.dumps(analysis.to_json()["callers"]))
     assert next(row["callers"] for row in rows if row["is_full"]) == 4
@@ -170,11 +172,11 @@ def by_number(*throughputs: float, full: int | None = None, limit: str = "") -> 
 
 def test_what_more_callers_do_is_a_line() -> None:
     (free,) = of_callers(by_number(1, 2, 3))
-    assert free == "More callers: up to 6 all gain; 3.00 times the calls of 2 in the same time."
+    assert free == "More callers: up to 6 all gain; 3 times the calls of 2 in the same time."
     (none,) = of_callers(by_number(1, 1, full=1, limit="the GIL of ps"))
-    assert none == "More callers gain nothing: with 2 the GIL of ps is full."
+    assert none == "More callers gain nothing: with 2 the GIL of ps can take no more."
     (unknown,) = of_callers(by_number(1, 1.5, 1.5, full=2))
-    assert "with 4 they gain little more; 1.50" in unknown
+    assert "with 4 they gain little more; 1.5 times" in unknown
     assert of_callers(by_number(1)) == []
 
 

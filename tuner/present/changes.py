@@ -241,7 +241,7 @@ def of_callers(rows: Sequence[ByCallers]) -> list[str]:
     if len(rows) < 2:
         return []
     first, best = rows[0], next((row for row in rows if row.is_full), rows[-1])
-    most = f"{best.limit} is full" if best.limit else "they gain little more"
+    most = f"{best.limit} can take no more" if best.limit else "they gain little more"
     if best is first:
         return [f"More callers gain nothing: with {first.callers} {most}."]
     reached = f"with {best.callers} {most}" if best.is_full else f"up to {best.callers} all gain"

@@ -16,18 +16,14 @@ def curve(taken: Trace) -> list[ByCallers]:
     return by_callers(taken, Model.of(taken))
 
 
-@pytest.mark.parametrize(
-    ("parts", "limit"),
-    [([Part("lock", 5)], "the lock of worker1"), ([Part("gil", 5)], "the GIL of worker1")],
-)
-def test_callers_are_served_faster_until_something_is_full(parts: list[Part], limit: str) -> None:
-    # Each caller is served for 5 of 20 ms: four of them keep the server busy.
-    taken = several(*parts, callers=1, calls=60, think_ms=14.8)
+def test_callers_are_served_faster_until_something_is_full() -> None:
+    # Each caller is served for 5 of 20 ms: four of them keep one thread busy.
+    taken = several(Part("sleep", 5), callers=1, calls=60, threads=1, think_ms=14.8)
     rows = curve(taken)
     assert [row.callers for row in rows] == [1, 2, 3, 4, 6, 8]
     assert rows[1].throughput[0] == pytest.approx(2, rel=0.15)
     full = next(row for row in rows if row.is_full)
-    assert (full.callers, full.limit) == (4, limit)
+    assert (full.callers, full.limit) == (4, "the threads of worker1")
     assert [row.is_full for row in rows] == [row.callers >= 4 for row in rows]
     assert full.throughput[0] == pytest.approx(4, rel=0.15)
     assert rows[-1].found.ratio == pytest.approx(2, rel=0.15)
@@ -35,14 +31,21 @@ def test_callers_are_served_faster_until_something_is_full(parts: list[Part], li
     assert low < 4 < high
 
 
-def test_threads_may_be_full_or_nothing() -> None:
-    taken = simulate([SLEEP], threads=4, at_once=4)
-    rows = curve(taken)
-    assert (rows[0].is_full, rows[0].limit) == (True, "the threads of worker1")
-    free = curve(several(SLEEP, callers=2, calls=20))
-    assert [free[0].callers, free[1].callers] == [2, 4]
-    assert not free[1].is_full
-    assert free[1].found.ratio == pytest.approx(1, rel=0.05)
+@pytest.mark.parametrize(
+    ("part", "threads", "limit"), [(SLEEP, 8, "the threads of"), (LOCK, 16, "the lock of"),
+                                   (GIL, 16, "the GIL of")],
+)  # fmt: skip
+def test_what_is_full_is_named(part: Part, threads: int, limit: str) -> None:
+    rows = curve(simulate([part], threads=threads, at_once=8, cpus=16, steps=20,
+                          processes=ranks(threads=threads, cpu_count=16)))  # fmt: skip
+    assert (rows[0].is_full, rows[0].limit) == (True, f"{limit} worker1")
+
+
+def test_callers_that_do_not_hinder_each_other_are_all_served() -> None:
+    rows = curve(several(SLEEP, callers=2))
+    assert [rows[0].callers, rows[1].callers] == [2, 4]
+    assert not rows[1].is_full
+    assert rows[1].found.ratio == pytest.approx(1, rel=0.05)
 
 
 def test_who_calls_and_serves_has_no_curve() -> None:

@@ -15,10 +15,10 @@ from tuner.trace.forecast.sharing import callers_of
 from tuner.trace.model.trace import Trace
 
 TIMES = (2, 3, 4, 6, 8, 12, 16, 24, 32)  # as many callers as were traced
-MOST_CALLS = 300  # of the trace: 32 times as many are replayed, too
-MOST_S = 0.7  # for all
+MOST_CALLS = 200  # of the trace: 32 times as many are replayed, too
+MOST_S = 1.0  # for all
 BEYOND = 2  # forecasts from where on more callers do not help
-GROWS = 1.05  # with more callers more calls are served, or all that may serve them is in use
+GROWS = 0.2  # log(throughput) over log(callers): where it grows by less, something is full
 IN_USE = 0.5  # of the time: what is in use for less does not limit
 
 
@@ -66,8 +66,9 @@ def by_callers(trace: Trace, model: Model | str) -> list[ByCallers]:
         if forecast.why_not:
             break
         found.append(ByCallers(number * times, times, forecast))
-        grows = found[-1].throughput[0] / found[-2].throughput[0]
-        if grows < GROWS and full == len(TIMES):
+        before, after = found[-2:]
+        grows = math.log(after.throughput[0] / before.throughput[0])
+        if grows < GROWS * math.log(after.times / before.times) and full == len(TIMES):
             full = len(found) - 2
     if full == len(TIMES):
         return found if len(found) > 1 else []

@@ -31,6 +31,10 @@ SHARES = (1.0, 0.5, 0.0)
 way at once and the trace contradicts that, none."""
 
 
+SizeParts = tuple[Sequence[float], Sequence[float]]
+"""By call: the part of the way of its request, and of its answer, that is for their size."""
+
+
 class CallCosts(NamedTuple):
     """What calls cost their processes, in nanoseconds."""
 
@@ -44,7 +48,7 @@ class CallCosts(NamedTuple):
     of_calls: Mapping[int, float]  # how many of these are used for calls
     by_size: Sequence[float]
     """By call: how much longer an answer is on its way, for its size, than any answer."""
-    request_by_size: Sequence[float]  # the same of requests
+    size_parts: tuple[SizeParts, SizeParts]  # the least, and the most
 
 
 def call_costs(trace: Trace, part: Trace, ways: Ways) -> CallCosts:
@@ -89,16 +93,23 @@ def call_costs(trace: Trace, part: Trace, ways: Ways) -> CallCosts:
     )
 
 
-def _by_size(part: Trace, there: FloatArray, back: FloatArray) -> tuple[list[float], list[float]]:
-    """How much longer each answer, and each request, is on its way than a small message: the other
-    way of the call, or a small request of the same two processes."""
+def _by_size(
+    part: Trace, there: FloatArray, back: FloatArray
+) -> tuple[list[float], tuple[SizeParts, SizeParts]]:
+    """How much longer each answer is on its way than a small message, and the parts of all ways.
+
+    A small message takes as long as the other way of the call, or as small requests between the
+    same two processes, or up to LONGER times that.
+    """
     small = pd.Series(np.where(floats(part.calls, "request_bytes") <= SMALL, there, np.inf))
     ends = [part.calls[f"{end}_rank"].to_numpy() for end in ("client", "server")]
     least = small.groupby(ends).transform("min").to_numpy(np.float64)
-    return (
-        np.maximum(back - LONGER * np.fmin(there, least), 0.0).tolist(),
-        np.maximum(there - LONGER * np.fmin(back, least), 0.0).tolist(),
-    )
+    low, high = list[list[float]](), list[list[float]]()
+    for way, other in ((there, back), (back, there)):
+        own = np.where(way > 0, np.fmin(other, least) / np.maximum(way, 1.0), 1.0)
+        low.append(np.maximum(1 - LONGER * own, 0.0).tolist())
+        high.append(np.where(LONGER * own < 1, 1 - own, 0.0).tolist())
+    return (back * low[1]).tolist(), ((low[0], low[1]), (high[0], high[1]))
 
 
 def _unhindered(calls: pd.DataFrame, ways: Ways) -> tuple[FloatArray, FloatArray]:

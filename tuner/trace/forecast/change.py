@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
+from tuner.trace.forecast.call_costs import SizeParts
 from tuner.trace.forecast.program import ISSUE, Op, Program
 from tuner.trace.forecast.replay import Machine
 from tuner.trace.forecast.runs import Made, Run, by_frame
@@ -46,7 +47,7 @@ class Changing(NamedTuple):
     """By rank: what a call takes of its caller beside being issued, which looks like its own."""
     bytes: Sequence[float]  # of each call's request
     by_size: Sequence[float]  # how long each answer is on its way for its size
-    request_by_size: Sequence[float]  # and each request
+    size_parts: SizeParts
     polling: Mapping[int, float]  # by rank: CPUs that its other threads want throughout
 
 

@@ -169,6 +169,9 @@ class Changeable:
         if not any(each.kind in MORE_AT_ONCE for each in changes):
             # What calls cost stays as it is: each program in its most likely case.
             found = [*{id(case.program): case for case in reversed(found)}.values()][::-1]
+        if any(each.kind == "bytes" for each in changes):
+            parts = self.costs.size_parts[0]
+            found += [each._replace(of=each.of._replace(size_parts=parts)) for each in found]
         if any(each.kind == "one-call" or each.function == DRIVER for each in changes):
             found = [*found, *map(_between_is_work, found)]
         return found
@@ -249,9 +252,9 @@ class Changeable:
             if (number := self.at_once.get(each, 0)) > 1:
                 yield Change(kind="batch", function=each, number=number)
             own = [place for place, call in enumerate(calls) if call.function == each]
-            sizes = (self.costs.by_size, self.costs.request_by_size)
-            by_size = sum(size[place] for place in own for size in sizes)
-            if by_size > LARGE_PART * sum(self.made.took_ns[place] for place in own):
+            ways = zip(self.costs.size_parts[0], (self.costs.there, self.costs.back), strict=True)
+            by_size = sum(part[at] * way[at] for part, way in ways for at in own)
+            if by_size > LARGE_PART * sum(self.made.took_ns[at] for at in own):
                 yield Change(kind="bytes", function=each)
 
     def most(self, change: Change) -> float:
@@ -272,7 +275,7 @@ class Changeable:
         costly, machine = with_call_costs(program, self.costs, self.machine, share)
         of = Changing(
             costly, machine, self.made, self.costs.fixed_ns, self.bytes, self.costs.by_size,
-            self.costs.request_by_size, self._polling(share),
+            self.costs.size_parts[1], self._polling(share),
         )  # fmt: skip
         found = replay(costly, machine)
         base_ns = max(found.took_ns, 1.0)

@@ -163,21 +163,16 @@ def callers_at_once(calls: pd.DataFrame) -> dict[str, int]:
 def smaller(of: Changing, change: Change) -> Changed:
     """What a call's way takes for its size, in so many times less."""
     calls, is_other = list(of.program.calls), False
-    for number, call in enumerate(calls[: len(of.by_size)]):
-        if call.function and change.is_about(call.function, of.made.site[number]):
-            there, back = (
-                1 - ns * (1 - 1 / change.number) / max(way + sum(op[1] for op in costs), ns, 1.0)
-                for ns, way, costs in (
-                    (of.request_by_size[number], call.to_server, call.arrives),
-                    (of.by_size[number], call.to_client, [*call.returns, *call.receives]),
-                )
-            )
+    for number, parts in enumerate(zip(*of.size_parts, strict=True)):
+        call = calls[number]
+        if call.function and change.is_about(call.function, of.made.site[number]) and any(parts):
+            there, back = (1 - part * (1 - 1 / change.number) for part in parts)
             calls[number] = replace(
                 call, to_server=call.to_server * there, to_client=call.to_client * back,
                 arrives=scaled(call.arrives, 1 / there), returns=scaled(call.returns, 1 / back),
                 receives=scaled(call.receives, 1 / back),
             )  # fmt: skip
-            is_other |= min(there, back) < 1
+            is_other = True
     return (replace(of.program, calls=calls), of.machine) if is_other else None
 
 
