@@ -8,11 +8,23 @@ import pytest
 
 from tests.trace.forecast.test_changes import GIL, LOCK, SLEEP, forecast, one_after_another
 from tests.trace.synthetic import Part, call, ranks, simulate, trace
-from tuner.trace.forecast.change import Change
+from tuner.trace.forecast.change import Change, Changing
 from tuner.trace.forecast.changed import BOTH_ENDS
 from tuner.trace.forecast.forecasts import Model
+from tuner.trace.forecast.program import (
+    AWAIT,
+    COMPUTE,
+    COMPUTE_WITH_GIL,
+    ISSUE,
+    Batch,
+    Call,
+    Program,
+    Root,
+)
 from tuner.trace.forecast.program import SLEEP as SLEEPS
-from tuner.trace.forecast.program import Batch
+from tuner.trace.forecast.replay import Machine, replay
+from tuner.trace.forecast.runs import Made
+from tuner.trace.forecast.sharing import callers, callers_of
 from tuner.trace.model.trace import Trace
 
 
@@ -193,3 +205,58 @@ def test_small_calls_show_what_a_large_request_takes_for_its_size() -> None:
     taken = trace([*big, *small], window_ms=(0, 400), processes=ranks(threads=16))
     assert forecast(taken, change).ratio == pytest.approx((20 - 4.9) / 20, rel=0.02)
     assert forecast(taken, replace(change, function="tiny")).why_not
+
+
+MS = 1e6
+
+
+def observers(number: int, *, joins: bool = False) -> Changing:
+    """A driver has each of its observers serve a call, in which that calls the driver ten times."""
+    own = range(number)
+    calls = [
+        Call(client=0, server=1 + each, function="play", to_server=0, to_client=0, ops=[
+            (kind, number + 10 * each + asked) for asked in range(10) for kind in (ISSUE, AWAIT)
+        ]) for each in own
+    ]  # fmt: skip
+    calls += [
+        Call(client=1 + each, server=0, function="act", to_server=0, to_client=0,
+             ops=[(COMPUTE_WITH_GIL, MS)], join=asked if joins else -1)
+        for each in own for asked in range(10)
+    ]  # fmt: skip
+    ops = [(kind, each) for kind in (ISSUE, AWAIT) for each in own]
+    program = Program(
+        names=["agent", *(f"observer{each}" for each in own)], hosts=[0] * (number + 1),
+        calls=calls, roots=[Root(0, 0.0, [(COMPUTE, 5 * MS), *ops], is_driver=True)],
+        joins=[number] * 10 * joins,
+    )  # fmt: skip
+    machine = Machine(threads=[16] * (number + 1), cpus=[64.0], polling=[0.0])
+    nothing = [0.0] * len(calls)
+    made = Made(["rpc_async"] * len(calls), [""] * len(calls), nothing)
+    return Changing(program, machine, made, {}, nothing, nothing, nothing, {})
+
+
+@pytest.mark.parametrize("joins", [False, True])
+@pytest.mark.parametrize("number", [1, 2, 5, 10])
+def test_ranks_that_serve_a_call_in_which_they_call_are_callers(number: int, joins: bool) -> None:
+    """Of three: the same as if so many had been traced."""
+    three, expected = observers(3, joins=joins), observers(number, joins=joins)
+    assert callers_of(three.program) == [1, 2, 3]
+    found = callers(three, Change(kind="callers", number=number / 3))
+    assert found is not None
+    assert replay(*found).took_ns == pytest.approx(replay(expected.program, expected.machine)[0])
+    assert replay(*found).took_ns == pytest.approx(5 * MS + 10 * number * MS)
+
+
+def test_ranks_whose_own_threads_go_on_are_not_copied() -> None:
+    two = observers(2)
+    busy = [replace(call, then=[(SLEEPS, MS)]) if call.server else call
+            for call in two.program.calls]  # fmt: skip
+    two = two._replace(program=replace(two.program, calls=busy))
+    assert callers(two, Change(kind="callers", number=2)) is None
+
+
+def test_a_rank_that_passes_calls_on_is_no_caller() -> None:
+    one = observers(1)
+    assert callers_of(one.program) == [1]
+    passes_on = replace(one.program.calls[0], ops=one.program.calls[0].ops[:2])
+    assert callers_of(replace(one.program, calls=[passes_on, one.program.calls[1]])) == []

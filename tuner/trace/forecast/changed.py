@@ -155,7 +155,8 @@ class Changeable:
             low = high = change
             if change.kind == "batch":
                 number = change.number or self.at_once.get(change.function, 0) * callers
-                if number < 2:
+                own = {c.client for c in self.programs[0].calls if c.function == change.function}
+                if number < 2 or len(own) * callers < 2:
                     return []
                 low = replace(change, number=number, times=change.times or 1.0)
                 high = replace(change, number=number, times=change.times or number)

@@ -157,7 +157,7 @@ class Discovery:
                 self.request = self.request.model_copy(update=update)
         # Beyond the budget, a second run may take as long as the first, and then it is ended.
         second_s = first.end.run_s + SECOND_RUN_S
-        until_s = max(self._until_s, time.monotonic()) + second_s
+        until_s = max(self._until_s, time.monotonic() + second_s)
         second = self._warm_run(first, until_s)
         if second is None and first.failure is None:
             # The warm run may have spent the time.
