@@ -46,11 +46,11 @@ def locked(ms: float) -> None:
         time.sleep(ms / 1e3)
 
 
-WAITING: list[torch.futures.Future[None]] = []  # type: ignore[type-arg]
+WAITING: list[torch.futures.Future[None]] = []
 
 
-@rpc.functions.async_execution
-def locked_batch(ms: float) -> "torch.futures.Future[None]":
+@rpc.functions.async_execution  # type: ignore[untyped-decorator]
+def locked_batch(ms: float) -> torch.futures.Future[None]:
     """Wait once for the calls of four callers, when all have come."""
     own: torch.futures.Future[None] = torch.futures.Future()
     with LOCK:

@@ -181,7 +181,7 @@ def test_what_more_callers_do_is_a_line() -> None:
 
 
 def test_the_sentences_of_changes_of_many() -> None:
-    said = {
+    said: dict[str, dict[str, Any]] = {
         "8 calls of udf served as one (async_execution)": {"kind": "batch", "number": 8},
         "8 calls of udf served as one, in 1.5 times the time of one (async_execution)": {
             "kind": "batch", "number": 8, "times": 1.5,

@@ -117,7 +117,7 @@ def read_change(name: str, value: object) -> Change | str | None:
     text = str(value).strip()
     if name in _RANKS:
         is_number = text.isdecimal() and 2 <= int(text) <= MOST_RANKS
-        return (Change(kind=name, number=int(text)) if is_number  # type: ignore[arg-type]
+        return (Change(kind=name, number=int(text)) if is_number
                 else f"{name} takes a number from 2 to {MOST_RANKS}, got {text!r}")  # fmt: skip
     if name in (_GIL, _LOCK):
         kind = "gil" if name == _GIL else "no-lock"

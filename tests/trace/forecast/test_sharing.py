@@ -182,8 +182,8 @@ def test_fewer_bytes_shorten_what_the_way_takes_for_its_size() -> None:
     assert found.ratio_low < (6.2 - 2.5) / 6.2 < found.ratio_high
     quarter = forecast(large(), replace(change, number=4))
     assert quarter.ratio == pytest.approx((6.2 - 0.75 * 4.8) / 6.2, rel=0.02)
-    small = large(way_back_ms=0.2)
-    assert forecast(small, change).why_not
+    for way_back_ms in (0.3, 0.45):  # a small answer may take so much longer than a request
+        assert forecast(large(way_back_ms), change).why_not
 
 
 def test_small_calls_show_what_a_large_request_takes_for_its_size() -> None:

@@ -1,8 +1,7 @@
 """How long a step takes, and how many calls are served, by the number of callers."""
 
 import math
-import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -14,9 +13,8 @@ from tuner.trace.forecast.replay import Machine
 from tuner.trace.forecast.sharing import callers_of
 from tuner.trace.model.trace import Trace
 
-TIMES = (2, 3, 4, 6, 8, 12, 16, 24, 32)  # as many callers as were traced
-MOST_CALLS = 200  # of the trace: 32 times as many are replayed, too
-MOST_S = 1.0  # for all
+TIMES = (2, 3, 4, 6, 8, 12)  # as many callers as were traced
+MOST_CALLS = 150  # of the trace: 12 times as many are replayed, too
 BEYOND = 2  # forecasts from where on more callers do not help
 GROWS = 0.2  # log(throughput) over log(callers): where it grows by less, something is full
 IN_USE = 0.5  # of the time: what is in use for less does not limit
@@ -58,9 +56,9 @@ def by_callers(trace: Trace, model: Model | str) -> list[ByCallers]:
             return []
     model = replace(model, rest=0.0)  # what comes after the last call is no step
     found = [ByCallers(number, 1.0, Forecast(ratio=1.0, ratio_low=1.0, ratio_high=1.0))]
-    full, until_s = len(TIMES), time.monotonic() + MOST_S
+    full = len(TIMES)
     for times in TIMES:
-        if len(found) > full + BEYOND or time.monotonic() > until_s:
+        if len(found) > full + BEYOND:
             break
         forecast = model.forecast(WhatIf(changes=[Change(kind="callers", number=times)]))
         if forecast.why_not:
@@ -73,14 +71,14 @@ def by_callers(trace: Trace, model: Model | str) -> list[ByCallers]:
     if full == len(TIMES):
         return found if len(found) > 1 else []
     callers = [Change(kind="callers", number=found[full].times)] * (full > 0)
-    after = model.changeable.after(callers)
-    limit = most_used(*after) if after else ""
+    ended = model.changeable.after(callers)
+    limit = most_used(*ended) if ended else ""
     return [*found[:full], *(each._replace(is_full=True, limit=limit) for each in found[full:])]
 
 
 def most_used(program: Program, machine: Machine, took_ns: float) -> str:
     """What is in use for most of this time, in words; empty where nothing is for much of it."""
-    used = Counter[tuple[str, int]]()
+    used = defaultdict[tuple[str, int], float](float)
     names, hosts = program.names, program.hosts
 
     def use(rank: int, ops: Sequence[Op], serves: bool) -> None:

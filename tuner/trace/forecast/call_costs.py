@@ -24,6 +24,7 @@ from tuner.trace.model.trace import FloatArray, Trace
 FEW = 5  # calls, which show nothing
 BURST = 4  # calls
 LONGER = 2.0  # than a request is on its way, a small answer is not
+LEAST_NS = 100_000.0  # what a way takes longer than another by less shows nothing of its size
 SMALL = 1 << 12  # bytes: what is on its way as long as nothing would be
 
 SHARES = (1.0, 0.5, 0.0)
@@ -104,12 +105,17 @@ def _by_size(
     small = pd.Series(np.where(floats(part.calls, "request_bytes") <= SMALL, there, np.inf))
     ends = [part.calls[f"{end}_rank"].to_numpy() for end in ("client", "server")]
     least = small.groupby(ends).transform("min").to_numpy(np.float64)
-    low, high = list[list[float]](), list[list[float]]()
+    is_known = (part.calls.groupby("name")["call_id"].transform("count") >= FEW).to_numpy()
+    low, high = list[FloatArray](), list[FloatArray]()
     for way, other in ((there, back), (back, there)):
         own = np.where(way > 0, np.fmin(other, least) / np.maximum(way, 1.0), 1.0)
-        low.append(np.maximum(1 - LONGER * own, 0.0).tolist())
-        high.append(np.where(LONGER * own < 1, 1 - own, 0.0).tolist())
-    return (back * low[1]).tolist(), ((low[0], low[1]), (high[0], high[1]))
+        low.append(np.maximum(1 - LONGER * own, 0.0))
+        high.append(np.where(low[-1] > 0, 1 - own, 0.0))
+    by_size = back * low[1]
+    for parts in (low, high):
+        for each, way in zip(parts, (there, back), strict=True):
+            each[~is_known | (each * way < LEAST_NS)] = 0.0
+    return by_size.tolist(), tuple((a.tolist(), b.tolist()) for a, b in (low, high))  # type: ignore[return-value]
 
 
 def _unhindered(calls: pd.DataFrame, ways: Ways) -> tuple[FloatArray, FloatArray]:
