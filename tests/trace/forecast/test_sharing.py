@@ -260,3 +260,11 @@ def test_a_rank_that_passes_calls_on_is_no_caller() -> None:
     assert callers_of(one.program) == [1]
     passes_on = replace(one.program.calls[0], ops=one.program.calls[0].ops[:2])
     assert callers_of(replace(one.program, calls=[passes_on, one.program.calls[1]])) == []
+
+
+def test_callers_in_step_behind_a_lock_are_not_taken_to_sleep() -> None:
+    """Each waits for all others, so that all calls take as long as if they slept."""
+    for change in (servers(2), Change(kind="callers", number=2)):
+        found = forecast(several(LOCK), change)
+        truth = 1 / 2 if change.kind == "servers" else 2.0
+        assert found.why_not or found.ratio_low <= truth <= found.ratio_high

@@ -23,7 +23,6 @@ from tuner.trace.model.trace import FloatArray, Trace
 
 ALONE = 1.2  # with a lower parallelism, calls had no company that shows anything
 LITTLE_OFF = 0.1  # calls that are off the CPU for less of their time wait for nothing
-ALIKE = 0.25
 """Calls whose times off the CPU vary less than this, relative to the mean, do not wait in turn."""
 LONGER = 1.3
 """Calls that began alone and are off the CPU for so much longer than usual wait for later ones."""
@@ -164,11 +163,6 @@ class _OffCpu(NamedTuple):
         return Shared(lock_ns=held_ns, off_ns=max(usual - held_ns, 0.0))
 
     @property
-    def are_alike(self) -> bool:
-        """Whether all calls were off the CPU for about as long."""
-        return len(self.ns) > 1 and bool(np.std(self.ns) < ALIKE * np.mean(self.ns))
-
-    @property
     def by_level(self) -> float:
         """How the time follows from the calls before: the correlation of the ranks, or 0."""
         if len(self.ns) < FEW or len(np.unique(self.level)) < 2:
@@ -183,8 +177,6 @@ def _is_in_turn(found: Evidence, off: _OffCpu) -> bool | None:
     first, whole = cpu.off_first_ratio, cpu.off_uncrowded_whole_ratio
     if cpu.takes_turns is not None and cpu.cpus_used < rules.GIL_AT_LEAST:
         return cpu.takes_turns
-    if off.are_alike and cpu.cpus_used < rules.GIL_AT_LEAST:
-        return False
     if first is not None and first <= rules.UNHINDERED:
         return True
     if whole is not None and whole <= rules.LESS:
