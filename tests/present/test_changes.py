@@ -28,16 +28,19 @@ def test_changes_are_asked_for_with_knobs_and_without() -> None:
         "num_worker_threads=1", "num_worker_threads=2", "num_worker_threads=4 udf=together gil=no",
     ]  # fmt: skip
     assert asked("num_worker_threads=1, 2") == ["num_worker_threads=1", "num_worker_threads=2"]
-    assert asked("callers=4", "lock=no", "A.b=faster:1.5", "*=one-call") == [
-        "callers=4", "lock=no", "A.b=faster:1.5", "*=one-call",
+    flags = ("callers=4", "lock=no", "A.b=faster:1.5", "*=one-call", "udf=tensors", "a=ahead",
+             "push=pickle-once", "to_here=fetch-once")  # fmt: skip
+    assert asked(*flags) == [*flags]
+    assert asked("to_here=fetch-once udf=tensors") == ["to_here=fetch-once udf=tensors"
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("flag", "said"),
     [
-        ("udf=together:2", "together, one-call and faster:2"),
-        ("udf=faster:1", "together, one-call and faster:2"),
+        ("udf=together:2", "fetch-once and faster:2"),
+        ("udf=faster:1", "fetch-once and faster:2"),
+        ("udf=fetch-once", "udf: only to_here takes fetch-once"),
         ("callers=1", "callers takes a number from 2 to 64, got '1'"),
         ("gil=yes", "gil takes no, got 'yes'"),
         ("udf=sideways", "changes are FUNCTION=together"),

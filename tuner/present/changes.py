@@ -26,13 +26,16 @@ ABOUT = 1.1
 LEAST_CALLS = 20  # what fewer do may be chance
 MOST_SHOWN = 4
 DRIVER_WORD = "driver"  # the driver's own code, as `--what-if` and JSON name it
+_FETCH = "to_here"
 MOST_S = 4.0  # for all changes of a trace; the rest are not forecast
 LEAST_SURE = 0.84  # what is sure to gain nothing has no interval that begins lower
 LEAST_ROOM = 12  # characters of a sentence's line
 MOST_CALLERS = 64
-_FUNCTION_KINDS = ("together", "one-call", "faster")
+_FUNCTION_KINDS = (
+    "together", "one-call", "ahead", "tensors", "pickle-once", "fetch-once", "faster",
+)  # fmt: skip
 _CALLERS, _GIL, _LOCK = "callers", "gil", "lock"
-_OF_FUNCTION = re.compile(r"(together|one-call|faster)(?::(\d+(?:\.\d+)?))?")
+_OF_FUNCTION = re.compile(rf"({'|'.join(_FUNCTION_KINDS)})(?::(\d+(?:\.\d+)?))?")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,9 +96,9 @@ def rows_of(trace: Trace, model: Model | str) -> list[ChangeRow]:
 
 
 def _site(trace: Trace, change: Change) -> str:
-    """The line that makes the calls; of a function that is to be faster, its own."""
+    """The line that makes the calls; of a function that is to do something else, its own."""
     calls = trace.calls
-    if change.kind != "faster":
+    if change.site or change.kind not in ("faster", "tensors"):
         return change.site
     if "defined" not in calls or change.function == DRIVER:
         return ""
@@ -118,9 +121,13 @@ def read_change(name: str, value: object) -> Change | str | None:
         return None
     asked = _OF_FUNCTION.fullmatch(text)
     if asked is None or (asked[2] and word != "faster") or (asked[2] and float(asked[2]) <= 1):
-        known = "together, one-call and faster:2 (so many times as fast)"
+        known = f"{listed(_FUNCTION_KINDS)}:2 (so many times as fast)"
         return f"{name}: {text!r} is none of {known}"
     function = {"*": "", DRIVER_WORD: DRIVER}.get(name, name)
+    if word == "fetch-once":
+        if name != _FETCH:
+            return f"{name}: only {_FETCH} takes fetch-once"
+        function = ""  # a fetch has no name
     return Change(kind=word, function=function, number=float(asked[2] or 2))  # type: ignore[arg-type]
 
 
@@ -142,6 +149,8 @@ def said_of(change: Change) -> str:
         return f"{_CALLERS}={number}"
     if change.kind in ("gil", "no-lock"):
         return f"{_GIL if change.kind == 'gil' else _LOCK}=no"
+    if change.kind == "fetch-once":
+        return f"{_FETCH}={change.kind}"
     times = f":{number}" if change.kind == "faster" else ""
     function = DRIVER_WORD if change.function == DRIVER else change.function or "*"
     return f"{function}={change.kind}{times}"

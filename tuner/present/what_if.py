@@ -38,7 +38,10 @@ DEFAULT_THREADS = (1, 2, 4, 8, 16, 32)
 MOST_THREADS = 16  # of these, more are not forecast unasked where fewer were traced
 DISAGREE = "what limits the program and its replay disagree on whether more threads help"
 MOST_ASKED = 200  # configurations: each takes some 0.1 s
-CHANGES = "FUNCTION=together, =one-call or =faster:2, callers=4, gil=no and lock=no"
+CHANGES = (
+    "FUNCTION=together, =one-call, =ahead, =tensors, =pickle-once or =faster:2, "
+    "to_here=fetch-once, callers=4, gil=no and lock=no"
+)
 _SPACE_BEFORE_NAME = re.compile(r"[ ,]+(?=[^\s,=]+=)")
 
 
@@ -333,7 +336,8 @@ def forecast(trace: Trace, space: Mapping[str, object]) -> pd.DataFrame:
         space: Values by knob, as in a plan: `{"num_worker_threads": [1, 2, 4]}`, for one role
             `{"agent.num_worker_threads": "2,4"}`; also `{"cpus": 64}`, the logical CPUs of each
             host. All combinations are forecast. And changes of the program, which all of them
-            have: `{"look_up": "together"}`, or `"one-call"`, `"faster:2"`; `{"callers": 4}`,
+            have: `{"look_up": "together"}`, or `"one-call"`, `"ahead"`, `"tensors"`,
+            `"pickle-once"`, `"faster:2"`; `{"to_here": "fetch-once"}`, `{"callers": 4}`,
             `{"gil": "no"}`, `{"lock": "no"}`.
 
     Returns:

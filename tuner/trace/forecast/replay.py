@@ -247,7 +247,8 @@ class _Replay:
     def serve(self, number: int) -> None:
         call = self.calls[number]
         self.free[call.server] -= 1
-        self.served[number] = frame = _Frame(call.server, number, [*call.arrives, *call.ops])
+        ops = [*call.arrives, *call.unpickles, *call.ops, *call.pickles]
+        self.served[number] = frame = _Frame(call.server, number, ops)
         self.go_on(frame)
 
     def complete(self, number: int) -> None:
