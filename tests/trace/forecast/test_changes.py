@@ -219,7 +219,7 @@ def with_tensors(number: int = 4000, calls: int = 20, **columns: Any) -> Trace:
     ("taken", "ratio"),
     [
         (with_tensors(), (0.2 + 0.2) / 10),  # made as one tensor, the function takes no time
-        (with_tensors(150), (0.2 + 1 + 0.15 + 0.2) / 10),  # it does more than to make them
+        (with_tensors(110), (0.2 + 1 + 0.11 + 0.2) / 10),  # it does more than to make them
         (with_tensors(answer_bytes=2_000_000), (0.2 + 2 + 0.2) / 10),
         (with_tensors(answer_bytes=None), (0.2 + 3.8) / 10),
     ],

@@ -1,7 +1,8 @@
 """Changes of what calls carry: one tensor for many, one pickle for several servers, a value kept.
 
-Each tensor of a message is pickled, sent and unpickled on its own. What a message takes beyond the
-way of its bytes goes with the number of its tensors.
+Each tensor of a message is pickled, sent, unpickled and freed on its own, all with the GIL. What a
+message takes beyond the way of its bytes goes with the number of its tensors, and so does what is
+done meanwhile, beyond what it takes at its quickest.
 """
 
 from collections import Counter, defaultdict
@@ -16,13 +17,23 @@ from tuner.trace.analyze.path_limits import MANY_TENSORS
 from tuner.trace.analyze.suggestions import NS_PER_BYTE
 from tuner.trace.analyze.time_spans import floats
 from tuner.trace.forecast.change import LARGE, Change, Changed, Changing, Message, each_frame
-from tuner.trace.forecast.program import AWAIT, COMPUTE_WITH_GIL, ISSUE, Call, Op, Program
+from tuner.trace.forecast.program import (
+    AWAIT,
+    COMPUTE,
+    COMPUTE_WITH_GIL,
+    ISSUE,
+    Call,
+    Op,
+    Program,
+)
+from tuner.trace.forecast.ways import UNHINDERED
 
 LOCAL_NS_PER_BYTE = 1.0  # between processes of a host
 ISSUE_NS = 100_000.0  # what it takes to issue a call, but for its tensors and what is pickled
 WAY_NS = 200_000.0  # of a small message, where the trace has none
-MADE_NS = 5_000.0
-"""A function that takes less of each tensor of its answer does little but to make them."""
+MADE_NS = 8_000.0
+"""A function that computes for less for each tensor of its answer does little but to make them."""
+FREED_NS = 1_500.0  # what it takes of each to free it
 JOINED_NS = 1_000.0  # what it takes of each tensor to join them, and to part them again
 
 
@@ -76,26 +87,34 @@ def _usual(firsts: Sequence[float]) -> float:
 
 def tensors(of: Changing, change: Change) -> Changed:
     """Each message of many tensors holds them as one."""
-    small = _small_ways(of)
-    calls, issues = list(of.program.calls), dict[int, float]()
-    is_other = False
+    small, made_ns = _small_ways(of), _made_ns(of)
+    calls, issues, freed = list(of.program.calls), dict[int, float](), dict[int, float]()
+    met = set[tuple[int, int]]()
     for number, (call, own) in enumerate(zip(of.program.calls, of.messages, strict=False)):
-        if not (call.is_seen and change.is_about(call.function, of.made.site[number])):
+        is_first = (call.client, call.server) not in met  # then they may have to connect
+        met.add((call.client, call.server))
+        has_many = own.request_tensors >= MANY_TENSORS, own.answer_tensors >= MANY_TENSORS
+        if not (call.is_seen and any(has_many)
+                and change.is_about(call.function, of.made.site[number])):  # fmt: skip
             continue
-        least = small[_is_local(of.program, call)] * of.doubt
-        per_byte = of.doubt * (LOCAL_NS_PER_BYTE if _is_local(of.program, call) else NS_PER_BYTE)
-        if own.answer_tensors >= MANY_TENSORS:
-            way = min(_sum(call.returns) + call.to_client, least + own.answer_bytes * per_byte)
-            calls[number] = replace(
-                call, pickles=(), receives=(), returns=(), to_client=way,
-                ops=_made_as_one(call.ops, own.answer_tensors),
-            )  # fmt: skip
-        if own.request_tensors >= MANY_TENSORS:
-            way = min(_sum(call.arrives) + call.to_server, least + own.request_bytes * per_byte)
-            calls[number] = replace(calls[number], unpickles=(), arrives=(), to_server=way)
+        least, per_byte = small[_is_local(of.program, call)] * of.doubt, of.doubt
+        per_byte *= LOCAL_NS_PER_BYTE if _is_local(of.program, call) else NS_PER_BYTE
+        if has_many[0] or not is_first:
+            way = least + has_many[0] * own.request_bytes * per_byte
+            there = min(_sum(call.arrives) + call.to_server, way)
+            call = replace(call, unpickles=(), arrives=(), to_server=there)
             issues[number] = ISSUE_NS * of.doubt
-        is_other |= calls[number] is not call
-    return (_issued_in(replace(of.program, calls=calls), issues), of.machine) if is_other else None
+        if has_many[1]:
+            way = min(_sum(call.returns) + call.to_client, least + own.answer_bytes * per_byte)
+            call = replace(call, pickles=(), receives=(), returns=(), to_client=way)
+            freed[number] = FREED_NS * own.answer_tensors
+            is_little = made_ns[call.function] <= MADE_NS and all(k < ISSUE for k, _ in call.ops)
+            joined = [*call.ops, (COMPUTE_WITH_GIL, JOINED_NS * own.answer_tensors)]
+            call = replace(call, ops=() if is_little else joined)
+        calls[number] = call
+    if not issues and not freed:
+        return None
+    return _by_callers(replace(of.program, calls=calls), issues, freed), of.machine
 
 
 def pickle_once(of: Changing, change: Change) -> Changed:
@@ -105,7 +124,7 @@ def pickle_once(of: Changing, change: Change) -> Changed:
         for number in sent_again(of)
         if change.is_about(of.program.calls[number].function, of.made.site[number])
     }
-    return (_issued_in(of.program, issues, of.doubt), of.machine) if issues else None
+    return (_by_callers(of.program, issues, {}, of.doubt), of.machine) if issues else None
 
 
 def sent_again(of: Changing) -> dict[int, int]:
@@ -145,15 +164,18 @@ def fetched_again(of: Changing) -> dict[int, int]:
     }
 
 
-def _made_as_one(ops: Sequence[Op], number: float) -> list[Op]:
-    """What makes many tensors, if it makes one of them: else they are joined."""
-    own_ns = sum(ns for kind, ns in ops if kind < ISSUE)
-    is_little = own_ns <= MADE_NS * number and all(kind < ISSUE for kind, _ in ops)
-    return [] if is_little else [*ops, (COMPUTE_WITH_GIL, JOINED_NS * number)]
+def _made_ns(of: Changing) -> dict[str, float]:
+    """By function: how long it usually computes for each of the many tensors of its answer."""
+    found = defaultdict[str, list[float]](list)
+    for call, own in zip(of.program.calls, of.messages, strict=False):
+        if call.is_seen and own.answer_tensors >= MANY_TENSORS:
+            ns = sum(value for kind, value in call.ops if kind in (COMPUTE, COMPUTE_WITH_GIL))
+            found[call.function].append(ns / own.answer_tensors)
+    return {name: median(each) for name, each in found.items()}
 
 
 def _small_ways(of: Changing) -> dict[bool, float]:
-    """How long small messages usually take, between hosts and on one."""
+    """How long the quickest small messages take, between hosts and on one."""
     found = dict[bool, list[float]]({False: [], True: []})
     for call, own in zip(of.program.calls, of.messages, strict=False):
         if not call.is_seen or call.is_callback:
@@ -163,7 +185,7 @@ def _small_ways(of: Changing) -> dict[bool, float]:
             ways.append(call.to_server + _sum(call.arrives))
         if own.answer_tensors < MANY_TENSORS and not call.pickles and not call.receives:
             ways.append(call.to_client + _sum(call.returns))
-    return {where: median(ways or [WAY_NS]) for where, ways in found.items()}
+    return {at: float(np.quantile(ways or [WAY_NS], UNHINDERED)) for at, ways in found.items()}
 
 
 def _is_local(program: Program, call: Call) -> bool:
@@ -174,16 +196,24 @@ def _sum(ops: Sequence[Op]) -> float:
     return sum(ns for _, ns in ops)
 
 
-def _issued_in(program: Program, issues: Mapping[int, float], doubt: float = 1.0) -> Program:
-    """The program whose threads issue some calls in less time; of what is saved only a part is,
-    where that is in doubt."""
+def _by_callers(
+    program: Program, issues: Mapping[int, float], freed: Mapping[int, float], doubt: float = 1.0
+) -> Program:
+    """The program whose threads issue some calls in so much time at most, if that is less, and take
+    so much less after others; of what is saved only a part is, where that is in doubt."""
     roots = list(program.roots)
     for place, root in enumerate(roots):
-        ops = list(root.ops)
+        ops, left = list(root.ops), 0.0
         for at, (kind, value) in enumerate(ops):
-            if kind == ISSUE and int(value) in issues and at and ops[at - 1][0] == COMPUTE_WITH_GIL:
-                ns = ops[at - 1][1]
-                saved = max(ns - issues[int(value)], 0.0) / doubt
-                ops[at - 1] = (COMPUTE_WITH_GIL, ns - saved)
+            follows = (
+                int(ops[at + 1][1]) if ops[at + 1 : at + 2] and ops[at + 1][0] == ISSUE else -1
+            )
+            if kind == AWAIT:
+                left = freed.get(int(value), 0.0)
+            elif kind == COMPUTE_WITH_GIL and follows >= 0:
+                ops[at] = kind, value - max(value - issues.get(follows, value), 0.0) / doubt
+            elif kind < ISSUE:
+                ops[at] = kind, max(value - left, 0.0)
+                left = max(left - value, 0.0)
         roots[place] = replace(root, ops=ops)
     return replace(program, roots=roots)
