@@ -362,6 +362,15 @@ def test_the_call_of_the_next_step_is_issued_before_the_work_of_this_one(
     assert candidates == [Change(kind="ahead", function="sample", site="main.py:3")]
 
 
+def test_work_that_computes_may_hinder_the_calls_that_are_issued_before_it() -> None:
+    taken = sampled()
+    asleep = forecast(taken, Change(kind="ahead"))
+    busy = ranks(threads=16, cpu_count=2, cpu_s=0.17, main_cpu_s=0.15, pid=1)
+    computes = forecast(replace(taken, ranks=busy), Change(kind="ahead"))
+    assert computes.ratio == pytest.approx(asleep.ratio, rel=0.1)
+    assert computes.ratio_high > 1.2 * asleep.ratio_high
+
+
 @pytest.mark.parametrize(
     "taken",
     [one_after_another(), in_steps(), sampled(steps=4), in_steps(**FETCH), sampled(between_ms=0.5)],

@@ -1,6 +1,7 @@
 """Calls of a loop that are issued a step ahead: before the work that follows the results of the
 step before, instead of after it."""
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -9,7 +10,15 @@ from itertools import pairwise
 import numpy as np
 
 from tuner.trace.forecast.change import Change, Changed, Changing, rank_of, with_runs
-from tuner.trace.forecast.program import AWAIT, COMPUTE_WITH_GIL, DRAIN, ISSUE, Op, Program
+from tuner.trace.forecast.program import (
+    AWAIT,
+    COMPUTE,
+    COMPUTE_WITH_GIL,
+    DRAIN,
+    ISSUE,
+    Op,
+    Program,
+)
 from tuner.trace.forecast.runs import Made, Run, Unit, frames
 
 FEW = 5  # steps, which are no loop
@@ -38,11 +47,22 @@ def ahead(of: Changing, change: Change) -> Changed:
         for place, unit in enumerate(loop.units):
             sends, waits = ops[unit.sends : unit.sent], ops[unit.sent : unit.end]
             before = ops[loop.units[place - 1].end if place else unit.first : unit.sends]
-            found += [*sends, *before] if place else [*before, *sends]
+            alone, beside = _parted(before, of.doubt if place else math.inf)
+            found += [*alone, *sends, *beside]
             found += [*waits, *((AWAIT, call) for call in unit.calls)]
         return found
 
     return with_runs(replace(of.program, calls=calls), [*loops.values()], new), of.machine
+
+
+def _parted(ops: Sequence[Op], doubt: float) -> tuple[list[Op], list[Op]]:
+    """What a caller does before its calls, and beside them: what computes takes the CPUs, and the
+    GIL, that these need, too, so that only a part of it may be beside them."""
+    if math.isinf(doubt):
+        return [*ops], []
+    computes = (COMPUTE, COMPUTE_WITH_GIL)
+    alone = [(kind, ns - ns / doubt) for kind, ns in ops if kind in computes and doubt > 1]
+    return alone, [(kind, ns / doubt if kind in computes else ns) for kind, ns in ops]
 
 
 def loops_of(program: Program, made: Made, fixed_ns: Mapping[int, float]) -> list[Run]:

@@ -59,7 +59,7 @@ class Changing(NamedTuple):
     polling: Mapping[int, float]  # by rank: CPUs that its other threads want throughout
     messages: Sequence[Message]  # of each call
     doubt: float = 1.0
-    """What messages would cost that are changed is so many times what the trace lets expect."""
+    """What a change costs that the trace does not show is so many times what seems likely."""
 
 
 Changed = tuple[Program, Machine] | None
