@@ -33,7 +33,7 @@ ISSUE_NS = 100_000.0  # what it takes to issue a call, but for its tensors and w
 WAY_NS = 200_000.0  # of a small message, where the trace has none
 MADE_NS = 8_000.0
 """A function that computes for less for each tensor of its answer does little but to make them."""
-FREED_NS = 1_500.0  # what it takes of each to free it
+FREED_NS = 3_000.0  # what it takes its caller to free it, while other threads do, too
 JOINED_NS = 1_000.0  # what it takes of each tensor to join them, and to part them again
 
 
