@@ -4,6 +4,7 @@ The edit is `-`, for the program as it is, or what was changed in it.
 """
 
 import os
+import pickle
 import sys
 import threading
 import time
@@ -16,8 +17,9 @@ import torch.multiprocessing as mp
 
 FOUR = [f"worker{1 + i % 4}" for i in range(64)]
 LOCK = threading.Lock()
-W = torch.ones(64, 64)
+W, W8 = torch.ones(64, 64), torch.ones(1000, 8)
 HUGE = {megabytes: torch.ones(megabytes << 18) for megabytes in (2, 4)}
+NAMED = {f"weight{i}": [0.5 * i, i] for i in range(20_000)}
 
 
 def nothing(*_: object) -> None:
@@ -76,6 +78,51 @@ def huge(megabytes: int) -> torch.Tensor:
 def large(number: int) -> torch.Tensor:
     """Answer with 256 KB."""
     return torch.ones(1 << 16) * number
+
+
+def parts(number: int, way: str) -> object:
+    """Answer with so many tensors, or with one of so many numbers."""
+    return torch.arange(number) if way == "tensors" else [torch.tensor(i) for i in range(number)]
+
+
+def pushed(pickled: bytes) -> None:
+    """Unpickle an argument that was pickled once."""
+    pickle.loads(pickled)
+
+
+def push(way: str) -> None:
+    """Send the same object to four servers."""
+    pickled = pickle.dumps(NAMED) if way == "pickle-once" else b""
+    for server in FOUR[:4]:
+        if pickled:
+            rpc.rpc_sync(server, pushed, args=(pickled,))
+        else:
+            rpc.rpc_sync(server, nothing, args=(NAMED,))
+
+
+def send_rows(way: str) -> None:
+    """Send a matrix, as its rows or as a whole."""
+    rpc.rpc_sync("worker1", nothing, args=(W8 if way == "tensors" else [*W8.unbind()],))
+
+
+def fetch(way: str) -> None:
+    """Fetch one value, five times."""
+    made = rpc.remote("worker1", large, args=(1,))
+    for number in range(5):
+        if number == 0 or way != "fetch-once":
+            made.to_here()
+
+
+def sampled(way: str) -> None:
+    """Learn from each sample; the next one may be fetched meanwhile."""
+    ahead = rpc.rpc_async("worker1", look_up, args=(0,)) if way == "ahead" else None
+    for number in range(1, 17):
+        if ahead is None:
+            rpc.rpc_sync("worker1", look_up, args=(number,))
+        else:
+            ahead.wait()
+            ahead = rpc.rpc_async("worker1", look_up, args=(number,))
+        heavy(30_000)
 
 
 def each_of(function: Callable[[object], object], arguments: list[object]) -> list[object]:
@@ -164,6 +211,12 @@ PAIRS: dict[str, tuple[int, int, Step, tuple[str, ...]]] = {
              ("huge=bytes:2",)),
     "large": (2, 40, lambda way: on_all(way, large, ["worker1"] * 16, [*range(16)]),
               ("large=together",)),
+    "tensors": (2, 20, lambda way: rpc.rpc_sync("worker1", parts, args=(4000, way)),
+                ("parts=tensors",)),
+    "rows": (2, 20, send_rows, ("nothing=tensors",)),
+    "push": (5, 30, push, ("nothing=pickle-once",)),
+    "fetch": (2, 30, fetch, ("to_here=fetch-once",)),
+    "sampled": (2, 20, sampled, ("look_up=ahead",)),
     "callers": (2, 40, lambda way: on_all(way, look_up, ["worker1"] * 8, [*range(8)]),
                 ("callers=2", "callers=4")),
 }  # fmt: skip

@@ -33,8 +33,10 @@ def test_changes_are_asked_for_with_knobs_and_without() -> None:
         "num_worker_threads=1", "num_worker_threads=2", "num_worker_threads=4 udf=together gil=no",
     ]  # fmt: skip
     assert asked("num_worker_threads=1, 2") == ["num_worker_threads=1", "num_worker_threads=2"]
-    assert asked("callers=4", "lock=no", "A.b=faster:1.5", "*=one-call") == [
-        "callers=4", "lock=no", "A.b=faster:1.5", "*=one-call",
+    flags = ("callers=4", "lock=no", "A.b=faster:1.5", "*=one-call", "udf=tensors", "a=ahead",
+             "push=pickle-once", "to_here=fetch-once")  # fmt: skip
+    assert asked(*flags) == [*flags]
+    assert asked("to_here=fetch-once udf=tensors") == ["to_here=fetch-once udf=tensors"
     ]  # fmt: skip
     others = ["servers=2", "udf=bytes:4", "udf=batch", "udf=batch:8", "udf=batch:8:1.5x"]
     assert asked(*others) == others
@@ -43,8 +45,9 @@ def test_changes_are_asked_for_with_knobs_and_without() -> None:
 @pytest.mark.parametrize(
     ("flag", "said"),
     [
-        ("udf=together:2", "together, one-call, faster:2 (so many times as fast)"),
-        ("udf=faster:1", "together, one-call, faster:2 (so many times as fast)"),
+        ("udf=together:2", "fetch-once, faster:2 (so many times as fast)"),
+        ("udf=faster:1", "fetch-once, faster:2 (so many times as fast)"),
+        ("udf=fetch-once", "udf: only to_here takes fetch-once"),
         ("udf=bytes:0.5", "bytes:2 (so many times fewer)"),
         ("udf=faster:2:2x", "'faster:2:2x' is none of"),
         ("udf=batch:1", "batch:8 (calls served as one)"),

@@ -27,6 +27,7 @@ ABOUT = 1.1
 LEAST_CALLS = 20  # what fewer do may be chance
 MOST_SHOWN = 4
 DRIVER_WORD = "driver"  # the driver's own code, as `--what-if` and JSON name it
+_FETCH = "to_here"
 MOST_S = 4.0  # for all changes of a trace; the rest are not forecast
 LEAST_SURE = 0.84  # what is sure to gain nothing has no interval that begins lower
 LEAST_ROOM = 12  # characters of a sentence's line
@@ -35,13 +36,14 @@ MOST_CALLS = 1024  # in a batch
 _RANKS: tuple[ChangeKind, ...] = ("callers", "servers")
 _BESIDE = ("gil", "servers")
 _GIL, _LOCK = "gil", "lock"
-_NUMBER = r"(\d+(?:\.\d+)?)"
-_OF_FUNCTION = re.compile(rf"(together|one-call|faster|bytes|batch)(?::{_NUMBER})?(?::{_NUMBER}x)?")
-_FUNCTION_KINDS = ("together", "one-call", "faster", "bytes", "batch")
+_WHOLE = ("together", "one-call", "ahead", "tensors", "pickle-once", "fetch-once")
 _TIMES = ("faster", "bytes")
+_FUNCTION_KINDS = (*_WHOLE, *_TIMES, "batch")
+_NUMBER = r"(\d+(?:\.\d+)?)"
+_OF_FUNCTION = re.compile(rf"({'|'.join(_FUNCTION_KINDS)})(?::{_NUMBER})?(?::{_NUMBER}x)?")
 _FUNCTION_CHANGES = (
-    "together, one-call, faster:2 (so many times as fast), bytes:2 (so many times fewer), batch:8 "
-    "(calls served as one), batch:8:1.5x (in so many times the time of one)"
+    f"{', '.join(_WHOLE)}, faster:2 (so many times as fast), bytes:2 (so many times fewer), "
+    "batch:8 (calls served as one), batch:8:1.5x (in so many times the time of one)"
 )
 
 
@@ -105,8 +107,8 @@ def rows_of(trace: Trace, model: Model | str) -> list[ChangeRow]:
 def _site(trace: Trace, change: Change) -> str:
     """The line that makes the calls; of what happens to a function itself, its own."""
     calls = trace.calls
-    is_of_calls = change.kind in ("together", "one-call") or not change.function
-    if is_of_calls or "defined" not in calls or change.function == DRIVER:
+    is_of_function = change.kind in ("faster", "bytes", "batch", "tensors")
+    if change.site or not is_of_function or "defined" not in calls or change.function == DRIVER:
         return change.site
     own = calls.loc[calls["function"] == change.function, "defined"].astype(str)
     return next((each for each in own.unique() if each), "")
@@ -130,6 +132,10 @@ def read_change(name: str, value: object) -> Change | str | None:
     if asked[1] == "batch" and name == "*":
         return "batch is of one function, got '*'"
     function = {"*": "", DRIVER_WORD: DRIVER}.get(name, name)
+    if asked[1] == "fetch-once":
+        if name != _FETCH:
+            return f"{name}: only {_FETCH} takes fetch-once"
+        function = ""  # a fetch has no name
     number = float(asked[2] or (0 if asked[1] == "batch" else 2))
     return Change(kind=asked[1], function=function, number=number, times=float(asked[3] or 0))  # type: ignore[arg-type]
 
@@ -160,6 +166,8 @@ def said_of(change: Change) -> str:
         return f"{change.kind}={number}"
     if change.kind in ("gil", "no-lock"):
         return f"{_GIL if change.kind == 'gil' else _LOCK}=no"
+    if change.kind == "fetch-once":
+        return f"{_FETCH}={change.kind}"
     times = f":{number}" if change.kind in _TIMES else ""
     if change.kind == "batch" and change.number:
         times = f":{number}" + (f":{change.times:g}x" if change.times else "")

@@ -39,8 +39,8 @@ MOST_THREADS = 16  # of these, more are not forecast unasked where fewer were tr
 DISAGREE = "what limits the program and its replay disagree on whether more threads help"
 MOST_ASKED = 200  # configurations: each takes some 0.1 s
 CHANGES = (
-    "FUNCTION=together, =one-call, =faster:2, =bytes:2 or =batch:8, callers=4, servers=2, gil=no "
-    "and lock=no"
+    "FUNCTION=together, =one-call, =ahead, =tensors, =pickle-once, =faster:2, =bytes:2 or "
+    "=batch:8, to_here=fetch-once, callers=4, servers=2, gil=no and lock=no"
 )
 _SPACE_BEFORE_NAME = re.compile(r"[ ,]+(?=[^\s,=]+=)")
 
@@ -336,8 +336,9 @@ def forecast(trace: Trace, space: Mapping[str, object]) -> pd.DataFrame:
         space: Values by knob, as in a plan: `{"num_worker_threads": [1, 2, 4]}`, for one role
             `{"agent.num_worker_threads": "2,4"}`; also `{"cpus": 64}`, the logical CPUs of each
             host. All combinations are forecast. And changes of the program, which all of them
-            have: `{"look_up": "together"}`, or `"one-call"`, `"faster:2"`, `"bytes:2"`,
-            `"batch:8"`; `{"callers": 4}`, `{"servers": 2}`, `{"gil": "no"}`, `{"lock": "no"}`.
+            have: `{"look_up": "together"}`, or `"one-call"`, `"ahead"`, `"tensors"`,
+            `"pickle-once"`, `"faster:2"`, `"bytes:2"`, `"batch:8"`; `{"to_here": "fetch-once"}`,
+            `{"callers": 4}`, `{"servers": 2}`, `{"gil": "no"}`, `{"lock": "no"}`.
 
     Returns:
         One row per configuration: `config` (as `--space` would say it), `ratio` (its time over that

@@ -2,7 +2,7 @@
 
 import functools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -19,6 +19,7 @@ Future: Any = torch._C.Future
 _internal: Any = internal
 _RemoteException: Any = getattr(internal, "RemoteException", None)
 
+_SOME = 16
 # How torch marks the error of a call that ran past its rpc_timeout.
 RPC_TIMEOUT_MARK = "RPCErr:1:"
 
@@ -70,9 +71,20 @@ def hooked_answers(
         del reducers[_RemoteException]
 
 
-def tensors_sent() -> int:
-    """How many tensors go with what this thread is pickling."""
-    return len(getattr(_internal._thread_local_tensor_tables, "send_tables", ()))
+def tensors_sent() -> tuple[int, int]:
+    """How many tensors go with what this thread is pickling, and their bytes, by some of many."""
+    sent = getattr(_internal._thread_local_tensor_tables, "send_tables", ())
+    some = sent[:: len(sent) // _SOME + 1]
+    return len(sent), bytes_of(some) * len(sent) // max(len(some), 1)
+
+
+def bytes_of(tensors: Iterable[Any]) -> int:
+    """The bytes of tensors; those of sparse ones are not counted."""
+    size = 0
+    for tensor in tensors:
+        if tensor.layout is torch.strided:
+            size += tensor.nbytes
+    return size
 
 
 def received_tensor(number: int) -> Any:

@@ -2,13 +2,14 @@
 
 import functools
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from io import BytesIO
 from pickle import GLOBAL, Pickler, dumps
 from time import time_ns
 from types import FunctionType
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import torch
 from torch.distributed import autograd
@@ -51,6 +52,7 @@ _all_simple = (_PLAIN_TYPES - {torch.Tensor, PY_RREF}).issuperset
 # More values than this are not looked at: that would take longer than it saves.
 _FEW = 16
 _MOST_KNOWN = 1000
+_SOME_BYTES = 1024
 _KINDS = {mode: f"rpc_{mode.value}" for mode in internal.RPCExecMode}
 
 
@@ -199,13 +201,9 @@ def pickled_plainly(args: Any, kwargs: Any) -> tuple[bytes, list[Any]]:
     return file.getvalue(), tensors
 
 
-def size_of(pickled: bytes, tensors: Iterable[Any]) -> int:
-    """The bytes of a request; those of sparse tensors are not counted."""
-    size = len(pickled)
-    for tensor in tensors:
-        if tensor.layout is torch.strided:
-            size += tensor.nbytes
-    return size
+def checksum_of(pickled: bytes) -> tuple[int, int]:
+    """What equal pickles have in common, and others hardly; of a large one, some bytes count."""
+    return len(pickled), crc32(pickled[:: len(pickled) // _SOME_BYTES + 1])
 
 
 def name_in_pickles(func: Any) -> bytes | None:
@@ -265,7 +263,7 @@ def _hooked_sender(client: _Client, send: Callable[..., Any], how: Sender) -> Ca
         pickled = None
         if body == "python":
             worker, pickled, tensors, timeout_s, is_async = args
-            call.request_bytes = size_of(pickled, tensors)
+            client.packed(call, pickled, tensors)
             call.answers_plainly = not (returns_rref or is_async)
         to_send = client.sending(call, pickled)
         if pickled is not None:
@@ -275,6 +273,8 @@ def _hooked_sender(client: _Client, send: Callable[..., Any], how: Sender) -> Ca
         except BaseException:
             client.not_sent(call)
             raise
+        if returns_rref:
+            client.holds(call, result)
         client.sent(call, result._get_future() if returns_rref else result)
         return result
 
@@ -295,7 +295,7 @@ def _hooked_to_here(client: _Client) -> Callable[..., Any]:
             return to_here(rref, timeout)
         owner = rref.owner()
         target = CallTarget("to_here", "", owner.name, owner.id)
-        return client.fetching(target, limit_s(timeout), lambda: to_here(rref, timeout))
+        return client.fetching(target, limit_s(timeout), lambda: to_here(rref, timeout), rref)
 
     return fetch
 

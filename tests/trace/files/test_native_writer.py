@@ -22,7 +22,7 @@ from tuner.trace.model.trace import CALL_COLUMNS, CALLBACK_COLUMNS
 NAMES = ('a "quoted" \\ name\n', "no \N{SNOWMAN}", "\x7f\0", "")
 SERVED_COLUMNS = (
     "answered_ns", "answer_tensors", "arrived_ns", "unpickled_ns", "cpu_ns", "run_queue_ns",
-    "slices",
+    "slices", "answer_bytes",
 )  # fmt: skip
 TIMES = (10**15 + 7, 2**52 + 1, 10_001, 20_000)
 """Nanoseconds, also in microseconds of as many digits as a float has."""
@@ -36,11 +36,11 @@ def trace(**facts: Any) -> MergedTrace:
     span = call.span._replace(
         thread=MAIN + 1, end_ns=5_000_003, status="raised", timeout_s=0.1, request_bytes=2**40,
         error='ValueError("no \N{SNOWMAN}\\n")', parent_call=3, received_ns=4_000_001,
-        site="a \N{SNOWMAN}.py:7", defined="pkg/store.py:9",
+        site="a \N{SNOWMAN}.py:7", defined="pkg/store.py:9", request_tensors=2**33, same_as=3,
     )  # fmt: skip
     served = call.served._replace(
         answered_ns=185, cpu_ns=2**40, run_queue_ns=None, slices=7, arrived_ns=105,
-        unpickled_ns=110, answer_tensors=4000,
+        unpickled_ns=110, answer_tensors=4000, answer_bytes=2**41,
     )  # fmt: skip
     call = replace(call, client="worker1", client_rank=1, span=span, served=served)
     hard = [

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.trace.forecast.test_forecasts import changed
-from tests.trace.synthetic import Part, call, ranks, simulate, trace
+from tests.trace.synthetic import Part, call, ns, ranks, simulate, trace
 from tuner.trace.forecast.change import DRIVER, Change
 from tuner.trace.forecast.changes import changed as apply
 from tuner.trace.forecast.forecasts import Forecast, Model, WhatIf
@@ -202,6 +202,182 @@ def test_more_callers_poll_too() -> None:
     )  # fmt: skip
     change = Change(kind="callers", number=2)
     assert forecast(polls, change).ratio > 1.3 * forecast(free, change).ratio
+
+
+def with_tensors(number: int = 4000, calls: int = 20, **columns: Any) -> Trace:
+    """Answers that take 3 ms to pickle, 4 to arrive and 2 to unpickle; requests take 0.2."""
+    rows = [
+        call(each, at, at + 10, served_ms=(at + 0.2, at + 1.2), cpu_ms=1, run_queue_ms=0,
+             kind="rpc_sync", answered_ns=ns(at + 4.2), received_ns=ns(at + 8), request_bytes=100,
+             request_tensors=0, **{"answer_tensors": number, "answer_bytes": 4 * number} | columns)
+        for each in range(calls) for at in [10.0 * each]
+    ]  # fmt: skip
+    return trace(rows, window_ms=(0, 10 * calls), processes=ranks(host="here"))
+
+
+@pytest.mark.parametrize(
+    ("taken", "ratio"),
+    [
+        (with_tensors(), (0.2 + 0.2) / 10),  # made as one tensor, the function takes no time
+        (with_tensors(110), (0.2 + 1 + 0.11 + 0.2) / 10),  # it does more than to make them
+        (with_tensors(answer_bytes=2_000_000), (0.2 + 2 + 0.2) / 10),
+        (with_tensors(answer_bytes=None), (0.2 + 3.8) / 10),
+    ],
+    ids=["small", "computed", "large", "of unknown size"],
+)
+def test_an_answer_of_one_tensor_takes_no_time_for_their_number(taken: Trace, ratio: float) -> None:
+    found = forecast(taken, Change(kind="tensors", function="udf"))
+    assert found.ratio == pytest.approx(ratio, rel=0.05)
+    assert found.ratio_low < ratio < found.ratio_high
+    assert found.condition == "if the tensors can be made as one"
+    candidates = [each for each in candidates_of(taken) if each.kind == "tensors"]
+    assert candidates == [Change(kind="tensors", function="udf", number=candidates[0].number)]
+
+
+def test_a_request_of_one_tensor_takes_no_time_for_their_number() -> None:
+    rows = [
+        call(each, at, at + 10, served_ms=(at + 9, at + 9.8), cpu_ms=0, run_queue_ms=0,
+             kind="rpc_sync", issued_ns=ns(at + 3), arrived_ns=ns(at + 7),
+             unpickled_ns=ns(at + 9), request_tensors=1000, request_bytes=40_000, site="main.py:7")
+        for each in range(20) for at in [10.0 * each]
+    ]  # fmt: skip
+    taken = trace(rows, window_ms=(0, 200), processes=ranks(host="here"))
+    found = forecast(taken, Change(kind="tensors"))
+    assert found.ratio == pytest.approx((0.1 + 0.24 + 0.8 + 0.2) / 10, rel=0.1)
+    (candidate,) = (each for each in candidates_of(taken) if each.kind == "tensors")
+    assert candidate == Change(kind="tensors", function="udf", site="main.py:7", number=1000)
+
+
+def test_few_tensors_stay_as_they_are() -> None:
+    taken = with_tensors(99)
+    assert forecast(taken, Change(kind="tensors")).why_not
+    assert "tensors" not in kinds(taken)
+
+
+def candidates_of(taken: Trace) -> list[Change]:
+    model = Model.of(taken)
+    assert isinstance(model, Model), model
+    return model.changeable.candidates()
+
+
+def pushed(same: bool = True, **columns: Any) -> Trace:
+    """The same large argument for three servers in each step, which takes 8 ms to pickle."""
+    rows = []
+    for number in range(30):
+        at, server = 10.0 * number, number % 3 + 1
+        first = number - number % 3
+        own = {"issued_ns": ns(at + 8), "request_bytes": 1_000_000, "request_tensors": 0,
+               "server_rank": server,
+               "same_as": first if same and number != first else None}  # fmt: skip
+        rows.append(call(number, at, at + 10, served_ms=(at + 9, at + 9.5), cpu_ms=0,
+                         run_queue_ms=0, kind="rpc_sync", site="main.py:9",
+                         **own | columns))  # fmt: skip
+    return trace(rows, window_ms=(0, 300), processes=ranks(4, host="here"))
+
+
+def test_one_argument_for_several_servers_is_pickled_once() -> None:
+    taken = pushed()
+    found = forecast(taken, Change(kind="pickle-once"))
+    assert found.ratio == pytest.approx((30 - 2 * (8 - 1.1)) / 30, rel=0.02)
+    assert found.ratio_high > (30 - 8) / 30  # a copy may cost more than it seems
+    (candidate,) = (each for each in candidates_of(taken) if each.kind == "pickle-once")
+    assert candidate == Change(kind="pickle-once", function="udf", site="main.py:9", number=3)
+
+
+@pytest.mark.parametrize(
+    "taken",
+    [pushed(same=False), pushed(request_bytes=1000), pushed(server_rank=1)],
+    ids=["others", "small", "for one server"],
+)
+def test_other_arguments_are_pickled_for_each(taken: Trace) -> None:
+    assert forecast(taken, Change(kind="pickle-once")).why_not
+    assert "pickle-once" not in kinds(taken)
+
+
+def fetched(times: int = 5, values: int = 8, overlap: float = 0.0) -> Trace:
+    """Values that are fetched one after another, each several times, for 2 ms each time."""
+    rows, at, number = [], 0.0, 0
+    for _ in range(values):
+        made = number
+        rows.append(call(made, at, at + 3, served_ms=(at + 0.1, at + 2.9), cpu_ms=0,
+                         run_queue_ms=0, kind="rpc_remote", function="make", same_as=None,
+                         site="main.py:4"))  # fmt: skip
+        at += 3.1
+        for each in range(times):
+            number += 1
+            thread = 1 + each if overlap else 1
+            rows.append(call(number, at, at + 2 + overlap, kind="to_here", body="fetch",
+                             function="", same_as=made, site="main.py:5",
+                             client_thread=thread))  # fmt: skip
+            at += 2.1
+        number += 1
+    return trace(rows, window_ms=(0, at), processes=ranks(threads=16))
+
+
+def test_a_value_is_fetched_once() -> None:
+    taken = fetched()
+    found = forecast(taken, Change(kind="fetch-once"))
+    assert found.ratio == pytest.approx((3 + 2.1 + 4 * 0.1) / (3 + 5 * 2.1), rel=0.05)
+    assert found.condition == "if the value does not change meanwhile"
+    (candidate,) = (each for each in candidates_of(taken) if each.kind == "fetch-once")
+    assert candidate == Change(kind="fetch-once", site="main.py:5", number=5)
+    assert forecast(fetched(times=1, values=20), Change(kind="fetch-once")).why_not
+
+
+def sampled(between_ms: float = 8, steps: int = 20, others: bool = False, **columns: Any) -> Trace:
+    """A call of 10 ms, then work, then perhaps a call of another function, and so on."""
+    rows, at, number = [], 0.0, 0
+    for _ in range(steps):
+        own: dict[str, Any] = {"kind": "rpc_sync", "cpu_ms": 0, "run_queue_ms": 0,
+                               "request_bytes": 100} | columns  # fmt: skip
+        rows.append(call(number, at, at + 10, served_ms=(at + 0.1, at + 9.9), function="sample",
+                         site="main.py:3", **own))  # fmt: skip
+        at, number = at + 10 + between_ms, number + 1
+        if others:
+            rows.append(call(number, at, at + 1, served_ms=(at + 0.1, at + 0.9), cpu_ms=0,
+                             run_queue_ms=0, kind="rpc_sync", function="update",
+                             request_bytes=1 << 20, site="main.py:4"))  # fmt: skip
+            at, number = at + 1.1, number + 1
+    return trace(rows, window_ms=(0, at), processes=ranks(threads=16))
+
+
+@pytest.mark.parametrize(
+    ("taken", "ratio"),
+    [
+        (sampled(), 10 / 18),
+        (sampled(between_ms=30), 30 / 40),
+        (sampled(others=True), 10 / 19.1),
+        (sampled(kind="rpc_async"), 10 / 18),
+    ],
+    ids=["the call lasts longer", "the work lasts longer", "beside another call", "waited for"],
+)
+def test_the_call_of_the_next_step_is_issued_before_the_work_of_this_one(
+    taken: Trace, ratio: float
+) -> None:
+    found = forecast(taken, Change(kind="ahead", function="sample"))
+    assert found.ratio == pytest.approx(ratio, rel=0.1)
+    assert found.condition == "if the arguments do not depend on that work"
+    # A large request may hold what the work has made.
+    candidates = [each for each in candidates_of(taken) if each.kind == "ahead"]
+    assert candidates == [Change(kind="ahead", function="sample", site="main.py:3")]
+
+
+def test_work_that_computes_may_hinder_the_calls_that_are_issued_before_it() -> None:
+    taken = sampled()
+    asleep = forecast(taken, Change(kind="ahead"))
+    busy = ranks(threads=16, cpu_count=2, cpu_s=0.17, main_cpu_s=0.15, pid=1)
+    computes = forecast(replace(taken, ranks=busy), Change(kind="ahead"))
+    assert computes.ratio == pytest.approx(asleep.ratio, rel=0.1)
+    assert computes.ratio_high > 1.2 * asleep.ratio_high
+
+
+@pytest.mark.parametrize(
+    "taken",
+    [one_after_another(), in_steps(), sampled(steps=4), in_steps(**FETCH), sampled(between_ms=0.5)],
+    ids=["no work", "work after several", "few", "values made before", "little work"],
+)
+def test_calls_with_no_work_between_are_not_issued_ahead(taken: Trace) -> None:
+    assert "ahead" not in kinds(taken)
 
 
 def test_a_change_of_nothing_has_no_forecast() -> None:

@@ -187,6 +187,19 @@ def test_each_call_has_the_line_that_issues_it_and_where_its_function_is_defined
     assert defined["to_here#(worker0)->(worker1)"] == ""
 
 
+def test_a_fetch_names_the_call_that_made_its_rref(kinds: Profiled) -> None:
+    name_of = {call.call_id: call.name for call in kinds.trace.calls}
+    made = [
+        name_of.get(call.same_as, "")
+        for call in kinds.trace.calls if call.name == "to_here#(worker0)->(worker1)"
+    ]  # fmt: skip
+    names = ("work", "work", "aten::mul", SCRIPTED, "later_by", "Adder.add")
+    # One is what a function has returned.
+    assert sorted(made) == sorted(["", *(f"rpc_remote#{n}(worker0 -> worker1)" for n in names)])
+    others = [call for call in kinds.trace.calls if call.body != "fetch"]
+    assert {call.same_as for call in others} == {None}
+
+
 def test_the_future_of_an_async_function_is_done_after_it(kinds: Profiled) -> None:
     calls = kinds.trace.calls
     asynchronous = [call for call in calls if "later" in call.name]

@@ -15,8 +15,9 @@ from torch.distributed.rpc import internal
 
 from tests.known import known
 from tuner.torch_private.answers import error_of
-from tuner.torch_private.calls import name_in_pickles, pickled_plainly
+from tuner.torch_private.calls import CallTarget, name_in_pickles, pickled_plainly
 from tuner.trace.model.spans import ServerSpan
+from tuner.trace.record.client import Client, OpenCall
 from tuner.trace.record.server import Served, Server, Serving, serving_now
 from tuner.trace.record.threads import Thread, forget_threads, this_thread, threads
 from tuner.trace.record.wire import Ends, OnTheWay, marked, received, request
@@ -272,6 +273,32 @@ def test_an_answer_that_takes_long_to_pickle_says_when_it_is_pickled(server: Ser
     quick, slow = server.spans()
     assert quick.answered_ns is None
     assert known(slow.answered_ns) - known(slow.end_ns) >= 10_000_000
+
+
+def test_an_answer_says_how_many_tensors_it_has_and_how_large_they_are(server: Server) -> None:
+    value = [torch.ones(2, 3) for _ in range(5000)]
+    PYTORCH.serialize(run(7, lambda: value))
+    (span,) = server.spans()
+    assert (span.answer_tensors, span.answer_bytes) == (5000, 5000 * 24)
+
+
+@pytest.mark.parametrize(
+    ("other", "is_same"),
+    [(b"x" * 70_000, True), (b"x" * 70_001, False), (b"x" * 35_000 + b"y" * 35_000, False)],
+    ids=["the same", "of another length", "of other bytes"],
+)
+def test_a_large_request_names_an_earlier_one_that_is_the_same(other: bytes, is_same: bool) -> None:
+    client = Client(0)
+    target = CallTarget("rpc_sync", "push", "worker1", 1)
+    calls = [OpenCall(0, target) for _ in range(3)]
+    for call, pickled in zip(calls, (b"x" * 70_000, other, b"x" * 60_000), strict=True):
+        client.packed(call, pickled, [])
+    first, second, small = calls
+    assert (first.same_as, small.same_as) == (None, None)
+    assert second.same_as == (first.call_id if is_same else None)
+    client.packed(small, b"x" * 70_000, [torch.ones(2)])
+    assert (small.same_as, small.request_tensors) == (None, 1)
+    assert small.request_bytes == 70_008
 
 
 def slowly() -> int:

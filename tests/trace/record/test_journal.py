@@ -17,17 +17,19 @@ def test_calls_come_back_as_they_were_written(tmp_path: Path) -> None:
     target, problem = journal.text(TARGET), journal.text("[Errno 2]: no")
     site = journal.text("main.py:42")
     raised, unfinished = STATUSES.index("raised"), STATUSES.index("unfinished")
-    unknown = (NOTHING, NOTHING, NOTHING)
-    journal.calls.put(7, target, 11, NOTHING, 100, 105, unfinished, NOTHING, 0.5, 99, site, NOTHING)
-    journal.calls.put(7, target, 11, NOTHING, 100, 105, raised, problem, 0.5, 99, site, 150)
+    unknown, sent = (NOTHING,) * 5, (0.5, 99, 3, 2**32 + 5, site)
+    journal.calls.put(7, target, 11, NOTHING, 100, 105, unfinished, NOTHING, *sent, NOTHING)
+    journal.calls.put(7, target, 11, NOTHING, 100, 105, raised, problem, *sent, 150)
     journal.calls.put(8, target, 12, 7, 120, 0, 0, NOTHING, *unknown, 125)
     journal.calls.put(9, target, 12, 7, 130, 0, unfinished, NOTHING, *unknown, NOTHING)
     first, second, third = read_journal(tmp_path / "one").client_spans
     assert first == ClientSpan(
         7, "rpc_sync", "python", "work", "worker1", 1, 11, None, 100, 105, 150, "raised",
-        "[Errno 2]: no", 0.5, 99, site="main.py:42", defined="store.py:9",
+        "[Errno 2]: no", 0.5, 99, site="main.py:42", defined="store.py:9", request_tensors=3,
+        same_as=2**32 + 5,
     )  # fmt: skip
     assert (second.timeout_s, second.request_bytes, second.site) == (None, None, "")
+    assert (second.request_tensors, second.same_as) == (None, None)
     # An answer that came before the issue was noted.
     assert (second.issued_ns, second.end_ns, second.status) == (125, 125, "ok")
     assert (third.call_id, third.end_ns, third.status) == (9, None, "unfinished")
@@ -44,7 +46,7 @@ def test_served_calls_come_back_with_their_time_on_the_run_queue(tmp_path: Path)
     journal.served.put(9, 21, 2000, 300, b"", b"", 2900)
     journal.raised.put(9, 1 + journal.text("BaseException"))
     journal.raised.put(9, 1 + problem)
-    journal.answered.put(9, 4000, 2950)
+    journal.answered.put(9, 4000, 16_000, 2950)
     journal.unpickled.put(9, 1800, 1950)
     journal.gil.put(1500, 0, 300)
     journal.gil.put(-5, 0, 300)
@@ -52,7 +54,8 @@ def test_served_calls_come_back_with_their_time_on_the_run_queue(tmp_path: Path)
     content = read_journal(tmp_path / "one")
     assert content.server_spans == [
         ServerSpan(7, 21, 1000, 1900, 300, 50, slices=1), ServerSpan(8, 22, 1100, None, None, None),
-        ServerSpan(9, 21, 2000, 2900, 300, None, 2950, "KeyError: 1", None, 1800, 1950, 4000),
+        ServerSpan(9, 21, 2000, 2900, 300, None, 2950, "KeyError: 1", None, 1800, 1950, 4000,
+                   16_000),
     ]  # fmt: skip
     assert (content.gil, content.damaged) == ([(1500, 0, 300)], 1)
     assert content.done_ns == {7: 2500}
@@ -102,7 +105,7 @@ def test_a_site_that_is_none_is_not_known_and_a_target_that_is_none_is_damaged(
     tmp_path: Path,
 ) -> None:
     journal = Journal(tmp_path / "one")
-    ends = (11, NOTHING, 100, 105, 0, NOTHING, 0.5, 99)
+    ends = (11, NOTHING, 100, 105, 0, NOTHING, 0.5, 99, 0, NOTHING)
     journal.calls.put(7, journal.text(TARGET), *ends, 2**40, 150)
     for number, defined in enumerate(("9", "null", "[]")):
         target = journal.text(TARGET.replace('"store.py:9"', defined))

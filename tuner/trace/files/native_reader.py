@@ -35,6 +35,7 @@ _WORDS = ("kind", "body", "function", "site", "defined", "client", "server", "st
 """The columns of words in the arguments of a call's first event; their categories are sorted."""
 _NUMBERS = (
     "client_rank", "server_rank", "issued_ns", "timeout_s", "request_bytes", "received_ns",
+    "request_tensors", "same_as",
 )  # fmt: skip
 _BOUNDS: dict[tuple[str, ...], tuple[float, float]] = {  # the least, and what is too much
     ("rank", "num_worker_threads", "intra_op_threads", "cpu_count", "steps"): (0, 2**31),
@@ -67,6 +68,8 @@ class Args(msgspec.Struct, gc=False):
     link: str = ""
     timeout_s: Annotated[float, msgspec.Meta(ge=0)] | None = None
     request_bytes: Lasting | None = None
+    request_tensors: Lasting | None = None
+    same_as: Number | None = None
     answered_ns: Number | None = None
     done_ns: Number | None = None
     cpu_ns: Lasting | None = None
@@ -74,6 +77,7 @@ class Args(msgspec.Struct, gc=False):
     holds_thread: bool = False
     slices: Lasting | None = None
     answer_tensors: Lasting | None = None
+    answer_bytes: Lasting | None = None
     arrived_ns: Number | None = None
     unpickled_ns: Number | None = None
     received_ns: Number | None = None
@@ -230,7 +234,7 @@ def _served(served: Sequence[Event]) -> pd.DataFrame:
     starts_ns = _times_ns([event.ts for event in served], "a served call")
     measured = (
         "answered_ns", "done_ns", "cpu_ns", "run_queue_ns", "slices", "answer_tensors",
-        "arrived_ns", "unpickled_ns",
+        "arrived_ns", "unpickled_ns", "answer_bytes",
     )  # fmt: skip
     columns = {
         "call_id": _integers([fact.call for fact in facts], "a served call"),

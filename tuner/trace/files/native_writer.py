@@ -74,7 +74,8 @@ def _client_events(call: MergedCall) -> Iterator[dict[str, Any]]:
         "server_rank": span.server_rank, "issued_ns": span.issued_ns, "status": span.status,
         "error": span.error, "timeout_s": span.timeout_s, "request_bytes": span.request_bytes,
         "parent": span.parent_call, "link": call.link, "received_ns": span.received_ns,
-        "site": span.site, "defined": span.defined,
+        "site": span.site, "defined": span.defined, "request_tensors": span.request_tensors,
+        "same_as": span.same_as,
     }  # fmt: skip
     spans = {**here, "cat": CALL, "id": span.call_id}
     yield {**spans, "ph": "b", "ts": span.start_ns / 1e3, "args": facts}
@@ -99,7 +100,7 @@ def _server_events(call: MergedCall) -> Iterator[dict[str, Any]]:
         "call": served.call_id, "cpu_ns": served.cpu_ns, "run_queue_ns": served.run_queue_ns,
         "answered_ns": served.answered_ns, "done_ns": call.done_ns, "slices": served.slices,
         "answer_tensors": served.answer_tensors, "arrived_ns": served.arrived_ns,
-        "unpickled_ns": served.unpickled_ns,
+        "unpickled_ns": served.unpickled_ns, "answer_bytes": served.answer_bytes,
     }  # fmt: skip
     event = {**here, "cat": SERVED, "ts": served.start_ns / 1e3, "args": facts}
     yield event | _lasting(served)

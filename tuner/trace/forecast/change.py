@@ -10,8 +10,9 @@ from tuner.trace.forecast.replay import Machine
 from tuner.trace.forecast.runs import Made, Run, by_frame
 
 ChangeKind = Literal[
-    "together", "one-call", "faster", "bytes", "batch", "no-lock", "gil", "callers", "servers"
-]
+    "together", "one-call", "ahead", "tensors", "pickle-once", "fetch-once", "faster", "bytes",
+    "batch", "no-lock", "gil", "callers", "servers",
+]  # fmt: skip
 DRIVER = "<driver>"
 """Stands for what the driver does itself, beside the functions that are served."""
 LARGE = 1 << 16  # bytes of a request: from here on its way takes as long as its bytes do
@@ -37,6 +38,18 @@ class Change:
         return self.function in ("", function) and self.site in ("", site)
 
 
+class Message(NamedTuple):
+    """What a call carries: numbers of tensors, and bytes, which are infinite where not known."""
+
+    request_tensors: float
+    request_bytes: float
+    answer_tensors: float
+    answer_bytes: float
+    same_as: int
+    """An earlier call with the same large request, or, of a fetch, the one that fetched the same
+    RRef before; -1 for none."""
+
+
 class Changing(NamedTuple):
     """A program that is to change, and what else is known of it."""
 
@@ -49,6 +62,9 @@ class Changing(NamedTuple):
     by_size: Sequence[float]  # how long each answer is on its way for its size
     size_parts: SizeParts
     polling: Mapping[int, float]  # by rank: CPUs that its other threads want throughout
+    messages: Sequence[Message]  # of each call
+    doubt: float = 1.0
+    """What a change costs that the trace does not show is so many times what seems likely."""
 
 
 Changed = tuple[Program, Machine] | None
@@ -87,6 +103,8 @@ def each_frame(program: Program, new: Callable[[Sequence[Op]], list[Op]]) -> Pro
                 each,
                 ops=new(each.ops),
                 then=new(each.then),
+                unpickles=new(each.unpickles),
+                pickles=new(each.pickles),
                 receives=new(each.receives),
                 arrives=new(each.arrives),
                 returns=new(each.returns),

@@ -14,13 +14,15 @@ from typing import NamedTuple
 import numpy as np
 
 from tuner.trace.analyze.time_spans import floats
+from tuner.trace.forecast.ahead import loops_of
 from tuner.trace.forecast.call_costs import SHARES, call_costs, with_call_costs
-from tuner.trace.forecast.change import DRIVER, Change, ChangeKind, Changing
+from tuner.trace.forecast.change import DRIVER, LARGE, Change, ChangeKind, Changing
 from tuner.trace.forecast.changes import KINDS, changed
 from tuner.trace.forecast.program import HOLD_LOCK, Program
 from tuner.trace.forecast.replay import Machine, Replayed, replay
 from tuner.trace.forecast.resampling import resampled
 from tuner.trace.forecast.runs import Made, runs_of, usual_number
+from tuner.trace.forecast.sending import messages_of, of_messages
 from tuner.trace.forecast.sharing import callers_at_once
 from tuner.trace.forecast.ways import Ways
 from tuner.trace.model.trace import Trace
@@ -32,12 +34,15 @@ WIDE = 2.5  # cases that are further apart say nothing
 ALIKE = 1.25  # as it was, the replay of a case may be so far from the trace, in either direction
 LARGE_PART = 0.2  # of the time of the calls of a function
 LITTLE = 0.03  # log(ratio): what changes less needs no closer look
-MORE_AT_ONCE = ("together", "callers", "servers", "gil", "no-lock")
+MORE_AT_ONCE = ("together", "ahead", "callers", "servers", "gil", "no-lock")
 """After these more runs at once."""
 ORDER: Sequence[ChangeKind] = (
-    "together", "one-call", "faster", "bytes", "no-lock", "gil", "callers", "servers", "batch",
+    "together", "one-call", "ahead", "tensors", "pickle-once", "fetch-once", "faster", "bytes",
+    "no-lock", "gil", "callers", "servers", "batch",
 )  # fmt: skip
 """Changed callers are copied, their calls shared, and these made batches."""
+IN_DOUBT = ("tensors", "pickle-once", "ahead")  # what these would cost is not in the trace
+DOUBT = 2.0
 NO_LOCK = " and no lock of their server"
 BOTH_ENDS = "; from as long as one call to as long as all of them"
 NOTHING = "the trace shows nothing in the program that it changes"
@@ -86,6 +91,7 @@ class Changeable:
         took = (floats(calls, "end_ns") - floats(calls, "start_ns")).tolist()
         sites = calls["site"].astype(str).tolist() if "site" in calls else [""] * len(calls)
         self.made = Made(calls["kind"].astype(str).tolist(), sites, took)
+        self.messages = messages_of(calls)
         # What takes long to pickle is on its way for long.
         is_large = calls[["answered_ns", "received_ns", "arrived_ns"]].notna().any(axis=1)
         size = np.where(is_large, math.inf, floats(calls, "request_bytes"))
@@ -175,6 +181,8 @@ class Changeable:
             found += [each._replace(of=each.of._replace(size_parts=parts)) for each in found]
         if any(each.kind == "one-call" or each.function == DRIVER for each in changes):
             found = [*found, *map(_between_is_work, found)]
+        if any(each.kind in IN_DOUBT for each in changes):
+            found = [*found, *(c._replace(of=c.of._replace(doubt=DOUBT)) for c in found)]
         return found
 
     def _condition(self, changes: Sequence[Change], cases: Sequence[Case]) -> str:
@@ -239,13 +247,20 @@ class Changeable:
             for kind in ("together", "one-call")
         ]  # fmt: skip
         return [
+            *of_messages(self.cases[0].of),
             *of_runs,
+            *dict.fromkeys(
+                Change(kind="ahead", function=each.function, site=each.site)
+                for each in loops_of(program, self.made, self.costs.fixed_ns)
+                # A large request may hold what the work has made.
+                if all(self.messages[call].request_bytes < LARGE for call in each.calls)
+            ),
             *(Change(kind="faster", function=each) for each in [*self._longest(), DRIVER]),
-            *self._of_messages(), Change(kind="no-lock"), Change(kind="gil"),
+            *self._of_servers(), Change(kind="no-lock"), Change(kind="gil"),
             Change(kind="servers"),
         ]  # fmt: skip
 
-    def _of_messages(self) -> Iterator[Change]:
+    def _of_servers(self) -> Iterator[Change]:
         """Batches of what several callers ask for at once, and smaller messages where large ones
         take much of a call."""
         calls = self.programs[0].calls
@@ -276,7 +291,7 @@ class Changeable:
         costly, machine = with_call_costs(program, self.costs, self.machine, share)
         of = Changing(
             costly, machine, self.made, self.costs.fixed_ns, self.bytes, self.costs.by_size,
-            self.costs.size_parts[1], self._polling(share),
+            self.costs.size_parts[1], self._polling(share), self.messages,
         )  # fmt: skip
         found = replay(costly, machine)
         base_ns = max(found.took_ns, 1.0)

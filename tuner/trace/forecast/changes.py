@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from tuner.trace.forecast.ahead import ahead
 from tuner.trace.forecast.change import (
     DRIVER,
     LARGE,
@@ -35,6 +36,7 @@ from tuner.trace.forecast.program import (
     Op,
 )
 from tuner.trace.forecast.runs import Run, runs_of
+from tuner.trace.forecast.sending import fetch_once, pickle_once, tensors
 from tuner.trace.forecast.sharing import batch, callers, servers, smaller
 
 
@@ -92,6 +94,8 @@ def _one_call(of: Changing, change: Change) -> Changed:
             calls[own[0]] = replace(
                 calls[own[0]],
                 ops=[op for each in own for op in of.program.calls[each].ops],
+                unpickles=[op for each in own for op in of.program.calls[each].unpickles],
+                pickles=[op for each in own for op in of.program.calls[each].pickles],
                 receives=[op for each in own for op in of.program.calls[each].receives],
                 to_client=calls[own[0]].to_client + sum(of.by_size[each] for each in own[1:]),
             )
@@ -229,9 +233,30 @@ def _say_faster(change: Change) -> str:
     return f"{what} {times} as fast"
 
 
+def _say_tensors(change: Change) -> str:
+    each = "request" if change.site else "answer"
+    number = f" {change.number:,.0f}" if change.number else ""
+    return f"send the{number} tensors of each {each} of {change.function} as one (torch.stack)"
+
+
+def _say_fetch_once(change: Change) -> str:
+    return f"keep the value of to_here: it is fetched {change.number:g} times"
+
+
 KINDS: Mapping[ChangeKind, Kind] = {
     "together": Kind(_together, _say_together, "if they do not need each other's results"),
     "one-call": Kind(_one_call, _say_one_call, "if they do not need each other's results"),
+    "ahead": Kind(
+        ahead, lambda change: f"issue {change.function} before the work of the step before (ahead)",
+        "if the arguments do not depend on that work",
+    ),
+    "tensors": Kind(tensors, _say_tensors, "if the tensors can be made as one"),
+    "pickle-once": Kind(
+        pickle_once,
+        lambda change: f"pickle the argument of {change.function} once for its {change.number:g} "
+        "receivers", "if it is the same object for all",
+    ),
+    "fetch-once": Kind(fetch_once, _say_fetch_once, "if the value does not change meanwhile"),
     "faster": Kind(_faster, _say_faster, ""),
     "bytes": Kind(smaller, _say_bytes, "if its requests and answers can be so much smaller"),
     "batch": Kind(batch, _say_batch, "if one call of it can do what several callers ask for"),

@@ -27,6 +27,8 @@ class Call:
     is_blocking: bool = False  # whether the caller waits for it at once
     lasts: float = 0.0  # its result is complete so much later, without a thread
     then: Sequence[Op] = ()  # what a thread of the program does until it is complete
+    unpickles: Sequence[Op] = ()  # what its thread does with the request, before its function
+    pickles: Sequence[Op] = ()  # and with the answer, after it
     receives: Sequence[Op] = ()  # what a thread of the client does with the answer
     arrives: Sequence[Op] = ()  # what any call costs its server before its function
     returns: Sequence[Op] = ()  # and its client before `receives`

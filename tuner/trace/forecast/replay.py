@@ -264,7 +264,8 @@ class _Replay:
         call = self.calls[number]
         self.free[call.server] -= 1
         ops = call.ops if call.batch < 0 else ()
-        self.served[number] = frame = _Frame(call.server, number, [*call.arrives, *ops])
+        ops = [*call.arrives, *call.unpickles, *ops, *call.pickles]
+        self.served[number] = frame = _Frame(call.server, number, ops)
         self.go_on(frame)
 
     def complete(self, number: int) -> None:

@@ -267,8 +267,8 @@ class _Build:
             found.append(Call(
                 client[place], self.server[place], function[place], way[place],
                 max(way_back[place] - receives, 0.0),
-                [*begins, *self._served(place, begun, left, cpu[place], ready[place]), *ends],
-                is_blocking=self.is_blocking[place],
+                self._served(place, begun, left, cpu[place], ready[place]),
+                is_blocking=self.is_blocking[place], unpickles=begins, pickles=ends,
                 receives=[(COMPUTE_WITH_GIL, receives)] if receives > 0 else (),
                 lasts=max(complete - left - answer, 0.0), join=group.get(place, -1), then=then,
                 callback=self.callback.get(place, -1), is_callback=self.are_callbacks[place],

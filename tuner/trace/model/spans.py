@@ -49,6 +49,10 @@ class ClientSpan(NamedTuple):
     received_ns: int | None = None  # when a thread began to unpickle the answer, if that took long
     site: str = ""  # where the program issues it, `main.py:42`; empty if that is not known
     defined: str = ""  # where its function is defined, likewise
+    request_tensors: int | None = None  # how many are in it
+    same_as: int | None = None
+    """An earlier call of this process: that made the RRef whose value this one fetches, or fetched
+    it first; or whose large pickle was the same. None for none."""
 
     @property
     def has_server_span(self) -> bool:
@@ -71,6 +75,7 @@ class ServerSpan(NamedTuple):
     arrived_ns: int | None = None  # when a thread began to unpickle the request, if that took long
     unpickled_ns: int | None = None  # and when it had done so
     answer_tensors: int | None = None  # of an answer that took long to pickle
+    answer_bytes: int | None = None  # of these tensors
 
 
 class GilWait(NamedTuple):

@@ -51,6 +51,8 @@ CALL_COLUMNS: dict[str, str] = {
     "error": "str",  # the exception's type and first line; empty if none
     "timeout_s": "Float64",  # after how long PyTorch fails the call; 0 for never
     "request_bytes": "Int64",  # of what was sent: pickle and tensors
+    "request_tensors": "Int64",  # how many tensors are in that
+    "same_as": "Int64",  # an earlier call of the same RRef, or with the same large pickle
     "parent_call": "Int64",  # the call that the client was serving when it made this one
     "link": "category",  # Link
     "server_thread": "Int64",
@@ -58,6 +60,7 @@ CALL_COLUMNS: dict[str, str] = {
     "server_end_ns": "Int64",  # the function leaves its thread
     "answered_ns": "Int64",  # the thread has pickled the answer
     "answer_tensors": "Int64",  # how many tensors are in that answer
+    "answer_bytes": "Int64",  # the bytes of these tensors
     "arrived_ns": "Int64",  # a thread begins to unpickle the request; only if that takes long
     "unpickled_ns": "Int64",  # it has unpickled it
     "received_ns": "Int64",  # the client begins to unpickle the answer; only if that takes long

@@ -8,18 +8,19 @@ from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from time import monotonic, time_ns
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from torch.futures import Future
 
 from tuner.daemon_threads import start_daemon
-from tuner.torch_private.answers import RPC_TIMEOUT_MARK, error_line, error_of
+from tuner.torch_private.answers import RPC_TIMEOUT_MARK, bytes_of, error_line, error_of
 from tuner.torch_private.callbacks import add_done_callback
 from tuner.torch_private.calls import (
     CallTarget,
+    checksum_of,
     hooked_client,
     limit_s,
     pickled_plainly,
-    size_of,
 )
 from tuner.torch_private.sites import site_here
 from tuner.trace.model.spans import CALLS_PER_RANK, ClientSpan, GilWait, OperatorSpan
@@ -31,6 +32,8 @@ from tuner.trace.record.wire import marked, request
 # How often to look for calls that ended without an answer.
 WATCH_S = 0.05
 LONG_NS = 50_000  # it is noted that an answer took so long to unpickle
+LARGE_BYTES = 1 << 16  # of a pickle: it is noted whether another one was the same
+MOST_KNOWN = 1000
 _NOT_KEPT: deque[Any] = deque(maxlen=0)
 _ALL_READ: Mapping[str, bool] = defaultdict(lambda: True)
 # Never reset: an answer to a call of an earlier trace must not end a call of a later one.
@@ -42,7 +45,8 @@ class OpenCall:
 
     __slots__ = (
         "answers_plainly", "body", "call_id", "end", "future", "is_marked", "issued_ns", "parent",
-        "request_bytes", "site", "start_ns", "target", "thread", "timeout_s",
+        "request_bytes", "request_tensors", "same_as", "site", "start_ns", "target", "thread",
+        "timeout_s",
     )  # fmt: skip
 
     def __init__(self, rank: int, target: CallTarget, above: int = 0) -> None:
@@ -61,6 +65,9 @@ class OpenCall:
         """Empty until it is sent."""
         self.timeout_s: float | None = None
         self.request_bytes: int | None = None
+        self.request_tensors: int | None = None
+        self.same_as: int | None = None
+        """An earlier call that has made or fetched what this one fetches, or has sent the same."""
         self.answers_plainly = False
         """Whether a Python function runs, and what it returns is the answer."""
         self.is_marked = False
@@ -79,7 +86,7 @@ class OpenCall:
             self.call_id, target.kind, self.body, target.function, target.server,
             target.server_rank, self.thread, self.parent, self.start_ns, self.issued_ns, end_ns,
             status, error, self.timeout_s, self.request_bytes, site=self.site,
-            defined=target.defined,
+            defined=target.defined, request_tensors=self.request_tensors, same_as=self.same_as,
         )  # fmt: skip
 
 
@@ -107,6 +114,8 @@ class Client:
         self.gil: list[GilWait] = []
         """Samples of who holds the GIL of this process."""
         self._received_ns: dict[int, int] = {}
+        self._first_of: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+        self._first_with: dict[tuple[int, int], int] = {}
         self._open: dict[int, OpenCall] = {}
         # Lists, since they can be added to from any thread without a lock.
         self._kept: list[OpenCall] = []
@@ -191,7 +200,8 @@ class Client:
             values, tensors = pickled_plainly(args, kwargs)
             pickled = request(call_id, function, values)
             future = send(worker, pickled, tensors, timeout_s, False)
-            call.request_bytes = size_of(pickled, tensors)
+            call.request_bytes = len(pickled) + bytes_of(tensors)
+            call.request_tensors = len(tensors)
         except BaseException:
             self.not_sent(call)
             raise
@@ -209,6 +219,21 @@ class Client:
         """The call that this thread has opened; None if there is none."""
         call = this_thread().issuing_to
         return call if isinstance(call, OpenCall) else None
+
+    def packed(self, call: OpenCall, pickled: bytes, tensors: list[Any]) -> None:
+        """The request of a Python function, as PyTorch has pickled it."""
+        call.request_bytes = len(pickled) + bytes_of(tensors)
+        call.request_tensors = len(tensors)
+        if len(pickled) >= LARGE_BYTES and not tensors:
+            if len(self._first_with) >= MOST_KNOWN:
+                self._first_with.clear()
+            first = self._first_with.setdefault(checksum_of(pickled), call.call_id)
+            call.same_as = first if first != call.call_id else None
+
+    def holds(self, call: OpenCall, rref: Any) -> None:
+        """The call makes the value of this RRef, or fetches it."""
+        if (first := self._first_of.setdefault(rref, call.call_id)) != call.call_id:
+            call.same_as = first
 
     def sending(self, call: OpenCall, pickled: bytes | None) -> bytes | None:
         """The call is about to be sent; returns what to send in place of its pickle, or that."""
@@ -251,11 +276,14 @@ class Client:
         """The watch wanted the GIL then, and got it so much later."""
         self.gil.append(GilWait(asked_ns, waited_ns, slept_ns))
 
-    def fetching(self, target: CallTarget, timeout_s: float, fetch: Callable[[], Any]) -> Any:
+    def fetching(
+        self, target: CallTarget, timeout_s: float, fetch: Callable[[], Any], rref: Any
+    ) -> Any:
         """Fetch an RRef's value from its owner, and return it."""
         self._counts.append((target.server, "fetch", 1))
         call = OpenCall(self._rank, target, 4)
         call.body, call.timeout_s = "fetch", timeout_s
+        self.holds(call, rref)
         call.issued_ns = call.start_ns
         self._open[call.call_id] = call
         self._keep_sent(call)

@@ -9,7 +9,7 @@ import os
 import struct
 import threading
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -33,14 +33,14 @@ CALLBACK = struct.Struct("<3q?5q")
 start, CPU time, time on the run queue, and end. NOTHING stands for no call and an unknown time."""
 LAYOUTS = {
     # Call, its target's text, thread, parent, start, issue, number of its status, error, time limit
-    # in seconds, bytes of its request, its site's text, end. NOTHING stands for an unknown limit,
-    # and an unknown site, too.
-    "calls": struct.Struct("<8qd3q"),
+    # in seconds, bytes and tensors of its request, an earlier call of the same, its site's text,
+    # end. NOTHING stands for an unknown limit, and an unknown site, too.
+    "calls": struct.Struct("<8qd5q"),
     "served": SERVED,
     # Call, one more than the number of its function's error.
     "raised": struct.Struct("<2q"),
-    # Call, how many tensors its answer has, when that was pickled.
-    "answered": struct.Struct("<3q"),
+    # Call, how many tensors its answer has, their bytes, when that was pickled.
+    "answered": struct.Struct("<4q"),
     # Call, when its request began to be unpickled, and when it was.
     "unpickled": struct.Struct("<3q"),
     # Call, when its answer began to be unpickled.
@@ -189,13 +189,13 @@ class Journal:
 
 
 def served_span(
-    record: tuple[Any, ...], answer: tuple[int, int] | None, unpickled: tuple[int, int] | None,
+    record: tuple[Any, ...], answer: Sequence[int] | None, unpickled: tuple[int, int] | None,
     error: str,
 ) -> ServerSpan:  # fmt: skip
     """The span of a served call, from the values of its record, a SERVED.
 
-    `answer` is when its answer was pickled, and with how many tensors; `unpickled` when its request
-    began to be, and when it was: each only if that took long.
+    `answer` is when its answer was pickled, with how many tensors, and their bytes; `unpickled`
+    when its request began to be, and when it was: each only if that took long.
     """
     call_id, thread, start_ns, cpu_ns, before, after, end_ns = record
     # The run queue is read just outside the span, so it may exceed it.
@@ -203,11 +203,11 @@ def served_span(
         before.rstrip(b"\0"), after.rstrip(b"\0"), at_most_ns=end_ns - start_ns - cpu_ns
     )
     slices = slices_between(before.rstrip(b"\0"), after.rstrip(b"\0"))
-    answered_ns, tensors = answer or (None, None)
+    answered_ns, tensors, their_bytes = answer or (None, None, None)
     arrived_ns, unpickled_ns = unpickled or (None, None)
     return ServerSpan(
         call_id, thread, start_ns, end_ns, cpu_ns, run_queue_ns, answered_ns, error, slices,
-        arrived_ns, unpickled_ns, tensors,
+        arrived_ns, unpickled_ns, tensors, their_bytes,
     )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 import json
 import re
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
@@ -70,9 +70,9 @@ def read_journal(path: Path) -> JournalContent:
     errors = {call_id: texts.get(text - 1, "") for call_id, text in _records(path, "raised")}
     noted = [*_records(path, "noted")]
     answers = {
-        call_id: (time_ns, tensors)
-        for call_id, tensors, time_ns in _records(path, "answered")
-        if time_ns in _NS and tensors in _NS
+        call_id: (time_ns, tensors, their_bytes)
+        for call_id, tensors, their_bytes, time_ns in _records(path, "answered")
+        if time_ns in _NS and tensors in _NS and their_bytes in _NS
     }
     unpickled = {
         call_id: (began_ns, ended_ns)
@@ -183,7 +183,7 @@ def _client_span(
     call: tuple[Any, ...], targets: Mapping[int, Any], texts: Mapping[int, str]
 ) -> ClientSpan | None:
     call_id, target, thread, parent, start_ns, issued_ns, status, error, limit_s, *others = call
-    size, site, end = others
+    size, tensors, same, site, end = others
     is_valid = (
         targets.get(target) is not None
         and call_id in _IDS
@@ -193,26 +193,27 @@ def _client_span(
         and issued_ns in _NS
         and 0 <= status < len(STATUSES)
         and (0 <= limit_s < _MOST_S or limit_s == NOTHING)
-        and (size in _NS or size == NOTHING)
+        and all(each in _NS or each == NOTHING for each in (size, tensors))
+        and (same in _IDS or same == NOTHING)
         and (start_ns <= end < _NS.stop or end == NOTHING)
     )
     if not is_valid:
         return None
     kind, function, server, server_rank, body, defined = targets[target]
-    parent_call, end_ns, timeout_s, request_bytes = (
-        None if value == NOTHING else value for value in (parent, end, limit_s, size)
+    parent_call, end_ns, timeout_s, request_bytes, request_tensors, same_as = (
+        None if value == NOTHING else value for value in (parent, end, limit_s, size, tensors, same)
     )
     # It may have ended, or the process, before the thread that issued it noted the time.
     issued_ns = issued_ns or end_ns or start_ns
     return ClientSpan(
         call_id, kind, body, function, server, server_rank, thread, parent_call, start_ns,
         issued_ns, end_ns, STATUSES[status], texts.get(error, ""), timeout_s, request_bytes,
-        site=texts.get(site, ""), defined=defined,
+        site=texts.get(site, ""), defined=defined, request_tensors=request_tensors, same_as=same_as,
     )  # fmt: skip
 
 
 def _server_span(
-    call: tuple[Any, ...], answer: tuple[int, int] | None, unpickled: tuple[int, int] | None,
+    call: tuple[Any, ...], answer: Sequence[int] | None, unpickled: tuple[int, int] | None,
     error: str,
 ) -> ServerSpan | None:  # fmt: skip
     call_id, thread, start_ns, cpu_ns, before, after, end_ns = call

@@ -210,8 +210,8 @@ class _JournaledServer(Server):
 
     def note_pickled(self) -> None:
         """Note the answers that took long to pickle, until now."""
-        for call_id, pickled_ns, tensors in self.long_pickled():
-            self._journal.answered.put(call_id, tensors, pickled_ns)
+        for call_id, pickled_ns, tensors, their_bytes in self.long_pickled():
+            self._journal.answered.put(call_id, tensors, their_bytes, pickled_ns)
 
     def took_long_to_unpickle(self, call_id: int, began_ns: int, ended_ns: int) -> None:
         self._journal.unpickled.put(call_id, began_ns, ended_ns)
@@ -300,6 +300,8 @@ class JournaledClient(Client):
             self._journal.error(error) if error else NOTHING,
             NOTHING if call.timeout_s is None else call.timeout_s,
             NOTHING if call.request_bytes is None else call.request_bytes,
+            NOTHING if call.request_tensors is None else call.request_tensors,
+            NOTHING if call.same_as is None else call.same_as,
             self._journal.text(call.site) if call.site else NOTHING,
             NOTHING if end_ns is None else end_ns,
         )

@@ -185,10 +185,10 @@ class Server:
         """The id of each call that has arrived, noted apart from its span."""
         self._in_memory = InMemory()
         self.served = served or self._in_memory
-        self._pickled: list[tuple[int, int, int, int]] = []
+        self._pickled: list[tuple[int, int, int, tuple[int, int]]] = []
         self.pickled = self._pickled.append
-        """Gets a call whose answer is pickled, when its function ended, the time, and how many
-        tensors are in it."""
+        """Gets a call whose answer is pickled, when its function ended, the time, how many tensors
+        are in it, and how many bytes these have."""
         self._unpickled: dict[int, tuple[int, int]] = {}
         self._errors: dict[int, str] = {}
         self.done_ns: dict[int, int] = {}
@@ -225,7 +225,7 @@ class Server:
     def spans(self) -> list[ServerSpan]:
         """All calls served; calls under way come last and have no end."""
         running = serving_now()
-        answers = {call_id: (ns, tensors) for call_id, ns, tensors in self.long_pickled()}
+        answers = {call_id: facts for call_id, *facts in self.long_pickled()}
         ended = [
             served_span(
                 record, answers.get(record[0]), self._unpickled.get(record[0]),
@@ -240,13 +240,13 @@ class Server:
             if each.call_id not in over
         ]
 
-    def long_pickled(self) -> Iterator[tuple[int, int, int]]:
-        """The calls whose answers took long to pickle, when they were, and how many tensors each
-        has; each call once."""
+    def long_pickled(self) -> Iterator[tuple[int, int, int, int]]:
+        """The calls whose answers took long to pickle, when they were, how many tensors each has,
+        and these tensors' bytes; each call once."""
         count = len(self._pickled)
         for call_id, end_ns, pickled_ns, tensors in self._pickled[:count]:
             if pickled_ns - end_ns >= QUICKLY_PICKLED_NS:
-                yield call_id, pickled_ns, tensors
+                yield call_id, pickled_ns, *tensors
         del self._pickled[:count]
 
 
@@ -272,5 +272,5 @@ def _reduced(answer: Any) -> tuple[Any, ...] | None:
         return None
     (server, call_id, end_ns), thread.answering = thread.answering, None
     # Most of the time until now it took to format the traceback.
-    server.pickled((call_id, end_ns, time_ns(), 0))
+    server.pickled((call_id, end_ns, time_ns(), (0, 0)))
     return received, (call_id, answer)
