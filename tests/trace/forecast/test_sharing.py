@@ -232,7 +232,7 @@ def observers(number: int, *, joins: bool = False) -> Changing:
     machine = Machine(threads=[16] * (number + 1), cpus=[64.0], polling=[0.0])
     nothing = [0.0] * len(calls)
     made = Made(["rpc_async"] * len(calls), [""] * len(calls), nothing)
-    return Changing(program, machine, made, {}, nothing, nothing, nothing, {})
+    return Changing(program, machine, made, {}, nothing, nothing, (nothing, nothing), {}, [])
 
 
 @pytest.mark.parametrize("joins", [False, True])
