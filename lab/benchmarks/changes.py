@@ -20,7 +20,7 @@ from lab.benchmarks.report import Comparison, log_ratio
 from tests.programs.running import PYTHON, free_port
 from tests.trace.synthetic import Part, simulate
 from tuner.decide.statistics import Interval
-from tuner.present.changes import read_change, rows_of
+from tuner.present.changes import read_change
 from tuner.text import ratio_cell
 from tuner.trace.files.reader import read_trace
 from tuner.trace.forecast.change import Change

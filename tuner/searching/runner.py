@@ -28,14 +28,25 @@ from tuner.trace.analyze.call_times import (
 from tuner.trace.analyze.diagnosis import diagnose
 from tuner.trace.analyze.server_parallelism import remote_parallelism
 from tuner.trace.files.reader import read_trace
+from tuner.trace.forecast.forecasts import Model
+from tuner.trace.forecast.ranked import rows_of
 from tuner.trace.model.trace import Trace
 from tuner.world.launcher import Launcher, LiveOrder, TraceOrder, WorldOrder
-from tuner.world.measurement import CallPart, Failure, Measurement, Outcome, Quantiles, TraceNumbers
+from tuner.world.measurement import (
+    CallPart,
+    Failure,
+    ForecastChange,
+    Measurement,
+    Outcome,
+    Quantiles,
+    TraceNumbers,
+)
 
 CALIBRATION_S = 0.05  # how long the steps of a calibration last; a longer step is the only one
 TRACED_TIME_S = 0.2  # enough calls for a p99 of sorts, and a file that a browser opens at once
 MOST_TRACED_STEPS = 50
 TRACE_ATTEMPTS = 3  # an incomplete trace says something of the tracer, not of the configuration
+_MOST_CHANGES, _MOST_CHANGES_S = 8, 1.0  # of a trace; of a short budget no more is spent on them
 LEAST_STEP_S = 0.5e-6  # what a step takes that does nothing, with the two readings of the clock
 
 
@@ -204,7 +215,15 @@ def numbers_in(trace: Trace, ranks: Sequence[RankSpec]) -> TraceNumbers:
         open_calls=_open_calls(trace),
         call_ms=Quantiles.of(outermost_ms(trace).tolist()),
         call_parts_ms=_call_parts_ms(trace),
+        changes=_changes(trace, ranks),
     )
+
+
+def _changes(trace: Trace, ranks: Sequence[RankSpec]) -> tuple[ForecastChange, ...]:
+    """The best changes of the program, of which there is a forecast."""
+    model = Model.of(trace, patterns_of(ranks))
+    found = rows_of(trace, model, _MOST_CHANGES_S)[:_MOST_CHANGES]
+    return tuple(ForecastChange(**row.to_json(), sentence=row.sentence) for row in found)
 
 
 def patterns_of(ranks: Sequence[RankSpec]) -> list[tuple[str, str]]:

@@ -34,8 +34,9 @@ from tuner.study.rows import (
 )
 from tuner.study.together import Together
 from tuner.text import MOST_TELLING
+from tuner.trace.forecast.change import GAIN
 from tuner.world.environment import Environment
-from tuner.world.measurement import Measurement
+from tuner.world.measurement import ForecastChange, Measurement
 
 JSON_FORMAT = 2
 BUSY_SHARE = 0.1  # of the worlds: the machine was busy if more were disturbed
@@ -265,6 +266,21 @@ class StudyAnswer(Conclusion):
         return {name: row for name, row in rows.items() if row.diagnosis}
 
     @property
+    def changes(self) -> tuple[ForecastChange, ...]:
+        """What changes of the code would do beside the recommended configuration, or else the
+        baseline, best first: forecasts from its trace."""
+        detail = self.details.get(self.best_trial or BASELINE)
+        return detail.changes if detail is not None and self.objective.is_of_run else ()
+
+    @property
+    def better_change(self) -> ForecastChange | None:
+        """The change that is forecast to gain more than the configuration does, or None: its
+        interval begins above where that of the configuration's gain ends."""
+        told = self.speedup.high if self.best_trial and self.speedup else 1.0
+        first = next(iter(self.changes), None)
+        return first if first is not None and first.times.low > max(told, 1 / GAIN) else None
+
+    @property
     def baseline_failed(self) -> bool:
         """Whether the baseline itself never ran."""
         row = self.by_trial[BASELINE]
@@ -306,6 +322,7 @@ class StudyAnswer(Conclusion):
                 "speedup": ratio_json(self.challenger_speedup),
             },
             "why": {name: row.diagnosis for name, row in self.why.items()},
+            **({"changes": self._changes()} if self.changes else {}),
             "epsilon_achieved": _known_share(self.epsilon_achieved),
             "not_excluded": self._configs(self.not_excluded),
             "not_told_apart": self._configs(self.not_told_apart),
@@ -347,6 +364,12 @@ class StudyAnswer(Conclusion):
     def _what_if(self) -> list[dict[str, Any]]:
         found = self.forecasts_alone
         return [{"config": config.to_json(), **each.to_json()} for config, each in found.items()]
+
+    def _changes(self) -> list[dict[str, Any]]:
+        return [
+            {**each.model_dump(), "gains_more": each is self.better_change}
+            for each in self.changes
+        ]  # fmt: skip
 
     def _far_ahead_json(self, found: FarAhead) -> dict[str, Any]:
         config = self.by_trial[found.trial].config.to_json()

@@ -123,5 +123,5 @@ def _detail(worlds: TrialWorlds) -> TrialDetail:
     trace = worlds.trace.trace if isinstance(worlds.trace, Measurement) else None
     if trace is None:
         return TrialDetail(step_ms=step_ms)
-    same = ("calls", "open_calls", "call_ms", "call_parts_ms")
+    same = ("calls", "open_calls", "call_ms", "call_parts_ms", "changes")
     return TrialDetail(step_ms=step_ms, **{name: getattr(trace, name) for name in same})

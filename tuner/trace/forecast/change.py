@@ -8,9 +8,10 @@ from tuner.trace.forecast.program import ISSUE, Op, Program
 from tuner.trace.forecast.replay import Machine
 from tuner.trace.forecast.runs import Made, Run, by_frame
 
-ChangeKind = Literal["together", "one-call", "faster", "no-lock", "gil", "callers"]
+ChangeKind = Literal["together", "one-call", "faster", "no-lock", "gil", "callers", "no-sleep"]
 DRIVER = "<driver>"
 """Stands for what the driver does itself, beside the functions that are served."""
+GAIN = 0.95  # of the time: a change whose interval is not wholly below it is no gain
 LARGE = 1 << 16  # bytes of a request: from here on its way takes as long as its bytes do
 
 
@@ -24,7 +25,8 @@ class Change:
     site: str = ""
     """The line that issues them; empty for all."""
     number: float = 2.0
-    """How many times as fast, or as many callers; of how many calls, 0 where that varies."""
+    """How many times as fast, or as many callers; of how many calls, 0 where that varies; for how
+    many percent of the time the driver sleeps, 0 where that is not known."""
 
     def is_about(self, function: str, site: str) -> bool:
         """Whether calls of this function that this line issues change."""

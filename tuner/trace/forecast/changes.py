@@ -218,6 +218,11 @@ def _say_faster(change: Change) -> str:
     return f"{what} {times} as fast"
 
 
+def _say_no_sleep(change: Change) -> str:
+    part = f" ({change.number:.0f} % of the time)" if change.number else ""
+    return f"no sleep of the driver{part}"
+
+
 KINDS: Mapping[ChangeKind, Kind] = {
     "together": Kind(_together, _say_together, "if they do not need each other's results"),
     "one-call": Kind(_one_call, _say_one_call, "if they do not need each other's results"),
@@ -233,5 +238,8 @@ KINDS: Mapping[ChangeKind, Kind] = {
         callers, lambda change: f"{change.number:g} times as many callers",
         "if each calls as those do that were traced",
     ),
+    "no-sleep": Kind(
+        lambda *_: None, _say_no_sleep, "if the driver need not wait there"
+    ),  # a change of the trace, before it is a program: `no_sleep`
 }  # fmt: skip
 """All kinds of changes."""
