@@ -25,6 +25,7 @@ from tuner.text import ratio_cell
 from tuner.trace.files.reader import read_trace
 from tuner.trace.forecast.change import Change
 from tuner.trace.forecast.forecasts import Forecast, Model, WhatIf
+from tuner.trace.forecast.ranked import rows_of
 from tuner.trace.model.trace import CALL_COLUMNS
 
 ROUNDS = int(os.environ.get("ROUNDS", "5"))

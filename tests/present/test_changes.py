@@ -12,9 +12,9 @@ from tests.trace.forecast.test_changes import in_steps, one_after_another
 from tests.trace.synthetic import Part, simulate
 from tuner.errors import UsageError
 from tuner.present.analysis import Analysis
-from tuner.trace.forecast.ranked import COLUMNS
 from tuner.present.trace_summary import Shown, print_trace
 from tuner.present.what_if import answer, forecast, read_flags, words_of
+from tuner.trace.forecast.ranked import COLUMNS
 from tuner.trace.model.trace import Trace
 
 

@@ -341,9 +341,9 @@ def _caller_meanwhile(trace: Trace, path: CriticalPath, own_share: float) -> str
     """
     driver, seconds = path.driver, window_length_ns(trace) / 1e9
     process = trace.process(driver.rank)
-    pauses = told(trace, driver, in_its_calls=True)
-    if pauses.share * seconds >= MOST_OF_OWN_TIME * own_share * path.length_s > 0:
-        return f"Meanwhile {pauses.text}."
+    paused_s = told(trace, driver, in_its_calls=True).share * seconds
+    if paused_s >= MOST_OF_OWN_TIME * own_share * path.length_s > 0:
+        return f"Meanwhile {told(trace, driver).text}."
     unknown = f"The trace does not tell whether {process.name} computes meanwhile"
     if path.length_s < MOSTLY * seconds:
         return f"{unknown}: its CPU time is known of the whole recording only."

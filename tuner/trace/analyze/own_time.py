@@ -145,7 +145,7 @@ class _UnderWay:
 
     def free_after(self, gap: _Gap) -> float | None:
         """When all calls that are under way as it begins have ended, in it; None: there are none"""
-        ends = self.end[(self.start < gap.start) & (self.end > gap.start)]
+        ends = self.end[(self.start <= gap.start) & (self.end > gap.start)]
         return min(float(ends.max()), gap.end) if len(ends) else None
 
 

@@ -219,7 +219,7 @@ def _say_faster(change: Change) -> str:
 
 
 def _say_no_sleep(change: Change) -> str:
-    part = f" ({change.number:.0f} % of the time)" if change.number else ""
+    part = f" ({change.number:.0f} % of time)" if change.number else ""
     return f"no sleep of the driver{part}"
 
 
