@@ -293,8 +293,8 @@ def changes_of(answer: StudyAnswer) -> WordsTable | None:
         for each in found
     ]  # fmt: skip
     of = "the recommended configuration" if answer.best_trial else "the baseline"
-    said = f"Forecasts from the trace of {of}, which no search measures: the changed program does."
-    return WordsTable(["change", "at", "times as fast", "holds"], rows, said)
+    said = f"Forecasts from the trace of {of}. What a change gains, the changed program tells."
+    return WordsTable(["change", "at", "times as fast", "condition"], rows, said)
 
 
 def knobs_of(answer: StudyAnswer) -> WordsTable | None:
