@@ -22,11 +22,13 @@ from tests.trace.synthetic import Part, simulate
 from tuner.decide.statistics import Interval
 from tuner.present.changes import read_change
 from tuner.text import ratio_cell
+from tuner.trace.analyze.server_parallelism import window_length_ns
 from tuner.trace.files.reader import read_trace
 from tuner.trace.forecast.change import Change
 from tuner.trace.forecast.forecasts import Forecast, Model, WhatIf
+from tuner.trace.forecast.no_sleep import forecast_with
 from tuner.trace.forecast.ranked import rows_of
-from tuner.trace.model.trace import CALL_COLUMNS
+from tuner.trace.model.trace import CALL_COLUMNS, Trace
 
 ROUNDS = int(os.environ.get("ROUNDS", "5"))
 ONLY = os.environ.get("PAIRS", "").split()
@@ -97,27 +99,33 @@ def _pair(name: str) -> list[Row]:
         path = Path(folder) / "trace.json"
         record = [sys.executable, "-m", "tuner.record", "--json", "--no-timeline", "-o", str(path)]
         _run(name, AS_IT_IS, *record, "--")
-        model = Model.of(read_trace(path))
+        trace = read_trace(path)
+    model = Model.of(trace)
     took_s: dict[str, list[float]] = {edit: [] for edit in (AS_IT_IS, *edits)}
     for _ in range(ROUNDS):
         for edit, times in took_s.items():
             times.append(float(_run(name, edit).split()[-1]))
     base = np.array(took_s[AS_IT_IS])
     return [
-        Row(name, edit, _forecast(model, edit), log_ratio(np.array(took_s[edit]), base).exp())
+        Row(
+            name, edit, _forecast(trace, model, edit), log_ratio(np.array(took_s[edit]), base).exp()
+        )
         for edit in edits
     ]
 
 
-def _forecast(model: Model | str, edit: str) -> Forecast:
-    """Of the calls alone, as they are measured: without what comes after the last one."""
+def _forecast(trace: Trace, model: Model | str, edit: str) -> Forecast:
+    """Of the calls alone, as they are measured: without what comes after the last one, and without
+    what comes before the first where the forecast is of all."""
     if isinstance(model, str):
         return Forecast(why_not=model)
     change = read_change(*edit.split("=", 1))
     assert isinstance(change, Change)
-    found = model.forecast(WhatIf(changes=[change]))
+    found = forecast_with(trace, model, WhatIf(changes=[change]))
     ratios = (found.ratio, found.ratio_low, found.ratio_high)
-    alone = (max(each * (1 + model.rest) - model.rest, 1e-3) for each in ratios)
+    is_of_all = change.kind == "no-sleep"
+    rest = window_length_ns(trace) / model.took_ns - 1 if is_of_all else model.rest
+    alone = (max(each * (1 + rest) - rest, 1e-3) for each in ratios)
     ratio, low, high = alone
     return Forecast(ratio=ratio, ratio_low=low, ratio_high=high, why_not=found.why_not)
 

@@ -115,6 +115,13 @@ def thinking(way: str) -> None:
         heavy(10_000 if way == "driver=faster:2" else 20_000)
 
 
+def paced(way: str) -> None:
+    """Sleep after each step."""
+    on_all("-", look_up, ["worker1"] * 8, [*range(8)])
+    if way != "driver=no-sleep":
+        time.sleep(0.03)
+
+
 Step = Callable[[str], None]
 PAIRS: dict[str, tuple[int, int, Step, tuple[str, ...]]] = {
     "nothing": (2, 200, lambda way: on_all(way, nothing, ["worker1"] * 20, [*range(20)]),
@@ -136,6 +143,7 @@ PAIRS: dict[str, tuple[int, int, Step, tuple[str, ...]]] = {
                ("lock=no",)),
     "large": (2, 40, lambda way: on_all(way, large, ["worker1"] * 16, [*range(16)]),
               ("large=together",)),
+    "paced": (2, 25, paced, ("driver=no-sleep",)),
     "callers": (2, 40, lambda way: on_all(way, look_up, ["worker1"] * 8, [*range(8)]),
                 ("callers=2", "callers=4")),
 }  # fmt: skip

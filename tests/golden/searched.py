@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import tuner
-from tests.cheap_studies import NUMBERS, cheaply
+from tests.cheap_studies import cheaply
 from tests.fake_program import COMMAND, FakeProgramLauncher
 from tests.fakes import FakeLauncher, threads_of
 from tests.golden.media import STORED_STUDIES
@@ -74,9 +74,8 @@ def _sometimes(config: Config, world: int) -> FailureKind | None:
 
 def _keep() -> object:
     """No configuration is faster, and the trace shows calls that could be issued together."""
-    numbers = NUMBERS.model_copy(update={"changes": CHANGES})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tuner.searching.runner.numbers_of", lambda path, ranks: numbers)
+        patch.setattr("tuner.searching.session.changes_by", lambda path, ranks: CHANGES)
         return _udf(step_ms=lambda config: 4.0 - 0.1 * threads_of(config), sigma=0.0)
 
 

@@ -16,9 +16,10 @@ from tuner.plan.study_plan import StudyPlan
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.study.answer import StudyAnswer
 from tuner.study.folder import STUDIES, StudyFolder
+from tuner.study.records import ForecastChange
 from tuner.study.rows import Observation, Paired, TrialDetail, TrialRow
 from tuner.world.environment import Environment
-from tuner.world.measurement import CallPart, ForecastChange, Quantiles
+from tuner.world.measurement import CallPart, Quantiles
 
 CHANGES = (
     ForecastChange(

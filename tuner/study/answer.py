@@ -22,7 +22,7 @@ from tuner.study.front import Front
 from tuner.study.live_evidence import LiveGain
 from tuner.study.log import BASELINE
 from tuner.study.metrics import metric_columns
-from tuner.study.records import ForecastThreads, Live, Sampling
+from tuner.study.records import ForecastChange, ForecastThreads, Live, Sampling
 from tuner.study.rows import (
     Observation,
     PairedTrials,
@@ -36,7 +36,7 @@ from tuner.study.together import Together
 from tuner.text import MOST_TELLING
 from tuner.trace.forecast.change import GAIN
 from tuner.world.environment import Environment
-from tuner.world.measurement import ForecastChange, Measurement
+from tuner.world.measurement import Measurement
 
 JSON_FORMAT = 2
 BUSY_SHARE = 0.1  # of the worlds: the machine was busy if more were disturbed
@@ -148,6 +148,9 @@ class StudyAnswer(Conclusion):
     """What few worlds have far ahead of the baseline, where that is not decided; else None."""
     no_forecast: str = ""
     """Why it told nothing of them, or of fewer; empty if it told of all, or was not asked."""
+    changes: tuple[ForecastChange, ...] = ()
+    """What changes of the code would do with the recommended configuration, or else the baseline,
+    best first: forecasts from its trace."""
     rows: tuple[TrialRow, ...]
     """One per trial: the fastest first, those that failed or were not measured last."""
     causes: tuple[Cause, ...] = ()
@@ -264,13 +267,6 @@ class StudyAnswer(Conclusion):
         """
         rows = {name: self.by_trial[trial] for name, trial in self.contenders.items()}
         return {name: row for name, row in rows.items() if row.diagnosis}
-
-    @property
-    def changes(self) -> tuple[ForecastChange, ...]:
-        """What changes of the code would do beside the recommended configuration, or else the
-        baseline, best first: forecasts from its trace."""
-        detail = self.details.get(self.best_trial or BASELINE)
-        return detail.changes if detail is not None and self.objective.is_of_run else ()
 
     @property
     def better_change(self) -> ForecastChange | None:

@@ -17,7 +17,7 @@ from tuner.study.log import BASELINE, BLOCK_PHASES, FAILS_MORE, StudyLog
 from tuner.study.metrics import Metric, metric_columns
 from tuner.study.records import ForecastThreads, Phase
 from tuner.text import MOST_TELLING
-from tuner.world.measurement import CallPart, Failure, ForecastChange, Measurement, Quantiles
+from tuner.world.measurement import CallPart, Failure, Measurement, Quantiles
 
 Reason = Literal[
     "limit",
@@ -179,7 +179,6 @@ class TrialDetail:
     open_calls: int | None = None  # how many of them its last step did not wait for
     call_ms: Quantiles | None = None  # of the outermost calls of its trace
     call_parts_ms: Mapping[CallPart, float] = field(default_factory=dict)  # their mean parts
-    changes: tuple[ForecastChange, ...] = ()  # what its trace tells of changes of the code
 
 
 LEAST_BLOCKS = 3  # fewer tell no interval: two that happen to agree would look like certainty

@@ -7,7 +7,6 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from tuner.decide.statistics import Interval
 from tuner.plan.frozen_model import FrozenModel
 from tuner.text import printable, shortened
 from tuner.world.environment import MachineState
@@ -70,30 +69,6 @@ class Quantiles(FrozenModel):
         return cls(**{name: cuts[int(name[1:]) - 1] for name in cls.model_fields})
 
 
-class ForecastChange(FrozenModel):
-    """What a change of the traced program's code would do, by a forecast: as in `changes` of JSON,
-    with the sentence that says what to do."""
-
-    change: PrintableText
-    function: PrintableText
-    site: PrintableText | None
-    ratio: float
-    ratio_low: float
-    ratio_high: float
-    condition: PrintableText
-    sentence: PrintableText
-
-    @property
-    def times(self) -> Interval:
-        """How many times as fast the program is then."""
-        return Interval(1 / self.ratio, 1 / self.ratio_high, 1 / self.ratio_low)
-
-    @property
-    def text(self) -> str:
-        """What to do, and where."""
-        return f"{self.site} {self.sentence}" if self.site else self.sentence
-
-
 class TraceNumbers(FrozenModel):
     """What a study keeps of a world's trace beside its file; None where that is not known."""
 
@@ -120,8 +95,6 @@ class TraceNumbers(FrozenModel):
     """Latency of those of the calls that ended."""
     call_parts_ms: dict[CallPart, float] = Field(default_factory=dict)
     """Where the time of such a call goes, on average; the parts sum up to the latency."""
-    changes: tuple[ForecastChange, ...] = ()
-    """What could be changed in the code, the best first; empty where there is no forecast."""
 
 
 class ProgramRun(FrozenModel, extra="ignore"):

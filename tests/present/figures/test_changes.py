@@ -4,7 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +13,6 @@ from tuner.decide.statistics import Interval
 from tuner.present.figures.changes import Bars, changes_figure, write_changes_figure
 from tuner.present.sentences import advice_of, sentences_of
 from tuner.study.answer import StudyAnswer
-from tuner.study.rows import TrialDetail
 from tuner.trace.forecast.forecasts import Model
 from tuner.trace.forecast.ranked import rows_of
 
@@ -24,13 +22,13 @@ LINE = (
 )
 
 
-def with_changes(trial: int, **facts: Any) -> StudyAnswer:
-    """A study whose trial 1 is recommended, with what the trace of a trial tells of changes."""
-    return replace(study_result(), details={trial: TrialDetail(changes=CHANGES)}, **facts)
+def with_changes(**facts: Any) -> StudyAnswer:
+    """A study whose trial 1 is recommended, with what its trace tells of changes."""
+    return replace(study_result(), changes=CHANGES, **facts)
 
 
 def test_each_change_is_a_bar_with_its_line() -> None:
-    figure = known(changes_figure(with_changes(1)))
+    figure = known(changes_figure(with_changes()))
     assert figure.alt == (
         "main.py:42 issue the 16 calls of look_up together (rpc_async): 6.50 (5.60 to 7.40); "
         "look_up twice as fast: 1.00 (0.85 to 1.18)"
@@ -40,7 +38,6 @@ def test_each_change_is_a_bar_with_its_line() -> None:
 
 def test_without_changes_there_is_no_figure() -> None:
     assert changes_figure(study_result()) is None
-    assert changes_figure(with_changes(0)) is None  # of another than what is recommended
 
 
 def test_what_may_gain_nothing_is_pale() -> None:
@@ -58,25 +55,16 @@ def test_the_changes_of_a_trace_are_drawn_to_a_file(tmp_path: Path) -> None:
 
 
 def test_a_change_that_gains_more_than_the_configuration_is_one_line() -> None:
-    answer = with_changes(1)
+    answer = with_changes()
     assert advice_of(answer).count(LINE) == sentences_of(answer).count(LINE) == 1
     (first, second) = answer.to_json()["changes"]
     assert (first["gains_more"], second["gains_more"]) == (True, False)
-    baseline = with_changes(0, best_trial=None, verdict="undecided")
+    baseline = with_changes(best_trial=None, verdict="undecided")
     assert LINE in advice_of(baseline)
 
 
 @given(st.floats(1.0, 20.0), st.floats(0.0, 5.0))
 def test_no_change_is_told_whose_gain_may_be_smaller(gain: float, width: float) -> None:
-    answer = with_changes(1, speedup=Interval(gain, gain, gain + width))
+    answer = with_changes(speedup=Interval(gain, gain, gain + width))
     is_told = any("change of the code" in each for each in advice_of(answer))
     assert is_told == (CHANGES[0].times.low > gain + width)
-
-
-@pytest.mark.parametrize("name", ["peak_rss_mb", "cpu_s"])
-def test_where_the_run_is_not_to_be_faster_no_change_is_told(name: str) -> None:
-    objective = study_result().objective
-    other = replace(objective, name=name, unit="MB" if "mb" in name else "s")
-    if name == "cpu_s":
-        assert not other.is_of_run
-    assert not with_changes(1, objective=other).changes

@@ -147,13 +147,24 @@ def test_a_late_sample_is_no_sign_and_one_that_waits_for_the_gil_is() -> None:
 
 @pytest.mark.parametrize(
     ("why", "said"),
-    [("lock", "waits for a lock"), ("io", "waits for I/O, or for a time"),
+    [("lock", "waits for a lock, or another thread"), ("io", "waits for I/O, or for a time"),
      ("process", "waits for another process")],
 )  # fmt: skip
 def test_what_is_no_sleep_is_said_and_not_spared(why: str, said: str) -> None:
     taken = paced(why=why)
     assert f"Meanwhile worker0 {said} for 80 % of the time, at main.py:31." in diagnose(taken).text
     assert not sleeps(taken)
+
+
+def test_what_waits_while_a_call_is_under_way_waits_for_that() -> None:
+    """As a driver does that a callback wakes."""
+    rows = [
+        call(n, 100 * n, 100 * n + 90, served_ms=(100 * n + 1, 100 * n + 89), cpu_ms=0,
+             run_queue_ms=0, site="main.py:30") for n in range(20)
+    ]  # fmt: skip
+    taken = trace(rows, window_ms=(0, 2000), processes=ranks(threads=16))
+    waits = sampled(taken, [(100 * n + 1, 100 * n + 90) for n in range(20)], 2000, "lock")
+    assert "worker0 waits" not in diagnose(waits).text
 
 
 def test_a_trace_without_samples_says_what_it_did() -> None:

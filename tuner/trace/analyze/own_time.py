@@ -27,7 +27,7 @@ MUCH = 0.2  # a share of the time that is worth a sentence
 SLEEP = "sleep"
 _DOES = {
     SLEEP: "sleeps",
-    "lock": "waits for a lock",
+    "lock": "waits for a lock, or another thread",
     "io": "waits for I/O, or for a time",
     "process": "waits for another process",
 }
@@ -87,8 +87,11 @@ def _paused(gap: _Gap, label: Pause, share: float, number: int, under_way: "_Und
     took = share * (gap.end - gap.start)
     error = 2 * math.sqrt(share * (1 - share) / number) * (gap.end - gap.start)
     spared = most = 0.0
-    if label.why == SLEEP:
-        free = under_way.free_after(gap)
+    free = under_way.free_after(gap)
+    if label.why != SLEEP and free is not None:
+        # Until then it waits for a call, in whatever way.
+        took *= (gap.end - free) / (gap.end - gap.start)
+    elif label.why == SLEEP:
         may_wait = label.is_open if free is None else free == gap.end
         is_sure = not (may_wait or under_way.is_others_too)
         spared = (took if free is None else min(took, gap.end - free)) * is_sure
