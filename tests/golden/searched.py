@@ -28,6 +28,7 @@ from tuner.api import SearchInterrupted
 from tuner.plan.config import Config
 from tuner.plan.workload_spec import RankSpec, WorkloadSpec
 from tuner.study.folder import STUDIES, StudyFolder
+from tuner.trace.forecast.forecasts import Model
 from tuner.world.measurement import FailureKind
 
 UNICODE = WorkloadSpec(
@@ -76,6 +77,7 @@ def _keep() -> object:
     """No configuration is faster, and the trace shows calls that could be issued together."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tuner.searching.session.changes_by", lambda path, ranks: CHANGES)
+        patch.setattr(Model, "of", lambda *_: "the trace holds no calls that ended")
         return _udf(step_ms=lambda config: 4.0 - 0.1 * threads_of(config), sigma=0.0)
 
 

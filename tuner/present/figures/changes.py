@@ -46,7 +46,7 @@ class Bars(NamedTuple):
             axes.barh(at, each.estimate - 1, rows.bar_in, left=1.0, color=colour, alpha=0.55)
             axes.plot([each.low, each.high], [at, at], color=colour, linewidth=1.4, zorder=4)
             axes.plot(each.estimate, at, marker="|", color=colour, markersize=7, zorder=5)
-        axes.axvline(1.0, color=MUTED.light, linewidth=1.0)
+        axes.axvline(1.0, color=MUTED.light, linewidth=1.0, zorder=1)
         ends = [1.0, *(end for each in self.times for end in (each.low, each.high))]
         plain_log_axis(axes, "x", min(ends) / _MARGIN, max(ends) * _MARGIN)
         rows.draw(axes, None)
