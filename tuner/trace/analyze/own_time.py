@@ -140,16 +140,18 @@ class _UnderWay:
 
     def __init__(self, trace: Trace, driver: Driver) -> None:
         calls = trace.calls
-        self.start = floats(calls, "start_ns")
-        self.end = np.nan_to_num(floats(calls, "end_ns"), nan=np.inf)
+        self.start = floats(calls, "start_ns")  # in order
+        ends = np.nan_to_num(floats(calls, "end_ns"), nan=np.inf)
+        self.last = np.maximum.accumulate(ends)  # of all that have begun by then
         alone = (calls["client_rank"] == driver.rank) & (calls["client_thread"] == driver.thread)
         self.is_others_too = bool((calls["parent_call"].isna() & ~alone).any())
         """Whether other threads of the program make calls, of which it may wait for anything."""
 
     def free_after(self, gap: _Gap) -> float | None:
         """When all calls that are under way as it begins have ended, in it; None: there are none"""
-        ends = self.end[(self.start <= gap.start) & (self.end > gap.start)]
-        return min(float(ends.max()), gap.end) if len(ends) else None
+        place = int(np.searchsorted(self.start, gap.start, "right")) - 1
+        last = float(self.last[place]) if place >= 0 else -math.inf
+        return min(last, gap.end) if last > gap.start else None
 
 
 class Told(NamedTuple):
