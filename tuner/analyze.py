@@ -34,7 +34,8 @@ JsonOption = Annotated[
 WhatIfOption = Annotated[list[str] | None, typer.Option(
     metavar="[ROLE.]KNOB=VALUES", help="Forecast what other values would do: "
     "num_worker_threads=1,2,4, or cpus=64; or changes of the program: FUNCTION=together, one-call, "
-    "faster:2, bytes:2 or batch:8, callers=4, servers=2, gil=no, lock=no; repeatable.",
+    "faster:2, bytes:2 or batch:8, driver=no-sleep, callers=4, servers=2, gil=no, lock=no; "
+    "repeatable.",
 )]  # fmt: skip
 
 app, main = new_app("analyze")
@@ -145,6 +146,8 @@ class TraceOutput:
             from tuner.present.trace_summary import print_trace
 
             drawn = [f"Timeline: {picture}"] if picture else []
+            if picture and "changes" in self.shown.tables and analysis.changes:
+                drawn.append(f"Changes: {_draw_changes(analysis, picture)}")
             print_trace(analysis, stdout_console(), self.shown, searches, [*drawn, *files])
         # The tables were printed; a picture that nobody asked for is no reason to fail.
         if problem and self.must_draw:
@@ -166,6 +169,15 @@ class TraceOutput:
         except UsageError as error:
             return error
         return None
+
+
+def _draw_changes(analysis: "Analysis", timeline: Path) -> Path:
+    """Draw the changes beside the timeline; returns the picture's path."""
+    from tuner.present.figures import write_changes_figure
+
+    picture = timeline.with_name(f"{timeline.stem.removesuffix('.timeline')}.changes.png")
+    write_changes_figure(analysis.changes, picture)
+    return picture
 
 
 if __name__ == "__main__":

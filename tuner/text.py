@@ -112,6 +112,12 @@ def times_cell(estimate: float, low: float, high: float) -> str:
     return ratio if ratio == "?" else f"{ratio}x{space}{ends}"
 
 
+def in_times(ratio: float, low: float, high: float) -> str:
+    """`6.5 times (5.6 to 7.4)`, of a ratio of times: so many times as fast."""
+    number, space, ends = ratio_cell(1 / ratio, 1 / high, 1 / low).partition(" ")
+    return f"{number} times{space}{ends}"
+
+
 def marked_names(text: str, mark: Callable[[str], str]) -> str:
     """The text with the names of functions in it marked: words with an underscore or brackets."""
     return _NAME.sub(lambda found: mark(found[0]), text)

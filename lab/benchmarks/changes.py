@@ -26,13 +26,16 @@ from tests.programs.running import PYTHON, free_port
 from tests.trace.synthetic import Part, simulate
 from tests.world.command.launching import launched
 from tuner.decide.statistics import Interval
-from tuner.present.changes import read_change, rows_of
+from tuner.present.changes import read_change
 from tuner.text import ratio_cell
+from tuner.trace.analyze.server_parallelism import window_length_ns
 from tuner.trace.files.reader import read_trace
 from tuner.trace.forecast.by_callers import by_callers
 from tuner.trace.forecast.change import Change
 from tuner.trace.forecast.forecasts import Forecast, Model, WhatIf
-from tuner.trace.model.trace import CALL_COLUMNS
+from tuner.trace.forecast.no_sleep import forecast_with
+from tuner.trace.forecast.ranked import rows_of
+from tuner.trace.model.trace import CALL_COLUMNS, Trace
 from tuner.world.local.local_launcher import LocalLauncher
 
 ROUNDS = int(os.environ.get("ROUNDS", "5"))
@@ -132,14 +135,17 @@ def _pair(name: str) -> list[Row]:
         path = Path(folder) / "trace.json"
         record = [sys.executable, "-m", "tuner.record", "--json", "--no-timeline", "-o", str(path)]
         _run(name, AS_IT_IS, *record, "--")
-        model = Model.of(read_trace(path))
+        trace = read_trace(path)
+    model = Model.of(trace)
     took_s: dict[str, list[float]] = {edit: [] for edit in (AS_IT_IS, *edits)}
     for _ in range(ROUNDS):
         for edit, times in took_s.items():
             times.append(float(_run(name, edit).split()[-1]))
     base = np.array(took_s[AS_IT_IS])
     return [
-        Row(name, edit, _forecast(model, edit), log_ratio(np.array(took_s[edit]), base).exp())
+        Row(
+            name, edit, _forecast(trace, model, edit), log_ratio(np.array(took_s[edit]), base).exp()
+        )
         for edit in edits
     ]
 
@@ -160,7 +166,8 @@ def _tutorial(name: str) -> list[Row]:
 
         subjects = {AS_IT_IS: subject(traced)} | {e: subject(each[0]) for e, each in edits.items()}
         subjects[AS_IT_IS].trace(path)
-        model = Model.of(read_trace(path))
+        trace = read_trace(path)
+        model = Model.of(trace)
         took_s: dict[str, list[float]] = {edit: [] for edit in subjects}
         for seed in range(ROUNDS):
             for edit, each in subjects.items():
@@ -168,24 +175,27 @@ def _tutorial(name: str) -> list[Row]:
                 took_s[edit].append(each.measure_s(threads, seed))
     before = np.array(took_s[AS_IT_IS])
     return [
-        Row(name, edit, _found(model, changes), log_ratio(np.array(took_s[edit]), before).exp())
-        for edit, (_, changes) in edits.items()
+        Row(name, e, _found(trace, model, made), log_ratio(np.array(took_s[e]), before).exp())
+        for e, (_, made) in edits.items()
     ]
 
 
-def _forecast(model: Model | str, edit: str) -> Forecast:
+def _forecast(trace: Trace, model: Model | str, edit: str) -> Forecast:
     change = read_change(*edit.split("=", 1))
     assert isinstance(change, Change)
-    return _found(model, [change])
+    return _found(trace, model, [change])
 
 
-def _found(model: Model | str, changes: Sequence[Change]) -> Forecast:
-    """Of the calls alone, as they are measured: without what comes after the last one."""
+def _found(trace: Trace, model: Model | str, changes: Sequence[Change]) -> Forecast:
+    """Of the calls alone, as they are measured: without what comes after the last one, and without
+    what comes before the first where the forecast is of all."""
     if isinstance(model, str):
         return Forecast(why_not=model)
-    found = model.forecast(WhatIf(changes=changes))
+    found = forecast_with(trace, model, WhatIf(changes=changes))
     ratios = (found.ratio, found.ratio_low, found.ratio_high)
-    alone = (max(each * (1 + model.rest) - model.rest, 1e-3) for each in ratios)
+    is_of_all = any(each.kind == "no-sleep" for each in changes)
+    rest = window_length_ns(trace) / model.took_ns - 1 if is_of_all else model.rest
+    alone = (max(each * (1 + rest) - rest, 1e-3) for each in ratios)
     ratio, low, high = alone
     return Forecast(ratio=ratio, ratio_low=low, ratio_high=high, why_not=found.why_not)
 

@@ -186,6 +186,13 @@ def thinking(way: str) -> None:
         heavy(10_000 if way == "driver=faster:2" else 20_000)
 
 
+def paced(way: str) -> None:
+    """Sleep after each step."""
+    on_all("-", look_up, ["worker1"] * 8, [*range(8)])
+    if way != "driver=no-sleep":
+        time.sleep(0.03)
+
+
 Step = Callable[[str], None]
 PAIRS: dict[str, tuple[int, int, Step, tuple[str, ...]]] = {
     "nothing": (2, 200, lambda way: on_all(way, nothing, ["worker1"] * 20, [*range(20)]),
@@ -217,6 +224,7 @@ PAIRS: dict[str, tuple[int, int, Step, tuple[str, ...]]] = {
     "push": (5, 30, push, ("nothing=pickle-once",)),
     "fetch": (2, 30, fetch, ("to_here=fetch-once",)),
     "sampled": (2, 20, sampled, ("look_up=ahead",)),
+    "paced": (2, 25, paced, ("driver=no-sleep",)),
     "callers": (2, 40, lambda way: on_all(way, look_up, ["worker1"] * 8, [*range(8)]),
                 ("callers=2", "callers=4")),
 }  # fmt: skip

@@ -16,10 +16,23 @@ from tuner.plan.study_plan import StudyPlan
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.study.answer import StudyAnswer
 from tuner.study.folder import STUDIES, StudyFolder
+from tuner.study.records import ForecastChange
 from tuner.study.rows import Observation, Paired, TrialDetail, TrialRow
 from tuner.world.environment import Environment
 from tuner.world.measurement import CallPart, Quantiles
 
+CHANGES = (
+    ForecastChange(
+        change="together", function="look_up", site="main.py:42", ratio=1 / 6.5, ratio_low=1 / 7.4,
+        ratio_high=1 / 5.6, condition="if they do not need each other's results",
+        sentence="issue the 16 calls of look_up together (rpc_async)",
+    ),
+    ForecastChange(
+        change="faster", function="look_up", site=None, ratio=1.0, ratio_low=0.85, ratio_high=1.17,
+        condition="", sentence="look_up twice as fast",
+    ),
+)  # fmt: skip
+"""What a trace tells of changes of the code: one gains, one may not."""
 ENVIRONMENT = Environment(
     torch="2.13.0", python="3.11.9", cpu_model="Abacus 9000", cpu_count=2, memory_gb=7.7,
     kernel="6.1.0",

@@ -13,13 +13,14 @@ from tests.trace.forecast.test_sharing import several
 from tests.trace.synthetic import Part, simulate
 from tuner.errors import UsageError
 from tuner.present.analysis import Analysis
-from tuner.present.changes import COLUMNS, of_callers
+from tuner.present.changes import of_callers
 from tuner.present.trace_summary import Shown, print_trace
 from tuner.present.what_if import answer, forecast, read_flags, words_of
 from tuner.trace.forecast.by_callers import ByCallers
 from tuner.trace.forecast.change import Change
 from tuner.trace.forecast.changes import KINDS
 from tuner.trace.forecast.forecasts import Forecast
+from tuner.trace.forecast.ranked import COLUMNS
 from tuner.trace.model.trace import Trace
 
 

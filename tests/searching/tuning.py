@@ -188,4 +188,6 @@ def forecasting(ratios: Mapping[int, float], role: str = "server") -> AbstractCo
             return Forecast(ratio=ratio, ratio_low=ratio, ratio_high=ratio, deadlock="a call")
         return Forecast(ratio=ratio, ratio_low=ratio / 1.05, ratio_high=ratio * 1.05)
 
-    return patch.object(Model, "of", return_value=Mock(forecast=forecast))
+    return patch.object(Model, "of", return_value=Mock(
+        forecast=forecast, changeable=Mock(candidates=list)
+    ))  # fmt: skip

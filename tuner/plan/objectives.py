@@ -52,6 +52,11 @@ class Objective:
         """Whether less of it is a faster run, or step; not so of a call, or of CPU time."""
         return self.is_time and self.name != PER_CALL and "cpu" not in self.name
 
+    @property
+    def is_of_calls(self) -> bool:
+        """Whether less of it is what a forecast of a change is of: a shorter time of all calls."""
+        return self.name in ("step_ms", "rpc_active_s", PER_CALL)
+
     def cost(self, value: float) -> float:
         """The logarithm of a value, turned so that less is better."""
         logarithm = math.log(max(value, LEAST_VALUE))

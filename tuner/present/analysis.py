@@ -22,9 +22,9 @@ from tuner.trace.model.spans import TraceRank
 from tuner.trace.model.trace import Trace
 
 if TYPE_CHECKING:
-    from tuner.present.changes import ChangeRow
     from tuner.present.what_if import Answered, Asked
     from tuner.trace.forecast.by_callers import ByCallers
+    from tuner.trace.forecast.ranked import ChangeRow
 
 FORMAT = 2
 _TABLES = (
@@ -80,10 +80,10 @@ class Analysis:
         diagnosis = diagnose(trace, roles)
         if asked or forecasts_unasked or finds_changes:
             # Late: a space of configurations takes longer to import than most traces to analyse.
-            from tuner.present.changes import rows_of
             from tuner.present.what_if import agreed, answer, ask_by_default
             from tuner.trace.forecast.by_callers import by_callers
             from tuner.trace.forecast.forecasts import Model
+            from tuner.trace.forecast.ranked import rows_of
 
             model = Model.of(trace, roles)
             if asked or forecasts_unasked:
@@ -169,8 +169,8 @@ class Analysis:
 
 def _rank(trace: Trace, rank: TraceRank) -> dict[str, Any]:
     """What is known of a process, with the share of the calls' time in which its GIL is held."""
-    found = asdict(replace(rank, gil=()))
-    del found["gil"]
+    found = asdict(replace(rank, gil=(), pauses=()))
+    del found["gil"], found["pauses"]
     held = GilUse.of(trace, rank.rank).held_during_calls(trace)
     return {**found, "gil_held": held.share if held.is_known else None}
 

@@ -1,40 +1,30 @@
 """What a person could change in a program, and what that would gain: rows, a table, a few lines."""
 
-import math
 import re
-import time
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
 from textwrap import wrap
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
 from tuner.present.terminal import Part, line, paragraph
 from tuner.present.text_table import Column, rows_left_out
-from tuner.text import did_you_mean, listed, ratio_cell, three_digits
+from tuner.text import did_you_mean, in_times, listed, ratio_cell
 from tuner.trace.forecast.by_callers import ByCallers
 from tuner.trace.forecast.change import DRIVER, Change, ChangeKind
-from tuner.trace.forecast.changes import KINDS
-from tuner.trace.forecast.forecasts import Forecast, Model, WhatIf
+from tuner.trace.forecast.forecasts import Model
+from tuner.trace.forecast.ranked import COLUMNS, DRIVER_WORD, ChangeRow, rows_of
 from tuner.trace.model.trace import Trace
 
-COLUMNS = ("change", "function", "site", "ratio", "ratio_low", "ratio_high", "condition")
-GAIN = 0.95  # of the time: a change whose interval is not wholly below it is no gain
 NO_GAIN = 0.98  # a change of the whole program that takes more of the time gains nothing
-ABOUT = 1.1
-LEAST_CALLS = 20  # what fewer do may be chance
 MOST_SHOWN = 4
-DRIVER_WORD = "driver"  # the driver's own code, as `--what-if` and JSON name it
 _FETCH = "to_here"
-MOST_S = 4.0  # for all changes of a trace; the rest are not forecast
 LEAST_SURE = 0.84  # what is sure to gain nothing has no interval that begins lower
 LEAST_ROOM = 12  # characters of a sentence's line
 MOST_RANKS = 64  # for one that was traced
 MOST_CALLS = 1024  # in a batch
 _RANKS: tuple[ChangeKind, ...] = ("callers", "servers")
-_BESIDE = ("gil", "servers")
 _GIL, _LOCK = "gil", "lock"
 _WHOLE = ("together", "one-call", "ahead", "tensors", "pickle-once", "fetch-once")
 _TIMES = ("faster", "bytes")
@@ -47,73 +37,6 @@ _FUNCTION_CHANGES = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class ChangeRow:
-    """A change, and its forecast."""
-
-    change: Change
-    site: str  # the line that it is about; empty where that is not known
-    found: Forecast
-    most: float = math.nan  # its ratio if the function took no time
-
-    @property
-    def is_gain(self) -> bool:
-        """Whether its interval is wholly a gain."""
-        return self.found.ratio_high < GAIN
-
-    @property
-    def condition(self) -> str:
-        """What must hold for it, and how much there is to gain."""
-        most = f"at most {three_digits(1 / self.most)} times, if it took none"
-        said = [self.found.condition, most if 0 < self.most < math.inf else ""]
-        return "; ".join(filter(None, said))
-
-    @property
-    def sentence(self) -> str:
-        """What to do."""
-        return KINDS[self.change.kind].say(self.change)
-
-    def to_json(self) -> dict[str, Any]:
-        """As in the document of `record` and `analyze`."""
-        found = self.found
-        ratios = (found.ratio, found.ratio_low, found.ratio_high)
-        function = DRIVER_WORD if self.change.function == DRIVER else self.change.function
-        values = (self.change.kind, function, self.site or None, *ratios, self.condition)
-        return dict(zip(COLUMNS, values, strict=True))
-
-
-def rows_of(trace: Trace, model: Model | str) -> list[ChangeRow]:
-    """Every change of which there is a forecast, best first."""
-    if isinstance(model, str) or len(trace.calls) < LEAST_CALLS:
-        return []
-    found, until_s = [], time.monotonic() + MOST_S
-    for change in model.changeable.candidates():
-        if time.monotonic() > until_s:
-            break
-        forecast = model.forecast(WhatIf(changes=[change]))
-        if forecast.why_not:
-            continue
-        row = ChangeRow(change=change, site=_site(trace, change), found=forecast)
-        if change.kind == "faster" and row.is_gain:
-            most = model.most(Change(kind="faster", function=change.function, number=math.inf))
-            row = ChangeRow(change=change, site=row.site, found=forecast, most=most)
-        found.append(row)
-    # Another interpreter, or more processes, come behind a change of the code that gains as much.
-    return sorted(
-        found, key=lambda row: row.found.ratio * (ABOUT if row.change.kind in _BESIDE else 1)
-    )
-
-
-def _site(trace: Trace, change: Change) -> str:
-    """The line that makes the calls; of what happens to a function itself, its own."""
-    calls = trace.calls
-    is_of_function = change.kind in ("faster", "bytes", "batch", "tensors")
-    if change.site or not is_of_function or "defined" not in calls or change.function == DRIVER:
-        return change.site
-    own = calls.loc[calls["function"] == change.function, "defined"].astype(str)
-    return next((each for each in own.unique() if each), "")
-
-
 def read_change(name: str, value: object) -> Change | str | None:
     """The change that `NAME=VALUE` asks for, or what is wrong with it; None if it is no change."""
     text = str(value).strip()
@@ -124,6 +47,8 @@ def read_change(name: str, value: object) -> Change | str | None:
     if name in (_GIL, _LOCK):
         kind = "gil" if name == _GIL else "no-lock"
         return Change(kind=kind) if text == "no" else f"{name} takes no, got {text!r}"  # type: ignore[arg-type]
+    if (name, text) == (DRIVER_WORD, "no-sleep"):
+        return Change(kind="no-sleep", function=DRIVER, number=0)
     if text.partition(":")[0] not in _FUNCTION_KINDS:
         return None
     asked = _OF_FUNCTION.fullmatch(text)
@@ -188,9 +113,7 @@ class Gain(NamedTuple):
     @property
     def times(self) -> str:
         """How many times as fast the program is then."""
-        text = ratio_cell(1 / self.ratio, 1 / self.ratio_high, 1 / self.ratio_low)
-        number, space, interval = text.partition(" ")
-        return f"{number} times{space}{interval}"
+        return in_times(self.ratio, self.ratio_low, self.ratio_high)
 
 
 def brief(

@@ -16,6 +16,7 @@ from tuner.present.sentences import advice_of, sentences_of, why_sentences
 from tuner.present.studies_compared import Comparison
 from tuner.present.tables import (
     WordsTable,
+    changes_of,
     front_of_answer,
     knobs_of,
     outcomes_note,
@@ -54,6 +55,7 @@ def report_html(answer: StudyAnswer, figures: Sequence[DrawnFigure]) -> str:
         ),
         verdict_class="interrupted" if answer.interrupted else answer.verdict or "nothing",
         knobs=knobs_of(answer),
+        changes=changes_of(answer),
         continuing=continuing(answer),
         why=_side_by_side(why_of(answer)),
         figures=figures,

@@ -28,7 +28,7 @@ from tuner.process_knobs import EQUAL
 from tuner.study.answer import StudyAnswer
 from tuner.study.metrics import PARALLELISM_MEAN
 from tuner.study.rows import PassedOver, Preference, Reason, TrialRow
-from tuner.text import UNTOLD, plural, share, shortened, whole_percent
+from tuner.text import UNTOLD, in_times, plural, share, shortened, whole_percent
 
 _MOST_REASONS = 3
 _MOST_OF_ONE_REASON = 4
@@ -49,6 +49,7 @@ def sentences_of(answer: StudyAnswer) -> list[str]:
     said = (
         no_calls_sentence(answer),
         _open_calls_sentence(answer),
+        _change_sentence(answer),
         choice_sentence(answer),
         tied_sentence(answer),
         binding_sentence(answer),
@@ -151,6 +152,7 @@ def advice_of(answer: StudyAnswer) -> list[str]:
     known = (
         no_calls_sentence(answer),
         _open_calls_sentence(answer),
+        _change_sentence(answer),
         not_reached_sentence(answer),
         forecast_alone_sentence(answer),
         _front_sentence(answer),
@@ -219,6 +221,15 @@ def _open_calls_sentence(answer: StudyAnswer) -> str | None:
         f"step() does not wait for its calls: {plural(most, 'call')} had no result yet when it "
         "ended. Wait for them in step(), or their time is not measured."
     )
+
+
+def _change_sentence(answer: StudyAnswer) -> str | None:
+    """The change of the code that may gain more than what is recommended; None if none may."""
+    best = answer.better_change
+    if best is None:
+        return None
+    times = in_times(best.ratio, best.ratio_low, best.ratio_high)
+    return f"A change of the code may gain more: {best.text}: {times}, a forecast."
 
 
 def choice_sentence(answer: StudyAnswer) -> str | None:

@@ -28,6 +28,7 @@ from tuner.study.rows import TrialRow
 from tuner.text import (
     MOST_RATIO,
     UNTOLD,
+    in_times,
     interval_text,
     plural,
     ratio_cell,
@@ -280,6 +281,20 @@ def _goal_cells(objective: Objective, point: FrontPoint, goal: Goal) -> tuple[st
         gain = goal.ratio if objective.maximize else goal.ratio.inverse()
         ratio = interval_cell(gain)
     return three_digits(goal.value), spread, ratio
+
+
+def changes_of(answer: StudyAnswer) -> WordsTable | None:
+    """A row per change of the code, the best first; None where none was forecast."""
+    if not (found := answer.changes):
+        return None
+    rows = [
+        (each.sentence, each.site or "", in_times(each.ratio, each.ratio_low, each.ratio_high),
+         each.condition)
+        for each in found
+    ]  # fmt: skip
+    of = "the recommended configuration" if answer.best_trial else "the baseline"
+    said = f"Forecasts from the trace of {of}. What a change gains, the changed program tells."
+    return WordsTable(["change", "at", "times as fast", "condition"], rows, said)
 
 
 def knobs_of(answer: StudyAnswer) -> WordsTable | None:

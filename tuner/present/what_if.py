@@ -13,24 +13,17 @@ from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.knobs import NUM_WORKER_THREADS
 from tuner.plan.space import Space, unknown_roles
-from tuner.present.changes import (
-    GAIN,
-    LEAST_CALLS,
-    ChangeRow,
-    Gain,
-    brief,
-    read_change,
-    said_of,
-    unknown_functions,
-)
+from tuner.present.changes import Gain, brief, read_change, said_of, unknown_functions
 from tuner.present.terminal import Part, line, paragraph
 from tuner.present.text_table import Column, text_table
 from tuner.roles import role_of
 from tuner.study.records import SURE_FORECAST
 from tuner.text import listed, plural, ratio_cell
 from tuner.trace.analyze.diagnosis import Diagnosis
-from tuner.trace.forecast.change import Change
+from tuner.trace.forecast.change import GAIN, Change
 from tuner.trace.forecast.forecasts import Forecast, Model, WhatIf
+from tuner.trace.forecast.no_sleep import forecast_with
+from tuner.trace.forecast.ranked import LEAST_CALLS, ChangeRow
 from tuner.trace.model.trace import Trace
 
 CPUS = "cpus"  # beside the knobs: the logical CPUs of every host
@@ -40,7 +33,7 @@ DISAGREE = "what limits the program and its replay disagree on whether more thre
 MOST_ASKED = 200  # configurations: each takes some 0.1 s
 CHANGES = (
     "FUNCTION=together, =one-call, =ahead, =tensors, =pickle-once, =faster:2, =bytes:2 or "
-    "=batch:8, to_here=fetch-once, callers=4, servers=2, gil=no and lock=no"
+    "=batch:8, to_here=fetch-once, driver=no-sleep, callers=4, servers=2, gil=no and lock=no"
 )
 _SPACE_BEFORE_NAME = re.compile(r"[ ,]+(?=[^\s,=]+=)")
 
@@ -200,11 +193,11 @@ def answer(
     model = model or Model.of(trace, roles)
     found = []
     for each in asked:
-        if isinstance(model, str) or each.beyond:
-            why = _beyond(each) if each.beyond else str(model)
-            found.append(Answered(asked=each, found=Forecast(why_not=why)))
-        else:
-            found.append(Answered(asked=each, found=model.forecast(each.what_if)))
+        forecast = (
+            Forecast(why_not=_beyond(each)) if each.beyond
+            else forecast_with(trace, model, each.what_if, roles)
+        )  # fmt: skip
+        found.append(Answered(asked=each, found=forecast))
     return found
 
 
@@ -338,7 +331,8 @@ def forecast(trace: Trace, space: Mapping[str, object]) -> pd.DataFrame:
             host. All combinations are forecast. And changes of the program, which all of them
             have: `{"look_up": "together"}`, or `"one-call"`, `"ahead"`, `"tensors"`,
             `"pickle-once"`, `"faster:2"`, `"bytes:2"`, `"batch:8"`; `{"to_here": "fetch-once"}`,
-            `{"callers": 4}`, `{"servers": 2}`, `{"gil": "no"}`, `{"lock": "no"}`.
+            `{"driver": "no-sleep"}`, `{"callers": 4}`, `{"servers": 2}`, `{"gil": "no"}`,
+            `{"lock": "no"}`.
 
     Returns:
         One row per configuration: `config` (as `--space` would say it), `ratio` (its time over that

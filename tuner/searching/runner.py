@@ -17,7 +17,7 @@ from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.study_plan import StudyPlan
 from tuner.plan.workload_spec import RankSpec
 from tuner.study.folder import StudyFolder
-from tuner.study.records import Phase, Record
+from tuner.study.records import ForecastChange, Phase, Record
 from tuner.trace.analyze.call_times import (
     breakdown,
     outermost,
@@ -28,6 +28,8 @@ from tuner.trace.analyze.call_times import (
 from tuner.trace.analyze.diagnosis import diagnose
 from tuner.trace.analyze.server_parallelism import remote_parallelism
 from tuner.trace.files.reader import read_trace
+from tuner.trace.forecast.forecasts import Model
+from tuner.trace.forecast.ranked import rows_of
 from tuner.trace.model.trace import Trace
 from tuner.world.launcher import Launcher, LiveOrder, TraceOrder, WorldOrder
 from tuner.world.measurement import CallPart, Failure, Measurement, Outcome, Quantiles, TraceNumbers
@@ -36,6 +38,7 @@ CALIBRATION_S = 0.05  # how long the steps of a calibration last; a longer step 
 TRACED_TIME_S = 0.2  # enough calls for a p99 of sorts, and a file that a browser opens at once
 MOST_TRACED_STEPS = 50
 TRACE_ATTEMPTS = 3  # an incomplete trace says something of the tracer, not of the configuration
+_MOST_CHANGES = 8  # of a trace are kept
 LEAST_STEP_S = 0.5e-6  # what a step takes that does nothing, with the two readings of the clock
 
 
@@ -205,6 +208,16 @@ def numbers_in(trace: Trace, ranks: Sequence[RankSpec]) -> TraceNumbers:
         call_ms=Quantiles.of(outermost_ms(trace).tolist()),
         call_parts_ms=_call_parts_ms(trace),
     )
+
+
+def changes_by(path: Path, ranks: Sequence[RankSpec]) -> tuple[ForecastChange, ...]:
+    """What a trace file tells of changes of the program, the best first; nothing without one."""
+    try:
+        trace = read_trace(path)
+    except UsageError:
+        return ()
+    found = rows_of(trace, Model.of(trace, patterns_of(ranks)))[:_MOST_CHANGES]
+    return tuple(ForecastChange(**row.to_json(), sentence=row.sentence) for row in found)
 
 
 def patterns_of(ranks: Sequence[RankSpec]) -> list[tuple[str, str]]:

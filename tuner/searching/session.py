@@ -27,7 +27,7 @@ from tuner.searching.measurer import Measurer
 from tuner.searching.parallel import ParallelMeasurer
 from tuner.searching.progress_reports import Observer, report_stage
 from tuner.searching.racing import RACE_STARTED, measure_far_ahead, race
-from tuner.searching.runner import Runner, scratch_folder
+from tuner.searching.runner import Runner, changes_by, scratch_folder
 from tuner.searching.searched_space import draft_here, widened, with_share
 from tuner.study.answer import StudyAnswer
 from tuner.study.conclusion import conclude, resume_budget_s
@@ -132,6 +132,11 @@ def _close(measurer: Measurer) -> StudyAnswer:
     best = conclusion.best_trial
     if best is not None and best != BASELINE:
         measurer.readmit(best)
+    if log.plan.objective.is_of_calls:
+        trial = best or BASELINE
+        trace = store.folder.trace(log.configs[trial])
+        log.changes = {trial: changes_by(trace, log.plan.subject.ranks)}
+        store.note("changes", [(trial, [each.model_dump() for each in log.changes[trial]])])
     answer = answer_of(store, log, conclusion)
     values = comparable_values(answer.rows, log.plan.objective)
     if best is not None:

@@ -22,7 +22,7 @@ from tuner.study.front import Front
 from tuner.study.live_evidence import LiveGain
 from tuner.study.log import BASELINE
 from tuner.study.metrics import metric_columns
-from tuner.study.records import ForecastThreads, Live, Sampling
+from tuner.study.records import ForecastChange, ForecastThreads, Live, Sampling
 from tuner.study.rows import (
     Observation,
     PairedTrials,
@@ -34,6 +34,7 @@ from tuner.study.rows import (
 )
 from tuner.study.together import Together
 from tuner.text import MOST_TELLING
+from tuner.trace.forecast.change import GAIN
 from tuner.world.environment import Environment
 from tuner.world.measurement import Measurement
 
@@ -147,6 +148,9 @@ class StudyAnswer(Conclusion):
     """What few worlds have far ahead of the baseline, where that is not decided; else None."""
     no_forecast: str = ""
     """Why it told nothing of them, or of fewer; empty if it told of all, or was not asked."""
+    changes: tuple[ForecastChange, ...] = ()
+    """What changes of the code would do with the recommended configuration, or else the baseline,
+    best first: forecasts from its trace."""
     rows: tuple[TrialRow, ...]
     """One per trial: the fastest first, those that failed or were not measured last."""
     causes: tuple[Cause, ...] = ()
@@ -265,6 +269,14 @@ class StudyAnswer(Conclusion):
         return {name: row for name, row in rows.items() if row.diagnosis}
 
     @property
+    def better_change(self) -> ForecastChange | None:
+        """The change that is forecast to gain more than the configuration does, or None: its
+        interval begins above where that of the configuration's gain ends."""
+        told = self.speedup.high if self.best_trial and self.speedup else 1.0
+        first = next(iter(self.changes), None)
+        return first if first is not None and first.times.low > max(told, 1 / GAIN) else None
+
+    @property
     def baseline_failed(self) -> bool:
         """Whether the baseline itself never ran."""
         row = self.by_trial[BASELINE]
@@ -306,6 +318,7 @@ class StudyAnswer(Conclusion):
                 "speedup": ratio_json(self.challenger_speedup),
             },
             "why": {name: row.diagnosis for name, row in self.why.items()},
+            **({"changes": self._changes()} if self.changes else {}),
             "epsilon_achieved": _known_share(self.epsilon_achieved),
             "not_excluded": self._configs(self.not_excluded),
             "not_told_apart": self._configs(self.not_told_apart),
@@ -347,6 +360,12 @@ class StudyAnswer(Conclusion):
     def _what_if(self) -> list[dict[str, Any]]:
         found = self.forecasts_alone
         return [{"config": config.to_json(), **each.to_json()} for config, each in found.items()]
+
+    def _changes(self) -> list[dict[str, Any]]:
+        return [
+            {**each.model_dump(), "gains_more": each is self.better_change}
+            for each in self.changes
+        ]  # fmt: skip
 
     def _far_ahead_json(self, found: FarAhead) -> dict[str, Any]:
         config = self.by_trial[found.trial].config.to_json()

@@ -15,7 +15,15 @@ from tuner.plan.objectives import BrokenLimit, Limit, Objective
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.blocks import BlockRows, TrialWorlds
 from tuner.study.metrics import metrics_of
-from tuner.study.records import AGAIN, ForecastThreads, Live, Phase, Record, Sampling
+from tuner.study.records import (
+    AGAIN,
+    ForecastChange,
+    ForecastThreads,
+    Live,
+    Phase,
+    Record,
+    Sampling,
+)
 from tuner.world.measurement import Failure, Measurement
 
 BASELINE = 0  # the number of the baseline's trial
@@ -53,6 +61,8 @@ class StudyLog:
         self.barred: dict[int, list[BrokenLimit]] = {}  # those that surely break a limit
         self.lost: dict[int, LostCalls] = {}  # those that may do less work than the baseline
         self.forecasts: Mapping[tuple[int, ...], ForecastThreads] = {}  # by `threads_by_role`
+        self.changes: Mapping[int, tuple[ForecastChange, ...]] = {}
+        """What the trace of the recommended trial, or else the baseline's, tells of changes."""
         self.no_forecast = ""  # why the baseline's trace tells nothing of some other threads
         self.records: list[Record] = []  # every world so far; `add` adds one
         self.trials = [TrialWorlds() for _ in self.configs]  # what each trial has measured

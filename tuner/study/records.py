@@ -5,7 +5,7 @@ from typing import Any, Literal
 from tuner.decide.statistics import Interval
 from tuner.plan.config import Config
 from tuner.plan.frozen_model import FrozenModel
-from tuner.world.measurement import Failure, FailureKind, Outcome
+from tuner.world.measurement import Failure, FailureKind, Outcome, PrintableText
 
 Phase = Literal["calibration", "exploration", "trace", "race"]
 OptunaSampler = Literal["tpe", "gp", "random"]
@@ -85,6 +85,30 @@ class Sampling(FrozenModel):
             "tried": tried,
             "lessons": list(self.lessons),
         }
+
+
+class ForecastChange(FrozenModel):
+    """What a change of the traced program's code would do, by a forecast: as in `changes` of JSON,
+    with the sentence that says what to do."""
+
+    change: PrintableText
+    function: PrintableText
+    site: PrintableText | None
+    ratio: float
+    ratio_low: float
+    ratio_high: float
+    condition: PrintableText
+    sentence: PrintableText
+
+    @property
+    def times(self) -> Interval:
+        """How many times as fast the program is then."""
+        return Interval(1 / self.ratio, 1 / self.ratio_high, 1 / self.ratio_low)
+
+    @property
+    def text(self) -> str:
+        """What to do, and where."""
+        return f"{self.site} {self.sentence}" if self.site else self.sentence
 
 
 class ForecastThreads(FrozenModel):

@@ -12,8 +12,8 @@ from tuner.study.deadlocks import needs_threads
 from tuner.study.evidence import causes_of, far_ahead, tested_gain
 from tuner.study.front import front_of
 from tuner.study.live_evidence import live_gains_of
-from tuner.study.log import BLOCK_PHASES, StudyLog
-from tuner.study.records import ForecastThreads, Live, Sampling
+from tuner.study.log import BASELINE, BLOCK_PHASES, StudyLog
+from tuner.study.records import ForecastChange, ForecastThreads, Live, Sampling
 from tuner.study.rows import PairedTrials, TrialDetail, observations_of, passed_over, rows_of
 from tuner.study.storage.address import StudyPlace, place_of
 from tuner.study.storage.opening import NEEDED_S, load_study
@@ -45,6 +45,9 @@ def stored_log(store: StudyStore, plan: StudyPlan) -> StudyLog:
         looks = store.noted("looks") or ()
         log.looks = tuple(InterimAnalysis(int(rows), *map(float, rest)) for rows, *rest in looks)
     log.forecasts, log.no_forecast = stored_forecasts(store), store.noted("no_forecast") or ""
+    with store.reading("changes"):
+        for trial, rows in store.noted("changes") or ():
+            log.changes = {int(trial): tuple(ForecastChange(**row) for row in rows)}
     with store.reading("unreliable"):
         log.unreliable = tuple(map(int, store.noted("unreliable") or ()))
     with store.reading("set_aside"):
@@ -106,6 +109,7 @@ def answer_of(
         ),
         forecasts=log.forecasts,
         no_forecast=log.no_forecast,
+        changes=log.changes.get(conclusion.best_trial or BASELINE, ()),
         needs_threads=needs_threads(log),
         far_ahead=far_ahead(log) if conclusion.verdict == "undecided" else None,
         rows=rows,

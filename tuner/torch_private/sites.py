@@ -48,7 +48,12 @@ def site_here(skipped: int, most_often: int = 0) -> str:
             return ""  # there are no others
         if site := _sites.get((id(above.f_code), above.f_lasti)):
             return site
-    frame: FrameType | None = _getframe(skipped)
+    return site_of(_getframe(skipped))
+
+
+def site_of(innermost: FrameType) -> str:
+    """The same of a stack, by its innermost frame."""
+    frame: FrameType | None = innermost
     library, left = None, _MOST_FRAMES
     while frame is not None and left:
         filename = frame.f_code.co_filename
@@ -62,6 +67,11 @@ def site_here(skipped: int, most_often: int = 0) -> str:
         frame = frame.f_back
         left -= 1
     return "" if library is None else _site_of(library, _library_sites)
+
+
+def is_own(code: CodeType) -> bool:
+    """Whether this is code of PyTorch or of this package."""
+    return code.co_filename.startswith(_own_folders())
 
 
 def site_of_callback(function: Any, skipped: int) -> str:

@@ -50,6 +50,8 @@ def test_served_calls_come_back_with_their_time_on_the_run_queue(tmp_path: Path)
     journal.unpickled.put(9, 1800, 1950)
     journal.gil.put(1500, 0, 300)
     journal.gil.put(-5, 0, 300)
+    journal.pauses.put(21, journal.text('["sleep", "main.py:31", true]'), 1500)
+    journal.pauses.put(21, journal.text('["sleep", 31]'), 1500)
     journal.done.put(7, 2500)
     content = read_journal(tmp_path / "one")
     assert content.server_spans == [
@@ -57,7 +59,8 @@ def test_served_calls_come_back_with_their_time_on_the_run_queue(tmp_path: Path)
         ServerSpan(9, 21, 2000, 2900, 300, None, 2950, "KeyError: 1", None, 1800, 1950, 4000,
                    16_000),
     ]  # fmt: skip
-    assert (content.gil, content.damaged) == ([(1500, 0, 300)], 1)
+    assert (content.gil, content.damaged) == ([(1500, 0, 300)], 2)
+    assert content.pauses == [(1500, 21, "sleep", "main.py:31", True)]
     assert content.done_ns == {7: 2500}
 
 

@@ -177,6 +177,22 @@ def test_of_very_many_operators_the_first_are_kept_and_the_program_is_none_the_s
     assert used_s <= float(cpu_s) + 0.5
 
 
+def test_the_line_at_which_a_driver_sleeps_is_named_first() -> None:
+    """Both processes end without a word: what was sampled until then is kept."""
+    program = f"{sys.executable} -W ignore {PROGRAMS / 'never_shuts_down.py'}"
+    trace = recorded("sh", "-c", f"{program} 1 & {program} 0; wait").trace
+    analysis = Analysis.of(trace, finds_changes=True)
+    assert "The caller is the limit: driver sleeps for " in analysis.diagnosis.text
+    first = analysis.changes[0].to_json()
+    line = (PROGRAMS / "never_shuts_down.py").read_text().splitlines().index(
+        "    time.sleep(1)"
+    ) + 1
+    assert (first["change"], first["function"]) == ("no-sleep", "driver")
+    assert first["site"].endswith(f"never_shuts_down.py:{line}")
+    whole_s = (trace.window_ns[1] - trace.window_ns[0]) / 1e9
+    assert first["ratio"] == pytest.approx(1 - 1 / whole_s, rel=0.1)
+
+
 def test_others_on_the_cpus_are_said_and_the_programs_own_ranks_are_none() -> None:
     hog = [sys.executable, "-c", "while True: pass"]
     with ExitStack() as scope:

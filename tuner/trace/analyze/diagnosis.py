@@ -21,6 +21,7 @@ from tuner.trace.analyze.callbacks import are_callbacks, with_callbacks
 from tuner.trace.analyze.critical_path import CriticalPath, find_critical_path
 from tuner.trace.analyze.failed_calls import failed_calls
 from tuner.trace.analyze.gil_use import FULL
+from tuner.trace.analyze.own_time import told
 from tuner.trace.analyze.path_limits import Limit, shares_of_path, why_unseen
 from tuner.trace.analyze.path_walk import Driver
 from tuner.trace.analyze.pools import Pools, competing_pools
@@ -118,14 +119,18 @@ def diagnose(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> Diagnosis:
     fewer = () if pools is None else (fewer_intra_op_threads(pools),)
     # What makes everything take longer is told first.
     competing = tuple(each.sentence for each in fewer)
+    pauses = told(recorded, path.driver if path else None)
     if doubt or path is None:
         clear = f"No clear limit: the trace {doubt or 'holds no calls that ended'}."
         known: tuple[str, ...] = ()
         # Our own traces say why they do not show it. Of others this is all there is to say.
         if path is not None and trace.source != "rpc-tuner":
             known = (*path_limits.unseen_calls(trace, path), *_beside_calls(trace, path))
+        if pauses.share >= MOST_OF_OWN_TIME:
+            sentences = (*failures, *competing, f"The caller is the limit: {pauses.text}.")
+            return Diagnosis(rule="caller", sentences=sentences, suggestions=fewer)
         # What is known comes first.
-        sentences = (*failures, *competing, *known, clear, *because)
+        sentences = (*failures, *competing, *pauses.said, *known, clear, *because)
         return Diagnosis(rule="no-clear-limit", sentences=sentences, suggestions=fewer)
     driver, shares = trace.process(path.driver.rank).name, shares_of_path(path, roles)
     limits = path_limits.limits_of(shares)
@@ -144,6 +149,7 @@ def diagnose(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> Diagnosis:
         sentences=(
             *failures,
             *competing,
+            *(pauses.said if not any(each.kind == "caller" for each in limits) else ()),
             limit,
             *([off_cpu] if "off the CPU" in limit and not is_explained else []),
             # Two limits of one server have one explanation.
@@ -335,6 +341,9 @@ def _caller_meanwhile(trace: Trace, path: CriticalPath, own_share: float) -> str
     """
     driver, seconds = path.driver, window_length_ns(trace) / 1e9
     process = trace.process(driver.rank)
+    paused_s = told(trace, driver, in_its_calls=True).share * seconds
+    if paused_s >= MOST_OF_OWN_TIME * own_share * path.length_s > 0:
+        return f"Meanwhile {told(trace, driver).text}."
     unknown = f"The trace does not tell whether {process.name} computes meanwhile"
     if path.length_s < MOSTLY * seconds:
         return f"{unknown}: its CPU time is known of the whole recording only."

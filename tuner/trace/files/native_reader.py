@@ -110,7 +110,8 @@ class Header(Facts):
                     value = getattr(facts, name, None)
                     if value is not None and not least <= value < below:
                         raise ValueError(f"{name} cannot be {value}")
-        sampled = (value for rank in self.ranks for wait in rank.gil for value in wait)
+        sampled = [value for rank in self.ranks for wait in rank.gil for value in wait]
+        sampled += [pause.at_ns for rank in self.ranks for pause in rank.pauses]
         if not all(-(2**62) <= value < 2**62 for value in sampled):
             raise ValueError("gil has times that cannot be")
         if not all(-(2**62) <= each < 2**62 for each in self.window_ns):

@@ -11,10 +11,11 @@ from tuner.trace.forecast.runs import Made, Run, by_frame
 
 ChangeKind = Literal[
     "together", "one-call", "ahead", "tensors", "pickle-once", "fetch-once", "faster", "bytes",
-    "batch", "no-lock", "gil", "callers", "servers",
+    "batch", "no-lock", "gil", "callers", "servers", "no-sleep",
 ]  # fmt: skip
 DRIVER = "<driver>"
 """Stands for what the driver does itself, beside the functions that are served."""
+GAIN = 0.95  # of the time: a change whose interval is not wholly below it is no gain
 LARGE = 1 << 16  # bytes of a request: from here on its way takes as long as its bytes do
 
 
@@ -29,7 +30,8 @@ class Change:
     """The line that issues them; empty for all."""
     number: float = 2.0
     """How many times as fast, as few bytes, or as many callers or servers; of how many calls, 0
-    where that varies."""
+    where that varies; for how many percent of the time the driver sleeps, 0 where that is not
+    known."""
     times: float = 0.0
     """How many times as long as one of its calls a batch takes; 0 where that is not known."""
 

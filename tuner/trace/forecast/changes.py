@@ -243,6 +243,11 @@ def _say_fetch_once(change: Change) -> str:
     return f"keep the value of to_here: it is fetched {change.number:g} times"
 
 
+def _say_no_sleep(change: Change) -> str:
+    part = f" ({change.number:.0f} % of time)" if change.number else ""
+    return f"no sleep of the driver{part}"
+
+
 KINDS: Mapping[ChangeKind, Kind] = {
     "together": Kind(_together, _say_together, "if they do not need each other's results"),
     "one-call": Kind(_one_call, _say_one_call, "if they do not need each other's results"),
@@ -275,5 +280,8 @@ KINDS: Mapping[ChangeKind, Kind] = {
         servers, lambda change: f"{change.number:g} servers in place of each",
         "if calls can go to any of them (no shared state)",
     ),
+    "no-sleep": Kind(
+        lambda *_: None, _say_no_sleep, "if the driver need not wait there"
+    ),  # a change of the trace, before it is a program: `no_sleep`
 }  # fmt: skip
 """All kinds of changes."""

@@ -86,6 +86,16 @@ class GilWait(NamedTuple):
     slept_ns: int  # before it asked, for a random time
 
 
+class Pause(NamedTuple):
+    """A sample of a thread that issues calls: it is off the CPU, at a line of the program."""
+
+    at_ns: int
+    thread: int
+    why: str  # sleep, io, lock or process
+    site: str  # the program's own innermost line, or a library's
+    is_open: bool  # whether the loop around it goes on until something happens
+
+
 class OperatorSpan(NamedTuple):
     """An operator, or a TorchScript function, on any thread. Unix nanoseconds."""
 
@@ -131,6 +141,8 @@ class TraceRank:
     scripts_call: bool = False  # whether TorchScript in it makes calls, which are not recorded
     gil: tuple[GilWait, ...] = ()
     """Samples of who holds its GIL, in order; empty where nobody took any."""
+    pauses: tuple[Pause, ...] = ()
+    """Samples of its threads that issue calls, of those in `gil`, where one waited for no call."""
     threads: tuple[tuple[int, str], ...] = ()
     """Thread ids and what each is: `main`, `RPC worker 1`, or the kernel's name for it."""
 

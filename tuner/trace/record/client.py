@@ -23,9 +23,10 @@ from tuner.torch_private.calls import (
     pickled_plainly,
 )
 from tuner.torch_private.sites import site_here
-from tuner.trace.model.spans import CALLS_PER_RANK, ClientSpan, GilWait, OperatorSpan
+from tuner.trace.model.spans import CALLS_PER_RANK, ClientSpan, GilWait, OperatorSpan, Pause
 from tuner.trace.record.callbacks import Callbacks
 from tuner.trace.record.gil import GilProbe
+from tuner.trace.record.pauses import Pauses
 from tuner.trace.record.threads import in_turn, this_thread
 from tuner.trace.record.wire import marked, request
 
@@ -113,6 +114,9 @@ class Client:
         """Those that are noted in Python."""
         self.gil: list[GilWait] = []
         """Samples of who holds the GIL of this process."""
+        self.pauses: list[Pause] = []
+        """Those in which a thread that issues calls was off the CPU."""
+        self._look_at_pauses = Pauses(self.paused).look
         self._received_ns: dict[int, int] = {}
         self._first_of: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
         self._first_with: dict[tuple[int, int], int] = {}
@@ -276,6 +280,10 @@ class Client:
         """The watch wanted the GIL then, and got it so much later."""
         self.gil.append(GilWait(asked_ns, waited_ns, slept_ns))
 
+    def paused(self, at_ns: int, thread: int, why: str, site: str, is_open: bool) -> None:
+        """A thread was seen off the CPU: see `Pause`."""
+        self.pauses.append(Pause(at_ns, thread, why, site, is_open))
+
     def fetching(
         self, target: CallTarget, timeout_s: float, fetch: Callable[[], Any], rref: Any
     ) -> Any:
@@ -332,11 +340,16 @@ class Client:
             call.future = None
 
     def _watch(self, is_over: threading.Event) -> None:
-        probe, looked_s = GilProbe(self.sampled), monotonic()
+        probe, looked_s = GilProbe(self._sample), monotonic()
         while not probe.sleep(is_over):
             if monotonic() - looked_s >= WATCH_S:
                 self._look()
                 looked_s = monotonic()
+
+    def _sample(self, asked_ns: int, waited_ns: int, slept_ns: int) -> None:
+        self.sampled(asked_ns, waited_ns, slept_ns)
+        if not waited_ns:  # else its thread may have been at work
+            self._look_at_pauses(asked_ns)
 
     def _look(self) -> None:
         self.end_silent_calls()

@@ -311,6 +311,7 @@ def _collect(trace: str, first_calls: Mapping[int, int]) -> RankRecording:
         callbacks=callbacks,
         noted=client.operators,
         gil=tuple(client.gil),
+        pauses=tuple(client.pauses),
         disturbed=recorded.was_disturbed,
         issued=client.issued,
         arrived=Counter(each // CALLS_PER_RANK for each in server.arrivals if is_ours(each)),

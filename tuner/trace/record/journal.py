@@ -52,6 +52,8 @@ LAYOUTS = {
     "callbacks": CALLBACK,
     # When a thread that had slept wanted the GIL, how long it waited for it, how long it had slept.
     "gil": struct.Struct("<3q"),
+    # A thread, the number of what it waits for and where, and when.
+    "pauses": struct.Struct("<3q"),
 }
 """The records of a journal, each in a file of its own, and their values. The last one is never 0
 in a record that is whole."""
@@ -141,7 +143,8 @@ class Journal:
             Records(layout, path.with_suffix(f".{name}")) for name, layout in LAYOUTS.items()
         )
         self.calls, self.served, self.raised, self.answered, *others = self._records
-        self.unpickled, self.received, self.done, self.noted, self.callbacks, self.gil = others
+        self.unpickled, self.received, self.done, self.noted, self.callbacks, *others = others
+        self.gil, self.pauses = others
         self._arrivals_file = path.with_suffix(".arrivals")
         flags = os.O_WRONLY | os.O_APPEND | _CREATE
         self._texts_file = os.open(path.with_suffix(".texts"), flags, 0o600)

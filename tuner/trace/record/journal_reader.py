@@ -17,6 +17,7 @@ from tuner.trace.model.spans import (
     ClientSpan,
     GilWait,
     OperatorSpan,
+    Pause,
     ServerSpan,
 )
 from tuner.trace.record.journal import (
@@ -49,6 +50,7 @@ class JournalContent:
     noted: list[OperatorSpan] = field(default_factory=list)  # operators that were noted in Python
     callbacks: list[CallbackSpan] = field(default_factory=list)
     gil: list[GilWait] = field(default_factory=list)
+    pauses: list[Pause] = field(default_factory=list)
     arrivals: list[int] | None = None  # calls that had arrived when the process noted them, if ever
     damaged: int = 0  # how many records are none that a process writes
 
@@ -103,7 +105,10 @@ def read_journal(path: Path) -> JournalContent:
     callbacks = [callback_span(each, texts[each[1]]) for each in ran if _is_callback(each, texts)]
     asked = [*_records(path, "gil")]
     gil = [GilWait._make(each) for each in asked if all(value in _NS for value in each)]
+    seen = [*_records(path, "pauses")]
+    pauses = [pause for each in seen if (pause := _pause(each, texts))]
     kept = len(client_spans) + len(server_spans) + len(operators) + len(callbacks) + len(gil)
+    kept += len(pauses)
     return JournalContent(
         client_spans=client_spans,
         server_spans=server_spans,
@@ -111,8 +116,9 @@ def read_journal(path: Path) -> JournalContent:
         noted=operators,
         callbacks=callbacks,
         gil=gil,
+        pauses=pauses,
         arrivals=_arrivals(path.with_suffix(".arrivals")),
-        damaged=len(calls) + len(served) + len(noted) + len(ran) + len(asked) - kept,
+        damaged=len(calls) + len(served) + len(noted) + len(ran) + len(asked) + len(seen) - kept,
     )
 
 
@@ -224,6 +230,14 @@ def _server_span(
         return ServerSpan(call_id, thread, start_ns, None, None, None)
     is_valid = start_ns <= end_ns < _NS.stop
     return served_span(call, answer, unpickled, error) if is_valid else None
+
+
+def _pause(record: tuple[Any, ...], texts: Mapping[int, str]) -> Pause | None:
+    thread, text, at_ns = record
+    match _json(texts.get(text, "")):
+        case [str(why), str(site), bool(is_open)] if thread in _NS and at_ns in _NS:
+            return Pause(at_ns, thread, why, site, is_open)
+    return None
 
 
 def _is_callback(record: tuple[Any, ...], texts: Mapping[int, str]) -> bool:

@@ -131,6 +131,7 @@ def _rebased(each: RankRecording, zero_ns: int, issued: Collection[int]) -> Rank
         operators_until_ns=each.operators_until_ns and each.operators_until_ns - zero_ns,
         noted=_earlier_operators(each.noted, zero_ns),
         gil=tuple(wait._replace(asked_ns=wait.asked_ns - zero_ns) for wait in each.gil),
+        pauses=tuple(pause._replace(at_ns=pause.at_ns - zero_ns) for pause in each.pauses),
     )
 
 

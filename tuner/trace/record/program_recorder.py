@@ -265,6 +265,11 @@ class JournaledClient(Client):
         """See `Client.sampled`."""
         self._journal.gil.put(asked_ns, waited_ns, slept_ns)
 
+    def paused(self, at_ns: int, thread: int, why: str, site: str, is_open: bool) -> None:
+        """See `Client.paused`."""
+        text = self._journal.text(json.dumps([why, site, is_open]))
+        self._journal.pauses.put(thread, text, at_ns)
+
     def note_open_calls(self, began_before_ns: int) -> None:
         """Note the calls under way of both ends that began before this time, and were not noted."""
         since_ns, self._noted_before_ns = self._noted_before_ns, began_before_ns

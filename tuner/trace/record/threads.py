@@ -25,12 +25,13 @@ class Thread:
     """One thread. Other threads read `serving` only."""
 
     __slots__ = (
-        "answering", "answers_quickly", "callback", "id", "is_worker", "issuing_to", "schedule",
-        "serving",
+        "answering", "answers_quickly", "callback", "id", "ident", "is_worker", "issuing_to",
+        "schedule", "serving",
     )  # fmt: skip
 
     def __init__(self, native_id: int) -> None:
         self.id = native_id
+        self.ident = get_ident()  # Python's identity of it: it makes this itself
         self.serving: Any = None
         """What ends the call that is being served; its first argument is a `server.Serving`."""
         self.answering: tuple[Any, int, int] | None = None

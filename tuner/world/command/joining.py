@@ -155,6 +155,7 @@ class _Part:
             noted=self._content.noted,
             callbacks=self._content.callbacks,
             gil=tuple(self._content.gil),
+            pauses=tuple(self._content.pauses),
             disturbed=ended.get("disturbed", False),
             scripts_call=ended.get("scripts_call", False),
             issued=self._issued(),

@@ -23,7 +23,7 @@ FIGURE_NAMES = frozenset(
     {
         "step_time", "blocks", "latency", "cpu", "call_time", "parallelism", "timeline_baseline",
         "timeline_best", "timeline_challenger", "heat_map", "importance", "pareto", "comparison",
-        "comparison_relative", "forecast",
+        "comparison_relative", "forecast", "changes",
     }
 )  # fmt: skip
 """The names of all figures that can be written."""

@@ -1,0 +1,156 @@
+"""What threads that issue calls wait for, as samples see it, and in which loops."""
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tuner.trace.record.pauses import Pauses, _is_in_open_loop
+from tuner.trace.record.threads import Thread, agent_threads, forget_threads, threads
+
+TELLS = Path("/proc/self/wchan").read_text() != "" if Path("/proc/self/wchan").exists() else False
+
+
+def seen(does: Callable[[], object]) -> list[tuple[str, str, bool]]:
+    """What a thread that issues calls is seen to wait for while it does this."""
+    found: list[tuple[int, str, str, bool]] = []
+    known: list[Thread] = []
+    began = threading.Event()
+
+    def work() -> None:
+        known.append(Thread(threading.get_native_id()))
+        threads[known[0].id] = known[0]
+        began.set()
+        does()
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    began.wait()
+    pauses = Pauses(lambda at_ns, *each: found.append(each))
+    while worker.is_alive():
+        time.sleep(0.01)
+        pauses.look(0)
+    forget_threads()
+    return [each[1:] for each in found if each[0] == known[0].id]
+
+
+def polls() -> None:
+    until = time.monotonic() + 0.2
+    while time.monotonic() < until:
+        time.sleep(0.05)
+
+
+@pytest.mark.skipif(not TELLS, reason="this kernel does not tell what a thread waits for")
+def test_a_sleep_a_lock_and_a_loop_that_polls_are_told_apart() -> None:
+    line = polls.__code__.co_firstlineno + 3
+    slept = seen(polls)
+    assert ("sleep", f"tests/trace/record/test_pauses.py:{line}", True) in slept
+    once = seen(lambda: time.sleep(0.1))
+    assert {(why, is_open) for why, _, is_open in once} == {("sleep", False)}
+    held = threading.Lock()
+    held.acquire()
+    waits = seen(lambda: held.acquire(timeout=0.1))
+    assert {why for why, _, _ in waits} == {"lock"}
+
+
+@pytest.mark.skipif(not TELLS, reason="this kernel does not tell what a thread waits for")
+def test_a_thread_that_computes_or_serves_is_not_told_of() -> None:
+    until = time.monotonic() + 0.1
+
+    def computes() -> None:
+        while time.monotonic() < until:
+            sum(number * number for number in range(1000))
+
+    assert "sleep" not in {why for why, _, _ in seen(computes)}
+
+    def serves() -> None:
+        agent_threads[threading.get_ident()] = threads[threading.get_native_id()]
+        time.sleep(0.1)
+
+    assert not seen(serves)
+
+
+def here() -> bool:
+    return _is_in_open_loop(sys._getframe(1))
+
+
+def in_a_for() -> bool:
+    found = False
+    for number in range(3):
+        if number == 1:
+            continue
+        with open("/dev/null"):  # noqa: PTH123 - cleans up as the loop goes on
+            found = here()
+    return found
+
+
+def in_a_while() -> bool:
+    found, number = False, 0
+    while number < 3:
+        found, number = here(), number + 1
+    return found
+
+
+def in_a_for_with_a_break() -> bool:
+    found = False
+    for number in range(3):
+        found = here()
+        if number == 1:
+            break
+    return found
+
+
+def in_a_for_that_returns() -> bool:
+    for number in range(3):
+        found = here()
+        if number == 1:
+            return found
+    return False
+
+
+def in_a_for_in_a_while() -> bool:
+    while True:
+        for _ in range(2):
+            found = here()
+        return found
+
+
+def nap() -> bool:
+    return here()
+
+
+def in_what_a_while_calls() -> bool:
+    found = False
+    while not found:
+        found = nap()
+    return found
+
+
+def behind_a_while() -> bool:
+    number = 0
+    while number < 3:
+        number += 1
+    return here()
+
+
+@pytest.mark.parametrize(
+    ("of", "is_open"),
+    [(in_a_for, False), (in_a_while, True), (in_a_for_with_a_break, True),
+     (in_a_for_that_returns, True), (in_a_for_in_a_while, False), (in_what_a_while_calls, True)],
+)  # fmt: skip
+def test_a_loop_is_open_that_goes_on_until_something_happens(
+    of: Callable[[], bool], is_open: bool
+) -> None:
+    assert of() == is_open
+
+
+def test_what_comes_behind_a_loop_is_in_that_which_calls_it() -> None:
+    for _ in range(1):
+        assert not behind_a_while()
+    done = False
+    while not done:
+        assert behind_a_while()
+        done = True

@@ -1,0 +1,86 @@
+"""The figure of what changes of a program's code would do: a bar for each, with its interval."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from matplotlib.axes import Axes
+
+from tuner.decide.statistics import Interval
+from tuner.present.figures.kit.axis import plain_log_axis
+from tuner.present.figures.kit.canvas import DrawnFigure, canvas, drawn
+from tuner.present.figures.kit.named_rows import Rows, with_room
+from tuner.present.figures.kit.theme import MUTED, OTHER, SERIES
+from tuner.study.answer import StudyAnswer
+from tuner.text import ratio_cell
+from tuner.trace.forecast.change import GAIN
+from tuner.trace.forecast.ranked import ChangeRow
+
+_ROOM_IN = 0.75  # inches of the axis and its label
+_MARGIN = 1.08
+
+
+class Bars(NamedTuple):
+    """How many times as fast a program is after each change, the best first."""
+
+    names: Sequence[str]
+    times: Sequence[Interval]
+
+    @classmethod
+    def of(cls, found: Sequence[tuple[str, Interval]]) -> "Bars | None":
+        """As many as there is room for; None without any."""
+        known = dict(found)
+        kept = with_room({name: name for name in known}, ())
+        return cls(kept, [known[name] for name in kept]) if kept else None
+
+    @property
+    def rows(self) -> Rows:
+        """Their rows."""
+        return Rows(tuple(self.names), leading=tuple(each.low > 1 / GAIN for each in self.times))
+
+    def draw(self, axes: Axes) -> None:
+        """Bars from 1, in colour where the whole interval is a gain."""
+        rows = self.rows
+        for at, each in zip(rows.at, self.times, strict=True):
+            colour = (SERIES[0] if each.low > 1 / GAIN else OTHER).light
+            axes.barh(at, each.estimate - 1, rows.bar_in, left=1.0, color=colour, alpha=0.55)
+            axes.plot([each.low, each.high], [at, at], color=colour, linewidth=1.4, zorder=4)
+            axes.plot(each.estimate, at, marker="|", color=colour, markersize=7, zorder=5)
+        axes.axvline(1.0, color=MUTED.light, linewidth=1.0, zorder=1)
+        ends = [1.0, *(end for each in self.times for end in (each.low, each.high))]
+        plain_log_axis(axes, "x", min(ends) / _MARGIN, max(ends) * _MARGIN)
+        rows.draw(axes, None)
+        axes.set_xlabel("times as fast (forecast)")
+
+
+def changes_figure(answer: StudyAnswer) -> DrawnFigure | None:
+    """The bars with words, from the trace of what is recommended; None where it tells of none."""
+    bars = Bars.of([(each.text, each.times) for each in answer.changes])
+    if bars is None:
+        return None
+    texts = [
+        f"{name}: {ratio_cell(each.estimate, each.low, each.high)}"
+        for name, each in zip(bars.names, bars.times, strict=True)
+    ]
+    return drawn(
+        lambda figure: bars.draw(figure.add_subplot()),
+        _ROOM_IN + bars.rows.height_in,
+        name="changes",
+        title="Changes of the code",
+        caption=(
+            "How many times as fast the program would be after a change of its code: a forecast "
+            "from one trace, with its interval. Grey bars may gain nothing."
+        ),
+        alt="; ".join(texts),
+    )
+
+
+def write_changes_figure(found: Sequence[ChangeRow], path: Path) -> None:
+    """Draw the changes of a trace to a file, if there are any."""
+    bars = Bars.of([(
+        f"{row.site} {row.sentence}".strip(),
+        Interval(1 / row.found.ratio, 1 / row.found.ratio_high, 1 / row.found.ratio_low),
+    ) for row in found])  # fmt: skip
+    if bars is not None:
+        with canvas((7.0, _ROOM_IN + bars.rows.height_in), path) as figure:
+            bars.draw(figure.add_subplot())

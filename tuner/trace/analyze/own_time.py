@@ -1,0 +1,188 @@
+"""What the driver's thread does between its calls while it is off the CPU: sleeps, by samples.
+
+A sleep may be spared; not where a call is under way, which it may wait for, until that has ended;
+nor surely in a loop that goes on until something happens, as one does that polls.
+"""
+
+import itertools
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tuner.text import whole_percent
+from tuner.trace.analyze.call_times import BLOCKING
+from tuner.trace.analyze.path_walk import Driver, find_driver
+from tuner.trace.analyze.server_parallelism import window, window_length_ns
+from tuner.trace.analyze.time_spans import floats
+from tuner.trace.model.spans import Pause
+from tuner.trace.model.trace import FloatArray, Trace
+
+FEW = 5  # samples, which show nothing
+HELD_NS = 3_000_000  # who waits longer for the GIL does not just wake late
+SMALL = 0.05  # a share of the time between two calls that may be chance
+MUCH = 0.2  # a share of the time that is worth a sentence
+SLEEP = "sleep"
+_DOES = {
+    SLEEP: "sleeps",
+    "lock": "waits for a lock, or another thread",
+    "io": "waits for I/O, or for a time",
+    "process": "waits for another process",
+}
+
+
+class Paused(NamedTuple):
+    """A span of the driver's own time, of which it spends a part off the CPU for one reason."""
+
+    start_ns: float
+    end_ns: float
+    why: str
+    site: str
+    took_ns: float  # that part
+    least_ns: float  # so much of it could be spared at least, most likely, and at most
+    spared_ns: float
+    most_ns: float
+
+
+class _Gap(NamedTuple):
+    start: float
+    end: float
+    key: tuple[str, str]  # the sites of the calls around it
+
+
+def pauses(trace: Trace, driver: Driver | None = None) -> list[Paused]:
+    """All of them, in order; none where nobody took samples."""
+    driver = driver or find_driver(trace)
+    process = None if driver is None else trace.process(driver.rank)
+    if driver is None or process is None or not process.pauses:
+        return []
+    own = [each for each in process.pauses if each.thread == driver.thread]
+    looks = np.sort([w.asked_ns for w in process.gil if not 0 < w.waited_ns < HELD_NS])
+    gaps = _gaps(trace, driver)
+    number, seen = _counts(gaps, looks, own)
+    of_key = defaultdict[tuple[str, str], int](int)
+    of_label = defaultdict[tuple[tuple[str, str], Pause], int](int)
+    for gap, count, labels in zip(gaps, number, seen, strict=True):
+        of_key[gap.key] += count
+        for label, times in labels.items():
+            of_label[gap.key, label] += times
+    by_key = defaultdict[tuple[str, str], list[Pause]](list)
+    for key, label in of_label:
+        by_key[key].append(label)
+    under_way = _UnderWay(trace, driver)
+    found = []
+    for gap, count, labels in zip(gaps, number, seen, strict=True):
+        for label in by_key[gap.key]:
+            n, m = count, labels.get(label, 0)
+            if n < FEW:
+                n, m = of_key[gap.key], of_label[gap.key, label]
+            if n >= FEW and m >= SMALL * n:
+                found.append(_paused(gap, label, min(m / n, 1.0), n, under_way))
+    return found
+
+
+def _paused(gap: _Gap, label: Pause, share: float, number: int, under_way: "_UnderWay") -> Paused:
+    took = share * (gap.end - gap.start)
+    error = 2 * math.sqrt(share * (1 - share) / number) * (gap.end - gap.start)
+    spared = most = 0.0
+    free = under_way.free_after(gap)
+    if label.why != SLEEP and free is not None:
+        # Until then it waits for a call, in whatever way.
+        took *= (gap.end - free) / (gap.end - gap.start)
+    elif label.why == SLEEP:
+        may_wait = label.is_open if free is None else free == gap.end
+        is_sure = not (may_wait or under_way.is_others_too)
+        spared = (took if free is None else min(took, gap.end - free)) * is_sure
+        most = spared if is_sure else took
+    least = min(spared, max(took - error, 0.0))
+    return Paused(gap.start, gap.end, label.why, label.site, took, least, spared, most)
+
+
+def _gaps(trace: Trace, driver: Driver) -> list[_Gap]:
+    """The time in which the driver's thread is in no call."""
+    calls = trace.calls
+    mine = calls[
+        (calls["client_rank"] == driver.rank) & (calls["client_thread"] == driver.thread)
+        & calls["parent_call"].isna()
+    ]  # fmt: skip
+    opened, closed = window(trace)
+    start = floats(mine, "start_ns")
+    left = np.where(mine["kind"].isin(BLOCKING), floats(mine, "end_ns"), floats(mine, "issued_ns"))
+    left = np.fmax(np.where(np.isnan(left), closed if len(left) else 0.0, left), start)
+    sites = ["", *mine["site"].astype(str), ""]
+    begins = [float(opened), *np.maximum.accumulate(left).tolist()]
+    ends = [*start.tolist(), float(closed)]
+    keys = itertools.pairwise(sites)
+    return [
+        _Gap(*each) for each in zip(begins, ends, keys, strict=True) if each[1] > each[0]
+    ]  # fmt: skip
+
+
+def _counts(
+    gaps: Sequence[_Gap], looks: FloatArray, own: Sequence[Pause]
+) -> tuple[list[int], list[dict[Pause, int]]]:
+    """Of each gap: how many samples there were, and of what; a label has no time."""
+    starts, ends = (np.array([each[at] for each in gaps]) for at in (0, 1))
+    number = np.searchsorted(looks, ends) - np.searchsorted(looks, starts)
+    seen: list[dict[Pause, int]] = [{} for _ in gaps]
+    place = np.searchsorted(starts, [each.at_ns for each in own], "right") - 1
+    for at, each in zip(place.tolist(), own, strict=True):
+        if at >= 0 and each.at_ns < ends[at]:
+            label = each._replace(at_ns=0)
+            seen[at][label] = seen[at].get(label, 0) + 1
+    return number.tolist(), seen
+
+
+class _UnderWay:
+    """The calls that the driver may wait for while it sleeps."""
+
+    def __init__(self, trace: Trace, driver: Driver) -> None:
+        calls = trace.calls
+        self.start = floats(calls, "start_ns")  # in order
+        ends = np.nan_to_num(floats(calls, "end_ns"), nan=np.inf)
+        self.last = np.maximum.accumulate(ends)  # of all that have begun by then
+        alone = (calls["client_rank"] == driver.rank) & (calls["client_thread"] == driver.thread)
+        self.is_others_too = bool((calls["parent_call"].isna() & ~alone).any())
+        """Whether other threads of the program make calls, of which it may wait for anything."""
+
+    def free_after(self, gap: _Gap) -> float | None:
+        """When all calls that are under way as it begins have ended, in it; None: there are none"""
+        place = int(np.searchsorted(self.start, gap.start, "right")) - 1
+        last = float(self.last[place]) if place >= 0 else -math.inf
+        return min(last, gap.end) if last > gap.start else None
+
+
+class Told(NamedTuple):
+    """What the driver does off the CPU for the most time, in words, and the share of the time."""
+
+    text: str = ""
+    share: float = 0.0
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """It as a sentence, if that is much of the time."""
+        return (f"{self.text}.",) if self.share >= MUCH else ()
+
+
+def told(trace: Trace, driver: Driver | None, *, in_its_calls: bool = False) -> Told:
+    """What a driver does, or does between its first call and the end of its last one."""
+    if driver is None:
+        return Told()
+    found, whole_ns = pauses(trace, driver), window_length_ns(trace)
+    if in_its_calls:
+        first, last = driver.calls["start_ns"].min(), driver.calls["end_ns"].max()
+        found = [each for each in found if first <= each.start_ns and each.end_ns <= last]
+    took = defaultdict[str, dict[str, float]](dict)
+    for each in found:
+        took[each.why][each.site] = took[each.why].get(each.site, 0.0) + each.took_ns
+    if not took or whole_ns <= 0:
+        return Told()
+    why = max(took, key=lambda each: sum(took[each].values()))
+    site = max(took[why], key=took[why].__getitem__)
+    share, here = (min(ns / whole_ns, 1.0) for ns in (sum(took[why].values()), took[why][site]))
+    part = f"{whole_percent(here)} " if len(took[why]) > 1 else ""
+    where = f", {part}at {site}" if site else ""
+    name, does = trace.process(driver.rank).name, _DOES.get(why, "waits")
+    return Told(f"{name} {does} for {whole_percent(share)} of the time{where}", share)
