@@ -81,7 +81,7 @@ def write_journal(folder: Path, rank: int) -> None:
         if rank == 0:
             status = STATUSES.index("ok")
             journal.calls.put(call, target, PIDS[0], NOTHING, start_ns, start_ns + 9, status,
-                               NOTHING, 60.0, 100, site, ends_ns)  # fmt: skip
+                               NOTHING, 60.0, 100, 0, NOTHING, site, ends_ns)  # fmt: skip
         else:
             journal.served.put(call, 77, start_ns + 100, 200, b"500 10 3\n", b"700 15 4\n",
                                 ends_ns - 100)  # fmt: skip

@@ -16,8 +16,8 @@ BETWEEN = b" \t\r\n,"  # what may stand between two events
 _EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
 _PLACES_TRIED = 10
 _STRING = rb'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"?+'  # no line break, even where it lacks its end
-_BRACE = re.compile(rb"%b|([{}])" % _STRING)
-"""A string, or a brace outside of strings. From where one begins no text takes long."""
+_STRING_OR_BRACE = re.compile(rb"%b|[{}]" % _STRING)
+_BRACE = re.compile(rb"[{}]")
 _GAP = re.compile(r"[ \t\r\n,]*")
 _NEXT = re.compile(r'[,}]\s*(\{)\s*"')  # where an event may begin after one that is unreadable
 _GOES_ON = re.compile(r"\]\s*,\s*\{")  # a bracket that is not the end of the events
@@ -132,12 +132,19 @@ def _readable_after(text: str, place: int) -> Iterator[int]:
 def _in_braces(content: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Objects that no parser reads, by their braces: each is one event that is left out."""
     braces, began = 0, 0
-    for found in _BRACE.finditer(content, start, end):
-        if not found[1]:
-            continue
-        braces += 1 if found[1] == b"{" else -1
-        if braces == 1 and found[1] == b"{":
-            began = found.start(1)
+    for found in _braces(content, start, end):
+        braces += 1 if found[0] == b"{" else -1
+        if braces == 1 and found[0] == b"{":
+            began = found.start()
         if not braces:
             yield began, found.end()
         braces = max(braces, 0)
+
+
+def _braces(content: bytes, start: int, end: int) -> Iterator[re.Match[bytes]]:
+    """Those outside of strings: a quote that no other one follows begins none."""
+    for found in _STRING_OR_BRACE.finditer(content, start, end):
+        if found[0] in b"{}":
+            yield found
+        elif found.end() == end and not found[0][1:].endswith(b'"'):
+            yield from _BRACE.finditer(content, found.start(), end)
