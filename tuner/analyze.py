@@ -176,7 +176,7 @@ def _draw_changes(analysis: "Analysis", timeline: Path) -> Path:
     from tuner.present.figures import write_changes_figure
 
     picture = timeline.with_name(f"{timeline.stem.removesuffix('.timeline')}.changes.png")
-    write_changes_figure(analysis.changes, picture)
+    write_changes_figure(analysis.changes, analysis.callers, picture)
     return picture
 
 

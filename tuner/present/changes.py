@@ -208,8 +208,8 @@ def _without_gain(rows: Sequence[ChangeRow], diagnosed: str) -> list[str]:
 def changes(trace: Trace) -> pd.DataFrame:
     """Forecast from one trace what changes of the program's code would gain.
 
-    The program that the trace shows is changed and replayed: calls issued together, one call for
-    many, a faster function, no lock, no GIL. A forecast is no measurement: the changed program is.
+    The program that the trace shows is changed and replayed: see docs/what-to-change.md for all
+    changes. A forecast is no measurement: the changed program is.
 
     Args:
         trace: What `read_trace` returns, of a trace that this package recorded.

@@ -4,16 +4,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.present.results import CHANGES, known, study_result
 from tests.trace.forecast.test_changes import in_steps
 from tuner.decide.statistics import Interval
-from tuner.present.figures.changes import Bars, changes_figure, write_changes_figure
+from tuner.present.figures.changes import (
+    Bars,
+    changes_figure,
+    draw_callers,
+    write_changes_figure,
+)
+from tuner.present.figures.kit.canvas import styled_figure
 from tuner.present.sentences import advice_of, sentences_of
 from tuner.study.answer import StudyAnswer
-from tuner.trace.forecast.forecasts import Model
+from tuner.trace.forecast.by_callers import ByCallers
+from tuner.trace.forecast.forecasts import Forecast, Model
 from tuner.trace.forecast.ranked import rows_of
 
 LINE = (
@@ -48,10 +56,24 @@ def test_what_may_gain_nothing_is_pale() -> None:
 
 def test_the_changes_of_a_trace_are_drawn_to_a_file(tmp_path: Path) -> None:
     taken = in_steps(request_bytes=100)
-    write_changes_figure(rows_of(taken, Model.of(taken)), tmp_path / "trace.changes.png")
+    write_changes_figure(rows_of(taken, Model.of(taken)), [], tmp_path / "trace.changes.png")
     assert (tmp_path / "trace.changes.png").read_bytes().startswith(b"\x89PNG")
-    write_changes_figure([], tmp_path / "none.png")
+    write_changes_figure([], [], tmp_path / "none.png")
     assert not (tmp_path / "none.png").exists()
+
+
+def test_the_curve_of_callers_says_where_a_server_is_full() -> None:
+    callers = [
+        ByCallers(2 * n, n, Forecast(ratio=n / most, ratio_low=n / most - 0.1, ratio_high=n),
+                  is_full=n > 2, limit="the lock of server" * (n > 2))
+        for n, most in ((1, 1), (2, 1.9), (3, 2.0), (4, 2.0))
+    ]  # fmt: skip
+    with styled_figure((7.0, 3.0)) as figure:
+        axes = figure.add_subplot()
+        draw_callers(callers, axes)
+        (text,) = (each.get_text() for each in axes.texts)
+        assert text == "full at 6: the lock of server"
+        assert axes.lines[0].get_ydata() == pytest.approx([1, 1.9, 2, 2])
 
 
 def test_a_change_that_gains_more_than_the_configuration_is_one_line() -> None:

@@ -207,9 +207,10 @@ def test_more_callers_poll_too() -> None:
 def with_tensors(number: int = 4000, calls: int = 20, **columns: Any) -> Trace:
     """Answers that take 3 ms to pickle, 4 to arrive and 2 to unpickle; requests take 0.2."""
     rows = [
-        call(each, at, at + 10, served_ms=(at + 0.2, at + 1.2), cpu_ms=1, run_queue_ms=0,
+        call(each, at, at + 10, served_ms=(at + 0.2, at + 1.2), run_queue_ms=0,
              kind="rpc_sync", answered_ns=ns(at + 4.2), received_ns=ns(at + 8), request_bytes=100,
-             request_tensors=0, **{"answer_tensors": number, "answer_bytes": 4 * number} | columns)
+             request_tensors=0,
+             **{"cpu_ms": 1, "answer_tensors": number, "answer_bytes": 4 * number} | columns)
         for each in range(calls) for at in [10.0 * each]
     ]  # fmt: skip
     return trace(rows, window_ms=(0, 10 * calls), processes=ranks(host="here"))
@@ -220,10 +221,11 @@ def with_tensors(number: int = 4000, calls: int = 20, **columns: Any) -> Trace:
     [
         (with_tensors(), (0.2 + 0.2) / 10),  # made as one tensor, the function takes no time
         (with_tensors(110), (0.2 + 1 + 0.11 + 0.2) / 10),  # it does more than to make them
+        (with_tensors(cpu_ms=0), (0.2 + 1 + 0.2) / 10),  # it waits, whatever it answers with
         (with_tensors(answer_bytes=2_000_000), (0.2 + 2 + 0.2) / 10),
         (with_tensors(answer_bytes=None), (0.2 + 3.8) / 10),
     ],
-    ids=["small", "computed", "large", "of unknown size"],
+    ids=["small", "computed", "waited", "large", "of unknown size"],
 )
 def test_an_answer_of_one_tensor_takes_no_time_for_their_number(taken: Trace, ratio: float) -> None:
     found = forecast(taken, Change(kind="tensors", function="udf"))
@@ -260,15 +262,15 @@ def candidates_of(taken: Trace) -> list[Change]:
     return model.changeable.candidates()
 
 
-def pushed(same: bool = True, **columns: Any) -> Trace:
+def pushed(same: bool = True, first: int | None = None, **columns: Any) -> Trace:
     """The same large argument for three servers in each step, which takes 8 ms to pickle."""
     rows = []
     for number in range(30):
         at, server = 10.0 * number, number % 3 + 1
-        first = number - number % 3
+        of_step = number - number % 3 if first is None else first
         own = {"issued_ns": ns(at + 8), "request_bytes": 1_000_000, "request_tensors": 0,
                "server_rank": server,
-               "same_as": first if same and number != first else None}  # fmt: skip
+               "same_as": of_step if same and number != of_step else None}  # fmt: skip
         rows.append(call(number, at, at + 10, served_ms=(at + 9, at + 9.5), cpu_ms=0,
                          run_queue_ms=0, kind="rpc_sync", site="main.py:9",
                          **own | columns))  # fmt: skip
@@ -282,6 +284,13 @@ def test_one_argument_for_several_servers_is_pickled_once() -> None:
     assert found.ratio_high > (30 - 8) / 30  # a copy may cost more than it seems
     (candidate,) = (each for each in candidates_of(taken) if each.kind == "pickle-once")
     assert candidate == Change(kind="pickle-once", function="udf", site="main.py:9", number=3)
+
+
+@pytest.mark.parametrize("first", [0, -5], ids=["of the first step", "before this part"])
+def test_an_argument_that_stays_in_all_steps_has_as_many_receivers(first: int) -> None:
+    (candidate,) = (each for each in candidates_of(pushed(first=first))
+                    if each.kind == "pickle-once")  # fmt: skip
+    assert candidate.number == 3
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from tuner.trace.forecast.program import (
     AWAIT,
     COMPUTE,
     COMPUTE_WITH_GIL,
+    DRAIN,
     ISSUE,
     Batch,
     Call,
@@ -182,8 +183,9 @@ def test_fewer_bytes_shorten_what_the_way_takes_for_its_size() -> None:
     assert found.ratio_low < (6.2 - 2.5) / 6.2 < found.ratio_high
     quarter = forecast(large(), replace(change, number=4))
     assert quarter.ratio == pytest.approx((6.2 - 0.75 * 4.8) / 6.2, rel=0.02)
-    for way_back_ms in (0.3, 0.45):  # a small answer may take so much longer than a request
-        assert forecast(large(way_back_ms), change).why_not
+    # A small answer may take so much longer than a request.
+    assert forecast(large(0.3), change).why_not
+    assert forecast(large(0.45), change).ratio_high > 1
 
 
 def test_small_calls_show_what_a_large_request_takes_for_its_size() -> None:
@@ -210,7 +212,7 @@ def test_small_calls_show_what_a_large_request_takes_for_its_size() -> None:
 MS = 1e6
 
 
-def observers(number: int, *, joins: bool = False) -> Changing:
+def observers(number: int, *, joins: bool = False, issue_ms: float = 3) -> Changing:
     """A driver has each of its observers serve a call, in which that calls the driver ten times."""
     own = range(number)
     calls = [
@@ -223,7 +225,8 @@ def observers(number: int, *, joins: bool = False) -> Changing:
              ops=[(COMPUTE_WITH_GIL, MS)], join=asked if joins else -1)
         for each in own for asked in range(10)
     ]  # fmt: skip
-    ops = [(kind, each) for kind in (ISSUE, AWAIT) for each in own]
+    ops = [op for each in own for op in ((COMPUTE_WITH_GIL, issue_ms * MS), (ISSUE, each))]
+    ops += [(AWAIT, each) for each in own]
     program = Program(
         names=["agent", *(f"observer{each}" for each in own)], hosts=[0] * (number + 1),
         calls=calls, roots=[Root(0, 0.0, [(COMPUTE, 5 * MS), *ops], is_driver=True)],
@@ -244,7 +247,6 @@ def test_ranks_that_serve_a_call_in_which_they_call_are_callers(number: int, joi
     found = callers(three, Change(kind="callers", number=number / 3))
     assert found is not None
     assert replay(*found).took_ns == pytest.approx(replay(expected.program, expected.machine)[0])
-    assert replay(*found).took_ns == pytest.approx(5 * MS + 10 * number * MS)
 
 
 def test_ranks_whose_own_threads_go_on_are_not_copied() -> None:
@@ -260,6 +262,23 @@ def test_a_rank_that_passes_calls_on_is_no_caller() -> None:
     assert callers_of(one.program) == [1]
     passes_on = replace(one.program.calls[0], ops=one.program.calls[0].ops[:2])
     assert callers_of(replace(one.program, calls=[passes_on, one.program.calls[1]])) == []
+
+
+def test_who_keeps_some_calls_under_way_cannot_have_more_of_them() -> None:
+    two = observers(2)
+    root = two.program.roots[0]
+    some = replace(two.program, roots=[replace(root, ops=[*root.ops[:-2], (DRAIN, 1), (DRAIN, 0)])])
+    assert callers(two._replace(program=some), Change(kind="callers", number=2)) is None
+
+
+def test_a_master_that_has_others_call_is_no_caller_itself() -> None:
+    """Three ranks: a master, two trainers that it has serve, and they call a server."""
+    two = observers(2)
+    names = [*two.program.names, "server"]
+    calls = [replace(call, server=3) if call.function == "act" else call
+             for call in two.program.calls]  # fmt: skip
+    program = replace(two.program, names=names, hosts=[0] * 4, calls=calls)
+    assert callers_of(program) == [1, 2]
 
 
 def test_callers_in_step_behind_a_lock_are_not_taken_to_sleep() -> None:

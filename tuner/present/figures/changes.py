@@ -1,4 +1,5 @@
-"""The figure of what changes of a program's code would do: a bar for each, with its interval."""
+"""The figure of what changes of a program's code would do: a bar for each, with its interval; and
+the curve of more callers."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,16 +8,18 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 
 from tuner.decide.statistics import Interval
-from tuner.present.figures.kit.axis import plain_log_axis
+from tuner.present.figures.kit.axis import plain_axis, plain_log_axis
 from tuner.present.figures.kit.canvas import DrawnFigure, canvas, drawn
 from tuner.present.figures.kit.named_rows import Rows, with_room
 from tuner.present.figures.kit.theme import MUTED, OTHER, SERIES
 from tuner.study.answer import StudyAnswer
 from tuner.text import ratio_cell
+from tuner.trace.forecast.by_callers import ByCallers
 from tuner.trace.forecast.change import GAIN
 from tuner.trace.forecast.ranked import ChangeRow
 
 _ROOM_IN = 0.75  # inches of the axis and its label
+_CURVE_IN = 2.4
 _MARGIN = 1.08
 
 
@@ -75,12 +78,42 @@ def changes_figure(answer: StudyAnswer) -> DrawnFigure | None:
     )
 
 
-def write_changes_figure(found: Sequence[ChangeRow], path: Path) -> None:
-    """Draw the changes of a trace to a file, if there are any."""
+def write_changes_figure(
+    found: Sequence[ChangeRow], callers: Sequence[ByCallers], path: Path
+) -> None:
+    """Draw the changes of a trace to a file, and below them the curve of more callers, if there are
+    any."""
     bars = Bars.of([(
         f"{row.site} {row.sentence}".strip(),
         Interval(1 / row.found.ratio, 1 / row.found.ratio_high, 1 / row.found.ratio_low),
     ) for row in found])  # fmt: skip
-    if bars is not None:
-        with canvas((7.0, _ROOM_IN + bars.rows.height_in), path) as figure:
-            bars.draw(figure.add_subplot())
+    heights = [_ROOM_IN + bars.rows.height_in] if bars else []
+    heights += [_CURVE_IN] * bool(callers)
+    if not heights:
+        return
+    with canvas((7.0, sum(heights)), path) as figure:
+        places = figure.add_gridspec(len(heights), 1, height_ratios=heights)
+        if bars is not None:
+            bars.draw(figure.add_subplot(places[0]))
+        if callers:
+            draw_callers(callers, figure.add_subplot(places[-1]))
+
+
+def draw_callers(callers: Sequence[ByCallers], axes: Axes) -> None:
+    """How many calls are served in the same time, and from where on no more are."""
+    numbers = [each.callers for each in callers]
+    middle, low, high = zip(*(each.throughput for each in callers), strict=True)
+    colour = SERIES[0].light
+    axes.fill_between(numbers, low, high, color=colour, alpha=0.2, linewidth=0)
+    axes.plot(numbers, middle, marker="o", markersize=4, color=colour, linewidth=1.4)
+    full = next((each for each in callers if each.is_full), None)
+    if full is not None:
+        axes.axvline(full.callers, color=MUTED.light, linewidth=1.0, zorder=1)
+        said = f"full at {full.callers}" + (f": {full.limit}" if full.limit else "")
+        axes.annotate(said, (full.callers, 0), xytext=(4, 6), textcoords="offset points",
+                      color=MUTED.light, fontsize="small")  # fmt: skip
+    axes.set_ylim(0, max(high) * _MARGIN)
+    plain_axis(axes, "x", 8)
+    plain_axis(axes, "y", 5)
+    axes.set_xlabel("callers")
+    axes.set_ylabel("calls in the same time\n(times, forecast)")

@@ -15,6 +15,7 @@ from tuner.trace.model.trace import Trace
 
 TIMES = (2, 3, 4, 6, 8, 12)  # as many callers as were traced
 MOST_CALLS = 150  # of the trace: 12 times as many are replayed, too
+MOST_WHOLE = 1000  # of one without a place to cut
 BEYOND = 2  # forecasts from where on more callers do not help
 GROWS = 0.2  # log(throughput) over log(callers): where it grows by less, something is full
 IN_USE = 0.5  # of the time: what is in use for less does not limit
@@ -52,7 +53,7 @@ def by_callers(trace: Trace, model: Model | str) -> list[ByCallers]:
         return []
     if len(model.part.calls) > MOST_CALLS:
         model = Model.of(trace, model.roles, MOST_CALLS)
-        if isinstance(model, str):
+        if isinstance(model, str) or len(model.part.calls) > MOST_WHOLE:
             return []
     model = replace(model, rest=0.0)  # what comes after the last call is no step
     found = [ByCallers(number, 1.0, Forecast(ratio=1.0, ratio_low=1.0, ratio_high=1.0))]
@@ -95,7 +96,7 @@ def most_used(program: Program, machine: Machine, took_ns: float) -> str:
     for root in program.roots:
         use(root.rank, root.ops, serves=False)
     for call in program.calls:
-        for rank, ops in ((call.server, [*call.arrives, *call.ops]),
+        for rank, ops in ((call.server, [*call.arrives, *call.unpickles, *call.ops, *call.pickles]),
                           (call.client, [*call.returns, *call.receives])):  # fmt: skip
             use(rank, ops, serves=True)
     (what, place), ns = max(used.items(), key=lambda each: each[1], default=(("", 0), 0.0))

@@ -38,7 +38,7 @@ MORE_AT_ONCE = ("together", "ahead", "callers", "servers", "gil", "no-lock")
 """After these more runs at once."""
 ORDER: Sequence[ChangeKind] = (
     "together", "one-call", "ahead", "tensors", "pickle-once", "fetch-once", "faster", "bytes",
-    "no-lock", "gil", "callers", "servers", "batch",
+    "no-sleep", "no-lock", "gil", "callers", "servers", "batch",
 )  # fmt: skip
 """Changed callers are copied, their calls shared, and these made batches."""
 IN_DOUBT = ("tensors", "pickle-once", "ahead")  # what these would cost is not in the trace
@@ -144,7 +144,10 @@ class Changeable:
         for case in cases:
             after = self._after(case, changes, machine)
             if after is None:
-                return NOTHING
+                if not logs:
+                    return NOTHING
+                logs.append(0.0)  # nothing, if this is how it is
+                continue
             if after.blocked:
                 return f"the driver would wait for {after.blocked}"
             if after.late(self.limits_ns) > case.late:

@@ -21,7 +21,9 @@ from tuner.trace.forecast.program import (
     AWAIT,
     COMPUTE,
     COMPUTE_WITH_GIL,
+    HOLD_LOCK,
     ISSUE,
+    SLEEP,
     Call,
     Op,
     Program,
@@ -47,10 +49,11 @@ def messages_of(calls: pd.DataFrame) -> list[Message]:
     row = {number: place for place, number in enumerate(ids.tolist())}
     start, end = floats(calls, "start_ns").tolist(), floats(calls, "end_ns").tolist()
     fetches = (calls["kind"] == "to_here").tolist()
-    fetched: dict[int, int] = {}
+    fetched, sent = dict[int, int](), dict[int, int]()
     same = list[int]()
     for place, number in enumerate(np.where(np.isnan(same_as), ids, same_as).tolist()):
-        found = row.get(number, place)
+        # The first one of all may have been before this part of the trace.
+        found = row.get(number) if number in row else sent.setdefault(number, place)
         if fetches[place]:
             found = fetched.setdefault(number, place)
             found = found if end[found] <= start[place] else place
@@ -61,19 +64,24 @@ def messages_of(calls: pd.DataFrame) -> list[Message]:
 def of_messages(of: Changing) -> list[Change]:
     """The changes of this module that a program may take."""
     calls, sites = of.program.calls, of.made.site
-    many, servers, fetches = (defaultdict[tuple[str, str], list[float]](list) for _ in range(3))
+    many, fetches = (defaultdict[tuple[str, str], list[float]](list) for _ in range(2))
+    servers = defaultdict[tuple[str, str], set[int]](set)
     for number, own in enumerate(of.messages):
+        name, site = calls[number].function, sites[number]
         if calls[number].is_seen and own.answer_tensors >= MANY_TENSORS:
-            many[calls[number].function, ""].append(own.answer_tensors)
-        elif calls[number].is_seen and own.request_tensors >= MANY_TENSORS:
-            many[calls[number].function, sites[number]].append(own.request_tensors)
-    for found, again in ((servers, sent_again(of)), (fetches, fetched_again(of))):
-        for number, first in again.items():
-            found[calls[number].function, sites[number]].append(first)
+            many[name, ""].append(own.answer_tensors)
+        elif calls[number].is_seen and own.request_tensors >= MANY_TENSORS and site:
+            many[name, site].append(own.request_tensors)
+    for number, first in sent_again(of).items():
+        servers[calls[number].function, sites[number]] |= {
+            calls[number].server, calls[first].server
+        }  # fmt: skip
+    for number, first in fetched_again(of).items():
+        fetches[calls[number].function, sites[number]].append(first)
     return [
         *(Change(kind="tensors", function=name, site=site, number=median(own))
           for (name, site), own in many.items()),
-        *(Change(kind="pickle-once", function=name, site=site, number=1 + _usual(own))
+        *(Change(kind="pickle-once", function=name, site=site, number=len(own))
           for (name, site), own in servers.items()),
         *(Change(kind="fetch-once", site=site, number=1 + _usual(own))
           for (_, site), own in fetches.items()),
@@ -99,8 +107,8 @@ def tensors(of: Changing, change: Change) -> Changed:
             continue
         least, per_byte = small[_is_local(of.program, call)] * of.doubt, of.doubt
         per_byte *= LOCAL_NS_PER_BYTE if _is_local(of.program, call) else NS_PER_BYTE
-        if has_many[0] or not is_first:
-            way = least + has_many[0] * own.request_bytes * per_byte
+        if has_many[0] or (own.request_bytes < LARGE and not is_first):
+            way = least + own.request_bytes * per_byte
             there = min(_sum(call.arrives) + call.to_server, way)
             call = replace(call, unpickles=(), arrives=(), to_server=there)
             issues[number] = ISSUE_NS * of.doubt
@@ -110,7 +118,8 @@ def tensors(of: Changing, change: Change) -> Changed:
             freed[number] = FREED_NS * own.answer_tensors
             is_little = made_ns[call.function] <= MADE_NS and all(k < ISSUE for k, _ in call.ops)
             joined = [*call.ops, (COMPUTE_WITH_GIL, JOINED_NS * own.answer_tensors)]
-            call = replace(call, ops=() if is_little else joined)
+            waits = [op for op in call.ops if op[0] in (SLEEP, HOLD_LOCK)]
+            call = replace(call, ops=waits if is_little else joined)
         calls[number] = call
     if not issues and not freed:
         return None

@@ -3,16 +3,25 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 
 from tuner.trace.analyze.time_spans import floats
 from tuner.trace.forecast.change import Change, Changed, Changing, scaled
-from tuner.trace.forecast.program import AWAIT, DRAIN, ISSUE, Batch, Op, Program
+from tuner.trace.forecast.program import (
+    AWAIT,
+    COMPUTE_WITH_GIL,
+    DRAIN,
+    ISSUE,
+    Batch,
+    Op,
+    Program,
+)
 from tuner.trace.forecast.replay import Machine
 
-CALLS = (ISSUE, AWAIT, DRAIN)
+END: Op = (-1, 0.0)  # of what a frame does
 MANY = 2  # calls that one rank makes for each that it serves: then it is there to call
 
 
@@ -24,6 +33,8 @@ def callers(of: Changing, change: Change) -> Changed:
         return None
     if any(call.then or call.lasts > 0 for call in program.calls if call.server in group):
         return None  # whether their own threads need CPUs meanwhile is not known
+    if any(_keeps_some_under_way(program, root.ops, group) for root in program.roots):
+        return None  # of how many it would keep then is not known
     if number < len(group):
         return _without(of, set(group[number:]))
     copied = [group[place % len(group)] for place in range(number - len(group))]
@@ -40,11 +51,15 @@ def callers(of: Changing, change: Change) -> Changed:
 
 
 def callers_of(program: Program) -> list[int]:
-    """The ranks that only call, the driver's first. If there is none, those of which one that calls
-    them has each serve a call in which it makes others."""
+    """The ranks that only call, the driver's first. If there is none but the driver's, those of
+    which one that calls them has each serve a call in which it makes others, if there are any."""
     drivers = {root.rank for root in program.roots if root.is_driver}
-    if only_call := {root.rank for root in program.roots} - _servers(program):
-        return sorted(only_call, key=lambda rank: (rank not in drivers, rank))
+    only_call = {root.rank for root in program.roots} - _servers(program)
+    found = [] if only_call - drivers else _calling_servers(program, drivers)
+    return found or sorted(only_call, key=lambda rank: (rank not in drivers, rank))
+
+
+def _calling_servers(program: Program, drivers: set[int]) -> list[int]:
     pairs = [(call.client, call.server) for call in program.calls if call.client != call.server]
     made, served = (Counter(pair[end] for pair in pairs) for end in (0, 1))
     called = sorted({*served} - drivers)
@@ -53,6 +68,12 @@ def callers_of(program: Program) -> list[int]:
         return []  # it passes calls on
     is_between = any({*pair} <= {*found} for pair in pairs)
     return [] if is_between else found
+
+
+def _keeps_some_under_way(program: Program, ops: Sequence[Op], servers: Sequence[int]) -> bool:
+    calls = (program.calls[int(value)] for kind, value in ops if kind == ISSUE)
+    is_open = any(kind == DRAIN and value > 0 for kind, value in ops)
+    return is_open and any(call.server in servers for call in calls)
 
 
 def _without(of: Changing, ranks: set[int]) -> Changed:
@@ -64,9 +85,15 @@ def _without(of: Changing, ranks: set[int]) -> Changed:
         if call.join >= 0:
             joins[call.join] -= call.client in ranks
 
+    def is_gone(op: Op) -> bool:
+        return op[0] in (ISSUE, AWAIT) and program.calls[int(op[1])].server in ranks
+
     def left(ops: Sequence[Op]) -> list[Op]:
-        return [(kind, value) for kind, value in ops if kind not in (ISSUE, AWAIT)
-                or program.calls[int(value)].server not in ranks]  # fmt: skip
+        # With what issuing such a call takes.
+        return [
+            op for op, following in pairwise((*ops, END)) if not is_gone(op)
+            and not (op[0] == COMPUTE_WITH_GIL and following[0] == ISSUE and is_gone(following))
+        ]  # fmt: skip
 
     calls = [replace(call, ops=left(call.ops), then=left(call.then)) for call in program.calls]
     roots = [replace(root, ops=left(root.ops)) for root in program.roots if root.rank not in ranks]
@@ -133,7 +160,7 @@ def batch(of: Changing, change: Change) -> Changed:
     for number, call in enumerate(calls):
         if call.function and call.function == change.function and not call.is_callback:
             is_plain = call.is_seen and call.join < 0 and call.lasts <= 0 and not call.then
-            if not is_plain or any(kind in CALLS for kind, _ in call.ops) or call.batch >= 0:
+            if not is_plain or any(kind >= ISSUE for kind, _ in call.ops) or call.batch >= 0:
                 return None  # what of it would be done once is not known
             place = place_of.setdefault((call.function, call.server), len(batches))
             if place == len(batches):
@@ -195,12 +222,14 @@ class _Copies:
     def beside(self, ops: Sequence[Op], added: Mapping[int, int]) -> list[Op]:
         """What a frame does that calls each rank `added` as it calls the one that this is like."""
         found = list[Op]()
-        for kind, value in ops:
-            found.append((kind, value))
-            if kind in (ISSUE, AWAIT):
-                server = self._program.calls[int(value)].server
+        for before, op in pairwise((END, *ops)):
+            found.append(op)
+            if op[0] in (ISSUE, AWAIT):
+                server = self._program.calls[int(op[1])].server
+                issues = [before] if (before[0], op[0]) == (COMPUTE_WITH_GIL, ISSUE) else []
                 for copy, rank in added.items():
-                    found += self.of([(kind, value)], rank, copy) if rank == server else []
+                    if rank == server:
+                        found += [*issues, *self.of([op], rank, copy)]
         return found
 
     def _call(self, number: int, rank: int, copy: int) -> int:
