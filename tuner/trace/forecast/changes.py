@@ -73,13 +73,21 @@ def _together(of: Changing, change: Change) -> Changed:
     calls = list(of.program.calls)
     for make, fetch in (unit.calls for run in runs for unit in run.units if len(unit.calls) > 1):
         # It was under way while the value was made; now it goes there and back after that.
-        calls[fetch] = replace(calls[fetch], to_server=_way_ns(calls[make]))
+        way = _fetching_ns(calls[make], of.made.took_ns[fetch])
+        calls[fetch] = replace(calls[fetch], to_server=way)
     return with_runs(replace(of.program, calls=calls), runs, new), of.machine
 
 
-def _way_ns(call: Call) -> float:
-    costs = sum(ns for _, ns in (*call.arrives, *call.returns))
-    return call.to_server + call.to_client + costs
+def _fetching_ns(call: Call, took_ns: float) -> float:
+    """How long a value is on its way that a call has made, of a fetch that took so long with that:
+    no longer than the call's own way, which may be that of an answer that nobody waited for."""
+    there, back = call.to_server + _sum(call.arrives), call.to_client + _sum(call.returns)
+    made = sum(ns for kind, ns in call.ops if kind < ISSUE)
+    return min(there + back, max(took_ns - made, 2 * there))
+
+
+def _sum(ops: Sequence[Op]) -> float:
+    return sum(ns for _, ns in ops)
 
 
 def _one_call(of: Changing, change: Change) -> Changed:
