@@ -53,7 +53,7 @@ def messages_of(calls: pd.DataFrame) -> list[Message]:
     same = list[int]()
     for place, number in enumerate(np.where(np.isnan(same_as), ids, same_as).tolist()):
         # The first one of all may have been before this part of the trace.
-        found = row.get(number) if number in row else sent.setdefault(number, place)
+        found = row[number] if number in row else sent.setdefault(number, place)
         if fetches[place]:
             found = fetched.setdefault(number, place)
             found = found if end[found] <= start[place] else place
