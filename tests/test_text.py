@@ -15,6 +15,7 @@ from tuner.text import (
     distance,
     duration,
     first_of,
+    in_times,
     interval_text,
     is_told,
     listed,
@@ -165,3 +166,9 @@ def test_fractions_as_people_write_them() -> None:
     assert_refused(parse_fraction, ["3", 3, "0%", "100%", 0, 1, "-3%", "nan"], share)
     percentage = "must be a percentage such as 3%, got {raw!r}"
     assert_refused(parse_fraction, ["little", "", "%", "3%%", None], percentage)
+
+
+def test_a_gain_that_spans_too_much_for_a_number_is_told_by_its_least() -> None:
+    assert in_times(0.1, 0.08, 0.125) == "10 times (8.00 to 12.5)"
+    assert in_times(0.01, 0.001, 0.025) == "at least 40 times"
+    assert in_times(0.5, 0.01, 1.5) == "? times"

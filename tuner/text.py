@@ -113,8 +113,11 @@ def times_cell(estimate: float, low: float, high: float) -> str:
 
 
 def in_times(ratio: float, low: float, high: float) -> str:
-    """`6.5 times (5.6 to 7.4)`, of a ratio of times: so many times as fast."""
+    """`6.5 times (5.6 to 7.4)`, of a ratio of times: so many times as fast; `at least 40 times`
+    where the interval of a gain spans too much for a number."""
     number, space, ends = ratio_cell(1 / ratio, 1 / high, 1 / low).partition(" ")
+    if number == "?" and high < 1:
+        number = f"at least {ratio_text(1 / high)}"
     return f"{number} times{space}{ends}"
 
 

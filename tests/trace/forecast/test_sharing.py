@@ -188,6 +188,13 @@ def test_fewer_bytes_shorten_what_the_way_takes_for_its_size() -> None:
     assert forecast(large(0.45), change).ratio_high > 1
 
 
+def test_fewer_bytes_of_many_tensors_gain_nothing() -> None:
+    """They take their time by their number."""
+    taken = large()
+    taken = replace(taken, calls=taken.calls.assign(answer_tensors=4000))
+    assert forecast(taken, Change(kind="bytes", function="udf")).why_not
+
+
 def test_small_calls_show_what_a_large_request_takes_for_its_size() -> None:
     # Requests and answers of 5 ms each, beside calls that are on their way for 0.1 ms.
     big = [

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from tuner.decide.statistics import Interval
 from tuner.present.figures.kit.axis import plain_axis, plain_log_axis
@@ -113,7 +114,7 @@ def draw_callers(callers: Sequence[ByCallers], axes: Axes) -> None:
         axes.annotate(said, (full.callers, 0), xytext=(4, 6), textcoords="offset points",
                       color=MUTED.light, fontsize="small")  # fmt: skip
     axes.set_ylim(0, max(high) * _MARGIN)
-    plain_axis(axes, "x", 8)
+    axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
     plain_axis(axes, "y", 5)
     axes.set_xlabel("callers")
     axes.set_ylabel("calls in the same time\n(times, forecast)")

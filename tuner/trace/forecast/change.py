@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
+from tuner.trace.analyze.path_limits import MANY_TENSORS
 from tuner.trace.forecast.call_costs import SizeParts
 from tuner.trace.forecast.program import ISSUE, Op, Program
 from tuner.trace.forecast.replay import Machine
@@ -50,6 +51,11 @@ class Message(NamedTuple):
     same_as: int
     """An earlier call with the same large request, or, of a fetch, the one that fetched the same
     RRef before; -1 for none."""
+
+    @property
+    def has_many(self) -> bool:
+        """Whether it takes its time by the number of its tensors."""
+        return max(self.request_tensors, self.answer_tensors) >= MANY_TENSORS
 
 
 class Changing(NamedTuple):

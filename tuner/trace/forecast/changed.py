@@ -270,7 +270,11 @@ class Changeable:
         for each in self._longest():
             if (number := self.at_once.get(each, 0)) > 1:
                 yield Change(kind="batch", function=each, number=number)
-            own = [place for place, call in enumerate(calls) if call.function == each]
+            own = [
+                place
+                for place, call in enumerate(calls)
+                if call.function == each and not self.messages[place].has_many
+            ]
             ways = zip(self.costs.size_parts[0], (self.costs.there, self.costs.back), strict=True)
             by_size = sum(part[at] * way[at] for part, way in ways for at in own)
             if by_size > LARGE_PART * sum(self.made.took_ns[at] for at in own):
