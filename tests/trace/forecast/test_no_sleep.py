@@ -15,9 +15,10 @@ from tuner.present.analysis import Analysis
 from tuner.present.trace_summary import Shown, print_trace
 from tuner.present.what_if import forecast
 from tuner.trace.analyze.diagnosis import diagnose
+from tuner.trace.analyze.own_time import pauses
 from tuner.trace.forecast.change import DRIVER, Change
-from tuner.trace.forecast.forecasts import Forecast, Model, WhatIf
-from tuner.trace.forecast.no_sleep import forecast_with, sleeps
+from tuner.trace.forecast.forecasts import MODEL_ERROR, Forecast, Model, WhatIf
+from tuner.trace.forecast.no_sleep import forecast_with, sleeps, without_sleep
 from tuner.trace.forecast.ranked import rows_of
 from tuner.trace.model.spans import GilWait, Pause
 from tuner.trace.model.trace import Trace
@@ -51,9 +52,11 @@ def paced(steps: int = 20, nap_ms: float = 80, **facts: Any) -> Trace:
     return sampled(taken, naps, whole * steps, **facts)
 
 
+NO_SLEEP = Change(kind="no-sleep", function=DRIVER)
+
+
 def without(taken: Trace, *others: Change) -> Forecast:
-    change = Change(kind="no-sleep", function=DRIVER)
-    return forecast_with(taken, Model.of(taken), WhatIf(changes=[change, *others]))
+    return forecast_with(taken, Model.of(taken), WhatIf(changes=[NO_SLEEP, *others]))
 
 
 def test_a_sleep_between_steps_goes() -> None:
@@ -88,6 +91,29 @@ def test_a_few_calls_tell_of_a_sleep_too() -> None:
     )
 
 
+def test_what_a_driver_does_between_its_calls_is_all_that_is_said_of_them() -> None:
+    """It sleeps for a long time before the first one, which is no reason for the time of these."""
+    taken = paced()
+    first = taken.ranks[0]
+    early = tuple(
+        (GilWait(-ns(at), 0, ns(EVERY_MS)), Pause(-ns(at), 1, "sleep", "main.py:9", False))
+        for at in range(1990, 0, -10)
+    )  # fmt: skip
+    first = replace(first, gil=(*(gil for gil, _ in early), *first.gil),
+                    pauses=(*(pause for _, pause in early), *first.pauses))  # fmt: skip
+    taken = replace(taken, ranks=(first, *taken.ranks[1:]), window_ns=(-ns(2000), ns(2000)))
+    assert "Meanwhile worker0 sleeps for 38 % of the time, at main.py:31." in diagnose(taken).text
+
+
+def test_the_driver_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    times: list[Any] = []
+    monkeypatch.setattr(
+        "tuner.trace.analyze.diagnosis.pauses", lambda *of: times.append(of) or pauses(*of)
+    )
+    assert "worker0 sleeps" in diagnose(paced()).text
+    assert len(times) == 1
+
+
 def test_whether_a_loop_that_polls_could_end_earlier_is_not_known() -> None:
     """The answer may come from a thread of the server, of which the trace has nothing."""
     polls = paced(is_open=True)
@@ -111,6 +137,64 @@ def awaited(ends_ms: float, is_open: bool = True) -> Trace:
 def test_what_is_slept_after_the_call_has_ended_goes(is_open: bool) -> None:
     found = without(awaited(300, is_open))
     assert found.ratio == pytest.approx((1011 - 701) / 1011, rel=0.01)
+
+
+def overlapped(*naps: tuple[str, float, float], steps: int = 20) -> Trace:
+    """The driver issues calls of 60 ms, and is busy for 110 ms after each: of that it sleeps at
+    these lines in these spans."""
+    rows = [
+        call(n, 110 * n, 110 * n + 60, served_ms=(110 * n + 1, 110 * n + 59), cpu_ms=0,
+             run_queue_ms=0, site="main.py:30") for n in range(steps)
+    ]  # fmt: skip
+    taken = trace(rows, window_ms=(0, 110 * steps), processes=ranks(threads=16))
+    parts = [
+        sampled(taken, [(110 * n + begin, 110 * n + end) for n in range(steps)], 110 * steps,
+                site=site) for site, begin, end in naps
+    ]  # fmt: skip
+    seen = sorted(pause for part in parts for pause in part.ranks[0].pauses)
+    return replace(parts[0], ranks=(replace(parts[0].ranks[0], pauses=tuple(seen)), *taken.ranks[1:]))
+
+
+def test_a_sleep_that_ends_before_the_call_does_is_not_surely_spared() -> None:
+    """Then the driver waits for the call, and computes."""
+    found = without(overlapped(("main.py:31", 0, 50)))
+    assert found.why_not or found.ratio == found.ratio_high / math.exp(2 * MODEL_ERROR) == 1.0
+    # It may compute before it waits for the call: that would gain 50 ms.
+    assert found.why_not or found.ratio_low < 60 / 110
+
+
+def test_what_is_slept_before_a_call_has_ended_and_after_it_is_spared_once() -> None:
+    found = without(overlapped(("main.py:31", 0, 50), ("main.py:32", 60, 110)))
+    assert found.ratio == pytest.approx(60 / 110, rel=0.05)
+    assert found.ratio_low * math.exp(2 * MODEL_ERROR) == pytest.approx(60 / 110, rel=0.05)
+
+
+def paced_at_two_lines(steps: int = 20) -> Trace:
+    """Calls of 20 ms, and two sleeps of 40 ms after each."""
+    taken = paced(steps)
+    first = taken.ranks[0]
+    pauses = tuple(
+        each._replace(site="main.py:32") if each.at_ns % ns(100) >= ns(60) else each
+        for each in first.pauses
+    )  # fmt: skip
+    return replace(taken, ranks=(replace(first, pauses=pauses), *taken.ranks[1:]))
+
+
+def test_what_is_slept_at_two_lines_goes_together() -> None:
+    taken = paced_at_two_lines()
+    assert len(sleeps(taken)) == 2
+    cut = without_sleep(taken, {""})
+    assert cut.forecast.ratio == pytest.approx(0.2, rel=0.02)
+    assert cut.trace.calls["start_ns"].diff().dropna().tolist() == pytest.approx([ns(20)] * 19)
+    opened, closed = cut.trace.window_ns
+    assert closed - opened == pytest.approx(ns(400), rel=0.02)
+
+
+def test_a_sleep_alone_is_forecast_without_a_model_of_the_servers() -> None:
+    found = forecast_with(paced(), "it has no model", WhatIf(threads={}, changes=[NO_SLEEP]))
+    assert found.ratio == pytest.approx(0.2, rel=0.02)
+    more = WhatIf(threads={"*": 2}, changes=[NO_SLEEP])
+    assert forecast_with(paced(steps=2, nap_ms=400), "it has none", more).why_not
 
 
 def test_while_a_call_is_under_way_the_driver_may_wait_for_it() -> None:

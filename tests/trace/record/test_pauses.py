@@ -118,6 +118,85 @@ def in_a_for_in_a_while() -> bool:
         return found
 
 
+def in_a_long_for() -> bool:
+    """CPython begins it with an instruction that makes its jump longer."""
+    found, n = False, 0
+    for _ in range(3):
+        found = here()
+        n = n + n * (n + n * (n + n * (n + n * (n + n * (n + n * (n + n * (n + n * (n + n * n)))))))
+        n = n + n * (n + n * (n + n * (n + n * (n + n * (n + n * (n + n * (n + n * (n + n * n)))))))
+        n = n + n * (n + n * (n + n * (n + n * (n + n * (n + n * (n + n * (n + n * (n + n * n)))))))
+        n = n + n * (n + n * (n + n * (n + n * (n + n * (n + n * (n + n * (n + n * (n + n * n)))))))
+        n = n + n * (n + n * (n + n * (n + n * (n + n * (n + n * (n + n * (n + n * (n + n * n)))))))
+    return found
+
+
+def in_a_for_that_goes_on_after_errors() -> bool:
+    """What handles these is moved behind what returns."""
+    found = False
+    for _ in range(3):
+        found = here()
+        try:
+            int("")
+        except ValueError:
+            continue
+    return found
+
+
+def where_a_for_handles_an_error() -> bool:
+    found = False
+    for _ in range(3):
+        try:
+            int("")
+        except ValueError:
+            found = here()
+    return found
+
+
+def where_a_for_handles_its_last_error() -> bool:
+    for _ in range(3):
+        try:
+            int("")
+            break
+        except ValueError:
+            found = here()
+    return found
+
+
+def behind_what_handles_an_error() -> bool:
+    """It jumps back to here, as a loop does."""
+    try:
+        int("")
+    except ValueError:
+        pass
+    return here()
+
+
+def in_a_for_that_a_while_repeats() -> bool:
+    """It polls several workers."""
+    found, turns = False, 0
+    while turns < 2:
+        for _ in range(2):
+            found = here()
+        turns += 1
+    return found
+
+
+def in_a_for_of_what_a_while_calls() -> bool:
+    found, turns = False, 0
+    while turns < 2:
+        found, turns = in_a_for(), turns + 1
+    return found
+
+
+def in_a_while_in_a_for() -> bool:
+    found = False
+    for turns in range(2):
+        while turns < 2:
+            found, turns = here(), turns + 1  # noqa: PLW2901
+    return found
+
+
 def nap() -> bool:
     return here()
 
@@ -139,7 +218,11 @@ def behind_a_while() -> bool:
 @pytest.mark.parametrize(
     ("of", "is_open"),
     [(in_a_for, False), (in_a_while, True), (in_a_for_with_a_break, True),
-     (in_a_for_that_returns, True), (in_a_for_in_a_while, False), (in_what_a_while_calls, True)],
+     (in_a_for_that_returns, True), (in_a_for_in_a_while, False), (in_what_a_while_calls, True),
+     (in_a_long_for, False), (in_a_for_that_goes_on_after_errors, False),
+     (where_a_for_handles_an_error, False), (where_a_for_handles_its_last_error, True),
+     (behind_what_handles_an_error, False), (in_a_for_that_a_while_repeats, True),
+     (in_a_for_of_what_a_while_calls, True), (in_a_while_in_a_for, True)],
 )  # fmt: skip
 def test_a_loop_is_open_that_goes_on_until_something_happens(
     of: Callable[[], bool], is_open: bool
