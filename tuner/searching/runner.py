@@ -211,9 +211,7 @@ def numbers_in(trace: Trace, ranks: Sequence[RankSpec]) -> TraceNumbers:
     )
 
 
-def changes_by(
-    path: Path, ranks: Sequence[RankSpec], most_s: float
-) -> tuple[ForecastChange, ...]:
+def changes_by(path: Path, ranks: Sequence[RankSpec], most_s: float) -> tuple[ForecastChange, ...]:
     """What a trace file tells of changes of the program, the best first; nothing without one.
 
     No forecast begins after that many seconds.

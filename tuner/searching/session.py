@@ -45,7 +45,6 @@ from tuner.study.write_ahead_log import WriteAheadLog
 from tuner.text import command, duration, first_of, plural, three_digits
 from tuner.world.launcher import Enough, Launcher, environment_with, members_of
 
-
 CHANGES_SHARE = 0.05
 """Of the budget: for so long, after its end, changes of the program are forecast at most."""
 

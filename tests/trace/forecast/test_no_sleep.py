@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given, settings
@@ -106,12 +107,10 @@ def test_what_a_driver_does_between_its_calls_is_all_that_is_said_of_them() -> N
 
 
 def test_the_driver_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    times: list[Any] = []
-    monkeypatch.setattr(
-        "tuner.trace.analyze.diagnosis.pauses", lambda *of: times.append(of) or pauses(*of)
-    )
+    looks = Mock(wraps=pauses)
+    monkeypatch.setattr("tuner.trace.analyze.diagnosis.pauses", looks)
     assert "worker0 sleeps" in diagnose(paced()).text
-    assert len(times) == 1
+    assert looks.call_count == 1
 
 
 def test_whether_a_loop_that_polls_could_end_earlier_is_not_known() -> None:
@@ -119,7 +118,7 @@ def test_whether_a_loop_that_polls_could_end_earlier_is_not_known() -> None:
     polls = paced(is_open=True)
     assert without(polls).why_not
     assert not [row for row in rows_of(polls, Model.of(polls)) if row.change.kind == "no-sleep"]
-    assert "sleeps for 80 % of the time, at main.py:31" in diagnose(polls).text
+    assert "sleeps for 76 % of the time, at main.py:31" in diagnose(polls).text
 
 
 def awaited(ends_ms: float, is_open: bool = True) -> Trace:
@@ -152,7 +151,9 @@ def overlapped(*naps: tuple[str, float, float], steps: int = 20) -> Trace:
                 site=site) for site, begin, end in naps
     ]  # fmt: skip
     seen = sorted(pause for part in parts for pause in part.ranks[0].pauses)
-    return replace(parts[0], ranks=(replace(parts[0].ranks[0], pauses=tuple(seen)), *taken.ranks[1:]))
+    return replace(
+        parts[0], ranks=(replace(parts[0].ranks[0], pauses=tuple(seen)), *taken.ranks[1:])
+    )
 
 
 def test_a_sleep_that_ends_before_the_call_does_is_not_surely_spared() -> None:
@@ -170,11 +171,11 @@ def test_what_is_slept_before_a_call_has_ended_and_after_it_is_spared_once() -> 
 
 
 def paced_at_two_lines(steps: int = 20) -> Trace:
-    """Calls of 20 ms, and two sleeps of 40 ms after each."""
-    taken = paced(steps)
+    """Calls of 20 ms, and two sleeps of 10 ms after each."""
+    taken = paced(steps, nap_ms=20)
     first = taken.ranks[0]
     pauses = tuple(
-        each._replace(site="main.py:32") if each.at_ns % ns(100) >= ns(60) else each
+        each._replace(site="main.py:32") if each.at_ns % ns(40) >= ns(30) else each
         for each in first.pauses
     )  # fmt: skip
     return replace(taken, ranks=(replace(first, pauses=pauses), *taken.ranks[1:]))
@@ -184,17 +185,16 @@ def test_what_is_slept_at_two_lines_goes_together() -> None:
     taken = paced_at_two_lines()
     assert len(sleeps(taken)) == 2
     cut = without_sleep(taken, {""})
-    assert cut.forecast.ratio == pytest.approx(0.2, rel=0.02)
+    # There are too few samples after the last call.
+    assert cut.forecast.ratio == pytest.approx(0.5 + 20 / 800)
     assert cut.trace.calls["start_ns"].diff().dropna().tolist() == pytest.approx([ns(20)] * 19)
     opened, closed = cut.trace.window_ns
-    assert closed - opened == pytest.approx(ns(400), rel=0.02)
+    assert closed - opened == pytest.approx(ns(420))
 
 
 def test_a_sleep_alone_is_forecast_without_a_model_of_the_servers() -> None:
     found = forecast_with(paced(), "it has no model", WhatIf(threads={}, changes=[NO_SLEEP]))
     assert found.ratio == pytest.approx(0.2, rel=0.02)
-    more = WhatIf(threads={"*": 2}, changes=[NO_SLEEP])
-    assert forecast_with(paced(steps=2, nap_ms=400), "it has none", more).why_not
 
 
 def test_while_a_call_is_under_way_the_driver_may_wait_for_it() -> None:
@@ -236,7 +236,7 @@ def test_a_late_sample_is_no_sign_and_one_that_waits_for_the_gil_is() -> None:
 )  # fmt: skip
 def test_what_is_no_sleep_is_said_and_not_spared(why: str, said: str) -> None:
     taken = paced(why=why)
-    assert f"Meanwhile worker0 {said} for 80 % of the time, at main.py:31." in diagnose(taken).text
+    assert f"Meanwhile worker0 {said} for 76 % of the time, at main.py:31." in diagnose(taken).text
     assert not sleeps(taken)
 
 
@@ -284,7 +284,7 @@ def test_a_forecast_is_never_below_what_the_calls_take(
 def test_the_screen_names_the_line_first() -> None:
     analysis = Analysis.of(paced(), forecasts_unasked=True, finds_changes=True)
     text = printed(print_trace, analysis, Shown())
-    assert "Meanwhile worker0 sleeps for 80 % of the time, at main.py:31." in text.replace(
+    assert "Meanwhile worker0 sleeps for 76 % of the time, at main.py:31." in text.replace(
         "\n", " "
     )
     (first, *_) = text.split("What would make it faster (forecasts):\n")[1].splitlines()

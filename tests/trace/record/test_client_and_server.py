@@ -286,10 +286,8 @@ class Watched(torch.Tensor):
     """Its own code fails the call that it runs in."""
 
     @classmethod
-    def __torch_function__(cls, function: Any, *arguments: Any) -> Any:
-        if "__get__" in getattr(function, "__name__", ""):
-            raise RuntimeError("looked at")
-        return super().__torch_function__(function, *arguments)
+    def __torch_function__(cls, *arguments: Any) -> Any:
+        raise RuntimeError("looked at")
 
 
 class Failing:

@@ -26,6 +26,7 @@ _WAITS = {
 }  # fmt: skip
 """By what a thread waits for: parts of the names of the kernel's functions in which it does."""
 _MOST_THREADS, _MOST_FRAMES, _MOST_KNOWN = 8, 50, 1000
+_LARGEST = 20_000  # bytes of a code whose loops are looked for: that takes tens of milliseconds
 _EXTENDED = "EXTENDED_ARG"
 _RETURNS = ("RETURN_VALUE", "RETURN_CONST")
 _LAST = (*_RETURNS, "RAISE_VARARGS", "RERAISE", "JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_ABSOLUTE")
@@ -81,7 +82,7 @@ def _is_in_open_loop(frame: FrameType | None) -> bool:
 
 
 class _Loop(NamedTuple):
-    places: frozenset[int]  # its instructions
+    places: frozenset[int]  # its instructions and their caches, of which a frame may name one
     is_open: bool  # whether it is no `for`, or may end before all its turns
 
 
@@ -106,8 +107,11 @@ def _loops(code: CodeType) -> list[_Loop]:
 def _find_loops(code: CodeType) -> list[_Loop]:
     """The loops of a code: what leads back to a place that all ways there have gone through.
 
-    Not all that jumps back does: CPython moves what handles exceptions to the end of the code.
+    Not all that jumps back does: CPython moves what handles exceptions to the end of the code. A
+    very large code would hold the GIL for long: it may be a loop that polls.
     """
+    if len(code.co_code) > _LARGEST:
+        return [_Loop(frozenset(range(0, len(code.co_code), 2)), True)]
     found = [*dis.get_instructions(code)]
     names = {each.offset: each.opname for each in found}
     steps: _Next = {each.offset: [] for each in found}
@@ -123,24 +127,33 @@ def _find_loops(code: CodeType) -> list[_Loop]:
                 ways[place].append(entry.target)
                 if names[place] == "RAISE_VARARGS":
                     steps[place].append(entry.target)
-    before: _Next = {place: [] for place in ways}
-    for place, then in ways.items():
-        for each_of in then:
-            before[each_of].append(place)
-    returns = _reached(before, [p for p in names if names[p] in _RETURNS])
+    before = _reversed(ways)
+    returns = _reached(_reversed(steps), [p for p in names if names[p] in _RETURNS])
     loops = dict[int, set[int]]()
     for place, then in steps.items():
         for begin in then:
             is_back = begin <= place and names[place] != "JUMP_BACKWARD_NO_INTERRUPT"
             if is_back and place not in _reached(ways, [0], without=begin):
                 loops.setdefault(begin, {begin}).update(_reached(before, [place], without=begin))
+    owner: dict[int, int] = {}
+    for place in range(0, len(code.co_code), 2):
+        owner[place] = place if place in names else owner[place - 2]
     made = []
     for begin, places in loops.items():
         head = next(p for p in itertools.count(begin, 2) if names.get(p) not in (None, _EXTENDED))
         ends = {then for p in places - {head} for then in steps[p]} - places
         is_open = names[head] != "FOR_ITER" or bool(ends & returns)
-        made.append(_Loop(frozenset(places), is_open))
+        made.append(_Loop(frozenset(p for p, of in owner.items() if of in places), is_open))
     return made
+
+
+def _reversed(ways: _Next) -> _Next:
+    """By the place of an instruction: those that may come before."""
+    found: _Next = {place: [] for place in ways}
+    for place, then in ways.items():
+        for each in then:
+            found[each].append(place)
+    return found
 
 
 def _reached(ways: _Next, begin: Iterable[int], without: int = -1) -> set[int]:
