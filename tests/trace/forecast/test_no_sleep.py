@@ -188,11 +188,17 @@ def test_what_is_slept_at_two_lines_goes_together() -> None:
     # There are too few samples after the last call.
     assert cut.forecast.ratio == pytest.approx(0.5 + 20 / 800)
     assert cut.trace.calls["start_ns"].diff().dropna().tolist() == pytest.approx([ns(20)] * 19)
+    # What is in the time that goes happens as that ends.
+    looks = [gil.asked_ns for gil in cut.trace.ranks[0].gil[:8]]
+    assert looks == [ns(at) for at in (5, 15, 20, 20, 25, 35, 40, 40)]
     opened, closed = cut.trace.window_ns
     assert closed - opened == pytest.approx(ns(420))
 
 
-def test_a_sleep_alone_is_forecast_without_a_model_of_the_servers() -> None:
+def test_a_sleep_alone_is_forecast_without_a_model_of_the_servers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Model, "of", lambda *_: "it has no model")
     found = forecast_with(paced(), "it has no model", WhatIf(threads={}, changes=[NO_SLEEP]))
     assert found.ratio == pytest.approx(0.2, rel=0.02)
 
