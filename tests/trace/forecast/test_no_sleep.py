@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
@@ -15,6 +16,7 @@ from tests.trace.synthetic import call, ns, ranks, trace
 from tuner.present.analysis import Analysis
 from tuner.present.trace_summary import Shown, print_trace
 from tuner.present.what_if import forecast
+from tuner.searching.runner import changes_by
 from tuner.trace.analyze.diagnosis import diagnose
 from tuner.trace.analyze.own_time import pauses
 from tuner.trace.forecast.change import DRIVER, Change
@@ -285,6 +287,14 @@ def test_a_forecast_is_never_below_what_the_calls_take(
         least = sum(call_ms for call_ms, _ in steps) / at
         assert found.ratio >= least - 1e-6
         assert found.ratio_low <= found.ratio <= found.ratio_high
+
+
+def test_a_search_forecasts_no_change_once_its_time_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tuner.searching.runner.read_trace", lambda path: paced())
+    assert changes_by(Path(), (), most_s=60.0)[0].sentence.startswith("no sleep of the driver")
+    assert not changes_by(Path(), (), most_s=0.0)
 
 
 def test_the_screen_names_the_line_first() -> None:
