@@ -32,7 +32,7 @@ def cheaply(*, publishes: bool = False, reads_traces: bool = False) -> Iterator[
         patch.setattr("tuner.api.write_study_report", lambda answer: None)
         if not reads_traces:  # another third
             patch.setattr("tuner.searching.runner.numbers_of", lambda path, ranks: NUMBERS)
-            patch.setattr("tuner.searching.session.changes_by", lambda path, ranks: ())
+            patch.setattr("tuner.searching.session.changes_by", lambda path, ranks, most_s: ())
         if not publishes:  # a tenth
             patch.setattr(StudyStore, "publish", lambda *arguments: None)
             patch.setattr(StudyStore, "announce", lambda store: None)

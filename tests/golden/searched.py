@@ -76,7 +76,7 @@ def _sometimes(config: Config, world: int) -> FailureKind | None:
 def _keep() -> object:
     """No configuration is faster, and the trace shows calls that could be issued together."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tuner.searching.session.changes_by", lambda path, ranks: CHANGES)
+        patch.setattr("tuner.searching.session.changes_by", lambda path, ranks, most_s: CHANGES)
         patch.setattr(Model, "of", lambda *_: "the trace holds no calls that ended")
         return _udf(step_ms=lambda config: 4.0 - 0.1 * threads_of(config), sigma=0.0)
 

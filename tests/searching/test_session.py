@@ -1,5 +1,6 @@
 """Whole studies on the fake launcher: what they answer, what they leave, and limits."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from tests.fakes import threads_of
 from tests.known import known
 from tests.plan.specs import threads
 from tests.searching.tuning import Tune, by_threads, cpus, failing, row_of, scaling
+from tuner.study.records import ForecastChange
 
 FROM_ONE = {"step_ms": scaling, "baseline": {"num_worker_threads": 1}}
 ONE_AND_MORE = {**FROM_ONE, "space": {"num_worker_threads": [1, 2, 4]}, "sigma": 0.01}
@@ -60,6 +62,22 @@ def test_the_study_is_an_optuna_study_that_says_by_how_much_the_best_is_better(t
     assert found.user_attrs["answer"] == f"trial {best.number}: {result.best}"
     tune(fails=lambda config, world: "crashed", overwrite=True)
     assert not (tune.folder / "recommended.json").exists()
+
+
+def test_a_trace_that_cannot_be_forecast_takes_nothing_from_the_answer(
+    tune: Tune, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def changes_by(path: Path, ranks: object, most_s: float) -> tuple[ForecastChange, ...]:
+        # The answer is kept by now, and this takes little beside the budget.
+        assert "answer" in tune.study.user_attrs
+        assert most_s <= 0.1 * 30
+        raise ValueError("an odd trace")
+
+    monkeypatch.setattr("tuner.searching.session.changes_by", changes_by)
+    result = tune(**FROM_ONE, sigma=0.01)
+    assert (result.verdict, result.changes) == ("better", ())
+    assert {trial.state.name for trial in tune.study.trials} <= {"COMPLETE", "PRUNED"}
+    assert tune.heard.told[-1] == "no changes are forecast: ValueError: an odd trace"
 
 
 def test_what_breaks_a_limit_is_never_recommended(tune: Tune) -> None:

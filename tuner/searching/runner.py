@@ -4,6 +4,7 @@ import math
 import os
 import re
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -29,7 +30,7 @@ from tuner.trace.analyze.diagnosis import diagnose
 from tuner.trace.analyze.server_parallelism import remote_parallelism
 from tuner.trace.files.reader import read_trace
 from tuner.trace.forecast.forecasts import Model
-from tuner.trace.forecast.ranked import rows_of
+from tuner.trace.forecast.ranked import MOST_S, rows_of
 from tuner.trace.model.trace import Trace
 from tuner.world.launcher import Launcher, LiveOrder, TraceOrder, WorldOrder
 from tuner.world.measurement import CallPart, Failure, Measurement, Outcome, Quantiles, TraceNumbers
@@ -210,13 +211,18 @@ def numbers_in(trace: Trace, ranks: Sequence[RankSpec]) -> TraceNumbers:
     )
 
 
-def changes_by(path: Path, ranks: Sequence[RankSpec]) -> tuple[ForecastChange, ...]:
-    """What a trace file tells of changes of the program, the best first; nothing without one."""
+def changes_by(path: Path, ranks: Sequence[RankSpec], most_s: float) -> tuple[ForecastChange, ...]:
+    """What a trace file tells of changes of the program, the best first; nothing without one.
+
+    No forecast begins after that many seconds.
+    """
+    until_s = time.monotonic() + min(most_s, MOST_S)
     try:
         trace = read_trace(path)
     except UsageError:
         return ()
-    found = rows_of(trace, Model.of(trace, patterns_of(ranks)))[:_MOST_CHANGES]
+    model = Model.of(trace, patterns_of(ranks))
+    found = rows_of(trace, model, until_s - time.monotonic())[:_MOST_CHANGES]
     return tuple(ForecastChange(**row.to_json(), sentence=row.sentence) for row in found)
 
 

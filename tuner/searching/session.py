@@ -33,7 +33,7 @@ from tuner.study.answer import StudyAnswer
 from tuner.study.conclusion import conclude, resume_budget_s
 from tuner.study.folder import StudyFolder
 from tuner.study.log import BASELINE, StudyLog
-from tuner.study.records import Record
+from tuner.study.records import ForecastChange, Record
 from tuner.study.resuming import resume_command
 from tuner.study.rows import comparable_values
 from tuner.study.storage.address import StudyPlace
@@ -44,6 +44,9 @@ from tuner.study.stored import answer_of
 from tuner.study.write_ahead_log import WriteAheadLog
 from tuner.text import command, duration, first_of, plural, three_digits
 from tuner.world.launcher import Enough, Launcher, environment_with, members_of
+
+CHANGES_SHARE = 0.05
+"""Of the budget: for so long, after its end, changes of the program are forecast at most."""
 
 
 def measurer_for(runner: Runner, store: StudyStore, observer: Observer, budget: Budget) -> Measurer:
@@ -132,11 +135,6 @@ def _close(measurer: Measurer) -> StudyAnswer:
     best = conclusion.best_trial
     if best is not None and best != BASELINE:
         measurer.readmit(best)
-    if log.plan.objective.is_of_calls:
-        trial = best or BASELINE
-        trace = store.folder.trace(log.configs[trial])
-        log.changes = {trial: changes_by(trace, log.plan.subject.ranks)}
-        store.note("changes", [(trial, [each.model_dump() for each in log.changes[trial]])])
     answer = answer_of(store, log, conclusion)
     values = comparable_values(answer.rows, log.plan.objective)
     if best is not None:
@@ -154,7 +152,23 @@ def _close(measurer: Measurer) -> StudyAnswer:
         elif row.outcome in ("completed", "infeasible") and value is not None:
             ending = "COMPLETE"
         store.end(trial, ending, value, facts, excess)
-    return answer
+    return replace(answer, changes=_find_changes(measurer, best or BASELINE))
+
+
+def _find_changes(measurer: Measurer, trial: int) -> tuple[ForecastChange, ...]:
+    """What the trace of a trial tells of changes of the program; the answer is kept by now."""
+    plan, store = measurer.plan, measurer.store
+    if not plan.objective.is_of_calls:
+        return ()
+    path = store.folder.trace(measurer.log.configs[trial])
+    try:
+        found = changes_by(path, plan.subject.ranks, CHANGES_SHARE * plan.measuring.budget_s)
+    except Exception as error:  # an odd trace takes nothing from the answer
+        measurer.observer.on_event(f"no changes are forecast: {type(error).__name__}: {error}")
+        return ()
+    measurer.log.changes = {trial: found}
+    store.note("changes", [(trial, [each.model_dump() for each in found])])
+    return found
 
 
 @dataclass(frozen=True)

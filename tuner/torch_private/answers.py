@@ -79,12 +79,22 @@ def tensors_sent() -> tuple[int, int]:
 
 
 def bytes_of(tensors: Iterable[Any]) -> int:
-    """The bytes of tensors; those of sparse ones are not counted."""
+    """The bytes of tensors; those of sparse ones, and others without storage, are not counted."""
     size = 0
     for tensor in tensors:
-        if tensor.layout is torch.strided:
+        if type(tensor) is not Tensor:
+            size += _bytes_of_subclass(tensor)
+        elif tensor.layout is torch.strided:
             size += tensor.nbytes
     return size
+
+
+def _bytes_of_subclass(tensor: Any) -> int:
+    """The same of one whose class may be the program's: its `__torch_function__` is not run."""
+    with suppress(Exception), torch._C.DisableTorchFunctionSubclass():
+        if tensor.layout is torch.strided:
+            return int(tensor.nbytes)
+    return 0
 
 
 def received_tensor(number: int) -> Any:

@@ -14,7 +14,7 @@ import torch
 from torch.distributed.rpc import internal
 
 from tests.known import known
-from tuner.torch_private.answers import error_of
+from tuner.torch_private.answers import bytes_of, error_of
 from tuner.torch_private.calls import CallTarget, name_in_pickles, pickled_plainly
 from tuner.trace.model.spans import ServerSpan
 from tuner.trace.record.client import Client, OpenCall
@@ -280,6 +280,46 @@ def test_an_answer_says_how_many_tensors_it_has_and_how_large_they_are(server: S
     PYTORCH.serialize(run(7, lambda: value))
     (span,) = server.spans()
     assert (span.answer_tensors, span.answer_bytes) == (5000, 5000 * 24)
+
+
+class Watched(torch.Tensor):
+    """Its own code fails the call that it runs in."""
+
+    @classmethod
+    def __torch_function__(cls, *arguments: Any) -> Any:
+        raise RuntimeError("looked at")
+
+
+class Failing:
+    """As tensors do whose sizes a program makes up."""
+
+    layout = torch.strided
+
+    @property
+    def nbytes(self) -> int:
+        raise RuntimeError("it has none")
+
+
+def test_to_count_bytes_runs_no_code_of_a_program_and_fails_no_call() -> None:
+    assert bytes_of([ONES.as_subclass(Watched), ONES, Failing()]) == 16
+
+
+def test_the_tensors_of_a_quick_answer_are_not_looked_at(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[Any] = []
+
+    def looks(tensors: Any) -> int:
+        looked.extend(tensors)
+        return 0
+
+    monkeypatch.setattr("tuner.torch_private.answers.bytes_of", looks)
+    monkeypatch.setattr("tuner.trace.record.server.QUICKLY_PICKLED_NS", 10**10)
+    PYTORCH.serialize(run(7, lambda: [ONES]))
+    assert not looked
+    monkeypatch.setattr("tuner.trace.record.server.QUICKLY_PICKLED_NS", 0)
+    PYTORCH.serialize(run(8, lambda: [ONES]))
+    assert len(looked) == 1
 
 
 @pytest.mark.parametrize(

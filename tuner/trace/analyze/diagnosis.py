@@ -21,7 +21,7 @@ from tuner.trace.analyze.callbacks import are_callbacks, with_callbacks
 from tuner.trace.analyze.critical_path import CriticalPath, find_critical_path
 from tuner.trace.analyze.failed_calls import failed_calls
 from tuner.trace.analyze.gil_use import FULL
-from tuner.trace.analyze.own_time import told
+from tuner.trace.analyze.own_time import Told, pauses, told
 from tuner.trace.analyze.path_limits import Limit, shares_of_path, why_unseen
 from tuner.trace.analyze.path_walk import Driver
 from tuner.trace.analyze.pools import Pools, competing_pools
@@ -119,22 +119,25 @@ def diagnose(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> Diagnosis:
     fewer = () if pools is None else (fewer_intra_op_threads(pools),)
     # What makes everything take longer is told first.
     competing = tuple(each.sentence for each in fewer)
-    pauses = told(recorded, path.driver if path else None)
+    own = path.driver if path else None
+    paused = pauses(recorded, own) if own else []
+    does = told(recorded, own, paused)
     if doubt or path is None:
         clear = f"No clear limit: the trace {doubt or 'holds no calls that ended'}."
         known: tuple[str, ...] = ()
         # Our own traces say why they do not show it. Of others this is all there is to say.
         if path is not None and trace.source != "rpc-tuner":
             known = (*path_limits.unseen_calls(trace, path), *_beside_calls(trace, path))
-        if pauses.share >= MOST_OF_OWN_TIME:
-            sentences = (*failures, *competing, f"The caller is the limit: {pauses.text}.")
+        if does.share >= MOST_OF_OWN_TIME:
+            sentences = (*failures, *competing, f"The caller is the limit: {does.text}.")
             return Diagnosis(rule="caller", sentences=sentences, suggestions=fewer)
         # What is known comes first.
-        sentences = (*failures, *competing, *pauses.said, *known, clear, *because)
+        sentences = (*failures, *competing, *does.said, *known, clear, *because)
         return Diagnosis(rule="no-clear-limit", sentences=sentences, suggestions=fewer)
     driver, shares = trace.process(path.driver.rank).name, shares_of_path(path, roles)
     limits = path_limits.limits_of(shares)
-    whys = [_why(trace, path, limit, pools) for limit in limits]
+    meanwhile = told(recorded, own, paused, in_its_calls=True)
+    whys = [_why(trace, path, limit, pools, meanwhile) for limit in limits]
     # A knob is named once, with the largest limit that it may help with.
     by_knob = {each.knob: each for each in fewer}
     for why in whys:
@@ -149,7 +152,7 @@ def diagnose(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> Diagnosis:
         sentences=(
             *failures,
             *competing,
-            *(pauses.said if not any(each.kind == "caller" for each in limits) else ()),
+            *(does.said if not any(each.kind == "caller" for each in limits) else ()),
             limit,
             *([off_cpu] if "off the CPU" in limit and not is_explained else []),
             # Two limits of one server have one explanation.
@@ -226,10 +229,13 @@ def _beside_calls(trace: Trace, path: CriticalPath) -> tuple[str, ...]:
     return f"{about} {span}.", f"{of_whole} {rest}."
 
 
-def _why(trace: Trace, path: CriticalPath, limit: Limit, pools: Pools | None) -> _Why:
+def _why(
+    trace: Trace, path: CriticalPath, limit: Limit, pools: Pools | None, meanwhile: Told
+) -> _Why:
     match limit.kind:
         case "caller":
-            return _Why("caller", (_caller_meanwhile(trace, path, limit.share.share),))
+            sentence = _caller_meanwhile(trace, path, limit.share.share, meanwhile)
+            return _Why("caller", (sentence,))
         case "backward":
             return _Why("backward")
         case "issue":
@@ -333,29 +339,29 @@ def _pickled(trace: Trace, limit: Limit) -> tuple[str, ...]:
     return f"These are {plural(len(size), 'request')} of {mean} each.", f"{helps} calls."
 
 
-def _caller_meanwhile(trace: Trace, path: CriticalPath, own_share: float) -> str:
+def _caller_meanwhile(trace: Trace, path: CriticalPath, own_share: float, does: Told) -> str:
     """Whether the caller's thread computes, waits for a CPU, or neither; and its busiest operator.
 
-    `own_share` is the share of the time in which it waits for no call. What is known of its CPU
-    times and operators is of the whole trace: it says nothing of that time if it is only a part.
+    `own_share` is the share of the time in which it waits for no call, `does` what it does between
+    its calls. What is known of its CPU times and operators is of the whole trace: it says nothing
+    of that time if it is only a part.
     """
     driver, seconds = path.driver, window_length_ns(trace) / 1e9
     process = trace.process(driver.rank)
-    paused_s = told(trace, driver, in_its_calls=True).share * seconds
-    if paused_s >= MOST_OF_OWN_TIME * own_share * path.length_s > 0:
-        return f"Meanwhile {told(trace, driver).text}."
+    if does.share * seconds >= MOST_OF_OWN_TIME * own_share * path.length_s > 0:
+        return f"Meanwhile {does.text}."
     unknown = f"The trace does not tell whether {process.name} computes meanwhile"
     if path.length_s < MOSTLY * seconds:
         return f"{unknown}: its CPU time is known of the whole recording only."
     busiest = _busiest_operator(trace, driver)
     if not driver.is_main_of(process) or process.main_cpu_s is None or seconds <= 0:
         return f"{unknown}.{busiest}"
-    does = f"sleeps, or waits for {rules.waits_for(has_pools=bool(process.pool_cpu_s))}."
+    said = f"sleeps, or waits for {rules.waits_for(has_pools=bool(process.pool_cpu_s))}."
     if process.main_cpu_s / seconds >= MOST_OF_OWN_TIME * own_share:
-        does = f"computes.{busiest}"
+        said = f"computes.{busiest}"
     elif (process.main_run_queue_s or 0.0) / seconds >= MOST_OF_OWN_TIME * own_share:
-        does = "waits for a free CPU."
-    return f"Meanwhile {process.name} {does} Its {rules.main_thread_used(process, seconds)}."
+        said = "waits for a free CPU."
+    return f"Meanwhile {process.name} {said} Its {rules.main_thread_used(process, seconds)}."
 
 
 def _busiest_operator(trace: Trace, driver: Driver) -> str:

@@ -46,10 +46,20 @@ class Paused(NamedTuple):
     most_ns: float
 
 
+_ALONE, _THROUGHOUT, _UNTIL, _AFTER = range(4)
+"""Whether calls are under way between two of the driver's: none, some all the time, some until the
+end of a part of it; and the part after that."""
+_Key = tuple[str, str, int]
+
+
 class _Gap(NamedTuple):
     start: float
     end: float
-    key: tuple[str, str]  # the sites of the calls around it
+    key: _Key  # the sites of the calls around it, and which of these it is
+
+    @property
+    def ns(self) -> float:
+        return self.end - self.start
 
 
 def pauses(trace: Trace, driver: Driver | None = None) -> list[Paused]:
@@ -60,48 +70,57 @@ def pauses(trace: Trace, driver: Driver | None = None) -> list[Paused]:
         return []
     own = [each for each in process.pauses if each.thread == driver.thread]
     looks = np.sort([w.asked_ns for w in process.gil if not 0 < w.waited_ns < HELD_NS])
-    gaps = _gaps(trace, driver)
+    under_way = _UnderWay(trace, driver)
+    gaps = _gaps(trace, driver, under_way)
     number, seen = _counts(gaps, looks, own)
-    of_key = defaultdict[tuple[str, str], int](int)
-    of_label = defaultdict[tuple[tuple[str, str], Pause], int](int)
+    of_key = defaultdict[_Key, int](int)
+    of_label = defaultdict[tuple[_Key, Pause], int](int)
     for gap, count, labels in zip(gaps, number, seen, strict=True):
         of_key[gap.key] += count
         for label, times in labels.items():
             of_label[gap.key, label] += times
-    by_key = defaultdict[tuple[str, str], list[Pause]](list)
+    by_key = defaultdict[_Key, list[Pause]](list)
     for key, label in of_label:
         by_key[key].append(label)
-    under_way = _UnderWay(trace, driver)
-    found = []
-    for gap, count, labels in zip(gaps, number, seen, strict=True):
+    found, room = list[Paused](), 0.0
+    for gap, count, labels in [*zip(gaps, number, seen, strict=True)][::-1]:
+        if gap.key[-1] != _UNTIL or under_way.is_others_too:
+            room = gap.ns
+        # Else the driver waits for a call: it gains no more than what is left of the part after it.
         for label in by_key[gap.key]:
             n, m = count, labels.get(label, 0)
             if n < FEW:
                 n, m = of_key[gap.key], of_label[gap.key, label]
             if n >= FEW and m >= SMALL * n:
-                found.append(_paused(gap, label, min(m / n, 1.0), n, under_way))
-    return found
+                is_sure = _is_sure(gap, label) and not under_way.is_others_too
+                found.append(_paused(gap, label, min(m / n, 1.0), n, room, is_sure=is_sure))
+                room -= found[-1].most_ns
+    return found[::-1]
 
 
-def _paused(gap: _Gap, label: Pause, share: float, number: int, under_way: "_UnderWay") -> Paused:
-    took = share * (gap.end - gap.start)
-    error = 2 * math.sqrt(share * (1 - share) / number) * (gap.end - gap.start)
+def _is_sure(gap: _Gap, label: Pause) -> bool:
+    """Whether the driver waits for nothing there, as far as its own calls go."""
+    part = gap.key[-1]
+    return part == _AFTER or (part == _ALONE and not label.is_open)
+
+
+def _paused(
+    gap: _Gap, label: Pause, share: float, number: int, room: float, *, is_sure: bool
+) -> Paused:
+    took = share * gap.ns
+    error = 2 * math.sqrt(share * (1 - share) / number) * gap.ns
     spared = most = 0.0
-    free = under_way.free_after(gap)
-    if label.why != SLEEP and free is not None:
-        # Until then it waits for a call, in whatever way.
-        took *= (gap.end - free) / (gap.end - gap.start)
-    elif label.why == SLEEP:
-        may_wait = label.is_open if free is None else free == gap.end
-        is_sure = not (may_wait or under_way.is_others_too)
-        spared = (took if free is None else min(took, gap.end - free)) * is_sure
-        most = spared if is_sure else took
+    if label.why == SLEEP:
+        most = min(took, room)
+        spared = most if is_sure else 0.0
+    elif gap.key[-1] in (_THROUGHOUT, _UNTIL):
+        took = 0.0  # it waits for a call, in whatever way
     least = min(spared, max(took - error, 0.0))
     return Paused(gap.start, gap.end, label.why, label.site, took, least, spared, most)
 
 
-def _gaps(trace: Trace, driver: Driver) -> list[_Gap]:
-    """The time in which the driver's thread is in no call."""
+def _gaps(trace: Trace, driver: Driver, under_way: "_UnderWay") -> list[_Gap]:
+    """The time in which the driver's thread is in no call, apart where calls are under way."""
     calls = trace.calls
     mine = calls[
         (calls["client_rank"] == driver.rank) & (calls["client_thread"] == driver.thread)
@@ -114,10 +133,17 @@ def _gaps(trace: Trace, driver: Driver) -> list[_Gap]:
     sites = ["", *mine["site"].astype(str), ""]
     begins = [float(opened), *np.maximum.accumulate(left).tolist()]
     ends = [*start.tolist(), float(closed)]
-    keys = itertools.pairwise(sites)
-    return [
-        _Gap(*each) for each in zip(begins, ends, keys, strict=True) if each[1] > each[0]
-    ]  # fmt: skip
+    found = []
+    for begin, end, around in zip(begins, ends, itertools.pairwise(sites), strict=True):
+        if end <= begin:
+            continue
+        free = under_way.free_after(begin, end)
+        if free is not None and free < end:
+            found.append(_Gap(begin, free, (*around, _UNTIL)))
+            found.append(_Gap(free, end, (*around, _AFTER)))
+        else:
+            found.append(_Gap(begin, end, (*around, _ALONE if free is None else _THROUGHOUT)))
+    return found
 
 
 def _counts(
@@ -147,11 +173,11 @@ class _UnderWay:
         self.is_others_too = bool((calls["parent_call"].isna() & ~alone).any())
         """Whether other threads of the program make calls, of which it may wait for anything."""
 
-    def free_after(self, gap: _Gap) -> float | None:
-        """When all calls that are under way as it begins have ended, in it; None: there are none"""
-        place = int(np.searchsorted(self.start, gap.start, "right")) - 1
+    def free_after(self, begin: float, end: float) -> float | None:
+        """When all calls that are under way then have ended, or `end`; None: there are none."""
+        place = int(np.searchsorted(self.start, begin, "right")) - 1
         last = float(self.last[place]) if place >= 0 else -math.inf
-        return min(last, gap.end) if last > gap.start else None
+        return min(last, end) if last > begin else None
 
 
 class Told(NamedTuple):
@@ -166,11 +192,13 @@ class Told(NamedTuple):
         return (f"{self.text}.",) if self.share >= MUCH else ()
 
 
-def told(trace: Trace, driver: Driver | None, *, in_its_calls: bool = False) -> Told:
-    """What a driver does, or does between its first call and the end of its last one."""
+def told(
+    trace: Trace, driver: Driver | None, found: Sequence[Paused], *, in_its_calls: bool = False
+) -> Told:
+    """What a driver does, by its pauses, or does between its first call and the end of its last."""
     if driver is None:
         return Told()
-    found, whole_ns = pauses(trace, driver), window_length_ns(trace)
+    whole_ns = window_length_ns(trace)
     if in_its_calls:
         first, last = driver.calls["start_ns"].min(), driver.calls["end_ns"].max()
         found = [each for each in found if first <= each.start_ns and each.end_ns <= last]

@@ -48,7 +48,7 @@ def forecast_with(
         return Forecast(why_not=model) if isinstance(model, str) else model.forecast(what_if)
     cut = without_sleep(trace, sites)
     others = [each for each in what_if.changes if each.kind != "no-sleep"]
-    if cut.forecast.why_not or (what_if.threads, what_if.cpus, others) == (None, None, []):
+    if cut.forecast.why_not or not (what_if.threads or what_if.cpus or others):
         return cut.forecast
     after = Model.of(cut.trace, roles)
     if isinstance(after, str):
@@ -86,8 +86,11 @@ def without_sleep(trace: Trace, sites: Collection[str]) -> Cut:
 
 def _shorter(trace: Trace, spared: Sequence[Paused]) -> Trace:
     """The trace without these spans of time: what comes later comes earlier."""
-    ends = np.array([each.end_ns for each in spared])
-    lengths = np.array([each.spared_ns for each in spared])
+    most = {each.end_ns: each.end_ns - each.start_ns for each in spared}
+    of_end = dict.fromkeys(sorted(most), 0.0)
+    for each in spared:  # at several lines of one span
+        of_end[each.end_ns] = min(of_end[each.end_ns] + each.spared_ns, most[each.end_ns])
+    ends, lengths = (np.array([*each]) for each in (of_end.keys(), of_end.values()))
     edges = np.ravel([ends - lengths, ends], "F")
     gone = np.ravel([np.cumsum(lengths) - lengths, np.cumsum(lengths)], "F")
 

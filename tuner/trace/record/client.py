@@ -193,16 +193,12 @@ class Client:
         """
         # Ours, and PyTorch's function with its wrapper.
         call = OpenCall(self._rank, target, 5)
-        call_id, server = call.call_id, target.server
         call.body, call.timeout_s = "python", limit_s(timeout_s)
-        self._counts.append((server, "python", 1))
-        # The answer may arrive before the call is known to be sent.
-        self._open[call_id] = call
-        self._keep_sent(call)
+        self._begins(call)
         call.is_marked = True
         try:
             values, tensors = pickled_plainly(args, kwargs)
-            pickled = request(call_id, function, values)
+            pickled = request(call.call_id, function, values)
             future = send(worker, pickled, tensors, timeout_s, False)
             call.request_bytes = len(pickled) + bytes_of(tensors)
             call.request_tensors = len(tensors)
@@ -241,18 +237,20 @@ class Client:
 
     def sending(self, call: OpenCall, pickled: bytes | None) -> bytes | None:
         """The call is about to be sent; returns what to send in place of its pickle, or that."""
-        server = call.target.server
-        self._counts.append((server, call.body, 1))
-        # The answer may arrive before the call is known to be sent.
-        self._open[call.call_id] = call
-        self._keep_sent(call)
-        if pickled is None or not self._reads[server]:
+        self._begins(call)
+        if pickled is None or not self._reads[call.target.server]:
             return pickled
         with_mark = marked(pickled, call.call_id, call.answers_plainly)
         if with_mark is None:
             return pickled
         call.is_marked = call.answers_plainly
         return with_mark
+
+    def _begins(self, call: OpenCall) -> None:
+        """The call is to be sent: its answer may arrive before it is known to be."""
+        self._counts.append((call.target.server, call.body, 1))
+        self._open[call.call_id] = call
+        self._keep_sent(call)
 
     def sent(self, call: OpenCall, future: Future[Any]) -> None:
         """The call was sent; `future` is complete once it is answered or has failed."""
@@ -288,13 +286,11 @@ class Client:
         self, target: CallTarget, timeout_s: float, fetch: Callable[[], Any], rref: Any
     ) -> Any:
         """Fetch an RRef's value from its owner, and return it."""
-        self._counts.append((target.server, "fetch", 1))
         call = OpenCall(self._rank, target, 4)
         call.body, call.timeout_s = "fetch", timeout_s
         self.holds(call, rref)
         call.issued_ns = call.start_ns
-        self._open[call.call_id] = call
-        self._keep_sent(call)
+        self._begins(call)
         status, problem = "ok", ""
         try:
             return fetch()

@@ -4,14 +4,15 @@ The kernel says what a thread waits for, and Python's stack where the program is
 """
 
 import dis
+import itertools
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
 from types import CodeType, FrameType
+from typing import NamedTuple
 
 from tuner.torch_private.sites import is_own, site_of
 from tuner.trace.record.threads import agent_threads, threads
@@ -24,7 +25,13 @@ _WAITS = {
     "process": ("do_wait",),
 }  # fmt: skip
 """By what a thread waits for: parts of the names of the kernel's functions in which it does."""
-_MOST_THREADS, _MOST_FRAMES = 8, 50
+_MOST_THREADS, _MOST_FRAMES, _MOST_KNOWN = 8, 50, 1000
+_LARGEST = 20_000  # bytes of a code whose loops are looked for: that takes tens of milliseconds
+_EXTENDED = "EXTENDED_ARG"
+_RETURNS = ("RETURN_VALUE", "RETURN_CONST")
+_LAST = (*_RETURNS, "RAISE_VARARGS", "RERAISE", "JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_ABSOLUTE")
+"""Instructions after which the next one does not come."""
+_JUMPS = {*dis.hasjrel, *dis.hasjabs}
 
 
 class Pauses:
@@ -45,7 +52,8 @@ class Pauses:
             frame = frames.get(ident) if why else None
             # What PyTorch waits for is a call, or the other ranks.
             if frame is not None and not (why == "lock" and is_own(frame.f_code)):
-                self._keep(now_ns, thread, why, site_of(frame), _is_in_open_loop(frame))
+                is_open = why == "sleep" and _is_in_open_loop(frame)
+                self._keep(now_ns, thread, why, site_of(frame), is_open)
 
 
 def _why(thread: int) -> str:
@@ -59,37 +67,101 @@ def _why(thread: int) -> str:
 
 
 def _is_in_open_loop(frame: FrameType | None) -> bool:
-    """Whether the innermost loop that the program is in goes on until something happens, as one
-    does that polls; other loops have a known number of turns."""
-    left = _MOST_FRAMES
+    """Whether a loop that the program is in goes on until something happens, as one does that
+    polls; other loops have a known number of turns. The innermost file that has loops tells."""
+    left, file = _MOST_FRAMES, ""
     while frame is not None and left:
         code = frame.f_code
-        loop = None if is_own(code) else _loop_around(code, frame.f_lasti)
-        if loop is not None:
-            return loop
+        if not is_own(code) and file in ("", code.co_filename):
+            around = [loop for loop in _loops(code) if frame.f_lasti in loop.places]
+            if any(loop.is_open for loop in around):
+                return True
+            file = file or (code.co_filename if around else "")
         frame, left = frame.f_back, left - 1
     return False
 
 
-@lru_cache(1000)
-def _loop_around(code: CodeType, place: int) -> bool | None:
-    """Of the innermost loop of a code around a place: whether it is no `for`, or may end before all
-    its turns; None where there is no loop."""
+class _Loop(NamedTuple):
+    places: frozenset[int]  # its instructions and their caches, of which a frame may name one
+    is_open: bool  # whether it is no `for`, or may end before all its turns
+
+
+_Next = dict[int, list[int]]
+"""By the place of an instruction: those that may come next."""
+_known: dict[int, tuple[CodeType, list[_Loop]]] = {}
+"""By the identity of a code object, which is kept, so that no other gets it: to hash one takes as
+long as it is."""
+
+
+def _loops(code: CodeType) -> list[_Loop]:
+    """The loops of a code, which are remembered."""
+    if (known := _known.get(id(code))) is not None:
+        return known[1]
+    if len(_known) >= _MOST_KNOWN:
+        _known.clear()
+    found = _find_loops(code)
+    _known[id(code)] = code, found
+    return found
+
+
+def _find_loops(code: CodeType) -> list[_Loop]:
+    """The loops of a code: what leads back to a place that all ways there have gone through.
+
+    Not all that jumps back does: CPython moves what handles exceptions to the end of the code. A
+    very large code would hold the GIL for long: it may be a loop that polls.
+    """
+    if len(code.co_code) > _LARGEST:
+        return [_Loop(frozenset(range(0, len(code.co_code), 2)), True)]
     found = [*dis.get_instructions(code)]
-    ends: dict[int, int] = {}  # by where a loop begins
-    for each in found:
-        is_jump = "JUMP" in each.opname and isinstance(each.argval, int)
-        if is_jump and each.argval < each.offset and each.opname != "JUMP_BACKWARD_NO_INTERRUPT":
-            ends[each.argval] = each.offset
-    loops = [(end - begin, begin, end) for begin, end in ends.items() if begin <= place <= end]
-    if not loops:
-        return None
-    _, begin, end = min(loops)
-    inside = [each for each in found if begin <= each.offset <= end]
-    if inside[0].opname != "FOR_ITER":
-        return True
-    return any(
-        each.opname.startswith("RETURN_")
-        or ("JUMP" in each.opname and not begin <= each.argval <= end)
-        for each in inside[1:]
-    )
+    names = {each.offset: each.opname for each in found}
+    steps: _Next = {each.offset: [] for each in found}
+    for each, after in zip(found, [*found[1:], None], strict=True):
+        if after is not None and not each.opname.startswith(_LAST):
+            steps[each.offset].append(after.offset)
+        if each.opcode in _JUMPS:
+            steps[each.offset].append(each.argval)
+    ways = {place: [*then] for place, then in steps.items()}
+    for entry in getattr(dis.Bytecode(code), "exception_entries", ()):
+        for place in range(entry.start, entry.end, 2):
+            if place in ways:
+                ways[place].append(entry.target)
+                if names[place] == "RAISE_VARARGS":
+                    steps[place].append(entry.target)
+    before = _reversed(ways)
+    returns = _reached(_reversed(steps), [p for p in names if names[p] in _RETURNS])
+    loops = dict[int, set[int]]()
+    for place, then in steps.items():
+        for begin in then:
+            is_back = begin <= place and names[place] != "JUMP_BACKWARD_NO_INTERRUPT"
+            if is_back and place not in _reached(ways, [0], without=begin):
+                loops.setdefault(begin, {begin}).update(_reached(before, [place], without=begin))
+    owner: dict[int, int] = {}
+    for place in range(0, len(code.co_code), 2):
+        owner[place] = place if place in names else owner[place - 2]
+    made = []
+    for begin, places in loops.items():
+        head = next(p for p in itertools.count(begin, 2) if names.get(p) not in (None, _EXTENDED))
+        ends = {then for p in places - {head} for then in steps[p]} - places
+        is_open = names[head] != "FOR_ITER" or bool(ends & returns)
+        made.append(_Loop(frozenset(p for p, of in owner.items() if of in places), is_open))
+    return made
+
+
+def _reversed(ways: _Next) -> _Next:
+    """By the place of an instruction: those that may come before."""
+    found: _Next = {place: [] for place in ways}
+    for place, then in ways.items():
+        for each in then:
+            found[each].append(place)
+    return found
+
+
+def _reached(ways: _Next, begin: Iterable[int], without: int = -1) -> set[int]:
+    """All places that these lead to, but through one of them."""
+    found, ahead = set[int](), [*begin]
+    while ahead:
+        place = ahead.pop()
+        if place not in found and place != without:
+            found.add(place)
+            ahead += ways[place]
+    return found

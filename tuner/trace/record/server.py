@@ -163,10 +163,15 @@ def _left(serving: tuple[Any, ...], value: Any, error: str = "") -> Any:
     # PyTorch pickles a script only if it is not part of another object.
     if isinstance(value, ScriptModule):
         return value
-    ended = starmap(time_ns, ((),)), starmap(tensors_sent, ((),))
+    ended = starmap(time_ns, ((),)), starmap(_tensors_sent, ((end_ns,),))
     pickled = zip((call_id,), (end_ns,), *ended, strict=False)
     # The fourth are the items of lists: this has none, and is asked for them in the end.
     return OnTheWay((long_received, (NOW, call_id, value), None, filter(server.pickled, pickled)))
+
+
+def _tensors_sent(began_ns: int) -> tuple[int, int]:
+    """See `tensors_sent`; of an answer that was pickled quickly they are not asked for."""
+    return tensors_sent() if time_ns() - began_ns >= QUICKLY_PICKLED_NS else (0, 0)
 
 
 def _is_on_the_stack(serving: "partial[Any]") -> bool:
