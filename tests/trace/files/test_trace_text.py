@@ -167,6 +167,13 @@ def test_a_text_without_the_end_of_an_event_is_refused_before_it_is_long(
     assert str(refused.value).startswith(f"{file}: {found}")
 
 
+def test_what_does_not_begin_as_json_is_refused_at_once() -> None:
+    chunks = iter([bytes(reader.PART_BYTES)] * 20)
+    with pytest.raises(UsageError, match="not JSON, so no trace"):
+        list(reader._parts("zeros", False, chunks))
+    assert len([*chunks]) > 15
+
+
 @pytest.mark.parametrize("is_before", [False, True])
 def test_what_stands_beside_the_events_may_be_long(
     is_before: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -231,6 +231,8 @@ def _parts(subject: str, unpacked: bool, chunks: Iterable[bytes]) -> Iterator[Tr
         if len(held) <= PART_BYTES:
             continue
         if not head:
+            if text(held).first not in (b"", b"{", b"["):
+                raise _endless(text(held))  # whatever comes
             head = head_of(held)
             held = held[len(head) :]
         blank = len(held) - len(held.lstrip(b" \t\n\r"))
