@@ -181,7 +181,7 @@ class Changeable:
             found = [*{id(case.program): case for case in reversed(found)}.values()][::-1]
         if any(each.kind == "bytes" for each in changes):
             parts = self.costs.size_parts[0]
-            found += [each._replace(of=each.of._replace(size_parts=parts)) for each in found]
+            found = [*found, *(c._replace(of=c.of._replace(size_parts=parts)) for c in found)]
         if any(each.kind == "one-call" or each.function == DRIVER for each in changes):
             found = [*found, *map(_between_is_work, found)]
         if any(each.kind in IN_DOUBT for each in changes):
