@@ -5,8 +5,8 @@ import json
 import pytest
 
 from tests.trace.forecast.test_changes import GIL, LOCK, SLEEP
-from tests.trace.forecast.test_sharing import several
-from tests.trace.synthetic import Part, call, ranks, simulate, trace
+from tests.trace.forecast.test_sharing import calling_each_other, several
+from tests.trace.synthetic import Part, ranks, simulate
 from tuner.trace.forecast.by_callers import ByCallers, by_callers
 from tuner.trace.forecast.forecasts import Model
 from tuner.trace.model.trace import Trace
@@ -49,13 +49,7 @@ def test_callers_that_do_not_hinder_each_other_are_all_served() -> None:
 
 
 def test_who_calls_and_serves_has_no_curve() -> None:
-    rows = [
-        call(number, 20 * number, 20 * number + 10.2,
-             served_ms=(20 * number + 0.1, 20 * number + 10.1), cpu_ms=0, run_queue_ms=0,
-             client_rank=number % 2, server_rank=1 - number % 2)
-        for number in range(40)
-    ]  # fmt: skip
-    assert curve(trace(rows, window_ms=(0, 800), processes=ranks(threads=16))) == []
+    assert curve(calling_each_other()) == []
     assert by_callers(simulate([GIL], threads=16, at_once=8), "no model") == []
 
 

@@ -10,7 +10,7 @@ from tests.trace.forecast.test_changes import GIL, LOCK, SLEEP, forecast, one_af
 from tests.trace.synthetic import Part, call, ranks, simulate, trace
 from tuner.trace.forecast.change import Change, Changing
 from tuner.trace.forecast.changed import BOTH_ENDS
-from tuner.trace.forecast.forecasts import Model
+from tuner.trace.forecast.forecasts import Model, WhatIf
 from tuner.trace.forecast.program import (
     AWAIT,
     COMPUTE,
@@ -102,15 +102,19 @@ def test_a_caller_stays_with_the_server_that_keeps_its_values() -> None:
     assert forecast(taken, servers(2)).why_not
 
 
-def test_a_rank_that_serves_and_calls_is_not_there_twice() -> None:
+def calling_each_other() -> Trace:
+    """Two ranks, of which each serves the other's calls."""
     rows = [
         call(number, 20 * number, 20 * number + 10.2,
              served_ms=(20 * number + 0.1, 20 * number + 10.1), cpu_ms=0, run_queue_ms=0,
              client_rank=number % 2, server_rank=1 - number % 2)
         for number in range(40)
     ]  # fmt: skip
-    taken = trace(rows, window_ms=(0, 800), processes=ranks(threads=16))
-    assert forecast(taken, servers(2)).why_not
+    return trace(rows, window_ms=(0, 800), processes=ranks(threads=16))
+
+
+def test_a_rank_that_serves_and_calls_is_not_there_twice() -> None:
+    assert forecast(calling_each_other(), servers(2)).why_not
 
 
 @pytest.mark.parametrize(("threads", "step_ms"), [(1, 40.2), (16, 10.2)])
@@ -186,6 +190,15 @@ def test_fewer_bytes_shorten_what_the_way_takes_for_its_size() -> None:
     # A small answer may take so much longer than a request.
     assert forecast(large(0.3), change).why_not
     assert forecast(large(0.45), change).ratio_high > 1
+
+
+def test_fewer_bytes_beside_another_change_leave_the_cases_of_others_alone() -> None:
+    model = Model.of(large())
+    assert isinstance(model, Model)
+    before = len(model.changeable.cases)
+    bytes_ = Change(kind="bytes", function="udf", number=2)
+    model.forecast(WhatIf(changes=[bytes_, Change(kind="gil")]))
+    assert len(model.changeable.cases) == before
 
 
 def test_fewer_bytes_of_many_tensors_gain_nothing() -> None:

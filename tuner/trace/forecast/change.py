@@ -126,3 +126,8 @@ def each_frame(program: Program, new: Callable[[Sequence[Op]], list[Op]]) -> Pro
 def scaled(ops: Sequence[Op], times: float) -> list[Op]:
     """What takes a frame some time, in so many times less."""
     return [(kind, value / times if kind < ISSUE else value) for kind, value in ops]
+
+
+def total_ns(ops: Sequence[Op]) -> float:
+    """How long all of these take a frame, each of which takes it some time."""
+    return sum(ns for _, ns in ops)

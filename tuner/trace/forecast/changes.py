@@ -20,6 +20,7 @@ from tuner.trace.forecast.change import (
     each_frame,
     rank_of,
     scaled,
+    total_ns,
     with_runs,
 )
 from tuner.trace.forecast.program import (
@@ -81,13 +82,9 @@ def _together(of: Changing, change: Change) -> Changed:
 def _fetching_ns(call: Call, took_ns: float) -> float:
     """How long a value is on its way that a call has made, of a fetch that took so long with that:
     no longer than the call's own way, which may be that of an answer that nobody waited for."""
-    there, back = call.to_server + _sum(call.arrives), call.to_client + _sum(call.returns)
+    there, back = call.to_server + total_ns(call.arrives), call.to_client + total_ns(call.returns)
     made = sum(ns for kind, ns in call.ops if kind < ISSUE)
     return min(there + back, max(took_ns - made, 2 * there))
-
-
-def _sum(ops: Sequence[Op]) -> float:
-    return sum(ns for _, ns in ops)
 
 
 def _one_call(of: Changing, change: Change) -> Changed:
@@ -118,7 +115,7 @@ def _one_call(of: Changing, change: Change) -> Changed:
                 issues += [*own, *sends]
                 waits.append((AWAIT, unit.calls[0]))
             else:
-                whole = max(sum(ns for _, ns in own), 1.0)
+                whole = max(total_ns(own), 1.0)
                 stays = max(1.0 - fixed / whole, 0.0)
                 issues += [(kind, ns * stays) for kind, ns in own]
         # What is not waited for any more must be merged first.
@@ -160,7 +157,7 @@ def _less_between(ops: Sequence[Op], fixed: float, times: float) -> list[Op]:
         if kind < ISSUE and not (kind == COMPUTE_WITH_GIL and follows in (ISSUE, AWAIT)):
             own.append((kind, value))
             continue
-        whole = sum(ns for _, ns in own)
+        whole = total_ns(own)
         stays = min(fixed, whole) if waited else 0.0
         part = (stays + (whole - stays) / times) / max(whole, 1.0)
         kept += [*((each, ns * part) for each, ns in own), (kind, value)]

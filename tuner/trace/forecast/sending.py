@@ -16,7 +16,15 @@ import pandas as pd
 from tuner.trace.analyze.path_limits import MANY_TENSORS
 from tuner.trace.analyze.suggestions import NS_PER_BYTE
 from tuner.trace.analyze.time_spans import floats
-from tuner.trace.forecast.change import LARGE, Change, Changed, Changing, Message, each_frame
+from tuner.trace.forecast.change import (
+    LARGE,
+    Change,
+    Changed,
+    Changing,
+    Message,
+    each_frame,
+    total_ns,
+)
 from tuner.trace.forecast.program import (
     AWAIT,
     COMPUTE,
@@ -109,11 +117,11 @@ def tensors(of: Changing, change: Change) -> Changed:
         per_byte *= LOCAL_NS_PER_BYTE if _is_local(of.program, call) else NS_PER_BYTE
         if has_many[0] or (own.request_bytes < LARGE and not is_first):
             way = least + own.request_bytes * per_byte
-            there = min(_sum(call.arrives) + call.to_server, way)
+            there = min(total_ns(call.arrives) + call.to_server, way)
             call = replace(call, unpickles=(), arrives=(), to_server=there)
             issues[number] = ISSUE_NS * of.doubt
         if has_many[1]:
-            way = min(_sum(call.returns) + call.to_client, least + own.answer_bytes * per_byte)
+            way = min(total_ns(call.returns) + call.to_client, least + own.answer_bytes * per_byte)
             call = replace(call, pickles=(), receives=(), returns=(), to_client=way)
             freed[number] = FREED_NS * own.answer_tensors
             is_little = made_ns[call.function] <= MADE_NS and all(k < ISSUE for k, _ in call.ops)
@@ -191,18 +199,14 @@ def _small_ways(of: Changing) -> dict[bool, float]:
             continue
         ways = found[_is_local(of.program, call)]
         if own.request_tensors < MANY_TENSORS and own.request_bytes < LARGE:
-            ways.append(call.to_server + _sum(call.arrives))
+            ways.append(call.to_server + total_ns(call.arrives))
         if own.answer_tensors < MANY_TENSORS and not call.pickles and not call.receives:
-            ways.append(call.to_client + _sum(call.returns))
+            ways.append(call.to_client + total_ns(call.returns))
     return {at: float(np.quantile(ways or [WAY_NS], UNHINDERED)) for at, ways in found.items()}
 
 
 def _is_local(program: Program, call: Call) -> bool:
     return program.hosts[call.client] == program.hosts[call.server]
-
-
-def _sum(ops: Sequence[Op]) -> float:
-    return sum(ns for _, ns in ops)
 
 
 def _by_callers(
