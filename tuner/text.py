@@ -94,30 +94,36 @@ def ratio_text(value: float) -> str:
     return f"{value:.2f}" if 0.1 <= value < 9.995 else three_digits(value)
 
 
+def bound_text(low: float, high: float) -> str:
+    """What of a ratio is sure whose interval spans too much for a number: `at least 4.30`, or `at
+    most 0.23`; empty where it may be 1."""
+    if 1 < low < math.inf and ratio_text(low) != "1.00":
+        return f"at least {ratio_text(low)}"
+    return f"at most {ratio_text(high)}" if 0 < high < 1 and ratio_text(high) != "1.00" else ""
+
+
 def ratio_cell(estimate: float, low: float, high: float) -> str:
-    """`1.18 (1.09 to 1.28)`; `?` where the interval spans too much for a number; `about 1.18` where
-    there is none, and its ends are NaN."""
+    """`1.18 (1.09 to 1.28)`; where the interval spans too much for a number `at least 4.30`, `at
+    most 0.23`, or `?`; `about 1.18` where there is none, and its ends are NaN."""
     if estimate == low == high:
         return three_digits(estimate)
     if math.isnan(low) and not math.isnan(estimate):
         return f"about {ratio_text(estimate)}"
     if not is_told(low, high):
-        return "?"
+        return bound_text(low, high) or "?"
     return f"{ratio_text(estimate)} ({ratio_text(low)} to {ratio_text(high)})"
 
 
 def times_cell(estimate: float, low: float, high: float) -> str:
     """`1.18x (1.09 to 1.28)`, where a bare number could be taken for another value."""
-    ratio, space, ends = ratio_cell(estimate, low, high).partition(" ")
+    ratio, space, ends = ratio_cell(estimate, low, high).partition(" (")
     return ratio if ratio == "?" else f"{ratio}x{space}{ends}"
 
 
 def in_times(ratio: float, low: float, high: float) -> str:
     """`6.5 times (5.6 to 7.4)`, of a ratio of times: so many times as fast; `at least 40 times`
     where the interval of a gain spans too much for a number."""
-    number, space, ends = ratio_cell(1 / ratio, 1 / high, 1 / low).partition(" ")
-    if number == "?" and high < 1:
-        number = f"at least {ratio_text(1 / high)}"
+    number, space, ends = ratio_cell(1 / ratio, 1 / high, 1 / low).partition(" (")
     return f"{number} times{space}{ends}"
 
 

@@ -66,6 +66,8 @@ def test_where_the_baseline_is_kept_its_strongest_rival_is_told() -> None:
     unknown = {"estimate": None, "ci_low": None, "ci_high": None}
     unsure = StudyLine.of({**slower, "challenger": {**rival, "speedup": unknown}})
     assert unsure.speedup == "strongest rival too uncertain to say"
+    least = StudyLine.of({**slower, "challenger": {**rival, "speedup": {**unknown, "ci_low": 2.5}}})
+    assert least.speedup == "strongest rival at least 2.50x"
 
 
 def test_a_document_for_programs(capsysbinary: pytest.CaptureFixture[bytes]) -> None:

@@ -24,10 +24,18 @@ def test_the_environment_says_the_intra_op_threads_that_were_tuned() -> None:
 
 
 @pytest.mark.parametrize(
-    "speedup", [None, Interval(1.2, 0.0, math.inf), Interval(5e-42, 1e-42, 2e-41)]
+    ("speedup", "bounds"),
+    [
+        (None, {}),
+        (Interval(1.2, 0.0, math.inf), {}),
+        (Interval(9.0, 2.5, 40.0), {"ci_low": 2.5}),
+        (Interval(0.1, 0.0, 0.4), {"ci_high": 0.4}),
+    ],
 )
-def test_what_is_not_known_of_a_speedup_is_null(speedup: Interval | None) -> None:
-    unknown = {"estimate": None, "ci_low": None, "ci_high": None}
+def test_what_is_not_known_of_a_speedup_is_null(
+    speedup: Interval | None, bounds: dict[str, float]
+) -> None:
+    unknown = {"estimate": None, "ci_low": None, "ci_high": None, **bounds}
     answer = study_result(speedup=speedup, challenger_speedup=speedup, noise_floor=speedup)
     document = recommendation_of(answer).model_dump()
     assert document["speedup"] == document["challenger"]["speedup"] == unknown

@@ -97,7 +97,7 @@ def _leading(snapshot: Snapshot) -> list[_Part]:
     if compared is not None:
         found = compared.speedup
         times = times_cell(found.estimate, found.low, found.high)
-        part = _Part(f": {times if found.is_told else f'gain {UNTOLD}'}", compared.rival)
+        part = _Part(f": {f'gain {UNTOLD}' if times == '?' else times}", compared.rival)
         return [part, _Part("decided, not yet exact")] if compared.is_decided else [part]
     ahead = snapshot.ahead
     if not ahead or snapshot.ahead_value is None:

@@ -1,5 +1,6 @@
 """The studies of a folder or a storage, a line each: what was asked, what came of it, how far."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -150,10 +151,11 @@ def _speedup(entry: Entry) -> str:
 
 
 def _ratio(found: Mapping[str, Any]) -> str:
-    """A ratio of the document, of which all or nothing is null."""
-    if found["estimate"] is None:
-        return UNTOLD
-    return times_cell(found["estimate"], found["ci_low"], found["ci_high"])
+    """A ratio of the document, with null for what is too uncertain to say."""
+    unknown = {"estimate": math.inf, "ci_low": 0.0, "ci_high": math.inf}
+    known = {name: unknown[name] if found[name] is None else found[name] for name in unknown}
+    cell = times_cell(*known.values())
+    return UNTOLD if cell == "?" else cell
 
 
 def print_studies(studies: Sequence[Entry], console: Console) -> None:

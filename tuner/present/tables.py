@@ -131,11 +131,9 @@ def _against(answer: StudyAnswer, row: TrialRow) -> str:
     if row.against_baseline is None:
         return ""
     ratio, blocks = row.against_baseline
-    far = f"much {faster_or_slower(answer)[ratio.estimate < 1]}"
     if _is_far_off(row):
-        return f"{far}, {_TIMES[blocks]}"
-    is_near = ratio.is_told or (ratio.high >= 1 / _MUCH and ratio.low <= _MUCH)
-    return interval_cell(ratio) if is_near or ratio.is_alone else far
+        return f"much {faster_or_slower(answer)[ratio.estimate < 1]}, {_TIMES[blocks]}"
+    return interval_cell(ratio)
 
 
 def _is_far_off(row: TrialRow) -> bool:

@@ -11,6 +11,7 @@ from tuner.study.log import BASELINE
 from tuner.study.rows import Preference, TrialRow
 from tuner.text import (
     UNTOLD,
+    bound_text,
     duration,
     listed,
     percent,
@@ -244,11 +245,17 @@ def _better(answer: StudyAnswer) -> str:
     name, subject = baseline_name(answer), answer.plan.subject
     usual = subject.objective_name if isinstance(subject, ProgramSpec) else _USUAL.objective_name
     by = "" if answer.objective.name == usual else f", by {answer.objective.label}"
-    if not speedup.is_told:
-        better = f"{faster_or_slower(answer)[0]} than {name}"
-        return f"Use {answer.best}: {better}{by}. By how much is {UNTOLD}."
     sure = answer.plan.measuring.confidence
     level = "" if sure == _USUAL.confidence else f", {percent(sure)} confidence"
+    if not speedup.is_told:
+        if not (least := bound_text(speedup.low, speedup.high)):
+            better = f"{faster_or_slower(answer)[0]} than {name}"
+            return f"Use {answer.best}: {better}{by}. By how much is {UNTOLD}."
+        times = f"{least} times as {fast(answer)} as {name}"
+        if answer.objective.name == PER_CALL:
+            most = bound_text(speedup.inverse().low, speedup.inverse().high)
+            times = f"a call takes {most} times as long as with {name}"
+        return f"Use {answer.best}: {times}{level}{by}."
     if answer.objective.name == PER_CALL:
         return f"Use {answer.best}: {_call_takes(speedup, name)}{level}){by}."
     better, between = f"{ratio_text(speedup.estimate)} times as {fast(answer)} as", ends(speedup)
@@ -314,6 +321,8 @@ def _change(answer: StudyAnswer) -> str:
     assert speedup is not None
     better, worse = faster_or_slower(answer)
     if not speedup.is_told:
+        if bound := bound_text(speedup.low, speedup.high):
+            return f"{bound} times as {fast(answer)}"
         return f"{better if speedup.low > 1 else worse}, by how much is {UNTOLD}"
     if speedup.estimate >= _MOST_CHANGE:
         return f"{ratio_text(speedup.estimate)} times as {fast(answer)} ({ends(speedup)})"

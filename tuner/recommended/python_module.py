@@ -9,7 +9,7 @@ from typing import Any
 from tuner.plan.knobs import INTRA_OP_THREADS, SWITCH_INTERVAL, Value, agent_options
 from tuner.recommended.model import Measured, Recommendation, Speedup
 from tuner.recommended.recheck import recheck_command
-from tuner.text import UNTOLD, is_told, percent, plural, three_digits
+from tuner.text import UNTOLD, bound_text, is_told, percent, plural, three_digits
 from tuner.torch_private.private_names import PRIVATE_KEYWORDS
 
 WIDTH = 88
@@ -233,9 +233,12 @@ def _speedup(recommendation: Recommendation) -> str:
     speedup = recommendation.speedup
     if recommendation.config == recommendation.baseline:
         return "1: this configuration is the baseline"
+    low, high = speedup.ci_low or 0.0, speedup.ci_high or math.inf
+    if speedup.estimate is None and (bound := bound_text(low, high)):
+        return f"{bound}, baseline time / this time"
     if speedup.estimate is None:
         return UNTOLD if recommendation.challenger.config == recommendation.config else "not known"
-    if not is_told(speedup.ci_low or 0.0, speedup.ci_high or math.inf):
+    if not is_told(low, high):
         return UNTOLD
     interval = _interval(speedup, recommendation.confidence)
     return f"{three_digits(speedup.estimate)}{interval}, baseline time / this time"

@@ -47,12 +47,16 @@ class Paired(NamedTuple):
 
 
 def ratio_json(found: Interval | None) -> dict[str, float | None]:
-    """A ratio as `estimate`, `ci_low`, `ci_high`; all null where it is too uncertain to say."""
+    """A ratio as `estimate`, `ci_low`, `ci_high`; of one too uncertain to say, the bound that shows
+    whether it is above 1, and else null."""
     ends: tuple[float | None, ...] = (None, None, None)
     if found and found.is_alone:
         ends = (found.estimate, None, None)
     elif found and found.is_told:
         ends = (found.estimate, found.low, found.high)
+    elif found:
+        is_more, is_less = 1 < found.low < math.inf, 0 < found.high < 1
+        ends = (None, found.low if is_more else None, found.high if is_less else None)
     return dict(zip(("estimate", "ci_low", "ci_high"), ends, strict=True))
 
 
