@@ -13,7 +13,7 @@ from tests.fake_program import COMMAND, FakeProgramLauncher
 from tests.fakes import FakeLauncher, threads_of
 from tests.golden.media import STORED_STUDIES
 from tests.golden.stored_study import dumped
-from tests.present.results import CHANGES
+from tests.present.results import CALLERS, CHANGES
 from tests.searching.tuning import (
     INTERVALS,
     by_interval,
@@ -76,7 +76,7 @@ def _sometimes(config: Config, world: int) -> FailureKind | None:
 def _keep() -> object:
     """No configuration is faster, and the trace shows calls that could be issued together."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tuner.searching.session.changes_by", lambda path, ranks, most_s: CHANGES)
+        patch.setattr("tuner.searching.session.changes_by", lambda *_: (CHANGES, CALLERS))
         patch.setattr(Model, "of", lambda *_: "the trace holds no calls that ended")
         return _udf(step_ms=lambda config: 4.0 - 0.1 * threads_of(config), sigma=0.0)
 

@@ -18,6 +18,8 @@ from tuner.study.answer import StudyAnswer
 from tuner.study.folder import STUDIES, StudyFolder
 from tuner.study.records import ForecastChange
 from tuner.study.rows import Observation, Paired, TrialDetail, TrialRow
+from tuner.trace.forecast.by_callers import ByCallers
+from tuner.trace.forecast.forecasts import Forecast
 from tuner.world.environment import Environment
 from tuner.world.measurement import CallPart, Quantiles
 
@@ -33,6 +35,12 @@ CHANGES = (
     ),
 )  # fmt: skip
 """What a trace tells of changes of the code: one gains, one may not."""
+CALLERS = tuple(
+    ByCallers(2 * n, n, Forecast(ratio=n / most, ratio_low=n / most - 0.1, ratio_high=n),
+              is_full=n > 2, limit="the lock of server" * (n > 2))
+    for n, most in ((1, 1), (2, 1.9), (3, 2.0), (4, 2.0))
+)  # fmt: skip
+"""And of more callers."""
 ENVIRONMENT = Environment(
     torch="2.13.0", python="3.11.9", cpu_model="Abacus 9000", cpu_count=2, memory_gb=7.7,
     kernel="6.1.0",

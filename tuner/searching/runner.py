@@ -29,6 +29,7 @@ from tuner.trace.analyze.call_times import (
 from tuner.trace.analyze.diagnosis import diagnose
 from tuner.trace.analyze.server_parallelism import remote_parallelism
 from tuner.trace.files.reader import read_trace
+from tuner.trace.forecast.by_callers import ByCallers, by_callers
 from tuner.trace.forecast.forecasts import Model
 from tuner.trace.forecast.ranked import MOST_S, rows_of
 from tuner.trace.model.trace import Trace
@@ -211,8 +212,11 @@ def numbers_in(trace: Trace, ranks: Sequence[RankSpec]) -> TraceNumbers:
     )
 
 
-def changes_by(path: Path, ranks: Sequence[RankSpec], most_s: float) -> tuple[ForecastChange, ...]:
-    """What a trace file tells of changes of the program, the best first; nothing without one.
+def changes_by(
+    path: Path, ranks: Sequence[RankSpec], most_s: float
+) -> tuple[tuple[ForecastChange, ...], tuple[ByCallers, ...]]:
+    """What a trace file tells of changes of the program, the best first, and of more callers;
+    nothing without one.
 
     No forecast begins after that many seconds.
     """
@@ -220,10 +224,11 @@ def changes_by(path: Path, ranks: Sequence[RankSpec], most_s: float) -> tuple[Fo
     try:
         trace = read_trace(path)
     except UsageError:
-        return ()
+        return (), ()
     model = Model.of(trace, patterns_of(ranks))
     found = rows_of(trace, model, until_s - time.monotonic())[:_MOST_CHANGES]
-    return tuple(ForecastChange(**row.to_json(), sentence=row.sentence) for row in found)
+    callers = by_callers(trace, model) if time.monotonic() < until_s else ()
+    return tuple(map(ForecastChange.of, found)), tuple(callers)
 
 
 def patterns_of(ranks: Sequence[RankSpec]) -> list[tuple[str, str]]:

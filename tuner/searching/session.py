@@ -33,7 +33,7 @@ from tuner.study.answer import StudyAnswer
 from tuner.study.conclusion import conclude, resume_budget_s
 from tuner.study.folder import StudyFolder
 from tuner.study.log import BASELINE, StudyLog
-from tuner.study.records import ForecastChange, Record
+from tuner.study.records import Record
 from tuner.study.resuming import resume_command
 from tuner.study.rows import comparable_values
 from tuner.study.storage.address import StudyPlace
@@ -152,23 +152,27 @@ def _close(measurer: Measurer) -> StudyAnswer:
         elif row.outcome in ("completed", "infeasible") and value is not None:
             ending = "COMPLETE"
         store.end(trial, ending, value, facts, excess)
-    return replace(answer, changes=_find_changes(measurer, best or BASELINE))
+    return _with_changes(measurer, answer, best or BASELINE)
 
 
-def _find_changes(measurer: Measurer, trial: int) -> tuple[ForecastChange, ...]:
-    """What the trace of a trial tells of changes of the program; the answer is kept by now."""
+def _with_changes(measurer: Measurer, answer: StudyAnswer, trial: int) -> StudyAnswer:
+    """An answer, which is kept by now, with what the trace of a trial tells of changes of the
+    program."""
     plan, store = measurer.plan, measurer.store
     if not plan.objective.is_of_calls:
-        return ()
+        return answer
     path = store.folder.trace(measurer.log.configs[trial])
     try:
-        found = changes_by(path, plan.subject.ranks, CHANGES_SHARE * plan.measuring.budget_s)
+        found, callers = changes_by(
+            path, plan.subject.ranks, CHANGES_SHARE * plan.measuring.budget_s
+        )
     except Exception as error:  # an odd trace takes nothing from the answer
         measurer.observer.on_event(f"no changes are forecast: {type(error).__name__}: {error}")
-        return ()
-    measurer.log.changes = {trial: found}
+        return answer
+    measurer.log.changes, measurer.log.callers = {trial: found}, {trial: callers}
     store.note("changes", [(trial, [each.model_dump() for each in found])])
-    return found
+    store.note("callers", [(trial, [each.to_json() for each in callers])])
+    return replace(answer, changes=found, callers=callers)
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ from tuner.study.rows import (
 )
 from tuner.study.together import Together
 from tuner.text import MOST_TELLING
+from tuner.trace.forecast.by_callers import ByCallers
 from tuner.trace.forecast.change import GAIN
 from tuner.world.environment import Environment
 from tuner.world.measurement import Measurement
@@ -148,6 +149,8 @@ class StudyAnswer(Conclusion):
     """What few worlds have far ahead of the baseline, where that is not decided; else None."""
     no_forecast: str = ""
     """Why it told nothing of them, or of fewer; empty if it told of all, or was not asked."""
+    callers: tuple[ByCallers, ...] = ()
+    """What more callers would do, by the same trace."""
     changes: tuple[ForecastChange, ...] = ()
     """What changes of the code would do with the recommended configuration, or else the baseline,
     best first: forecasts from its trace."""
@@ -319,6 +322,7 @@ class StudyAnswer(Conclusion):
             },
             "why": {name: row.diagnosis for name, row in self.why.items()},
             **({"changes": self._changes()} if self.changes else {}),
+            **({"callers": [each.to_json() for each in self.callers]} if self.callers else {}),
             "epsilon_achieved": _known_share(self.epsilon_achieved),
             "not_excluded": self._configs(self.not_excluded),
             "not_told_apart": self._configs(self.not_told_apart),

@@ -24,6 +24,7 @@ from tuner.study.records import (
     Record,
     Sampling,
 )
+from tuner.trace.forecast.by_callers import ByCallers
 from tuner.world.measurement import Failure, Measurement
 
 BASELINE = 0  # the number of the baseline's trial
@@ -63,6 +64,8 @@ class StudyLog:
         self.forecasts: Mapping[tuple[int, ...], ForecastThreads] = {}  # by `threads_by_role`
         self.changes: Mapping[int, tuple[ForecastChange, ...]] = {}
         """What the trace of the recommended trial, or else the baseline's, tells of changes."""
+        self.callers: Mapping[int, tuple[ByCallers, ...]] = {}
+        """And of more callers."""
         self.no_forecast = ""  # why the baseline's trace tells nothing of some other threads
         self.records: list[Record] = []  # every world so far; `add` adds one
         self.trials = [TrialWorlds() for _ in self.configs]  # what each trial has measured

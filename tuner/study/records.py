@@ -1,10 +1,11 @@
 """What a study writes down: each world, and who proposed the configurations."""
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from tuner.decide.statistics import Interval
 from tuner.plan.config import Config
 from tuner.plan.frozen_model import FrozenModel
+from tuner.trace.forecast.ranked import ChangeRow
 from tuner.world.measurement import Failure, FailureKind, Outcome, PrintableText
 
 Phase = Literal["calibration", "exploration", "trace", "race"]
@@ -99,6 +100,11 @@ class ForecastChange(FrozenModel):
     ratio_high: float
     condition: PrintableText
     sentence: PrintableText
+
+    @classmethod
+    def of(cls, row: ChangeRow) -> Self:
+        """That of a trace."""
+        return cls(**row.to_json(), sentence=row.sentence)
 
     @property
     def times(self) -> Interval:

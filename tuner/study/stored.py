@@ -19,6 +19,7 @@ from tuner.study.storage.address import StudyPlace, place_of
 from tuner.study.storage.opening import NEEDED_S, load_study
 from tuner.study.storage.store import StudyStore
 from tuner.study.together import together_of
+from tuner.trace.forecast.by_callers import read_callers
 from tuner.world.measurement import Measurement, Quantiles
 
 
@@ -48,6 +49,8 @@ def stored_log(store: StudyStore, plan: StudyPlan) -> StudyLog:
     with store.reading("changes"):
         for trial, rows in store.noted("changes") or ():
             log.changes = {int(trial): tuple(ForecastChange(**row) for row in rows)}
+    with store.reading("callers"):
+        log.callers = {int(trial): read_callers(own) for trial, own in store.noted("callers") or ()}
     with store.reading("unreliable"):
         log.unreliable = tuple(map(int, store.noted("unreliable") or ()))
     with store.reading("set_aside"):
@@ -110,6 +113,7 @@ def answer_of(
         forecasts=log.forecasts,
         no_forecast=log.no_forecast,
         changes=log.changes.get(conclusion.best_trial or BASELINE, ()),
+        callers=log.callers.get(conclusion.best_trial or BASELINE, ()),
         needs_threads=needs_threads(log),
         far_ahead=far_ahead(log) if conclusion.verdict == "undecided" else None,
         rows=rows,

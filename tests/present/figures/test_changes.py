@@ -8,20 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.present.results import CHANGES, known, study_result
+from tests.present.results import CALLERS, CHANGES, known, study_result
 from tests.trace.forecast.test_changes import in_steps
 from tuner.decide.statistics import Interval
 from tuner.present.figures.changes import (
     Bars,
-    changes_figure,
+    changes_figures,
     draw_callers,
     write_changes_figure,
 )
 from tuner.present.figures.kit.canvas import styled_figure
 from tuner.present.sentences import advice_of, sentences_of
 from tuner.study.answer import StudyAnswer
-from tuner.trace.forecast.by_callers import ByCallers
-from tuner.trace.forecast.forecasts import Forecast, Model
+from tuner.trace.forecast.by_callers import read_callers
+from tuner.trace.forecast.forecasts import Model
 from tuner.trace.forecast.ranked import rows_of
 
 LINE = (
@@ -36,7 +36,7 @@ def with_changes(**facts: Any) -> StudyAnswer:
 
 
 def test_each_change_is_a_bar_with_its_line() -> None:
-    figure = known(changes_figure(with_changes()))
+    [figure] = changes_figures(with_changes())
     assert figure.alt == (
         "main.py:42 issue the 16 calls of look_up together (rpc_async): 6.50 (5.60 to 7.40); "
         "look_up twice as fast: 1.00 (0.85 to 1.18)"
@@ -45,7 +45,7 @@ def test_each_change_is_a_bar_with_its_line() -> None:
 
 
 def test_without_changes_there_is_no_figure() -> None:
-    assert changes_figure(study_result()) is None
+    assert changes_figures(study_result()) == []
 
 
 def test_what_may_gain_nothing_is_pale() -> None:
@@ -63,17 +63,15 @@ def test_the_changes_of_a_trace_are_drawn_to_a_file(tmp_path: Path) -> None:
 
 
 def test_the_curve_of_callers_says_where_a_server_is_full() -> None:
-    callers = [
-        ByCallers(2 * n, n, Forecast(ratio=n / most, ratio_low=n / most - 0.1, ratio_high=n),
-                  is_full=n > 2, limit="the lock of server" * (n > 2))
-        for n, most in ((1, 1), (2, 1.9), (3, 2.0), (4, 2.0))
-    ]  # fmt: skip
     with styled_figure((7.0, 3.0)) as figure:
         axes = figure.add_subplot()
-        draw_callers(callers, axes)
+        draw_callers(CALLERS, axes)
         (text,) = (each.get_text() for each in axes.texts)
         assert text == "full at 6: the lock of server"
         assert axes.lines[0].get_ydata() == pytest.approx([1, 1.9, 2, 2])
+    [curve] = changes_figures(replace(study_result(), callers=CALLERS))
+    assert "with 6 the lock of server can take no more" in curve.caption
+    assert read_callers([each.to_json() for each in CALLERS]) == CALLERS
 
 
 def test_a_change_that_gains_more_than_the_configuration_is_one_line() -> None:

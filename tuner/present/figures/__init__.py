@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from tuner.errors import UsageError
 from tuner.present.configurations import names_of
 from tuner.present.figures.block_times import blocks_figure
-from tuner.present.figures.changes import changes_figure, write_changes_figure
+from tuner.present.figures.changes import changes_figures, write_changes_figure
 from tuner.present.figures.comparison import comparison_figures
 from tuner.present.figures.distributions import call_time_figure, latency_figure
 from tuner.present.figures.kit.canvas import STYLE, DrawnFigure, write_figures
@@ -55,7 +55,7 @@ def study_figures(answer: StudyAnswer, traces: Mapping[Contender, Trace]) -> lis
         call_time_figure(answer),
         parallelism_figure(answer),
         forecast_figure(answer),
-        changes_figure(answer),
+        *changes_figures(answer),
         *timeline_figures(named),
         heat_map_figure(answer),
         importance_figure(answer),

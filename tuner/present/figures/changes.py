@@ -9,11 +9,13 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from tuner.decide.statistics import Interval
+from tuner.present.changes import of_callers
 from tuner.present.figures.kit.axis import plain_axis, plain_log_axis
 from tuner.present.figures.kit.canvas import DrawnFigure, canvas, drawn
 from tuner.present.figures.kit.named_rows import Rows, with_room
 from tuner.present.figures.kit.theme import MUTED, OTHER, SERIES
 from tuner.study.answer import StudyAnswer
+from tuner.study.records import ForecastChange
 from tuner.text import ratio_cell
 from tuner.trace.forecast.by_callers import ByCallers
 from tuner.trace.forecast.change import GAIN
@@ -57,26 +59,39 @@ class Bars(NamedTuple):
         axes.set_xlabel("times as fast (forecast)")
 
 
-def changes_figure(answer: StudyAnswer) -> DrawnFigure | None:
-    """The bars with words, from the trace of what is recommended; None where it tells of none."""
-    bars = Bars.of([(each.text, each.times) for each in answer.changes])
-    if bars is None:
-        return None
-    texts = [
-        f"{name}: {ratio_cell(each.estimate, each.low, each.high)}"
-        for name, each in zip(bars.names, bars.times, strict=True)
-    ]
-    return drawn(
-        lambda figure: bars.draw(figure.add_subplot()),
-        _ROOM_IN + bars.rows.height_in,
-        name="changes",
-        title="Changes of the code",
-        caption=(
-            "How many times as fast the program would be after a change of its code: a forecast "
-            "from one trace, with its interval. Grey bars may gain nothing."
-        ),
-        alt="; ".join(texts),
-    )
+def changes_figures(answer: StudyAnswer) -> list[DrawnFigure]:
+    """The bars, and the curve of more callers, with words; those that the trace of what is
+    recommended tells of."""
+    found = []
+    if bars := Bars.of([(each.text, each.times) for each in answer.changes]):
+        texts = [
+            f"{name}: {ratio_cell(each.estimate, each.low, each.high)}"
+            for name, each in zip(bars.names, bars.times, strict=True)
+        ]
+        found.append(drawn(
+            lambda figure: bars.draw(figure.add_subplot()),
+            _ROOM_IN + bars.rows.height_in,
+            name="changes",
+            title="Changes of the code",
+            caption=(
+                "How many times as fast the program would be after a change of its code: a "
+                "forecast from one trace, with its interval. Grey bars may gain nothing."
+            ),
+            alt="; ".join(texts),
+        ))  # fmt: skip
+    if said := of_callers(answer.callers):
+        found.append(drawn(
+            lambda figure: draw_callers(answer.callers, figure.add_subplot()),
+            _CURVE_IN,
+            name="callers",
+            title="More callers",
+            caption=(
+                "How many calls would be served in the same time: a forecast from one trace, with "
+                f"its interval. {said[0]}"
+            ),
+            alt=said[0],
+        ))  # fmt: skip
+    return found
 
 
 def write_changes_figure(
@@ -84,10 +99,7 @@ def write_changes_figure(
 ) -> None:
     """Draw the changes of a trace to a file, and below them the curve of more callers, if there are
     any."""
-    bars = Bars.of([(
-        f"{row.site} {row.sentence}".strip(),
-        Interval(1 / row.found.ratio, 1 / row.found.ratio_high, 1 / row.found.ratio_low),
-    ) for row in found])  # fmt: skip
+    bars = Bars.of([(each.text, each.times) for each in map(ForecastChange.of, found)])
     heights = [_ROOM_IN + bars.rows.height_in] if bars else []
     heights += [_CURVE_IN] * bool(callers)
     if not heights:

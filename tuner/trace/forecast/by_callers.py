@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -45,6 +45,18 @@ class ByCallers(NamedTuple):
         ratios = {name: getattr(self.found, name) for name in names}
         return {"callers": self.callers, **ratios, **numbers, "is_full": self.is_full,
                 "limit": self.limit or None}  # fmt: skip
+
+
+def read_callers(rows: Sequence[Mapping[str, Any]]) -> tuple[ByCallers, ...]:
+    """What `to_json` has written, of all of them."""
+    return tuple(
+        ByCallers(
+            row["callers"], row["callers"] / rows[0]["callers"],
+            Forecast(**{name: row[name] for name in ("ratio", "ratio_low", "ratio_high")}),
+            row["is_full"], row["limit"] or "",
+        )
+        for row in rows
+    )  # fmt: skip
 
 
 def by_callers(trace: Trace, model: Model | str) -> list[ByCallers]:
