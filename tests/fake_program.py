@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft
 from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.workload_spec import RankSpec
-from tuner.world.launcher import Enough, WorldOrder
+from tuner.world.launcher import RunAsItIs, WorldOrder
 from tuner.world.measurement import Failure, Measurement, ProgramRun, RankUsage
 
 COMMAND = ["python", "main.py", "--world-size", "3"]
@@ -46,21 +46,23 @@ class FakeProgramLauncher(NothingToClose):
     def __post_init__(self) -> None:
         self._random = random.Random(0)
 
-    def subject_of(
-        self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None,
-        trace: Path | None = None,
-    ) -> ProgramSpec:  # fmt: skip
+    def subject_of(self, draft: PlanDraft) -> ProgramSpec:
         assert draft.program is not None
-        spec = ProgramSpec(
+        return ProgramSpec(
             **draft.program.model_dump(), ranks=RANKS, own=self.own, calls=self.calls,
             shuts_down=True, own_network=True, run_s=self.run_s, functions=self.functions,
             **self.facts,
         )  # fmt: skip
+
+    def inspect(
+        self, draft: PlanDraft, failure_folder: Path | None = None, trace: Path | None = None
+    ) -> Iterator[RunAsItIs]:
+        spec = self.subject_of(draft)
+        if not self.first_runs:
+            yield RunAsItIs(spec, None, 0.0)
         for _ in range(self.first_runs):
             run = self._run(spec.own_config)
-            if enough is not None and not enough(spec, run, run.world_s):
-                break
-        return spec
+            yield RunAsItIs(spec, run, run.world_s)
 
     def run(self, order: WorldOrder) -> Measurement | Failure:
         self.orders.append(order)

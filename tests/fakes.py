@@ -17,7 +17,7 @@ from tuner.plan.workload_spec import RankSpec, WorkloadSpec
 from tuner.trace.files.native_writer import trace_document
 from tuner.trace.model import spans
 from tuner.world.environment import MachineState
-from tuner.world.launcher import Enough, LiveOrder, WorldOrder
+from tuner.world.launcher import LiveOrder, WorldOrder
 from tuner.world.measurement import Failure, FailureKind, Measurement, RankUsage
 from tuner.world.slicing import SliceRate
 
@@ -90,10 +90,7 @@ class FakeLauncher(NothingToClose):
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)
 
-    def subject_of(
-        self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None,
-        trace: Path | None = None,
-    ) -> WorkloadSpec:  # fmt: skip
+    def subject_of(self, draft: PlanDraft) -> WorkloadSpec:
         return self.describe(draft.workload, draft.options)
 
     def describe(self, reference: str, options: Mapping[str, object]) -> WorkloadSpec:

@@ -20,6 +20,7 @@ from tuner.plan.workload_spec import RankSpec, WorkloadSpec
 from tuner.roles import role_of
 from tuner.trace.files.reader import read_trace
 from tuner.world.command.program_launcher import ProgramLauncher
+from tuner.world.launcher import RunAsItIs
 from tuner.world.local.local_launcher import LocalLauncher
 
 ROOT = Path(__file__).parents[1]
@@ -111,7 +112,11 @@ def test_the_other_searches_of_the_program_answer(
 ) -> None:
     """What they ask for is really read; the runs are fakes."""
     fake = FakeLauncher()
-    monkeypatch.setattr(ProgramLauncher, "subject_of", lambda self, draft, *more: as_it_is(draft))
+    monkeypatch.setattr(
+        ProgramLauncher,
+        "inspect",
+        lambda self, draft, *more: iter([RunAsItIs(as_it_is(draft), None, 0.0)]),
+    )
     monkeypatch.setattr(ProgramLauncher, "run", lambda self, order: fake.run(order))
     for arguments in searches_of_program()[1:]:
         fake.orders.clear()

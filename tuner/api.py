@@ -28,9 +28,10 @@ from tuner.recommended.model import Recommendation, read_recommendation
 from tuner.recommended.recheck import recheck_plan
 from tuner.searching.forecasting import Forecast
 from tuner.searching.forecasting import forecast as forecast_of
+from tuner.searching.inspecting import plan_of
 from tuner.searching.progress_reports import Observer, Silent
 from tuner.searching.searched_space import draft_here
-from tuner.searching.session import Presenter, SearchStopped, plan_of, search
+from tuner.searching.session import Presenter, SearchStopped, search
 from tuner.study.folder import StudyFolder
 from tuner.study.resuming import asked_or_resumed_draft
 from tuner.study.stored import find_study

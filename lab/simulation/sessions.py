@@ -194,7 +194,7 @@ def _that_fit(cell: Cell, seed: int, told: Forecasts, machine: Machine) -> list[
     first = SimulatedLauncher(machine).run(order)
     fit = fit_of(plan, first, machine(), first.world_s, is_traced=True)
     found = in_order_of_promise(plan, told.found)
-    return found if fit.challengers is None else found[: 1 + fit.challengers]
+    return found[: 1 + fit.challengers] if fit.is_short else found
 
 
 def _forecasts(cell: Cell, seed: int, *, is_shuffled: bool) -> Forecasts:

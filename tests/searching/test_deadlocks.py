@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,11 @@ from tests.known import known
 from tests.searching.tuning import Tune
 from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft
-from tuner.plan.program_spec import ProgramSpec
 from tuner.present.failures_told import why_nothing_ran
 from tuner.present.pages import report_html
 from tuner.present.wording import verdict_sentence
 from tuner.study.answer import StudyAnswer
-from tuner.world.launcher import Enough, WorldOrder
+from tuner.world.launcher import RunAsItIs, WorldOrder
 from tuner.world.measurement import Failure, Measurement
 
 FOUR = {role: {**own, "num_worker_threads": 4} for role, own in OWN.items()}
@@ -51,17 +50,14 @@ class Starving(FakeProgramLauncher):
     how: Failure = DEADLOCK
     runs: Counter[int] = field(default_factory=Counter)
 
-    def subject_of(
-        self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None,
-        trace: Path | None = None,
-    ) -> ProgramSpec:  # fmt: skip
-        spec = super().subject_of(draft)
+    def inspect(
+        self, draft: PlanDraft, failure_folder: Path | None = None, trace: Path | None = None
+    ) -> Iterator[RunAsItIs]:
+        spec = self.subject_of(draft)
         outcome = self._outcome(spec.own_config)
         if isinstance(outcome, Failure):
             spec = spec.model_copy(update={"calls": (), "run_s": ()})
-        if enough is not None:
-            enough(spec, outcome, outcome.world_s)
-        return spec
+        yield RunAsItIs(spec, outcome, outcome.world_s)
 
     def run(self, order: WorldOrder) -> Measurement | Failure:
         self.orders.append(order)

@@ -15,7 +15,7 @@ from tuner.api import forecast
 from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.draft import draft_plan
-from tuner.searching import beginning, searched_space
+from tuner.searching import beginning, inspecting, searched_space, widening
 from tuner.searching.fitting import in_order_of_promise
 from tuner.searching.searched_space import draft_here
 from tuner.study.answer import StudyAnswer
@@ -153,7 +153,7 @@ SAID = "switch_interval is searched too: calls wait for the GIL while another th
 def suggesting(monkeypatch: pytest.MonkeyPatch, *suggestions: Suggestion) -> None:
     """What every trace suggests."""
     found = Diagnosis(rule="calls", sentences=(), suggestions=suggestions)
-    monkeypatch.setattr(searched_space, "diagnose", lambda trace, roles: found)
+    monkeypatch.setattr(inspecting, "diagnose", lambda trace, roles: found)
 
 
 def intervals(answer: StudyAnswer) -> set[object]:
@@ -228,7 +228,7 @@ def with_pools(
             trace, ranks=ranks, operators=operators, operators_recorded=bool(operator_ms)
         )
 
-    monkeypatch.setattr(beginning, "read_trace", read)
+    monkeypatch.setattr(inspecting, "read_trace", read)
 
 
 def of_program(tune: Tune, budget: str, own: dict[str, Any], **facts: Any) -> StudyAnswer:
@@ -290,7 +290,8 @@ def test_intra_op_threads_take_the_place_of_threads_that_are_forecast_to_change_
         )
         for count, ratio in ratios.items()
     }  # fmt: skip
-    monkeypatch.setattr(beginning, "forecasts_of", lambda *_: beginning.Forecasts(told))
+    for module in (beginning, widening):
+        monkeypatch.setattr(module, "forecasts_of", lambda *_: beginning.Forecasts(told))
     few = of_program(tune, "64s", TWO)
     assert intra_op(few) == {2, 1}
     counts = {row.config.for_role("agent")["num_worker_threads"] for row in few.rows}

@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from tuner.plan.config import Config
 from tuner.plan.knobs import CPU_BINDING, INTRA_OP_THREADS, SWITCH_INTERVAL
@@ -26,12 +26,26 @@ _FIRST_KNOBS = {CPU_BINDING.name, INTRA_OP_THREADS.name, SWITCH_INTERVAL.name}
 
 
 class Fit(NamedTuple):
-    """What a budget is enough for."""
+    """What a budget is enough for: all of the grid, what a sampler proposes, the best bets of the
+    grid, or not even one comparison."""
 
-    sampling: Sampling | None = None  # who proposes what to measure; None: the grid is measured
-    challengers: int | None = None  # how many of the grid can be compared; None: all
-    needed_s: int | None = None  # the budget for all of them, where this one is too short for it
-    compares: bool = True  # whether one of them can be compared with the baseline
+    kind: Literal["all", "sampled", "best-bets", "no-comparison"]
+    sampling: Sampling | None = None  # of the second kind: who proposes what to measure
+    challengers: int = 0  # of the last two: how many have a world, the best bets first
+    needed_s: int | None = None  # of these: the budget for all
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the budget is too short for what was asked."""
+        return self.needed_s is not None
+
+    @property
+    def compares(self) -> bool:
+        """Whether one configuration can be compared with the baseline."""
+        return self.kind != "no-comparison"
+
+
+WHOLE = Fit("all")
 
 
 def fit_of(
@@ -46,9 +60,9 @@ def fit_of(
     traces = min(_TRACES - is_traced, MOST_TRACED * budget_s / world_s)
     whole = (count - 1) + ANSWER_BLOCKS * count + traces
     if sampling is None and (count == 1 or isinstance(first, Failure) or whole <= worlds):
-        return Fit()
+        return WHOLE
     if sampling is not None and spent_s + rounds_s(world_s) <= budget_s:
-        return Fit(sampling)
+        return Fit("sampled", sampling)
     more_s = whole * first.world_s
     if plan.measuring.sampler != "grid" and count > KEPT + 1:
         more_s = rounds_s(first.world_s) if sampling else min(more_s, rounds_s(first.world_s))
@@ -59,16 +73,16 @@ def fit_of(
     least_s = min(world_s, first.world_s / (TRACED_FACTOR if was_traced else 1.0))
     left_s = budget_s - spent_s
     if left_s < pair_worlds(plan) * least_s:
-        return Fit(None, int(left_s >= least_s), needed_s, compares=False)
+        return Fit("no-comparison", None, int(left_s >= least_s), needed_s)
     challengers = math.floor((worlds - traces - WISHED_BLOCKS) / (WISHED_BLOCKS + 1))
-    return Fit(None, max(1, challengers), needed_s)
+    return Fit("best-bets", None, max(1, challengers), needed_s)
 
 
 def nothing_fits(plan: StudyPlan, spent_s: float) -> Fit:
     """Where setting up alone has spent the budget: how long a world takes is not known. It is set
     up again with a larger one."""
     needed_s = math.ceil((2 * spent_s + plan.measuring.budget_s) * _TO_SPARE)
-    return Fit(None, 0, needed_s, compares=False)
+    return Fit("no-comparison", None, 0, needed_s)
 
 
 def pair_worlds(plan: StudyPlan) -> int:
@@ -102,7 +116,7 @@ def in_order_of_promise(
     return [baseline, *sorted(others, key=key)]
 
 
-def fit_sentence(fit: Fit, plan: StudyPlan, measured: Sequence[Config]) -> str:
+def fit_sentence(plan: StudyPlan, measured: Sequence[Config]) -> str:
     """What a budget that is too short for all is spent on."""
     names = ", ".join(map(str, measured[1:]))
     return (

@@ -72,7 +72,7 @@ def forecast(plan: StudyPlan, launcher: Launcher, clock: Callable[[], float]) ->
     sigma = max(LEAST_SIGMA, float(np.std(costs, ddof=1)))
     world_s = float(np.mean([world.world_s for world in worlds]))
     configs = len(plan.candidates())
-    reached = configs if fit.challengers is None else 1 + fit.challengers
+    reached = 1 + fit.challengers if fit.is_short else configs
     most = KEPT if sampling else reached - 1
     rivals = min(most, MOST_RIVALS)
     first_s = None if sampling else first.world_s * (reached - 1)

@@ -2,16 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import NamedTuple
 
 from tuner.errors import InterruptedSearchError, LauncherError, UsageError
 from tuner.plan.config import Config
-from tuner.plan.draft import PlanDraft, like_before
-from tuner.plan.objectives import PER_CALL
-from tuner.plan.program_spec import ProgramSpec
-from tuner.plan.study_plan import StudyPlan
-from tuner.searching.beginning import BETS, FirstRuns, begin, forecast_threads, go_on
+from tuner.plan.draft import PlanDraft
+from tuner.searching.beginning import BETS, begin, forecast_threads, go_on
 from tuner.searching.budget import Budget
 from tuner.searching.calibrating import (
     calibrate,
@@ -23,12 +19,14 @@ from tuner.searching.calibrating import (
 from tuner.searching.comparing_live import compare_intervals
 from tuner.searching.exploring import explore, measure_both_goals
 from tuner.searching.fitting import in_order_of_promise
+from tuner.searching.inspecting import inspect, plan_of
 from tuner.searching.measurer import Measurer
 from tuner.searching.parallel import ParallelMeasurer
 from tuner.searching.progress_reports import Observer, report_stage
 from tuner.searching.racing import RACE_STARTED, measure_far_ahead, race
 from tuner.searching.runner import Runner, changes_by, scratch_folder
-from tuner.searching.searched_space import draft_here, widened, with_share
+from tuner.searching.searched_space import Notify, draft_here
+from tuner.searching.widening import widened
 from tuner.study.answer import StudyAnswer
 from tuner.study.conclusion import conclude, resume_budget_s
 from tuner.study.folder import StudyFolder
@@ -42,8 +40,8 @@ from tuner.study.storage.retry import Retry
 from tuner.study.storage.store import Ending, StudyStore
 from tuner.study.stored import answer_of
 from tuner.study.write_ahead_log import WriteAheadLog
-from tuner.text import command, duration, first_of, plural, three_digits
-from tuner.world.launcher import Enough, Launcher, environment_with, members_of
+from tuner.text import command, plural
+from tuner.world.launcher import Launcher, environment_with, members_of
 
 CHANGES_SHARE = 0.05
 """Of the budget: for so long, after its end, changes of the program are forecast at most."""
@@ -245,46 +243,44 @@ def search(
         claim.mark_folder()
         # It is of the session before; a session that is killed leaves none.
         place.folder.answer.unlink(missing_ok=True)
-        budget = Budget(begun.plan.measuring.budget_s, begun.store.elapsed_s, started_s, clock)
+        budget_s = begun.runner.plan.measuring.budget_s
+        budget = Budget(budget_s, begun.store.elapsed_s, started_s, clock)
         retry.left_s = lambda: budget.remaining_s
-        runner = Runner(begun.plan, launcher, place.folder)
-        measurer = measurer_for(runner, begun.store, observer, budget)
+        measurer = measurer_for(begun.runner, begun.store, observer, budget)
         return _measure(measurer, begun.first, retry, presenter)
 
 
 class _Begun(NamedTuple):
     """A study that measuring goes on with."""
 
-    plan: StudyPlan
+    runner: Runner
     store: StudyStore
     first: Sequence[Record]  # worlds that it lacks yet
 
 
 def _begin(
-    draft: PlanDraft,
-    launcher: Launcher,
-    claim: Claim,
-    notify: Callable[[str], None],
-    since_start: Callable[[], float],
-    elsewhere: StudyFolder,
-) -> _Begun:
+    draft: PlanDraft, launcher: Launcher, claim: Claim, notify: Notify,
+    since_start: Callable[[], float], elsewhere: StudyFolder,
+) -> _Begun:  # fmt: skip
     """Find out about what is tuned, and create the study, or open it where it is resumed."""
     place = claim.place
     known = load_study(place) if claim.resumes else None
-    draft = draft_here(draft, known.plan().space if known else None, notify)
     earlier_s = known.elapsed_s if known else 0.0
-    runs = FirstRuns(draft, launcher, earlier_s, since_start, elsewhere)
-    plan = _plan_here(draft, launcher, claim, known, runs, notify)
-    if not claim.resumes:
-        runs.trace(plan)
-    plan = widened(draft, plan, launcher, runs, notify)
-    here = environment_with(launcher)
+
+    def spent_s() -> float:
+        return earlier_s + since_start()
+
+    draft = draft_here(draft, known.plan().space if known else None, notify)
+    plan, facts = inspect(draft, launcher, claim, known, spent_s, elsewhere, notify)
+    plan, forecasts = widened(draft, plan, facts, spent_s, notify)
+    here, runner = environment_with(launcher), Runner(plan, launcher, place.folder)
     if claim.resumes:
         store = resume_study(place, plan, here, notify)
-        first = go_on(runs, plan, store, notify)
+        first = go_on(runner, facts, store, spent_s, notify)
     else:
-        store, first = begin(runs, plan, claim, here, notify)
-    return _Begun(plan, store, first)
+        elsewhere_runner = replace(runner, folder=elsewhere)
+        store, first = begin(elsewhere_runner, facts, forecasts, claim, here, spent_s, notify)
+    return _Begun(runner, store, first)
 
 
 def _measure(
@@ -308,75 +304,6 @@ def _measure(
         ) from error
     _write(answer, measurer, presenter)
     return answer
-
-
-def plan_of(
-    draft: PlanDraft,
-    launcher: Launcher,
-    failure_folder: Path | None = None,
-    enough: Enough | None = None,
-    trace: Path | None = None,
-) -> StudyPlan:
-    """The plan for what is tuned; all mistakes are reported together."""
-    try:
-        spec = launcher.subject_of(draft, failure_folder, enough, trace)
-    except UsageError as error:
-        if not draft.problems:
-            raise
-        problems = [*(error.problems or [str(error)]), *draft.problems]
-        raise UsageError.of_request(problems) from None
-    return draft.finish(with_share(spec, draft.launching))
-
-
-def _plan_here(
-    draft: PlanDraft,
-    launcher: Launcher,
-    claim: Claim,
-    known: StudyStore | None,
-    runs: FirstRuns,
-    notify: Callable[[str], None],
-) -> StudyPlan:
-    """The plan. The study of a program that is resumed goes on with the objective that it has."""
-    if draft.program is None:
-        return plan_of(draft, launcher)
-    if known is not None:
-        draft = like_before(draft, known.plan())
-        if draft.chooses_objective:
-            draft = draft.with_objective(known.plan().measuring.objective_name)
-    enough = runs if known is None or known.noted(NEEDED_S) else None
-    trace = runs.as_it_is if known is None else None
-    try:
-        plan = plan_of(draft, launcher, claim.place.folder.first_run, enough, trace)
-    finally:
-        claim.keep_first_run()
-    notify(f"comparing the {plan.objective.label}{_why_this(plan)}")
-    return plan
-
-
-def _why_this(plan: StudyPlan) -> str:
-    """What is compared of a program's runs, and why, as a clause."""
-    subject = plan.subject
-    assert isinstance(subject, ProgramSpec)
-    if subject.window_s is not None:
-        said = ", in a window of each run"
-        if subject.window_is_chosen and not subject.was_cut and subject.steady:
-            seconds = (
-                f"{three_digits(subject.window_s)} s after {three_digits(subject.warm_up_s)} s"
-            )
-            said += f": {seconds}, as a whole one takes {duration(max(subject.run_s))}"
-        return said
-    if subject.why_whole:
-        return f", of whole runs: {subject.why_whole}"
-    counts = " and ".join(map(str, subject.calls))
-    if plan.objective.name != PER_CALL:
-        if not (subject.varies and subject.does_fixed_work and plan.objective.is_of_run):
-            return ""
-        same = first_of([name for name in subject.work if name], 2)
-        return f": the number of calls varies ({counts}), but not that of {same or 'all of them'}"
-    if subject.may_vary:
-        return ", as one run alone was seen to its end, and others may make more or fewer calls"
-    varies = f", because the number of calls varies from run to run: {counts}"
-    return varies if subject.varies else ""
 
 
 def _write(answer: StudyAnswer, measurer: Measurer, presenter: Presenter) -> None:

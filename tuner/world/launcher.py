@@ -1,17 +1,17 @@
 """The contract of every launcher: say what a plan is for, run a world of it; their groups;
 and what each rank of a world has to do."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft
 from tuner.plan.knobs import Value
 from tuner.plan.objectives import Objective
-from tuner.plan.program_spec import ProgramRequest, Subject
+from tuner.plan.program_spec import ProgramRequest, ProgramSpec, Subject
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.process_knobs import SWITCH_INTERVAL
 from tuner.world.environment import Environment, GroupFacts
@@ -139,10 +139,6 @@ def rank_tasks(order: WorldOrder, scratch: Path) -> list[RankTask]:
     ]
 
 
-Enough = Callable[[Subject, Measurement | Failure, float], bool]
-"""Whether a budget may be enough, by a run and by the seconds that another one takes at least."""
-
-
 class Launcher(Protocol):
     """Launches worlds, one at a time; a context manager that leaves no rank behind."""
 
@@ -150,15 +146,9 @@ class Launcher(Protocol):
     def own_network(self) -> bool:
         """Whether the next world runs in a network that no other process reaches."""
 
-    def subject_of(
-        self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None,
-        trace: Path | None = None,
-    ) -> Subject:  # fmt: skip
+    def subject_of(self, draft: PlanDraft) -> Subject:
         """Find out what a draft's workload or program is: import the one, or run the other.
 
-        `failure_folder` is for the evidence of a program that fails, alone. `enough` is asked after
-        each run of a program that went well; where it says no, what is known then is returned. A
-        second run of a program is traced to `trace`, if that can be.
         UsageError with every problem if it cannot be used as named or given; LauncherError if this
         launcher cannot find out."""
 
@@ -177,6 +167,28 @@ class WorkloadLauncher(Launcher, Protocol):
     def describe(self, reference: str, options: Mapping[str, object]) -> WorkloadSpec:
         """Import a workload, by its name, `package.module:Class` or `file.py:Class`, and fill in
         its options, from text too. Raises as `subject_of` does."""
+
+
+class RunAsItIs(NamedTuple):
+    """A run of a program as it is, and what the program is by it and those before."""
+
+    subject: ProgramSpec
+    run: Measurement | Failure | None  # None: it is known without one
+    least_s: float  # how long another one takes at least
+
+
+@runtime_checkable
+class InspectsPrograms(Protocol):
+    """A launcher that runs programs."""
+
+    def inspect(
+        self, draft: PlanDraft, failure_folder: Path | None = None, trace: Path | None = None
+    ) -> Iterator[RunAsItIs]:
+        """Run a draft's program as it is, as often as that may show more; who has seen enough asks
+        for no more.
+
+        `failure_folder` is for the evidence of a program that fails, alone. A second run is traced
+        to `trace`, if that can be. Raises as `Launcher.subject_of` does."""
 
 
 @runtime_checkable
@@ -228,14 +240,9 @@ class GroupedLauncher(Together):
         """See `Launcher.own_network`: of all groups."""
         return all(each.own_network for each in self.members)
 
-    def subject_of(
-        self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None,
-        trace: Path | None = None,
-    ) -> Subject:  # fmt: skip
+    def subject_of(self, draft: PlanDraft) -> Subject:
         """See `Launcher.subject_of`; every group is asked, as each may have hosts of its own."""
-        subject, *_ = [
-            each.subject_of(draft, failure_folder, enough, trace) for each in self.members
-        ]
+        subject, *_ = [each.subject_of(draft) for each in self.members]
         return subject
 
     def run(self, order: WorldOrder) -> Measurement | Failure:

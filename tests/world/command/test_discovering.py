@@ -70,9 +70,9 @@ def discovered(report: ProgramReport, runs: str, told: list[str], **keys: Any) -
         return TriedRun(end, outcome_of(end, request), learnt, was_cut=begun, only_begun=begun)
 
     starters = cast(Starters, FakeStarters(told))
-    spec = Discovery(request, starters, run, lambda spec: spec, told.append, None).spec(60.0)
+    *_, last = Discovery(request, starters, run, lambda spec: spec, told.append).runs(60.0)
     assert ends == []
-    return spec
+    return last.subject
 
 
 @pytest.fixture
@@ -141,17 +141,9 @@ def test_a_cut_run_counts_as_if_it_had_been_ended_after_its_window() -> None:
         chosen = {"window_s": part.window_s, "warm_up_s": part.warm_up_s, "window_is_chosen": True}
         return spec.model_copy(update=chosen)
 
-    asked: list[Measurement] = []
-    told: list[str] = []
-
-    def enough(spec: object, world: Measurement | Failure, least_s: float) -> bool:
-        assert isinstance(world, Measurement)
-        asked.append(world)
-        return True
-
     starters = cast(Starters, FakeStarters([]))
-    spec = Discovery(request, starters, run, windowed, told.append, enough).spec(60.0)
-    (world,) = asked
+    ((spec, world, _),) = Discovery(request, starters, run, windowed, lambda _: None).runs(60.0)
+    assert isinstance(world, Measurement)
     assert spec.window_s is not None
     assert known(world.program).calls == pytest.approx(20 * spec.window_s, abs=1)
     assert world.world_s == known(spec.steady).world_s < 20

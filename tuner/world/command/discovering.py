@@ -4,7 +4,7 @@ which part stands for all of a run."""
 import math
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
@@ -20,7 +20,7 @@ from tuner.world.command.judging import ProgramEnd, outcome_of
 from tuner.world.command.program_commands import Starters
 from tuner.world.command.reports import RankReport
 from tuner.world.command.warm.warm_starting import Learnt
-from tuner.world.launcher import Enough
+from tuner.world.launcher import RunAsItIs
 from tuner.world.measurement import Failure, Measurement
 
 SECOND_RUN_S = 2.0
@@ -138,19 +138,17 @@ class Discovery:
     windowed: Callable[[ProgramSpec], ProgramSpec]
     """Chooses the window of later runs, or none."""
     notify: Callable[[str], None]
-    enough: Enough | None
     _until_s: float = field(init=False)
     _steady: SteadyPart | None = None
     """What stands for all of a run, once a window is chosen."""
 
-    def spec(self, longest_s: float) -> ProgramSpec:
-        """What the program is: see `ProgramLauncher.subject_of`; runs get so many seconds."""
+    def runs(self, longest_s: float) -> Iterator[RunAsItIs]:
+        """What the program is by one run, and by two; they get so many seconds."""
         self._until_s = time.monotonic() + longest_s
         first = self._first_run()
         if not first.only_begun:
             spec = self._spec([first])
-            if not self._is_enough(spec, [first], is_cold=True):
-                return spec
+            yield self._seen(spec, [first], is_cold=True)
             if spec.window_s is not None:
                 self._steady = spec.steady
                 update = {name: getattr(spec, name) for name in WINDOW_FIELDS}
@@ -170,13 +168,12 @@ class Discovery:
         runs = [first, *filter(None, [second])]
         before_s = [runs.pop(0).end.run_s] if first.only_begun else []
         spec = self._spec(runs, before_s=before_s)
-        self._is_enough(spec, [_in_window(spec, each) for each in runs])
         if self.starters.is_warm or self.request.cold:
             self.notify(f"each run starts {self.starters.how}")
         if spec.was_cut:
             ended = f"a first run was ended after {duration(runs[0].end.run_s)}"
             self.notify(f"{ended}: what would come later is not known")
-        return spec
+        yield self._seen(spec, [_in_window(spec, each) for each in runs])
 
     def _first_run(self, *, learns: bool = True) -> TriedRun:
         """Run it cold, in a network of its own if it can; an error if nothing can be learnt. One
@@ -249,21 +246,19 @@ class Discovery:
         """Whether there is time for another run like this one."""
         return self._until_s - time.monotonic() > run.end.run_s
 
-    def _is_enough(
+    def _seen(
         self, spec: ProgramSpec, runs: Sequence[TriedRun], *, is_cold: bool = False
-    ) -> bool:
-        """Ask of the last run that went well; where it was cold, a warm one may be shorter. Where
-        none did, the first failure is told."""
+    ) -> RunAsItIs:
+        """By the last run that went well; where it was cold, a warm one may be shorter. Where none
+        did, the first failure is told."""
         outcomes = [run.outcome for run in runs if isinstance(run.outcome, Measurement)]
-        if self.enough is None:
-            return True
         if not outcomes:
-            return self.enough(spec, runs[0].outcome, 0.0)
+            return RunAsItIs(spec, runs[0].outcome, 0.0)
         # A warm start saves at most what comes before the calls.
         least_s = outcomes[-1].wall_s if is_cold else outcomes[-1].world_s
         if spec.window_s is not None and self._steady is None:
             least_s = min(least_s, spec.warm_up_s + spec.window_s + END_S)
-        return self.enough(spec, outcomes[-1], least_s)
+        return RunAsItIs(spec, outcomes[-1], least_s)
 
     def _spec(self, runs: Sequence[TriedRun], *, before_s: Sequence[float] = ()) -> ProgramSpec:
         """The program by these runs; one took so long before that was ended once it had begun."""

@@ -5,7 +5,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
@@ -34,7 +34,7 @@ from tuner.world.command.program_commands import Commands, LocalCommands, Starte
 from tuner.world.command.running import check_commands
 from tuner.world.command.warm.warm_starting import Learnt, ServerGoneError, learn
 from tuner.world.environment import MachineReader, MachineState
-from tuner.world.launcher import Enough, TraceOrder, WorldOrder
+from tuner.world.launcher import RunAsItIs, TraceOrder, WorldOrder
 from tuner.world.live_world import LiveWorld
 from tuner.world.measurement import Failure, Measurement
 from tuner.world.postmortem import give_up_middle, head_and_tail, starvation
@@ -109,14 +109,18 @@ class ProgramLauncher:
         """See `Launcher.own_network`."""
         return self._starters.in_own_network
 
-    def subject_of(
-        self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None,
-        trace: Path | None = None,
-    ) -> ProgramSpec:  # fmt: skip
-        """Run the program a few times as it is: see `Launcher.subject_of`. A first run shows its
-        ranks and imports; a second one whether it can be started warm, and, if neither is cut,
-        whether its number of calls varies. A program that fails once its RPC has begun may go well
-        with other options; ProgramFailedError of another."""
+    def subject_of(self, draft: PlanDraft, failure_folder: Path | None = None) -> ProgramSpec:
+        """See `Launcher.subject_of`: what all runs as it is show."""
+        *_, last = self.inspect(draft, failure_folder)
+        return last.subject
+
+    def inspect(
+        self, draft: PlanDraft, failure_folder: Path | None = None, trace: Path | None = None
+    ) -> Iterator[RunAsItIs]:
+        """See `InspectsPrograms.inspect`. A first run shows its ranks and imports; a second one
+        whether it can be started warm, and, if neither is cut, whether its number of calls varies.
+        A program that fails once its RPC has begun may go well with other options;
+        ProgramFailedError of another."""
         request = draft.program
         if request is None:
             raise LauncherError("this launcher runs programs, and the plan has a workload")
@@ -148,8 +152,8 @@ class ProgramLauncher:
             return self._run(order, _AsItIs(learns, follow, begin))
 
         choose = partial(windowed, draft)
-        discovery = Discovery(request, self._starters, run_as_it_is, choose, self._notify, enough)
-        return discovery.spec(draft.measuring.longest_start_s)
+        discovery = Discovery(request, self._starters, run_as_it_is, choose, self._notify)
+        return discovery.runs(draft.measuring.longest_start_s)
 
     def run(self, order: WorldOrder) -> Measurement | Failure:
         """See `Launcher.run`."""

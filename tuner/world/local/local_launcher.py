@@ -18,7 +18,7 @@ from tuner.plan.config import knobs_meant
 from tuner.plan.draft import PlanDraft
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.world.environment import Environment, GroupFacts, MachineReader
-from tuner.world.launcher import Enough, WorldOrder, rank_tasks
+from tuner.world.launcher import WorldOrder, rank_tasks
 from tuner.world.live_world import EXIT_S, RankWorld
 from tuner.world.local.processes import LocalRankProcesses, end_process, exit_code, start_process
 from tuner.world.measurement import Failure, Measurement
@@ -83,10 +83,7 @@ class LocalLauncher:
             self._network = OwnNetwork().__enter__()
         return () if self._network is None else self._network.places
 
-    def subject_of(
-        self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None,
-        trace: Path | None = None,
-    ) -> WorkloadSpec:  # fmt: skip
+    def subject_of(self, draft: PlanDraft) -> WorkloadSpec:
         """See `Launcher.subject_of`."""
         if draft.program is not None:
             raise LauncherError("this launcher runs workloads, and the plan has a program")

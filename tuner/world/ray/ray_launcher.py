@@ -1,7 +1,7 @@
 """The launchers on a Ray cluster: a world is placed on its hosts, and driven from here."""
 
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +12,7 @@ from tuner.files import own_prefix
 from tuner.plan.config import ALL_ROLES
 from tuner.plan.draft import PlanDraft
 from tuner.plan.launching import Launching, RolePlace
-from tuner.plan.program_spec import ProgramRequest, ProgramSpec
+from tuner.plan.program_spec import ProgramRequest
 from tuner.plan.workload_spec import RankSpec, WorkloadSpec
 from tuner.text import listed, plural
 from tuner.trace.record.clock import HOST_VARIABLE
@@ -25,9 +25,9 @@ from tuner.world.environment import GroupFacts
 from tuner.world.launcher import (
     LOOPBACK,
     MEETING,
-    Enough,
     GroupedLauncher,
     RankTask,
+    RunAsItIs,
     Together,
     WorldOrder,
     listening_on,
@@ -60,12 +60,9 @@ class RayLauncher(Together):
     def _parts(self) -> Iterable[AbstractContextManager[Any]]:
         return self._hosts, self._describing
 
-    def subject_of(
-        self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None,
-        trace: Path | None = None,
-    ) -> WorkloadSpec:  # fmt: skip
+    def subject_of(self, draft: PlanDraft) -> WorkloadSpec:
         """See `Launcher.subject_of`. The world is placed, too, and what cannot be is reported."""
-        spec = self._describing.subject_of(draft, failure_folder)
+        spec = self._describing.subject_of(draft)
         problems = self._launching.mistakes(spec.roles)
         if not problems:
             self._hosts.place(spec.ranks, self._launching.place)
@@ -186,17 +183,16 @@ class RayProgramLauncher(ProgramLauncher):
             failing.pop_all()
         return self
 
-    def subject_of(
-        self, draft: PlanDraft, failure_folder: Path | None = None, enough: Enough | None = None,
-        trace: Path | None = None,
-    ) -> ProgramSpec:  # fmt: skip
-        """See `Launcher.subject_of`. What cannot be placed is reported before the first run."""
+    def inspect(
+        self, draft: PlanDraft, failure_folder: Path | None = None, trace: Path | None = None
+    ) -> Iterator[RunAsItIs]:
+        """See `ProgramLauncher.inspect`. What cannot be placed is reported before the first run."""
         if draft.program is not None and len(draft.program.commands) > 1:
             raise UsageError(
                 "on a cluster one command runs on each host: --beside is for this machine alone"
             )
         self._place()
-        return super().subject_of(draft, failure_folder, enough, trace)
+        return super().inspect(draft, failure_folder, trace)
 
     def _place(self) -> None:
         """Have the hosts, one for each command; placed anew where one of them was lost."""

@@ -1,0 +1,242 @@
+"""What a subject is, by running it before there is a study: facts, and one decision, whether
+another run is worth its time."""
+
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from tuner.errors import UsageError
+from tuner.plan.config import Config
+from tuner.plan.draft import PlanDraft, like_before
+from tuner.plan.objectives import PER_CALL
+from tuner.plan.program_spec import ProgramSpec, Subject
+from tuner.plan.study_plan import StudyPlan
+from tuner.searching.calibrating import TRACED_FACTOR
+from tuner.searching.fitting import Fit, fit_of, pair_worlds
+from tuner.searching.runner import TRACED_TIME_S, Runner, numbers_in, patterns_of, scratch_folder
+from tuner.searching.searched_space import Notify, numbers_of_intra_op_threads, with_share
+from tuner.study.folder import StudyFolder
+from tuner.study.storage.opening import NEEDED_S, Claim
+from tuner.study.storage.store import StudyStore
+from tuner.text import duration, first_of, three_digits
+from tuner.trace.analyze.diagnosis import diagnose
+from tuner.trace.analyze.suggestions import Suggestion
+from tuner.trace.files.reader import read_trace
+from tuner.trace.model.trace import Trace
+from tuner.world.launcher import InspectsPrograms, Launcher
+from tuner.world.measurement import Failure, Measurement, Outcome
+
+_MOST_TRACED_FIRST = 0.15  # of the budget, for a program's trace before anything is compared
+_LONGEST_TRACE = 0.1  # of the budget, for a workload's
+_STEPS = 10  # the steps of that trace: how long one takes is not known yet
+
+Spent = Callable[[], float]
+"""How many seconds setting up has taken so far, and earlier sessions."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What runs of a subject have shown before there is a study."""
+
+    subject: Subject
+    run: Measurement | None = None  # the latest one of a program as it is
+    failed: Failure | None = None  # how a program failed as it is, where none went well
+    traced: tuple[Measurement, Trace] | None = None  # a world of the baseline
+    trace_file: Path | None = None  # where the study finds that trace; None of a workload's
+    was_traced: bool = False  # whether the latest run as it is took longer because it was traced
+    had_trace: bool = False  # whether an earlier session has traced the baseline
+
+    @cached_property
+    def suggestions(self) -> Collection[Suggestion]:
+        """The knobs that the diagnosis of the trace names."""
+        if self.traced is None:
+            return ()
+        return diagnose(self.traced[1], patterns_of(self.subject.ranks)).suggestions
+
+    @property
+    def kept(self) -> tuple[Measurement, Trace] | None:
+        """The traced world, where the study begins with it."""
+        return None if self.trace_file is None else self.traced
+
+    @property
+    def saved_s(self) -> float:
+        """How many seconds later runs of a program are shorter than the latest one."""
+        subject = self.subject
+        if self.run is None or not isinstance(subject, ProgramSpec) or subject.steady is None:
+            return 0.0
+        return self.run.world_s - subject.steady.world_s if subject.window_is_chosen else 0.0
+
+    def fit(
+        self, plan: StudyPlan, world: Outcome, spent_s: float, least_s: float | None = None
+    ) -> Fit:
+        """What the rest of the budget is enough for, where so much of it is spent, by a world of
+        the baseline; one takes `least_s` if that is given."""
+        shorter_s = self.saved_s
+        world = world.model_copy(update={"world_s": world.world_s - shorter_s})
+        world_s = world.world_s if least_s is None else least_s
+        if shorter_s:
+            spent_s += world_s  # the baseline's first world, which is one of these
+        return fit_of(
+            plan, world, spent_s, world_s,
+            is_traced=self.had_trace or self.kept is not None, was_traced=self.was_traced,
+        )  # fmt: skip
+
+
+def plan_of(draft: PlanDraft, launcher: Launcher) -> StudyPlan:
+    """The plan for what is tuned; all mistakes are reported together."""
+    try:
+        spec = launcher.subject_of(draft)
+    except UsageError as error:
+        if not draft.problems:
+            raise
+        problems = [*(error.problems or [str(error)]), *draft.problems]
+        raise UsageError.of_request(problems) from None
+    return draft.finish(with_share(spec, draft.launching))
+
+
+def inspect(
+    draft: PlanDraft, launcher: Launcher, claim: Claim, known: StudyStore | None, spent_s: Spent,
+    elsewhere: StudyFolder, notify: Notify,
+) -> tuple[StudyPlan, Facts]:  # fmt: skip
+    """Run what is tuned, as far as that is worth its time; its plan, as far as no trace widens it.
+
+    Args:
+        draft: What to search for, here.
+        launcher: Runs it.
+        claim: Of the study; a first run that fails leaves its evidence there.
+        known: The study that is resumed.
+        spent_s: What setting up has taken so far.
+        elsewhere: Gets the files of worlds until there is a study.
+        notify: Gets what is compared, in a sentence.
+    """
+    if draft.program is None:
+        plan = plan_of(draft, launcher)
+        facts = Facts(subject=plan.subject)
+        return plan, replace(facts, traced=_traced_workload(draft, plan, launcher))
+    if known is not None:
+        # The study of a program goes on with the objective that it has.
+        draft = like_before(draft, known.plan())
+        if draft.chooses_objective:
+            draft = draft.with_objective(known.plan().measuring.objective_name)
+    asks = known is None or bool(known.noted(NEEDED_S))
+    trace = elsewhere.traces / "as-it-is.json" if known is None else None
+    try:
+        facts = _run_as_it_is(draft, launcher, claim, spent_s if asks else None, trace)
+    finally:
+        claim.keep_first_run()
+    plan = draft.finish(facts.subject)
+    notify(f"comparing the {plan.objective.label}{_why_this(plan)}")
+    if known is None:
+        facts = _with_trace(plan, facts, trace, launcher, spent_s, elsewhere)
+    return plan, facts
+
+
+def _run_as_it_is(
+    draft: PlanDraft, launcher: Launcher, claim: Claim, spent_s: Spent | None, trace: Path | None
+) -> Facts:
+    """Run a program as it is until another run is not worth its time, where that is asked; a later
+    one is traced to a file, if that can be."""
+    assert isinstance(launcher, InspectsPrograms), "a launcher of workloads was given a program"
+    facts: Facts | None = None
+    for seen in launcher.inspect(draft, claim.place.folder.first_run, trace):
+        subject = with_share(seen.subject, draft.launching)
+        facts = Facts(subject=subject) if facts is None else replace(facts, subject=subject)
+        if spent_s is None or seen.run is None:
+            continue  # What a session that goes on needs is known.
+        if isinstance(seen.run, Failure):
+            facts = replace(facts, failed=facts.failed or seen.run)
+            continue
+        is_traced = trace is not None and trace.exists()
+        was_traced = is_traced and isinstance(subject, ProgramSpec) and subject.window_s is None
+        facts = replace(facts, run=seen.run, was_traced=was_traced,
+                        trace_file=trace if is_traced else None)  # fmt: skip
+        if not _is_another_worth(draft.finish(subject), facts, seen.run, seen.least_s, spent_s()):
+            break
+    assert facts is not None
+    return facts
+
+
+def _is_another_worth(
+    plan: StudyPlan, facts: Facts, run: Measurement, least_s: float, spent_s: float
+) -> bool:
+    """Whether there is time for another run as it is, where each takes so long at least."""
+    needed_s = spent_s + (1 + pair_worlds(plan)) * least_s
+    compares = facts.fit(plan, run, spent_s, least_s).compares
+    return compares and needed_s <= plan.measuring.budget_s
+
+
+def _with_trace(
+    plan: StudyPlan, facts: Facts, traced: Path | None, launcher: Launcher, spent_s: Spent,
+    folder: StudyFolder,
+) -> Facts:  # fmt: skip
+    """With a trace of a program's baseline, unless it takes too much of the budget. Where this is
+    enough for no comparison, all that is left may go to the trace."""
+    subject, budget_s = plan.subject, plan.measuring.budget_s
+    if not isinstance(subject, ProgramSpec) or not subject.run_s:
+        return facts
+    if facts.run is not None and facts.trace_file is not None and changes_nothing(plan):
+        with suppress(UsageError):
+            trace = read_trace(facts.trace_file)
+            # It took no time of its own.
+            known = {"trace": numbers_in(trace, subject.ranks), "world_s": 0.0}
+            return replace(facts, traced=(facts.run.model_copy(update=known), trace))
+    most_s = budget_s - spent_s()
+    if facts.run is None or facts.fit(plan, facts.run, spent_s()).compares:
+        most_s = min(most_s, _MOST_TRACED_FIRST * budget_s)
+    if TRACED_FACTOR * subject.usual_s > most_s:
+        return facts
+    runner = Runner(plan, launcher, folder)
+    world = runner.trace(plan.baseline, None, min(most_s, subject.longest_run_s))
+    if not isinstance(world, Measurement):
+        return facts
+    file = folder.trace(plan.baseline)
+    return replace(facts, traced=(world, read_trace(file)), trace_file=file)
+
+
+def _traced_workload(
+    draft: PlanDraft, plan: StudyPlan, launcher: Launcher
+) -> tuple[Measurement, Trace] | None:
+    """A short traced world of a workload, and its trace, where that may widen the space, there is
+    time and it goes well."""
+    operators = bool(numbers_of_intra_op_threads(plan))
+    if not draft.chooses_space or not (operators or plan.subject.has_gil):
+        return None
+    with scratch_folder() as scratch:
+        runner, most_s = Runner(plan, launcher, scratch), _LONGEST_TRACE * plan.measuring.budget_s
+        world = runner.trace(plan.baseline, TRACED_TIME_S / _STEPS, most_s, operators=operators)
+        if not isinstance(world, Measurement):
+            return None
+        return world, read_trace(scratch.trace(plan.baseline))
+
+
+def changes_nothing(plan: StudyPlan) -> bool:
+    """Whether the baseline is the program as it is."""
+    return plan.baseline.resolved(plan.subject) == Config.of({}).resolved(plan.subject)
+
+
+def _why_this(plan: StudyPlan) -> str:
+    """What is compared of a program's runs, and why, as a clause."""
+    subject = plan.subject
+    assert isinstance(subject, ProgramSpec)
+    if subject.window_s is not None:
+        said = ", in a window of each run"
+        if subject.window_is_chosen and not subject.was_cut and subject.steady:
+            seconds = (
+                f"{three_digits(subject.window_s)} s after {three_digits(subject.warm_up_s)} s"
+            )
+            said += f": {seconds}, as a whole one takes {duration(max(subject.run_s))}"
+        return said
+    if subject.why_whole:
+        return f", of whole runs: {subject.why_whole}"
+    counts = " and ".join(map(str, subject.calls))
+    if plan.objective.name != PER_CALL:
+        if not (subject.varies and subject.does_fixed_work and plan.objective.is_of_run):
+            return ""
+        same = first_of([name for name in subject.work if name], 2)
+        return f": the number of calls varies ({counts}), but not that of {same or 'all of them'}"
+    if subject.may_vary:
+        return ", as one run alone was seen to its end, and others may make more or fewer calls"
+    varies = f", because the number of calls varies from run to run: {counts}"
+    return varies if subject.varies else ""
