@@ -19,12 +19,14 @@ from tuner.trace.forecast.program import (
     Op,
     Program,
 )
+from tuner.trace.forecast.replay import Machine
 from tuner.trace.forecast.runs import Made, Run, Unit, frames
 
 FEW = 5  # steps, which are no loop
 WORTH = 0.1  # of the time of its calls: less work between two steps hides nothing
 LONGER = 3.0  # than what a call takes of its caller beside
 REGULAR = 0.5  # of the steps have as many calls as is usual
+SLICE_NS = 3e6  # so long one that computes keeps its CPU, and what sends waits for it
 _Label = tuple[str, str]
 
 
@@ -42,12 +44,14 @@ def ahead(of: Changing, change: Change) -> Changed:
             # Each is waited for by itself, whatever else is under way.
             calls[number] = replace(calls[number], is_blocking=True)
 
+    most = SLICE_NS if are_full(of.machine) else math.inf
+
     def new(ops: Sequence[Op], loop: Run) -> list[Op]:
         found = list[Op]()
         for place, unit in enumerate(loop.units):
             sends, waits = ops[unit.sends : unit.sent], ops[unit.sent : unit.end]
             before = ops[loop.units[place - 1].end if place else unit.first : unit.sends]
-            alone, beside = _parted(before, of.doubt if place else math.inf)
+            alone, beside = _parted(before, of.doubt, most) if place else (list(before), [])
             found += [*alone, *sends, *beside]
             found += [*waits, *((AWAIT, call) for call in unit.calls)]
         return found
@@ -55,14 +59,26 @@ def ahead(of: Changing, change: Change) -> Changed:
     return with_runs(replace(of.program, calls=calls), [*loops.values()], new), of.machine
 
 
-def _parted(ops: Sequence[Op], doubt: float) -> tuple[list[Op], list[Op]]:
+def are_full(machine: Machine) -> bool:
+    """Whether threads that poll, and one that computes, want all logical CPUs of a host."""
+    pairs = zip(machine.polling, machine.cpus, strict=True)
+    return any(polling + 1 >= cpus for polling, cpus in pairs)
+
+
+def _parted(ops: Sequence[Op], doubt: float, most: float) -> tuple[list[Op], list[Op]]:
     """What a caller does before its calls, and beside them: what computes takes the CPUs, and the
-    GIL, that these need, too, so that only a part of it may be beside them."""
-    if math.isinf(doubt):
-        return [*ops], []
-    computes = (COMPUTE, COMPUTE_WITH_GIL)
-    alone = [(kind, ns - ns / doubt) for kind, ns in ops if kind in computes and doubt > 1]
-    return alone, [(kind, ns / doubt if kind in computes else ns) for kind, ns in ops]
+    GIL, that these need, too, so that, of so many nanoseconds at most, only a part may be beside
+    them."""
+    alone, beside = list[Op](), list[Op]()
+    for kind, ns in ops:
+        if kind not in (COMPUTE, COMPUTE_WITH_GIL):
+            beside.append((kind, ns))
+            continue
+        before = min(ns, most) * (1 - 1 / doubt)
+        most -= min(ns, most)
+        alone += [(kind, before)] * (before > 0)
+        beside.append((kind, ns - before))
+    return alone, beside
 
 
 def loops_of(program: Program, made: Made, fixed_ns: Mapping[int, float]) -> list[Run]:

@@ -71,6 +71,7 @@ class Changing(NamedTuple):
     size_parts: SizeParts
     polling: Mapping[int, float]  # by rank: CPUs that its other threads want throughout
     messages: Sequence[Message]  # of each call
+    wakes: bool = False  # whether a call usually finds its processes idle
     doubt: float = 1.0
     """What a change costs that the trace does not show is so many times what seems likely."""
 

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tuner.trace.analyze.call_times import call_times
 from tuner.trace.analyze.time_spans import floats
-from tuner.trace.forecast.ahead import loops_of
+from tuner.trace.forecast.ahead import are_full, loops_of
 from tuner.trace.forecast.call_costs import SHARES, call_costs, with_call_costs
 from tuner.trace.forecast.change import DRIVER, LARGE, Change, ChangeKind, Changing
 from tuner.trace.forecast.changes import KINDS, changed
@@ -42,7 +43,10 @@ ORDER: Sequence[ChangeKind] = (
 )  # fmt: skip
 """Changed callers are copied, their calls shared, and these made batches."""
 IN_DOUBT = ("tensors", "pickle-once", "ahead")  # what these would cost is not in the trace
-DOUBT = 2.0
+DOUBTS, FULL_DOUBTS = (1.0, 2.0), (2.0, 1.0, math.inf)
+"""How many times as much it may be, the most likely first; the others where calls that are issued
+ahead find no free logical CPU."""
+IDLE_NS = 1e6
 NO_LOCK = " and no lock of their server"
 BOTH_ENDS = "; from as long as one call to as long as all of them"
 NOTHING = "the trace shows nothing in the program that it changes"
@@ -97,6 +101,10 @@ class Changeable:
         size = np.where(is_large, math.inf, floats(calls, "request_bytes"))
         self.bytes = np.nan_to_num(size, nan=math.inf).tolist()
         self.at_once = callers_at_once(part.calls)
+        asleep = call_times(calls)["off_cpu_us"].median() * 1e3
+        self.wakes = bool(asleep > IDLE_NS)
+        """Whether a call usually finds its processes idle: to wake them is half of its way, which
+        calls that follow each other closely do not take."""
 
     @cached_property
     def cases(self) -> list[Case]:
@@ -104,7 +112,8 @@ class Changeable:
         return [case for program in self.programs for case in self._cases_of(program)]
 
     def _cases_of(self, program: Program) -> list[Case]:
-        costly = [self._case(program, share) for share in SHARES[:2]]
+        likely_first = SHARES[1::-1] if self.wakes else SHARES[:2]
+        costly = [self._case(program, share) for share in likely_first]
         fit = [case for case in costly if abs(case.off_by) <= math.log(ALIKE)]
         if costly[0] not in fit:
             fit.append(self._case(program, SHARES[2]))
@@ -185,7 +194,9 @@ class Changeable:
         if any(each.kind == "one-call" or each.function == DRIVER for each in changes):
             found = [*found, *map(_between_is_work, found)]
         if any(each.kind in IN_DOUBT for each in changes):
-            found = [*found, *(c._replace(of=c.of._replace(doubt=DOUBT)) for c in found)]
+            is_full = any(each.kind == "ahead" for each in changes) and are_full(self.machine)
+            doubts = FULL_DOUBTS if is_full else DOUBTS
+            found = [c._replace(of=c.of._replace(doubt=each)) for each in doubts for c in found]
         return found
 
     def _condition(self, changes: Sequence[Change], cases: Sequence[Case]) -> str:
@@ -298,7 +309,7 @@ class Changeable:
         costly, machine = with_call_costs(program, self.costs, self.machine, share)
         of = Changing(
             costly, machine, self.made, self.costs.fixed_ns, self.bytes, self.costs.by_size,
-            self.costs.size_parts[1], self._polling(share), self.messages,
+            self.costs.size_parts[1], self._polling(share), self.messages, wakes=self.wakes,
         )  # fmt: skip
         found = replay(costly, machine)
         base_ns = max(found.took_ns, 1.0)

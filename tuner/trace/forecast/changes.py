@@ -74,7 +74,7 @@ def _together(of: Changing, change: Change) -> Changed:
     calls = list(of.program.calls)
     for make, fetch in (unit.calls for run in runs for unit in run.units if len(unit.calls) > 1):
         # It was under way while the value was made; now it goes there and back after that.
-        way = _fetching_ns(calls[make], of.made.took_ns[fetch])
+        way = _fetching_ns(calls[make], of.made.took_ns[fetch]) * (0.5 if of.wakes else 1.0)
         calls[fetch] = replace(calls[fetch], to_server=way)
     return with_runs(replace(of.program, calls=calls), runs, new), of.machine
 

@@ -12,6 +12,11 @@ waits for a semaphore, by its number, and GIVE gives it back."""
 Op = tuple[int, float]
 
 
+def own_ns(ops: Sequence[Op], kind: int) -> float:
+    """How long a frame does this."""
+    return sum(ns for each, ns in ops if each == kind)
+
+
 @dataclass
 class Call:
     """A call of a program. Times are nanoseconds."""

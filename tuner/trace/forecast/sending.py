@@ -5,8 +5,9 @@ message takes beyond the way of its bytes goes with the number of its tensors, a
 done meanwhile, beyond what it takes at its quickest.
 """
 
+import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 
@@ -35,15 +36,17 @@ from tuner.trace.forecast.program import (
     Call,
     Op,
     Program,
+    own_ns,
 )
 from tuner.trace.forecast.ways import UNHINDERED
 
+COMPUTES = (COMPUTE, COMPUTE_WITH_GIL)
 LOCAL_NS_PER_BYTE = 1.0  # between processes of a host
 ISSUE_NS = 100_000.0  # what it takes to issue a call, but for its tensors and what is pickled
 WAY_NS = 200_000.0  # of a small message, where the trace has none
 MADE_NS = 8_000.0
 """A function that computes for less for each tensor of its answer does little but to make them."""
-FREED_NS = 3_000.0  # what it takes its caller to free it, while other threads do, too
+FREED_NS = 3_000.0  # what it takes its caller to make it, or to free it while others do, too
 JOINED_NS = 1_000.0  # what it takes of each tensor to join them, and to part them again
 
 
@@ -103,8 +106,10 @@ def _usual(firsts: Sequence[float]) -> float:
 
 def tensors(of: Changing, change: Change) -> Changed:
     """Each message of many tensors holds them as one."""
-    small, made_ns = _small_ways(of), _made_ns(of)
-    calls, issues, freed = list(of.program.calls), dict[int, float](), dict[int, float]()
+    small = _small_ways(of)
+    computed_ns, slept_ns = (_usual_ns(of, kinds) for kinds in (COMPUTES, (SLEEP,)))
+    calls, issues = list(of.program.calls), dict[int, float]()
+    made, freed = dict[int, float](), dict[int, float]()
     met = set[tuple[int, int]]()
     for number, (call, own) in enumerate(zip(of.program.calls, of.messages, strict=False)):
         is_first = (call.client, call.server) not in met  # then they may have to connect
@@ -120,18 +125,27 @@ def tensors(of: Changing, change: Change) -> Changed:
             there = min(total_ns(call.arrives) + call.to_server, way)
             call = replace(call, unpickles=(), arrives=(), to_server=there)
             issues[number] = ISSUE_NS * of.doubt
+            made[number] = FREED_NS * own.request_tensors / of.doubt
+        if has_many[0] and not has_many[1]:
+            # Freeing what it has sent keeps its client from the answer.
+            size = own.answer_bytes if math.isfinite(own.answer_bytes) else 0.0
+            back = min(total_ns(call.returns) + call.to_client, least + size * per_byte)
+            call = replace(call, returns=(), to_client=back)
         if has_many[1]:
             way = min(total_ns(call.returns) + call.to_client, least + own.answer_bytes * per_byte)
             call = replace(call, pickles=(), receives=(), returns=(), to_client=way)
             freed[number] = FREED_NS * own.answer_tensors
-            is_little = made_ns[call.function] <= MADE_NS and all(k < ISSUE for k, _ in call.ops)
+            makes = computed_ns[call.function] <= MADE_NS * own.answer_tensors
             joined = [*call.ops, (COMPUTE_WITH_GIL, JOINED_NS * own.answer_tensors)]
-            waits = [op for op in call.ops if op[0] in (SLEEP, HOLD_LOCK)]
-            call = replace(call, ops=waits if is_little else joined)
+            waits = [op for op in call.ops if op[0] == HOLD_LOCK]
+            # To make them it waited for CPUs and for memory, too.
+            slept = min(slept_ns[call.function], own_ns(call.ops, SLEEP))
+            is_little = makes and all(kind < ISSUE for kind, _ in call.ops)
+            call = replace(call, ops=[(SLEEP, slept), *waits] if is_little else joined)
         calls[number] = call
     if not issues and not freed:
         return None
-    return _by_callers(replace(of.program, calls=calls), issues, freed), of.machine
+    return _by_callers(replace(of.program, calls=calls), issues, made, freed), of.machine
 
 
 def pickle_once(of: Changing, change: Change) -> Changed:
@@ -141,7 +155,7 @@ def pickle_once(of: Changing, change: Change) -> Changed:
         for number in sent_again(of)
         if change.is_about(of.program.calls[number].function, of.made.site[number])
     }
-    return (_by_callers(of.program, issues, {}, of.doubt), of.machine) if issues else None
+    return (_by_callers(of.program, issues, {}, {}, of.doubt), of.machine) if issues else None
 
 
 def sent_again(of: Changing) -> dict[int, int]:
@@ -181,13 +195,12 @@ def fetched_again(of: Changing) -> dict[int, int]:
     }
 
 
-def _made_ns(of: Changing) -> dict[str, float]:
-    """By function: how long it usually computes for each of the many tensors of its answer."""
+def _usual_ns(of: Changing, kinds: Collection[int]) -> dict[str, float]:
+    """By function that answers with many tensors: how long its calls usually do this."""
     found = defaultdict[str, list[float]](list)
     for call, own in zip(of.program.calls, of.messages, strict=False):
         if call.is_seen and own.answer_tensors >= MANY_TENSORS:
-            ns = sum(value for kind, value in call.ops if kind in (COMPUTE, COMPUTE_WITH_GIL))
-            found[call.function].append(ns / own.answer_tensors)
+            found[call.function].append(sum(own_ns(call.ops, kind) for kind in kinds))
     return {name: median(each) for name, each in found.items()}
 
 
@@ -200,7 +213,8 @@ def _small_ways(of: Changing) -> dict[bool, float]:
         ways = found[_is_local(of.program, call)]
         if own.request_tensors < MANY_TENSORS and own.request_bytes < LARGE:
             ways.append(call.to_server + total_ns(call.arrives))
-        if own.answer_tensors < MANY_TENSORS and not call.pickles and not call.receives:
+        is_small = max(own.request_tensors, own.answer_tensors) < MANY_TENSORS
+        if is_small and not call.pickles and not call.receives:
             ways.append(call.to_client + total_ns(call.returns))
     return {at: float(np.quantile(ways or [WAY_NS], UNHINDERED)) for at, ways in found.items()}
 
@@ -210,21 +224,26 @@ def _is_local(program: Program, call: Call) -> bool:
 
 
 def _by_callers(
-    program: Program, issues: Mapping[int, float], freed: Mapping[int, float], doubt: float = 1.0
-) -> Program:
+    program: Program, issues: Mapping[int, float], made: Mapping[int, float],
+    freed: Mapping[int, float], doubt: float = 1.0,
+) -> Program:  # fmt: skip
     """The program whose threads issue some calls in so much time at most, if that is less, and take
-    so much less after others; of what is saved only a part is, where that is in doubt."""
+    so much less before them, and after others; of what is saved by the first only a part is, where
+    that is in doubt."""
     roots = list(program.roots)
     for place, root in enumerate(roots):
-        ops, left = list(root.ops), 0.0
+        ops, left, following = list(root.ops), 0.0, list[int]()
+        for kind, value in reversed(root.ops):
+            issued = int(value) if kind == ISSUE else following[-1] if following else -1
+            following.append(issued)
+        following.reverse()  # by op: which call is issued next
         for at, (kind, value) in enumerate(ops):
-            follows = (
-                int(ops[at + 1][1]) if ops[at + 1 : at + 2] and ops[at + 1][0] == ISSUE else -1
-            )
+            is_issuing = ops[at + 1 : at + 2] and ops[at + 1][0] == ISSUE
             if kind == AWAIT:
-                left = freed.get(int(value), 0.0)
-            elif kind == COMPUTE_WITH_GIL and follows >= 0:
-                ops[at] = kind, value - max(value - issues.get(follows, value), 0.0) / doubt
+                left = freed.get(int(value), 0.0) + made.get(following[at], 0.0)
+            elif kind == COMPUTE_WITH_GIL and is_issuing:
+                most = issues.get(following[at], value)
+                ops[at] = kind, value - max(value - most, 0.0) / doubt
             elif kind < ISSUE:
                 ops[at] = kind, max(value - left, 0.0)
                 left = max(left - value, 0.0)

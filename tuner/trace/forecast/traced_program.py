@@ -33,6 +33,7 @@ from tuner.trace.forecast.program import (
     Op,
     Program,
     Root,
+    own_ns,
 )
 from tuner.trace.forecast.turns import Turns, joins_of
 from tuner.trace.forecast.ways import UNHINDERED, Ways
@@ -92,11 +93,6 @@ def build(
         ways: Of these calls, or of more.
     """
     return _Build(trace, driver, case, ways).program(driver_cpu_ns)
-
-
-def own_ns(ops: Sequence[Op], kind: int) -> float:
-    """How long a frame does this."""
-    return sum(ns for each, ns in ops if each == kind)
 
 
 class _Build:
