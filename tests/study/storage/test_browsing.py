@@ -71,10 +71,11 @@ def test_a_study_is_served_from_its_own_storage(changeable: StudyPlace) -> None:
     detail = ask(site, "/api/studies/1").json()
     assert detail["note"]["body"].startswith("**")
     assert detail["objective_names"] == ["median step time (ms)"]
-    # What is noted in the dashboard is noted in the study.
+    # Nobody who reaches it can change what was measured.
     note = json.dumps({"version": detail["note"]["version"] + 1, "body": "seen"}).encode()
-    assert ask(site, "/api/studies/1/note", "PUT", note).status == 204
-    assert ask(study_site(changeable), "/api/studies/1").json()["note"]["body"] == "seen"
+    for path, method in (("note", "PUT"), ("", "DELETE"), ("rename", "POST")):
+        assert ask(site, f"/api/studies/1/{path}".rstrip("/"), method, note).status == 405
+    assert ask(study_site(changeable), "/api/studies/1").json() == detail
 
 
 def test_a_copy_shows_what_the_study_shows(places: list[StudyPlace]) -> None:
@@ -123,8 +124,8 @@ def test_nothing_can_be_changed_in_a_copy(places: list[StudyPlace]) -> None:
     asked = ("PUT", "/api/studies/0/note"), ("DELETE", "/api/studies/0"), ("POST", "/api/studies")
     for method, path in asked:
         refused = ask(site, path, method, b'{"version": 9, "body": ""}')
-        assert refused.status == 403
-        assert "this is a copy" in refused.json()["reason"]
+        assert refused.status == 405
+        assert "changes no study" in refused.json()["reason"]
     assert len(ask(site, "/api/studies").json()["study_summaries"]) == 1
 
 

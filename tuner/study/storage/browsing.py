@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 _NOTE_KEYS = "dashboard:"  # notes are kept by the ids of trials, which differ in a copy
-_REFUSED = b'{"reason": "this is a copy; start the dashboard with the name of the study"}'
+_REFUSED = b'{"reason": "the dashboard only shows: it changes no study"}'
 HOST = "127.0.0.1"
 USUAL_PORT = 8080
 
@@ -39,11 +39,12 @@ class Site(NamedTuple):
 
 
 def study_site(place: StudyPlace) -> Site:
-    """A study on its own storage, whose changes show. UsageError if it cannot be read."""
+    """A study on its own storage, as a search goes on with it. UsageError if it cannot be read."""
     load_study(place)
     storage, name = place.address.storage, place.address.name
     application = optuna_dashboard.wsgi(storage, artifact_store=WholeFiles(place.folder))
-    return Site(application, f"/dashboard/studies/{storage.get_study_id_from_name(name)}")
+    page = f"/dashboard/studies/{storage.get_study_id_from_name(name)}"
+    return Site(_read_only(application), page)
 
 
 class Copies(NamedTuple):
@@ -73,12 +74,14 @@ def copies_site(places: Sequence[StudyPlace]) -> Copies:
 
 
 def _read_only(application: "WSGIApplication") -> "WSGIApplication":
-    """The application without requests that change something: changes of a copy would be lost."""
+    """The application without requests that change something: every user of this machine can send
+    them, and what they change is the only record of what was measured."""
 
     def answer(request: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         if request["REQUEST_METHOD"] in ("GET", "HEAD"):
             return application(request, start_response)
-        start_response("403 Forbidden", [("Content-Type", "application/json")])
+        kinds = [("Content-Type", "application/json"), ("Allow", "GET, HEAD")]
+        start_response("405 Method Not Allowed", kinds)
         return [_REFUSED]
 
     return answer
