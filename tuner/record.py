@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -79,7 +80,23 @@ def record(
         for_s=_seconds("--for", record_for) or None,
     )
     chosen = read_config(pairs_of("--config", config or []))
+    _check_folder(out)
     raise typer.Exit(_record(commands, order, roles, chosen, out, output))
+
+
+def _check_folder(out: Path) -> None:
+    """Whether a trace can be written there: not after a long run only."""
+    from tuner.files import make_folder
+
+    try:
+        make_folder(out.parent)
+        tempfile.TemporaryFile(dir=out.parent).close()
+    except OSError as error:
+        raise _not_written(out, error) from None
+
+
+def _not_written(out: Path, error: OSError) -> UsageError:
+    return UsageError(f"cannot write the trace {out}: {error.strerror}")
 
 
 def _seconds(flag: str, given: str | None) -> float:
@@ -146,16 +163,17 @@ def _show(
     out: Path,
     output: TraceOutput,
 ) -> None:
-    """Write the trace, and show what it holds. UsageError if that is not possible."""
+    """Write the trace, and show what it holds. UsageError if one of them is not possible."""
     from tuner.files import written_atomically
     from tuner.present.analysis import Analysis
     from tuner.trace.files.native_reader import trace_of
 
+    problem: UsageError | None = None
     try:
         with written_atomically(out) as partial_file:
             partial_file.write_bytes(document)
     except OSError as error:
-        raise UsageError(f"cannot write the trace {out}: {error.strerror}") from None
+        problem = _not_written(out, error)  # what it holds is shown all the same
     analysis = Analysis.of(
         trace_of(document, str(out)), roles, output.what_if,
         forecasts_unasked=True, finds_changes=True,
@@ -167,12 +185,15 @@ def _show(
         command("search", "--space", each.space, *flags, "--", *program)
         for each in analysis.diagnosis.suggestions
     ]
-    ended = {"program": program, "beside": beside, "exit_code": exit_code, "trace": str(out)}
-    more = {"searches": searches, **ended}
-    trace = f"Trace: {out}, for ui.perfetto.dev"
-    output.show(analysis, out.name, searches=searches, more=more, files=[trace])
+    more = {"searches": searches, "program": program, "beside": beside, "exit_code": exit_code,
+            "trace": None if problem else str(out)}  # fmt: skip
+    files = [] if problem else [f"Trace: {out}, for ui.perfetto.dev"]
+    output.show(analysis, out.name, searches=searches, more=more, files=files)
     if output.as_json:
-        say(trace, file=sys.stderr)
+        for each in files:
+            say(each, file=sys.stderr)
+    if problem:
+        raise problem
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
@@ -191,5 +192,18 @@ def test_a_failed_programs_trace_is_shown(
     assert printed.endswith(f"\nTrace: {out}, for ui.perfetto.dev\n")
     assert told == "rpc-tuner: a note\nrpc-tuner: the program ended with exit code 3\n"
     assert len(read_trace(out).calls) == 6
-    assert record.main(["--out", "/proc/x.json", "--json", "--", "false"]) == 2
+    # The disk is full by now.
+    monkeypatch.setattr("tuner.files.written_atomically", Mock(side_effect=OSError(28, "No space")))
+    assert record.main(["--out", str(out), "--no-timeline", "--", "false"]) == 2
+    again, told = capsys.readouterr()
+    assert again.splitlines() == printed.splitlines()[:-1]
+    assert told.endswith(f"rpc-tuner: cannot write the trace {out}: No space\n")
+
+
+def test_nothing_runs_if_its_trace_cannot_be_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran = tmp_path / "ran"
+    assert record.main(["--out", "/proc/x.json", "--json", "--", "touch", str(ran)]) == 2
     assert "rpc-tuner: cannot write the trace /proc/x.json: " in capsys.readouterr().err
+    assert not ran.exists()
