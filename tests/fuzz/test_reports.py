@@ -19,7 +19,7 @@ from tests.world.command.reported import (
     write_journals,
 )
 from tuner.plan.config import Config
-from tuner.plan.program_spec import ProgramRequest
+from tuner.plan.program_request import ProgramRequest
 from tuner.trace.files.native_reader import trace_of
 from tuner.world.command.collecting import report_of
 from tuner.world.command.discovering import TriedRun, check_backend, program_spec

@@ -15,13 +15,8 @@ from tuner.plan.keys import DEFAULT_SPACE, PLAN_KEYS
 from tuner.plan.launching import Launching, read_launching
 from tuner.plan.measuring import WISHED_BLOCKS, Measuring, read_measuring
 from tuner.plan.objectives import METRIC, OBJECTIVES
-from tuner.plan.program_spec import (
-    WINDOW_FIELDS,
-    ProgramRequest,
-    ProgramSpec,
-    Subject,
-    read_program,
-)
+from tuner.plan.program_request import WINDOW_FIELDS, ProgramRequest, read_program
+from tuner.plan.program_spec import ProgramSpec, Subject
 from tuner.plan.space import Space, baseline_config, check_against
 from tuner.plan.study_plan import StudyPlan
 from tuner.plan.workload_spec import study_name_of
@@ -72,7 +67,7 @@ class PlanDraft:
 
     def finish(self, subject: Subject) -> StudyPlan:
         """The plan, once its subject is known; UsageError with every mistake of the draft."""
-        if self.chooses_objective and isinstance(subject, ProgramSpec):
+        if self.chooses_objective:
             return self.with_objective(subject.objective_name).finish(subject)
         named = [(dimension, [value]) for dimension, value in self.named_baseline.items]
         problems = [
@@ -132,8 +127,6 @@ def like_before(draft: PlanDraft, known: StudyPlan) -> PlanDraft:
     program, before = draft.program, known.subject
     if program is None or program.window_s is not None or program.whole_runs:
         return draft
-    if not isinstance(before, ProgramSpec):
-        return draft
     kept = {name: getattr(before, name) for name in WINDOW_FIELDS}
     kept["whole_runs"] = before.window_s is None
     return draft.with_program(program.model_copy(update=kept))
@@ -149,10 +142,8 @@ def _objective_mistakes(measuring: Measuring, subject: Subject) -> list[str]:
                 "them is read from traced worlds"
             )
         problems.append(_objective_mistake(second, subject))
-    has_metric = isinstance(subject, ProgramSpec) and subject.metric is not None
-    limits = (
-        each.mistake(subject.kind, first, has_metric=has_metric) for each in measuring.require
-    )
+    known = {"has_metric": subject.metric is not None}
+    limits = (each.mistake(subject.kind, first, **known) for each in measuring.require)
     return [*filter(None, (*problems, *limits))]
 
 
@@ -160,8 +151,6 @@ def _objective_mistake(name: str, subject: Subject) -> str:
     if subject.kind not in OBJECTIVES[name].of:
         known = [each.name for each in OBJECTIVES.values() if subject.kind in each.of]
         return f"the objective {name} is not one of a {subject.kind}; known: {', '.join(known)}"
-    if not isinstance(subject, ProgramSpec):
-        return ""
     if name == METRIC.name and subject.metric is None:
         return "the objective metric needs a metric: NAME=REGEX with one group"
     if name in ("rpc_active_s", "wall_s") and subject.window_s is not None:

@@ -36,7 +36,7 @@ from tuner.plan.knobs import (
 )
 from tuner.plan.launching import Launching
 from tuner.plan.measuring import ObjectiveName
-from tuner.plan.program_spec import ProgramRequest
+from tuner.plan.program_request import ProgramRequest
 from tuner.plan.workload_spec import RankSpec, distinct_roles
 from tuner.recommended.document import (
     FORMAT,

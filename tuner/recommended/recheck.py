@@ -8,7 +8,6 @@ from tuner.plan.config import Config
 from tuner.plan.keys import search_arguments
 from tuner.plan.knobs import KNOBS
 from tuner.plan.measuring import usual_measuring
-from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.study_plan import StudyPlan
 from tuner.recommended.model import Recommendation
 from tuner.text import command
@@ -57,25 +56,17 @@ def _pairs(config: Config) -> list[tuple[str, str]]:
 
 def search_command(plan: StudyPlan, place: Mapping[str, str | None]) -> str:
     """One line for a shell that searches for what this plan does; `place` has its study's keys."""
-    program = plan.subject if isinstance(plan.subject, ProgramSpec) else None
-    # The plan that is shipped for a workload may have another baseline than PyTorch's defaults.
-    baseline = {
-        each: value
-        for each, value in plan.baseline.items
-        if program is None or value != program.default_of(each.role, each.knob)
-    }
     keys = {
         **plan.keys(),
         "space": [
             (str(dimension), ",".join(map(KNOBS[dimension.knob].format, values)))
             for dimension, values in plan.space.axes
         ],
-        "baseline": _pairs(Config.of(baseline)),
+        "baseline": _pairs(plan.subject.named_baseline(plan.baseline)),
         "budget": plan.measuring.budget,
     }
     del keys["name"]
-    usual = {} if program is None else {"objective": program.objective_name}
-    return _command({**keys, **place}, usual)
+    return _command({**keys, **place}, {"objective": plan.subject.objective_name})
 
 
 def _command(keys: Mapping[str, Any], usual: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft
-from tuner.plan.program_spec import ProgramSpec, Subject
+from tuner.plan.program_spec import Subject
 from tuner.plan.study_plan import StudyPlan
 from tuner.searching.budget import LEAST_FIRST_S, first_world_s
 from tuner.searching.calibrating import TRACED_FACTOR, is_tried_again, trace_contenders
@@ -113,15 +113,11 @@ class FirstRuns:
 
     def saved_s(self, plan: StudyPlan) -> float:
         """How many seconds later runs are shorter than the latest one."""
-        subject = plan.subject
-        if self.last is None or not isinstance(subject, ProgramSpec) or subject.steady is None:
-            return 0.0
-        return self.last.world_s - subject.steady.world_s if subject.window_is_chosen else 0.0
+        return 0.0 if self.last is None else plan.subject.sooner_s(self.last.world_s)
 
     def _is_by_trace(self, plan: StudyPlan) -> bool:
         """Whether the latest run as it is took longer because it was traced."""
-        subject = plan.subject
-        is_whole = isinstance(subject, ProgramSpec) and subject.window_s is None
+        is_whole = plan.subject.window_s is None
         return is_whole and self.last is not None and self.as_it_is.exists()
 
     def trace(self, plan: StudyPlan) -> None:
@@ -129,7 +125,7 @@ class FirstRuns:
         is was traced, or that takes too much of the budget. Where this is enough for no comparison,
         all that is left may go to the trace."""
         subject, budget_s = plan.subject, plan.measuring.budget_s
-        if not isinstance(subject, ProgramSpec) or not subject.run_s:
+        if not subject.run_s:
             return
         if self.last is not None and _changes_nothing(plan) and self.as_it_is.exists():
             with suppress(UsageError):
@@ -283,9 +279,7 @@ def _first_worlds(
     runner, log = Runner(plan, runs.launcher, folder), StudyLog(plan, [plan.baseline], known)
     budget_s, first = plan.measuring.budget_s, list[Record]()
     while not log.records or is_tried_again(log, BASELINE, budget_s):
-        longest_s = first_world_s(budget_s, runs.spent_s)
-        if isinstance(plan.subject, ProgramSpec):
-            longest_s = min(longest_s, plan.subject.longest_run_s)
+        longest_s = min(first_world_s(budget_s, runs.spent_s), plan.subject.longest_run_s)
         if longest_s < LEAST_FIRST_S:
             break
         world = TimedWorld(BASELINE, CALIBRATION_BLOCK, plan.baseline, attempt=len(log.records))

@@ -14,7 +14,7 @@ from tuner.plan.knobs import (
     SWITCH_INTERVAL,
 )
 from tuner.plan.launching import Launching
-from tuner.plan.program_spec import ProgramSpec, Subject, intra_op_threads
+from tuner.plan.program_spec import Subject, intra_op_threads
 from tuner.plan.space import Space
 from tuner.plan.study_plan import StudyPlan
 from tuner.process_knobs import EQUAL
@@ -134,7 +134,7 @@ def _numbers_of_intra_op_threads(plan: StudyPlan, notify: Notify) -> list[int]:
     found = sorted({1, share, int(str(own))})
     if len(found) < 2 or plan.launching.launcher == "ray":
         return []
-    if isinstance(subject, ProgramSpec) and subject.sets_intra_op_threads:
+    if subject.sets_intra_op_threads:
         notify(f"{knob} is not searched: the program calls torch.set_num_threads after init_rpc")
         return []
     return found
@@ -186,7 +186,7 @@ def _traced(
     plan: StudyPlan, launcher: Launcher, *, operators: bool
 ) -> tuple[Measurement, Trace] | None:
     """A short traced world of a workload, and its trace, where there is time and it goes well."""
-    if isinstance(plan.subject, ProgramSpec):
+    if not plan.subject.has_steps:
         return None
     with scratch_folder() as scratch:
         runner, most_s = Runner(plan, launcher, scratch), _LONGEST_TRACE * plan.measuring.budget_s

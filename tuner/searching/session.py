@@ -8,8 +8,6 @@ from typing import NamedTuple
 from tuner.errors import InterruptedSearchError, LauncherError, UsageError
 from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft, like_before
-from tuner.plan.objectives import PER_CALL
-from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.study_plan import StudyPlan
 from tuner.searching.beginning import BETS, FirstRuns, begin, forecast_threads, go_on
 from tuner.searching.budget import Budget
@@ -42,7 +40,7 @@ from tuner.study.storage.retry import Retry
 from tuner.study.storage.store import Ending, StudyStore
 from tuner.study.stored import answer_of
 from tuner.study.write_ahead_log import WriteAheadLog
-from tuner.text import command, duration, first_of, plural, three_digits
+from tuner.text import command, plural
 from tuner.world.launcher import Enough, Launcher, environment_with, members_of
 
 CHANGES_SHARE = 0.05
@@ -345,34 +343,8 @@ def _plan_here(
         plan = plan_of(draft, launcher, claim.place.folder.first_run, enough, trace)
     finally:
         claim.keep_first_run()
-    notify(f"comparing the {plan.objective.label}{_why_this(plan)}")
+    notify(f"comparing the {plan.objective.label}{plan.subject.why_compared(plan.objective)}")
     return plan
-
-
-def _why_this(plan: StudyPlan) -> str:
-    """What is compared of a program's runs, and why, as a clause."""
-    subject = plan.subject
-    assert isinstance(subject, ProgramSpec)
-    if subject.window_s is not None:
-        said = ", in a window of each run"
-        if subject.window_is_chosen and not subject.was_cut and subject.steady:
-            seconds = (
-                f"{three_digits(subject.window_s)} s after {three_digits(subject.warm_up_s)} s"
-            )
-            said += f": {seconds}, as a whole one takes {duration(max(subject.run_s))}"
-        return said
-    if subject.why_whole:
-        return f", of whole runs: {subject.why_whole}"
-    counts = " and ".join(map(str, subject.calls))
-    if plan.objective.name != PER_CALL:
-        if not (subject.varies and subject.does_fixed_work and plan.objective.is_of_run):
-            return ""
-        same = first_of([name for name in subject.work if name], 2)
-        return f": the number of calls varies ({counts}), but not that of {same or 'all of them'}"
-    if subject.may_vary:
-        return ", as one run alone was seen to its end, and others may make more or fewer calls"
-    varies = f", because the number of calls varies from run to run: {counts}"
-    return varies if subject.varies else ""
 
 
 def _write(answer: StudyAnswer, measurer: Measurer, presenter: Presenter) -> None:

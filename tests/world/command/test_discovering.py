@@ -8,7 +8,8 @@ from tests.known import known
 from tests.world.command.reported import counting, report_of, until
 from tests.world.launcher_contract import measured
 from tuner.errors import ProgramFailedError
-from tuner.plan.program_spec import ProgramRequest, ProgramSpec
+from tuner.plan.program_request import ProgramRequest
+from tuner.plan.program_spec import ProgramSpec
 from tuner.world.command.discovering import Discovery, TriedRun
 from tuner.world.command.judging import Counted, ProgramEnd, outcome_of
 from tuner.world.command.program_commands import Starters

@@ -8,7 +8,7 @@ import pytest
 
 from tests.world.command.warm.starting_both import A_FEW, PYTHON
 from tuner.errors import LauncherError
-from tuner.plan.program_spec import ProgramRequest
+from tuner.plan.program_request import ProgramRequest
 from tuner.process_knobs import THREAD_VARIABLES
 from tuner.world.command.program_commands import Starters
 from tuner.world.command.warm.warm_starting import WarmStarter

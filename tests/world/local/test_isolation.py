@@ -12,7 +12,7 @@ import pytest
 
 from tests.world.command.warm.starting_both import hooked, learnt_with, run_to_end
 from tests.world.launcher_contract import fails, measured, run
-from tuner.plan.program_spec import ProgramRequest
+from tuner.plan.program_request import ProgramRequest
 from tuner.world import own_network as own_network_module
 from tuner.world.command.program_commands import Starters
 from tuner.world.local.local_launcher import LocalLauncher

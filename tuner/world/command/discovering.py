@@ -12,7 +12,8 @@ from typing import Any, Self
 from tuner.decide.steady_window import MOST_WITHIN, changes, steady_window
 from tuner.errors import ProgramFailedError, UsageError
 from tuner.plan.knobs import INTRA_OP_THREADS, KNOBS
-from tuner.plan.program_spec import WINDOW_FIELDS, ProgramRequest, ProgramSpec, SteadyPart
+from tuner.plan.program_request import WINDOW_FIELDS, ProgramRequest
+from tuner.plan.program_spec import ProgramSpec, SteadyPart
 from tuner.plan.workload_spec import RankSpec
 from tuner.text import duration, three_digits
 from tuner.world.command.counting import LEAST_CALLS, counts_of

@@ -14,7 +14,7 @@ from typing import Protocol, Self
 
 from tuner.errors import LauncherError
 from tuner.plan.config import Config
-from tuner.plan.program_spec import ProgramRequest
+from tuner.plan.program_request import ProgramRequest
 from tuner.process_knobs import THREAD_VARIABLES
 from tuner.text import first_of
 from tuner.trace.record.clock import ClockOffset

@@ -16,7 +16,8 @@ from tuner.errors import LauncherError, TraceError
 from tuner.files import own_prefix, sweep, written_atomically
 from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft, may_be_windowed, windowed
-from tuner.plan.program_spec import ProgramRequest, ProgramSpec
+from tuner.plan.program_request import ProgramRequest
+from tuner.plan.program_spec import ProgramSpec
 from tuner.world.command.counting import Follow, Follower, Window
 from tuner.world.command.discovering import Discovery, TriedRun
 from tuner.world.command.ends import failed_first, given_up, suspected_ns

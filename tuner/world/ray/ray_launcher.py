@@ -12,7 +12,8 @@ from tuner.files import own_prefix
 from tuner.plan.config import ALL_ROLES
 from tuner.plan.draft import PlanDraft
 from tuner.plan.launching import Launching, RolePlace
-from tuner.plan.program_spec import ProgramRequest, ProgramSpec
+from tuner.plan.program_request import ProgramRequest
+from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.workload_spec import RankSpec, WorkloadSpec
 from tuner.text import listed, plural
 from tuner.trace.record.clock import HOST_VARIABLE

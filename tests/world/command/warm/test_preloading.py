@@ -11,7 +11,7 @@ import pytest
 from tests.world.command.warm.starting_both import PYTHON, hooked, learnt_with, run_to_end
 from tuner.errors import LauncherError
 from tuner.plan.config import Config
-from tuner.plan.program_spec import ProgramRequest
+from tuner.plan.program_request import ProgramRequest
 from tuner.world.command.order import HookOrder
 from tuner.world.command.program_channel import ProgramChannel
 from tuner.world.command.program_commands import ColdStarter, Starters
