@@ -31,7 +31,7 @@ from tuner.searching.forecasting import forecast as forecast_of
 from tuner.searching.progress_reports import Observer, Silent
 from tuner.searching.searched_space import draft_here
 from tuner.searching.session import Presenter, SearchStopped, plan_of, search
-from tuner.study.folder import StudyFolder
+from tuner.study.folder import StudyFolder, folder_of
 from tuner.study.resuming import asked_or_resumed_draft
 from tuner.study.stored import find_study
 from tuner.world.launcher import Launcher
@@ -252,21 +252,14 @@ def check(
 
 
 def _recommendation_at(reference: str, storage: str | None) -> Recommendation:
-    """What a study recommends, or what a `recommended.json` or an export of one says.
-
-    Of a folder without a database its `recommended.json` counts.
-    """
+    """What a study recommends, or what a `recommended.json` or an export of one says, which may be
+    all that is left in the folder of a study."""
     path = Path(reference)
-    is_file = path.is_file() and path.name != StudyFolder(Path()).database.name
-    if storage is None and (is_file or path.suffix in (".json", ".toml")):
-        return read_recommendation(path)
-    try:
-        return recommendation_of(find_study(reference, storage=storage))
-    except UsageError:
-        folder = StudyFolder(path)
-        if storage is None and not folder.database.exists() and folder.recommended.is_file():
-            return read_recommendation(folder.recommended)
-        raise
+    if storage is None and folder_of(reference) is None:
+        left = StudyFolder(path).recommended
+        if left.is_file() or path.is_file() or path.suffix in (".json", ".toml"):
+            return read_recommendation(left if left.is_file() else path)
+    return recommendation_of(find_study(reference, storage=storage))
 
 
 def forecast(

@@ -20,7 +20,7 @@ import sqlalchemy.exc
 
 from tuner.errors import DamagedStorageError, UsageError
 from tuner.files import shown
-from tuner.study.folder import STUDIES, StudyFolder, studies_in
+from tuner.study.folder import STUDIES, StudyFolder, folder_of, studies_in
 from tuner.study.storage.retry import Retry, engine_of, is_away, reason_of, retried
 from tuner.text import did_you_mean
 
@@ -253,18 +253,13 @@ def earlier_studies(place: StudyPlace) -> Iterator[StudyPlace]:
 
 
 def _folder_of(reference: str) -> Path:
-    """`studies/NAME`, or the folder itself, which may be given as the path of its database."""
-    named = Path(reference)
-    if named.name == StudyFolder(Path()).database.name:
-        named = named.parent
-    for folder in (STUDIES / reference, named):
-        if reference and StudyFolder(folder).database.is_file():
-            return folder
-        if reference and (begun := StudyFolder(folder)).is_begun:
-            raise UsageError(
-                f"the search of {reference} failed before its first world, as "
-                f"{shown(begun.first_run)} tells: give its whole command again"
-            )
+    if (found := folder_of(reference)) is not None:
+        if found.database.is_file():
+            return found.root
+        raise UsageError(
+            f"the search of {reference} failed before its first world, as "
+            f"{shown(found.first_run)} tells: give its whole command again"
+        )
     known = [folder.name for folder in studies_in(STUDIES)]
     tail = did_you_mean(reference, known) if known else f"; the folder {STUDIES} holds none"
     raise UsageError(
