@@ -163,9 +163,8 @@ def _check(content: dict[str, Any]) -> int:
 def find_kept_answer(reference: str, out: Path | None) -> KeptAnswer | None:
     """That of a study by its name or the path of its folder, as `find_study` finds it."""
     folder = folder_of(reference) if out is None else StudyFolder(out)
-    found = None if folder is None else kept_answer(folder)
-    is_it = found is not None and (out is None or found.listed["study"] == reference)
-    return found if is_it else None
+    found = folder and kept_answer(folder)
+    return found if found and (out is None or found.listed["study"] == reference) else None
 
 
 def _seen_from(folder: StudyFolder) -> list[str]:
