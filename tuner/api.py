@@ -26,8 +26,8 @@ from tuner.present.study_result import StudyResult
 from tuner.recommended.building import recommendation_of
 from tuner.recommended.model import Recommendation, read_recommendation
 from tuner.recommended.recheck import recheck_plan
-from tuner.searching.forecasting import Forecast
-from tuner.searching.forecasting import forecast as forecast_of
+from tuner.searching.dry_run import DryRun
+from tuner.searching.dry_run import dry_run as dry_run_of
 from tuner.searching.progress_reports import Observer, Silent
 from tuner.searching.searched_space import draft_here
 from tuner.searching.session import Presenter, SearchStopped, plan_of, search
@@ -262,7 +262,7 @@ def _recommendation_at(reference: str, storage: str | None) -> Recommendation:
     return recommendation_of(find_study(reference, storage=storage))
 
 
-def forecast(
+def dry_run(
     workload: str | None = None,
     *,
     program: Sequence[str] | None = None,
@@ -272,7 +272,7 @@ def forecast(
     launcher: Launcher | LauncherName | None = None,
     clock: Callable[[], float] = time.monotonic,
     **keys: Any,
-) -> tuple[Forecast, StudyPlan]:
+) -> tuple[DryRun, StudyPlan]:
     """Tell what a search would do, from a few worlds of its baseline; nothing is left behind.
 
     The keywords are those of `tune`. NothingRanError if the baseline does not run.
@@ -282,7 +282,7 @@ def forecast(
     draft = draft_here(asked, None, Silent().on_event)
     with _running(draft, launcher, Silent(), show) as (running, _):
         whole = plan_of(draft, running)
-        return forecast_of(whole, running, clock), whole
+        return dry_run_of(whole, running, clock), whole
 
 
 def load_study(

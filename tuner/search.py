@@ -81,9 +81,9 @@ def search(context: typer.Context, **keys: Any) -> None:
     asked = {"program": told_program(context) or None, "plan": own["plan"], **read_flags(keys)}
     asked |= {"beside": asked.pop("programs", []), "show": show}
     if own["dry_run"] and own["resume"]:
-        _forecast_of_resuming(own["as_json"], **asked)
+        _dry_run_of_resuming(own["as_json"], **asked)
     elif own["dry_run"]:
-        _forecast(own["as_json"], **asked)
+        _dry_run(own["as_json"], **asked)
     else:
         asked |= {name: own[name] for name in ("resume", "overwrite")}
         _answer(**{name: own[name] for name in ("as_json", "quiet", "whole", "log")}, **asked)
@@ -113,20 +113,20 @@ def _asked_draft(asked: Mapping[str, Any]) -> "PlanDraft":
     )
 
 
-def _forecast(as_json: bool, **asked: Any) -> None:
+def _dry_run(as_json: bool, **asked: Any) -> None:
     """Say what a search for what is asked would do."""
     _refuse_typos(asked)
-    from tuner.api import forecast
-    from tuner.present.before_search import forecast_lines
+    from tuner.api import dry_run
+    from tuner.present.before_search import dry_run_lines
 
-    found, plan = forecast(**asked)
+    found, plan = dry_run(**asked)
     if as_json:
         print_json(found.to_json())
         return
-    _print_lines(forecast_lines(found, plan.measuring.epsilon))
+    _print_lines(dry_run_lines(found, plan.measuring.epsilon))
 
 
-def _forecast_of_resuming(as_json: bool, **asked: Any) -> None:
+def _dry_run_of_resuming(as_json: bool, **asked: Any) -> None:
     """Say what is known of a study, and how long it would go on; nothing is run."""
     from tuner.present.how_to_use import continuing
     from tuner.present.wording import verdict_sentence

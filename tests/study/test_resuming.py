@@ -15,7 +15,8 @@ from tests.study.made import search
 from tuner.errors import UsageError
 from tuner.plan.draft import PlanDraft
 from tuner.study.answer import StudyAnswer
-from tuner.study.resuming import asked_or_resumed_draft, place_keys, resume_command
+from tuner.study.resuming import asked_or_resumed_draft
+from tuner.study.search_commands import place_keys, resume_command
 from tuner.study.stored import find_study
 
 

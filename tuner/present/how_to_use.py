@@ -19,7 +19,7 @@ from tuner.recommended.model import Recommendation, as_json, as_toml
 from tuner.recommended.python_module import as_python
 from tuner.study.answer import StudyAnswer
 from tuner.study.log import BASELINE
-from tuner.study.resuming import resume_command
+from tuner.study.search_commands import resume_command
 from tuner.text import command, plural, three_digits
 
 _FEW, _LINE = 5, 76

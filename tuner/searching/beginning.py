@@ -15,7 +15,6 @@ from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft
 from tuner.plan.program_spec import Subject
 from tuner.plan.study_plan import StudyPlan
-from tuner.searching.budget import LEAST_FIRST_S, first_world_s
 from tuner.searching.calibrating import TRACED_FACTOR, is_tried_again, trace_contenders
 from tuner.searching.fitting import (
     Fit,
@@ -27,6 +26,7 @@ from tuner.searching.fitting import (
 )
 from tuner.searching.measurer import Measurer
 from tuner.searching.runner import Runner, TimedWorld, numbers_in, patterns_of
+from tuner.searching.wall_time import LEAST_FIRST_S, first_world_s
 from tuner.study.folder import StudyFolder
 from tuner.study.log import BASELINE, StudyLog
 from tuner.study.records import CALIBRATION_BLOCK, TRACE_BLOCK, ForecastThreads, Record

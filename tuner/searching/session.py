@@ -10,7 +10,6 @@ from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft, like_before
 from tuner.plan.study_plan import StudyPlan
 from tuner.searching.beginning import BETS, FirstRuns, begin, forecast_threads, go_on
-from tuner.searching.budget import Budget
 from tuner.searching.calibrating import (
     calibrate,
     cannot_run,
@@ -27,13 +26,14 @@ from tuner.searching.progress_reports import Observer, report_stage
 from tuner.searching.racing import RACE_STARTED, measure_far_ahead, race
 from tuner.searching.runner import Runner, changes_by, scratch_folder
 from tuner.searching.searched_space import draft_here, widened, with_share
+from tuner.searching.wall_time import Budget
 from tuner.study.answer import StudyAnswer
 from tuner.study.conclusion import conclude, resume_budget_s
 from tuner.study.folder import StudyFolder
 from tuner.study.log import BASELINE, StudyLog
 from tuner.study.records import ForecastChange, Record
-from tuner.study.resuming import resume_command
 from tuner.study.rows import comparable_values
+from tuner.study.search_commands import resume_command
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import NEEDED_S, Claim, claimed, load_study, resume_study
 from tuner.study.storage.retry import Retry
