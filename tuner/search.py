@@ -42,9 +42,8 @@ _OWN: dict[str, tuple[Any, Any]] = {
         "the budget can be expected to show.")),
     "check": (str | None, typer.Option(metavar="STUDY", autocompletion=a_study, help="Measure an "
         "earlier recommendation against its baseline, here and now: that of a study, or of a "
-        "recommended.json. Goes with --budget, --max-blocks, --epsilon, --confidence, --seed, "
-        "--storage, --out, --ray-address, --interface, --no-isolation, --show-output, --quiet, "
-        "--log and --json.")),
+        f"recommended.json. Goes with {', '.join(PLAN_KEYS[name].flag for name in _IN_CHECK)}, "
+        "--show-output, --quiet, --log and --json.")),
     "list_workloads": (bool, typer.Option("--list-workloads", help="Show the shipped workloads, "
         "roles and options.")),
     "as_json": (bool, typer.Option("--json", help="One JSON document on stdout, progress on "

@@ -228,13 +228,9 @@ class ProgramLauncher:
         """What one run runs: here, from what starts the commands on this machine."""
         environment = order.environment(os.environ)
         machine = self._machine.watch()
-
-        def handing_over() -> bool:
-            return channel.report().is_handing_over
-
         starters, its_own = self._starters.for_environment(environment)
-        return LocalCommands(starters, its_own, order.reports, machine,
-                             handing_over if order.recording else None)  # fmt: skip
+        writes = (lambda: channel.report().is_handing_over) if order.recording else None
+        return LocalCommands(starters, its_own, order.reports, machine, writes)
 
 
 class _ProgramWorld(LiveWorld):
