@@ -14,8 +14,8 @@ from tuner.errors import (
     UsageError,
 )
 from tuner.files import own_prefix
-from tuner.plan.draft import PlanDraft, asked_draft, changed, draft_plan
-from tuner.plan.keys import PLAN_KEYS, LauncherName
+from tuner.plan.draft import PlanDraft, asked_draft, changed, draft_plan, given
+from tuner.plan.keys import LauncherName
 from tuner.plan.study_plan import StudyPlan
 from tuner.plan.workload_spec import CatalogueEntry
 from tuner.present.check_result import CheckResult
@@ -173,8 +173,7 @@ def tune(
         SearchInterrupted: a KeyboardInterrupt came; its `result` is the answer so far, and
             everything measured is kept.
     """
-    keys = _plan_keys(locals())
-    draft = asked_or_resumed_draft(workload, program, beside, plan, keys, resume=resume)
+    draft = asked_or_resumed_draft(locals(), resume=resume)
     if resume and overwrite:
         raise UsageError("--resume and --overwrite exclude each other")
     try:
@@ -234,7 +233,7 @@ def check(
         InterruptedSearchError: A KeyboardInterrupt came.
     """
     # The storage is that of the study which is checked.
-    keys = _plan_keys(locals()) | {"storage": None}
+    keys = given(locals()) | {"storage": None}
     earlier = _recommendation_at(str(study), storage)
     with tempfile.TemporaryDirectory(prefix=own_prefix()) as scratch:
         folder = Path(scratch) / "check" if out is None else Path(out)
@@ -263,23 +262,17 @@ def _recommendation_at(reference: str, storage: str | None) -> Recommendation:
 
 
 def dry_run(
-    workload: str | None = None,
     *,
-    program: Sequence[str] | None = None,
-    beside: Sequence[Sequence[str]] = (),
-    plan: str | Path | None = None,
     show: Callable[[bytes], None] | None = None,
     launcher: Launcher | LauncherName | None = None,
     clock: Callable[[], float] = time.monotonic,
-    **keys: Any,
+    **asked: Any,
 ) -> tuple[DryRun, StudyPlan]:
     """Tell what a search would do, from a few worlds of its baseline; nothing is left behind.
 
     The keywords are those of `tune`. NothingRanError if the baseline does not run.
     """
-    keys |= _plan_keys({"launcher": launcher})
-    asked = asked_draft(workload, program, beside, plan, keys)
-    draft = draft_here(asked, None, Silent().on_event)
+    draft = draft_here(asked_draft({**asked, "launcher": launcher}), None, Silent().on_event)
     with _running(draft, launcher, Silent(), show) as (running, _):
         whole = plan_of(draft, running)
         return dry_run_of(whole, running, clock), whole
@@ -308,12 +301,6 @@ def load_study(
 def shipped_workloads() -> list[CatalogueEntry]:
     """List the workloads that come with this package: their roles, options and defaults."""
     return shipped_catalogue()
-
-
-def _plan_keys(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys of a plan among the keywords of a function; a launcher itself is none."""
-    keys = {key: value for key, value in given.items() if key in PLAN_KEYS}
-    return keys if isinstance(keys["launcher"], str) else keys | {"launcher": None}
 
 
 def _files() -> Presenter:

@@ -102,14 +102,7 @@ def _refuse_typos(asked: Mapping[str, Any]) -> None:
 def _asked_draft(asked: Mapping[str, Any]) -> "PlanDraft":
     from tuner.study.resuming import asked_or_resumed_draft
 
-    return asked_or_resumed_draft(
-        asked.get("workload"),
-        asked["program"],
-        asked["beside"],
-        asked["plan"],
-        {name: value for name, value in asked.items() if name in PLAN_KEYS},
-        resume=asked.get("resume", False),
-    )
+    return asked_or_resumed_draft(asked, resume=asked.get("resume", False))
 
 
 def _dry_run(as_json: bool, **asked: Any) -> None:

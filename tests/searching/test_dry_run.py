@@ -19,7 +19,7 @@ INTERVAL = {"switch_interval": [0.001]}
 
 def told(launcher: FakeLauncher, **changes: Any) -> DryRun:
     asked = {"space": FOUR, "budget": "60s", **changes}
-    return dry_run("udf", launcher=launcher, clock=launcher.clock, **asked)[0]
+    return dry_run(workload="udf", launcher=launcher, clock=launcher.clock, **asked)[0]
 
 
 def test_a_small_grid_and_a_quiet_machine(tune: Tune, monkeypatch: pytest.MonkeyPatch) -> None:

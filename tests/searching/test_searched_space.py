@@ -76,7 +76,7 @@ def test_a_search_without_a_space_tries_threads_and_binding(
     for cpus, configs in ((2, 12), (1, 6)):
         monkeypatch.setattr(searched_space, "usable_cpus", lambda cpus=cpus: cpus)
         launcher = FakeLauncher(spec=MINE)
-        told, _ = dry_run("mine.py:Mine", launcher=launcher, clock=launcher.clock)
+        told, _ = dry_run(workload="mine.py:Mine", launcher=launcher, clock=launcher.clock)
         assert told.configs == configs
 
 

@@ -184,14 +184,10 @@ def shipped_plan_path(workload: str) -> Path | None:
     return None
 
 
-def asked_draft(
-    workload: str | None,
-    program: Sequence[str] | None,
-    beside: Sequence[Sequence[str]],
-    plan: str | Path | None,
-    changes: Mapping[str, Any],
-) -> PlanDraft:
-    """What the keywords of `tuner.tune` ask for; UsageError if none or two things are tuned."""
+def asked_draft(asked: Mapping[str, Any]) -> PlanDraft:
+    """What these keywords of `tuner.tune` ask for; UsageError if none or two things are tuned."""
+    workload, program, plan = (asked.get(name) for name in ("workload", "program", "plan"))
+    beside = asked.get("beside") or ()
     if workload is None and plan is None and program is None:
         raise UsageError(
             "name a workload, a plan or a program: --workload udf, --plan FILE, -- python main.py"
@@ -201,13 +197,18 @@ def asked_draft(
     if workload is not None and program is not None:
         raise UsageError("name a workload or a program, not both")
     programs = None if program is None else [program, *beside]
-    return draft_plan(plan_mapping(plan, workload, {"programs": programs, **given(changes)}))
+    return draft_plan(plan_mapping(plan, workload, {**given(asked), "programs": programs}))
 
 
-def given(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The keywords of `tuner.tune` that somebody gave: a switch that is off is none."""
-    switches = [name for name, key in PLAN_KEYS.items() if key.form == "switch"]
-    return {k: v for k, v in changes.items() if v or k not in switches}
+def given(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of a plan that somebody gave among the keywords of `tuner.tune`: neither a switch
+    that is off, nor a launcher itself."""
+    return {
+        name: value
+        for name, value in asked.items()
+        if name in PLAN_KEYS and (value or PLAN_KEYS[name].form != "switch")
+        if name != "launcher" or isinstance(value, str)
+    }
 
 
 def plan_mapping(

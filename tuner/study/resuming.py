@@ -1,6 +1,6 @@
 """The plan that a search goes on with that resumes a study."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,22 +9,13 @@ from tuner.plan.draft import PlanDraft, asked_draft, changed, draft_plan, given
 from tuner.study.folder import StudyFolder
 
 
-def asked_or_resumed_draft(
-    workload: str | None,
-    program: Sequence[str] | str | None,
-    beside: Sequence[Sequence[str] | str],
-    plan: str | Path | None,
-    changes: Mapping[str, Any],
-    *,
-    resume: bool,
-) -> PlanDraft:
-    """The plan that the keywords of `tuner.tune` ask for, on top of what a resumed study says.
+def asked_or_resumed_draft(asked: Mapping[str, Any], *, resume: bool) -> PlanDraft:
+    """The plan that these keywords of `tuner.tune` ask for, on top of what a resumed study says.
 
     UsageError if what is to be tuned is not named, or twice, or the study cannot be read.
     """
-    if resume and workload is None and plan is None and program is None and not beside:
-        return _resumed_draft(given(changes))
-    return asked_draft(workload, program, beside, plan, changes)
+    is_named = any(asked.get(name) for name in ("workload", "program", "beside", "plan"))
+    return _resumed_draft(given(asked)) if resume and not is_named else asked_draft(asked)
 
 
 def _resumed_draft(asked: Mapping[str, Any]) -> PlanDraft:
