@@ -14,6 +14,8 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
+from tuner.study.storage import address
+from tuner.study.storage.address import opened_storage
 from tuner.study.storage.artifacts import Attachments
 from tuner.study.storage.store import StudyStore
 from tuner.world.measurement import TraceNumbers
@@ -61,16 +63,24 @@ def sqlite_file(storage: Storage) -> Path | None:
 
 
 class MemoryStorages:
-    """Stands for `optuna.storages.get_storage`, and keeps in memory what goes to SQLite files,
-    which are created empty: without its file a study is gone."""
+    """Keeps in memory what goes to SQLite files, which are created empty: without its file a study
+    is gone. Stands for what opens them, of ours and of Optuna's."""
 
-    def __init__(self) -> None:
-        self._open = optuna.storages.get_storage
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self._by_file: dict[Path, optuna.storages.InMemoryStorage] = {}
+        self._theirs = optuna.storages.get_storage
+        patch.setattr(optuna.storages, "get_storage", self.get_storage)
+        patch.setattr(address, "opened_storage", self.opened_storage)
 
-    def __call__(self, storage: Storage) -> optuna.storages.BaseStorage:
-        if (file := sqlite_file(storage)) is None:
-            return self._open(storage)
+    def get_storage(self, storage: Storage) -> optuna.storages.BaseStorage:
+        file = sqlite_file(storage)
+        return self._theirs(storage) if file is None else self._in(file)
+
+    def opened_storage(self, url: str) -> tuple[optuna.storages.BaseStorage, Engine | None]:
+        file = sqlite_file(url)
+        return opened_storage(url) if file is None else (self._in(file), None)
+
+    def _in(self, file: Path) -> optuna.storages.BaseStorage:
         if file not in self._by_file or not file.exists():
             file.touch()
             self._by_file[file] = optuna.storages.InMemoryStorage()

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import optuna
 import pytest
 
 from tests.cheap_studies import *  # noqa: F403 - fixtures, for every test of this file
@@ -28,7 +27,7 @@ from tuner.world.measurement import FailureKind
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
     # SQLite takes most of such a study's time.
-    monkeypatch.setattr(optuna.storages, "get_storage", MemoryStorages())  # noqa: F405
+    MemoryStorages(monkeypatch)  # noqa: F405
     yield
     assert not list(tmp_path.glob("*-check"))
 

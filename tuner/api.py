@@ -14,8 +14,8 @@ from tuner.errors import (
     UsageError,
 )
 from tuner.files import own_prefix
-from tuner.plan.draft import PlanDraft, asked_draft, changed, draft_plan
-from tuner.plan.keys import PLAN_KEYS, LauncherName
+from tuner.plan.draft import PlanDraft, asked_draft, changed, draft_plan, given
+from tuner.plan.keys import LauncherName
 from tuner.plan.study_plan import StudyPlan
 from tuner.plan.workload_spec import CatalogueEntry
 from tuner.present.check_result import CheckResult
@@ -26,13 +26,13 @@ from tuner.present.study_result import StudyResult
 from tuner.recommended.building import recommendation_of
 from tuner.recommended.model import Recommendation, read_recommendation
 from tuner.recommended.recheck import recheck_plan
-from tuner.searching.forecasting import Forecast
-from tuner.searching.forecasting import forecast as forecast_of
+from tuner.searching.dry_run import DryRun
+from tuner.searching.dry_run import dry_run as dry_run_of
 from tuner.searching.inspecting import plan_of
 from tuner.searching.progress_reports import Observer, Silent
 from tuner.searching.searched_space import draft_here
 from tuner.searching.session import Presenter, SearchStopped, search
-from tuner.study.folder import StudyFolder
+from tuner.study.folder import StudyFolder, folder_of
 from tuner.study.resuming import asked_or_resumed_draft
 from tuner.study.stored import find_study
 from tuner.world.launcher import Launcher
@@ -174,8 +174,7 @@ def tune(
         SearchInterrupted: a KeyboardInterrupt came; its `result` is the answer so far, and
             everything measured is kept.
     """
-    keys = _plan_keys(locals())
-    draft = asked_or_resumed_draft(workload, program, beside, plan, keys, resume=resume)
+    draft = asked_or_resumed_draft(locals(), resume=resume)
     if resume and overwrite:
         raise UsageError("--resume and --overwrite exclude each other")
     try:
@@ -235,7 +234,7 @@ def check(
         InterruptedSearchError: A KeyboardInterrupt came.
     """
     # The storage is that of the study which is checked.
-    keys = _plan_keys(locals()) | {"storage": None}
+    keys = given(locals()) | {"storage": None}
     earlier = _recommendation_at(str(study), storage)
     with tempfile.TemporaryDirectory(prefix=own_prefix()) as scratch:
         folder = Path(scratch) / "check" if out is None else Path(out)
@@ -253,44 +252,31 @@ def check(
 
 
 def _recommendation_at(reference: str, storage: str | None) -> Recommendation:
-    """What a study recommends, or what a `recommended.json` or an export of one says.
-
-    Of a folder without a database its `recommended.json` counts.
-    """
+    """What a study recommends, or what a `recommended.json` or an export of one says, which may be
+    all that is left in the folder of a study."""
     path = Path(reference)
-    is_file = path.is_file() and path.name != StudyFolder(Path()).database.name
-    if storage is None and (is_file or path.suffix in (".json", ".toml")):
-        return read_recommendation(path)
-    try:
-        return recommendation_of(find_study(reference, storage=storage))
-    except UsageError:
-        folder = StudyFolder(path)
-        if storage is None and not folder.database.exists() and folder.recommended.is_file():
-            return read_recommendation(folder.recommended)
-        raise
+    if storage is None and folder_of(reference) is None:
+        left = StudyFolder(path).recommended
+        if left.is_file() or path.is_file() or path.suffix in (".json", ".toml"):
+            return read_recommendation(left if left.is_file() else path)
+    return recommendation_of(find_study(reference, storage=storage))
 
 
-def forecast(
-    workload: str | None = None,
+def dry_run(
     *,
-    program: Sequence[str] | None = None,
-    beside: Sequence[Sequence[str]] = (),
-    plan: str | Path | None = None,
     show: Callable[[bytes], None] | None = None,
     launcher: Launcher | LauncherName | None = None,
     clock: Callable[[], float] = time.monotonic,
-    **keys: Any,
-) -> tuple[Forecast, StudyPlan]:
+    **asked: Any,
+) -> tuple[DryRun, StudyPlan]:
     """Tell what a search would do, from a few worlds of its baseline; nothing is left behind.
 
     The keywords are those of `tune`. NothingRanError if the baseline does not run.
     """
-    keys |= _plan_keys({"launcher": launcher})
-    asked = asked_draft(workload, program, beside, plan, keys)
-    draft = draft_here(asked, None, Silent().on_event)
+    draft = draft_here(asked_draft({**asked, "launcher": launcher}), None, Silent().on_event)
     with _running(draft, launcher, Silent(), show) as (running, _):
         whole = plan_of(draft, running)
-        return forecast_of(whole, running, clock), whole
+        return dry_run_of(whole, running, clock), whole
 
 
 def load_study(
@@ -316,12 +302,6 @@ def load_study(
 def shipped_workloads() -> list[CatalogueEntry]:
     """List the workloads that come with this package: their roles, options and defaults."""
     return shipped_catalogue()
-
-
-def _plan_keys(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys of a plan among the keywords of a function; a launcher itself is none."""
-    keys = {key: value for key, value in given.items() if key in PLAN_KEYS}
-    return keys if isinstance(keys["launcher"], str) else keys | {"launcher": None}
 
 
 def _files() -> Presenter:

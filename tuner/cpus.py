@@ -8,8 +8,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from functools import partial
-from itertools import chain, groupby
+from itertools import groupby
 from pathlib import Path, PurePosixPath
 
 SYS = Path("/sys/devices/system")
@@ -17,6 +16,9 @@ _BEFORE_BINDING = "RPC_TUNER_CPUS"
 """The environment variable that tells what starts in a bound process what that could use before."""
 CpuSet = tuple[int, ...]
 """Numbers of logical CPUs, in order."""
+# The lines to paste have this, and the functions that take or return it, as they are: these are in
+# the layout of ruff and Black for 88 columns.
+Place = tuple[list[int], int, int]  # NUMA node, first thread of its core, and number
 
 
 def usable_cpus(proc: Path = Path("/proc/self")) -> int:
@@ -65,44 +67,52 @@ def _quota(cgroup: Path) -> float | None:
     return None
 
 
-def share_of_rank(index: int, ranks: int, sys: Path = SYS) -> CpuSet:
-    """The logical CPUs of one rank, where those of a host are parted equally among its ranks.
+def places_of(cpus: set[int], sys: Path = Path("/sys/devices/system")) -> list[Place]:
+    """These logical CPUs, threads of one core together."""
+    places = []
+    for cpu in cpus:
+        here = sys / f"cpu/cpu{cpu}"
+        node = [int(each.name[4:]) for each in here.glob("node[0-9]*")]
+        core = [each.read_text() for each in here.glob("topology/thread_siblings_list")]
+        first = int(core[0].replace("-", ",").split(",")[0]) if core else cpu
+        places.append((node, first, cpu))
+    return sorted(places)
 
-    Ranks are dealt to NUMA nodes in their order, or nodes to ranks where there are fewer ranks; the
-    threads of a core stay together where there are enough cores. The shares are disjoint and
-    equal, so some logical CPUs may be left, but not more than half of them: nodes and cores are
-    parted rather than that. More ranks than logical CPUs take turns. The rank has place `index`,
-    from 0, among the `ranks` of its host.
-    """
-    nodes = _usable_nodes(sys)
-    cores = [[[*core] for _, core in groupby(node, partial(_core, sys))] for node in nodes]
-    cpus = [[[cpu] for cpu in node] for node in nodes]
-    count = sum(map(len, nodes))
-    ranks = min(ranks, count)
-    # Whole nodes, or else whole cores, or else logical CPUs: the first that uses most of them.
-    # The lines to paste do the same (`tuner.recommended.python_module`).
-    for pools in [nodes], cores, cpus, [[*chain(*cores)]], [[*chain(*cpus)]]:
+
+# Ranks are dealt to NUMA nodes in their order, or nodes to ranks where there are fewer ranks; the
+# threads of a core stay together where there are enough cores. The shares are disjoint and equal,
+# so some logical CPUs may be left, but not more than half of them: nodes and cores are parted
+# rather than that.
+def share_of(places: list[Place], index: int, ranks: int) -> list[int]:
+    """The logical CPUs of the rank at this place among its host's, from 0."""
+
+    def split(some: list[Place], depth: int) -> list[list[Place]]:
+        return [[*part] for _, part in groupby(some, lambda place: place[:depth])]
+
+    ranks = min(ranks, len(places))  # more ranks take turns
+    # Whole nodes, or else cores, or else CPUs: the first that uses most of them.
+    for pool, part in (0, 1), (1, 2), (1, 3), (0, 2), (0, 3):
+        pools = [split(each, part) for each in split(places, pool)]
         homes = [rank * len(pools) // ranks for rank in range(ranks)]
-        each = min(len(pools[home]) // homes.count(home) for home in homes)
-        starts = [each * (rank - homes.index(home)) for rank, home in enumerate(homes)]
-        places = zip(homes, starts, strict=True)
-        shares = [[*chain(*pools[home][start : start + each])] for home, start in places]
+        size = min(len(pools[home]) // homes.count(home) for home in homes)
+        dealt = [[pools[home].pop(0) for _ in range(size)] for home in homes]
+        shares = [[cpu for part in parts for _, _, cpu in part] for parts in dealt]
         size = min(map(len, shares))
-        if 2 * size * ranks >= count:
+        if 2 * size * ranks >= len(places):
             break
-    return tuple(sorted(shares[index % ranks][:size]))
+    return sorted(shares[index % ranks][:size])
 
 
-def _usable_nodes(sys: Path) -> list[list[int]]:
-    """The NUMA nodes, with no more logical CPUs than the container's quota is enough for."""
-    nodes = numa_nodes(sys)
-    count = sum(map(len, nodes))
-    quota, seen, found = min(usable_cpus(), count), 0, []
-    for node in nodes:
-        # An equal part of each: as many as bring the sum to the quota's part of those seen.
-        before, seen = seen * quota // count, seen + len(node)
-        found.append(node[: seen * quota // count - before])
-    return [node for node in found if node]
+def share_of_rank(index: int, ranks: int, sys: Path = SYS) -> CpuSet:
+    """See `share_of`; all ranks together get no more than the container's quota is enough for."""
+    places = places_of(os.sched_getaffinity(0), sys)
+    quota, seen, found = min(usable_cpus(), len(places)), 0, list[Place]()
+    for _, of_node in groupby(places, lambda place: place[0]):
+        node = [*of_node]
+        # An equal part of each node: as many as bring the sum to the quota's part of those seen.
+        before, seen = seen * quota // len(places), seen + len(node)
+        found += node[: seen * quota // len(places) - before]
+    return tuple(share_of(found, index, ranks))
 
 
 def bind_rank(index: int, ranks: int) -> CpuSet:
@@ -155,31 +165,15 @@ def why_not_bound() -> str:
 
 def numa_nodes(sys: Path = SYS) -> list[list[int]]:
     """The logical CPUs that this process may use, by NUMA node, threads of one core together."""
-    mine = os.sched_getaffinity(0)
-    folders = sorted((sys / "node").glob("node[0-9]*"), key=lambda each: int(each.name[4:]))
-    lists = [_read_list(folder / "cpulist") for folder in folders]
-    # A kernel without NUMA tells no nodes.
-    lists.append(sorted(mine.difference(*lists)))
-    nodes = [[cpu for cpu in cpus if cpu in mine] for cpus in lists]
-    return [sorted(node, key=lambda cpu: (_core(sys, cpu), cpu)) for node in nodes if node]
+    by_node = groupby(places_of(os.sched_getaffinity(0), sys), lambda place: place[0])
+    return [[cpu for _, _, cpu in places] for _, places in by_node]
 
 
 def topology(sys: Path = SYS) -> tuple[int, int]:
     """How many NUMA nodes this process may use, and how many threads of one core at most."""
-    nodes = numa_nodes(sys)
-    cores = Counter(_core(sys, cpu) for node in nodes for cpu in node)
-    return len(nodes), max(cores.values())
-
-
-def _core(sys: Path, cpu: int) -> int:
-    """The first thread of a CPU's core."""
-    return min(_read_list(sys / f"cpu/cpu{cpu}/topology/thread_siblings_list"), default=cpu)
-
-
-def _read_list(file: Path) -> list[int]:
-    with suppress(OSError):
-        return _read_list_of(file.read_text())
-    return []
+    places = places_of(os.sched_getaffinity(0), sys)
+    cores = Counter((*node, core) for node, core, _ in places)
+    return len({tuple(node) for node, _, _ in places}), max(cores.values())
 
 
 def _read_list_of(text: str) -> list[int]:

@@ -42,9 +42,8 @@ _OWN: dict[str, tuple[Any, Any]] = {
         "the budget can be expected to show.")),
     "check": (str | None, typer.Option(metavar="STUDY", autocompletion=a_study, help="Measure an "
         "earlier recommendation against its baseline, here and now: that of a study, or of a "
-        "recommended.json. Goes with --budget, --max-blocks, --epsilon, --confidence, --seed, "
-        "--storage, --out, --ray-address, --interface, --no-isolation, --show-output, --quiet, "
-        "--log and --json.")),
+        f"recommended.json. Goes with {', '.join(PLAN_KEYS[name].flag for name in _IN_CHECK)}, "
+        "--show-output, --quiet, --log and --json.")),
     "list_workloads": (bool, typer.Option("--list-workloads", help="Show the shipped workloads, "
         "roles and options.")),
     "as_json": (bool, typer.Option("--json", help="One JSON document on stdout, progress on "
@@ -81,9 +80,9 @@ def search(context: typer.Context, **keys: Any) -> None:
     asked = {"program": told_program(context) or None, "plan": own["plan"], **read_flags(keys)}
     asked |= {"beside": asked.pop("programs", []), "show": show}
     if own["dry_run"] and own["resume"]:
-        _forecast_of_resuming(own["as_json"], **asked)
+        _dry_run_of_resuming(own["as_json"], **asked)
     elif own["dry_run"]:
-        _forecast(own["as_json"], **asked)
+        _dry_run(own["as_json"], **asked)
     else:
         asked |= {name: own[name] for name in ("resume", "overwrite")}
         _answer(**{name: own[name] for name in ("as_json", "quiet", "whole", "log")}, **asked)
@@ -103,30 +102,23 @@ def _refuse_typos(asked: Mapping[str, Any]) -> None:
 def _asked_draft(asked: Mapping[str, Any]) -> "PlanDraft":
     from tuner.study.resuming import asked_or_resumed_draft
 
-    return asked_or_resumed_draft(
-        asked.get("workload"),
-        asked["program"],
-        asked["beside"],
-        asked["plan"],
-        {name: value for name, value in asked.items() if name in PLAN_KEYS},
-        resume=asked.get("resume", False),
-    )
+    return asked_or_resumed_draft(asked, resume=asked.get("resume", False))
 
 
-def _forecast(as_json: bool, **asked: Any) -> None:
+def _dry_run(as_json: bool, **asked: Any) -> None:
     """Say what a search for what is asked would do."""
     _refuse_typos(asked)
-    from tuner.api import forecast
-    from tuner.present.before_search import forecast_lines
+    from tuner.api import dry_run
+    from tuner.present.before_search import dry_run_lines
 
-    found, plan = forecast(**asked)
+    found, plan = dry_run(**asked)
     if as_json:
         print_json(found.to_json())
         return
-    _print_lines(forecast_lines(found, plan.measuring.epsilon))
+    _print_lines(dry_run_lines(found, plan.measuring.epsilon))
 
 
-def _forecast_of_resuming(as_json: bool, **asked: Any) -> None:
+def _dry_run_of_resuming(as_json: bool, **asked: Any) -> None:
     """Say what is known of a study, and how long it would go on; nothing is run."""
     from tuner.present.how_to_use import continuing
     from tuner.present.wording import verdict_sentence

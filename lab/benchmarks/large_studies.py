@@ -20,10 +20,10 @@ from tests.fakes import UDF, FakeLauncher, fake_trace
 from tests.present.results import study_plan
 from tests.study.made import plan_of, world
 from tuner.plan.study_plan import StudyPlan
-from tuner.searching.budget import Budget
 from tuner.searching.measurer import Measurer
 from tuner.searching.progress_reports import Silent
 from tuner.searching.runner import Runner, numbers_of
+from tuner.searching.wall_time import Budget
 from tuner.study.folder import StudyFolder
 from tuner.study.records import CALIBRATION_BLOCK, TRACE_BLOCK, Record
 from tuner.study.storage.address import StudyPlace

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lab.faults.kit.rows import Outcome, Row
 from lab.faults.kit.searches import HOSTILE, Sessions, program
-from tuner.searching.budget import END_S, longest_world_s
+from tuner.searching.wall_time import END_S, longest_world_s
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import load_study
 

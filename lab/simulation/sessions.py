@@ -17,11 +17,11 @@ from tuner.plan.measuring import Measuring
 from tuner.plan.space import Space
 from tuner.plan.study_plan import StudyPlan
 from tuner.searching.beginning import Forecasts, note_forecasts
-from tuner.searching.budget import Budget
 from tuner.searching.fitting import fit_of, in_order_of_promise
 from tuner.searching.progress_reports import Silent
 from tuner.searching.runner import TRACED_TIME_S, Runner
 from tuner.searching.session import measure_study, measurer_for
+from tuner.searching.wall_time import Budget
 from tuner.study.conclusion import Conclusion, conclude
 from tuner.study.evidence import gain_of
 from tuner.study.folder import StudyFolder

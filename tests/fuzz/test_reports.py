@@ -14,14 +14,14 @@ from tests.fuzz.fuzzing import as_json, fuzz, mangled, mutated, survives
 from tests.fuzz.test_traces import analysed
 from tests.world.command.reported import (
     NAMES,
+    collected,
     events_of,
     journal_of,
     write_journals,
 )
 from tuner.plan.config import Config
-from tuner.plan.program_spec import ProgramRequest
+from tuner.plan.program_request import ProgramRequest
 from tuner.trace.files.native_reader import trace_of
-from tuner.world.command.collecting import report_of
 from tuner.world.command.discovering import TriedRun, check_backend, program_spec
 from tuner.world.command.ends import given_up
 from tuner.world.command.hook.rpc_tuner_hook import Reports
@@ -62,7 +62,7 @@ def ends(report: ProgramReport) -> list[ProgramEnd]:
 
 def judged(processes: Sequence[Sequence[Message]]) -> None:
     """All that a search, a run and a recording make of messages."""
-    report = report_of(processes)
+    report = collected(processes)
     told = [report.why_no_rank, report.why_missing(), report.waiting(), gauges(records_of(report))]
     told += [*report.notes("it"), *RunEnd(0, report).unused(CONFIG)]
     told += RunEnd(0, report).notes

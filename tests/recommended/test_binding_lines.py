@@ -32,8 +32,6 @@ def write_machine(sys: Path, nodes: list[list[Cpus]], *, has_nodes: bool, has_co
     files = {}
     for number, node in enumerate(nodes):
         cpus = list(chain(*node))
-        if has_nodes:
-            files[sys / f"node/node{number}/cpulist"] = cpus
         for cpu in cpus:
             (sys / f"cpu/cpu{cpu}/{f'node{number}' * has_nodes}").mkdir(parents=True)
         if has_cores:

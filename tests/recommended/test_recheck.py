@@ -17,7 +17,8 @@ from tuner.plan.study_plan import StudyPlan
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.recommended.building import recommendation_of
 from tuner.recommended.model import Recommendation
-from tuner.recommended.recheck import recheck_command, search_command
+from tuner.recommended.recheck import recheck_command
+from tuner.study.search_commands import search_command
 
 
 def asked_for(command: str, monkeypatch: pytest.MonkeyPatch) -> PlanDraft:

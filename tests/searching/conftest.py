@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import optuna
 import pytest
 
 from tests.cheap_studies import *  # noqa: F403 - fixtures, for every test of this folder
@@ -15,7 +14,7 @@ from tests.searching.tuning import Tune
 def in_memory() -> Iterator[None]:
     # SQLite takes most of such a study's time; tests/study looks at what it holds.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(optuna.storages, "get_storage", MemoryStorages())
+        MemoryStorages(patch)
         yield
 
 

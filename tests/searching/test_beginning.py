@@ -22,7 +22,7 @@ from tuner.present.knob_sentences import forecast_alone_sentence, not_reached_se
 from tuner.present.wording import verdict_sentence
 from tuner.searching.fitting import ANSWER_BLOCKS
 from tuner.study.answer import StudyAnswer
-from tuner.study.resuming import resume_command
+from tuner.study.search_commands import resume_command
 from tuner.text import duration
 from tuner.world.launcher import WorldOrder
 from tuner.world.measurement import Failure, Measurement

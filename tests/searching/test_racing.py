@@ -12,11 +12,11 @@ from tests.steps import steps_of
 from tests.study.made import calibrated, plan_of, took, world
 from tuner.decide.interim_analysis import InterimAnalysis
 from tuner.plan.config import Config
-from tuner.searching.budget import Budget
 from tuner.searching.measurer import Measurer
 from tuner.searching.progress_reports import Silent
 from tuner.searching.racing import race
 from tuner.searching.runner import Runner
+from tuner.searching.wall_time import Budget
 from tuner.study.conclusion import conclude
 from tuner.study.records import Record
 from tuner.study.storage.address import StudyPlace

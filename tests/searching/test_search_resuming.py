@@ -12,7 +12,7 @@ from tests.searching.tuning import Tune, check_days, failing, keys, row_of, scal
 from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.searching import session
-from tuner.study.resuming import resume_command
+from tuner.study.search_commands import resume_command
 
 pytestmark = pytest.mark.slow
 

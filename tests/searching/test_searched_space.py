@@ -11,7 +11,7 @@ from tests.fakes import UDF, FakeLauncher
 from tests.searching.tuning import Tune
 from tests.trace.synthetic import call, operator
 from tests.trace.synthetic import trace as synthetic
-from tuner.api import forecast
+from tuner.api import dry_run
 from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.draft import draft_plan
@@ -76,7 +76,7 @@ def test_a_search_without_a_space_tries_threads_and_binding(
     for cpus, configs in ((2, 12), (1, 6)):
         monkeypatch.setattr(searched_space, "usable_cpus", lambda cpus=cpus: cpus)
         launcher = FakeLauncher(spec=MINE)
-        told, _ = forecast("mine.py:Mine", launcher=launcher, clock=launcher.clock)
+        told, _ = dry_run(workload="mine.py:Mine", launcher=launcher, clock=launcher.clock)
         assert told.configs == configs
 
 

@@ -15,7 +15,8 @@ from tests.study.made import search
 from tuner.errors import UsageError
 from tuner.plan.draft import PlanDraft
 from tuner.study.answer import StudyAnswer
-from tuner.study.resuming import asked_or_resumed_draft, place_keys, resume_command
+from tuner.study.resuming import asked_or_resumed_draft
+from tuner.study.search_commands import place_keys, resume_command
 from tuner.study.stored import find_study
 
 
@@ -34,7 +35,7 @@ def here(studied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def resumed(**changes: Any) -> PlanDraft:
-    return asked_or_resumed_draft(None, None, (), None, changes, resume=True)
+    return asked_or_resumed_draft(changes, resume=True)
 
 
 @pytest.mark.parametrize("named", [{"name": "udf"}, {"out": "studies/udf"}])
@@ -73,10 +74,10 @@ def test_a_study_that_was_not_created_completely_needs_its_whole_command(tmp_pat
 
 
 def test_what_is_named_is_not_taken_from_a_study() -> None:
-    draft = asked_or_resumed_draft("light", None, (), None, {"name": "udf"}, resume=True)
+    draft = asked_or_resumed_draft({"workload": "light", "name": "udf"}, resume=True)
     assert draft.workload == "light"
     with pytest.raises(UsageError, match="name a workload, a plan or a program"):
-        asked_or_resumed_draft(None, None, (), None, {"name": "udf"}, resume=False)
+        asked_or_resumed_draft({"name": "udf"}, resume=False)
 
 
 USUAL = "rpc-tuner search --resume --study udf"

@@ -1,7 +1,8 @@
 """How a machine is parted into sets of CPUs; the machines are folders of files."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,12 @@ from tuner.world.launchers import cpu_sets
 Machine = Callable[..., Path]
 
 
+def cpus_in(text: str) -> Iterator[int]:
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        yield from range(int(first), int(last or first) + 1)
+
+
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     """A machine of NUMA nodes, each a list of CPUs, and of cores; all of it may be used."""
@@ -24,15 +31,15 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
         *nodes: str, cores: Sequence[str] = (), may_use: Sequence[int] | None = None,
         quota: int | None = None,
     ) -> Path:  # fmt: skip
-        files = {f"node/node{number}/cpulist": node for number, node in enumerate(nodes)}
+        by_node = [[*cpus_in(node)] for node in nodes]
+        for number, cpus in enumerate(by_node):
+            for cpu in cpus:
+                (tmp_path / f"cpu/cpu{cpu}/node{number}").mkdir(parents=True)
         for core in cores:
-            for cpu in numbering._read_list_of(core):
-                files[f"cpu/cpu{cpu}/topology/thread_siblings_list"] = core
-        for name, content in files.items():
-            (tmp_path / name).parent.mkdir(parents=True)
-            (tmp_path / name).write_text(f"{content}\n")
-        cpus = [cpu for node in nodes for cpu in numbering._read_list_of(node)]
-        mine = set(cpus if may_use is None else may_use)
+            for cpu in cpus_in(core):
+                (tmp_path / f"cpu/cpu{cpu}/topology").mkdir(parents=True)
+                (tmp_path / f"cpu/cpu{cpu}/topology/thread_siblings_list").write_text(f"{core}\n")
+        mine = set(chain(*by_node)) if may_use is None else set(may_use)
         monkeypatch.setattr(os, "sched_getaffinity", lambda pid: mine)
         for each in (module, numbering):
             monkeypatch.setattr(each, "usable_cpus", lambda: quota or len(mine))

@@ -15,13 +15,8 @@ from tuner.plan.keys import DEFAULT_SPACE, PLAN_KEYS
 from tuner.plan.launching import Launching, read_launching
 from tuner.plan.measuring import WISHED_BLOCKS, Measuring, read_measuring
 from tuner.plan.objectives import METRIC, OBJECTIVES
-from tuner.plan.program_spec import (
-    WINDOW_FIELDS,
-    ProgramRequest,
-    ProgramSpec,
-    Subject,
-    read_program,
-)
+from tuner.plan.program_request import WINDOW_FIELDS, ProgramRequest, read_program
+from tuner.plan.program_spec import ProgramSpec, Subject
 from tuner.plan.space import Space, baseline_config, check_against
 from tuner.plan.study_plan import StudyPlan
 from tuner.plan.workload_spec import study_name_of
@@ -72,7 +67,7 @@ class PlanDraft:
 
     def finish(self, subject: Subject) -> StudyPlan:
         """The plan, once its subject is known; UsageError with every mistake of the draft."""
-        if self.chooses_objective and isinstance(subject, ProgramSpec):
+        if self.chooses_objective:
             return self.with_objective(subject.objective_name).finish(subject)
         named = [(dimension, [value]) for dimension, value in self.named_baseline.items]
         problems = [
@@ -132,8 +127,6 @@ def like_before(draft: PlanDraft, known: StudyPlan) -> PlanDraft:
     program, before = draft.program, known.subject
     if program is None or program.window_s is not None or program.whole_runs:
         return draft
-    if not isinstance(before, ProgramSpec):
-        return draft
     kept = {name: getattr(before, name) for name in WINDOW_FIELDS}
     kept["whole_runs"] = before.window_s is None
     return draft.with_program(program.model_copy(update=kept))
@@ -149,10 +142,8 @@ def _objective_mistakes(measuring: Measuring, subject: Subject) -> list[str]:
                 "them is read from traced worlds"
             )
         problems.append(_objective_mistake(second, subject))
-    has_metric = isinstance(subject, ProgramSpec) and subject.metric is not None
-    limits = (
-        each.mistake(subject.kind, first, has_metric=has_metric) for each in measuring.require
-    )
+    known = {"has_metric": subject.metric is not None}
+    limits = (each.mistake(subject.kind, first, **known) for each in measuring.require)
     return [*filter(None, (*problems, *limits))]
 
 
@@ -160,8 +151,6 @@ def _objective_mistake(name: str, subject: Subject) -> str:
     if subject.kind not in OBJECTIVES[name].of:
         known = [each.name for each in OBJECTIVES.values() if subject.kind in each.of]
         return f"the objective {name} is not one of a {subject.kind}; known: {', '.join(known)}"
-    if not isinstance(subject, ProgramSpec):
-        return ""
     if name == METRIC.name and subject.metric is None:
         return "the objective metric needs a metric: NAME=REGEX with one group"
     if name in ("rpc_active_s", "wall_s") and subject.window_s is not None:
@@ -195,14 +184,10 @@ def shipped_plan_path(workload: str) -> Path | None:
     return None
 
 
-def asked_draft(
-    workload: str | None,
-    program: Sequence[str] | None,
-    beside: Sequence[Sequence[str]],
-    plan: str | Path | None,
-    changes: Mapping[str, Any],
-) -> PlanDraft:
-    """What the keywords of `tuner.tune` ask for; UsageError if none or two things are tuned."""
+def asked_draft(asked: Mapping[str, Any]) -> PlanDraft:
+    """What these keywords of `tuner.tune` ask for; UsageError if none or two things are tuned."""
+    workload, program, plan = (asked.get(name) for name in ("workload", "program", "plan"))
+    beside = asked.get("beside") or ()
     if workload is None and plan is None and program is None:
         raise UsageError(
             "name a workload, a plan or a program: --workload udf, --plan FILE, -- python main.py"
@@ -212,13 +197,18 @@ def asked_draft(
     if workload is not None and program is not None:
         raise UsageError("name a workload or a program, not both")
     programs = None if program is None else [program, *beside]
-    return draft_plan(plan_mapping(plan, workload, {"programs": programs, **given(changes)}))
+    return draft_plan(plan_mapping(plan, workload, {**given(asked), "programs": programs}))
 
 
-def given(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The keywords of `tuner.tune` that somebody gave: a switch that is off is none."""
-    switches = [name for name, key in PLAN_KEYS.items() if key.form == "switch"]
-    return {k: v for k, v in changes.items() if v or k not in switches}
+def given(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of a plan that somebody gave among the keywords of `tuner.tune`: neither a switch
+    that is off, nor a launcher itself."""
+    return {
+        name: value
+        for name, value in asked.items()
+        if name in PLAN_KEYS and (value or PLAN_KEYS[name].form != "switch")
+        if name != "launcher" or isinstance(value, str)
+    }
 
 
 def plan_mapping(

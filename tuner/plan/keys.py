@@ -2,8 +2,8 @@
 flag.
 
 Adding one is an entry here, with its default, a field of what the plan holds (`measuring`,
-`launching` or `program_spec`), and the keyword with its documentation. Standard library only, for
-`--help`.
+`launching` or `program_request`), and the keyword with its documentation. Standard library only,
+for `--help`.
 """
 
 import shlex

@@ -4,14 +4,60 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Literal, Protocol, Self
 
 from tuner.text import did_you_mean, plain_number, share, three_digits
 
 LEAST_VALUE = 1e-12  # the logarithm of 0 is no number
 _SHORT = 30  # letters that fit beside the axis of a figure, or above a column of a table
 Kind = Literal["workload", "program"]
-_World = Any  # a `tuner.world.measurement.Measurement`, of a higher layer
+
+
+class _TracedWorld(Protocol):
+    """What objectives read of a world's trace."""
+
+    @property
+    def rpc_cpu_total_ms(self) -> float | None: ...
+    @property
+    def rpc_p99_ms(self) -> float | None: ...
+
+
+class _ProgramRun(Protocol):
+    """What objectives read of a world that is a run of a program."""
+
+    @property
+    def calls(self) -> int: ...
+    @property
+    def functions(self) -> Mapping[str, int]: ...
+    @property
+    def rpc_active_s(self) -> float | None: ...
+    @property
+    def metric(self) -> float | None: ...
+
+
+class _World(Protocol):
+    """What objectives read of a world, which is a `tuner.world.measurement.Measurement`."""
+
+    @property
+    def median_step_s(self) -> float | None: ...
+    @property
+    def p99_step_s(self) -> float | None: ...
+    @property
+    def wall_s(self) -> float: ...
+    @property
+    def world_s(self) -> float: ...
+    @property
+    def cpu_s(self) -> float | None: ...
+    @property
+    def cpu_cores(self) -> float | None: ...
+    @property
+    def cpu_ms_per_step(self) -> float | None: ...
+    @property
+    def peak_rss_mb(self) -> float | None: ...
+    @property
+    def trace(self) -> _TracedWorld | None: ...
+    @property
+    def program(self) -> _ProgramRun | None: ...
 
 
 @dataclass(frozen=True)
@@ -78,10 +124,12 @@ def ms_per_call(world: _World, mix: Mapping[str, float] = {}) -> float | None:
     """The time of a program's run over its calls; with a `mix` of functions, each with its share,
     over those of the function that it calls least often for its share. What is only called more
     often, as the program waits for the rest, is no work."""
-    calls = world.program.calls if world.program else 0
-    if calls and world.program.functions:
+    if (program := world.program) is None:
+        return None
+    calls: float = program.calls
+    if calls and program.functions:
         # What a run does not reach at all is less than one call.
-        made = (max(world.program.functions.get(name, 0), 0.5) / mix[name] for name in mix)
+        made = (max(program.functions.get(name, 0), 0.5) / mix[name] for name in mix)
         calls = min(made, default=calls)
     return world.wall_s * 1e3 / calls if calls else None
 
@@ -89,7 +137,7 @@ def ms_per_call(world: _World, mix: Mapping[str, float] = {}) -> float | None:
 def _cpu_s(world: _World) -> float | None:
     """Of a program's run, or of a workload's step: worlds of one have different numbers of them."""
     if world.program is not None:
-        return None if world.cpu_s is None else float(world.cpu_s)
+        return world.cpu_s
     return None if world.cpu_ms_per_step is None else world.cpu_ms_per_step / 1e3
 
 

@@ -1,117 +1,35 @@
-"""A program that is tuned as it is: the keys of a plan that name it, and what its runs showed."""
+"""A program that is tuned as it is, as its first runs showed it."""
 
 import math
-import re
-import shlex
-from collections.abc import Mapping, Sequence
-from functools import cached_property
-from itertools import pairwise
-from pathlib import PurePath
-from typing import Annotated, Any, Literal
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import Any, ClassVar
 
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import Field
 
 from tuner.plan.config import ALL_ROLES, Config, Dimension
 from tuner.plan.frozen_model import FrozenModel
-from tuner.plan.keys import DEFAULTS, keys_of
 from tuner.plan.knobs import INTRA_OP_THREADS, KNOBS, Value
-from tuner.plan.measuring import AUTO, LEAST_START_S, sentence_of
-from tuner.plan.objectives import METRIC
-from tuner.plan.workload_spec import RankSpec, WorkloadSpec, distinct_roles
-from tuner.roles import pattern_problem
-from tuner.text import parse_duration_s
+from tuner.plan.measuring import LEAST_START_S
+from tuner.plan.objectives import (
+    ACTIVE_FROM_FIRST,
+    LEAST_SERVED,
+    METRIC,
+    OBJECTIVES,
+    PER_CALL,
+    Kind,
+    Objective,
+    ms_per_call,
+)
+from tuner.plan.program_request import ProgramRequest
+from tuner.plan.workload_spec import Ranks, RankSpec, WorkloadSpec
+from tuner.text import duration, first_of, three_digits
 
-PROGRAM_KEYS = ("program", *keys_of("program"))
-WINDOW_FIELDS = ("window_s", "warm_up_s", "window_is_chosen")
-WHOLE_RUNS = "off"  # the window of a program whose runs are compared as a whole
 # Of a function that sets up, there are fewer calls; and so many tell how often it is called.
 LEAST_OF_WORK, LEAST_OF_MIX = 8, 20
 # A run that takes so many times as long as the latest one is stuck; or as the first one, which was
 # cold: a cold run may come after warm ones.
 STUCK_RUN, STUCK_COLD_RUN = 10, 2
-_NAMED = re.compile(r"([A-Za-z_][A-Za-z0-9_ ]*)=(.*)", re.DOTALL)
-
-
-def _pattern(text: str) -> str:
-    if problem := pattern_problem(text):
-        raise ValueError(f"is not a regular expression: {text!r}: {problem}")
-    return text
-
-
-def _pattern_with_a_group(text: str) -> str:
-    if re.compile(_pattern(text)).groups != 1:
-        raise ValueError(f"needs one group in parentheses, such as 'loss: ([0-9.]+)', got {text!r}")
-    return text
-
-
-Pattern = Annotated[str, AfterValidator(_pattern)]
-
-
-class OutputMetric(FrozenModel):
-    """A number that a program prints."""
-
-    name: str
-    pattern: Annotated[str, AfterValidator(_pattern_with_a_group)]  # its last match counts
-    maximize: bool = False  # whether more is better
-
-    def read(self, output: str) -> float | None:
-        """The number in the output; None if there is none above zero."""
-        found = re.findall(self.pattern, output, re.MULTILINE)
-        try:
-            value = float(found[-1].replace(",", "")) if found else 0.0
-        except ValueError:
-            return None
-        return value if 0 < value < float("inf") else None
-
-
-class ProgramRequest(FrozenModel):
-    """A program as a person asks for it: how to run it, and what to read from it."""
-
-    # The command; or several, which are run side by side and are one world.
-    commands: tuple[Annotated[tuple[str, ...], Field(min_length=1)], ...] = Field(min_length=1)
-    role_patterns: tuple[tuple[str, Pattern], ...] = ()  # pairs; see `tuner.roles.role_of`
-    expect: Pattern | None = None  # what the output must match somewhere, or the answer is wrong
-    metric: OutputMetric | None = None
-    window_s: float | None = None  # in which calls are counted; None: it ends by itself
-    warm_up_s: float = 0.0  # seconds to it from the last `init_rpc`; a chosen one: the first call
-    window_is_chosen: bool = False  # by its first runs, so that a run may end before it is over
-    whole_runs: bool = False  # whether no window may be chosen
-    cold: bool = False  # whether each run starts its interpreters anew
-
-    @property
-    def reference(self) -> str:
-        """The commands as a person would type them."""
-        return " & ".join(shlex.join(command) for command in self.commands)
-
-    @property
-    def study_name(self) -> str:
-        """The name of a study of it when nobody gives one: `main` for `python main.py`."""
-        words = self.commands[0]
-        scripts = [word for word in words if word.endswith((".py", ".sh"))]
-        modules = [name for flag, name in pairwise(words) if flag == "-m"]
-        name = scripts[0] if scripts else modules[0] if modules else words[0]
-        stem = PurePath(name).stem if scripts or not modules else name.rpartition(".")[2]
-        return re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("._-") or "program"
-
-    def keys(self) -> dict[str, Any]:
-        """The keys of a plan that ask for this program: the inverse of `read_program`."""
-        metric = self.metric
-        return {
-            "roles": list(self.role_patterns),
-            "expect": self.expect,
-            "metric": None if metric is None else f"{metric.name}={metric.pattern}",
-            "maximize": None if metric is None else metric.maximize,
-            "window": self._window,
-            "warm_up": None if self.window_s is None else self.warm_up_s,
-            "cold": self.cold,
-            "programs": [list(command) for command in self.commands],
-        }
-
-    @property
-    def _window(self) -> str | float | None:
-        if self.window_s is None:
-            return WHOLE_RUNS if self.whole_runs else None
-        return f"{AUTO}:{self.window_s!r}s" if self.window_is_chosen else self.window_s
 
 
 class SteadyPart(FrozenModel):
@@ -122,7 +40,7 @@ class SteadyPart(FrozenModel):
     world_s: float  # about how long a run takes that is ended after it
 
 
-class ProgramSpec(ProgramRequest):
+class ProgramSpec(ProgramRequest, Ranks):
     """A program as its first runs showed it."""
 
     ranks: tuple[RankSpec, ...] = Field(min_length=1)
@@ -138,20 +56,10 @@ class ProgramSpec(ProgramRequest):
     why_whole: str = ""  # why no part of a run stands for all of it, if that matters
     was_cut: bool = False  # whether no run was seen to its end: what would come there is not known
     starts: str = ""  # how its runs start, and why: `warm: ...` or `cold: ...`, if that is known
-    cuda_devices: int = 0
-    has_gil: bool = True
     sets_intra_op_threads: bool = False  # itself, after what the tool can set
-    cpus_of_rank: int | None = None  # of a bound one's share; None where that is not known
 
-    @property
-    def kind(self) -> Literal["program"]:
-        """What it is, in one word."""
-        return "program"
-
-    @property
-    def roles(self) -> tuple[str, ...]:
-        """The roles in order of first rank, each once."""
-        return distinct_roles(self.ranks)
+    kind: ClassVar[Kind] = "program"
+    has_steps: ClassVar = False  # a world of it is one run
 
     @cached_property
     def own_config(self) -> Config:
@@ -171,6 +79,22 @@ class ProgramSpec(ProgramRequest):
         )
         return {**asked, "own": self.own}
 
+    def measured(self) -> dict[str, Any]:
+        """What a recommendation says of it."""
+        asked = self.model_dump(mode="json", include={*ProgramRequest.model_fields})
+        return {"program": asked, "own": self.own_config}
+
+    def named_baseline(self, baseline: Config) -> Config:
+        """What a command has to name of a baseline: what the program does not give itself."""
+        found = {k: v for k, v in baseline.items if v != self.default_of(k.role, k.knob)}
+        return Config.of(found)
+
+    @property
+    def facts(self) -> list[tuple[str, str]]:
+        """What a page says of it: names, each with a phrase."""
+        starts = [("start of each run", self.starts)] if self.starts else []
+        return [("program", self.reference), *starts]
+
     @property
     def longest_run_s(self) -> float:
         """How long a run may take that is not stuck, in seconds; infinite where none went well."""
@@ -184,6 +108,11 @@ class ProgramSpec(ProgramRequest):
         if self.window_is_chosen and self.steady is not None:
             return self.steady.world_s
         return self.run_s[-1] if self.run_s else 0.0
+
+    def sooner_s(self, run_s: float) -> float:
+        """How many seconds later runs are shorter than one of so many, which had no window."""
+        is_shorter = self.window_is_chosen and self.steady is not None
+        return run_s - self.usual_s if is_shorter else 0.0
 
     @property
     def may_vary(self) -> bool:
@@ -251,8 +180,43 @@ class ProgramSpec(ProgramRequest):
             return "ms_per_call"
         return "rpc_active_s"
 
+    def objective(self, name: str) -> Objective:
+        """The objective of this name, as it is of this program."""
+        objective = OBJECTIVES[name]
+        if name == "rpc_active_s" and not self.has_world_size:
+            return replace(objective, label=ACTIVE_FROM_FIRST)
+        if name == PER_CALL and (mix := self.mix):
+            return replace(objective, label=LEAST_SERVED, read=partial(ms_per_call, mix=mix))
+        if (metric := self.metric) is None or name != METRIC.name:
+            return objective
+        return replace(
+            METRIC, label=metric.name, table_heading=metric.name, maximize=metric.maximize
+        )
 
-Subject = WorkloadSpec | ProgramSpec  # what is tuned
+    def why_compared(self, objective: Objective) -> str:
+        """What of its runs is compared, and why, as a clause."""
+        if self.window_s is not None:
+            said = ", in a window of each run"
+            if self.window_is_chosen and not self.was_cut and self.steady:
+                seconds = f"{three_digits(self.window_s)} s after {three_digits(self.warm_up_s)} s"
+                said += f": {seconds}, as a whole one takes {duration(max(self.run_s))}"
+            return said
+        if self.why_whole:
+            return f", of whole runs: {self.why_whole}"
+        counts = " and ".join(map(str, self.calls))
+        if objective.name != PER_CALL:
+            if not (self.varies and self.does_fixed_work and objective.is_of_run):
+                return ""
+            same = first_of([name for name in self.work if name], 2)
+            what = same or "all of them"
+            return f": the number of calls varies ({counts}), but not that of {what}"
+        if self.may_vary:
+            return ", as one run alone was seen to its end, and others may make more or fewer calls"
+        varies = f", because the number of calls varies from run to run: {counts}"
+        return varies if self.varies else ""
+
+
+Subject = WorkloadSpec | ProgramSpec  # what is tuned; it says itself what a world of it is
 
 
 def intra_op_threads(subject: Subject, config: Config | None = None) -> dict[str, int]:
@@ -268,82 +232,3 @@ def intra_op_text(subject: Subject, config: Config | None = None) -> str:
     if len(set(threads.values())) == 1:
         return str(next(iter(threads.values())))
     return ", ".join(f"{count} ({role})" for role, count in threads.items())
-
-
-def read_program(mapping: Mapping[str, Any]) -> tuple[ProgramRequest | None, list[str]]:
-    """The program of a plan, None if it has none; and every mistake of its keys."""
-    given = {key: mapping[key] for key in PROGRAM_KEYS if mapping.get(key) is not None}
-    if not {"program", "programs"} & given.keys():
-        return None, [f"{key} is for a program, and the plan has none" for key in given]
-    problems: list[str] = []
-    if {"program", "programs"} <= given.keys():
-        problems.append("a plan has one program, or several programs that are one world")
-    key, listed = "program", [given.pop("program", None)]
-    if (several := given.pop("programs", None)) is not None:
-        is_list = isinstance(several, Sequence) and not isinstance(several, str)
-        key, listed = "programs", list(several) if is_list else [several]
-    commands = [_words(key, each, problems) for each in listed]
-    if not commands:
-        problems.append("programs must name at least one command")
-    roles = given.pop("roles", ())
-    given["role_patterns"] = list(roles.items()) if isinstance(roles, Mapping) else roles
-    given |= {"commands": commands, **_metric(given, problems), **_window(given, problems)}
-    if not commands or None in commands:
-        return None, problems
-    try:
-        return ProgramRequest.model_validate(given), problems
-    except ValidationError as error:
-        return None, [*problems, *map(sentence_of, error.errors())]
-
-
-def _words(key: str, command: object, problems: list[str]) -> Sequence[object] | None:
-    """A command as its words, also of a line as a shell reads it; None if there are none."""
-    try:
-        words = shlex.split(command) if isinstance(command, str) else command
-    except ValueError as error:
-        problems.append(f"{key}: {command!r} is no command: {error}")
-        return None
-    if isinstance(words, Sequence) and words and all(isinstance(word, str) for word in words):
-        return words
-    problems.append(
-        f'{key} must be a command, such as "python main.py" or ["python", "main.py"], got '
-        f"{command!r}"
-    )
-    return None
-
-
-def _metric(given: dict[str, Any], problems: list[str]) -> dict[str, object]:
-    """`NAME=PATTERN`, or the pattern alone."""
-    pattern, maximize = given.pop("metric", None), given.pop("maximize", False)
-    if pattern is None:
-        if maximize:
-            problems.append("maximize is for a metric, and none is given")
-        return {}
-    named = _NAMED.fullmatch(str(pattern))
-    name, text = (named[1].strip(), named[2]) if named else ("metric", str(pattern))
-    try:
-        return {"metric": OutputMetric(name=name, pattern=text, maximize=maximize)}
-    except ValidationError as error:
-        problems += [sentence_of(detail, "metric") for detail in error.errors()]
-        return {}
-
-
-def _window(given: dict[str, Any], problems: list[str]) -> dict[str, object]:
-    """The two durations in seconds; a window alone has the usual warm-up."""
-    seconds: dict[str, object] = {}
-    named = str(given.get("window", "")).strip().lower()
-    auto, _, chosen = named.partition(":")
-    if named == WHOLE_RUNS or auto == AUTO:
-        seconds |= {"whole_runs": named == WHOLE_RUNS, "window_is_chosen": bool(chosen)}
-        given["window"] = chosen or None
-    for key in ("window", "warm_up"):
-        if (raw := given.pop(key, None)) is not None:
-            try:
-                seconds[f"{key}_s"] = parse_duration_s(raw)
-            except ValueError as error:
-                problems.append(f"{key} {error}")
-    if "window_s" in seconds:
-        seconds.setdefault("warm_up_s", parse_duration_s(DEFAULTS["warm_up"]))
-    elif "warm_up_s" in seconds:
-        problems.append("warm_up is for a window, and none is given")
-    return seconds

@@ -2,8 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
-from functools import partial
 from typing import Any, Self
 
 from pydantic import ConfigDict
@@ -14,15 +12,7 @@ from tuner.plan.keys import PLAN_KEYS
 from tuner.plan.knobs import INTRA_OP_THREADS, NUM_WORKER_THREADS
 from tuner.plan.launching import Launching
 from tuner.plan.measuring import Measuring
-from tuner.plan.objectives import (
-    ACTIVE_FROM_FIRST,
-    LEAST_SERVED,
-    METRIC,
-    OBJECTIVES,
-    PER_CALL,
-    Objective,
-    ms_per_call,
-)
+from tuner.plan.objectives import Objective
 from tuner.plan.program_spec import ProgramSpec, Subject, intra_op_threads
 from tuner.plan.space import Space
 from tuner.plan.workload_spec import WorkloadSpec
@@ -45,27 +35,13 @@ class StudyPlan(FrozenModel):
     @property
     def objective(self) -> Objective:
         """The number to make small, or large; of two the first, which decides."""
-        return self._objective(self.measuring.objective_name)
+        return self.subject.objective(self.measuring.objective_name)
 
     @property
     def second_objective(self) -> Objective | None:
         """The second number to make small, or large."""
         name = self.measuring.second_objective_name
-        return None if name is None else self._objective(name)
-
-    def _objective(self, name: str) -> Objective:
-        objective, subject = OBJECTIVES[name], self.subject
-        if not isinstance(subject, ProgramSpec):
-            return objective
-        if name == "rpc_active_s" and not subject.has_world_size:
-            return replace(objective, label=ACTIVE_FROM_FIRST)
-        if name == PER_CALL and (mix := subject.mix):
-            return replace(objective, label=LEAST_SERVED, read=partial(ms_per_call, mix=mix))
-        if (metric := subject.metric) is None or name != METRIC.name:
-            return objective
-        return replace(
-            METRIC, label=metric.name, table_heading=metric.name, maximize=metric.maximize
-        )
+        return None if name is None else self.subject.objective(name)
 
     def candidates(self) -> list[Config]:
         """The baseline, then the grid, without what acts like an earlier configuration, and without

@@ -9,11 +9,11 @@ from rich.table import Table
 from rich.text import Text
 
 from tuner.plan.workload_spec import CatalogueEntry, OptionSpec
-from tuner.searching.forecasting import Forecast
+from tuner.searching.dry_run import DryRun
 from tuner.text import command, duration, percent, plural, rough_duration, share
 
 
-def forecast_lines(found: Forecast, epsilon: float) -> list[str]:
+def dry_run_lines(found: DryRun, epsilon: float) -> list[str]:
     """What the search would do, and what its budget can show; `epsilon` is a fraction."""
     budget, is_grid = duration(found.budget_s), found.sampler == "grid"
     would = "The whole grid would be measured."
@@ -48,7 +48,7 @@ def forecast_lines(found: Forecast, epsilon: float) -> list[str]:
     return [*lines, told]
 
 
-def _enough(found: Forecast) -> str:
+def _enough(found: DryRun) -> str:
     """What to do about a budget that is too short for a comparison."""
     if found.sampler != "grid":
         return "give it more"

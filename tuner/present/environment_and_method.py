@@ -5,7 +5,6 @@ from collections import Counter
 from tuner.machine import DISTURBED_SHARE
 from tuner.plan.knobs import KNOBS
 from tuner.plan.program_spec import intra_op_text
-from tuner.plan.workload_spec import WorkloadSpec
 from tuner.present.wording import confidence, epsilon, faster_or_slower, worlds_text
 from tuner.study.answer import MachineUse, StudyAnswer
 from tuner.study.metrics import PARALLELISM_MEAN
@@ -21,15 +20,8 @@ def environment_facts(answer: StudyAnswer) -> Facts:
     """The machine and the software, and what ran on them."""
     environment, subject = answer.environment, answer.plan.subject
     ranks = Counter(rank.role for rank in subject.ranks)
-    if isinstance(subject, WorkloadSpec):
-        options = ", ".join(f"{name}={value}" for name, value in subject.options.items())
-        facts = [("workload", f"{subject.reference}: {subject.summary}")]
-        facts.append(("options", options or "none"))
-    else:
-        facts = [("program", subject.reference)]
-        if subject.starts:
-            facts.append(("start of each run", subject.starts))
-    facts += [
+    facts = [
+        *subject.facts,
         ("ranks", ", ".join(f"{ranks[role]} {role}" for role in subject.roles)),
         ("intra-op threads", f"{intra_op_text(subject)} in each process, unless tuned"),
         ("CPU", f"{environment.cpu_model}, {plural(environment.cpu_count, 'logical CPU')}"),
@@ -118,7 +110,7 @@ def method_facts(answer: StudyAnswer) -> Facts:
 
 def _world(answer: StudyAnswer) -> str:
     subject, least = answer.plan.subject, duration(answer.plan.measuring.min_time_s)
-    if isinstance(subject, WorkloadSpec):
+    if subject.has_steps:
         return f"Each has new processes, and after a warm-up at least {least} of timed steps"
     if subject.window_s is None:
         return "Each is one run of the program, in new processes"

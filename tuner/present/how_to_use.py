@@ -10,7 +10,7 @@ from tuner.files import shown
 from tuner.machine import BINDING_COMPARED, machine_differences, this_machine
 from tuner.plan.config import ALL_ROLES, Config
 from tuner.plan.knobs import INTRA_OP_THREADS
-from tuner.plan.program_spec import ProgramSpec, Subject, intra_op_threads
+from tuner.plan.program_spec import Subject, intra_op_threads
 from tuner.present.wording import verdict_sentence
 from tuner.process_knobs import CPU_BINDING, SWITCH_INTERVAL
 from tuner.recommended import python_module as source
@@ -19,7 +19,7 @@ from tuner.recommended.model import Recommendation, as_json, as_toml
 from tuner.recommended.python_module import as_python
 from tuner.study.answer import StudyAnswer
 from tuner.study.log import BASELINE
-from tuner.study.resuming import resume_command
+from tuner.study.search_commands import resume_command
 from tuner.text import command, plural, three_digits
 
 _FEW, _LINE = 5, 76
@@ -40,7 +40,7 @@ def snippet_of(answer: StudyAnswer) -> Snippet | None:
     if answer.best is None or answer.best_trial == BASELINE:
         return None
     subject = answer.plan.subject
-    if not isinstance(subject, ProgramSpec):
+    if not subject.commands:
         lines = [init_rpc_lines(answer.best, subject), *_binding_command(answer, answer.best)]
         return Snippet("python", "\n".join(lines))
     recommended = os.path.relpath(answer.files.recommended)
@@ -52,7 +52,7 @@ def snippet_of(answer: StudyAnswer) -> Snippet | None:
 def few_lines_of(answer: StudyAnswer) -> Snippet | None:
     """`snippet_of` in a few lines, which load the study's file where it takes more than two."""
     whole, subject, best = snippet_of(answer), answer.plan.subject, answer.best
-    if whole is None or best is None or isinstance(subject, ProgramSpec):
+    if whole is None or best is None or subject.commands:
         return whole and whole._replace(text="\n".join(whole.text.splitlines()[:_FEW]))
     starts = ("torch.", "options = rpc.")
     options = [each for each in _init_lines(best, subject) if each.startswith(starts)]

@@ -25,9 +25,8 @@ from tuner.present.tables import (
     why_of,
 )
 from tuner.present.wording import verdict_sentence
-from tuner.recommended.recheck import search_command
 from tuner.study.answer import StudyAnswer
-from tuner.study.resuming import place_keys
+from tuner.study.search_commands import place_keys, search_command
 from tuner.text import marked_names, plural, printable
 
 FORMAT = 1

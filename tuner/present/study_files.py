@@ -15,7 +15,7 @@ from tuner.errors import UsageError
 from tuner.files import read_bounded, written_atomically
 from tuner.present.terminal import Summary
 from tuner.study.file_lock import holder_of
-from tuner.study.folder import STUDIES, StudyFolder, names_in
+from tuner.study.folder import StudyFolder, folder_of, names_in
 
 if TYPE_CHECKING:
     from tuner.study.answer import Contender, StudyAnswer
@@ -162,16 +162,9 @@ def _check(content: dict[str, Any]) -> int:
 
 def find_kept_answer(reference: str, out: Path | None) -> KeptAnswer | None:
     """That of a study by its name or the path of its folder, as `find_study` finds it."""
-    if out is not None:
-        found = kept_answer(StudyFolder(out))
-        return found if found is not None and found.listed["study"] == reference else None
-    named = Path(reference)
-    if named.name == StudyFolder(Path()).database.name:
-        named = named.parent
-    for folder in (StudyFolder(STUDIES / reference), StudyFolder(named)):
-        if reference and folder.database.is_file():
-            return kept_answer(folder)
-    return None
+    folder = folder_of(reference) if out is None else StudyFolder(out)
+    found = folder and kept_answer(folder)
+    return found if found and (out is None or found.listed["study"] == reference) else None
 
 
 def _seen_from(folder: StudyFolder) -> list[str]:

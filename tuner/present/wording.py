@@ -5,7 +5,6 @@ from tuner.plan.config import ALL_ROLES, Config
 from tuner.plan.knobs import NUM_WORKER_THREADS
 from tuner.plan.measuring import Measuring
 from tuner.plan.objectives import PER_CALL
-from tuner.plan.program_spec import ProgramSpec
 from tuner.study.answer import StudyAnswer
 from tuner.study.log import BASELINE
 from tuner.study.rows import Preference, TrialRow
@@ -242,8 +241,7 @@ def _infeasible_baseline(answer: StudyAnswer) -> str:
 def _better(answer: StudyAnswer) -> str:
     speedup = answer.challenger_speedup
     assert speedup is not None
-    name, subject = baseline_name(answer), answer.plan.subject
-    usual = subject.objective_name if isinstance(subject, ProgramSpec) else _USUAL.objective_name
+    name, usual = baseline_name(answer), answer.plan.subject.objective_name
     by = "" if answer.objective.name == usual else f", by {answer.objective.label}"
     sure = answer.plan.measuring.confidence
     level = "" if sure == _USUAL.confidence else f", {percent(sure)} confidence"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tuner.errors import UsageError
 from tuner.files import written_atomically
-from tuner.plan.program_spec import ProgramRequest, ProgramSpec, Subject, intra_op_threads
+from tuner.plan.program_spec import intra_op_threads
 from tuner.recommended.document import FORMAT
 from tuner.recommended.model import (
     Challenger,
@@ -55,7 +55,7 @@ def recommendation_of(answer: StudyAnswer, trial: int | None = None) -> Recommen
         ranks=subject.ranks,
         environment=MeasuredIn(
             **answer.environment.model_dump(),
-            **_subject(subject),
+            **subject.measured(),
             intra_op_threads=intra_op_threads(subject, config),
             date=answer.measured_at.replace(microsecond=0),
         ),
@@ -64,14 +64,6 @@ def recommendation_of(answer: StudyAnswer, trial: int | None = None) -> Recommen
 
 def _known(number: float) -> float | None:
     return number if math.isfinite(number) else None
-
-
-def _subject(subject: Subject) -> dict[str, object]:
-    """What was measured: a workload with its options, or a program."""
-    if isinstance(subject, ProgramSpec):
-        asked = subject.model_dump(mode="json", include={*ProgramRequest.model_fields})
-        return {"program": asked, "own": subject.own_config}
-    return {"workload": subject.reference, "options": subject.options}
 
 
 def _best_row(answer: StudyAnswer) -> TrialRow:

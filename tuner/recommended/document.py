@@ -66,13 +66,13 @@ def read_process_values(path: Path) -> ProcessValues:
     """What processes take from a recommendation; UsageError if they cannot. No more is read."""
     document = read_document(path)
     try:
-        return _process_values(document)
+        return process_values_of(document)
     except ValueError as error:
         raise UsageError(f"{path} is damaged: {error}") from None
 
 
-def _process_values(document: Mapping[str, Any]) -> ProcessValues:
-    """ValueError says what is wrong, and where."""
+def process_values_of(document: Mapping[str, Any]) -> ProcessValues:
+    """The same of the file's content; ValueError says what is wrong, and where."""
     environment = _object(document, "environment")
     ranks = document.get("ranks")
     if not isinstance(ranks, list) or not ranks:
@@ -82,7 +82,8 @@ def _process_values(document: Mapping[str, Any]) -> ProcessValues:
             raise ValueError(f"ranks.{place} must name its role, got {short(rank)}")
     roles = tuple(dict.fromkeys(rank["role"] for rank in ranks))
     threads = _object(environment, "intra_op_threads", "environment.")
-    check_intra_op_threads(threads, roles)
+    if missing := [role for role in roles if role not in threads]:
+        raise ValueError(f"environment.intra_op_threads lacks {', '.join(map(repr, missing))}")
     for role in roles:
         if type(threads[role]) is not int:
             wrong = f"must be a whole number, got {short(threads[role])}"
@@ -133,12 +134,6 @@ def _config_of(raw: object, place: str, roles: Sequence[str]) -> Config:
         raise ValueError(said if said.startswith(place) else f"{place}: {said}") from None
     check_roles(config, place, roles)
     return config
-
-
-def check_intra_op_threads(threads: Mapping[str, object], roles: Sequence[str]) -> None:
-    """ValueError if the number of threads of a role is not said."""
-    if missing := [role for role in roles if role not in threads]:
-        raise ValueError(f"environment.intra_op_threads lacks {', '.join(map(repr, missing))}")
 
 
 def strict_config(raw: object) -> Config:

@@ -36,12 +36,12 @@ from tuner.plan.knobs import (
 )
 from tuner.plan.launching import Launching
 from tuner.plan.measuring import ObjectiveName
-from tuner.plan.program_spec import ProgramRequest
+from tuner.plan.program_request import ProgramRequest
 from tuner.plan.workload_spec import RankSpec, distinct_roles
 from tuner.recommended.document import (
     FORMAT,
-    check_intra_op_threads,
     check_roles,
+    process_values_of,
     read_document,
     short,
     strict_config,
@@ -211,8 +211,6 @@ class Recommendation(_Part):
 
     @model_validator(mode="after")
     def _roles_are_known(self) -> Self:
-        check_intra_op_threads(self.environment.intra_op_threads, self.roles)
-        check_roles(self.config, "config", self.roles)
         check_roles(self.baseline, "baseline", self.roles)
         if self.challenger.config is not None:
             check_roles(self.challenger.config, "challenger.config", self.roles)
@@ -281,6 +279,7 @@ def read_recommendation(path: Path) -> Recommendation:
     """What a file of a recommendation holds, of JSON or TOML; UsageError if it is damaged."""
     document = read_document(path)
     try:
+        process_values_of(document)  # what a program would refuse is damaged here, too
         # As JSON, where dates and tuples are strings and lists; strictly, so that "2" is no number.
         text = json.dumps(document, default=str)
         found = Recommendation.model_validate_json(text, strict=True)

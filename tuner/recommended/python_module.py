@@ -1,11 +1,13 @@
 """The recommendation as Python source that needs no rpc-tuner, in the layout of ruff and Black."""
 
+import inspect
 import math
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tuner import cpus
 from tuner.plan.knobs import INTRA_OP_THREADS, SWITCH_INTERVAL, Value, agent_options
 from tuner.recommended.model import Measured, Recommendation, Speedup
 from tuner.recommended.recheck import recheck_command
@@ -21,41 +23,25 @@ BINDING_IMPORTS = (
     "from pathlib import Path",
 )
 # What `tuner.cpus.bind_rank` does, in few lines of the standard library.
-BIND_CPUS = '''\
+BIND_CPUS = f'''\
 MARK = "RPC_TUNER_CPUS"  # before and after binding, for what this process starts
 CPUS = os.sched_getaffinity(0)
 if MARK in os.environ:
-    before, now = ({*map(int, part.split(","))} for part in os.environ[MARK].split("/"))
+    before, now = ({{*map(int, part.split(","))}} for part in os.environ[MARK].split("/"))
     CPUS = before if now == CPUS else CPUS
+Place = tuple[list[int], int, int]  # NUMA node, first thread of its core, and number
 
+
+{inspect.getsource(cpus.places_of)}
+
+{inspect.getsource(cpus.share_of)}
 
 def bind_cpus(rank: int, world_size: int) -> None:
     """Keep this process to its share of the host's CPUs; no container's quota is read."""
-
-    def split(places, depth):
-        return [[*part] for _, part in groupby(places, lambda place: place[:depth])]
-
-    places = []  # NUMA node, first thread of the core, and number of each logical CPU
-    for cpu in CPUS:
-        here = Path(f"/sys/devices/system/cpu/cpu{cpu}")
-        node = [int(each.name[4:]) for each in here.glob("node[0-9]*")]
-        core = [each.read_text() for each in here.glob("topology/thread_siblings_list")]
-        first = int(core[0].replace("-", ",").split(",")[0]) if core else cpu
-        places.append((node, first, cpu))
     torchrun = os.getenv("RANK"), os.getenv("WORLD_SIZE")
-    own = os.environ if torchrun == (str(rank), str(world_size)) else {}
+    own = os.environ if torchrun == (str(rank), str(world_size)) else {{}}
     index, ranks = own.get("LOCAL_RANK", rank), own.get("LOCAL_WORLD_SIZE", world_size)
-    ranks = min(int(ranks), len(places))  # more ranks take turns
-    # Whole nodes, or else cores, or else CPUs: the first that uses most of them.
-    for pool, part in (0, 1), (1, 2), (1, 3), (0, 2), (0, 3):
-        pools = [split(each, part) for each in split(sorted(places), pool)]
-        homes = [each * len(pools) // ranks for each in range(ranks)]
-        size = min(len(pools[home]) // homes.count(home) for home in homes)
-        shares = [sum((pools[home].pop(0) for _ in range(size)), []) for home in homes]
-        size = min(map(len, shares))
-        if 2 * size * ranks >= len(places):
-            break
-    share = [cpu for _, _, cpu in shares[int(index) % ranks][:size]]
+    share = share_of(places_of(CPUS), int(index), int(ranks))
     for thread in os.listdir("/proc/self/task"):
         with suppress(ProcessLookupError):  # it has ended
             os.sched_setaffinity(int(thread), share)

@@ -1,17 +1,10 @@
-"""The commands that measure a recommendation, or a whole study, again."""
+"""The plan and the command that measure a recommendation again."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from tuner.errors import UsageError
-from tuner.plan.config import Config
-from tuner.plan.keys import search_arguments
-from tuner.plan.knobs import KNOBS
-from tuner.plan.measuring import usual_measuring
-from tuner.plan.program_spec import ProgramSpec
-from tuner.plan.study_plan import StudyPlan
 from tuner.recommended.model import Recommendation
-from tuner.text import command
+from tuner.study.search_commands import command_of, pairs_of
 
 
 def recheck_plan(recommendation: Recommendation) -> dict[str, Any]:
@@ -27,7 +20,7 @@ def recheck_plan(recommendation: Recommendation) -> dict[str, Any]:
 
 def recheck_command(recommendation: Recommendation) -> str:
     """One line for a shell that compares the same; without a rival it names no space."""
-    return _command(_recheck_keys(recommendation), {})
+    return command_of(_recheck_keys(recommendation), {})
 
 
 def _recheck_keys(recommendation: Recommendation) -> dict[str, Any]:
@@ -37,8 +30,8 @@ def _recheck_keys(recommendation: Recommendation) -> dict[str, Any]:
     subject = {"workload": environment.workload, "options": environment.options}
     return {
         **(subject if program is None else program.keys()),
-        "space": None if compared is None else _pairs(compared),
-        "baseline": _pairs(recommendation.baseline),
+        "space": None if compared is None else pairs_of(compared),
+        "baseline": pairs_of(recommendation.baseline),
         "objective": recommendation.objective,
         "min_time": how.min_time_s,
         "deadline": how.deadline_s,
@@ -48,38 +41,3 @@ def _recheck_keys(recommendation: Recommendation) -> dict[str, Any]:
         **how.launching.keys(),
         "name": f"{recommendation.study}-check",
     }
-
-
-def _pairs(config: Config) -> list[tuple[str, str]]:
-    """Knobs with their values, as the command line gives them."""
-    return [(str(dim), KNOBS[dim.knob].format(value)) for dim, value in config.items]
-
-
-def search_command(plan: StudyPlan, place: Mapping[str, str | None]) -> str:
-    """One line for a shell that searches for what this plan does; `place` has its study's keys."""
-    program = plan.subject if isinstance(plan.subject, ProgramSpec) else None
-    # The plan that is shipped for a workload may have another baseline than PyTorch's defaults.
-    baseline = {
-        each: value
-        for each, value in plan.baseline.items
-        if program is None or value != program.default_of(each.role, each.knob)
-    }
-    keys = {
-        **plan.keys(),
-        "space": [
-            (str(dimension), ",".join(map(KNOBS[dimension.knob].format, values)))
-            for dimension, values in plan.space.axes
-        ],
-        "baseline": _pairs(Config.of(baseline)),
-        "budget": plan.measuring.budget,
-    }
-    del keys["name"]
-    usual = {} if program is None else {"objective": program.objective_name}
-    return _command({**keys, **place}, usual)
-
-
-def _command(keys: Mapping[str, Any], usual: Mapping[str, Any]) -> str:
-    """One line that asks for these keys, but for those that are `usual` or have their default."""
-    defaults = usual_measuring(of_program="programs" in keys).keys()
-    arguments = search_arguments(keys, {**defaults, **usual})
-    return command("search", *arguments)

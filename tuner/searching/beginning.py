@@ -11,15 +11,14 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from tuner.plan.config import Config
-from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.study_plan import StudyPlan
-from tuner.searching.budget import LEAST_FIRST_S, first_world_s
 from tuner.searching.calibrating import is_tried_again, trace_contenders
 from tuner.searching.fitting import Fit, fit_sentence, in_order_of_promise, nothing_fits
 from tuner.searching.inspecting import Facts, Spent, changes_nothing
 from tuner.searching.measurer import Measurer
 from tuner.searching.runner import Runner, TimedWorld, patterns_of
 from tuner.searching.searched_space import Notify
+from tuner.searching.wall_time import LEAST_FIRST_S, first_world_s
 from tuner.study.folder import StudyFolder
 from tuner.study.log import BASELINE, StudyLog
 from tuner.study.records import CALIBRATION_BLOCK, TRACE_BLOCK, ForecastThreads, Record
@@ -167,9 +166,7 @@ def _first_worlds(runner: Runner, spent_s: Spent, known: Sequence[Record] = ()) 
     log = StudyLog(plan, [plan.baseline], known)
     budget_s, first = plan.measuring.budget_s, list[Record]()
     while not log.records or is_tried_again(log, BASELINE, budget_s):
-        longest_s = first_world_s(budget_s, spent_s())
-        if isinstance(plan.subject, ProgramSpec):
-            longest_s = min(longest_s, plan.subject.longest_run_s)
+        longest_s = min(first_world_s(budget_s, spent_s()), plan.subject.longest_run_s)
         if longest_s < LEAST_FIRST_S:
             break
         world = TimedWorld(BASELINE, CALIBRATION_BLOCK, plan.baseline, attempt=len(log.records))

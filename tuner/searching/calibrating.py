@@ -7,7 +7,6 @@ from collections.abc import Hashable, Iterable, Sequence
 
 from tuner.decide.simultaneous import LEAST_BLOCKS
 from tuner.plan.config import varying
-from tuner.plan.program_spec import ProgramSpec
 from tuner.searching.measurer import Measurer
 from tuner.searching.runner import TRACED_TIME_S
 from tuner.study.deadlocks import by_threads, too_few_threads
@@ -60,7 +59,7 @@ def has_time_for(measurer: Measurer, worlds: int) -> bool:
     traced; where it had none, like a program's run as it is."""
     log, subject, left_s = measurer.log, measurer.plan.subject, measurer.budget.remaining_s
     first, trace = log.calibration(BASELINE), log.trials[BASELINE].trace
-    world_s = subject.usual_s if isinstance(subject, ProgramSpec) else 0.0
+    world_s = subject.usual_s
     if first is not None:
         was_traced = isinstance(trace, Measurement) and not trace.world_s
         world_s = first.world_s / (TRACED_FACTOR if was_traced else 1.0)
@@ -79,7 +78,7 @@ def _only_challenger(measurer: Measurer) -> int | None:
     untried = [trial for trial in log.candidates if log.calibration(trial) is None]
     is_block = [BASELINE, *untried] == log.candidates and len(untried) == 1
     # One that was begun before is finished later.
-    if not is_block or not isinstance(log.plan.subject, ProgramSpec) or log.blocks("race"):
+    if not is_block or log.plan.subject.has_steps or log.blocks("race"):
         return None
     is_possible = has_time_for(measurer, 2) and not _why_not(measurer, untried[0])
     return untried[0] if is_possible else None
@@ -213,9 +212,8 @@ def _trace(
 
 def _trace_s(log: StudyLog, trial: int) -> float:
     world_s = log.world_s(trial)
-    if isinstance(log.plan.subject, ProgramSpec):
-        return TRACED_FACTOR * world_s
-    return world_s + TRACED_TIME_S
+    has_steps = log.plan.subject.has_steps
+    return world_s + TRACED_TIME_S if has_steps else TRACED_FACTOR * world_s
 
 
 def is_tried_again(log: StudyLog, trial: int, budget_s: float) -> bool:

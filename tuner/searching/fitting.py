@@ -8,7 +8,6 @@ from typing import Literal, NamedTuple
 from tuner.plan.config import Config
 from tuner.plan.knobs import CPU_BINDING, INTRA_OP_THREADS, SWITCH_INTERVAL
 from tuner.plan.measuring import WISHED_BLOCKS
-from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.study_plan import StudyPlan
 from tuner.searching.calibrating import MOST_TRACED, TRACED_FACTOR
 from tuner.searching.exploring import KEPT, rounds_s, sampling_for
@@ -67,7 +66,7 @@ def fit_of(
     if plan.measuring.sampler != "grid" and count > KEPT + 1:
         more_s = rounds_s(first.world_s) if sampling else min(more_s, rounds_s(first.world_s))
     # The session that has it runs a program as it is once more.
-    runs = plan.subject.run_s if isinstance(plan.subject, ProgramSpec) else ()
+    runs = plan.subject.run_s
     runs_s = _FIRST_RUNS * statistics.fmean(runs) if runs else 0.0
     needed_s = math.ceil((max(spent_s, budget_s) + runs_s + more_s) * _TO_SPARE)
     least_s = min(world_s, first.world_s / (TRACED_FACTOR if was_traced else 1.0))
@@ -88,7 +87,7 @@ def nothing_fits(plan: StudyPlan, spent_s: float) -> Fit:
 def pair_worlds(plan: StudyPlan) -> int:
     """How many worlds compare anything at least: a block of the baseline and a challenger, and the
     first world of one that has steps."""
-    return 2 if isinstance(plan.subject, ProgramSpec) else 3
+    return 2 + plan.subject.has_steps
 
 
 def in_order_of_promise(

@@ -10,8 +10,7 @@ from pathlib import Path
 from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft, like_before
-from tuner.plan.objectives import PER_CALL
-from tuner.plan.program_spec import ProgramSpec, Subject
+from tuner.plan.program_spec import Subject
 from tuner.plan.study_plan import StudyPlan
 from tuner.searching.calibrating import TRACED_FACTOR
 from tuner.searching.fitting import Fit, fit_of, pair_worlds
@@ -20,7 +19,6 @@ from tuner.searching.searched_space import Notify, numbers_of_intra_op_threads, 
 from tuner.study.folder import StudyFolder
 from tuner.study.storage.opening import NEEDED_S, Claim
 from tuner.study.storage.store import StudyStore
-from tuner.text import duration, first_of, three_digits
 from tuner.trace.analyze.diagnosis import diagnose
 from tuner.trace.analyze.suggestions import Suggestion
 from tuner.trace.files.reader import read_trace
@@ -63,10 +61,7 @@ class Facts:
     @property
     def saved_s(self) -> float:
         """How many seconds later runs of a program are shorter than the latest one."""
-        subject = self.subject
-        if self.run is None or not isinstance(subject, ProgramSpec) or subject.steady is None:
-            return 0.0
-        return self.run.world_s - subject.steady.world_s if subject.window_is_chosen else 0.0
+        return 0.0 if self.run is None else self.subject.sooner_s(self.run.world_s)
 
     def fit(
         self, plan: StudyPlan, world: Outcome, spent_s: float, least_s: float | None = None
@@ -127,7 +122,7 @@ def inspect(
     finally:
         claim.keep_first_run()
     plan = draft.finish(facts.subject)
-    notify(f"comparing the {plan.objective.label}{_why_this(plan)}")
+    notify(f"comparing the {plan.objective.label}{plan.subject.why_compared(plan.objective)}")
     if known is None:
         facts = _with_trace(plan, facts, trace, launcher, spent_s, elsewhere)
     return plan, facts
@@ -149,7 +144,7 @@ def _run_as_it_is(
             facts = replace(facts, failed=facts.failed or seen.run)
             continue
         is_traced = trace is not None and trace.exists()
-        was_traced = is_traced and isinstance(subject, ProgramSpec) and subject.window_s is None
+        was_traced = is_traced and subject.window_s is None
         facts = replace(facts, run=seen.run, was_traced=was_traced,
                         trace_file=trace if is_traced else None)  # fmt: skip
         if not _is_another_worth(draft.finish(subject), facts, seen.run, seen.least_s, spent_s()):
@@ -174,7 +169,7 @@ def _with_trace(
     """With a trace of a program's baseline, unless it takes too much of the budget. Where this is
     enough for no comparison, all that is left may go to the trace."""
     subject, budget_s = plan.subject, plan.measuring.budget_s
-    if not isinstance(subject, ProgramSpec) or not subject.run_s:
+    if not subject.run_s:
         return facts
     if facts.run is not None and facts.trace_file is not None and changes_nothing(plan):
         with suppress(UsageError):
@@ -214,29 +209,3 @@ def _traced_workload(
 def changes_nothing(plan: StudyPlan) -> bool:
     """Whether the baseline is the program as it is."""
     return plan.baseline.resolved(plan.subject) == Config.of({}).resolved(plan.subject)
-
-
-def _why_this(plan: StudyPlan) -> str:
-    """What is compared of a program's runs, and why, as a clause."""
-    subject = plan.subject
-    assert isinstance(subject, ProgramSpec)
-    if subject.window_s is not None:
-        said = ", in a window of each run"
-        if subject.window_is_chosen and not subject.was_cut and subject.steady:
-            seconds = (
-                f"{three_digits(subject.window_s)} s after {three_digits(subject.warm_up_s)} s"
-            )
-            said += f": {seconds}, as a whole one takes {duration(max(subject.run_s))}"
-        return said
-    if subject.why_whole:
-        return f", of whole runs: {subject.why_whole}"
-    counts = " and ".join(map(str, subject.calls))
-    if plan.objective.name != PER_CALL:
-        if not (subject.varies and subject.does_fixed_work and plan.objective.is_of_run):
-            return ""
-        same = first_of([name for name in subject.work if name], 2)
-        return f": the number of calls varies ({counts}), but not that of {same or 'all of them'}"
-    if subject.may_vary:
-        return ", as one run alone was seen to its end, and others may make more or fewer calls"
-    varies = f", because the number of calls varies from run to run: {counts}"
-    return varies if subject.varies else ""

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from tuner.plan.config import Config
-from tuner.searching.budget import Budget, WorldTimes
 from tuner.searching.progress_reports import GroupState, Observer, ProgressReporter
 from tuner.searching.runner import Runner, TimedWorld, steps_in
+from tuner.searching.wall_time import Budget, WorldTimes
 from tuner.study.evidence import fails_more_often
 from tuner.study.log import BASELINE, BLOCK_PHASES
 from tuner.study.records import (

@@ -10,10 +10,10 @@ from threading import Event, Thread
 from typing import NamedTuple
 
 from tuner.errors import LauncherError, StorageLostError
-from tuner.searching.budget import Budget
 from tuner.searching.measurer import Measurer, run_in_turn
 from tuner.searching.progress_reports import GroupState, Observer
 from tuner.searching.runner import Runner, TimedWorld
+from tuner.searching.wall_time import Budget
 from tuner.study.records import Record
 from tuner.study.storage.store import StudyStore
 from tuner.text import plural

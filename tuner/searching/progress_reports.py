@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 from tuner.decide.statistics import Interval
 from tuner.plan.config import Config
-from tuner.searching.budget import Budget
+from tuner.searching.wall_time import Budget
 from tuner.study.conclusion import comparison_of
 from tuner.study.evidence import ahead_of, gain_of, strongest_rival
 from tuner.study.folder import StudyFolder

@@ -14,7 +14,6 @@ from typing import NamedTuple
 from tuner.errors import UsageError
 from tuner.files import own_prefix
 from tuner.plan.config import Config
-from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.study_plan import StudyPlan
 from tuner.plan.workload_spec import RankSpec
 from tuner.study.folder import StudyFolder
@@ -133,7 +132,7 @@ class Runner:
             min_time_s=min(measuring.min_time_s, CALIBRATION_S if steps is None else math.inf),
             deadline_s=min(deadline_s, measuring.deadline_s),
             failure_folder=failures,
-            objective=self.plan.objective if isinstance(self.plan.subject, ProgramSpec) else None,
+            objective=None if self.plan.subject.has_steps else self.plan.objective,
         )
 
     def _outcome(self, order: WorldOrder) -> Outcome:

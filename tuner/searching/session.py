@@ -8,7 +8,6 @@ from tuner.errors import InterruptedSearchError, LauncherError, UsageError
 from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft
 from tuner.searching.beginning import BETS, begin, forecast_threads, go_on
-from tuner.searching.budget import Budget
 from tuner.searching.calibrating import (
     calibrate,
     cannot_run,
@@ -26,14 +25,15 @@ from tuner.searching.progress_reports import Observer, report_stage
 from tuner.searching.racing import RACE_STARTED, measure_far_ahead, race
 from tuner.searching.runner import Runner, changes_by, scratch_folder
 from tuner.searching.searched_space import Notify, draft_here
+from tuner.searching.wall_time import Budget
 from tuner.searching.widening import widened
 from tuner.study.answer import StudyAnswer
 from tuner.study.conclusion import conclude, resume_budget_s
 from tuner.study.folder import StudyFolder
 from tuner.study.log import BASELINE, StudyLog
 from tuner.study.records import Record
-from tuner.study.resuming import resume_command
 from tuner.study.rows import comparable_values
+from tuner.study.search_commands import resume_command
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import NEEDED_S, Claim, claimed, load_study, resume_study
 from tuner.study.storage.retry import Retry

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from tuner.plan.config import ALL_ROLES, Dimension
 from tuner.plan.draft import PlanDraft
 from tuner.plan.knobs import INTRA_OP_THREADS, NUM_WORKER_THREADS, SWITCH_INTERVAL
-from tuner.plan.program_spec import ProgramSpec, intra_op_threads
+from tuner.plan.program_spec import intra_op_threads
 from tuner.plan.space import Space
 from tuner.plan.study_plan import StudyPlan
 from tuner.searching.beginning import Forecasts, forecasts_of
@@ -37,7 +37,7 @@ def widened(
     if not draft.chooses_space:
         return found
     threads = numbers_of_intra_op_threads(plan)
-    if threads and isinstance(plan.subject, ProgramSpec) and plan.subject.sets_intra_op_threads:
+    if threads and plan.subject.sets_intra_op_threads:
         notify(
             f"{INTRA_OP_THREADS.name} is not searched: the program calls torch.set_num_threads "
             "after init_rpc"

@@ -26,6 +26,16 @@ def studies_in(folder: Path) -> list[Path]:
     return sorted(path.parent for path in folder.glob(f"*/{StudyFolder(Path()).database}"))
 
 
+def folder_of(reference: str) -> "StudyFolder | None":
+    """Where a study is, or a search that failed before its first world, by the study's name, by
+    the path of its folder, or by that of its database; None if it is not there."""
+    named = Path(reference)
+    if named.name == StudyFolder(named).database.name:
+        named = named.parent
+    folders = (StudyFolder(STUDIES / reference), StudyFolder(named)) if reference else ()
+    return next((each for each in folders if each.database.is_file() or each.is_begun), None)
+
+
 def begun_in(folder: Path) -> "list[StudyFolder]":
     """The folders in `folder` of searches that failed before their first world, by name."""
     found = (StudyFolder(path.parents[1]) for path in sorted(folder.glob("*/failures/first-run")))

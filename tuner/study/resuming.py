@@ -1,61 +1,21 @@
-"""How a study is resumed: the command that does it, and the plan that its search goes on with."""
+"""The plan that a search goes on with that resumes a study."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tuner.errors import UsageError
-from tuner.files import shown
 from tuner.plan.draft import PlanDraft, asked_draft, changed, draft_plan, given
-from tuner.plan.keys import search_arguments
-from tuner.study.folder import STUDIES, StudyFolder
-from tuner.text import command
-
-if TYPE_CHECKING:
-    from tuner.study.answer import StudyAnswer
+from tuner.study.folder import StudyFolder
 
 
-def resume_command(answer: "StudyAnswer") -> str:
-    """One line for a shell, in the current folder, that continues a study."""
-    place = search_arguments(place_keys(answer))
-    return command("search", "--resume", *place, *more_flags(answer))
-
-
-def place_keys(answer: "StudyAnswer") -> dict[str, str | None]:
-    """The keys that say where a study is; a password in its storage's URL is left to fill in."""
-    root = answer.files.root
-    is_usual = root.absolute() == (STUDIES / answer.study).absolute()
-    out = None if is_usual else shown(root)
-    return {"name": answer.study, "out": out, "storage": answer.storage}
-
-
-def more_flags(answer: "StudyAnswer") -> list[str]:
-    """The flags that let a study measure more; none where an interrupted one has the time."""
-    if answer.interrupted:
-        return []
-    if answer.needed_s is not None:
-        return search_arguments({"budget": f"{answer.needed_s}s"})
-    most = answer.plan.measuring.max_blocks
-    more = 2 * most if most is not None and answer.blocks >= most else None
-    return search_arguments({"budget": f"{answer.resume_budget_s}s", "max_blocks": more})
-
-
-def asked_or_resumed_draft(
-    workload: str | None,
-    program: Sequence[str] | str | None,
-    beside: Sequence[Sequence[str] | str],
-    plan: str | Path | None,
-    changes: Mapping[str, Any],
-    *,
-    resume: bool,
-) -> PlanDraft:
-    """The plan that the keywords of `tuner.tune` ask for, on top of what a resumed study says.
+def asked_or_resumed_draft(asked: Mapping[str, Any], *, resume: bool) -> PlanDraft:
+    """The plan that these keywords of `tuner.tune` ask for, on top of what a resumed study says.
 
     UsageError if what is to be tuned is not named, or twice, or the study cannot be read.
     """
-    if resume and workload is None and plan is None and program is None and not beside:
-        return _resumed_draft(given(changes))
-    return asked_draft(workload, program, beside, plan, changes)
+    is_named = any(asked.get(name) for name in ("workload", "program", "beside", "plan"))
+    return _resumed_draft(given(asked)) if resume and not is_named else asked_draft(asked)
 
 
 def _resumed_draft(asked: Mapping[str, Any]) -> PlanDraft:

@@ -11,7 +11,8 @@ from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft
 from tuner.plan.knobs import Value
 from tuner.plan.objectives import Objective
-from tuner.plan.program_spec import ProgramRequest, ProgramSpec, Subject
+from tuner.plan.program_request import ProgramRequest
+from tuner.plan.program_spec import ProgramSpec, Subject
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.process_knobs import SWITCH_INTERVAL
 from tuner.world.environment import Environment, GroupFacts

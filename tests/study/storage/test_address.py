@@ -27,8 +27,9 @@ def test_tables_that_another_search_is_making_are_waited_for(
 ) -> None:
     exists = Exception("table studies already exists")
     made = sqlalchemy.exc.OperationalError("CREATE TABLE studies", None, exists)
-    opening = Mock(side_effect=[made, made, InMemoryStorage()])
-    monkeypatch.setattr(optuna.storages, "get_storage", opening)
+    opening = Mock(side_effect=[made, made, Mock(engine=None)])
+    monkeypatch.setattr(optuna.storages, "RDBStorage", opening)
+    monkeypatch.setattr(optuna.storages, "get_storage", lambda database: InMemoryStorage())
     assert address("sqlite:///new.db").storage.get_all_studies() == []
     assert opening.call_count == 3
 

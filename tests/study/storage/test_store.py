@@ -35,7 +35,7 @@ def test_queries_find_what_optuna_finds(second: StudyPlace) -> None:
     assert [tuple(each) for each in trials_of(storage, study_id)] == [
         (each.number, each._trial_id, each.state, each.user_attrs) for each in trials
     ]
-    values = {each._trial_id: each.intermediate_values for each in trials}
+    values = {each.number: each.intermediate_values for each in trials}
     found = values_of(storage, study_id)
     assert {key: found.get(key, {}) for key in values} == values
     records = {

@@ -1,14 +1,14 @@
 """What two ranks of a program leave that was recorded: as the hook writes it, with no process."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tests.fuzz.fuzzing import as_json
 from tuner.trace.model.spans import CALLS_PER_RANK
 from tuner.trace.record.journal import NOTHING, STATUSES, Journal
-from tuner.world.command import collecting
+from tuner.world.command.collecting import Collector
 from tuner.world.command.reports import ProgramReport
 
 NAMES = ("agent", "observer1")
@@ -109,7 +109,15 @@ def until(rank: int, last: str) -> list[dict[str, Any]]:
 
 def report_of(*processes: Sequence[dict[str, Any]]) -> ProgramReport:
     """What is known where processes have reported these events."""
-    return collecting.report_of(processes)
+    return collected(processes)
+
+
+def collected(messages: Iterable[Sequence[Mapping[str, Any]]]) -> ProgramReport:
+    """What is known by the messages of each process, in the order in which it sent them."""
+    collector = Collector()
+    for process, sent in enumerate(messages):
+        collector.take(process, *sent)
+    return collector.report()
 
 
 def counting(

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.steps import steps_of
-from tests.world.command.reported import BEGAN_NS, NAMES, PIDS, counting, events_of
-from tuner.world.command.collecting import Collector, report_of
+from tests.world.command.reported import BEGAN_NS, NAMES, PIDS, collected, counting, events_of
+from tuner.world.command.collecting import Collector
 from tuner.world.command.ends import given_up, suspected_ns
 from tuner.world.command.judging import records_of
 from tuner.world.postmortem import starvation
@@ -55,7 +55,7 @@ def test_what_comes_piece_by_piece_is_the_same_as_all_at_once() -> None:
         for event in events:
             collector.take(pid, event)
             collector.report()
-    found, known = collector.report(), report_of(processes)
+    found, known = collector.report(), collected(processes)
     for fact in ("ranks", "states", "raised", "unmet", "gone", "other_ends", "problems"):
         assert sorted(map(str, getattr(found, fact))) == sorted(map(str, getattr(known, fact)))
     assert [state["rank"] for state in found.states] == [0, 1, 0, 1]

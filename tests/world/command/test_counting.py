@@ -11,7 +11,7 @@ from tests.known import known
 from tests.searching.tuning import Listening
 from tests.world.command.launching import PROGRAMS, PYTHON, launched
 from tests.world.command.reported import counting, report_of, until
-from tuner.plan.program_spec import ProgramRequest
+from tuner.plan.program_request import ProgramRequest
 from tuner.world.command.counting import Follow, Follower, Window, counts_of
 from tuner.world.measurement import Measurement
 

@@ -8,7 +8,8 @@ from tests.known import known
 from tests.world.command.reported import counting, report_of, until
 from tests.world.launcher_contract import measured
 from tuner.errors import ProgramFailedError
-from tuner.plan.program_spec import ProgramRequest, ProgramSpec
+from tuner.plan.program_request import ProgramRequest
+from tuner.plan.program_spec import ProgramSpec
 from tuner.world.command.discovering import Discovery, TriedRun
 from tuner.world.command.judging import Counted, ProgramEnd, outcome_of
 from tuner.world.command.program_commands import Starters
@@ -33,19 +34,19 @@ SECOND = "a second run of the program failed: exit code 1"
 class FakeStarters:
     """A network of its own is there, and a server for the one command."""
 
-    def __init__(self, told: list[str]) -> None:
-        self._told = told
+    def __init__(self, told: list[str], *, cold: bool = False) -> None:
+        self._told, self._cold = told, cold
         self.in_own_network, self.is_warm, self.how = True, False, "cold"
 
-    def start_cold(self, request: ProgramRequest, *, alone: bool = True) -> None:
+    def start_cold(self, *, alone: bool = True) -> None:
         pass
 
-    def leave_network(self, request: ProgramRequest) -> None:
+    def leave_network(self) -> None:
         self.in_own_network = False
 
-    def warm_up(self, request: ProgramRequest, learnt: Learnt, until_s: float) -> bool:
+    def warm_up(self, learnt: Learnt, until_s: float) -> bool:
         assert learnt.modules == ("numpy",)
-        self.is_warm, self.how = not request.cold, "cold" if request.cold else "warm"
+        self.is_warm, self.how = not self._cold, "cold" if self._cold else "warm"
         return self.is_warm
 
     def cool_down(self, why: str) -> None:
@@ -69,7 +70,7 @@ def discovered(report: ProgramReport, runs: str, told: list[str], **keys: Any) -
         learnt = Learnt(modules=("numpy",))
         return TriedRun(end, outcome_of(end, request), learnt, was_cut=begun, only_begun=begun)
 
-    starters = cast(Starters, FakeStarters(told))
+    starters = cast(Starters, FakeStarters(told, cold=request.cold))
     *_, last = Discovery(request, starters, run, lambda spec: spec, told.append).runs(60.0)
     assert ends == []
     return last.subject

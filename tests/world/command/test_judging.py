@@ -6,7 +6,7 @@ from tests.known import known
 from tests.world.command.reported import BEGAN_NS, events_of, report_of, until
 from tests.world.launcher_contract import failed, measured
 from tuner.plan.objectives import OBJECTIVES
-from tuner.plan.program_spec import ProgramRequest
+from tuner.plan.program_request import ProgramRequest
 from tuner.world.command.ends import Cause
 from tuner.world.command.judging import ProgramEnd, outcome_of, records_of
 from tuner.world.command.reports import ProgramReport

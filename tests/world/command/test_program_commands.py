@@ -8,18 +8,17 @@ import pytest
 
 from tests.world.command.warm.starting_both import A_FEW, PYTHON
 from tuner.errors import LauncherError
-from tuner.plan.program_spec import ProgramRequest
 from tuner.process_knobs import THREAD_VARIABLES
 from tuner.world.command.program_commands import Starters
 from tuner.world.command.warm.warm_starting import WarmStarter
+from tuner.world.own_network import OwnNetwork
 
 
 def test_why_several_commands_start_cold_is_said_once() -> None:
     said: list[str] = []
-    request = ProgramRequest(commands=((PYTHON, "-", "1"), (PYTHON, "-", "2")))
-    with Starters(said.append, isolation=False) as starters:
-        starters.start_cold(request)
-        assert not starters.warm_up(request, A_FEW, time.monotonic() + 60.0)
+    commands = ((PYTHON, "-", "1"), (PYTHON, "-", "2"))
+    with Starters(commands, OwnNetwork(), said.append) as starters:
+        assert not starters.warm_up(A_FEW, time.monotonic() + 60.0)
     assert said == ["each run starts cold: the program cannot be started warm: it names no script"]
 
 
@@ -51,7 +50,7 @@ def test_few_servers_of_other_threads_are_kept_and_all_runs_start_alike(
     monkeypatch.setattr("tuner.world.command.program_commands.WarmStarter", Server)
     Server.closed = []
     said: list[str] = []
-    request = ProgramRequest(commands=((PYTHON, __file__),))
+    commands = ((PYTHON, __file__),)
 
     def used(starters: Starters, threads: str) -> tuple[str, bool]:
         given = {"HOME": "/", **dict.fromkeys(THREAD_VARIABLES, threads)}
@@ -59,9 +58,8 @@ def test_few_servers_of_other_threads_are_kept_and_all_runs_start_alike(
         assert isinstance(server, Server)
         return server.threads, "OMP_NUM_THREADS" in environment
 
-    with Starters(said.append, isolation=False) as starters:
-        starters.start_cold(request)
-        assert starters.warm_up(request, A_FEW, time.monotonic() + 60.0)
+    with Starters(commands, OwnNetwork(), said.append) as starters:
+        assert starters.warm_up(A_FEW, time.monotonic() + 60.0)
         assert starters.for_environment({})[0] == starters.each
         assert [used(starters, each) for each in "1213"] == [
             ("1", True), ("2", True), ("1", True), ("3", True),

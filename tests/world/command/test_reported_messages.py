@@ -20,7 +20,7 @@ from tests.world.command.reported import (
 )
 from tests.world.launcher_contract import failed, measured
 from tuner.errors import TraceError
-from tuner.plan.program_spec import ProgramRequest
+from tuner.plan.program_request import ProgramRequest
 from tuner.trace.files.native_reader import trace_of
 from tuner.trace.model.trace import Trace
 from tuner.trace.record.journal_reader import read_journal

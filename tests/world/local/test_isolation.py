@@ -12,7 +12,6 @@ import pytest
 
 from tests.world.command.warm.starting_both import hooked, learnt_with, run_to_end
 from tests.world.launcher_contract import fails, measured, run
-from tuner.plan.program_spec import ProgramRequest
 from tuner.world import own_network as own_network_module
 from tuner.world.command.program_commands import Starters
 from tuner.world.local.local_launcher import LocalLauncher
@@ -58,14 +57,16 @@ def test_commands_meet_in_it_that_were_started_at_different_times(tmp_path: Path
     (tmp_path / "look.py").write_text(
         f"import os; open({str(seen)!r}, 'a').write(os.readlink('/proc/self/ns/net') + '\\n')"
     )
-    request = ProgramRequest(commands=((sys.executable, str(tmp_path / "look.py")),))
-    with Starters(lambda sentence: None) as starters:
+    commands = ((sys.executable, str(tmp_path / "look.py")),)
+    with (
+        OwnNetwork() as network,
+        Starters(commands, network, lambda sentence: None) as starters,
+    ):
         if not starters.in_own_network:
             pytest.skip("no network namespaces here")
-        starters.start_cold(request)
         cold = starters.each[0]
         environment = hooked(tmp_path)
-        assert starters.warm_up(request, learnt_with(environment), math.inf)
+        assert starters.warm_up(learnt_with(environment), math.inf)
         for starter in (cold, *starters.each, cold):
             assert run_to_end(starter, environment).code == 0
             for each in holders():

@@ -20,8 +20,8 @@ import sqlalchemy.exc
 
 from tuner.errors import DamagedStorageError, UsageError
 from tuner.files import shown
-from tuner.study.folder import STUDIES, StudyFolder, studies_in
-from tuner.study.storage.retry import Retry, engine_of, is_away, reason_of, retried
+from tuner.study.folder import STUDIES, StudyFolder, folder_of, studies_in
+from tuner.study.storage.retry import Retry, is_away, reason_of, retried
 from tuner.text import did_you_mean
 
 # A connection that breaks is explained by a sentence, not by a traceback of the pool's.
@@ -139,9 +139,9 @@ class StudyAddress:
     def storage(self) -> optuna.storages.BaseStorage:
         """The open storage; its connections end with it. UsageError if it cannot be opened."""
         with self.explaining_errors():
-            opened = _opened(self.engine_url)
-        storage = retried(opened, self.retry, self._refused)
-        if (engine := engine_of(opened)) is not None:  # Optuna does not close it
+            opened, engine = opened_storage(self.engine_url)
+        storage = retried(opened, self.retry, self._refused, engine)
+        if engine is not None:  # Optuna does not close it
             weakref.finalize(storage, engine.dispose)
         return storage
 
@@ -164,11 +164,12 @@ class StudyAddress:
             raise kind(f"cannot open the storage {self}: {reason}") from error
 
 
-def _opened(url: str) -> optuna.storages.BaseStorage:
-    """The storage, whose tables are made if it is new."""
+def opened_storage(url: str) -> tuple[optuna.storages.BaseStorage, sqlalchemy.Engine | None]:
+    """The storage, whose tables are made if it is new, and the engine of its database."""
     for left in reversed(range(_ATTEMPTS)):
         try:
-            return optuna.storages.get_storage(url)
+            database = optuna.storages.RDBStorage(url)
+            return optuna.storages.get_storage(database), database.engine
         except (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.OptunaError) as error:
             errors = (error, error.__cause__)
             is_there = any(isinstance(each, sqlalchemy.exc.IntegrityError) for each in errors)
@@ -253,18 +254,13 @@ def earlier_studies(place: StudyPlace) -> Iterator[StudyPlace]:
 
 
 def _folder_of(reference: str) -> Path:
-    """`studies/NAME`, or the folder itself, which may be given as the path of its database."""
-    named = Path(reference)
-    if named.name == StudyFolder(Path()).database.name:
-        named = named.parent
-    for folder in (STUDIES / reference, named):
-        if reference and StudyFolder(folder).database.is_file():
-            return folder
-        if reference and (begun := StudyFolder(folder)).is_begun:
-            raise UsageError(
-                f"the search of {reference} failed before its first world, as "
-                f"{shown(begun.first_run)} tells: give its whole command again"
-            )
+    if (found := folder_of(reference)) is not None:
+        if found.database.is_file():
+            return found.root
+        raise UsageError(
+            f"the search of {reference} failed before its first world, as "
+            f"{shown(found.first_run)} tells: give its whole command again"
+        )
     known = [folder.name for folder in studies_in(STUDIES)]
     tail = did_you_mean(reference, known) if known else f"; the folder {STUDIES} holds none"
     raise UsageError(

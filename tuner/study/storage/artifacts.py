@@ -139,13 +139,16 @@ class Attachments:
         meta = ArtifactMeta(artifact_id, name, known or "application/octet-stream", encoding)
         key, listed = f"{_KEY}{artifact_id}", json.dumps(asdict(meta))
         if isinstance(owner, Trial):
-            self._storage.set_trial_system_attr(owner._trial_id, key, listed)
+            self._storage.set_trial_system_attr(self._id_of(owner), key, listed)
         else:
             self._storage.set_study_system_attr(self._study_id, key, listed)
 
+    def _id_of(self, trial: Trial) -> int:
+        return self._storage.get_trial_id_from_study_id_trial_number(self._study_id, trial.number)
+
     def _known(self, owner: Trial | optuna.Study) -> dict[str, str]:
         if isinstance(owner, Trial):
-            attributes = self._storage.get_trial_system_attrs(owner._trial_id)
+            attributes = self._storage.get_trial_system_attrs(self._id_of(owner))
         else:
             attributes = self._storage.get_study_system_attrs(self._study_id)
         # Optuna's own listing fails where somebody deleted an artifact in the dashboard, which

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
@@ -94,8 +95,10 @@ def copy_study(place: StudyPlace, into: BaseStorage, name: str) -> None:
     with address.explaining_errors():
         source = optuna.load_study(study_name=address.name, storage=storage)
         trials = source.get_trials(deepcopy=False)
-        attributes = storage.get_study_system_attrs(storage.get_study_id_from_name(address.name))
-        notes = [get_note(Trial(source, trial._trial_id)) for trial in trials]
+        source_id = storage.get_study_id_from_name(address.name)
+        attributes = storage.get_study_system_attrs(source_id)
+        id_of = partial(storage.get_trial_id_from_study_id_trial_number, source_id)
+        notes = [get_note(Trial(source, id_of(trial.number))) for trial in trials]
         study_note = get_note(source)
     made = optuna.create_study(storage=into, study_name=name, direction=source.direction)
     made_id = into.get_study_id_from_name(name)
@@ -111,8 +114,9 @@ def copy_study(place: StudyPlace, into: BaseStorage, name: str) -> None:
         }
         made.add_trial(trial)
     put_note(made, study_note)
-    for trial, note in zip(made.get_trials(deepcopy=False), notes, strict=True):
-        put_note(Trial(made, trial._trial_id), note)
+    for number, note in enumerate(notes):
+        trial_id = into.get_trial_id_from_study_id_trial_number(made_id, number)
+        put_note(Trial(made, trial_id), note)
 
 
 class _Handler(WSGIRequestHandler):

@@ -15,7 +15,7 @@ from optuna.trial import TrialState
 from tuner.errors import UsageError
 from tuner.files import MOST_BYTES, head_of
 from tuner.plan.config import Config
-from tuner.plan.program_spec import ProgramSpec, Subject
+from tuner.plan.program_spec import Subject
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.opening import load_study
@@ -32,15 +32,12 @@ def identity_of(subject: Subject) -> str:
     """What identifies a program or a workload: its name, and the content of the files in that; of a
     program and of a file also the current folder, as others have a `main.py`.
     """
-    commands: Sequence[Sequence[str]]
-    if isinstance(subject, ProgramSpec):
-        commands = subject.commands
-    else:
-        name = subject.reference.rpartition(":")[0]
-        commands = [(name,) if name.endswith(".py") else ("-m", name)]
+    name = subject.reference.rpartition(":")[0]
+    of_workload = (name,) if name.endswith(".py") else ("-m", name)
+    commands = subject.commands or [of_workload]
     files = sorted({file for command in commands for file in _sources(command)})
-    is_of_folder = files or isinstance(subject, ProgramSpec)
-    known = [subject.kind, subject.reference, *([str(Path.cwd())] if is_of_folder else [])]
+    folder = [str(Path.cwd())] if files or subject.commands else []
+    known = [subject.kind, subject.reference, *folder]
     contents = [hashlib.sha256(head_of(file, MOST_BYTES)).hexdigest() for file in files]
     return hashlib.sha256("\0".join([*known, *contents]).encode()).hexdigest()
 

@@ -6,7 +6,7 @@ import operator
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import optuna
 import sqlalchemy
@@ -149,26 +149,6 @@ class Retry:
         raise self._end from error
 
 
-class _Retried(BaseStorage):
-    """A storage that is asked again where it does not answer; without a heartbeat, so that no trial
-    is stale to other programs: one is RUNNING as long as its study, over all sessions."""
-
-    def __init__(self, storage: BaseStorage, retry: Retry | None, refusing: Refusing) -> None:
-        self._storage = storage
-        self._retry = retry
-        self._refusing = refusing
-
-    def _run(
-        self, do: Callable[[], _T], again: Callable[[], _T] | None = None, *, writes: bool = False
-    ) -> _T:
-        try:
-            return do() if self._retry is None else self._retry.run(do, again, writes=writes)
-        except KeyError:
-            raise  # there is no such study
-        except (*_FAILURES, *_UNREADABLE, LookupError) as error:  # or there is a state of no name
-            raise self._refusing(error) from error
-
-
 # Named as in Optuna, which calls them by keyword, too.
 def _study_again(
     storage: BaseStorage, make: Callable[[], int], directions: object, study_name: str
@@ -184,8 +164,9 @@ def _trial_again(
 ) -> int:
     facts = operator.attrgetter("datetime_start", "params", "user_attrs")
     trials = storage.get_all_trials(study_id, deepcopy=False)
-    is_made = trials and facts(trials[-1]) == facts(template_trial)
-    return trials[-1]._trial_id if is_made else make()
+    if not trials or facts(trials[-1]) != facts(template_trial):
+        return make()
+    return storage.get_trial_id_from_study_id_trial_number(study_id, trials[-1].number)
 
 
 def _end_again(
@@ -212,10 +193,27 @@ _AGAIN: dict[str, Callable[..., Any]] = {
 }
 
 
-def _passed_on(name: str) -> Callable[..., Any]:
-    writes = name.startswith(("create_", "set_", "delete_"))
+class _Retried:
+    """Stands for a storage, which is asked again where it does not answer; without a heartbeat, so
+    that no trial is stale to other programs: one is RUNNING as long as its study, over all
+    sessions."""
 
-    def method(self: _Retried, *given: Any, **keys: Any) -> Any:
+    def __init__(
+        self, storage: BaseStorage, engine: sqlalchemy.Engine | None, retry: Retry | None,
+        refusing: Refusing,
+    ) -> None:  # fmt: skip
+        self._storage, self._engine = storage, engine
+        self._retry = retry
+        self._refusing = refusing
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        """Whatever a storage can do, now and in later versions of Optuna."""
+        if name.startswith("_") or not hasattr(BaseStorage, name):
+            raise AttributeError(name)
+        return functools.partial(self._do, name)
+
+    def _do(self, name: str, *given: Any, **keys: Any) -> Any:
+        writes = name.startswith(("create_", "set_", "delete_"))
         do = again = functools.partial(getattr(self._storage, name), *given, **keys)
         if name in _AGAIN:
             again = functools.partial(_AGAIN[name], self._storage, do, *given, **keys)
@@ -228,28 +226,35 @@ def _passed_on(name: str) -> Callable[..., Any]:
             damage = ValueError(f"it is damaged ({type(error).__name__}: {error})")
             raise self._refusing(damage) from error
 
-    return method
+    def read(self, read: Callable[[BaseStorage, sqlalchemy.Engine | None], _T]) -> _T:
+        """What a reader finds in the storage as Optuna opened it, and in its database."""
+        return self._run(lambda: read(self._storage, self._engine))
+
+    def _run(
+        self, do: Callable[[], _T], again: Callable[[], _T] | None = None, *, writes: bool = False
+    ) -> _T:
+        try:
+            return do() if self._retry is None else self._retry.run(do, again, writes=writes)
+        except KeyError:
+            raise  # there is no such study
+        except (*_FAILURES, *_UNREADABLE, LookupError) as error:  # or there is a state of no name
+            raise self._refusing(error) from error
 
 
-# Whatever a storage can do, now and in later versions of Optuna.
-_NAMES = {name for name in dir(BaseStorage) if not name.startswith("_")}
-_METHODS = {name: _passed_on(name) for name in _NAMES - {"check_trial_is_updatable"}}
-_RetriedStorage: type[_Retried] = type("RetriedStorage", (_Retried,), _METHODS)
+BaseStorage.register(_Retried)
 
 
-def retried(storage: BaseStorage, retry: Retry | None, refusing: Refusing) -> BaseStorage:
-    """The same storage, which is asked again where it does not answer; None: not at all."""
-    return _RetriedStorage(storage, retry, refusing)
+def retried(
+    storage: BaseStorage, retry: Retry | None, refusing: Refusing,
+    engine: sqlalchemy.Engine | None = None,
+) -> BaseStorage:  # fmt: skip
+    """The same storage, which is asked again where it does not answer; None: not at all. The engine
+    is that of the database behind it, if there is one, for `read_from`."""
+    return cast("BaseStorage", _Retried(storage, engine, retry, refusing))
 
 
-def engine_of(opened: BaseStorage) -> sqlalchemy.Engine | None:
-    """The database behind a storage as Optuna opened it, in a cache; None where there is none."""
-    engine = getattr(getattr(opened, "_backend", None), "engine", None)
-    return engine if isinstance(engine, sqlalchemy.Engine) else None
-
-
-def read_from(storage: BaseStorage, read: Callable[[BaseStorage], _T]) -> _T:
-    """What a reader finds in a storage as Optuna opened it; it may be one of `retried`."""
-    if not isinstance(storage, _Retried):
-        return read(storage)
-    return storage._run(lambda: read(storage._storage))
+def read_from(
+    storage: BaseStorage, read: Callable[[BaseStorage, sqlalchemy.Engine | None], _T]
+) -> _T:
+    """What a reader finds in a storage, which may be one of `retried`, as Optuna opened it."""
+    return storage.read(read) if isinstance(storage, _Retried) else read(storage, None)

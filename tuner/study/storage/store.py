@@ -113,7 +113,7 @@ class StudyStore:
         known, latest = values_of(self._storage, self._study_id), self._latest()
         with self.reading("trials"):
             return [
-                (config, latest[number].state, [*known.get(latest[number].trial_id, {}).values()])
+                (config, latest[number].state, [*known.get(latest[number].number, {}).values()])
                 for number, config in enumerate(self.configs())
             ]
 
@@ -174,10 +174,11 @@ class StudyStore:
 
     def repair(self, records: Sequence[Record], plan: StudyPlan) -> None:
         """Finish what a session that died left between keeping an outcome and showing it."""
-        running, values = {*self.running()}, values_of(self._storage, self._study_id)
+        latest, values = self._latest(), values_of(self._storage, self._study_id)
         for record in records:
-            known = values.get(self._trial_id(record.trial), ())
-            if record.trial in running and record.block not in known:
+            trial = latest[record.trial]
+            is_shown = record.block in values.get(trial.number, ())
+            if trial.state == TrialState.RUNNING and not is_shown:
                 self._show(record, plan)
 
     def _show(self, record: Record, plan: StudyPlan) -> None:

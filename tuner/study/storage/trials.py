@@ -8,6 +8,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import sqlalchemy
@@ -23,7 +24,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from tuner.plan.config import Config, Dimension
 from tuner.plan.knobs import KNOBS, IntegerKnob, SecondsKnob
 from tuner.plan.program_spec import Subject
-from tuner.study.storage.retry import engine_of, read_from
+from tuner.study.storage.retry import read_from
 
 _T = TypeVar("_T")
 RECORD_KEY = "rpc_tuner:record:"
@@ -39,7 +40,7 @@ _WORLDS = (
     f"WHERE study_id = :study AND substr(key, 1, {len(RECORD_KEY)}) = '{RECORD_KEY}'"
 )
 _VALUES = (
-    "SELECT trial_id, step, intermediate_value FROM trial_intermediate_values "
+    "SELECT number, step, intermediate_value FROM trial_intermediate_values "
     "JOIN trials USING (trial_id) WHERE study_id = :study"
 )
 
@@ -99,11 +100,13 @@ def _parameter(dimension: Dimension, config: Config, subject: Subject) -> Any:
 def trials_of(storage: BaseStorage, study_id: int) -> list[TrialFacts]:
     """The trials of a study, by number."""
 
-    def read(opened: BaseStorage) -> list[TrialFacts]:
-        if (engine := engine_of(opened)) is None:
+    def read(opened: BaseStorage, engine: sqlalchemy.Engine | None) -> list[TrialFacts]:
+        if engine is None:
+            trials = opened.get_all_trials(study_id, deepcopy=False)
+            id_of = partial(opened.get_trial_id_from_study_id_trial_number, study_id)
             return [
-                TrialFacts(each.number, each._trial_id, each.state, each.user_attrs)
-                for each in opened.get_all_trials(study_id, deepcopy=False)
+                TrialFacts(each.number, id_of(each.number), each.state, each.user_attrs)
+                for each in trials
             ]
         attributes: dict[int, dict[str, Any]] = defaultdict(dict)
         found = []
@@ -121,16 +124,18 @@ def trials_of(storage: BaseStorage, study_id: int) -> list[TrialFacts]:
 def records_of(storage: BaseStorage, study_id: int, make: Callable[[StoredRecord], _T]) -> list[_T]:
     """What `make` makes of each world of a study, in any order."""
 
-    def read(opened: BaseStorage) -> list[_T]:
+    def read(opened: BaseStorage, engine: sqlalchemy.Engine | None) -> list[_T]:
         # Where `make` fails, its traceback would keep the query open, and SQLite locked.
-        with closing(_worlds(opened, study_id)) as worlds:
+        with closing(_worlds(opened, engine, study_id)) as worlds:
             return [make(each) for each in worlds]
 
     return read_from(storage, read)
 
 
-def _worlds(storage: BaseStorage, study_id: int) -> Generator[StoredRecord]:
-    if (engine := engine_of(storage)) is not None:
+def _worlds(
+    storage: BaseStorage, engine: sqlalchemy.Engine | None, study_id: int
+) -> Generator[StoredRecord]:
+    if engine is not None:
         yield from map(StoredRecord._make, _rows(engine, _WORLDS, study_id))
         return
     for trial in storage.get_all_trials(study_id, deepcopy=False):
@@ -140,16 +145,16 @@ def _worlds(storage: BaseStorage, study_id: int) -> Generator[StoredRecord]:
 
 
 def values_of(storage: BaseStorage, study_id: int) -> dict[int, dict[int, float]]:
-    """The intermediate values of the trials of a study: by trial id, then by step."""
+    """The intermediate values of the trials of a study: by trial number, then by step."""
 
-    def read(opened: BaseStorage) -> dict[int, dict[int, float]]:
-        if (engine := engine_of(opened)) is None:
+    def read(opened: BaseStorage, engine: sqlalchemy.Engine | None) -> dict[int, dict[int, float]]:
+        if engine is None:
             trials = opened.get_all_trials(study_id, deepcopy=False)
-            return {each._trial_id: each.intermediate_values for each in trials}
+            return {each.number: each.intermediate_values for each in trials}
         found: dict[int, dict[int, float]] = defaultdict(dict)
-        for trial_id, step, value in [*_rows(engine, _VALUES, study_id)]:
+        for number, step, value in [*_rows(engine, _VALUES, study_id)]:
             # A database keeps what is not finite elsewhere; no objective is.
-            found[trial_id][step] = float("nan") if value is None else value
+            found[number][step] = float("nan") if value is None else value
         return found
 
     return read_from(storage, read)

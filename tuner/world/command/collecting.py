@@ -1,7 +1,6 @@
 """Puts together what the processes of a program send, as it comes."""
 
 from bisect import insort
-from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from tuner.text import shortened
@@ -19,19 +18,12 @@ from tuner.world.slicing import Slice
 _STEPS = ("rendezvous", "init_rpc", "init-failed", "ready")
 
 
-def report_of(messages: Iterable[Sequence[Message]]) -> ProgramReport:
-    """From the messages of each process, in the order in which it sent them."""
-    collector = Collector()
-    for process, sent in enumerate(messages):
-        collector.take(process, *sent)
-    return collector.report()
-
-
 class Collector:
-    """What the processes of a program send, put together as it comes: a report takes the same time
-    however much they have sent."""
+    """What the processes of a program send, put together as it comes; a report is made anew only of
+    processes that have sent more."""
 
     def __init__(self) -> None:
+        self._report: ProgramReport | None = None  # until more comes
         self._processes: dict[int, _Process] = {}
         self._states: list[Message] = []  # in the order of `ProgramReport.states`
         self._raised: list[Raised] = []  # in order of time
@@ -39,6 +31,7 @@ class Collector:
     def take(self, process: int, *messages: Message) -> None:
         """Take in what a process has sent, in its order; the number of the process is any."""
         known = self._processes.setdefault(process, _Process())
+        self._report = None
         for message in messages:
             known.take(message)
             if message["kind"] == "answer":
@@ -48,6 +41,11 @@ class Collector:
 
     def report(self) -> ProgramReport:
         """What is known by now."""
+        if self._report is None:
+            self._report = self._reported()
+        return self._report
+
+    def _reported(self) -> ProgramReport:
         processes = [*self._processes.values()]
         starters = [process for process in processes if process.is_rank]
         ranks = [rank for process in starters for rank in process.ranks]
@@ -89,10 +87,11 @@ class _Process:
         self._agent: dict[str, Message] = {}
         """What its agent has sent last, by kind; empty before the first one."""
         self._earlier: list[RankReport] = []
+        self._latest: RankReport | None = None  # until it sends more
 
     def take(self, message: Message) -> None:
         """Take in what it has sent next."""
-        kind = message["kind"]
+        kind, self._latest = message["kind"], None
         self.began_ns = self.began_ns or message["time_ns"]
         if kind in _STEPS:
             self.unmet = self.init_failure = None
@@ -130,7 +129,9 @@ class _Process:
     @property
     def ranks(self) -> list[RankReport]:
         """What is known of each agent of a process that has, in order."""
-        return [*self._earlier, replace(RankReport.of(self._agent), end=self.end)]
+        if self._latest is None:
+            self._latest = replace(RankReport.of(self._agent), end=self.end)
+        return [*self._earlier, self._latest]
 
     @property
     def end(self) -> ProcessEnd | None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from tuner.decide.statistics import FloatArray
 from tuner.decide.steady_window import MOST_WITHIN, changes, steady_window
-from tuner.plan.program_spec import ProgramRequest
+from tuner.plan.program_request import ProgramRequest
 from tuner.world.command.judging import Counted
 from tuner.world.command.reports import ProgramReport
 from tuner.world.messages import Message

@@ -12,7 +12,8 @@ from typing import Any, Self
 from tuner.decide.steady_window import MOST_WITHIN, changes, steady_window
 from tuner.errors import ProgramFailedError, UsageError
 from tuner.plan.knobs import INTRA_OP_THREADS, KNOBS
-from tuner.plan.program_spec import WINDOW_FIELDS, ProgramRequest, ProgramSpec, SteadyPart
+from tuner.plan.program_request import WINDOW_FIELDS, ProgramRequest
+from tuner.plan.program_spec import ProgramSpec, SteadyPart
 from tuner.plan.workload_spec import RankSpec
 from tuner.text import duration, three_digits
 from tuner.world.command.counting import LEAST_CALLS, counts_of
@@ -178,7 +179,6 @@ class Discovery:
     def _first_run(self, *, learns: bool = True) -> TriedRun:
         """Run it cold, in a network of its own if it can; an error if nothing can be learnt. One
         that `learns` may be ended as soon as its calls have begun."""
-        self.starters.start_cold(self.request)
         run = self.run(self.request, self._until_s, learns)
         if run.failure is not None and run.may_go_well_again and self._is_time_for(run):
             run = self._again(run.failure)
@@ -215,15 +215,15 @@ class Discovery:
             return self.run(self.request, self._until_s, True)
         failed = "the program failed in a network of its own"
         self.notify(f"{failed}, and is run once more in the machine's: {failure.message}")
-        self.starters.start_cold(self.request, alone=False)
+        self.starters.start_cold(alone=False)
         run = self.run(self.request, self._until_s, True)
         if run.failure is None and self._is_time_for(run):
-            self.starters.start_cold(self.request)
+            self.starters.start_cold()
             alone = self.run(self.request, self._until_s, True)
             if alone.failure is None:
                 self.notify("it failed by chance: it runs in a network of its own, too")
                 return alone
-        self.starters.leave_network(self.request)
+        self.starters.leave_network()
         if run.failure is None:
             self.notify("the program does not run in a network of its own; it has the machine's")
         return run
@@ -231,7 +231,7 @@ class Discovery:
     def _warm_run(self, first: TriedRun, until_s: float) -> TriedRun | None:
         """Run it warm, and see that it does what it did cold; None if each run starts cold."""
         learnt = first.learnt or Learnt()
-        if not self.starters.warm_up(self.request, learnt, self._until_s):
+        if not self.starters.warm_up(learnt, self._until_s):
             return None
         run = self.run(self.request, until_s, False)
         if run.difference(first) and self.starters.is_warm and self._is_time_for(run):

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from tuner.plan.objectives import Objective
-from tuner.plan.program_spec import ProgramRequest
+from tuner.plan.program_request import ProgramRequest
 from tuner.text import listed, plural, three_digits
 from tuner.torch_private.exceptions import served_error
 from tuner.world.command.ends import Cause, alone_gone

@@ -6,15 +6,13 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Protocol
 
 from tuner.errors import LauncherError
 from tuner.plan.config import Config
-from tuner.plan.program_spec import ProgramRequest
 from tuner.process_knobs import THREAD_VARIABLES
 from tuner.text import first_of
 from tuner.trace.record.clock import ClockOffset
@@ -65,43 +63,77 @@ class ColdStarter:
 
 
 Starter = ColdStarter | WarmStarter
-_Threads = tuple[tuple[str, str], ...]
-"""The variables that say how many threads compute, and their values."""
 
 
-class Starters:
-    """A starter for each command; a context manager. `notify` gets why runs are cold, and what each
-    imports anew; with `isolation` they have a network of their own, where they can."""
+class _Servers(ExitStack):
+    """Servers of the commands that can be started warm; the others start cold."""
 
-    def __init__(self, notify: Callable[[str], None], *, isolation: bool = True) -> None:
-        self._notify = notify
-        self._isolation = isolation
-        self._network = OwnNetwork()
-        self._open = ExitStack()
-        self._servers = ExitStack()
-        self._cold: Sequence[Starter] = ()
-        self._begun: tuple[Learnt, Sequence[WarmStarter | None]] | None = None
-        self._again: Callable[[], None] | None = None
-        self._with: Callable[[Mapping[str, str], ExitStack], Sequence[Starter]] | None = None
-        self._by_threads: dict[_Threads, tuple[Sequence[Starter], ExitStack]] = {}
-        """Of other numbers of threads than the servers of `each` have, by their variables, with
-        what ends them; no starters where there can be no servers. What was used last is last."""
-        self._why_cold = ""
-        self.each: Sequence[Starter] = ()
+    def __init__(self, cold: Sequence[ColdStarter]) -> None:
+        super().__init__()
+        self.each: list[Starter] = []
+        self._cold = cold
+
+    def begin(
+        self, learnt: Learnt, until_s: float, variables: Mapping[str, str], prefix: Sequence[str],
+        note: Callable[[str], None],
+    ) -> None:  # fmt: skip
+        """Have them import at the same time, until a time by `time.monotonic`; `note` gets why one
+        cannot be."""
+        environment = HookOrder(config=Config.of({}), reports=Path()).environment(
+            {**os.environ, **variables}
+        )
+        learnt = replace(learnt, environment={**learnt.environment, **variables})
+        for each in self._cold:
+            try:
+                warm = WarmStarter(each.command, environment, each.cwd, learnt, prefix=prefix,
+                                   until_s=until_s)  # fmt: skip
+            except LauncherError as error:
+                note(str(error))
+                self.each.append(each)
+            else:
+                self.each.append(self.push(warm))
+
+    def wait(self, note: Callable[[str], None]) -> dict[str, str]:
+        """Wait until all have imported; one that cannot, as `note` is told, starts cold. What each
+        run imports anew, and why."""
+        left_out: dict[str, str] = {}
+        for place, each in enumerate(self.each):
+            if isinstance(each, WarmStarter):
+                try:
+                    each.wait()
+                    left_out |= each.left_out
+                except LauncherError as error:
+                    note(str(error))
+                    self.each[place] = self._cold[place]
+        return left_out
+
+
+class Starters(AbstractContextManager["Starters"]):
+    """A starter for each command of a program: cold ones, until `warm_up` has others, which have to
+    be ended. `notify` gets why runs are cold, and what each imports anew; the network is where they
+    run, if it is one of their own. What is to be cold always has `why_cold`."""
+
+    def __init__(
+        self, commands: Sequence[Sequence[str]], network: OwnNetwork,
+        notify: Callable[[str], None], why_cold: str = "",
+    ) -> None:  # fmt: skip
+        self._commands, self._network, self._notify = commands, network, notify
+        self._servers: _Servers | None = None  # which may still import
+        self._learnt, self._longest_s = Learnt(), 0.0
+        self._may_start_again = True
+        self._by_threads: dict[tuple[tuple[str, str], ...], _Servers] = {}
+        """Of other numbers of threads, by the variables that tell these; no starters where there
+        can be no servers. What was used last is last."""
+        self._why_cold, self._is_always_cold = why_cold, bool(why_cold)
+        self.each: Sequence[Starter] = self._cold()
         """In the order of the commands, for the next run."""
 
-    def __enter__(self) -> Self:
-        if self._isolation:
-            self._open.enter_context(self._network)
-        self._open.enter_context(self._servers)
-        return self
-
     def __exit__(self, *ending: object) -> None:
-        self._open.close()
+        self._end_servers()
 
     @property
     def in_own_network(self) -> bool:
-        """Whether the next run has a network of its own."""
+        """Whether the next run may have a network of its own."""
         return bool(self._network.prefix)
 
     @property
@@ -111,61 +143,64 @@ class Starters:
 
     @property
     def how(self) -> str:
-        """How the next run starts, and why, as a phrase; empty before the first one."""
+        """How the next run starts, and why, as a phrase; empty where that is not known."""
         if not self.is_warm:
             return f"cold: {self._why_cold}" if self._why_cold else ""
         count, all_ = sum(isinstance(each, WarmStarter) for each in self.each), len(self.each)
         some = "" if count == all_ else f" ({count} of {all_} commands)"
         return f"warm{some}: from a process that has imported the same packages"
 
-    def start_cold(self, request: ProgramRequest, *, alone: bool = True) -> None:
+    def start_cold(self, *, alone: bool = True) -> None:
         """From the next run on start the commands as they are, `alone` in a network of its own."""
-        self._begun = None  # perhaps in another network
-        self._end_servers()
-        prefix = self._prefix_alone if alone else partial(keeping, ORDER_VARIABLE)
-        self.each = [ColdStarter(command, Path.cwd(), prefix) for command in request.commands]
-        self._cold = self.each
+        self._end_servers()  # perhaps in another network
+        self.each = self._cold(alone=alone)
 
-    def _prefix_alone(self) -> list[str]:
-        return [*self._network.prefix, *keeping(ORDER_VARIABLE)]
+    def _cold(self, *, alone: bool = True) -> Sequence[ColdStarter]:
+        def prefix() -> list[str]:
+            return [*(self._network.prefix if alone else ()), *keeping(ORDER_VARIABLE)]
 
-    def leave_network(self, request: ProgramRequest) -> None:
+        return [ColdStarter(command, Path.cwd(), prefix) for command in self._commands]
+
+    def leave_network(self) -> None:
         """From the next run on start the commands in the machine's network, and cold."""
         self._network.leave()
-        self.start_cold(request)
+        self.start_cold()
 
-    def may_be_warm(self, request: ProgramRequest) -> bool:
-        """Whether all commands are such as can be started warm, and `--cold` is not asked for."""
-        found = [recognise(command, os.environ, Path.cwd()) for command in request.commands]
-        return not request.cold and not any(isinstance(each, str) for each in found)
+    def may_be_warm(self) -> bool:
+        """Whether all commands are such as can be started warm."""
+        found = [recognise(each, os.environ, Path.cwd()) for each in self._commands]
+        return not self._is_always_cold and not any(isinstance(each, str) for each in found)
 
-    def begin(self, request: ProgramRequest, until_s: float, learnt: Learnt) -> None:
-        """Start servers that import this while a first run goes on; `warm_up` waits for them."""
+    def begin(self, until_s: float, learnt: Learnt) -> None:
+        """Have servers import this until a time by `time.monotonic`, while a run goes on: `warm_up`
+        waits for them, where it is the same."""
         self._end_servers()
-        self._begun = (learnt, self._importing(request, learnt, until_s, {}, self._servers))
+        self._learnt, self._longest_s = learnt, max(0.0, until_s - time.monotonic())
+        self._servers = _Servers(self._cold())
+        self._import(self._servers, {})
 
-    def warm_up(self, request: ProgramRequest, learnt: Learnt, until_s: float) -> bool:
-        """Start a server for each command that can be started warm; whether there is one. One that
-        still imports at `until_s`, by `time.monotonic`, is given up."""
-        if request.cold:
-            self._why_cold = "--cold asks for it"
-        else:
-            longest_s = max(0.0, until_s - time.monotonic())
-            self._again = partial(self._start_servers, request, learnt, longest_s)
-            self._again()
+    def warm_up(self, learnt: Learnt, until_s: float) -> bool:
+        """From the next run on start each command warm that can be; whether there is one."""
+        if self._is_always_cold:
+            return False
+        if self._servers is None or self._learnt != learnt:
+            self.begin(until_s, learnt)
+        self._await_servers()
         return self.is_warm
 
-    def _start_servers(self, request: ProgramRequest, learnt: Learnt, longest_s: float) -> None:
-        if self._begun is None or self._begun[0] != learnt:
-            self.begin(request, time.monotonic() + longest_s, learnt)
-        assert self._begun is not None
-        (_, begun), self._begun = self._begun, None
-        self.each = self._ready(begun, self._note_cold)
-        # Libraries read these as they are imported, so that other servers have to do that.
-        self._with = lambda variables, own: self._ready(
-            self._importing(request, learnt, time.monotonic() + longest_s, variables, own),
-            self._note_alike,
-        )
+    def _await_servers(self) -> None:
+        assert self._servers is not None
+        self._wait(self._servers, self._note_cold)
+        self.each = self._servers.each
+
+    def _import(self, servers: _Servers, variables: Mapping[str, str]) -> None:
+        until_s, prefix = time.monotonic() + self._longest_s, self._network.prefix
+        servers.begin(self._learnt, until_s, variables, prefix, self._note_cold)
+
+    def _wait(self, servers: _Servers, note: Callable[[str], None]) -> None:
+        if left_out := servers.wait(note):
+            some = first_of([f"{name} ({why})" for name, why in left_out.items()], _MOST_NAMED)
+            self._notify(f"imported anew by each run: {some}")
 
     def for_environment(
         self, environment: Mapping[str, str]
@@ -175,92 +210,49 @@ class Starters:
         where no server can have them: all runs start alike, warm."""
         threads = {name: environment[name] for name in THREAD_VARIABLES if name in environment}
         others = {name: text for name, text in threads.items() if os.environ.get(name) != text}
-        if not self.is_warm or self._with is None or not others:
+        if not self.is_warm or not others:
             return self.each, environment
         key = tuple(threads.items())
-        found = self._by_threads.pop(key, None)
-        if found is None:
-            kept = [each for each, (starters, _) in self._by_threads.items() if starters]
+        if (servers := self._by_threads.pop(key, None)) is None:
+            kept = [each for each, those in self._by_threads.items() if those.each]
             for oldest in kept[: len(kept) + 1 - MOST_OTHERS]:
-                self._by_threads.pop(oldest)[1].close()
-            own = self._servers.enter_context(ExitStack())
-            begun = self._with(threads, own)
-            found = begun, own
-            if [*map(type, begun)] != [*map(type, self.each)]:
-                own.close()
-                found = (), own
-        self._by_threads[key] = found
-        if starters := found[0]:
-            return starters, environment
+                self._by_threads.pop(oldest).close()
+            # Libraries read these as they are imported, so that other servers have to do that.
+            servers = self._by_threads[key] = _Servers(self._cold())
+            self._import(servers, threads)
+            self._wait(servers, self._note_alike)
+            if [*map(type, servers.each)] != [*map(type, self.each)]:
+                servers.close()
+                servers.each = []
+        self._by_threads[key] = servers
+        if servers.each:
+            return servers.each, environment
         return self.each, {k: v for k, v in environment.items() if k not in others}
-
-    def _ready(
-        self, begun: Sequence[WarmStarter | None], note: Callable[[str], None]
-    ) -> Sequence[Starter]:
-        """Once all have imported; `note` gets why one has not, and is cold."""
-        return [
-            cold if warm is None or not self._is_ready(warm, note) else warm
-            for warm, cold in zip(begun, self._cold, strict=True)
-        ]
 
     def _note_alike(self, why: str) -> None:
         variables = " and ".join(THREAD_VARIABLES)
         self._notify(f"{variables} are not set before a run, and torch.set_num_threads is: {why}")
 
-    def _importing(
-        self, request: ProgramRequest, learnt: Learnt, until_s: float,
-        variables: Mapping[str, str], into: ExitStack,
-    ) -> Sequence[WarmStarter | None]:  # fmt: skip
-        """A server for each command, which import at the same time; None where one cannot be.
-        `into` closes them."""
-        given = {**os.environ, **variables}
-        environment = HookOrder(config=Config.of({}), reports=Path()).environment(given)
-        learnt = replace(learnt, environment={**learnt.environment, **variables})
-        commands = request.commands
-        return [self._server(command, environment, learnt, until_s, into) for command in commands]
-
-    def _server(
-        self, command: Sequence[str], environment: Mapping[str, str], learnt: Learnt,
-        until_s: float, into: ExitStack,
-    ) -> WarmStarter | None:  # fmt: skip
-        prefix, here = self._network.prefix, Path.cwd()
-        try:
-            warm = WarmStarter(command, environment, here, learnt, prefix=prefix, until_s=until_s)
-        except LauncherError as error:
-            self._note_cold(str(error))
-            return None
-        return into.push(warm)
-
-    def _is_ready(self, warm: WarmStarter, note: Callable[[str], None]) -> bool:
-        try:
-            warm.wait()
-        except LauncherError as error:
-            note(str(error))
-            return False
-        if warm.left_out:
-            some = [f"{name} ({why})" for name, why in warm.left_out.items()]
-            self._notify(f"imported anew by each run: {first_of(some, _MOST_NAMED)}")
-        return True
-
     def start_again(self, why: str) -> None:
         """Start the servers once more; what ends a second time is not worth it, and all is cold."""
-        again, self._again = self._again, None
-        if again is None:
+        if not self._may_start_again:
             self.cool_down(why)
             return
+        self._may_start_again = False
         self._notify(f"{why}; it is started again")
-        again()
+        self.begin(time.monotonic() + self._longest_s, self._learnt)
+        self._await_servers()
 
     def cool_down(self, why: str) -> None:
         """End the servers; from the next run on, all is cold."""
         self._note_cold(why)
-        self.each = self._cold
-        self._end_servers()
+        self.start_cold()
 
     def _end_servers(self) -> None:
+        for each in filter(None, [self._servers, *self._by_threads.values()]):
+            each.close()
+        self._servers = None
         self._by_threads.clear()
-        self._with = None
-        self._servers.close()
 
     def _note_cold(self, why: str) -> None:
         # Several commands often have one reason.

@@ -16,7 +16,8 @@ from tuner.errors import LauncherError, TraceError
 from tuner.files import own_prefix, sweep, written_atomically
 from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft, may_be_windowed, windowed
-from tuner.plan.program_spec import ProgramRequest, ProgramSpec
+from tuner.plan.program_request import ProgramRequest
+from tuner.plan.program_spec import ProgramSpec
 from tuner.world.command.counting import Follow, Follower, Window
 from tuner.world.command.discovering import Discovery, TriedRun
 from tuner.world.command.ends import failed_first, given_up, suspected_ns
@@ -37,6 +38,7 @@ from tuner.world.environment import MachineReader, MachineState
 from tuner.world.launcher import RunAsItIs, TraceOrder, WorldOrder
 from tuner.world.live_world import LiveWorld
 from tuner.world.measurement import Failure, Measurement
+from tuner.world.own_network import OwnNetwork
 from tuner.world.postmortem import give_up_middle, head_and_tail, starvation
 from tuner.world.slicing import rates_of
 
@@ -83,8 +85,10 @@ class ProgramLauncher:
     ) -> None:
         self._notify = notify
         self._show = show
-        self._open = ExitStack()
-        self._starters = Starters(notify, isolation=isolation)
+        self._isolation = isolation
+        self._network = OwnNetwork()
+        self._open, self._of_program = ExitStack(), ExitStack()
+        self._starters: Starters  # once the program is known
         self._scratch: Path | None = None
         self._machine = MachineReader()
 
@@ -92,7 +96,9 @@ class ProgramLauncher:
         sweep()
         self._scratch = Path(tempfile.mkdtemp(prefix=own_prefix()))
         self._open.callback(shutil.rmtree, self._scratch, ignore_errors=True)
-        self._open.enter_context(self._starters)
+        if self._isolation:
+            self._open.enter_context(self._network)
+        self._open.enter_context(self._of_program)
         return self
 
     def __exit__(self, *ending: object) -> None:
@@ -107,7 +113,7 @@ class ProgramLauncher:
     @property
     def own_network(self) -> bool:
         """See `Launcher.own_network`."""
-        return self._starters.in_own_network
+        return bool(self._network.prefix)
 
     def subject_of(self, draft: PlanDraft, failure_folder: Path | None = None) -> ProgramSpec:
         """See `Launcher.subject_of`: what all runs as it is show."""
@@ -128,8 +134,10 @@ class ProgramLauncher:
         if failure_folder is not None:
             shutil.rmtree(failure_folder, ignore_errors=True)
 
+        self._of_program.close()
+        starters = self._of_program.enter_context(self._starters_of(request))
+        self._starters, may_be_warm = starters, starters.may_be_warm()
         may_be_cut = may_be_windowed(draft)
-        may_be_warm = self._starters.may_be_warm(request)
 
         def run_as_it_is(asked: ProgramRequest, until_s: float, learns: bool) -> TriedRun:
             deadline_s = min(until_s - time.monotonic(), draft.measuring.deadline_s)
@@ -142,18 +150,22 @@ class ProgramLauncher:
                 failure_folder=failure_folder, folder_called=str(failure_folder or ""),
             )  # fmt: skip
             only_begins = learns and may_be_warm
-            longest, late = WARM_SHARES if self._starters.is_warm else COLD_SHARES
+            longest, late = WARM_SHARES if starters.is_warm else COLD_SHARES
             longest = BEGUN_SHARE if only_begins else longest
             if not may_be_cut or asked.window_s is not None:
                 return self._run(order, _AsItIs(learns))
             budget_s = draft.measuring.budget_s
             follow = Follow(longest * budget_s, late * budget_s, only_begins)
-            begin = partial(self._starters.begin, asked, until_s) if only_begins else None
+            begin = partial(starters.begin, until_s) if only_begins else None
             return self._run(order, _AsItIs(learns, follow, begin))
 
         choose = partial(windowed, draft)
-        discovery = Discovery(request, self._starters, run_as_it_is, choose, self._notify)
+        discovery = Discovery(request, starters, run_as_it_is, choose, self._notify)
         return discovery.runs(draft.measuring.longest_start_s)
+
+    def _starters_of(self, request: ProgramRequest) -> Starters:
+        why_cold = "--cold asks for it" if request.cold else ""
+        return Starters(request.commands, self._network, self._notify, why_cold)
 
     def run(self, order: WorldOrder) -> Measurement | Failure:
         """See `Launcher.run`."""
@@ -220,13 +232,9 @@ class ProgramLauncher:
         """What one run runs: here, from what starts the commands on this machine."""
         environment = order.environment(os.environ)
         machine = self._machine.watch()
-
-        def handing_over() -> bool:
-            return channel.report().is_handing_over
-
         starters, its_own = self._starters.for_environment(environment)
-        return LocalCommands(starters, its_own, order.reports, machine,
-                             handing_over if order.recording else None)  # fmt: skip
+        writes = (lambda: channel.report().is_handing_over) if order.recording else None
+        return LocalCommands(starters, its_own, order.reports, machine, writes)
 
 
 class _ProgramWorld(LiveWorld):

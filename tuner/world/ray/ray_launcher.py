@@ -12,7 +12,7 @@ from tuner.files import own_prefix
 from tuner.plan.config import ALL_ROLES
 from tuner.plan.draft import PlanDraft
 from tuner.plan.launching import Launching, RolePlace
-from tuner.plan.program_spec import ProgramRequest
+from tuner.plan.program_request import ProgramRequest
 from tuner.plan.workload_spec import RankSpec, WorkloadSpec
 from tuner.text import listed, plural
 from tuner.trace.record.clock import HOST_VARIABLE
@@ -20,7 +20,6 @@ from tuner.world.command.order import HookOrder
 from tuner.world.command.program_channel import ProgramChannel
 from tuner.world.command.program_commands import Commands, Starters
 from tuner.world.command.program_launcher import ProgramLauncher
-from tuner.world.command.warm.warm_starting import Learnt
 from tuner.world.environment import GroupFacts
 from tuner.world.launcher import (
     LOOPBACK,
@@ -138,29 +137,6 @@ def host_sets(hosts: Sequence[HostInfo], groups: int) -> list[list[str]]:
     return [[each.node for each in ordered[group::groups][:size]] for group in range(groups)]
 
 
-class _OnHosts(Starters):
-    """Nothing is started here, and nothing is warm there."""
-
-    @property
-    def how(self) -> str:
-        return "cold: each host of the cluster starts its own command"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def start_cold(self, request: ProgramRequest, *, alone: bool = True) -> None:
-        """Each host starts its own."""
-
-    def leave_network(self, request: ProgramRequest) -> None:
-        """The network is that of the hosts."""
-
-    def may_be_warm(self, request: ProgramRequest) -> bool:
-        return False
-
-    def warm_up(self, request: ProgramRequest, learnt: Learnt, until_s: float) -> bool:
-        return False
-
-
 class RayProgramLauncher(ProgramLauncher):
     """Runs a program again and again, its command once on each host of a Ray cluster. Each gets
     RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT as torchrun sets
@@ -170,8 +146,7 @@ class RayProgramLauncher(ProgramLauncher):
         self, launching: Launching, notify: Callable[[str], None],
         show: Callable[[bytes], None] | None,
     ) -> None:  # fmt: skip
-        super().__init__(notify, show)
-        self._starters = _OnHosts(notify)
+        super().__init__(notify, show, isolation=False)
         self._launching = launching
         self._hosts = Hosts(launching, None, notify)
 
@@ -193,6 +168,10 @@ class RayProgramLauncher(ProgramLauncher):
             )
         self._place()
         return super().inspect(draft, failure_folder, trace)
+
+    def _starters_of(self, request: ProgramRequest) -> Starters:
+        why = "each host of the cluster starts its own command"
+        return Starters(request.commands, self._network, self._notify, why)
 
     def _place(self) -> None:
         """Have the hosts, one for each command; placed anew where one of them was lost."""

@@ -11,11 +11,11 @@ import pytest
 from tests.world.command.warm.starting_both import PYTHON, hooked, learnt_with, run_to_end
 from tuner.errors import LauncherError
 from tuner.plan.config import Config
-from tuner.plan.program_spec import ProgramRequest
 from tuner.world.command.order import HookOrder
 from tuner.world.command.program_channel import ProgramChannel
 from tuner.world.command.program_commands import ColdStarter, Starters
 from tuner.world.command.warm.warm_starting import WarmStarter, learn
+from tuner.world.own_network import OwnNetwork
 
 pytestmark = pytest.mark.slow
 
@@ -87,11 +87,10 @@ def test_what_each_run_imports_anew_is_told(folder: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(folder)
     monkeypatch.setenv("PYTHONPATH", libraries(folder))
     said: list[str] = []
-    request = ProgramRequest(commands=((PYTHON, "main.py"),))
+    commands = ((PYTHON, "main.py"),)
     learnt = learnt_with(environment_of(folder), ["leaves_a_thread"])
-    with Starters(said.append, isolation=False) as starters:
-        starters.start_cold(request)
-        assert starters.warm_up(request, learnt, math.inf)
+    with Starters(commands, OwnNetwork(), said.append) as starters:
+        assert starters.warm_up(learnt, math.inf)
         assert starters.how == "warm: from a process that has imported the same packages"
     (sentence,) = said
     assert sentence.startswith("imported anew by each run: leaves_a_thread (it leaves a thread")

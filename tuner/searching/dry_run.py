@@ -31,7 +31,7 @@ LEAST_SIGMA = 0.01  # so few worlds tell only the order of magnitude of a standa
 
 
 @dataclass(frozen=True, kw_only=True)
-class Forecast:
+class DryRun:
     """What a budget can be expected to show."""
 
     configs: int  # the configurations of the grid, the baseline included
@@ -55,7 +55,7 @@ class Forecast:
         return asdict(self)
 
 
-def forecast(plan: StudyPlan, launcher: Launcher, clock: Callable[[], float]) -> Forecast:
+def dry_run(plan: StudyPlan, launcher: Launcher, clock: Callable[[], float]) -> DryRun:
     """Run a few worlds of the baseline, and say what the budget would be enough for; the launcher
     is entered already. NothingRanError if the baseline does not run."""
     started_s, measuring = clock(), plan.measuring
@@ -86,7 +86,7 @@ def forecast(plan: StudyPlan, launcher: Launcher, clock: Callable[[], float]) ->
     blocks = blocks_with(2)
     if blocks < WISHED_BLOCKS:
         blocks = min(WISHED_BLOCKS - 1, blocks_with(1))
-    return Forecast(
+    return DryRun(
         configs=configs,
         reached=reached,
         sampler=sampling.sampler if sampling else "grid",

@@ -9,17 +9,17 @@ from tests.fakes import FakeLauncher
 from tests.known import known
 from tests.searching.planted import SPACE
 from tests.searching.tuning import FOUR, Tune, failing
-from tuner.api import forecast
+from tuner.api import dry_run
 from tuner.errors import NothingRanError, UsageError
-from tuner.present.before_search import forecast_lines
-from tuner.searching.forecasting import Forecast
+from tuner.present.before_search import dry_run_lines
+from tuner.searching.dry_run import DryRun
 
 INTERVAL = {"switch_interval": [0.001]}
 
 
-def told(launcher: FakeLauncher, **changes: Any) -> Forecast:
+def told(launcher: FakeLauncher, **changes: Any) -> DryRun:
     asked = {"space": FOUR, "budget": "60s", **changes}
-    return forecast("udf", launcher=launcher, clock=launcher.clock, **asked)[0]
+    return dry_run(workload="udf", launcher=launcher, clock=launcher.clock, **asked)[0]
 
 
 def test_a_small_grid_and_a_quiet_machine(tune: Tune, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,7 +37,7 @@ def test_a_small_grid_and_a_quiet_machine(tune: Tune, monkeypatch: pytest.Monkey
     assert found.least_gain < 0.03
     # Nothing is left behind.
     assert list(tune.folder.parent.iterdir()) == []
-    lines = forecast_lines(found, 0.03)
+    lines = dry_run_lines(found, 0.03)
     assert lines[0] == "5 configurations, the baseline included."
     assert lines[2] == "The whole grid would be measured."
     assert lines[3].endswith("That is less than epsilon, 3 %: enough to decide.")
@@ -47,7 +47,7 @@ def test_a_large_grid_on_a_noisy_machine() -> None:
     baseline = {"transports": "shm", "channels": "cma"}
     found = told(FakeLauncher(sigma=0.3, seed=3), space=SPACE, baseline=baseline)
     assert found.sampler == "tpe"
-    lines = forecast_lines(found, 0.03)
+    lines = dry_run_lines(found, 0.03)
     assert lines[2] == "1m is too little for the grid: tpe would propose what to try."
     assert "After calibration, exploration and tracing, 1m leaves time for about" in lines[3]
     assert "more than epsilon, 3 %: a close race takes about" in lines[3]
@@ -57,7 +57,7 @@ def test_a_large_grid_on_a_noisy_machine() -> None:
 def test_a_budget_without_time_for_a_pair() -> None:
     found = told(FakeLauncher(overhead_s=3.0), budget="5s")
     assert found.blocks < 3
-    said = forecast_lines(found, 0.03)[-1]
+    said = dry_run_lines(found, 0.03)[-1]
     enough = known(re.search("no time for a comparison: give it (.*) or more, or try fewer", said))
     assert told(FakeLauncher(overhead_s=3.0), budget=enough[1]).blocks >= 3
 
@@ -66,7 +66,7 @@ def test_a_budget_that_is_too_little_for_all(tune: Tune) -> None:
     given: dict[str, Any] = {"overhead_s": 2.0, "sigma": 0.1}
     found = told(FakeLauncher(**given), budget="26s")
     assert (found.configs, found.reached) == (5, 2)
-    lines = forecast_lines(found, 0.03)
+    lines = dry_run_lines(found, 0.03)
     assert lines[2] == "26s is too little for all: the baseline and 1 best bet would be measured."
     answer = tune(**given, budget="26s")
     assert len(answer.rows) == found.reached
@@ -79,7 +79,7 @@ def test_what_cannot_be_forecast_is_said() -> None:
     with pytest.raises(UsageError, match="unknown knob"):
         told(FakeLauncher(), space={"threads": [1]})
     with pytest.raises(UsageError, match="name a workload, a plan or a program"):
-        forecast()
+        dry_run()
 
 
 @pytest.mark.parametrize("threads", [[8], [1, 2, 4, 8], [*range(1, 13)]])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tuner.decide.statistics import best_measured_s, variance_between
 from tuner.plan.measuring import LEAST_START_S
-from tuner.plan.program_spec import STUCK_RUN, ProgramSpec
+from tuner.plan.program_spec import STUCK_RUN
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.log import BASELINE, StudyLog
 from tuner.world.measurement import Failure, Outcome
@@ -65,9 +65,7 @@ class WorldTimes:
 
     def __init__(self, log: StudyLog, plan: StudyPlan, budget: Budget) -> None:
         self._log, self._budget, self._measuring = log, budget, plan.measuring
-        self._longest_run_s = math.inf
-        if isinstance(plan.subject, ProgramSpec):
-            self._longest_run_s = plan.subject.longest_run_s
+        self._longest_run_s = plan.subject.longest_run_s
 
     def measured_s(self) -> float:
         """How long the steps of the next block's worlds last at least, from the noise so far."""
