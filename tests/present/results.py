@@ -1,5 +1,6 @@
 """Study results written by hand: what the presentation is given."""
 
+import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import replace
@@ -7,8 +8,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tests.known import known as known
 from tests.plan.specs import for_all, threads, workload_spec
+from tuner.decide.gains import Gains, Paired
 from tuner.decide.statistics import Interval
 from tuner.plan.config import Config
 from tuner.plan.draft import draft_plan
@@ -17,7 +21,7 @@ from tuner.plan.workload_spec import WorkloadSpec
 from tuner.study.answer import StudyAnswer
 from tuner.study.folder import STUDIES, StudyFolder
 from tuner.study.records import ForecastChange
-from tuner.study.rows import Observation, Paired, TrialDetail, TrialRow
+from tuner.study.rows import Observation, TrialDetail, TrialRow
 from tuner.world.environment import Environment
 from tuner.world.measurement import CallPart, Quantiles
 
@@ -83,6 +87,7 @@ def failed_later(
     )  # fmt: skip
 
 
+_TRIALS = 99  # more than any of these studies has
 ROWS = (
     measured(1, threads(4), 2.0, (1.9, 2.1), tied=True),
     measured(2, threads(8), 2.05, (1.95, 2.15), tied=True),
@@ -107,6 +112,7 @@ def study_result(
         "verdict": "better", "speedup": FASTER, "challenger": threads(4),
         "challenger_speedup": FASTER, "epsilon_achieved": 0.02, "blocks": 12, "worlds": 60,
         "resume_budget_s": 140, "elapsed_s": 42.3, "rows": ROWS,
+        "paired": Gains(np.empty((0, _TRIALS)), plan.measuring.confidence),
         "measured_at": datetime(2026, 11, 21, 9, 30, tzinfo=UTC), **changes,
     }  # fmt: skip
     trials = {row.config: row.trial for row in fields["rows"]}
@@ -130,13 +136,14 @@ def in_blocks(answer: StudyAnswer, blocks: int = 8) -> StudyAnswer:
 
     The ratios of two trials differ a little from block to block.
     """
-    seen = [
-        Observation(row.trial, block, "race", row.value * (1 + 0.3 * block) * _wobble(row, block))
-        for block in range(blocks)
-        for row in answer.rows
-        if row.is_measured
-    ]
-    found = replace(answer, observations=tuple(seen))
+    seen, matrix = [], np.full((blocks, _TRIALS), np.nan)
+    for block, row in itertools.product(range(blocks), answer.rows):
+        if row.is_measured:
+            value = row.value * (1 + 0.3 * block) * _wobble(row, block)
+            seen.append(Observation(row.trial, block, "race", value))
+            matrix[block, row.trial] = answer.objective.cost(value)
+    paired = Gains(matrix, answer.plan.measuring.confidence)
+    found = replace(answer, observations=tuple(seen), paired=paired)
     rows = (replace(row, against_baseline=found.paired.compare(row.trial, 0)) for row in found.rows)
     return replace(found, rows=tuple(rows))
 

@@ -7,14 +7,13 @@ import math
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from typing import Self
 
 import numpy as np
-from scipy import special
 
-from tuner.decide.statistics import FloatArray, Interval
+from tuner.decide.statistics import FloatArray, Interval, student
 
-Points = Sequence[Sequence[int]]  # for each trial, the number of its value of each knob
+Points = Sequence[tuple[int, ...]]  # for each trial, the number of its value of each knob
 # Limited translation: so many standard errors at most may shrinkage move a level, since one trial
 # may be unlike all others (Efron and Morris 1972).
 MOST_MOVED = 1.0
@@ -67,8 +66,7 @@ class Pooled:
         if math.isnan(estimate):
             return None
         variance = self._fit.variance_between(self._places[trial], self._places[over])
-        reach = float(special.stdtrit(self.freedom, 1 - alpha)) * math.sqrt(variance)
-        return Interval(estimate, estimate - reach, estimate + reach)
+        return student(estimate, variance, self.freedom, alpha, alpha)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,23 +96,34 @@ class _Fit:
         return float(self.interaction * (missed @ missed) + weights @ (self.noise * weights))
 
 
-def pooled(matrix: FloatArray, points: Points) -> Pooled | None:
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """The level of each trial: log(objective), up to a constant; NaN for one never measured."""
+
+    alone: FloatArray  # by its own worlds
+    together: Pooled | None  # by a fit of all knobs, where there is one
+
+    @classmethod
+    def of(cls, matrix: FloatArray, points: Points | None = None) -> Self:
+        """Those of blocks x trials; with the points of the trials their knobs are pooled."""
+        alone = trial_levels(matrix)
+        return cls(alone, None if points is None else pooled(matrix, points, alone))
+
+    @property
+    def best(self) -> FloatArray:
+        """The best estimates there are."""
+        return self.alone if self.together is None else self.together.levels
+
+
+def pooled(matrix: FloatArray, points: Points, levels: FloatArray) -> Pooled | None:
     """A mixed model of trial effects: fixed main effects of knobs, random interaction.
 
     By empirical Bayes: the interaction variance is the excess of the residual sum of squares over
     the error variance of the means (DerSimonian and Laird 1986). None for a single knob, and where
-    noise and interaction cannot be separated.
+    noise and interaction cannot be separated. `levels` are those of the trials by themselves.
     """
     if not points or len(points[0]) < 2:
         return None
-    return _pooled(matrix.tobytes(), matrix.shape[1], tuple(map(tuple, points)))
-
-
-@lru_cache(maxsize=16)
-def _pooled(worlds: bytes, trials: int, points: tuple[tuple[int, ...], ...]) -> Pooled | None:
-    """Cached, as all rivals are compared by one fit."""
-    matrix = np.frombuffer(worlds).reshape(-1, trials)
-    levels = trial_levels(matrix)
     measured = ~np.isnan(levels)
     known, raw = np.asarray(points)[measured], levels[measured]
     if len(raw) < 2 or (known != known[0]).any(axis=0).sum() < 2:
