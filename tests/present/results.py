@@ -1,8 +1,7 @@
 """Study results written by hand: what the presentation is given."""
 
-import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -112,7 +111,7 @@ def study_result(
         "verdict": "better", "speedup": FASTER, "challenger": threads(4),
         "challenger_speedup": FASTER, "epsilon_achieved": 0.02, "blocks": 12, "worlds": 60,
         "resume_budget_s": 140, "elapsed_s": 42.3, "rows": ROWS,
-        "paired": Gains(np.empty((0, _TRIALS)), plan.measuring.confidence),
+        "paired": paired_by(changes.get("observations", ()), plan),
         "measured_at": datetime(2026, 11, 21, 9, 30, tzinfo=UTC), **changes,
     }  # fmt: skip
     trials = {row.config: row.trial for row in fields["rows"]}
@@ -131,19 +130,29 @@ def of_two_knobs(step_ms: Mapping[tuple[int, str], float], **changes: Any) -> St
     return study_result(rows=rows, **{"best": None, "challenger": None, **changes})
 
 
+def paired_by(observations: Sequence[Observation], plan: StudyPlan) -> Gains:
+    """Any two trials compared by these worlds, as if no other pair were."""
+    blocks = 1 + max((seen.block for seen in observations), default=-1)
+    total, count = np.zeros((2, blocks, _TRIALS))
+    for seen in observations:
+        total[seen.block, seen.trial] += plan.objective.cost(seen.value)
+        count[seen.block, seen.trial] += 1
+    matrix = np.where(count > 0, total / np.maximum(1, count), np.nan)
+    return Gains(matrix, plan.measuring.confidence)
+
+
 def in_blocks(answer: StudyAnswer, blocks: int = 8) -> StudyAnswer:
     """The study as if its numbers came from so many blocks of one drift, each trial in all of them.
 
     The ratios of two trials differ a little from block to block.
     """
-    seen, matrix = [], np.full((blocks, _TRIALS), np.nan)
-    for block, row in itertools.product(range(blocks), answer.rows):
-        if row.is_measured:
-            value = row.value * (1 + 0.3 * block) * _wobble(row, block)
-            seen.append(Observation(row.trial, block, "race", value))
-            matrix[block, row.trial] = answer.objective.cost(value)
-    paired = Gains(matrix, answer.plan.measuring.confidence)
-    found = replace(answer, observations=tuple(seen), paired=paired)
+    seen = [
+        Observation(row.trial, block, "race", row.value * (1 + 0.3 * block) * _wobble(row, block))
+        for block in range(blocks)
+        for row in answer.rows
+        if row.is_measured
+    ]
+    found = replace(answer, observations=tuple(seen), paired=paired_by(seen, answer.plan))
     rows = (replace(row, against_baseline=found.paired.compare(row.trial, 0)) for row in found.rows)
     return replace(found, rows=tuple(rows))
 
