@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -39,6 +41,28 @@ def test_the_ends_of_one_look_are_students() -> None:
     # The rivals share the lower end alone.
     for each in (found, gain(matrix, (30, 0.05), rivals=20)):
         assert each.high == pytest.approx(high, rel=1e-4)
+
+
+def test_an_interval_says_of_how_many_comparisons_it_holds_at_once() -> None:
+    found = compared(observed([1.0, 0.9, 0.8], 30, sigma=0.1), (30, 0.05), rivals=20)
+    told = [found.gain(1, 0), found.gain(0, 1), found.gain(2, 1)]
+    assert {known(each).exp().inverse().comparisons for each in told} == {20}
+    assert known(found.compare(2, 0)).ratio.comparisons == 20
+    assert known(found.alone(2, 0)).ratio.comparisons == 1
+    assert known(found.difference((2, 0), (1, 0), 6)).comparisons == 6
+
+
+def test_what_a_trial_gains_does_not_depend_on_where_it_stands() -> None:
+    matrix = observed([1.0, 0.9, 0.8, 1.2], 30, sigma=0.1, drift=0.1)
+    matrix[np.random.default_rng(0).random(matrix.shape) < 0.3] = np.nan
+    looks = (6, 0.01), (14, 0.01), (30, 0.02)
+    for order in itertools.permutations((1, 2, 3)):
+        moved = compared(matrix[:, [0, *order]], *looks)
+        for place, rival in enumerate(order, 1):
+            found = known(compared(matrix, *looks).gain(rival, 0))
+            here = known(moved.gain(place, 0))
+            expected = (found.estimate, found.low, found.high)
+            assert (here.estimate, here.low, here.high) == pytest.approx(expected)
 
 
 def test_what_a_look_has_shown_stays_shown() -> None:

@@ -18,6 +18,7 @@ Points = Sequence[tuple[int, ...]]  # for each trial, the number of its value of
 # may be unlike all others (Efron and Morris 1972).
 MOST_MOVED = 1.0
 _MOST_ROUNDS = 50
+_RANK = 1e-10  # eigenvalues so small beside the largest are zero: levels add up to the constant
 _NEAR = 1e-14
 # Rounding alone is no variance.
 _LEAST_VARIANCE, _LEAST_TOTAL_VARIANCE = 1e-14, 1e-18
@@ -52,9 +53,13 @@ class Pooled:
 
     levels: FloatArray  # log(objective) of each trial, up to a constant; NaN for one never measured
     freedom: float  # of the error variance
-    _fitted: FloatArray
-    _fit: "_Fit"
-    _places: Mapping[int, int]  # of the measured trials in the fit
+    _fitted: FloatArray  # the same, however far they have moved
+    _places: Mapping[int, int]  # of the measured trials in what follows
+    _design: FloatArray  # measured trials x values of all knobs
+    _effects: FloatArray  # what each level counts for in the main effect of each value
+    _kept: FloatArray  # the part of each level's distance from its sum that is no noise
+    _noise: FloatArray  # the error variance of each level
+    _interaction: float  # the variance of true levels about their sums
 
     def gain(self, trial: int, over: int, alpha: float) -> Interval | None:
         """The log effect size of a trial over another one, with ends of one-sided level alpha.
@@ -65,35 +70,19 @@ class Pooled:
         estimate = float(self._fitted[over] - self._fitted[trial])
         if math.isnan(estimate):
             return None
-        variance = self._fit.variance_between(self._places[trial], self._places[over])
+        variance = self._variance_between(self._places[trial], self._places[over])
         return student(estimate, variance, self.freedom, alpha, alpha)
 
-
-@dataclass(frozen=True, eq=False)
-class _Fit:
-    """Levels shrunk to the sums of main effects: what an estimate weighs of each level. The weights
-    have the rank of the design, and are made row by row: all of them take a square of the trials.
-    """
-
-    design: FloatArray  # trials x values of all knobs
-    effects: FloatArray  # what each level counts for in the main effect of each value
-    kept: FloatArray  # the part of each level's distance from its sum that is no noise
-    noise: FloatArray  # the error variance of each level
-    interaction: float  # the variance of true levels about their sums
-
-    def levels(self, raw: FloatArray) -> FloatArray:
-        """The estimates."""
-        sums = self.design @ (self.effects @ raw)
-        return sums + self.kept * (raw - sums)
-
-    def variance_between(self, one: int, other: int) -> float:
-        """The error variance of the difference of two estimates."""
-        factors = (1 - self.kept[[one, other]])[:, None] * self.design[[one, other]]
-        weights = (factors[0] - factors[1]) @ self.effects
-        weights[[one, other]] += self.kept[one], -self.kept[other]
+    def _variance_between(self, one: int, other: int) -> float:
+        """The error variance of the difference of two estimates. All weights together would take a
+        square of the trials, so these two are made, from the few values that they have."""
+        mine, its = ((1 - self._kept[each]) * self._design[each] for each in (one, other))
+        values = np.flatnonzero(mine - its)
+        weights = (mine - its)[values] @ self._effects[values]
+        weights[[one, other]] += self._kept[one], -self._kept[other]
         missed = weights.copy()
         missed[[one, other]] -= 1.0, -1.0
-        return float(self.interaction * (missed @ missed) + weights @ (self.noise * weights))
+        return float(self._interaction * (missed @ missed) + weights @ (self._noise * weights))
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +120,7 @@ def pooled(matrix: FloatArray, points: Points, levels: FloatArray) -> Pooled | N
     noise, freedom = _noise(matrix[:, measured], raw)
     columns = [known[:, [each]] == np.unique(known[:, each]) for each in range(known.shape[1])]
     design = np.column_stack(columns).astype(float)
-    left = len(raw) - int(np.linalg.matrix_rank(design))
+    left = len(raw) - int(np.linalg.matrix_rank(design.T @ design, hermitian=True))
     if freedom < 1 or left < 1:
         return None
     effects = _effects(design, noise)
@@ -139,12 +128,15 @@ def pooled(matrix: FloatArray, points: Points, levels: FloatArray) -> Pooled | N
     own = np.einsum("ij,ji->i", design, effects)  # of each level in its own sum
     interaction = max(0.0, (squares - left) / float(((1 - own) / noise).sum()))
     kept = interaction / (interaction + noise)
-    fit = _Fit(design, _effects(design, noise + interaction), kept, noise, interaction)
-    fitted, reach = np.full(len(levels), np.nan), np.full(len(levels), np.nan)
-    fitted[measured] = fit.levels(raw)
+    if interaction:
+        effects = _effects(design, noise + interaction)
+    sums = design @ (effects @ raw)
+    fitted, reach = np.full((2, len(levels)), np.nan)
+    fitted[measured] = sums + kept * (raw - sums)
     reach[measured] = MOST_MOVED * np.sqrt(noise)
     places = {int(trial): place for place, trial in enumerate(np.flatnonzero(measured))}
-    return Pooled(np.clip(fitted, levels - reach, levels + reach), freedom, fitted, fit, places)
+    within = np.clip(fitted, levels - reach, levels + reach)
+    return Pooled(within, freedom, fitted, places, design, effects, kept, noise, interaction)
 
 
 def _noise(matrix: FloatArray, levels: FloatArray) -> tuple[FloatArray, float]:
@@ -160,8 +152,9 @@ def _noise(matrix: FloatArray, levels: FloatArray) -> tuple[FloatArray, float]:
 
 def _effects(design: FloatArray, variance: FloatArray) -> FloatArray:
     """What each value counts for in each effect of a weighted least-squares fit."""
-    error = np.sqrt(variance)[:, None]
-    found: FloatArray = np.linalg.pinv(design / error) / error.T
+    weighted = (design / variance[:, None]).T
+    # By the normal equations: there are far fewer values than trials.
+    found: FloatArray = np.linalg.pinv(weighted @ design, _RANK, hermitian=True) @ weighted
     return found
 
 

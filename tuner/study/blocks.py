@@ -1,6 +1,7 @@
 """The worlds of a study by block and by trial: what counts, and what is read of each once."""
 
 import math
+import statistics
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -199,6 +200,12 @@ class TrialWorlds:
         least_s = min_time_s if self.calibration.step_s else 0.0
         longer_s = max(0.0, least_s - self.calibration.wall_s)
         return self.calibration.world_s + longer_s + self.repeated_s
+
+    @property
+    def cpu_cost(self) -> float:
+        """log(CPU seconds per step or run), the median; NaN where it is not known of all."""
+        is_known = self.cpu_costs and not any(map(math.isnan, self.cpu_costs))
+        return statistics.median(self.cpu_costs) if is_known else math.nan
 
     def recent_within(self, count: int) -> list[float]:
         """`variance_within` of those of the latest samples that have enough steps to tell."""

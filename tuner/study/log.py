@@ -335,8 +335,7 @@ class StudyLog:
     @of_blocks
     def log_cost(self) -> FloatArray:
         """log(CPU seconds per step or run) of each trial, the median; NaN where it is not known."""
-        costs = [np.median(each.cpu_costs) if each.cpu_costs else np.nan for each in self.trials]
-        return np.array(costs)
+        return np.array([each.cpu_cost for each in self.trials])
 
     @of_configs
     def threads(self) -> list[int]:
