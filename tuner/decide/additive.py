@@ -120,12 +120,12 @@ def pooled(matrix: FloatArray, points: Points, levels: FloatArray) -> Pooled | N
     noise, freedom = _noise(matrix[:, measured], raw)
     columns = [known[:, [each]] == np.unique(known[:, each]) for each in range(known.shape[1])]
     design = np.column_stack(columns).astype(float)
-    left = len(raw) - int(np.linalg.matrix_rank(design.T @ design, hermitian=True))
+    effects = _effects(design, noise)
+    own = np.einsum("ij,ji->i", design, effects)  # of each level in its own sum
+    left = len(raw) - round(float(own.sum()))
     if freedom < 1 or left < 1:
         return None
-    effects = _effects(design, noise)
     squares = float(raw @ ((raw - design @ (effects @ raw)) / noise))
-    own = np.einsum("ij,ji->i", design, effects)  # of each level in its own sum
     interaction = max(0.0, (squares - left) / float(((1 - own) / noise).sum()))
     kept = interaction / (interaction + noise)
     if interaction:
