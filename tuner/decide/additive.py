@@ -119,8 +119,9 @@ def pooled(matrix: FloatArray, points: Points, levels: FloatArray) -> Pooled | N
         return None
     noise, freedom = _noise(matrix[:, measured], raw)
     columns = [known[:, [each]] == np.unique(known[:, each]) for each in range(known.shape[1])]
-    design = np.column_stack(columns).astype(float)
-    effects = _effects(design, noise)
+    columns.sort(key=lambda values: -values.shape[1])
+    design, first = np.column_stack(columns).astype(float), columns[0].shape[1]
+    effects = _effects(design, noise, first)
     own = np.einsum("ij,ji->i", design, effects)  # of each level in its own sum
     left = len(raw) - round(float(own.sum()))
     if freedom < 1 or left < 1:
@@ -129,7 +130,7 @@ def pooled(matrix: FloatArray, points: Points, levels: FloatArray) -> Pooled | N
     interaction = max(0.0, (squares - left) / float(((1 - own) / noise).sum()))
     kept = interaction / (interaction + noise)
     if interaction:
-        effects = _effects(design, noise + interaction)
+        effects = _effects(design, noise + interaction, first)
     sums = design @ (effects @ raw)
     fitted, reach = np.full((2, len(levels)), np.nan)
     fitted[measured] = sums + kept * (raw - sums)
@@ -150,12 +151,15 @@ def _noise(matrix: FloatArray, levels: FloatArray) -> tuple[FloatArray, float]:
     return max(variance, _LEAST_VARIANCE) / there.sum(axis=0), freedom
 
 
-def _effects(design: FloatArray, variance: FloatArray) -> FloatArray:
-    """What each value counts for in each effect of a weighted least-squares fit."""
+def _effects(design: FloatArray, variance: FloatArray, first: int) -> FloatArray:
+    """What each value counts for in each effect of a weighted least-squares fit, by the normal
+    equations. Those of the `first` values, one knob's, are diagonal, so the others are left."""
     weighted = (design / variance[:, None]).T
-    # By the normal equations: there are far fewer values than trials.
-    found: FloatArray = np.linalg.pinv(weighted @ design, _RANK, hermitian=True) @ weighted
-    return found
+    own, others, rest = weighted[:first], weighted[first:], design[:, first:]
+    cross, size = own @ rest, own.sum(axis=1, keepdims=True)
+    left = others - (cross / size).T @ own
+    found = np.linalg.pinv(left @ rest, _RANK, hermitian=True) @ left
+    return np.vstack([(own - cross @ found) / size, found])
 
 
 def variance_shares(
