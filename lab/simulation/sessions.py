@@ -23,7 +23,7 @@ from tuner.searching.runner import TRACED_TIME_S, Runner
 from tuner.searching.session import measure_study, measurer_for
 from tuner.searching.wall_time import Budget
 from tuner.study.conclusion import Conclusion, conclude
-from tuner.study.evidence import gain_of
+from tuner.study.evidence import gains_of
 from tuner.study.folder import StudyFolder
 from tuner.study.log import BASELINE, StudyLog
 from tuner.study.records import ForecastThreads, Record
@@ -165,7 +165,7 @@ def run_session(
     log, conclusion = measurer.log, conclude(measurer.log)
     numbers = [*map(number_of, configs)]  # in the cell, by trial
     best, challenger = known(conclusion.best_trial), conclusion.challenger_trial
-    found = None if challenger is None else gain_of(log, challenger)
+    found = None if challenger is None else gains_of(log).gain(challenger, BASELINE)
     leads = best if conclusion.leader_trial is None else conclusion.leader_trial
     chosen, together = numbers[leads], together_of(log, leads)
     return Outcome(

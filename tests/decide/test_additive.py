@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.decide.observed import observed
 from tests.known import known
-from tuner.decide.additive import pooled, trial_levels, variance_shares
+from tuner.decide.additive import Levels, Pooled, trial_levels, variance_shares
 from tuner.decide.statistics import FloatArray
 
 NAN = math.nan
@@ -26,6 +26,10 @@ def added_up(seed: int) -> FloatArray:
     random = np.random.default_rng(seed)
     one, other = random.normal(0, 0.1, BINDINGS), random.normal(0, 0.1, THREADS)
     return np.array([one[binding] + other[threads] for binding, threads in GRID])
+
+
+def pooled(matrix: FloatArray, points: list[tuple[int, int]]) -> Pooled | None:
+    return Levels.of(matrix, points).together
 
 
 def test_levels_are_those_planted_whatever_block_a_trial_was_in() -> None:

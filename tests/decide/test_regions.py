@@ -5,6 +5,7 @@ import random
 import pytest
 
 from tuner.decide.regions import Region, bad_levels, failing_regions, lies_in, main_effects
+from tuner.decide.statistics import Interval
 
 GRID = list(itertools.product(range(4), range(3), range(2)))
 
@@ -41,18 +42,18 @@ def test_main_effects_are_those_planted() -> None:
     noise = random.Random(0)
     values = [0.1 * point[0] + effect[point[1]] + noise.gauss(0, 0.05) for point in GRID]
     levels = main_effects(GRID, values)[1]
-    assert levels[0].ratio == 1.0
-    assert levels[1].ratio == pytest.approx(2.0, rel=0.05)
-    assert 1.7 < levels[1].least_ratio < levels[1].ratio
-    assert levels[2].least_ratio < 1.05
+    assert levels[0].ratio == Interval(1.0, 1.0, 1.0)
+    assert levels[1].ratio.estimate == pytest.approx(2.0, rel=0.05)
+    assert 1.7 < levels[1].ratio.low < levels[1].ratio.estimate
+    assert levels[2].ratio.low < 1.05
     assert {level.tried for level in levels.values()} == {8}
     assert set(bad_levels(GRID, values)) == {(1, 1), (0, 3)}
 
 
 def test_as_many_levels_as_values_tell_no_least_ratio() -> None:
     levels = main_effects([(0, 0), (1, 0), (0, 1)], [0.0, 1.0, 0.5], ridge=1e-6)
-    assert levels[0][1].ratio == pytest.approx(math.e, rel=1e-3)
-    assert {level.least_ratio for factor in levels for level in factor.values()} == {0.0}
+    assert levels[0][1].ratio.estimate == pytest.approx(math.e, rel=1e-3)
+    assert {level.ratio.low for factor in levels for level in factor.values()} == {0.0}
 
 
 def test_noise_drops_nothing() -> None:

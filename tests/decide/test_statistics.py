@@ -6,6 +6,7 @@ from scipy import stats
 
 from tests.decide.observed import observed
 from tests.known import known
+from tuner.decide.gains import Gains, Paired
 from tuner.decide.statistics import (
     FloatArray,
     Interval,
@@ -13,7 +14,6 @@ from tuner.decide.statistics import (
     blocks_needed,
     differences,
     interval,
-    paired_ratio,
     typical,
     variance_between,
     variance_within,
@@ -64,12 +64,13 @@ def test_a_ratio_is_that_of_the_blocks_that_have_both() -> None:
     drift = np.array([0.0, 1.0, 2.0, 3.0, 4.0])
     fast = drift + np.array([0.01, -0.01, 0.0, 0.01, math.nan])
     slow = drift + math.log(1.5)
-    found = known(paired_ratio(slow, fast, 0.95))
+    both = Gains(np.column_stack([slow, fast]), 0.95)
+    found = known(both.alone(1, 0)).ratio
     assert found.low < 1.5 < found.high < 1.04 * found.low
     # That of one block may be any.
-    one, other = np.array([0.0, math.nan]), np.array([0.0, 1.0])
-    assert paired_ratio(one, other, 0.95) == Interval(1.0, 0.0, math.inf)
-    assert paired_ratio(one[1:], other[1:], 0.95) is None
+    one = Gains(np.array([[0.0, 0.0], [math.nan, 1.0]]), 0.95)
+    assert one.alone(1, 0) == Paired(Interval(1.0, 0.0, math.inf), 1)
+    assert Gains(one.blocks[1:], 0.95).alone(1, 0) is None
 
 
 def spiky(times: list[float], blocks: int, seed: int = 0) -> FloatArray:

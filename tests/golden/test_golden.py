@@ -10,7 +10,6 @@ import pytest
 from tests.golden.media import PLANTED, RENDERED, STORED_STUDIES, scenarios, shown, stored
 from tests.golden.searched import SEARCHED
 from tests.golden.stored_study import load
-from tests.known import known
 from tuner.decide.statistics import Interval
 from tuner.present.tables import knobs_of
 from tuner.present.wording import ends
@@ -57,7 +56,7 @@ def test_an_interval_of_a_ratio_is_of_the_comparison_of_all_at_once(
     load(STORED_STUDIES / f"{name}.json", StudyFolder(STUDIES / name))
     answer = find_study(name)
     trials = [row.trial for row in answer.rows]
-    pairs = [known(answer.tested)(*pair) for pair in permutations(trials, 2)]
+    pairs = [answer.paired.gain(*pair) for pair in permutations(trials, 2)]
     intervals: list[Interval | None] = [each and each.exp() for each in pairs]
     # What has another name: forecasts, values that took turns, the front, and the baseline twice.
     forecasts = [*(row.forecast for row in answer.rows), *answer.forecasts_alone.values()]

@@ -1,14 +1,17 @@
 """Study results written by hand: what the presentation is given."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tests.known import known as known
 from tests.plan.specs import for_all, threads, workload_spec
+from tuner.decide.gains import Gains, Paired
 from tuner.decide.statistics import Interval
 from tuner.plan.config import Config
 from tuner.plan.draft import draft_plan
@@ -17,7 +20,7 @@ from tuner.plan.workload_spec import WorkloadSpec
 from tuner.study.answer import StudyAnswer
 from tuner.study.folder import STUDIES, StudyFolder
 from tuner.study.records import ForecastChange
-from tuner.study.rows import Observation, Paired, TrialDetail, TrialRow
+from tuner.study.rows import Observation, TrialDetail, TrialRow
 from tuner.trace.forecast.by_callers import ByCallers
 from tuner.trace.forecast.forecasts import Forecast
 from tuner.world.environment import Environment
@@ -91,6 +94,7 @@ def failed_later(
     )  # fmt: skip
 
 
+_TRIALS = 99  # more than any of these studies has
 ROWS = (
     measured(1, threads(4), 2.0, (1.9, 2.1), tied=True),
     measured(2, threads(8), 2.05, (1.95, 2.15), tied=True),
@@ -115,6 +119,7 @@ def study_result(
         "verdict": "better", "speedup": FASTER, "challenger": threads(4),
         "challenger_speedup": FASTER, "epsilon_achieved": 0.02, "blocks": 12, "worlds": 60,
         "resume_budget_s": 140, "elapsed_s": 42.3, "rows": ROWS,
+        "paired": paired_by(changes.get("observations", ()), plan),
         "measured_at": datetime(2026, 11, 21, 9, 30, tzinfo=UTC), **changes,
     }  # fmt: skip
     trials = {row.config: row.trial for row in fields["rows"]}
@@ -133,6 +138,17 @@ def of_two_knobs(step_ms: Mapping[tuple[int, str], float], **changes: Any) -> St
     return study_result(rows=rows, **{"best": None, "challenger": None, **changes})
 
 
+def paired_by(observations: Sequence[Observation], plan: StudyPlan) -> Gains:
+    """Any two trials compared by these worlds, as if no other pair were."""
+    blocks = 1 + max((seen.block for seen in observations), default=-1)
+    total, count = np.zeros((2, blocks, _TRIALS))
+    for seen in observations:
+        total[seen.block, seen.trial] += plan.objective.cost(seen.value)
+        count[seen.block, seen.trial] += 1
+    matrix = np.where(count > 0, total / np.maximum(1, count), np.nan)
+    return Gains(matrix, plan.measuring.confidence)
+
+
 def in_blocks(answer: StudyAnswer, blocks: int = 8) -> StudyAnswer:
     """The study as if its numbers came from so many blocks of one drift, each trial in all of them.
 
@@ -144,7 +160,7 @@ def in_blocks(answer: StudyAnswer, blocks: int = 8) -> StudyAnswer:
         for row in answer.rows
         if row.is_measured
     ]
-    found = replace(answer, observations=tuple(seen))
+    found = replace(answer, observations=tuple(seen), paired=paired_by(seen, answer.plan))
     rows = (replace(row, against_baseline=found.paired.compare(row.trial, 0)) for row in found.rows)
     return replace(found, rows=tuple(rows))
 

@@ -1,10 +1,10 @@
 """Who leaves the race, and why."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lab.simulation.sessions import MemoryStore
 from tests.fakes import FakeLauncher
 from tests.known import known
 from tests.searching.tuning import Tune, by_threads, scaling
@@ -19,9 +19,6 @@ from tuner.searching.runner import Runner
 from tuner.searching.wall_time import Budget
 from tuner.study.conclusion import conclude
 from tuner.study.records import Record
-from tuner.study.storage.address import StudyPlace
-from tuner.study.storage.opening import create_study
-from tuner.world.environment import Environment
 
 THREE: dict[str, Any] = {"space": {"num_worker_threads": [1, 2, 4]},
                          "baseline": {"num_worker_threads": 16}}  # fmt: skip
@@ -78,15 +75,14 @@ def test_a_race_that_leaves_much_of_its_budget_says_why(tune: Tune) -> None:
     assert left >= 14
 
 
-def looked_at(folder: Path, threads: int) -> Measurer:
+def looked_at(threads: int) -> Measurer:
     """A study of so many numbers of threads beside two of another knob, which has had two looks;
     half of them turn out to be slower, and its budget is spent."""
     space = {"num_worker_threads": [*range(1, threads + 1)], "intra_op_threads": [1, 2]}
     plan = plan_of(space=space, budget="1000s", sampler="grid")
-    place = StudyPlace.named("udf", out=folder)
-    store, launcher = create_study(place, plan, Environment.here()), FakeLauncher()
+    store, launcher = MemoryStore(plan.candidates()), FakeLauncher()
     budget = Budget(1000.0, 1000.0, launcher.clock(), launcher.clock)
-    measurer = Measurer(Runner(plan, launcher, place.folder), store, Silent(), budget)
+    measurer = Measurer(Runner(plan, launcher, store.folder), store, Silent(), budget)
     log = measurer.log
     trials = range(len(log.configs))
     records = calibrated(trials)
@@ -102,13 +98,13 @@ def looked_at(folder: Path, threads: int) -> Measurer:
     return measurer
 
 
-def test_a_look_takes_twice_as_long_for_twice_as_many_configurations(tmp_path: Path) -> None:
+def test_a_look_takes_twice_as_long_for_twice_as_many_configurations() -> None:
     def steps(threads: int) -> int:
-        measurer = looked_at(tmp_path / str(threads), threads)
+        measurer = looked_at(threads)
         found = steps_of(lambda: race(measurer)) + steps_of(lambda: conclude(measurer.log))
         assert len(measurer.log.looks) == 3
         assert len(measurer.log.eliminated) >= threads - 1
         return found
 
-    few, many = steps(20), steps(40)
+    few, many = steps(100), steps(200)
     assert many < 2.3 * few

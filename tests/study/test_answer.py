@@ -20,10 +20,10 @@ from tuner.present.figures.step_time import scaling_curve
 from tuner.present.notes import study_note
 from tuner.present.tables import trials_of
 from tuner.recommended.building import recommendation_of
-from tuner.study import evidence, stored
+from tuner.study import stored
 from tuner.study.answer import MachineUse, StudyAnswer
 from tuner.study.conclusion import Conclusion, conclude
-from tuner.study.evidence import gain_of
+from tuner.study.evidence import gains_of
 from tuner.study.folder import StudyFolder
 from tuner.study.log import BASELINE, StudyLog
 from tuner.study.metrics import metrics_of
@@ -95,7 +95,7 @@ def test_a_pair_that_no_look_has_compared_has_no_interval() -> None:
     answer = answer_of(looked(log, 4))
     for trial, other in ((1, BASELINE), (2, BASELINE), (1, 2), (2, 1), (BASELINE, 1)):
         found = known(answer.paired.compare(trial, other)).ratio
-        tested = known(evidence.tested_gain(log, trial, other)).exp()
+        tested = known(gains_of(log).gain(trial, other)).exp()
         alone = known(answer.paired.alone(trial, other)).ratio
         assert (found.low, found.high) == (tested.low, tested.high)
         assert (found.low, found.high) != (alone.low, alone.high)
@@ -105,7 +105,7 @@ def test_a_pair_that_no_look_has_compared_has_no_interval() -> None:
 def test_a_baseline_that_ran_is_compared_whatever_fails(unreliable: tuple[int, ...]) -> None:
     log = raced(({BASELINE: 1.0, 1: 2.0, 2: 1.1}, [1.0] * 4))
     log.add(world("race", BASELINE, 4, failed()))
-    log.unreliable = unreliable
+    log.distrust(*unreliable)
     answer = answer_of(log)
     assert not answer.baseline_failed
     assert all(row.against_baseline for row in answer.rows if row.is_measured)
@@ -135,7 +135,7 @@ def reasons(answer: StudyAnswer) -> dict[int, tuple[str, str | None]]:
 
 def recommended(log: StudyLog, best: int, kind: VerdictKind = "better") -> StudyAnswer:
     """The answer of a log that recommends this trial, whatever its medians say."""
-    gain = gain_of(log, best)
+    gain = gains_of(log).gain(best, BASELINE)
     found = replace(
         conclude(log), best_trial=best, verdict=kind, challenger_trial=best or 1,
         challenger_speedup=None if gain is None else gain.exp(),

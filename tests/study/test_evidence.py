@@ -11,7 +11,8 @@ WIDE = plan_of(1, 2, 4, 8, 32)
 def test_who_was_out_before_the_race_is_no_rival() -> None:
     race = [world("race", trial, 0, took(1.0)) for trial in range(3)]
     log = log_of(WIDE, *calibrated(range(6)), *race)
-    log.eliminated = dict.fromkeys((2, 3, 4, 5), "behind")
+    for trial in (2, 3, 4, 5):
+        log.eliminate(trial, "behind")
     assert rivals_of(log) == [1, 2]
 
 
@@ -37,7 +38,7 @@ def test_who_fails_much_more_often_than_the_others_is_found() -> None:
         log.add(world("race", 0, block, took(1.0)))
         log.add(world("race", 2, block, took(1.0) if block % 3 else failed()))
     assert not fails_more_often(log, 2)
-    log.unreliable = (1,)
+    log.distrust(1)
     assert fails_more_often(log, 2)
 
 

@@ -8,6 +8,7 @@ from tests.study.made import calibrated, failed, log_of, plan_of, took, world
 from tuner.plan.objectives import Limit
 from tuner.study.log import StudyLog
 from tuner.study.records import AGAIN, CALIBRATION_BLOCK, MOST_REPEATS, TRACE_BLOCK
+from tuner.study.trial_state import TrialState
 from tuner.world.environment import MachineState
 from tuner.world.measurement import Failure, Measurement, TraceNumbers
 
@@ -26,12 +27,20 @@ RACED = [
 nan = np.nan
 
 
+def outcomes(log: StudyLog) -> list[str]:
+    return [state.outcome for state in log.states]
+
+
+def is_barred(state: TrialState) -> bool:
+    return bool(state.barred)
+
+
 def test_the_matrix_has_a_row_per_block_and_a_column_per_trial_of_what_counts() -> None:
     log, expected = log_of(PLAN, *RACED), [[1e3, 2e3, nan], [3e3, nan, nan], [4e3, nan, nan]]
     assert np.exp(log.matrix("race")) == pytest.approx(np.array(expected), nan_ok=True)
     assert log_of(PLAN).matrix("race").shape == (0, 3)
     # The failure of a trace and a calibration are no samples.
-    assert set(log.failures) == {2}
+    assert log.failures == (2,)
     counts = [(log.trials[trial].ran, len(log.trials[trial].failures)) for trial in range(3)]
     assert counts == [(4, 0), (2, 1), (0, 1)]
     assert [len(log.trials[trial].samples) for trial in range(3)] == [3, 1, 0]
@@ -43,30 +52,31 @@ def test_the_matrix_has_a_row_per_block_and_a_column_per_trial_of_what_counts() 
 def test_the_first_world_that_went_well_is_the_calibration() -> None:
     log, again = log_of(PLAN, *RACED), world("calibration", 2, CALIBRATION_BLOCK, took(1.0))
     log.add(again)
-    assert (log.failures, log.calibration(2)) == ({}, again.outcome)
+    assert (log.failures, log.calibration(2)) == ((), again.outcome)
 
 
 def test_what_failed_in_every_block_has_its_kind_of_failure() -> None:
     late = [world("race", 1, block, failed()) for block in range(4)]
     log = log_of(PLAN, *CALIBRATED, *late)
-    assert [log.outcome(trial) for trial in range(3)] == ["not-measured", "crashed", "not-measured"]
-    assert log.why_out(1) == late[0].outcome
+    assert outcomes(log) == ["not-measured", "crashed", "not-measured"]
+    assert log.states[1].why_out == late[0].outcome
     assert 1 in log.alive
     log.add(world("race", 1, 4, took(1.0)))
-    assert (log.outcome(1), log.why_out(1)) == ("completed", None)
+    assert log.states[1].outcome == "completed"
 
 
 def test_who_fails_more_often_is_out_but_for_the_baseline() -> None:
     log = log_of(PLAN, *RACED)
-    log.unreliable = (0, 1)
-    assert (log.alive, log.candidates, log.racing, log.why_out(0)) == ([0], [], [0], None)
-    assert [log.outcome(trial) for trial in range(3)] == ["completed", "crashed", "crashed"]
+    log.distrust(0, 1)
+    assert (log.alive, log.candidates, log.racing) == ((0,), (), (0,))
+    assert log.states[0].why_out is None
+    assert outcomes(log) == ["completed", "crashed", "crashed"]
 
 
 def test_who_was_eliminated_or_never_measured_did_not_complete() -> None:
     measured = [*CALIBRATED, world("race", 0, 0, took(1.0)), world("race", 1, 0, took(1.0))]
     log = StudyLog(PLAN, PLAN.candidates(), measured, {0: "slow", 1: "slow"})
-    assert [log.outcome(trial) for trial in range(3)] == ["completed", "eliminated", "not-measured"]
+    assert outcomes(log) == ["completed", "eliminated", "not-measured"]
 
 
 def test_a_world_that_fails_is_missing_in_its_block_until_it_has_failed_enough() -> None:
@@ -95,13 +105,13 @@ def test_a_log_without_a_block_is_that_of_the_other_worlds() -> None:
             machine = busy if block in (2, 3) else None
             log.add(world("race", trial, block, outcome.model_copy(update={"machine": machine})))
     assert log.rows.disturbed(2)
-    assert log.barred == {}
+    assert not log.those(is_barred)
     for block in (0, 2, 5):
         log.put_aside(block)
-    assert [*log.barred] == [1]
+    assert log.those(is_barred) == (1,)
     assert (log.blocks("race"), log.next_block) == (3, 6)
     fresh = StudyLog(limited, limited.candidates(), log.records)
-    assert (log.barred, len(fresh.records)) == (fresh.barred, 3 * 3)
+    assert (log.states, len(fresh.records)) == (fresh.states, 3 * 3)
     np.testing.assert_array_equal(log.worlds("race"), fresh.worlds("race"))
     for trial in range(3):
         assert log.trials[trial].samples == fresh.trials[trial].samples
@@ -158,13 +168,13 @@ def test_a_workload_fails_more_calls_by_its_traces(failed: int, outcome: str) ->
     records += [world("race", trial, 0, took(2.0 - trial)) for trial in (0, 1)]
     records += [world("trace", 0, TRACE_BLOCK, traced(0)), world("trace", 1, -2, traced(failed))]
     log = log_of(plan_of(1), *records)
-    assert log.outcome(1) == outcome
+    assert log.states[1].outcome == outcome
     assert (1 in log.alive) == (outcome == "completed")
 
 
 def test_a_baseline_that_is_measured_later_judges_what_was_measured_before() -> None:
     log = log_of(plan_of(1), world("trace", 1, TRACE_BLOCK, traced(60)))
-    assert not log.lost
+    assert log.states[1].lost is None
     log.add(world("trace", 0, TRACE_BLOCK, traced(0)))
-    assert log.does_less == {1}
+    assert log.those(TrialState.does_less) == (1,)
     assert bool(np.isnan(log.matrix("race")[:, 1]).all())

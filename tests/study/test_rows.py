@@ -6,9 +6,10 @@ import pytest
 
 from tests.plan.specs import threads
 from tests.present.results import failed, measured
+from tuner.decide.gains import Paired
 from tuner.decide.statistics import Interval
 from tuner.plan.objectives import METRIC, OBJECTIVES
-from tuner.study.rows import Paired, TrialRow, comparable_values
+from tuner.study.rows import TrialRow, comparable_values
 
 
 def paired(row: TrialRow, ratio: float) -> TrialRow:

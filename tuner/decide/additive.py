@@ -7,18 +7,18 @@ import math
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from typing import Self
 
 import numpy as np
-from scipy import special
 
-from tuner.decide.statistics import FloatArray, Interval
+from tuner.decide.statistics import FloatArray, Interval, student
 
-Points = Sequence[Sequence[int]]  # for each trial, the number of its value of each knob
+Points = Sequence[tuple[int, ...]]  # for each trial, the number of its value of each knob
 # Limited translation: so many standard errors at most may shrinkage move a level, since one trial
 # may be unlike all others (Efron and Morris 1972).
 MOST_MOVED = 1.0
 _MOST_ROUNDS = 50
+_RANK = 1e-10  # eigenvalues so small beside the largest are zero: levels add up to the constant
 _NEAR = 1e-14
 # Rounding alone is no variance.
 _LEAST_VARIANCE, _LEAST_TOTAL_VARIANCE = 1e-14, 1e-18
@@ -53,9 +53,13 @@ class Pooled:
 
     levels: FloatArray  # log(objective) of each trial, up to a constant; NaN for one never measured
     freedom: float  # of the error variance
-    _fitted: FloatArray
-    _fit: "_Fit"
-    _places: Mapping[int, int]  # of the measured trials in the fit
+    _fitted: FloatArray  # the same, however far they have moved
+    _places: Mapping[int, int]  # of the measured trials in what follows
+    _design: FloatArray  # measured trials x values of all knobs
+    _effects: FloatArray  # what each level counts for in the main effect of each value
+    _kept: FloatArray  # the part of each level's distance from its sum that is no noise
+    _noise: FloatArray  # the error variance of each level
+    _interaction: float  # the variance of true levels about their sums
 
     def gain(self, trial: int, over: int, alpha: float) -> Interval | None:
         """The log effect size of a trial over another one, with ends of one-sided level alpha.
@@ -66,76 +70,74 @@ class Pooled:
         estimate = float(self._fitted[over] - self._fitted[trial])
         if math.isnan(estimate):
             return None
-        variance = self._fit.variance_between(self._places[trial], self._places[over])
-        reach = float(special.stdtrit(self.freedom, 1 - alpha)) * math.sqrt(variance)
-        return Interval(estimate, estimate - reach, estimate + reach)
+        variance = self._variance_between(self._places[trial], self._places[over])
+        return student(estimate, variance, self.freedom, alpha, alpha)
+
+    def _variance_between(self, one: int, other: int) -> float:
+        """The error variance of the difference of two estimates. All weights together would take a
+        square of the trials, so these two are made, from the few values that they have."""
+        mine, its = ((1 - self._kept[each]) * self._design[each] for each in (one, other))
+        values = np.flatnonzero(mine - its)
+        weights = (mine - its)[values] @ self._effects[values]
+        weights[[one, other]] += self._kept[one], -self._kept[other]
+        missed = weights.copy()
+        missed[[one, other]] -= 1.0, -1.0
+        return float(self._interaction * (missed @ missed) + weights @ (self._noise * weights))
 
 
 @dataclass(frozen=True, eq=False)
-class _Fit:
-    """Levels shrunk to the sums of main effects: what an estimate weighs of each level. The weights
-    have the rank of the design, and are made row by row: all of them take a square of the trials.
-    """
+class Levels:
+    """The level of each trial: log(objective), up to a constant; NaN for one never measured."""
 
-    design: FloatArray  # trials x values of all knobs
-    effects: FloatArray  # what each level counts for in the main effect of each value
-    kept: FloatArray  # the part of each level's distance from its sum that is no noise
-    noise: FloatArray  # the error variance of each level
-    interaction: float  # the variance of true levels about their sums
+    alone: FloatArray  # by its own worlds
+    together: Pooled | None  # by a fit of all knobs, where there is one
 
-    def levels(self, raw: FloatArray) -> FloatArray:
-        """The estimates."""
-        sums = self.design @ (self.effects @ raw)
-        return sums + self.kept * (raw - sums)
+    @classmethod
+    def of(cls, matrix: FloatArray, points: Points | None = None) -> Self:
+        """Those of blocks x trials; with the points of the trials their knobs are pooled."""
+        alone = trial_levels(matrix)
+        return cls(alone, None if points is None else pooled(matrix, points, alone))
 
-    def variance_between(self, one: int, other: int) -> float:
-        """The error variance of the difference of two estimates."""
-        factors = (1 - self.kept[[one, other]])[:, None] * self.design[[one, other]]
-        weights = (factors[0] - factors[1]) @ self.effects
-        weights[[one, other]] += self.kept[one], -self.kept[other]
-        missed = weights.copy()
-        missed[[one, other]] -= 1.0, -1.0
-        return float(self.interaction * (missed @ missed) + weights @ (self.noise * weights))
+    @property
+    def best(self) -> FloatArray:
+        """The best estimates there are."""
+        return self.alone if self.together is None else self.together.levels
 
 
-def pooled(matrix: FloatArray, points: Points) -> Pooled | None:
+def pooled(matrix: FloatArray, points: Points, levels: FloatArray) -> Pooled | None:
     """A mixed model of trial effects: fixed main effects of knobs, random interaction.
 
     By empirical Bayes: the interaction variance is the excess of the residual sum of squares over
     the error variance of the means (DerSimonian and Laird 1986). None for a single knob, and where
-    noise and interaction cannot be separated.
+    noise and interaction cannot be separated. `levels` are those of the trials by themselves.
     """
     if not points or len(points[0]) < 2:
         return None
-    return _pooled(matrix.tobytes(), matrix.shape[1], tuple(map(tuple, points)))
-
-
-@lru_cache(maxsize=16)
-def _pooled(worlds: bytes, trials: int, points: tuple[tuple[int, ...], ...]) -> Pooled | None:
-    """Cached, as all rivals are compared by one fit."""
-    matrix = np.frombuffer(worlds).reshape(-1, trials)
-    levels = trial_levels(matrix)
     measured = ~np.isnan(levels)
     known, raw = np.asarray(points)[measured], levels[measured]
     if len(raw) < 2 or (known != known[0]).any(axis=0).sum() < 2:
         return None
     noise, freedom = _noise(matrix[:, measured], raw)
     columns = [known[:, [each]] == np.unique(known[:, each]) for each in range(known.shape[1])]
-    design = np.column_stack(columns).astype(float)
-    left = len(raw) - int(np.linalg.matrix_rank(design))
+    columns.sort(key=lambda values: -values.shape[1])
+    design, first = np.column_stack(columns).astype(float), columns[0].shape[1]
+    effects = _effects(design, noise, first)
+    own = np.einsum("ij,ji->i", design, effects)  # of each level in its own sum
+    left = len(raw) - round(float(own.sum()))
     if freedom < 1 or left < 1:
         return None
-    effects = _effects(design, noise)
     squares = float(raw @ ((raw - design @ (effects @ raw)) / noise))
-    own = np.einsum("ij,ji->i", design, effects)  # of each level in its own sum
     interaction = max(0.0, (squares - left) / float(((1 - own) / noise).sum()))
     kept = interaction / (interaction + noise)
-    fit = _Fit(design, _effects(design, noise + interaction), kept, noise, interaction)
-    fitted, reach = np.full(len(levels), np.nan), np.full(len(levels), np.nan)
-    fitted[measured] = fit.levels(raw)
+    if interaction:
+        effects = _effects(design, noise + interaction, first)
+    sums = design @ (effects @ raw)
+    fitted, reach = np.full((2, len(levels)), np.nan)
+    fitted[measured] = sums + kept * (raw - sums)
     reach[measured] = MOST_MOVED * np.sqrt(noise)
     places = {int(trial): place for place, trial in enumerate(np.flatnonzero(measured))}
-    return Pooled(np.clip(fitted, levels - reach, levels + reach), freedom, fitted, fit, places)
+    within = np.clip(fitted, levels - reach, levels + reach)
+    return Pooled(within, freedom, fitted, places, design, effects, kept, noise, interaction)
 
 
 def _noise(matrix: FloatArray, levels: FloatArray) -> tuple[FloatArray, float]:
@@ -149,11 +151,15 @@ def _noise(matrix: FloatArray, levels: FloatArray) -> tuple[FloatArray, float]:
     return max(variance, _LEAST_VARIANCE) / there.sum(axis=0), freedom
 
 
-def _effects(design: FloatArray, variance: FloatArray) -> FloatArray:
-    """What each value counts for in each effect of a weighted least-squares fit."""
-    error = np.sqrt(variance)[:, None]
-    found: FloatArray = np.linalg.pinv(design / error) / error.T
-    return found
+def _effects(design: FloatArray, variance: FloatArray, first: int) -> FloatArray:
+    """What each value counts for in each effect of a weighted least-squares fit, by the normal
+    equations. Those of the `first` values, one knob's, are diagonal, so the others are left."""
+    weighted = (design / variance[:, None]).T
+    own, others, rest = weighted[:first], weighted[first:], design[:, first:]
+    cross, size = own @ rest, own.sum(axis=1, keepdims=True)
+    left = others - (cross / size).T @ own
+    found = np.linalg.pinv(left @ rest, _RANK, hermitian=True) @ left
+    return np.vstack([(own - cross @ found) / size, found])
 
 
 def variance_shares(

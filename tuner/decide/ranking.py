@@ -1,7 +1,7 @@
 """Point estimates that rank candidates, and the rules that drop some of them; no claims.
 
-A matrix holds log(objective), blocks x trials, NaN where nothing was measured. Candidates are
-columns of it. `points` are the values of each trial, where the effects of knobs are pooled.
+A matrix holds log(objective), blocks x trials, NaN where nothing was measured; a level is that of
+a trial, adjusted for blocks.
 """
 
 import math
@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tuner.decide.additive import Points, pooled, trial_levels
-from tuner.decide.simultaneous import one_sided
-from tuner.decide.statistics import FloatArray, differences
+from tuner.decide.additive import Levels, Pooled
+from tuner.decide.gains import Gains
+from tuner.decide.statistics import FloatArray
 from tuner.text import distance, plural
 
 SAME_COST = math.log(1.05)  # CPU costs nearer than this cannot be separated
@@ -22,30 +22,20 @@ HALVING_SHARE = 0.3  # the part of the budget in which the others are dropped
 BEATEN = 0.025  # one that the best so far beats with this chance of error is dropped
 
 
-def scores(
-    matrix: FloatArray, candidates: Sequence[int], points: Points | None = None
-) -> dict[int, float]:
+def scores(levels: FloatArray, candidates: Sequence[int]) -> dict[int, float]:
     """The level of each candidate, adjusted for blocks; infinite for one that no block measured."""
-    together = None if points is None else pooled(matrix, points)
-    levels = trial_levels(matrix) if together is None else together.levels
-    levels = np.nan_to_num(levels, nan=math.inf)
-    return {candidate: float(levels[candidate]) for candidate in candidates}
+    known = np.nan_to_num(levels, nan=math.inf).tolist()
+    return {candidate: known[candidate] for candidate in candidates}
 
 
-def best_measured(
-    matrix: FloatArray, candidates: Sequence[int], points: Points | None = None
-) -> int | None:
+def best_measured(levels: FloatArray, candidates: Sequence[int]) -> int | None:
     """The candidate with the best score of those that a block has measured; None without one."""
-    found = scores(matrix, _measured(matrix, candidates), points)
+    found = scores(levels, _measured(levels, candidates))
     return min(found, key=lambda candidate: (found[candidate], candidate), default=None)
 
 
 def strongest(
-    matrix: FloatArray,
-    rivals: Sequence[int],
-    log_cost: FloatArray,
-    log_epsilon: float,
-    points: Points | None = None,
+    levels: Levels, rivals: Sequence[int], log_cost: FloatArray, log_epsilon: float
 ) -> int | None:
     """The rival that is compared with the baseline for the verdict; None if no block measured one.
 
@@ -54,21 +44,20 @@ def strongest(
     guess. Where effects are pooled, those within epsilon are alike, and the best by itself is it.
 
     Args:
-        matrix: log(objective), blocks x trials.
-        rivals: The columns to choose from. A single one needs no block.
+        levels: The level of each trial.
+        rivals: The trials to choose from. A single one needs no block.
         log_cost: log(CPU per step) by trial; NaN where unknown.
         log_epsilon: The margin of equivalence.
-        points: The values of each trial.
     """
     if len(rivals) == 1:
         return rivals[0]
-    measured = _measured(matrix, rivals)
-    if not measured:
+    found = scores(levels.best, _measured(levels.alone, rivals))
+    if not found:
         return None
-    found = scores(matrix, measured, points)
-    near = [rival for rival in measured if found[rival] <= min(found.values()) + log_epsilon]
+    most = min(found.values()) + log_epsilon
+    near = [rival for rival in found if found[rival] <= most]
     # Of rivals that are alike, the one that did best alone is shown to be better most easily.
-    alone = found if points is None else scores(matrix, near)
+    alone = scores(levels.alone, near)
     best = min(near, key=lambda rival: (alone[rival], rival))
     cheaper = [rival for rival in near if log_cost[rival] < log_cost[best] - SAME_COST]
     return min(cheaper, key=lambda rival: float(log_cost[rival]), default=best)
@@ -83,34 +72,32 @@ def cheapest(candidates: Sequence[int], log_cost: FloatArray, threads: Sequence[
     return min(near, key=lambda candidate: (threads[candidate], cost[candidate], candidate))
 
 
-def _measured(matrix: FloatArray, candidates: Sequence[int]) -> list[int]:
-    return [candidate for candidate in candidates if not bool(np.isnan(matrix[:, candidate]).all())]
+def _measured(levels: FloatArray, candidates: Sequence[int]) -> list[int]:
+    is_known = (~np.isnan(levels)).tolist()
+    return [candidate for candidate in candidates if is_known[candidate]]
 
 
-def is_dominated(matrix: FloatArray, candidate: int, by: int) -> bool:
-    """Whether a candidate was more than 1.5 times as slow as another one in all blocks that have
-    both, 4 at least."""
-    behind = matrix[:, candidate] - matrix[:, by]
-    behind = behind[~np.isnan(behind)]
-    return len(behind) >= DOMINATED_BLOCKS and bool((behind > math.log(DOMINATED_RATIO)).all())
+def dominated(matrix: FloatArray, by: int) -> list[bool]:
+    """Of each trial whether it was more than 1.5 times as slow as another one in all blocks that
+    have both, 4 at least."""
+    behind = matrix - matrix[:, [by]]
+    known = ~np.isnan(behind)
+    far = np.where(known, behind > math.log(DOMINATED_RATIO), True).all(axis=0)
+    found: list[bool] = (far & (known.sum(axis=0) >= DOMINATED_BLOCKS)).tolist()
+    return found
 
 
 def halved(
-    matrix: FloatArray,
-    candidates: Sequence[int],
-    *,
-    initial: int,
-    fraction: float,
-    points: Points | None = None,
+    levels: FloatArray, blocks: int, candidates: Sequence[int], *, initial: int, fraction: float
 ) -> dict[int, str]:
     """Sequential halving: half are dropped after each of equal parts of a share, down to 8.
 
     Args:
-        matrix: log(objective), blocks x trials.
-        candidates: The columns that are still measured, of `initial` ones at the start.
+        levels: log(objective) of each trial.
+        blocks: How many blocks these are of.
+        candidates: The trials that are still measured, of `initial` ones at the start.
         initial: Their number then.
         fraction: The part of the budget that is spent.
-        points: The values of each trial.
 
     Returns:
         The reason by candidate that is dropped.
@@ -118,27 +105,28 @@ def halved(
     rounds = math.ceil(math.log2(max(1.0, initial / MOST_RIVALS)))
     done = rounds if fraction >= HALVING_SHARE else math.floor(fraction / HALVING_SHARE * rounds)
     target = max(MOST_RIVALS, math.ceil(initial / 2**done))
-    found = scores(matrix, candidates, points)
+    found = scores(levels, candidates)
+    best = min(found.values(), default=0.0)
     return {
-        candidate: f"{distance(found[candidate] - min(found.values()))} behind the best "
-        f"after {plural(len(matrix), 'block')}, when {target} of {initial} go on"
+        candidate: f"{distance(found[candidate] - best)} behind the best "
+        f"after {plural(blocks, 'block')}, when {target} of {initial} go on"
         for candidate in sorted(candidates, key=found.__getitem__)[target:]
     }
 
 
 def beaten(
-    matrix: FloatArray, best: int, candidates: Sequence[int], points: Points | None = None
+    gains: Gains, best: int, candidates: Sequence[int], together: Pooled | None = None
 ) -> dict[int, str]:
-    """The reason by candidate that is clearly slower than the best so far, in 4 blocks at least."""
-    found = {}
-    together = None if points is None else pooled(matrix, points)
-    for candidate in candidates:
-        behind = differences(matrix[:, candidate], matrix[:, best])
-        known = one_sided(behind, BEATEN, BEATEN) if len(behind) >= DOMINATED_BLOCKS else None
-        if known is not None and together is not None and known.estimate > 0 and known.low <= 0:
-            known = together.gain(best, candidate, BEATEN / 2)
-        if candidate != best and known is not None and known.low > 0:
-            found[candidate] = (
-                f"{distance(known.estimate)} behind the best after {plural(len(behind), 'block')}"
-            )
+    """The reason by candidate that is clearly slower than the best so far, in 4 blocks at least, or
+    by what is pooled of its values; no claim."""
+    found, seen = {}, gains.so_far(best)
+    those = [each for each in candidates if each != best and seen.counts[each] >= DOMINATED_BLOCKS]
+    of_each = seen.intervals(np.array(those, dtype=np.int64), BEATEN, BEATEN)
+    for place, candidate in enumerate(those):
+        behind = of_each.of(place)
+        if together is not None and behind is not None and behind.estimate < 0 <= behind.high:
+            behind = together.gain(candidate, best, BEATEN / 2)
+        if behind is not None and behind.high < 0:
+            blocks = plural(int(seen.counts[candidate]), "block")
+            found[candidate] = f"{distance(-behind.estimate)} behind the best after {blocks}"
     return found

@@ -10,9 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
 
-from tuner.decide.statistics import FloatArray
+from tuner.decide.statistics import FloatArray, Interval, student
 
 Point = tuple[int, ...]
 Region = tuple[tuple[int, int], ...]  # the (factor, level) pairs that a point in it must have
@@ -65,8 +64,7 @@ def _regions_of(point: Point, size: int) -> Iterable[Region]:
 class Level(NamedTuple):
     """The main effect of a level of a factor, as a ratio to the best level of it."""
 
-    ratio: float  # 1 for the best one
-    least_ratio: float  # the lower confidence bound of the ratio; 0 where too few points give one
+    ratio: Interval  # 1 for the best one; from 0 to infinity where too few points give an end
     tried: int
 
 
@@ -79,20 +77,21 @@ def main_effects(
 ) -> list[Mapping[int, Level]]:
     """The levels of each factor that were tried, by a ridge regression without interactions.
 
-    `sure` is the one-sided confidence of `least_ratio`, `ridge` the penalty on the effects.
+    `sure` is the confidence of each end of a ratio, `ridge` the penalty on the effects.
     """
     columns = sorted({pair for point in points for pair in enumerate(point)})
     ones = [[*(point[factor] == level for factor, level in columns), True] for point in points]
     design = np.array(ones, dtype=float).reshape(len(points), len(columns) + 1)
     effects, covariance, freedom = _fitted(design, np.asarray(log_values, dtype=float), ridge)
-    errors = float(special.stdtrit(max(1.0, freedom), sure)) ** 2 * covariance
 
     def level(at: int, best: int) -> Level:
-        behind, least = float(effects[at] - effects[best]), 0.0
+        behind, ratio = float(effects[at] - effects[best]), None
         if freedom >= LEAST_FREEDOM:
-            variance = float(errors[at, at] + errors[best, best] - 2 * errors[at, best])
-            least = math.exp(behind - math.sqrt(max(0.0, variance)))
-        return Level(math.exp(behind), least, tried=int(design[:, at].sum()))
+            variance = covariance[at, at] + covariance[best, best] - 2 * covariance[at, best]
+            unsure = 1 - sure
+            ratio = student(behind, max(0.0, variance), max(1.0, freedom), unsure, unsure).exp()
+        tried = int(design[:, at].sum())
+        return Level(ratio or Interval(math.exp(behind), 0.0, math.inf), tried)
 
     found: list[Mapping[int, Level]] = []
     for factor in range(len(points[0]) if points else 0):
@@ -127,5 +126,5 @@ def bad_levels(
         (factor, level): found
         for factor, levels in enumerate(main_effects(points, log_values))
         for level, found in levels.items()
-        if found.tried >= LEAST_TRIED and found.least_ratio > BAD_RATIO and best[factor] != level
+        if found.tried >= LEAST_TRIED and found.ratio.low > BAD_RATIO and best[factor] != level
     }

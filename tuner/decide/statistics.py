@@ -3,7 +3,8 @@ and what the noise allows: how long a world should be, and how many blocks a dif
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,8 @@ from scipy import special
 from tuner.text import is_told
 
 FloatArray = npt.NDArray[np.float64]
+CountArray = npt.NDArray[np.int64]
+Numbers = FloatArray | float
 TRIM = 0.2
 LEAST_TRIMMED = 7  # of fewer values too little is left to estimate a spread from
 _MAX_EXPONENT = math.log(1e300)
@@ -39,9 +42,10 @@ class Interval:
     estimate: float
     low: float
     high: float
+    comparisons: int = field(default=1, compare=False)  # of so many at once it holds
 
     def __neg__(self) -> "Interval":
-        return Interval(-self.estimate, -self.high, -self.low)
+        return Interval(-self.estimate, -self.high, -self.low, self.comparisons)
 
     @property
     def is_told(self) -> bool:
@@ -61,12 +65,16 @@ class Interval:
         """The interval of a ratio, from that of its logarithm."""
         # Two or three values can leave an end beyond all numbers.
         ends = (self.estimate, self.low, self.high)
-        return Interval(*(math.exp(end) if end < _MAX_EXPONENT else math.inf for end in ends))
+        estimate, low, high = (
+            math.exp(each) if each < _MAX_EXPONENT else math.inf for each in ends
+        )
+        return Interval(estimate, low, high, self.comparisons)
 
     def inverse(self) -> "Interval":
         """The interval of a ratio, from that of the ratio the other way round."""
         ends = (self.estimate, self.high, self.low)
-        return Interval(*(1 / end if end > 0 else math.inf for end in ends))
+        estimate, low, high = (1 / each if each > 0 else math.inf for each in ends)
+        return Interval(estimate, low, high, self.comparisons)
 
 
 def trimmed_mean(values: FloatArray) -> FloatArray:
@@ -81,8 +89,25 @@ def typical(values: FloatArray) -> float:
     return float(trimmed_mean(values))
 
 
-def interval(values: FloatArray, confidence: float) -> Interval | None:
-    """A mean of independent observations with its two-sided confidence interval.
+def students(
+    estimate: Numbers, variance: Numbers, freedom: Numbers, low: float, high: float
+) -> tuple[Any, Any]:
+    """Student's one-sided bounds at the levels `low` and `high`, of estimates with such error
+    variances. The ends of each gain are made here."""
+    error = np.sqrt(variance)
+    below, above = (special.stdtrit(freedom, 1 - level) for level in (low, high))
+    return estimate - below * error, estimate + above * error
+
+
+def student(estimate: float, variance: float, freedom: float, low: float, high: float) -> Interval:
+    """`students` of one estimate."""
+    below, above = students(estimate, variance, freedom, low, high)
+    return Interval(estimate, float(below), float(above))
+
+
+def interval(values: FloatArray, confidence: float, comparisons: int = 1) -> Interval | None:
+    """A mean of independent observations with its two-sided confidence interval, which holds of so
+    many `comparisons` at once.
 
     Below 7 values it is Student's; from there on that of the 20 %-trimmed mean with Yuen's standard
     error. The degrees of freedom are one fewer than Yuen's: with his, 10 normal values miss the
@@ -96,44 +121,52 @@ def interval(values: FloatArray, confidence: float) -> Interval | None:
     kept = ordered[cut : count - cut]
     winsorized = np.clip(ordered, kept[0], kept[-1])
     squares = float(np.square(winsorized - winsorized.mean()).sum())
-    error = math.sqrt(squares / (len(kept) * (len(kept) - 1)))
-    freedom = len(kept) - (2 if cut else 1)
-    reach = float(special.stdtrit(freedom, (1 + confidence) / 2)) * error
-    middle = float(kept.mean())
-    return Interval(middle, middle - reach, middle + reach)
+    variance = squares / (len(kept) * (len(kept) - 1))
+    level = (1 - confidence) / 2 / comparisons
+    found = student(float(kept.mean()), variance, len(kept) - (2 if cut else 1), level, level)
+    return replace(found, comparisons=comparisons)
 
 
 def differences(slower: FloatArray, faster: FloatArray) -> FloatArray:
     """Paired differences `slower - faster` of the blocks that have both; where neighbours are
     correlated, half as many batch means."""
-    paired: FloatArray = slower - faster
-    paired = paired[~np.isnan(paired)]
-    count = len(paired)
-    most = max(MAX_AUTOCORRELATION, _BY_CHANCE / math.sqrt(max(1, count)))
-    if count < MIN_FOR_AUTOCORRELATION or _lag_1(paired) <= most:
-        return paired
-    whole = count // 2 * 2
+    found = differences_over(np.column_stack([slower, faster]), 0)[:, 1]
+    return found[~np.isnan(found)]
+
+
+def differences_over(matrix: FloatArray, reference: int) -> FloatArray:
+    """`differences` of a reference and each column of blocks x trials, with NaN below them."""
+    paired = matrix[:, [reference]] - matrix
+    missing = np.isnan(paired)
+    counts = (~missing).sum(axis=0)
+    found: FloatArray = np.take_along_axis(
+        paired, np.argsort(missing, axis=0, kind="stable"), axis=0
+    )
+    enough = np.flatnonzero(counts >= MIN_FOR_AUTOCORRELATION)
+    for column in enough[_are_correlated(found[:, enough], counts[enough])]:
+        means = _batch_means(found[: counts[column], column])
+        found[:, column] = np.nan
+        found[: len(means), column] = means
+    return found
+
+
+def _are_correlated(paired: FloatArray, counts: CountArray) -> npt.NDArray[np.bool_]:
+    """Whether neighbours in each column of differences are, which has so many and then NaN."""
+    centred = np.nan_to_num(paired - np.nansum(paired, axis=0) / counts)
+    power = np.square(centred).sum(axis=0)
+    lag_1 = (centred[:-1] * centred[1:]).sum(axis=0)
+    most = np.maximum(MAX_AUTOCORRELATION, _BY_CHANCE / np.sqrt(counts))
+    found: npt.NDArray[np.bool_] = lag_1 > most * power
+    return found
+
+
+def _batch_means(paired: FloatArray) -> FloatArray:
+    whole = len(paired) // 2 * 2
     # An odd block out goes to the last pair: nothing that was measured is dropped.
     pairs: FloatArray = np.mean(paired[:whole].reshape(-1, 2), axis=1)
-    if whole < count:
+    if whole < len(paired):
         pairs[-1] = paired[whole - 2 :].mean()
     return pairs
-
-
-def paired_ratio(slower: FloatArray, faster: FloatArray, confidence: float) -> Interval | None:
-    """`slower / faster`, of logarithms by block, from the blocks that have both; None without one.
-    The interval of a single block reaches from 0 to infinity."""
-    found = differences(slower, faster)
-    if not len(found):
-        return None
-    known = interval(found, confidence)
-    return (known or Interval(float(found[0]), -math.inf, math.inf)).exp()
-
-
-def _lag_1(values: FloatArray) -> float:
-    centred = values - values.mean()
-    power = float(centred @ centred)
-    return float(centred[:-1] @ centred[1:]) / power if power > 0 else 0.0
 
 
 def without_spikes(worlds: FloatArray) -> FloatArray:
@@ -164,7 +197,7 @@ def _bounded(worlds: FloatArray, freedom: int) -> FloatArray:
     for _ in range(_ROUNDS):
         residuals = filled - blocks - trials
         sizes = np.where(known, np.abs(residuals), np.nan)
-        common = correction * float(_medians(sizes.reshape(-1, 1))[0])
+        common = correction * float(np.median(sizes[known]))
         if common < _LEAST_SCALE:
             return worlds
         # What is ordinary for a noisy trial is no spike of it, and counts less for its block.

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tuner.decide.statistics import FloatArray, Interval, differences, interval
+import numpy as np
+
+from tuner.decide.statistics import FloatArray, Interval, differences_over, interval
 
 WIDE = math.log(1.04)  # a clear answer is worth more blocks until its interval reaches no further
 VerdictKind = Literal["better", "tie", "keep-baseline", "undecided"]
@@ -129,13 +131,17 @@ def pareto_front(
     """
     confidence = 1 - 2 * rules.alpha / max(1, len(trials) - 1)
 
-    def worse_by(matrix: FloatArray, one: int, other: int) -> float:
-        behind = differences(matrix[:, one], matrix[:, other])
-        reach = interval(behind, confidence) if len(behind) >= LEAST_FRONT_BLOCKS else None
+    behind = {
+        trial: [differences_over(each, trial) for each in (first, second)] for trial in trials
+    }
+
+    def worse_by(of_one: FloatArray, other: int) -> float:
+        known = of_one[~np.isnan(of_one[:, other]), other]
+        reach = interval(known, confidence) if len(known) >= LEAST_FRONT_BLOCKS else None
         return math.inf if reach is None else reach.high
 
     def covers(one: int, other: int) -> bool:
-        bounds = [worse_by(matrix, one, other) for matrix in (first, second)]
+        bounds = [worse_by(each, other) for each in behind[one]]
         return max(bounds) <= rules.log_epsilon and min(bounds) < 0
 
     beaten = {

@@ -264,10 +264,10 @@ def bad_value_sentences(answer: StudyAnswer) -> list[str]:
     sentences = []
     for (factor, level), found in bad_levels(grid.points, grid.logs).items():
         dimension, values = list(grid.values.items())[factor]
-        times = f"{ratio_text(found.ratio)} times {faster_or_slower(answer)[1]}"
+        times = f"{ratio_text(found.ratio.estimate)} times {faster_or_slower(answer)[1]}"
         sentences.append(
             f"{named_value(dimension, values[level])} is clearly bad: {times} than the best value, "
-            f"at least {ratio_text(found.least_ratio)} ({plural(found.tried, 'configuration')})."
+            f"at least {ratio_text(found.ratio.low)} ({plural(found.tried, 'configuration')})."
         )
     return sentences
 

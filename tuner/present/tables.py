@@ -31,7 +31,6 @@ from tuner.text import (
     in_times,
     interval_text,
     plural,
-    ratio_cell,
     three_digits,
     whole_percent,
 )
@@ -328,8 +327,4 @@ def knobs_of(answer: StudyAnswer) -> WordsTable | None:
 
 
 def _level_cell(found: Level) -> str:
-    if found.ratio == 1:
-        return "1"
-    low = found.least_ratio / found.ratio**2
-    high = 1 / found.least_ratio if found.least_ratio else float("inf")
-    return ratio_cell(1 / found.ratio, low, high)
+    return "1" if found.ratio.estimate == 1 else interval_cell(found.ratio.inverse())

@@ -5,7 +5,7 @@ import re
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 
-from tuner.decide.simultaneous import LEAST_BLOCKS
+from tuner.decide.gains import LEAST_BLOCKS
 from tuner.plan.config import varying
 from tuner.searching.measurer import Measurer
 from tuner.searching.runner import TRACED_TIME_S
@@ -36,7 +36,7 @@ def calibrate(measurer: Measurer) -> None:
     end if it failed; what there is no time for beside the fewest blocks that compare the others is
     eliminated. A program's only challenger has its first world in the first block."""
     log = measurer.log
-    is_new = log.calibration(BASELINE) is None and BASELINE not in log.failures
+    is_new = log.calibration(BASELINE) is None and not log.states[BASELINE].never_ran()
     if is_new and not has_time_for(measurer, 1):
         return  # Setting up, or a program's run as it is, took it all.
     if (only := _only_challenger(measurer)) is not None:
@@ -45,7 +45,7 @@ def calibrate(measurer: Measurer) -> None:
     measurer.begin("calibration")
     for trial in log.alive:
         # A larger budget may have time for what an earlier session had none for.
-        if log.calibration(trial) is None and trial in log.eliminated:
+        if log.calibration(trial) is None:
             measurer.readmit(trial)
     budget_s = measurer.budget.total_s
     again = [trial for trial in log.failures if is_tried_again(log, trial, budget_s)]
@@ -76,7 +76,7 @@ def _only_challenger(measurer: Measurer) -> int | None:
     """What alone is to be compared with a program's baseline, whose first world was run."""
     log = measurer.log
     untried = [trial for trial in log.candidates if log.calibration(trial) is None]
-    is_block = [BASELINE, *untried] == log.candidates and len(untried) == 1
+    is_block = (BASELINE, *untried) == log.candidates and len(untried) == 1
     # One that was begun before is finished later.
     if not is_block or log.plan.subject.has_steps or log.blocks("race"):
         return None
@@ -89,18 +89,19 @@ def calibrate_each(measurer: Measurer, trials: Sequence[int]) -> None:
     reported in one line for each reason."""
     log, left, skipped = measurer.log, list(trials), dict[str, list[int]]()
     while left:
-        if BASELINE in log.deadlocks:
+        if log.states[BASELINE].has_deadlocked():
             left = by_threads(log, left)
         elif not log.runnable:
             left = _most_different_first(log, left)
-            if BASELINE in log.failures and log.failures[BASELINE].failure == "timed-out":
+            first = log.states[BASELINE]
+            if first.never_ran() and first.failure and first.failure.failure == "timed-out":
                 # Its threads may wait for each other, without a call that proves it.
                 left.sort(key=lambda trial: log.threads()[trial] <= log.threads()[BASELINE])
         trial = left.pop(0)
         reason = _why_not(measurer, trial)
         if not reason and not measurer.calibrate(trial):
             reason = "the budget was spent before its first world was done"
-        if reason and trial not in log.failures:
+        if reason and not log.states[trial].never_ran():
             skipped.setdefault(reason, []).append(trial)
         elif not reason and is_tried_again(log, trial, measurer.budget.total_s):
             left.append(trial)
@@ -156,7 +157,7 @@ def _drop_dominated_of(measurer: Measurer, trials: Sequence[int]) -> None:
         {
             trial: f"{distance(behind)} behind {log.configs[usual]} in one world"
             for trial, behind in found.items()
-            if behind is not None and trial not in log.eliminated
+            if behind is not None and not log.states[trial].is_eliminated()
         }
     )
 
@@ -219,7 +220,7 @@ def _trace_s(log: StudyLog, trial: int) -> float:
 def is_tried_again(log: StudyLog, trial: int, budget_s: float) -> bool:
     """Whether a configuration that has only failed so far is worth another world: not if failures
     take too much of the budget, but for a baseline that others wait for."""
-    if trial not in log.failures or cannot_run(log, trial):
+    if not log.states[trial].never_ran() or cannot_run(log, trial):
         return False
     is_needed = trial == BASELINE and bool(log.runnable)
     return is_needed or not _have_cost_much(log, budget_s)
@@ -245,7 +246,7 @@ def cannot_run(log: StudyLog, trial: int) -> bool:
 def _has_failed_enough(log: StudyLog, trial: int) -> bool:
     failed = log.trials[trial].failures
     return (
-        log.wrong_answer(trial) is not None
+        log.states[trial].wrong_answer is not None
         or len(failed) > MOST_REPEATS
         or any(each.failure == "deadlocked" or _CERTAIN.search(each.message) for each in failed)
     )
@@ -262,7 +263,7 @@ def _kinds(log: StudyLog, trials: Iterable[int]) -> set[Hashable]:
 def why_broken(log: StudyLog) -> str:
     """Why no other configuration can be expected to run, as a clause; empty if one can: all failed
     alike, without a value in common, and not by a deadlock, which more threads may end."""
-    found = list(log.failures.values())
+    found = [log.trials[trial].failures[0] for trial in log.failures]
     are_all = len(found) == len(log.configs) and log.reaches_all
     if log.runnable or (len(found) < LEAST_ALIKE and not are_all):
         return ""

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from tuner.decide.gains import LOW_SHARE, UNKNOWN, AnalysedBlocks, BlockGains
 from tuner.decide.interim_analysis import SESSION_SHARE
 from tuner.decide.ranking import HALVING_SHARE, MOST_RIVALS
-from tuner.decide.simultaneous import LOW_SHARE, AnalysedBlocks, one_sided
 from tuner.errors import NothingRanError
 from tuner.plan.measuring import WISHED_BLOCKS
 from tuner.plan.study_plan import StudyPlan
@@ -134,6 +134,7 @@ def _least_gain(sigma: float, blocks: int, rivals: int, alpha: float) -> float:
     planted = np.resize([-1.0, 1.0], blocks) * sigma * math.sqrt(1.5)
     low = SESSION_SHARE * alpha * LOW_SHARE / max(1, rivals)
     # All gains spread alike, so every other one, and the noise, shows how much.
-    test = AnalysedBlocks(np.column_stack([planted, *[np.zeros(blocks)] * rivals]), alpha, planted)
-    found = one_sided(planted, low, alpha, test.spread_of_others(0, 1))
+    matrix = np.column_stack([planted, *[np.zeros(blocks)] * max(1, rivals)])
+    others = AnalysedBlocks(matrix, alpha, planted).spread_of_others(0) if rivals else UNKNOWN
+    found = BlockGains.of(matrix, 0, others).interval(1, low, alpha)
     return math.inf if found is None else math.expm1(found.estimate - found.low)

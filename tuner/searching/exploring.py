@@ -23,6 +23,7 @@ from tuner.study.front import front_of
 from tuner.study.log import BASELINE, StudyLog
 from tuner.study.records import OptunaSampler, Sampling
 from tuner.study.storage.sampling import Axis, Point, SamplingProcess, proposals
+from tuner.study.trial_state import TrialState
 from tuner.text import distance, plural, three_digits
 from tuner.world.measurement import Failure, Measurement
 
@@ -112,9 +113,9 @@ class Proposer:
         worse = "slower than" if self._plan.objective.is_of_run else "worse than"
         for (factor, level), bad in self._bad_levels().items() if bad_values else ():
             found.append(
-                f"{self._named(factor, level)} dropped: {three_digits(bad.ratio)} times "
+                f"{self._named(factor, level)} dropped: {three_digits(bad.ratio.estimate)} times "
                 f"{worse} the best value of this knob in {plural(bad.tried, 'configuration')}, "
-                f"at least {three_digits(bad.least_ratio)}. "
+                f"at least {three_digits(bad.ratio.low)}. "
                 f"{self._untried(((factor, level),))} with it not tried"
             )
         return found
@@ -243,7 +244,7 @@ def _try(measurer: Measurer, trials: Sequence[int], weight: float) -> None:
     far = min(known.values(), default=0.0) + math.log(FAR)
     # A world that is not traced does not measure a traced objective.
     near = [trial for trial in trials if trial in log.runnable and known.get(trial, far) <= far]
-    baseline = [BASELINE] if BASELINE not in log.failures else []
+    baseline = [] if log.states[BASELINE].never_ran() else [BASELINE]
     measurer.measure_block(sorted({*baseline, *near, *_ranked(log, known)[:2]}))
 
 
@@ -275,13 +276,13 @@ def _levels(log: StudyLog, objective: Objective, number: int = 0) -> dict[int, f
             found[trial] = float(levels[trial])
         elif here:
             found[trial] = cost + sum(here) / len(here)
-    kept = {trial: level for trial, level in found.items() if not _is_no_answer(log, trial)}
+    kept = {trial: level for trial, level in found.items() if not _is_no_answer(log.states[trial])}
     return {trial: level for trial, level in kept.items() if level < math.inf}
 
 
-def _is_no_answer(log: StudyLog, trial: int) -> bool:
+def _is_no_answer(state: TrialState) -> bool:
     """Whether a trial breaks a limit, or may do less work than the baseline."""
-    return trial in log.lost or bool(log.breaks(trial))
+    return bool(state.lost or state.breaks)
 
 
 def _teach(proposer: Proposer, log: StudyLog, weight: float) -> None:
@@ -291,7 +292,7 @@ def _teach(proposer: Proposer, log: StudyLog, weight: float) -> None:
     for trial, config in enumerate(log.configs):
         if trial in known:
             proposer.learn(config, known[trial] - reference)
-        elif log.why_out(trial) is not None or _is_no_answer(log, trial):
+        elif log.states[trial].why_out is not None or _is_no_answer(log.states[trial]):
             proposer.learn(config, None)
 
 
@@ -314,7 +315,8 @@ def _finish(measurer: Measurer, sampling: Sampling) -> None:
         for trial in ranked
         if trial not in kept
     }
-    behind |= {trial: log.lost[trial].text for trial in log.candidates if trial in log.lost}
+    lost = {trial: log.states[trial].lost for trial in log.candidates}
+    behind |= {trial: each.text for trial, each in lost.items() if each is not None}
     measurer.eliminate(behind, silently=True)
     went_on = tuple(sorted(kept & {*log.alive}))
     measurer.keep_sampling(sampling.model_copy(update={"went_on": went_on}))

@@ -24,6 +24,7 @@ from tuner.study.records import (
 )
 from tuner.study.storage.store import StudyStore
 from tuner.study.stored import stored_log
+from tuner.study.trial_state import TrialState
 from tuner.text import plural
 from tuner.world.launcher import LiveOrder
 from tuner.world.measurement import Failure, Outcome
@@ -74,21 +75,22 @@ class Measurer:
         self._phase = phase
         self.reporter.alike()
 
-    def keep(self, record: Record) -> None:
-        """Keep an outcome, which is of this session."""
+    def keep(self, record: Record) -> dict[int, TrialState]:
+        """Keep an outcome, which is of this session; returns what the trials were whose state it
+        has changed."""
         record = record.model_copy(update={"session": self._session})
         self.store.add(record, self.plan)
-        self.log.add(record)
+        return self.log.add(record)
 
     def add(self, record: Record) -> None:
-        """Keep an outcome, and notify the observer."""
-        barred, lost = record.trial in self.log.barred, {*self.log.lost}
-        self.keep(record)
-        for trial in self.log.lost.keys() - lost:
-            self.observer.on_event(f"{self.log.configs[trial]}: {self.log.lost[trial].text}")
-        if not barred and (broken := self.log.barred.get(record.trial)):
-            said = "; ".join(each.text for each in broken)
-            self.observer.on_event(f"{self.log.configs[record.trial]}: infeasible, {said}")
+        """Keep an outcome, and notify the observer of what it shows."""
+        for trial, before in self.keep(record).items():
+            config, now = self.log.configs[trial], self.log.states[trial]
+            if now.lost and not before.lost:
+                self.observer.on_event(f"{config}: {now.lost.text}")
+            if now.barred and not before.barred:
+                said = "; ".join(each.text for each in now.barred)
+                self.observer.on_event(f"{config}: infeasible, {said}")
         if isinstance(record.outcome, Failure):
             self.reporter.failure(record, record.outcome)
         self.reporter.progress(self._phase)
@@ -166,7 +168,7 @@ class Measurer:
     def eliminate(self, reasons: Mapping[int, str], *, silently: bool = False) -> None:
         """Take trials out of the race; with a line for each, unless they are many."""
         for trial, reason in reasons.items():
-            self.log.eliminated[trial] = reason
+            self.log.eliminate(trial, reason)
             self.store.eliminate(trial, reason)
             if not silently:
                 self.observer.on_event(f"{self.log.configs[trial]}: eliminated, {reason}")
@@ -175,7 +177,8 @@ class Measurer:
 
     def readmit(self, trial: int) -> None:
         """Let a trial that was eliminated win again."""
-        if self.log.eliminated.pop(trial, None):
+        if self.log.states[trial].eliminated:
+            self.log.eliminate(trial, None)
             self.store.eliminate(trial, None)
 
     def propose(self, configs: Sequence[Config]) -> list[int]:
@@ -250,7 +253,7 @@ class Measurer:
     def _skips(self, trial: int) -> bool:
         """Whether a trial needs no further world: it is out, or the budget is spent."""
         # Worlds that fail late may have spent it: what is left of the block is not measured.
-        return not self.log.is_alive(trial) or self.budget.is_spent
+        return not self.log.states[trial].is_alive() or self.budget.is_spent
 
     def _end_block(self, block: int, trials: Sequence[int]) -> None:
         """Judge what failed in a block of these trials; have it measured again if disturbed."""
@@ -276,13 +279,13 @@ class Measurer:
         for trial in {BASELINE if column == AGAIN else column for column in trials}:
             columns = [trial, AGAIN] if trial == BASELINE else [trial]
             has_failed = any(log.rows.failed(block, column) for column in columns)
-            is_out = trial in log.unreliable or log.wrong_answer(trial)
-            deadlocks = trial in log.deadlocks
-            if is_out or not has_failed or not (deadlocks or fails_more_often(log, trial)):
+            state = log.states[trial]
+            if state.unreliable or state.wrong_answer or not state.has_run or not has_failed:
+                continue  # it is out already, or needs no judging
+            deadlocks = state.has_deadlocked()
+            if not deadlocks and not fails_more_often(log, trial):
                 continue
-            if not log.trials[trial].ran:
-                continue  # it is out for that
-            log.unreliable = (*log.unreliable, trial)
+            log.distrust(trial)
             self.store.note("unreliable", log.unreliable)
             failed = len(log.trials[trial].failures)
             why = "a deadlock is proved" if deadlocks else "more often than the others"

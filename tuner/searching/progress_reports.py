@@ -8,7 +8,7 @@ from tuner.decide.statistics import Interval
 from tuner.plan.config import Config
 from tuner.searching.wall_time import Budget
 from tuner.study.conclusion import comparison_of
-from tuner.study.evidence import ahead_of, gain_of, strongest_rival
+from tuner.study.evidence import ahead_of, gains_of, strongest_rival
 from tuner.study.folder import StudyFolder
 from tuner.study.log import BASELINE, BLOCK_PHASES, StudyLog
 from tuner.study.records import Phase, Record
@@ -145,9 +145,9 @@ class ProgressReporter:
         before = self._compared_trial
         # It does not change from look to look among rivals that are alike.
         if before is not None and {before, rival} <= {*ahead_of(log)}:
-            found = gain_of(log, before)
+            found = gains_of(log).gain(before, BASELINE)
             rival, speedup = before, None if found is None else found.exp()
-        if rival is not None and speedup and BASELINE not in log.failures:
+        if rival is not None and speedup and not log.states[BASELINE].never_ran():
             self._compared_trial = rival
             self._compared = Compared(
                 rival=str(log.configs[rival]),
@@ -163,7 +163,7 @@ class ProgressReporter:
     def progress(self, phase: Phase) -> None:
         """Report how far the search is, in the phase that is measured now."""
         log, plan = self._log, self._log.plan
-        ahead = [trial for trial in self._ahead if log.is_alive(trial)]
+        ahead = [trial for trial in self._ahead if log.states[trial].is_alive()]
         exploring = log.sampling is not None and log.sampling.went_on is None
         self._observer.on_snapshot(
             Snapshot(

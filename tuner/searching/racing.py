@@ -11,19 +11,18 @@ from tuner.searching.fitting import ANSWER_BLOCKS
 from tuner.searching.measurer import Measurer
 from tuner.study.conclusion import LEAST_WORLDS, comparison_of, seconds_to_clear
 from tuner.study.evidence import (
-    evidence,
     far_ahead,
-    gain_of,
+    gains_of,
     leader,
-    mean_gain,
+    levels_of,
     not_excluded,
-    points_of,
     rivals_of,
     strongest_rival,
     waiting,
 )
 from tuner.study.log import BASELINE, StudyLog
 from tuner.study.records import AGAIN
+from tuner.study.trial_state import TrialState
 from tuner.text import duration, first_of, percent, plural, three_digits
 
 RACE_STARTED = "race_started_s"
@@ -74,9 +73,9 @@ def race(measurer: Measurer) -> None:
                 if over and not _is_clear(log, comparison):
                     _report_rest(measurer, _block(log, twice=twice))
                 break
-        out = {*log.unreliable, *log.wrong, *log.does_less}
+        out = log.those(TrialState.fails)
         measurer.measure_blocks(_block(log, twice=twice))
-        if {*log.unreliable, *log.wrong, *log.does_less} - out:
+        if {*log.those(TrialState.fails)}.difference(out):
             # Who was dropped for the sake of one that fails is needed again.
             _drop(measurer, comparison_of(log), fraction)
     measurer.drop_blocks()
@@ -121,7 +120,7 @@ def _end_wait(measurer: Measurer) -> bool:
     """Measure what has waited, once nothing else is left to find out."""
     log = measurer.log
     found = waiting(log, log.eliminated)
-    if not found or comparison_of(log, without=found).kind in ("better", "undecided"):
+    if not found or comparison_of(log, frozenset(found)).kind in ("better", "undecided"):
         return False
     for trial in found:
         measurer.readmit(trial)
@@ -161,13 +160,13 @@ def _is_spent(measurer: Measurer) -> bool:
 
 def _is_clear(log: StudyLog, comparison: Comparison) -> bool:
     """Whether more blocks would change nothing that matters."""
-    if BASELINE in log.failures:
+    if log.states[BASELINE].never_ran():
         best = leader(log)
         measured = 0 if best is None else len(log.trials[best].samples)
         return len(log.candidates) == 1 and measured >= LEAST_WORLDS
     if comparison.kind == "better":
         # Who is measured no more gets no clearer.
-        return comparison.is_narrow and log.eliminated.keys() >= set(_open(log, comparison))
+        return comparison.is_narrow and {*_open(log, comparison)} <= {*log.eliminated}
     return comparison.kind != "undecided" and comparison.is_narrow and not comparison.may_tie
 
 
@@ -199,8 +198,8 @@ def _open(log: StudyLog, comparison: Comparison) -> list[int]:
 
 
 def _block(log: StudyLog, *, twice: bool) -> list[int]:
-    if BASELINE in log.failures or not twice:
-        return log.racing
+    if log.states[BASELINE].never_ran() or not twice:
+        return [*log.racing]
     return [BASELINE, AGAIN, *(trial for trial in log.racing if trial != BASELINE)]
 
 
@@ -214,7 +213,7 @@ def _analyse(measurer: Measurer, *, over: bool) -> None:
     alpha = due_alpha(
         log.rules.alpha, taken, budget.spent_s, budget.total_s, over=over, early=early
     )
-    if rows and alpha and BASELINE not in log.failures:
+    if rows and alpha and not log.states[BASELINE].never_ran():
         log.looks = (*taken, InterimAnalysis(rows, alpha, budget.spent_s, budget.total_s))
         measurer.store.note("looks", log.looks)
 
@@ -224,40 +223,40 @@ def _drop(measurer: Measurer, comparison: Comparison, fraction: float) -> None:
     log = measurer.log
     rivals = rivals_of(log)
     reasons = _reasons(log, rivals, comparison, fraction)
-    out = [trial for trial in rivals if trial in reasons and trial not in log.eliminated]
-    measurer.eliminate({trial: reasons[trial] for trial in out})
+    out = {trial: log.states[trial].is_eliminated() for trial in rivals}
+    measurer.eliminate({t: reasons[t] for t in rivals if t in reasons and not out[t]})
     for trial in rivals:
-        if trial in log.eliminated and trial not in reasons:
+        if out[trial] and trial not in reasons:
             measurer.readmit(trial)
             blocks = plural(log.blocks("race"), "block")
             measurer.observer.on_event(f"{log.configs[trial]}: back in the race after {blocks}")
 
 
 def _reasons(
-    log: StudyLog, rivals: list[int], comparison: Comparison, fraction: float
+    log: StudyLog, rivals: Sequence[int], comparison: Comparison, fraction: float
 ) -> dict[int, str]:
     """Why which of the rivals is measured no more; never all of them."""
-    matrix, points = evidence(log), points_of(log)
-    best = strongest_rival(log)
-    if best is None or len(matrix) < DOMINATED_BLOCKS:
+    gains, levels, best = gains_of(log), levels_of(log), strongest_rival(log)
+    blocks = len(gains.blocks)
+    if best is None or blocks < DOMINATED_BLOCKS:
         return {}
-    gain = mean_gain(log, best)
+    gain = gains.mean(best, BASELINE)
     # Who is behind a rival that gains something is not what will be recommended.
     is_ahead = gain is None or gain >= log.rules.log_epsilon
-    reasons = beaten(matrix, best, rivals, points) if is_ahead else {}
-    if BASELINE not in log.failures:
+    reasons = beaten(gains, best, rivals, levels.together) if is_ahead else {}
+    if not log.states[BASELINE].never_ran():
         out = {*rivals}.difference(_open(log, comparison), reasons)
-        after = f"after {plural(len(matrix), 'block')}"
+        after = f"after {plural(blocks, 'block')}"
         reasons |= {trial: f"{_shown(log, trial)} {after}" for trial in rivals if trial in out}
     left = [trial for trial in rivals if trial not in reasons]
-    reasons |= halved(matrix, left, initial=len(rivals), fraction=fraction, points=points)
+    reasons |= halved(levels.best, blocks, left, initial=len(rivals), fraction=fraction)
     reasons.pop(best, None)
     return reasons
 
 
 def _shown(log: StudyLog, trial: int) -> str:
     """What is known of a rival that cannot gain more than epsilon."""
-    gain = gain_of(log, trial)
+    gain = gains_of(log).gain(trial, BASELINE)
     if gain is not None and gain.high < 0:
         return "shown to be worse than the baseline"
     return f"shown to gain at most {percent(log.rules.epsilon)}"

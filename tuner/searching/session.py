@@ -102,7 +102,7 @@ def _try_next_bets(measurer: Measurer) -> bool:
         measurer.observer.on_event(f"what was tried {out}: measuring {config}")
         # It is not measured beside what takes its place; a larger budget may have time for it.
         for trial in log.candidates:
-            if trial != BASELINE and (broken := log.breaks(trial)):
+            if trial != BASELINE and (broken := log.states[trial].breaks):
                 said = "; ".join(each.text for each in broken)
                 tried = f"{said}: another one was tried in its place"
                 measurer.eliminate({trial: tried}, silently=True)
@@ -118,10 +118,10 @@ def _why_no_bet_is_left(log: StudyLog) -> str:
     """Why no rival that has had a world can win, as a clause; empty where one can, or where none
     is out but for the time that it takes."""
     rivals = [trial for trial in range(len(log.configs)) if trial != BASELINE]
-    limits = [trial for trial in rivals if log.breaks(trial)]
-    fails = [trial for trial in rivals if log.why_out(trial) is not None]
+    limits = [trial for trial in rivals if log.states[trial].breaks]
+    fails = [trial for trial in rivals if log.states[trial].why_out is not None]
     left = {*log.runnable}.difference(limits, fails, [BASELINE])
-    if left or not (limits or fails or BASELINE in log.failures):
+    if left or not (limits or fails or log.states[BASELINE].never_ran()):
         return ""
     return "breaks a limit" if limits else "cannot run"
 
@@ -141,11 +141,12 @@ def _close(measurer: Measurer) -> StudyAnswer:
         value, row = values.get(trial), answer.by_trial[trial]
         broken = {"broken_limits": row.broken_text} if row.broken else {}
         facts: dict[str, float | str] = {"outcome": row.outcome, **log.numbers(trial), **broken}
-        excess = {str(limit): limit.excess(value) for limit, value in log.limited(trial)}
+        state, limited = log.states[trial], log.limited(log.trials[trial].samples)
+        excess = {str(limit): limit.excess(value) for limit, value in limited}
         ending: Ending = "PRUNED"
-        if log.why_out(trial) is not None and (log.trials[trial].ran or cannot_run(log, trial)):
+        if state.why_out is not None and (state.has_run or cannot_run(log, trial)):
             ending = "FAIL"
-        elif trial in log.lost:
+        elif state.lost:
             ending = "FAIL"  # so that no later search bets on it
         elif row.outcome in ("completed", "infeasible") and value is not None:
             ending = "COMPLETE"

@@ -114,7 +114,8 @@ class WorldTimes:
     def has_grace(self) -> bool:
         """Whether a world may begin late, as a first one may: nothing was tried but a baseline that
         deadlocks, which took the time."""
-        if [*self._log.failures] != [BASELINE] or BASELINE not in self._log.deadlocks:
+        failed = [trial for trial, state in enumerate(self._log.states) if state.never_ran()]
+        if failed != [BASELINE] or not self._log.states[BASELINE].has_deadlocked():
             return False
         is_first = not self._log.runnable
         return is_first and self._budget.spent_s < 2 * self._budget.total_s
@@ -129,6 +130,6 @@ class WorldTimes:
         if (first := self._log.calibration(BASELINE)) is not None:
             return first.world_s
         # One by one: groups ask from threads of their own.
-        alive = filter(self._log.is_alive, range(len(self._log.configs)))
+        alive = [trial for trial, state in enumerate(self._log.states) if state.is_alive()]
         known = map(self._log.calibration, alive)
         return min((world.world_s for world in known if world is not None), default=None)

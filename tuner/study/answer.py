@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 
 import pandas as pd
 
+from tuner.decide.gains import Gains
 from tuner.machine import DISTURBED_SHARE
 from tuner.plan.config import Config
 from tuner.plan.objectives import Objective
@@ -25,9 +26,7 @@ from tuner.study.metrics import metric_columns
 from tuner.study.records import ForecastChange, ForecastThreads, Live, Sampling
 from tuner.study.rows import (
     Observation,
-    PairedTrials,
     PassedOver,
-    Tested,
     TrialDetail,
     TrialRow,
     ratio_json,
@@ -164,8 +163,8 @@ class StudyAnswer(Conclusion):
     """What each knob gave, where configurations differ in several."""
     observations: tuple[Observation, ...] = ()
     """One per world that counts, by block and trial."""
-    tested: Tested | None = field(default=None, repr=False, compare=False)
-    """The comparison of all at once; None where each pair is compared alone."""
+    paired: Gains = field(repr=False, compare=False)
+    """All trials compared, any two of them within blocks."""
     details: Mapping[int, TrialDetail] = field(default_factory=dict)
     """By trial."""
 
@@ -173,12 +172,6 @@ class StudyAnswer(Conclusion):
     def by_trial(self) -> dict[int, TrialRow]:
         """The rows by trial number."""
         return {row.trial: row for row in self.rows}
-
-    @cached_property
-    def paired(self) -> PairedTrials:
-        """The worlds that count, from which any two trials are compared within blocks."""
-        confidence = self.plan.measuring.confidence
-        return PairedTrials(self.objective, confidence, self.observations, self.tested)
 
     @cached_property
     def levels(self) -> dict[int, float]:

@@ -1,11 +1,12 @@
 """The worlds of a study by block and by trial: what counts, and what is read of each once."""
 
 import math
+import statistics
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,6 @@ from tuner.world.measurement import Failure, Measurement, Outcome
 Costs = Sequence[float]
 """log(objective) of a world, its negative if more is better; and that of a second objective."""
 _CPU = OBJECTIVES["cpu_s"]
-_T = TypeVar("_T")
 _within = lru_cache(maxsize=4096)(variance_within)
 
 
@@ -37,7 +37,8 @@ class BlockRows:
         self._failed: Counter[tuple[int, int]] = Counter()
         self._measured: Counter[int] = Counter()
         self._disturbed: Counter[int] = Counter()
-        self._made: dict[Hashable, Any] = {}
+        self.version = 0  # another one after each change
+        self.edits = 0  # how often what was measured has changed, but by another world
 
     def add(self, record: Record, costs: Costs | None = None) -> None:
         """Take in a world, with its costs if it counts."""
@@ -51,29 +52,23 @@ class BlockRows:
             self._disturbed[record.block] += record.outcome.is_disturbed
         if costs is not None:
             self._rows[record.phase].setdefault(record.block, {})[record.column] = costs
-        self.changed()
+        self.version += 1
 
     def changed(self) -> None:
-        """Forget what was made of the rows: they, or who counts of their columns, have changed."""
-        self._made.clear()
-
-    def once(self, key: Hashable, make: Callable[[], _T]) -> _T:
-        """What `make` makes of the rows; it is asked for of each trial, and made once until they
-        change. For the thread that changes them alone."""
-        if key not in self._made:
-            self._made[key] = make()
-        return cast(_T, self._made[key])
+        """Note that what was measured, or who counts of its columns, is another one."""
+        self.version += 1
+        self.edits += 1
 
     def open(self, phase: Phase, block: int) -> None:
         """Begin a block, or go on with one."""
         self._begun[phase].setdefault(block, set())
         self._open.add(block)
-        self.changed()
+        self.version += 1
 
     def close(self, block: int) -> None:
         """End a block: it is finished."""
         self._open.discard(block)
-        self.changed()
+        self.version += 1
 
     def drop(self, blocks: Sequence[int]) -> None:
         """Forget these blocks, but for their failures."""
@@ -133,6 +128,7 @@ class TrialWorlds:
     ran: int = 0  # the worlds that went well, but traces; of blocks that count no more, too
     failures: list[Failure] = field(default_factory=list)  # of the worlds that failed, but traces
     wrong_answer: Failure | None = None  # the first of these that gave a wrong answer
+    deadlock: Failure | None = None  # the first of these that is a proved deadlock
     samples: list[Measurement] = field(default_factory=list)
     # Of each sample: its block; log(objective), less is better; log(CPU seconds per step or run).
     blocks: list[int] = field(default_factory=list)
@@ -154,6 +150,8 @@ class TrialWorlds:
             self.failures.append(outcome)
             if outcome.failure == "wrong-answer":
                 self.wrong_answer = self.wrong_answer or outcome
+            elif outcome.failure == "deadlocked":
+                self.deadlock = self.deadlock or outcome
         else:
             self.ran += 1
         if not isinstance(self.calibration, Measurement):
@@ -202,6 +200,12 @@ class TrialWorlds:
         least_s = min_time_s if self.calibration.step_s else 0.0
         longer_s = max(0.0, least_s - self.calibration.wall_s)
         return self.calibration.world_s + longer_s + self.repeated_s
+
+    @property
+    def cpu_cost(self) -> float:
+        """log(CPU seconds per step or run), the median; NaN where it is not known of all."""
+        is_known = self.cpu_costs and not any(map(math.isnan, self.cpu_costs))
+        return statistics.median(self.cpu_costs) if is_known else math.nan
 
     def recent_within(self, count: int) -> list[float]:
         """`variance_within` of those of the latest samples that have enough steps to tell."""

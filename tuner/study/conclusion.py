@@ -1,28 +1,26 @@
 """From the log to the conclusion: pure, so that an interrupted study can be concluded too."""
 
 import math
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import numpy as np
+
+from tuner.decide.gains import LEAST_BLOCKS, BlockGains
 from tuner.decide.ranking import best_measured, cheapest
-from tuner.decide.simultaneous import LEAST_BLOCKS, one_sided
-from tuner.decide.statistics import Interval, blocks_needed, differences, variance_between
+from tuner.decide.statistics import Interval, blocks_needed, variance_between
 from tuner.decide.verdict import WIDE, Comparison, VerdictKind, compare
 from tuner.study.evidence import (
-    evidence,
-    gain_of,
+    gains_of,
     leader,
+    levels_of,
     may_gain,
-    mean_gain,
     not_excluded,
-    points_of,
     rivals_of,
     strongest_rival,
-    tested_gain,
     worlds_without_spikes,
 )
-from tuner.study.log import BASELINE, StudyLog
+from tuner.study.log import BASELINE, StudyLog, of_log
 from tuner.study.records import AGAIN
 from tuner.text import MOST_RATIO
 
@@ -72,31 +70,32 @@ def conclude(log: StudyLog) -> Conclusion:
     """The conclusion; it has no verdict if no configuration at all could run."""
     if not log.alive or (log.failures and not log.runnable):
         return Conclusion()
-    challenger = None if BASELINE in log.failures else strongest_rival(log)
+    baseline = log.states[BASELINE]
+    challenger = None if baseline.never_ran() else strongest_rival(log)
     comparison = None if challenger is None else comparison_of(log)
     best: int | None
     kind: VerdictKind
-    if BASELINE in log.failures:
+    if baseline.never_ran():
         best = leader(log)
         if best is None:  # else one of the eliminated
-            best = best_measured(evidence(log), log.alive, points_of(log))
+            best = best_measured(levels_of(log).best, log.alive)
         if best is None:
             best = _best_in_first_world(log)
         rests = best is not None and len(log.trials[best].samples) >= LEAST_WORLDS
         kind = "better" if rests else "undecided"
-    elif log.broken(BASELINE) or BASELINE in log.unreliable:
+    elif baseline.broken or baseline.unreliable:
         # It cannot be kept, however fast it is; what it loses or gains is said all the same.
         best, kind = challenger, "undecided" if challenger is None else "better"
-        if best is None and BASELINE in log.unreliable:
+        if best is None and baseline.unreliable:
             best = _best_in_first_world(log)
     elif comparison is None:
-        is_alone = log.alive == [BASELINE] and log.reaches_all and log.trials[BASELINE].ran
+        is_alone = log.alive == (BASELINE,) and log.reaches_all and baseline.has_run
         best, kind = BASELINE, "keep-baseline" if is_alone else "undecided"
     else:
         kind = comparison.kind
         best = challenger if kind in ("better", "tie") else BASELINE
     worlds, alpha = worlds_without_spikes(log), log.rules.alpha / 2
-    noise = one_sided(differences(worlds[:, BASELINE], worlds[:, AGAIN]), alpha, alpha)
+    noise = BlockGains.of(worlds, BASELINE).interval(AGAIN, alpha, alpha)
     speedup = None if comparison is None else comparison.speedup
     gain = None if comparison is None else comparison.log_speedup
     found = Conclusion(
@@ -113,9 +112,8 @@ def conclude(log: StudyLog) -> Conclusion:
     )
     if best is None:
         return found
-    gains = [(other, mean_gain(log, other, best)) for other in log.alive]
-    epsilon = log.rules.log_epsilon
-    near = [trial for trial, gain in gains if gain is not None and abs(gain) <= epsilon]
+    is_near = np.abs(gains_of(log).so_far(best).mean) <= log.rules.log_epsilon
+    near = [trial for trial in log.alive if is_near[trial]]
     return replace(
         found,
         tied_trials=frozenset({best, *near}),
@@ -128,11 +126,12 @@ def conclude(log: StudyLog) -> Conclusion:
 def _best_in_first_world(log: StudyLog) -> int | None:
     """The trial that did best in its first world: beside a baseline that fails, one that has run is
     what to bet on."""
-    rivals = [trial for trial in log.runnable if trial != BASELINE and not log.breaks(trial)]
+    rivals = [trial for trial in log.runnable if trial != BASELINE and not log.states[trial].breaks]
     return min(rivals, key=log.first_cost, default=None)
 
 
-def comparison_of(log: StudyLog, without: Collection[int] = ()) -> Comparison:
+@of_log
+def comparison_of(log: StudyLog, without: frozenset[int] = frozenset()) -> Comparison:
     """The strongest rival against the baseline at the last look, and all others excluded or not;
     `without` some of these."""
     rival = strongest_rival(log)
@@ -140,7 +139,7 @@ def comparison_of(log: StudyLog, without: Collection[int] = ()) -> Comparison:
         return Comparison(None, "undecided")
     cheaper = cheapest([BASELINE, rival], log.log_cost(), log.threads()) == rival
     others = {*not_excluded(log, BASELINE)}.difference((rival, *without))
-    gain = gain_of(log, rival)
+    gain = gains_of(log).gain(rival, BASELINE)
     return compare(gain, log.rules, rival_cheaper=cheaper, others_excluded=not others)
 
 
@@ -148,7 +147,7 @@ def _leader(log: StudyLog, best: int | None, challenger: int | None) -> int | No
     """The challenger if all blocks together have it ahead of the baseline."""
     if challenger is None or best is None:
         return best
-    gain = mean_gain(log, challenger)
+    gain = gains_of(log).mean(challenger, BASELINE)
     return BASELINE if gain is None or gain <= 0 else challenger
 
 
@@ -161,27 +160,27 @@ def seconds_to_clear(
     than they look. Or `by_intervals`, too, which reach farther after an early look.
     """
     between = variance_between(worlds_without_spikes(log))
-    if strongest_rival(log) is None or between is None or BASELINE in log.failures:
+    if strongest_rival(log) is None or between is None or log.states[BASELINE].never_ran():
         return None
-    matrix = evidence(log)
+    gains = gains_of(log)
     seconds = log.block_s([BASELINE, AGAIN])
     longest = 0.0
     for trial, reference, sides in _to_tell(log):
-        gain = differences(matrix[:, reference], matrix[:, trial])
-        if not len(gain):
+        gain, blocks = gains.mean(trial, reference), int(gains.so_far(reference).counts[trial])
+        if gain is None:
             return None
-        error = math.sqrt(1.5 * between / len(gain))
-        distance = _distance(float(gain.mean()), log.rules.log_epsilon, sides)
+        error = math.sqrt(1.5 * between / blocks)
+        distance = _distance(gain, log.rules.log_epsilon, sides)
         if sides != "width":
             distance += errors * error
         needed = blocks_needed(between, distance)
-        if by_intervals and (found := gain_of(log, trial, reference)) is not None:
+        if by_intervals and (found := gains.gain(trial, reference)) is not None:
             is_low = sides == "either" and found.estimate >= log.rules.log_epsilon
             reach = found.estimate - found.low if is_low else found.high - found.estimate
             if reach > math.log(MOST_RATIO):
                 return None  # too wide to say
-            needed = max(needed, _LESS_ALPHA * len(gain) * (reach / distance) ** 2)
-        more = max(1.0, needed - len(gain))
+            needed = max(needed, _LESS_ALPHA * blocks * (reach / distance) ** 2)
+        more = max(1.0, needed - blocks)
         seconds += more * log.world_s(trial)
         longest = max(longest, more)
     return seconds + longest * log.block_s([BASELINE, AGAIN])
@@ -214,7 +213,7 @@ def _to_tell(log: StudyLog) -> list[tuple[int, int, _Sides]]:
     rival, comparison = strongest_rival(log), comparison_of(log)
     assert rival is not None
     if comparison.kind == "undecided":
-        gain = mean_gain(log, rival)
+        gain = gains_of(log).mean(rival, BASELINE)
         if gain is not None and gain >= log.rules.log_epsilon:
             return [(rival, BASELINE, "either")]
         others = [trial for trial in not_excluded(log, BASELINE) if trial != rival]
@@ -236,6 +235,6 @@ def _distance(gain: float, epsilon: float, sides: _Sides) -> float:
 
 def _epsilon_achieved(log: StudyLog, best: int) -> float | None:
     """How much better another one may be, from the same intervals as the verdict."""
-    gains = [tested_gain(log, trial, best) for trial in log.compared if trial != best]
+    gains = [gains_of(log).gain(trial, best) for trial in log.compared if trial != best]
     known = [gain.high for gain in gains if gain is not None]
     return max(0.0, math.expm1(max(known))) if known and len(known) == len(gains) else None

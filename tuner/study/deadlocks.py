@@ -7,6 +7,7 @@ from typing import Any
 from tuner.plan.config import ALL_ROLES, Config
 from tuner.plan.knobs import NUM_WORKER_THREADS
 from tuner.study.log import BASELINE, StudyLog
+from tuner.study.trial_state import TrialState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +35,7 @@ def too_few_threads(log: StudyLog, config: Config) -> str:
 
     Fewer threads of a role are no help unless others, who call it, have fewer still.
     """
-    if not log.deadlocks:
+    if not log.those(TrialState.has_deadlocked):
         return ""
     plan, own = log.plan, log.plan.threads_by_role(config)
     for starved, role in dict.fromkeys(_starved(log)):
@@ -67,7 +68,7 @@ def by_threads(log: StudyLog, trials: list[int]) -> list[int]:
 
 def needs_threads(log: StudyLog) -> NeedsThreads | None:
     """What the baseline's deadlock, if it is proved, and the other configurations show."""
-    if BASELINE not in log.deadlocks:
+    if not log.states[BASELINE].has_deadlocked():
         return None
     role = _role_of(log, BASELINE)
 
@@ -75,9 +76,10 @@ def needs_threads(log: StudyLog) -> NeedsThreads | None:
         by_role = log.plan.threads_by_role(config)
         return max(by_role) if role is None else log.plan.threads_of(role, config)
 
-    alike = [trial for trial in log.deadlocks if _role_of(log, trial) == role]
+    deadlocked = log.those(TrialState.has_deadlocked)
+    alike = [trial for trial in deadlocked if _role_of(log, trial) == role]
     most = max(count(log.configs[trial]) for trial in alike)
-    ran = [count(log.configs[trial]) for trial in log.runnable if trial not in log.deadlocks]
+    ran = [count(log.configs[trial]) for trial in log.runnable if trial not in deadlocked]
     return NeedsThreads(
         role=role or "",
         own=count(log.configs[BASELINE]),
@@ -89,12 +91,13 @@ def needs_threads(log: StudyLog) -> NeedsThreads | None:
 
 def _starved(log: StudyLog) -> Iterator[tuple[tuple[int, ...], str | None]]:
     """The threads of each role with which a world deadlocked, and whose threads all waited."""
-    for trial in log.deadlocks:
+    for trial in log.those(TrialState.has_deadlocked):
         yield log.plan.threads_by_role(log.configs[trial]), _role_of(log, trial)
 
 
 def _role_of(log: StudyLog, trial: int) -> str | None:
-    name = log.deadlocks[trial].rank
+    deadlock = log.states[trial].deadlock
+    name = deadlock and deadlock.rank
     return next((each.role for each in log.plan.subject.ranks if each.name == name), None)
 
 

@@ -2,21 +2,21 @@
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
 import numpy as np
 
-from tuner.decide.additive import Points
-from tuner.decide.ranking import best_measured, is_dominated, strongest
-from tuner.decide.simultaneous import AnalysedBlocks, gain_over
-from tuner.decide.statistics import FloatArray, Interval, differences, without_spikes
+from tuner.decide.additive import Levels, Points
+from tuner.decide.gains import AnalysedBlocks, Gains
+from tuner.decide.interim_analysis import InterimAnalysis
+from tuner.decide.ranking import best_measured, dominated, strongest
+from tuner.decide.statistics import FloatArray, without_spikes
 from tuner.decide.verdict import FAILING_SHARE, fails_more
 from tuner.plan.config import Config, Dimension, varying
 from tuner.plan.knobs import Value
 from tuner.plan.program_spec import Subject
-from tuner.study.log import BASELINE, StudyLog, merged
+from tuner.study.log import BASELINE, StudyLog, merged, of_blocks, of_configs, of_log
 from tuner.study.records import AGAIN
 from tuner.world.measurement import Failure
 from tuner.world.postmortem import failure_signature
@@ -26,34 +26,49 @@ _ERRORS = 2.0
 _AGREES = 1.25  # what is forecast far behind waits if its first world is so many times as long, too
 
 
-def worlds_without_spikes(log: StudyLog) -> FloatArray:
-    """`StudyLog.worlds` of the race without spikes."""
-
-    def found() -> FloatArray:
-        worlds = log.worlds("race")
-        return _without_spikes(worlds.tobytes(), worlds.shape[1])
-
-    return log.rows.once("without spikes", found)
-
-
-@lru_cache(maxsize=64)
-def _without_spikes(worlds: bytes, columns: int) -> FloatArray:
-    return without_spikes(np.frombuffer(worlds).reshape(-1, columns))
+def worlds_without_spikes(log: StudyLog, blocks: int | None = None) -> FloatArray:
+    """`StudyLog.worlds` of the race, or of its first `blocks`, without spikes."""
+    worlds = log.worlds("race")[:blocks]
+    # A world that is added to other blocks changes nothing of these.
+    version = worlds.shape, np.count_nonzero(~np.isnan(worlds)), log.rows.edits
+    key = "without spikes", len(worlds)
+    return log.derived.once(key, version, lambda: without_spikes(worlds))
 
 
+@of_blocks
 def evidence(log: StudyLog) -> FloatArray:
     """log(objective) in the blocks of the race, blocks x trials, without spikes."""
-    return log.rows.once("evidence", lambda: merged(worlds_without_spikes(log)))
+    return merged(worlds_without_spikes(log))
 
 
+@of_configs
 def points_of(log: StudyLog) -> Points:
     """Each trial as the numbers of its values, of the knobs that differ between trials."""
+    subject = log.plan.subject
+    return points_among(varying(log.configs, subject), log.configs, subject)
 
-    def found() -> Points:
-        subject = log.plan.subject
-        return points_among(varying(log.configs, subject), log.configs, subject)
 
-    return log.rows.once("points", found)
+@of_blocks
+def levels_of(log: StudyLog) -> Levels:
+    """The level of each trial in the blocks of the race."""
+    return Levels.of(evidence(log), points_of(log))
+
+
+def gains_of(log: StudyLog) -> Gains:
+    """All trials compared, by the blocks of the race and what the looks at them have shown."""
+    rivals = max(1, len(raced(log)))
+    return log.derived.once(
+        "gains",
+        (log.rows.version, log.looks, rivals),
+        lambda: Gains(
+            evidence(log), log.rules.confidence, [_look(log, each) for each in log.looks], rivals
+        ),
+    )
+
+
+def _look(log: StudyLog, look: InterimAnalysis) -> AnalysedBlocks:
+    known = worlds_without_spikes(log, look.rows)
+    return AnalysedBlocks(merged(known), look.alpha, known[:, BASELINE] - known[:, AGAIN])
 
 
 def points_among(
@@ -70,133 +85,70 @@ def points_among(
 def leader(log: StudyLog) -> int | None:
     """The candidate with the best score so far; None if none was measured, or all may do less work
     than the baseline."""
-    candidates = [trial for trial in log.candidates if trial not in log.lost]
-    return best_measured(evidence(log), candidates, points_of(log))
+    candidates = [trial for trial in log.candidates if not log.states[trial].lost]
+    return best_measured(levels_of(log).best, candidates)
 
 
+@of_log
 def ahead_of(log: StudyLog) -> list[int]:
     """The leader, and the other candidates in the race that are not behind it by two standard
     errors of the blocks that measured both: no claim."""
     best = leader(log)
     if best is None:
         return []
-    matrix, alike = evidence(log), [best]
-    for trial in log.candidates:
-        if trial != best and trial not in log.lost:
-            behind = differences(matrix[:, trial], matrix[:, best])
-            error = behind.std(ddof=1) / math.sqrt(len(behind)) if len(behind) > 1 else math.inf
-            if len(behind) and behind.mean() < 2 * error:
-                alike.append(trial)
-    return alike
+    found = gains_of(log).so_far(best)
+    is_near = (-found.mean < 2 * found.error).tolist()
+    others = [trial for trial in log.candidates if trial != best and is_near[trial]]
+    return [best, *(trial for trial in others if not log.states[trial].lost)]
 
 
-def mean_gain(log: StudyLog, trial: int, reference: int = BASELINE) -> float | None:
-    """The mean of log(how many times as good a trial is as a reference) by block: no claim."""
-    matrix = evidence(log)
-    gains = differences(matrix[:, reference], matrix[:, trial])
-    return float(gains.mean()) if len(gains) else None
-
-
-def rivals_of(log: StudyLog) -> list[int]:
+@of_log
+def rivals_of(log: StudyLog) -> Sequence[int]:
     """The trials that blocks compare with the baseline; who was out before the race is none."""
-    raced = _raced(log)
-    out = {BASELINE, *log.eliminated} - raced
-    return [trial for trial in log.runnable if trial not in out]
+    known = raced(log)
+    return [
+        trial
+        for trial in log.runnable
+        if trial != BASELINE and (trial in known or not log.states[trial].is_eliminated())
+    ]
 
 
-def _raced(log: StudyLog) -> set[int]:
-    """The trials without a failure that a block of the race has measured, but the baseline."""
-
-    def found() -> set[int]:
-        measured = {*np.flatnonzero((~np.isnan(log.matrix("race"))).any(axis=0)).tolist()}
-        return measured.intersection(log.alive) - {BASELINE}
-
-    return log.rows.once("raced", found)
+@of_log
+def raced(log: StudyLog) -> Set[int]:
+    """The alive trials that a block of the race has measured, but the baseline."""
+    measured = np.flatnonzero((~np.isnan(log.matrix("race"))).any(axis=0))
+    return {*measured.tolist()}.intersection(log.alive) - {BASELINE}
 
 
+@of_log
 def strongest_rival(log: StudyLog) -> int | None:
     """The rival that is most likely the best; none that breaks a limit or may do less work, or, if
     possible, is out."""
-    rivals = [each for each in rivals_of(log) if not log.broken(each) and each not in log.lost]
-    racing = [trial for trial in rivals if trial not in log.eliminated]
-    matrix, cost, points = evidence(log), log.log_cost(), points_of(log)
-    found = (strongest(matrix, t, cost, log.rules.log_epsilon, points) for t in (racing, rivals))
+    states = log.states
+    rivals = [each for each in rivals_of(log) if not (states[each].broken or states[each].lost)]
+    racing = [trial for trial in rivals if not states[trial].is_eliminated()]
+    levels, cost, epsilon = levels_of(log), log.log_cost(), log.rules.log_epsilon
+    found = (strongest(levels, trials, cost, epsilon) for trials in (racing, rivals))
     return next((each for each in found if each is not None), None)
 
 
-def gain_of(
-    log: StudyLog, rival: int, reference: int = BASELINE, shared: int | None = None
-) -> Interval | None:
-    """log(how many times as good a rival is as a reference), as all looks have left it; `shared`
-    is how many comparisons share the upper end's alpha, if not those of the verdict."""
-    count = len(_raced(log))
-    # Where the data has chosen the reference, every rival could have been it.
-    by_data = 1 if reference == BASELINE else count
-    family = by_data if shared is None else shared
-
-    def found() -> Interval | None:
-        tests = _tests(log)
-        return gain_over(tests, reference, rival, rivals=count, high_shared_by=family)
-
-    return log.rows.once(("gain", rival, reference, family, log.looks), found)
-
-
-def _tests(log: StudyLog) -> list[AnalysedBlocks]:
-    """The blocks of each look."""
-
-    def found() -> list[AnalysedBlocks]:
-        worlds = log.worlds("race")
-        looked = [(worlds[: look.rows], look.alpha) for look in log.looks]
-        return [_test_of(rows.tobytes(), rows.shape[1], alpha) for rows, alpha in looked]
-
-    return log.rows.once(("tests", log.looks), found)
-
-
-@lru_cache(maxsize=64)
-def _test_of(worlds: bytes, columns: int, alpha: float) -> AnalysedBlocks:
-    """Cached, as all rivals are tested on the same blocks."""
-    known = _without_spikes(worlds, columns)
-    return AnalysedBlocks(merged(known), alpha, known[:, BASELINE] - known[:, AGAIN])
-
-
-def difference_of_gains(
-    log: StudyLog, here: tuple[int, int], there: tuple[int, int], shared: int
-) -> Interval | None:
-    """The log of by how much the first of two trials is better than the second, here against there,
-    by the blocks that have all four; `shared` is how many comparisons share alpha."""
-    tests = []
-    for test in _tests(log):
-        pairs = [test.matrix[:, each] - test.matrix[:, over] for each, over in (here, there)]
-        tests.append(AnalysedBlocks(np.column_stack(pairs), test.alpha))
-    return gain_over(tests, 1, 0, rivals=shared, high_shared_by=shared)
-
-
-def tested_gain(log: StudyLog, trial: int, reference: int) -> Interval | None:
-    """`gain_of`; the baseline's over a rival is the rival's turned round, as in the verdict."""
-    if trial != BASELINE:
-        return gain_of(log, trial, reference)
-    gain = gain_of(log, reference)
-    return None if gain is None else -gain
-
-
-def not_excluded(log: StudyLog, best: int) -> list[int]:
+def not_excluded(log: StudyLog, best: int) -> Sequence[int]:
     """The trials, without the baseline, that may be more than epsilon better than `best`."""
     return may_gain(log, best, log.rules.log_epsilon)
 
 
-def may_gain(log: StudyLog, best: int, more_than: float) -> list[int]:
+@of_log
+def may_gain(log: StudyLog, best: int, more_than: float) -> Sequence[int]:
     """The trials, without the baseline, that may be better than `best` by more than this log."""
-    matrix = log.matrix("race")
-
-    def is_excluded(trial: int) -> bool:
-        if behind_in_first_world(log, trial, best) is not None:
-            return True
-        gain = gain_of(log, trial, best)
-        is_less = gain is not None and gain.high <= more_than
-        return is_less or is_dominated(matrix, trial, best)
-
-    rivals = [trial for trial in log.compared if trial not in (best, BASELINE)]
-    return [trial for trial in rivals if not is_excluded(trial)]
+    most, is_dominated = gains_of(log).over(best).high, dominated(log.matrix("race"), best)
+    is_less = (most <= more_than).tolist()
+    return [
+        trial
+        for trial in log.compared
+        if trial not in (best, BASELINE)
+        and not (is_less[trial] or is_dominated[trial])
+        and behind_in_first_world(log, trial, best) is None
+    ]
 
 
 def behind_in_first_world(log: StudyLog, trial: int, reference: int) -> float | None:
@@ -231,12 +183,12 @@ def far_ahead(log: StudyLog) -> FarAhead | None:
     or else by their first worlds; the farthest one, None where there is none."""
     gains = dict[int, float]()
     for trial in {*log.candidates} - {BASELINE}:
-        gain = mean_gain(log, trial)
+        gain = gains_of(log).mean(trial, BASELINE)
         if gain is None:
             gain = behind_in_first_world(log, BASELINE, trial)
-        if gain is not None and gain > math.log(DOMINATED_RATIO) and not log.breaks(trial):
+        if gain is not None and gain > math.log(DOMINATED_RATIO) and not log.states[trial].breaks:
             gains[trial] = gain
-    if BASELINE in log.failures or not gains:
+    if log.states[BASELINE].never_ran() or not gains:
         return None
     best = max(gains, key=gains.__getitem__)
     value, other = log.value(best), log.value(BASELINE)
@@ -281,7 +233,8 @@ def causes_of(log: StudyLog) -> tuple[Cause, ...]:
 def fails_more_often(log: StudyLog, trial: int) -> bool:
     """Whether a trial that has failed again is shown to fail more often than the others."""
     ran = {each: worlds.ran for each, worlds in enumerate(log.trials) if worlds.ran}
-    others = ran.keys() - {trial, *log.unreliable, *log.wrong}
+    out = {each for each in ran if log.states[each].unreliable or log.states[each].wrong_answer}
+    others = ran.keys() - {trial, *out}
     failed = len(log.trials[trial].failures)
     if not (failed and trial in ran and others):
         return False

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -80,8 +80,8 @@ def front_of(log: StudyLog) -> Front | None:
     first, second = log.plan.objective, log.plan.second_objective
     if second is None:
         return None
-    out = {*log.unreliable, *log.lost}
-    ran = [trial for trial in log.runnable if trial not in out and not log.broken(trial)]
+    out = [each.unreliable or each.lost or each.broken for each in log.states]
+    ran = [trial for trial in log.runnable if not out[trial]]
     known = [trial for trial in ran if len(log.trials[trial].samples) >= LEAST_FRONT_BLOCKS]
     if not known:
         return None
@@ -111,7 +111,7 @@ def _goal(log: StudyLog, objective: Objective, matrix: FloatArray, trial: int, r
         paired = paired[:0]
     spread = interval(own, log.rules.confidence)
     # All ratios hold at once.
-    ratio = interval(paired, 1 - log.rules.alpha / ratios)
+    ratio = interval(paired, log.rules.confidence, ratios)
     return Goal(
         value=math.exp(typical(own)), spread=spread and spread.exp(), ratio=ratio and ratio.exp()
     )
@@ -119,4 +119,6 @@ def _goal(log: StudyLog, objective: Objective, matrix: FloatArray, trial: int, r
 
 def _ends(found: Interval | None, most: float) -> dict[str, float] | None:
     """None, too, where the interval spans more than this factor, and tells nothing."""
-    return asdict(found) if found and not found.spans_more_than(most) else None
+    if found is None or found.spans_more_than(most):
+        return None
+    return {"estimate": found.estimate, "low": found.low, "high": found.high}

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from tuner.decide.gains import Gains
 from tuner.decide.live_comparison import live_gain
 from tuner.decide.statistics import Interval
 from tuner.plan.config import Config, Dimension
 from tuner.plan.knobs import SWITCH_INTERVAL, Value
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.log import BASELINE, StudyLog
-from tuner.study.rows import PairedTrials, ratio_json
+from tuner.study.rows import ratio_json
 from tuner.text import ratio_text
 
 FAR = 1.5  # so many times behind the best value, no configuration with a value is measured
@@ -54,7 +55,7 @@ def intervals_in(config: Config, plan: StudyPlan) -> tuple[Value, ...]:
     return tuple(config.value_of(each, plan.subject) for each in dimensions)
 
 
-def live_gains_of(log: StudyLog, paired: PairedTrials) -> tuple[LiveGain, ...]:
+def live_gains_of(log: StudyLog, paired: Gains) -> tuple[LiveGain, ...]:
     """What was compared live, beside what fresh worlds say; empty where nothing was."""
     configs, subject = [] if log.live is None else log.live.read_configs(), log.plan.subject
     trials = {config.resolved(subject): trial for trial, config in enumerate(log.configs)}

@@ -2,18 +2,20 @@
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from tuner.decide.interim_analysis import InterimAnalysis
-from tuner.decide.lost_calls import LostCalls, lost_calls
+from tuner.decide.lost_calls import lost_calls
 from tuner.decide.statistics import FloatArray, typical
 from tuner.decide.verdict import Rules
 from tuner.plan.config import Config
 from tuner.plan.objectives import BrokenLimit, Limit, Objective
 from tuner.plan.study_plan import StudyPlan
 from tuner.study.blocks import BlockRows, TrialWorlds
+from tuner.study.derived import Derived, once_for
 from tuner.study.metrics import metrics_of
 from tuner.study.records import (
     AGAIN,
@@ -24,19 +26,42 @@ from tuner.study.records import (
     Record,
     Sampling,
 )
+from tuner.study.trial_state import LEAST_TO_BAR, TrialState
 from tuner.trace.forecast.by_callers import ByCallers
-from tuner.world.measurement import Failure, Measurement
+from tuner.world.measurement import Measurement
 
 BASELINE = 0  # the number of the baseline's trial
 BLOCK_PHASES: tuple[Phase, ...] = ("exploration", "race")  # Those whose worlds count.
-LEAST_TO_BAR = 3  # one unlucky world in a row of few bars no configuration from the search
-FAILS_MORE = "fails-more"  # the outcome of what does less work than the baseline
 _RECENT = 5  # so many worlds tell how long a step takes now
 
 
+@once_for
+def of_log(log: "StudyLog") -> Hashable:
+    """What follows from all of a log: it changes with what is measured, a state, or a look."""
+    return log.version
+
+
+@once_for
+def of_blocks(log: "StudyLog") -> Hashable:
+    """What follows from the blocks alone."""
+    return log.rows.version
+
+
+@once_for
+def of_states(log: "StudyLog") -> Hashable:
+    """What follows from the states alone."""
+    return log.state_changes
+
+
+@once_for
+def of_configs(log: "StudyLog") -> Hashable:
+    """What follows from the configurations alone."""
+    return len(log.configs)
+
+
 class StudyLog:
-    """What has been measured, by trial. `eliminated` says why trials are out of the race; the
-    baseline never is. Adding a record takes the same time however many there are."""
+    """What has been measured, by trial, and the state of each. What follows from all of it has the
+    log's version. Adding a record takes the same time however many there are."""
 
     def __init__(
         self,
@@ -46,21 +71,13 @@ class StudyLog:
         eliminated: Mapping[int, str] | None = None,
     ) -> None:
         self.plan = plan
-        self.configs = tuple(configs)
-        self.eliminated = dict(eliminated or {})
+        self.configs: tuple[Config, ...] = ()
         self.sampling: Sampling | None = None
         self.live: Live | None = None  # what was compared within runs, if it was
         self.looks: tuple[InterimAnalysis, ...] = ()  # at the blocks of the race, in order
         # The blocks that do not count: measured again as others disturbed them, or never finished.
         self.set_aside: tuple[int, ...] = ()
         self.dropped: tuple[int, ...] = ()
-        # The first failure of each trial that has one and never ran; no trace is any of these.
-        self.failures: dict[int, Failure] = {}
-        self._unreliable: tuple[int, ...] = ()
-        # The first proved deadlock of each trial that had one, also if it has run as well.
-        self.deadlocks: dict[int, Failure] = {}
-        self.barred: dict[int, list[BrokenLimit]] = {}  # those that surely break a limit
-        self.lost: dict[int, LostCalls] = {}  # those that may do less work than the baseline
         self.forecasts: Mapping[tuple[int, ...], ForecastThreads] = {}  # by `threads_by_role`
         self.changes: Mapping[int, tuple[ForecastChange, ...]] = {}
         """What the trace of the recommended trial, or else the baseline's, tells of changes."""
@@ -68,19 +85,35 @@ class StudyLog:
         """And of more callers."""
         self.no_forecast = ""  # why the baseline's trace tells nothing of some other threads
         self.records: list[Record] = []  # every world so far; `add` adds one
-        self.trials = [TrialWorlds() for _ in self.configs]  # what each trial has measured
-        self.rows = BlockRows()
+        self.trials: list[TrialWorlds] = []  # what each trial has measured
+        self.states: list[TrialState] = []  # what each trial is
+        self.rows, self.derived = BlockRows(), Derived()
+        self.state_changes = 0
+        self.extend(configs)
         for record in records:
             self.add(record)
+        for trial, reason in (eliminated or {}).items():
+            self.eliminate(trial, reason)
+
+    @property
+    def version(self) -> Hashable:
+        """Another one after each change of what is measured, of a state, and after each look."""
+        return self.rows.version, self.state_changes, self.looks, self.sampling
 
     def extend(self, configs: Sequence[Config]) -> None:
         """Take in new configurations, as the next trials."""
+        first = len(self.configs)
         self.configs = (*self.configs, *configs)
         self.trials += [TrialWorlds() for _ in configs]
+        self.states += [
+            TrialState(is_baseline=trial == BASELINE) for trial in range(first, len(self.configs))
+        ]
+        self.state_changes += 1
         self.rows.changed()
 
-    def add(self, record: Record) -> None:
-        """Take in the outcome of one world."""
+    def add(self, record: Record) -> dict[int, TrialState]:
+        """Take in the outcome of one world; returns the earlier states of the trials whose state it
+        has changed."""
         costs = None
         if record.phase in BLOCK_PHASES and isinstance(record.outcome, Measurement):
             costs = self._costs(record.outcome)
@@ -88,15 +121,10 @@ class StudyLog:
         self.rows.add(record, costs)
         worlds = self.trials[record.trial]
         worlds.add(record, costs)
-        outcome, is_trace = record.outcome, record.phase == "trace"
-        if isinstance(outcome, Failure) and outcome.failure == "deadlocked" and not is_trace:
-            self.deadlocks.setdefault(record.trial, outcome)
-        if worlds.ran:
-            self.failures.pop(record.trial, None)
-        elif worlds.failures:
-            self.failures[record.trial] = worlds.failures[0]
-        self._judge(record.trial)
-        self.rows.changed()
+        # The others' answers and calls are judged beside the baseline's.
+        judges = worlds.wrong_answer or worlds.calls.worlds or worlds.traced_calls.worlds
+        is_all = record.trial == BASELINE and judges
+        return self._judge(range(len(self.trials)) if is_all else [record.trial])
 
     def _costs(self, world: Measurement) -> list[float]:
         first, second = self.plan.objective, self.plan.second_objective
@@ -106,26 +134,59 @@ class StudyLog:
             costs.append(math.nan if value is None else second.cost(value))
         return costs
 
-    def _judge(self, trial: int) -> None:
-        if len(self.trials[trial].samples) >= LEAST_TO_BAR and (broken := self.broken(trial)):
-            self.barred[trial] = broken
-        else:
-            self.barred.pop(trial, None)
-        self._judge_calls(trial)
+    def _judge(self, trials: Iterable[int]) -> dict[int, TrialState]:
+        """Compute the states of trials anew; returns those before that have changed."""
+        found = {}
+        for trial in trials:
+            before, now = self.states[trial], self._state_of(trial)
+            if now != before:
+                found[trial] = before
+                self._change(trial, now)
+        return found
 
-    def _judge_calls(self, trial: int) -> None:
-        baseline, alpha = self.trials[BASELINE], self.rules.alpha
-        configs = len(self.trials) - 1
-        for each in range(1, len(self.trials)) if trial == BASELINE else (trial,):
-            own = self.trials[each]
-            found = lost_calls(own.calls, baseline.calls, alpha=alpha, configs=configs)
-            found = found or lost_calls(
-                own.traced_calls, baseline.traced_calls, alpha=alpha, configs=configs,
+    def _state_of(self, trial: int) -> TrialState:
+        """The state of a trial, by its worlds and those of the baseline."""
+        worlds, baseline = self.trials[trial], self.trials[BASELINE]
+        lost, alpha, configs = None, self.rules.alpha, len(self.trials) - 1
+        first = self.calibration(trial)
+        if trial != BASELINE:
+            lost = lost_calls(worlds.calls, baseline.calls, alpha=alpha, configs=configs)
+            lost = lost or lost_calls(
+                worlds.traced_calls, baseline.traced_calls, alpha=alpha, configs=configs,
                 once=not self.plan.objective.traced,
             )  # fmt: skip
-            self.lost.pop(each, None)
-            if found is not None and each != BASELINE:
-                self.lost[each] = found
+        return replace(
+            self.states[trial],
+            has_run=worlds.ran > 0,
+            is_calibrated=first is not None,
+            samples=min(len(worlds.samples), LEAST_TO_BAR),
+            failure=next(iter(worlds.failures), None),
+            failed_in_block=worlds.repeated_s > 0,
+            deadlock=worlds.deadlock,
+            wrong_answer=None if baseline.wrong_answer else worlds.wrong_answer,
+            breaks=tuple(
+                BrokenLimit(limit, value)
+                for limit, value in self.limited(worlds.samples or ([first] if first else []))
+                if limit.excess(value) > 0
+            ),
+            lost=lost,
+        )
+
+    def _change(self, trial: int, state: TrialState) -> None:
+        before, self.states[trial] = self.states[trial], state
+        self.state_changes += 1
+        if state.does_less() != before.does_less():
+            self.rows.changed()  # its times are of less work
+
+    def eliminate(self, trial: int, reason: str | None) -> None:
+        """Take a trial out of the race, or back without a reason."""
+        self._change(trial, replace(self.states[trial], eliminated=reason))
+
+    def distrust(self, *trials: int) -> None:
+        """Have these trials be shown to fail more often than the others, or to deadlock though they
+        ran."""
+        for trial in trials:
+            self._change(trial, replace(self.states[trial], unreliable=True))
 
     def put_aside(self, *blocks: int) -> None:
         """Have these blocks count no more; their failures remain."""
@@ -144,52 +205,53 @@ class StudyLog:
         for trial in left:
             for block in blocks:
                 self.trials[trial].drop(block)
-            self._judge(trial)
-        self.rows.changed()
-
-    @property
-    def unreliable(self) -> tuple[int, ...]:
-        """The trials shown to fail more often than the others, or to deadlock though they ran."""
-        return self._unreliable
-
-    @unreliable.setter
-    def unreliable(self, trials: tuple[int, ...]) -> None:
-        self._unreliable = trials
-        self.rows.changed()
+        self._judge(left)
 
     @property
     def rules(self) -> Rules:
         """The plan's rules of decision."""
         return Rules(epsilon=self.plan.measuring.epsilon, confidence=self.plan.measuring.confidence)
 
-    def wrong_answer(self, trial: int) -> Failure | None:
-        """The wrong answer that bars a trial; None where the baseline has given one, too."""
-        return None if self.trials[BASELINE].wrong_answer else self.trials[trial].wrong_answer
+    @of_states
+    def those(self, are: Callable[[TrialState], bool]) -> tuple[int, ...]:
+        """The trials in such a state, in order."""
+        return tuple(trial for trial, state in enumerate(self.states) if are(state))
 
     @property
-    def wrong(self) -> set[int]:
-        """The trials that a wrong answer bars."""
-        return {trial for trial in range(len(self.configs)) if self.wrong_answer(trial)}
+    def alive(self) -> tuple[int, ...]:
+        """The trials that can be an answer; eliminated ones, and the baseline if it has run,
+        included."""
+        return self.those(TrialState.is_alive)
 
     @property
-    def does_less(self) -> set[int]:
-        """The trials that are shown to do less work than the baseline."""
-        return {trial for trial, lost in self.lost.items() if lost.is_shown}
+    def runnable(self) -> tuple[int, ...]:
+        """The alive trials that have run: those that a block can measure."""
+        return self.those(TrialState.is_runnable)
 
     @property
-    def alive(self) -> list[int]:
-        """The trials that can run, not too rarely, do the work and keep the limits; eliminated
-        ones, and the baseline if it has run, included.
-        """
-        every = range(len(self.configs))
-        return [*self.rows.once("alive", lambda: [*filter(self.is_alive, every)])]
+    def candidates(self) -> tuple[int, ...]:
+        """The trials that can still win the race."""
+        return self.those(TrialState.is_candidate)
 
-    def is_alive(self, trial: int) -> bool:
-        """Whether a trial is one of `alive`."""
-        does_less = trial in self.lost and self.lost[trial].is_shown
-        is_out = trial in self.barred or trial in self.unreliable or does_less
-        is_out = is_out or self.wrong_answer(trial) is not None
-        return trial not in self.failures and (trial == BASELINE or not is_out)
+    @property
+    def racing(self) -> tuple[int, ...]:
+        """The trials that the next block measures: the candidates, and the baseline with them."""
+        return self.those(TrialState.is_racing)
+
+    @property
+    def failures(self) -> tuple[int, ...]:
+        """The trials that never ran, and have failed."""
+        return self.those(TrialState.never_ran)
+
+    @property
+    def eliminated(self) -> tuple[int, ...]:
+        """The trials that are out of the race, whatever else they are."""
+        return self.those(TrialState.is_eliminated)
+
+    @property
+    def unreliable(self) -> tuple[int, ...]:
+        """The trials shown to fail more often than the others, or to deadlock though they ran."""
+        return self.those(TrialState.is_unreliable)
 
     @property
     def reaches_all(self) -> bool:
@@ -197,49 +259,10 @@ class StudyLog:
         return self.sampling is not None or len(self.configs) >= len(self.plan.candidates())
 
     @property
-    def compared(self) -> list[int]:
+    def compared(self) -> tuple[int, ...]:
         """The alive trials that a claim is about: all, or those a sampler left."""
-        went_on = self.sampling and self.sampling.went_on
-        return self.alive if went_on is None else [each for each in self.alive if each in went_on]
-
-    @property
-    def runnable(self) -> list[int]:
-        """The alive trials that have run: those that a block can measure."""
-        return [trial for trial in self.alive if self.calibration(trial)]
-
-    @property
-    def candidates(self) -> list[int]:
-        """The trials that can still win the race."""
-        out = {*self.eliminated, *self.barred, *self.unreliable}
-        return [trial for trial in self.alive if trial not in out]
-
-    @property
-    def racing(self) -> list[int]:
-        """The trials that the next block measures: the candidates, and the baseline with them."""
-        baseline = [BASELINE] if BASELINE not in self.failures else []
-        return sorted({*self.candidates, *baseline})
-
-    def outcome(self, trial: int) -> str:
-        """`completed`, `eliminated`, `not-measured`, `infeasible`, `fails-more`, or the kind of
-        failure."""
-        if failure := self.why_out(trial):
-            return failure.failure
-        if trial in self.does_less:
-            return FAILS_MORE
-        if self.broken(trial):
-            return "infeasible"
-        seen = self.trials[trial].samples or self.calibration(trial)
-        if seen and trial in self.eliminated and trial != BASELINE:
-            return "eliminated"
-        return "completed" if self.trials[trial].samples else "not-measured"
-
-    def why_out(self, trial: int) -> Failure | None:
-        """Why a trial never ran, in no block at least, or is out; None for one that counts."""
-        worlds = self.trials[trial]
-        never_ran = trial in self.failures or (worlds.repeated_s and not worlds.samples)
-        is_out = never_ran or (trial in self.unreliable and trial != BASELINE)
-        why = self.deadlocks.get(trial) or next(iter(worlds.failures), None)
-        return self.wrong_answer(trial) or (why if is_out else None)
+        went_on = None if self.sampling is None else self.sampling.went_on
+        return self.alive if went_on is None else tuple(filter(went_on.__contains__, self.alive))
 
     def calibration(self, trial: int) -> Measurement | None:
         """The calibration of a trial, if it has one that worked."""
@@ -257,28 +280,14 @@ class StudyLog:
         value = None if first is None else objective.read(first)
         return math.inf if value is None else objective.cost(value)
 
-    def limited(self, trial: int) -> list[tuple[Limit, float]]:
-        """Each limit with what a trial has of it: the median over its worlds that count."""
+    def limited(self, worlds: Sequence[Measurement]) -> list[tuple[Limit, float]]:
+        """Each limit with what worlds have of it, the median."""
         found = []
         for limit in self.plan.measuring.require:
-            values = map(limit.number.read, self.trials[trial].samples)
+            values = map(limit.number.read, worlds)
             if known := [value for value in values if value is not None]:
                 found.append((limit, statistics.median(known)))
         return found
-
-    def broken(self, trial: int) -> list[BrokenLimit]:
-        """The limits that a trial does not keep."""
-        limited = self.limited(trial)
-        return [BrokenLimit(limit, value) for limit, value in limited if limit.excess(value) > 0]
-
-    def breaks(self, trial: int) -> list[BrokenLimit]:
-        """The limits that it does not keep by its first world, where no other one counts."""
-        first = self.calibration(trial)
-        if self.trials[trial].samples or first is None:
-            return self.broken(trial)
-        read = [(limit, limit.number.read(first)) for limit in self.plan.measuring.require]
-        known = [(limit, value) for limit, value in read if value is not None]
-        return [BrokenLimit(limit, value) for limit, value in known if limit.excess(value) > 0]
 
     @property
     def traced_s(self) -> float:
@@ -302,6 +311,7 @@ class StudyLog:
         known = [each.median_step_s for each in worlds if each.median_step_s is not None]
         return statistics.median(known) if known else None
 
+    @of_blocks
     def worlds(self, *phases: Phase, objective: int = 0) -> FloatArray:
         """log(objective), or the second one's, in the blocks of phases, in order; less is better.
 
@@ -309,22 +319,14 @@ class StudyLog:
         was measured. A block in which every world failed has no row, nor has one that is being
         measured, or that began after it.
         """
-        made_of = phases, len(self.configs), objective
-        return self.rows.once(("worlds", *made_of), lambda: self._worlds(*made_of))
-
-    def _worlds(self, phases: tuple[Phase, ...], trials: int, objective: int) -> FloatArray:
-        found = self.rows.matrix(phases, trials, objective)
-        if out := [*self.does_less]:
-            found = found.copy()  # its times are of less work
-            found[:, out] = math.nan
+        found = self.rows.matrix(phases, len(self.configs), objective)
+        found[:, self.those(TrialState.does_less)] = math.nan  # its times are of less work
         return found
 
+    @of_blocks
     def matrix(self, *phases: Phase, objective: int = 0) -> FloatArray:
         """`worlds` as blocks x trials: the baseline's is the mean of its worlds in a block."""
-        return self.rows.once(
-            ("matrix", phases, len(self.configs), objective),
-            lambda: merged(self.worlds(*phases, objective=objective)),
-        )
+        return merged(self.worlds(*phases, objective=objective))
 
     def value(self, trial: int) -> float | None:
         """The typical objective of a trial, in its unit: a trimmed mean of logarithms."""
@@ -333,21 +335,16 @@ class StudyLog:
         cost = typical(np.array(costs))
         return math.exp(-cost if self.plan.objective.maximize else cost)
 
+    @of_blocks
     def log_cost(self) -> FloatArray:
         """log(CPU seconds per step or run) of each trial, the median; NaN where it is not known."""
-        return self.rows.once(
-            "log_cost",
-            lambda: np.array(
-                [np.median(each.cpu_costs) if each.cpu_costs else np.nan for each in self.trials]
-            ),
-        )
+        return np.array([each.cpu_cost for each in self.trials])
 
+    @of_configs
     def threads(self) -> list[int]:
         """RPC worker threads of all ranks, by trial."""
         roles, of = [rank.role for rank in self.plan.subject.ranks], self.plan.threads_of
-        return self.rows.once(
-            "threads", lambda: [sum(of(role, each) for role in roles) for each in self.configs]
-        )
+        return [sum(of(role, each) for role in roles) for each in self.configs]
 
     def forecast(self, config: Config) -> ForecastThreads | None:
         """What a trace of the baseline tells of a configuration's threads; None: nothing."""

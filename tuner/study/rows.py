@@ -1,21 +1,21 @@
 """The rows of a study's table, in its order, and why one above the recommended one is not it."""
 
 import math
-import statistics
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from tuner.decide.gains import Gains, Paired
 from tuner.decide.ranking import SAME_COST
-from tuner.decide.statistics import Interval, interval, paired_ratio
+from tuner.decide.statistics import Interval, interval
 from tuner.plan.config import Config
 from tuner.plan.objectives import BrokenLimit, Objective
-from tuner.study.log import BASELINE, BLOCK_PHASES, FAILS_MORE, StudyLog
+from tuner.study.log import BASELINE, BLOCK_PHASES, StudyLog
 from tuner.study.metrics import Metric, metric_columns
 from tuner.study.records import ForecastThreads, Phase
+from tuner.study.trial_state import FAILS_MORE
 from tuner.text import MOST_TELLING
 from tuner.world.measurement import CallPart, Failure, Measurement, Quantiles
 
@@ -34,16 +34,6 @@ _PLAIN = (
     "outcome", "failure", "samples", "worlds_run", "worlds_failed", "value", "ci_low", "ci_high",
 )  # fmt: skip
 _UNTOLD = Interval(math.nan, math.nan, math.nan)
-
-
-class Paired(NamedTuple):
-    """One trial beside another, from the blocks that measured both."""
-
-    # How many times as fast it is, or as good: the other's time / its time. Its interval is of the
-    # comparison of all at once; the ends are NaN where no look has had both, and that of fewer than
-    # 3 blocks reaches from 0 to infinity.
-    ratio: Interval
-    blocks: int
 
 
 def ratio_json(found: Interval | None) -> dict[str, float | None]:
@@ -185,61 +175,6 @@ class TrialDetail:
     call_parts_ms: Mapping[CallPart, float] = field(default_factory=dict)  # their mean parts
 
 
-LEAST_BLOCKS = 3  # fewer tell no interval: two that happen to agree would look like certainty
-
-
-Tested = Callable[[int, int], Interval | None]
-"""The log gain of a trial over another, as the comparison of all at once has it; None: it has not.
-"""
-
-
-class PairedTrials:
-    """The worlds of a study by block, from which any two trials are compared; without what was
-    `tested`, each pair alone."""
-
-    def __init__(
-        self,
-        objective: Objective,
-        confidence: float,
-        observations: Iterable[Observation],
-        tested: Tested | None = None,
-    ) -> None:
-        self._confidence, self._tested = confidence, tested
-        worlds: dict[int, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
-        for seen in observations:
-            worlds[seen.trial][seen.block].append(objective.cost(seen.value))
-        # A block may measure the baseline twice.
-        self._costs = {
-            trial: {block: statistics.fmean(costs) for block, costs in blocks.items()}
-            for trial, blocks in worlds.items()
-        }
-
-    def compare(self, trial: int, reference: int) -> Paired | None:
-        """How many times as fast, or as good, a trial is as a reference; None without a block."""
-        found = self.alone(trial, reference)
-        if found is None or self._tested is None or trial == reference:
-            return found
-        if (tested := self._tested(trial, reference)) is not None:
-            return Paired(tested.exp(), found.blocks)
-        if found.blocks < LEAST_BLOCKS:
-            return found
-        return Paired(Interval(found.ratio.estimate, math.nan, math.nan), found.blocks)
-
-    def alone(self, trial: int, reference: int) -> Paired | None:
-        """The same as if no other pair had been compared: for words, and not for an interval."""
-        own, its = self._costs.get(trial, {}), self._costs.get(reference, {})
-        blocks = sorted(own.keys() & its.keys())
-        if trial == reference and blocks:
-            return Paired(Interval(1.0, 1.0, 1.0), len(blocks))
-        slower, faster = (np.array([each[block] for block in blocks]) for each in (its, own))
-        ratio = paired_ratio(slower, faster, self._confidence)
-        if ratio is None:
-            return None
-        if len(blocks) < LEAST_BLOCKS:
-            ratio = Interval(ratio.estimate, 0.0, math.inf)
-        return Paired(ratio, len(blocks))
-
-
 def observations_of(log: StudyLog) -> tuple[Observation, ...]:
     """The worlds of a log that count, by block, trial and value."""
     found = [
@@ -250,7 +185,7 @@ def observations_of(log: StudyLog) -> tuple[Observation, ...]:
     return tuple(sorted(found, key=lambda seen: (seen.block, seen.trial, seen.value)))
 
 
-def rows_of(log: StudyLog, tied: Collection[int], trials: PairedTrials) -> tuple[TrialRow, ...]:
+def rows_of(log: StudyLog, tied: Collection[int], trials: Gains) -> tuple[TrialRow, ...]:
     """The rows: the fastest first, as compared with the baseline within blocks."""
     cost = log.plan.objective.cost
 
@@ -266,10 +201,10 @@ def rows_of(log: StudyLog, tied: Collection[int], trials: PairedTrials) -> tuple
     return tuple(sorted((_row(log, each, trials, each in tied) for each in every), key=rank))
 
 
-def _row(log: StudyLog, trial: int, trials: PairedTrials, tied: bool) -> TrialRow:
-    paired = None if BASELINE in log.failures else trials.compare(trial, BASELINE)
-    failure, broken, worlds = log.why_out(trial), tuple(log.broken(trial)), log.trials[trial]
-    lost, outcome = log.lost.get(trial), log.outcome(trial)
+def _row(log: StudyLog, trial: int, trials: Gains, tied: bool) -> TrialRow:
+    state, worlds = log.states[trial], log.trials[trial]
+    paired = None if log.states[BASELINE].never_ran() else trials.compare(trial, BASELINE)
+    failure, lost, outcome = state.why_out, state.lost, state.outcome
     why = failure.message if failure else lost.text if lost and outcome == FAILS_MORE else None
     if outcome == FAILS_MORE:
         paired = None  # it is not faster at what the baseline does
@@ -287,7 +222,7 @@ def _row(log: StudyLog, trial: int, trials: PairedTrials, tied: bool) -> TrialRo
         samples=len(values),
         worlds_run=worlds.ran + len(worlds.failures),
         worlds_failed=len(worlds.failures),
-        unreliable=trial in log.unreliable,
+        unreliable=state.unreliable,
         lost=lost.text if lost else None,
         value=log.value(trial) or math.nan,
         ci_low=spread.low,
@@ -298,9 +233,9 @@ def _row(log: StudyLog, trial: int, trials: PairedTrials, tied: bool) -> TrialRo
         no_trace=worlds.trace.message if isinstance(worlds.trace, Failure) else None,
         enough_threads=trace.enough_threads if trace else (),
         forecast=_forecast_of(log, trial),
-        tied_with_best=tied and why is None and not broken and lost is None,
-        broken=broken,
-        eliminated=None if why else log.eliminated.get(trial),
+        tied_with_best=tied and why is None and not state.broken and lost is None,
+        broken=state.broken,
+        eliminated=None if why else state.eliminated,
     )
 
 
@@ -333,7 +268,7 @@ def comparable_values(rows: Sequence[TrialRow], objective: Objective) -> dict[in
 
 
 def passed_over(
-    log: StudyLog, rows: Sequence[TrialRow], best: int | None, paired: PairedTrials
+    log: StudyLog, rows: Sequence[TrialRow], best: int | None, paired: Gains
 ) -> tuple[PassedOver, ...]:
     """The trials that look better than the recommended one, `best`, in the order of the table."""
     chosen = next((row for row in rows if row.trial == best), None)
@@ -355,9 +290,7 @@ def _ratio(row: TrialRow) -> float:
     return math.nan if row.against_baseline is None else row.against_baseline.ratio.estimate
 
 
-def _passed_over(
-    log: StudyLog, row: TrialRow, chosen: TrialRow, paired: PairedTrials
-) -> PassedOver:
+def _passed_over(log: StudyLog, row: TrialRow, chosen: TrialRow, paired: Gains) -> PassedOver:
     if chosen.trial == BASELINE:
         found = row.against_baseline
     else:

@@ -1,6 +1,6 @@
 """A study as its storage has it: what was measured, and what that answers."""
 
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 
 from tuner.decide.interim_analysis import InterimAnalysis
@@ -9,12 +9,12 @@ from tuner.study.answer import MachineUse, StudyAnswer
 from tuner.study.blocks import TrialWorlds
 from tuner.study.conclusion import Conclusion, conclude, resume_budget_s
 from tuner.study.deadlocks import needs_threads
-from tuner.study.evidence import causes_of, far_ahead, tested_gain
+from tuner.study.evidence import causes_of, far_ahead, gains_of
 from tuner.study.front import front_of
 from tuner.study.live_evidence import live_gains_of
 from tuner.study.log import BASELINE, BLOCK_PHASES, StudyLog
 from tuner.study.records import ForecastChange, ForecastThreads, Live, Sampling
-from tuner.study.rows import PairedTrials, TrialDetail, observations_of, passed_over, rows_of
+from tuner.study.rows import TrialDetail, observations_of, passed_over, rows_of
 from tuner.study.storage.address import StudyPlace, place_of
 from tuner.study.storage.opening import NEEDED_S, load_study
 from tuner.study.storage.store import StudyStore
@@ -52,7 +52,7 @@ def stored_log(store: StudyStore, plan: StudyPlan) -> StudyLog:
     with store.reading("callers"):
         log.callers = {int(trial): read_callers(own) for trial, own in store.noted("callers") or ()}
     with store.reading("unreliable"):
-        log.unreliable = tuple(map(int, store.noted("unreliable") or ()))
+        log.distrust(*map(int, store.noted("unreliable") or ()))
     with store.reading("set_aside"):
         log.put_aside(*(store.noted("set_aside") or ()))
     with store.reading("dropped"):
@@ -82,9 +82,9 @@ def answer_of(
     interrupted = conclusion is None and bool(store.running())
     if conclusion is None:
         conclusion = Conclusion() if interrupted else conclude(log)
-    plan, observations = log.plan, observations_of(log)
-    tested = partial(tested_gain, log)
-    paired = PairedTrials(plan.objective, log.rules.confidence, observations, tested)
+    plan = log.plan
+    # What was measured before the race tells of a pair, too.
+    paired = replace(gains_of(log), blocks=log.matrix(*BLOCK_PHASES))
     rows = rows_of(log, conclusion.tied_trials, paired)
     return StudyAnswer(
         **vars(conclusion),
@@ -120,8 +120,8 @@ def answer_of(
         causes=causes_of(log),
         passed_over=passed_over(log, rows, conclusion.best_trial, paired),
         together=together_of(log, conclusion.leader_trial),
-        observations=observations,
-        tested=tested,
+        observations=observations_of(log),
+        paired=paired,
         details={trial: _detail(worlds) for trial, worlds in enumerate(log.trials)},
     )
 

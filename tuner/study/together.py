@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tuner.decide.additive import pooled, trial_levels
 from tuner.decide.statistics import FloatArray, Interval
 from tuner.plan.config import Config, Dimension, varying
 from tuner.plan.knobs import KNOBS, NUM_WORKER_THREADS, Value
-from tuner.study.evidence import difference_of_gains, evidence, gain_of, points_among, tested_gain
+from tuner.study.evidence import gains_of, levels_of, points_of
 from tuner.study.log import BASELINE, StudyLog
 
 _Point = tuple[int, ...]
@@ -97,13 +96,10 @@ def together_of(log: StudyLog, chosen: int | None) -> Together | None:
     values = varying(log.configs, log.plan.subject)
     if len(values) < 2:
         return None
-    points = points_among(values, log.configs, log.plan.subject)
-    matrix = evidence(log)
-    fit = pooled(matrix, points)
-    levels = trial_levels(matrix) if fit is None else fit.levels
+    levels = levels_of(log).best
     if chosen is None or np.isnan(levels[[BASELINE, chosen]]).any():
         return Together()
-    fitted = _Fitted(log, levels, points, values, chosen)
+    fitted = _Fitted(log, levels, points_of(log), values, chosen)
     best = [fitted.best_threads(each, at) for each in fitted.threads for at in fitted.places]
     both = map(fitted.interaction, fitted.threads)
     return Together(tuple(fitted.gains()), tuple(filter(None, best)), tuple(filter(None, both)))
@@ -149,7 +145,7 @@ class _Fitted:
             if without == self.chosen:
                 continue
             gain, interval = float(self.levels[without] - self.levels[self.chosen]), None
-            if (tested := tested_gain(self.log, self.chosen, without)) is not None:
+            if (tested := gains_of(self.log).gain(self.chosen, without)) is not None:
                 # The verdict's own number where it is the only knob.
                 own = tested.estimate if without == BASELINE else gain
                 gain = min(max(own, tested.low), tested.high)
@@ -172,7 +168,7 @@ class _Fitted:
         # Every pair of them, beside whatever is chosen, could have been the one that is shown.
         shared = len(trials) * (len(trials) - 1) * self._combinations(dimension)
         worse = [trials[number] for number in trials if number not in near]
-        behind = [gain_of(self.log, each, trials[best], shared) for each in worse]
+        behind = [gains_of(self.log).gain(each, trials[best], shared) for each in worse]
         return BestThreads(
             dimension,
             self._beside(place, dimension),
@@ -192,7 +188,7 @@ class _Fitted:
         shown = []
         for one, other in pairs:
             trials = (here[one], here[other]), (there[one], there[other])
-            apart = difference_of_gains(self.log, *trials, shared=shared)
+            apart = gains_of(self.log).difference(*trials, shared)
             if apart is not None and apart.high < 0:
                 shown.append((apart.high, one, other))
         if not shown:
@@ -214,7 +210,7 @@ class _Fitted:
             for trial, point in enumerate(self.points)
             if point[:axis] == place[:axis]
             and point[axis + 1 :] == place[axis + 1 :]
-            and self.log.is_alive(trial)
+            and self.log.states[trial].is_alive()
             and math.isfinite(self.levels[trial])
         }
 

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from tests.plan.specs import for_all
 from tests.present.results import by_threads, known, measured, study_result
+from tuner.decide.gains import Paired
 from tuner.decide.statistics import Interval
 from tuner.present.figures.worker_threads import (
     draw_forecast_curve,
@@ -19,7 +20,6 @@ from tuner.present.figures.worker_threads import (
 )
 from tuner.study.answer import StudyAnswer
 from tuner.study.records import ForecastThreads
-from tuner.study.rows import Paired
 
 
 def parallel(mean: float, maximum: float) -> dict[str, Any]:

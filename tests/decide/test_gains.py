@@ -1,16 +1,17 @@
+import itertools
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from tests.decide.observed import observed
 from tests.known import known
-from tuner.decide.simultaneous import (
+from tuner.decide.gains import (
     LOW_SHARE,
     PRIOR_FREEDOM,
-    UNKNOWN,
     AnalysedBlocks,
-    gain_over,
-    one_sided,
+    BlockGains,
+    Gains,
 )  # fmt: skip
 from tuner.decide.statistics import FloatArray, Interval, without_spikes
 
@@ -20,8 +21,12 @@ EPSILON = float(np.log1p(0.03))
 def gain(
     matrix: FloatArray, *looks: tuple[int, float], rival: int = 1, rivals: int = 1
 ) -> Interval:
-    tests = [AnalysedBlocks(matrix[:rows], alpha) for rows, alpha in looks]
-    return known(gain_over(tests, 0, rival, rivals=rivals))
+    return known(compared(matrix, *looks, rivals=rivals).gain(rival, 0))
+
+
+def compared(matrix: FloatArray, *looks: tuple[int, float], rivals: int = 1) -> Gains:
+    analysed = [AnalysedBlocks(matrix[:rows], alpha) for rows, alpha in looks]
+    return Gains(matrix, 0.95, analysed, rivals)
 
 
 def test_the_ends_of_one_look_are_students() -> None:
@@ -36,6 +41,28 @@ def test_the_ends_of_one_look_are_students() -> None:
     # The rivals share the lower end alone.
     for each in (found, gain(matrix, (30, 0.05), rivals=20)):
         assert each.high == pytest.approx(high, rel=1e-4)
+
+
+def test_an_interval_says_of_how_many_comparisons_it_holds_at_once() -> None:
+    found = compared(observed([1.0, 0.9, 0.8], 30, sigma=0.1), (30, 0.05), rivals=20)
+    told = [found.gain(1, 0), found.gain(0, 1), found.gain(2, 1)]
+    assert {known(each).exp().inverse().comparisons for each in told} == {20}
+    assert known(found.compare(2, 0)).ratio.comparisons == 20
+    assert known(found.alone(2, 0)).ratio.comparisons == 1
+    assert known(found.difference((2, 0), (1, 0), 6)).comparisons == 6
+
+
+def test_what_a_trial_gains_does_not_depend_on_where_it_stands() -> None:
+    matrix = observed([1.0, 0.9, 0.8, 1.2], 30, sigma=0.1, drift=0.1)
+    matrix[np.random.default_rng(0).random(matrix.shape) < 0.3] = np.nan
+    looks = (6, 0.01), (14, 0.01), (30, 0.02)
+    for order in itertools.permutations((1, 2, 3)):
+        moved = compared(matrix[:, [0, *order]], *looks)
+        for place, rival in enumerate(order, 1):
+            found = known(compared(matrix, *looks).gain(rival, 0))
+            here = known(moved.gain(place, 0))
+            expected = (found.estimate, found.low, found.high)
+            assert (here.estimate, here.low, here.high) == pytest.approx(expected)
 
 
 def test_what_a_look_has_shown_stays_shown() -> None:
@@ -53,23 +80,25 @@ def test_what_a_look_has_shown_stays_shown() -> None:
 
 def test_few_blocks_or_no_alpha_give_no_interval() -> None:
     matrix = observed([1.0, 1.1], 60, sigma=0.02)
-    assert gain_over([], 0, 1, rivals=1) is None
-    assert gain_over([AnalysedBlocks(matrix[:1], 0.05)], 0, 1, rivals=1) is None
-    assert gain_over([AnalysedBlocks(matrix, 0.0)], 0, 1, rivals=1) is None
-    assert one_sided(np.zeros(1), 0.05, 0.05) is None
+    for looks in ([], [(1, 0.05)], [(60, 0.0)]):
+        assert compared(matrix, *looks).gain(1, 0) is None
+    assert BlockGains.of(matrix[:1], 0).interval(1, 0.05, 0.05) is None
 
 
 def test_the_spread_of_the_others_is_pooled() -> None:
     matrix = observed([1.0, 0.9, 0.8], 4, sigma=0.1)
     noise = observed([1.0], 4, sigma=0.1, seed=1)[:, 0]
     others = [matrix[:, 0] - matrix[:, 2], noise]
-    found = AnalysedBlocks(matrix, 0.05, noise).spread_of_others(0, 1)
-    assert found.variance == pytest.approx(np.mean([each.var(ddof=1) for each in others]))
-    assert found.freedom == 3
+    variance, freedom = (
+        each[1] for each in AnalysedBlocks(matrix, 0.05, noise).spread_of_others(0)
+    )
+    assert variance == pytest.approx(np.mean([each.var(ddof=1) for each in others]))
+    assert freedom == 3
     # However many there are, they count for no more than so many blocks.
     many = observed([1.0] * 30, 4, sigma=0.1)
-    assert AnalysedBlocks(many, 0.05).spread_of_others(0, 1).freedom == PRIOR_FREEDOM
-    assert AnalysedBlocks(matrix[:, :2], 0.05).spread_of_others(0, 1) == UNKNOWN
+    assert AnalysedBlocks(many, 0.05).spread_of_others(0).freedom[1] == PRIOR_FREEDOM
+    nothing = AnalysedBlocks(matrix[:, :2], 0.05).spread_of_others(0)
+    assert (nothing.variance[1], nothing.freedom[1]) == (0.0, 0.0)
 
 
 def assert_covered(found: list[Interval], low: float, high: float) -> None:
