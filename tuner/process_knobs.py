@@ -154,6 +154,11 @@ def switch_interval_s() -> float:
     return round(sys.getswitchinterval(), 6)
 
 
+def traced_interval_s() -> float | None:
+    """`switch_interval_s`; None where it means nothing."""
+    return switch_interval_s() if has_gil() else None
+
+
 def has_gil() -> bool:
     """Whether threads of this interpreter take turns, so that a switch interval means something."""
     return bool(getattr(sys, "_is_gil_enabled", lambda: True)())

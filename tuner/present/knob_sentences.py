@@ -203,8 +203,10 @@ def forecast_alone_sentence(answer: StudyAnswer) -> str | None:
 
 
 def no_forecast_sentence(answer: StudyAnswer) -> str:
-    """Why the baseline's trace told nothing of other threads, or of fewer."""
+    """Why the baseline's trace told nothing of other values, or of fewer threads."""
     which = "fewer" if answer.forecasts else "other numbers of"
+    if NUM_WORKER_THREADS.name not in {each.knob for each in answer.plan.space.dimensions}:
+        return f"No forecast of other switch intervals: {answer.no_forecast}."
     return f"No forecast of {which} threads: {answer.no_forecast}."
 
 

@@ -6,9 +6,9 @@ what is measured first, and what only if there is time.
 
 import math
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tuner.errors import UsageError
 from tuner.plan.config import Config
@@ -38,6 +38,7 @@ from tuner.study.stored import stored_forecasts
 from tuner.text import plural
 from tuner.trace.files.reader import read_trace
 from tuner.trace.forecast.forecasts import Forecast, Model, WhatIf
+from tuner.trace.forecast.switching import forecast
 from tuner.trace.model.trace import Trace
 from tuner.world.environment import Environment
 from tuner.world.launcher import Launcher, members_of
@@ -150,12 +151,12 @@ class FirstRuns:
             self.traced = world, read_trace(self.trace_file)
 
     def forecasts(self, plan: StudyPlan) -> "Forecasts":
-        """What the trace tells of the other numbers of threads; nothing where there is none."""
+        """What the trace tells of the other threads and switch intervals; nothing where there is none."""
         if self.traced is None:
             return Forecasts()
         if self._forecasts is None:
             self._forecasts = forecasts_of(plan, self.traced[1], self.since_start)
-        return self._forecasts.of(_other_threads(plan))
+        return self._forecasts.of(_others(plan))
 
     def allows(self, plan: StudyPlan, wider: StudyPlan, world: Outcome) -> bool:
         """Whether to go on with a plan of more: the budget is enough for all of it, or too short
@@ -217,7 +218,7 @@ def go_on(runs: FirstRuns, plan: StudyPlan, store: StudyStore, notify: Notify) -
         fit = _fit_by(runs, plan, [*kept, *first])
     if fit.sampling is None:
         there = store.configs()
-        ordered = in_order_of_promise(plan, stored_forecasts(store))
+        ordered = in_order_of_promise(plan, stored_forecasts(store, plan))
         candidates = _measured(fit, plan, ordered, notify)
         store.add_configs([each for each in candidates if each not in there], plan)
     else:
@@ -308,11 +309,11 @@ def _changes_nothing(plan: StudyPlan) -> bool:
     return plan.baseline.resolved(plan.subject) == Config.of({}).resolved(plan.subject)
 
 
-def forecast_threads(measurer: Measurer) -> None:
-    """Trace the baseline, and note what it tells of the numbers of threads of the space."""
+def forecast_space(measurer: Measurer) -> None:
+    """Trace the baseline, and note what it tells of the threads and intervals of the space."""
     log, plan, budget = measurer.log, measurer.plan, measurer.budget
     is_known = measurer.store.noted("forecasts") is not None
-    if is_known or BASELINE not in log.runnable or not _other_threads(plan):
+    if is_known or BASELINE not in log.runnable or not _others(plan):
         return
     trace_contenders(measurer, [BASELINE])
     if isinstance(log.trials[BASELINE].trace, Measurement):
@@ -323,19 +324,19 @@ def forecast_threads(measurer: Measurer) -> None:
 
 
 class Forecasts(NamedTuple):
-    """What a trace of the baseline tells of the other threads of the space."""
+    """What a trace of the baseline tells of the other threads and switch intervals of the space."""
 
-    found: Mapping[tuple[int, ...], ForecastThreads] = {}  # by `StudyPlan.threads_by_role`
+    found: Mapping[tuple[float, ...], ForecastThreads] = {}  # by `StudyPlan.forecast_key`
     why_not: str = ""  # why it tells of none, or which may deadlock; empty if it tells of all
 
-    def of(self, threads: Sequence[tuple[int, ...]]) -> "Forecasts":
+    def of(self, keys: Collection[tuple[float, ...]]) -> "Forecasts":
         """Those of these alone."""
-        return self._replace(found={k: v for k, v in self.found.items() if k in threads})
+        return self._replace(found={k: v for k, v in self.found.items() if k in keys})
 
     def alike(self, epsilon: float) -> set[tuple[int, ...]]:
-        """The threads that are forecast to change nothing."""
-        told = {k: v for k, v in self.found.items() if v.ratio is not None}
-        return {k for k, v in told.items() if abs(math.log(v.ratio or 1.0)) <= epsilon}
+        """The threads that are forecast to change nothing by themselves."""
+        told = [each for each in self.found.values() if each.ratio and not each.intervals_s]
+        return {each.threads for each in told if abs(math.log(each.ratio or 1.0)) <= epsilon}
 
 
 def note_forecasts(store: StudyStore, forecasts: Forecasts) -> None:
@@ -348,35 +349,47 @@ def note_forecasts(store: StudyStore, forecasts: Forecasts) -> None:
 def forecasts_of(plan: StudyPlan, trace: Trace, spent_s: Callable[[], float]) -> Forecasts:
     """What a trace of the baseline tells, of as many threads as the time allows."""
     until_s = spent_s() + min(_MOST_FORECAST_S, _MOST_FORECAST_SHARE * plan.measuring.budget_s)
-    if not (others := _other_threads(plan)):
+    if not (others := _others(plan)):
         return Forecasts()
     model = Model.of(trace, patterns_of(plan.subject.ranks))
     if isinstance(model, str):
         return Forecasts({}, model)
-    found, why_not, doubt = dict[tuple[int, ...], ForecastThreads](), "", ""
-    for threads in others:
+    found, why_not, doubt = dict[tuple[float, ...], ForecastThreads](), "", ""
+    own_s, roles = plan.intervals_by_role(plan.baseline), plan.subject.roles
+    for key, (threads, intervals_s) in others.items():
         if spent_s() > until_s:
             break
-        each = model.forecast(WhatIf(threads=dict(zip(plan.subject.roles, threads, strict=True))))
+        by_role, intervals = (dict(zip(roles, of, strict=True)) for of in (threads, intervals_s))
+        each = forecast(model, WhatIf(threads=by_role, intervals_s=intervals))
         why_not = why_not or each.why_not
         doubt = doubt or (each.why_not if each.may_deadlock else "")
         if not each.why_not:
-            found[threads] = _noted(threads, each)
+            found[key] = _noted(threads, () if intervals_s == own_s else intervals_s, each)
     return Forecasts(found, doubt if found else why_not)
 
 
-def _other_threads(plan: StudyPlan) -> list[tuple[int, ...]]:
-    """The threads of each role that a forecast is wanted for; none where time is no objective."""
+def _others(
+    plan: StudyPlan,
+) -> dict[tuple[float, ...], tuple[tuple[int, ...], tuple[float, ...]]]:
+    """The threads and the switch intervals of each role that a forecast is wanted for, by
+    `StudyPlan.forecast_key`, what changes one of both first; none where time is no objective."""
     if not plan.objective.is_time:
-        return []
-    others = dict.fromkeys(map(plan.threads_by_role, plan.candidates()))
-    others.pop(plan.threads_by_role(plan.baseline), None)
-    return [*others]
+        return {}
+    own = plan.threads_by_role(plan.baseline), plan.intervals_by_role(plan.baseline)
+    others = {
+        plan.forecast_key(each): (plan.threads_by_role(each), plan.intervals_by_role(each))
+        for each in plan.candidates()
+    }
+    others.pop(plan.forecast_key(plan.baseline), None)
+    return dict(sorted(others.items(), key=lambda each: own[0] != each[1][0] and own[1] != each[1][1]))
 
 
-def _noted(threads: tuple[int, ...], found: Forecast) -> ForecastThreads:
+def _noted(
+    threads: tuple[int, ...], intervals_s: tuple[float, ...], found: Forecast
+) -> ForecastThreads:
+    what: dict[str, Any] = {"threads": threads, "intervals_s": intervals_s}
     if found.deadlock:
-        return ForecastThreads(threads=threads, deadlock=found.deadlock)
+        return ForecastThreads(**what, deadlock=found.deadlock)
     return ForecastThreads(
-        threads=threads, ratio=found.ratio, low=found.ratio_low, high=found.ratio_high
+        **what, ratio=found.ratio, low=found.ratio_low, high=found.ratio_high
     )

@@ -11,7 +11,7 @@ from tuner.plan.draft import PlanDraft, like_before
 from tuner.plan.objectives import PER_CALL
 from tuner.plan.program_spec import ProgramSpec
 from tuner.plan.study_plan import StudyPlan
-from tuner.searching.beginning import BETS, FirstRuns, begin, forecast_threads, go_on
+from tuner.searching.beginning import BETS, FirstRuns, begin, forecast_space, go_on
 from tuner.searching.budget import Budget
 from tuner.searching.calibrating import (
     calibrate,
@@ -69,7 +69,7 @@ def measure_study(measurer: Measurer, first: Sequence[Record] = ()) -> StudyAnsw
         measurer.observer.on_event(f"the study is finished: {helps}")
         return answer_of(store, log)
     try:
-        forecast_threads(measurer)
+        forecast_space(measurer)
         compare_intervals(measurer)
         explore(measurer)
         has_raced = store.noted(RACE_STARTED) is not None

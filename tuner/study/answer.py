@@ -140,8 +140,8 @@ class StudyAnswer(Conclusion):
     """The budget to go on with, in seconds, where it was too short for all that is asked."""
     machine: MachineUse | None = None
     """What others took of the machine meanwhile; None where it is not known."""
-    forecasts: Mapping[tuple[int, ...], ForecastThreads] = field(default_factory=dict)
-    """What the baseline's trace told of other threads, by `StudyPlan.threads_by_role`."""
+    forecasts: Mapping[tuple[float, ...], ForecastThreads] = field(default_factory=dict)
+    """What the baseline's trace told of others, by `StudyPlan.forecast_key`."""
     needs_threads: NeedsThreads | None = None
     """That the baseline deadlocks, and how many threads were enough; None where it does not."""
     far_ahead: FarAhead | None = None
@@ -220,9 +220,9 @@ class StudyAnswer(Conclusion):
     def forecasts_alone(self) -> dict[Config, ForecastThreads]:
         """What was forecast of the configurations that were not reached."""
         found = {
-            each: self.forecasts.get(self.plan.threads_by_role(each))
+            each: self.forecasts.get(self.plan.forecast_key(each))
             for each in self.not_reached
-            if self.plan.changes_threads_alone(each)
+            if self.plan.is_forecast_alone(each)
         }
         return {config: each for config, each in found.items() if each is not None and each.is_sure}
 

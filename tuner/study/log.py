@@ -23,6 +23,7 @@ from tuner.study.records import (
     Phase,
     Record,
     Sampling,
+    forecast_in,
 )
 from tuner.world.measurement import Failure, Measurement
 
@@ -60,10 +61,10 @@ class StudyLog:
         self.deadlocks: dict[int, Failure] = {}
         self.barred: dict[int, list[BrokenLimit]] = {}  # those that surely break a limit
         self.lost: dict[int, LostCalls] = {}  # those that may do less work than the baseline
-        self.forecasts: Mapping[tuple[int, ...], ForecastThreads] = {}  # by `threads_by_role`
+        self.forecasts: Mapping[tuple[float, ...], ForecastThreads] = {}  # by `forecast_key`
         self.changes: Mapping[int, tuple[ForecastChange, ...]] = {}
         """What the trace of the recommended trial, or else the baseline's, tells of changes."""
-        self.no_forecast = ""  # why the baseline's trace tells nothing of some other threads
+        self.no_forecast = ""  # why the baseline's trace tells nothing of some other values
         self.records: list[Record] = []  # every world so far; `add` adds one
         self.trials = [TrialWorlds() for _ in self.configs]  # what each trial has measured
         self.rows = BlockRows()
@@ -347,8 +348,8 @@ class StudyLog:
         )
 
     def forecast(self, config: Config) -> ForecastThreads | None:
-        """What a trace of the baseline tells of a configuration's threads; None: nothing."""
-        return self.forecasts.get(self.plan.threads_by_role(config)) if self.forecasts else None
+        """What a trace of the baseline tells of a configuration; None: nothing."""
+        return forecast_in(self.forecasts, self.plan, config)
 
     def variance_within(self) -> float | None:
         """`variance_within` of a typical world; None where none has enough steps to tell."""

@@ -1,10 +1,12 @@
 """What a study writes down: each world, and who proposed the configurations."""
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from tuner.decide.statistics import Interval
 from tuner.plan.config import Config
 from tuner.plan.frozen_model import FrozenModel
+from tuner.plan.study_plan import StudyPlan
 from tuner.world.measurement import Failure, FailureKind, Outcome, PrintableText
 
 Phase = Literal["calibration", "exploration", "trace", "race"]
@@ -112,9 +114,11 @@ class ForecastChange(FrozenModel):
 
 
 class ForecastThreads(FrozenModel):
-    """What a trace of the baseline tells of other worker threads. It is no evidence."""
+    """What a trace of the baseline tells of other worker threads and switch intervals. It is no
+    evidence."""
 
     threads: tuple[int, ...]  # by role, in the order of the roles
+    intervals_s: tuple[float, ...] = ()  # likewise; empty: those of the baseline
     ratio: float | None = None  # its time over the baseline's; None in a deadlock
     low: float | None = None
     high: float | None = None
@@ -143,3 +147,14 @@ class ForecastThreads(FrozenModel):
         """The entry `forecast` of a trial in `--json`."""
         found = {"ratio": self.ratio, "ratio_low": self.low, "ratio_high": self.high}
         return {**found, "deadlock": self.deadlock}
+
+
+def forecast_in(
+    found: Mapping[tuple[float, ...], ForecastThreads], plan: StudyPlan, config: Config
+) -> ForecastThreads | None:
+    """What forecasts, by `StudyPlan.forecast_key`, tell of a configuration; of one whose switch
+    intervals they do not know, what they tell of its threads."""
+    if not found:
+        return None
+    threads = (*plan.threads_by_role(config), *plan.intervals_by_role(plan.baseline))
+    return found.get(plan.forecast_key(config), found.get(threads))

@@ -142,8 +142,8 @@ _FROM_PROGRAMS = {
     "hand-over": _facts(""),
     "record-end": _facts(
         "reason:text cpu_s:amount main_thread_s:times? other_threads_s:times? "
-        "pool_threads_s:times? intra_op_threads:size threads:names issued:counts "
-        "counted_ns:whole is_cut:flag disturbed:flag scripts_call:flag"
+        "pool_threads_s:times? intra_op_threads:size switch_interval_s:amount? threads:names "
+        "issued:counts counted_ns:whole is_cut:flag disturbed:flag scripts_call:flag"
     ),
 }
 _FROM_WARM_SERVERS = {

@@ -11,6 +11,7 @@ import numpy as np
 
 from tuner.trace.analyze.server_parallelism import threads_taken, window, window_length_ns
 from tuner.trace.analyze.time_spans import Steps, floats, open_over_time
+from tuner.trace.model.spans import TraceRank
 from tuner.trace.model.trace import FloatArray, IntArray, Trace
 
 ENOUGH = 10  # fewer samples say little: a thread that waits for a held GIL takes few
@@ -20,9 +21,23 @@ ONE_READY = (
 HELD = 0.5  # a GIL that is held for this share of the time is what others wait for
 FULL = 0.85  # if calls hold it for more of the time, more threads gain next to nothing
 SWITCH_NS = 5_000_000
-"""Python's switch interval. A thread that waits for the GIL wakes that often, and asks for it."""
+"""Python's switch interval, where a process has no other."""
 
 Holder = Literal["calls", "main", "others"]
+
+
+def switch_ns(process: TraceRank) -> float:
+    """The switch interval of a process: a thread that waits for its GIL wakes that often, and asks
+    for it."""
+    return SWITCH_NS if process.switch_interval_s is None else process.switch_interval_s * 1e9
+
+
+def woken_ns(trace: Trace) -> FloatArray:
+    """How long the thread of each call can have waited for the GIL: it is woken at every switch
+    interval then, and one that sleeps is not."""
+    of_rank = {rank.rank: switch_ns(rank) for rank in trace.ranks}
+    each_ns = [of_rank.get(rank, SWITCH_NS) for rank in trace.calls["server_rank"].tolist()]
+    return np.nan_to_num(floats(trace.calls, "slices")) * np.array(each_ns, np.float64)
 
 
 class Held(NamedTuple):
@@ -54,6 +69,12 @@ class GilUse(NamedTuple):
         """Those of this rank; none where it has none."""
         found = np.array(trace.process(rank).gil, np.int64).reshape(-1, 3)
         return cls(found[:, 0], found[:, 0] + found[:, 1], found[:, 2])
+
+    @property
+    def waited_ns(self) -> FloatArray:
+        """How long each one that waited did so."""
+        waited = self.until - self.asked
+        return waited[waited > 0].astype(np.float64)
 
     def held(self, during: Steps) -> Held:
         """The share of the time in which any of these spans is open."""

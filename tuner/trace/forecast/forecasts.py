@@ -62,12 +62,11 @@ ALL = "*"
 
 @dataclass(frozen=True, kw_only=True)
 class WhatIf:
-    """A configuration to forecast: threads by role, `*` for all, and logical CPUs per host.
-
-    And changes of the program, one after another.
-    """
+    """A configuration to forecast: threads and switch intervals by role, `*` for all, and logical
+    CPUs per host. And changes of the program, one after another."""
 
     threads: Mapping[str, int] | None = None
+    intervals_s: Mapping[str, float] | None = None
     cpus: int | None = None
     changes: Sequence[Change] = ()
 
@@ -88,6 +87,14 @@ class Forecast:
     """Whether that is why there is none."""
     condition: str = ""
     """What must hold for changes of the program, in words."""
+
+    def then(self, other: "Forecast") -> "Forecast":
+        """What another one makes of the program that this is of."""
+        said = dict.fromkeys(filter(None, (self.condition, other.condition)))
+        return replace(
+            other, ratio=self.ratio * other.ratio, ratio_low=self.ratio_low * other.ratio_low,
+            ratio_high=self.ratio_high * other.ratio_high, condition="; ".join(said),
+        )  # fmt: skip
 
 
 def forecasts(
@@ -211,14 +218,14 @@ class Model:
                 return Forecast(why_not=COMPETES)
             if self.is_disturbed:
                 return Forecast(why_not=DISTURBED)
-        error = _error(middle, self._spread(machine), self.off_by)
+        error = error_of(middle, self._spread(machine), self.off_by)
         # Two logical CPUs of a core are no two cores.
         less = self.computing * min(abs(middle), math.log(SMT))
-        ratio, least = self._of_all(middle), math.exp(2 * MODEL_ERROR)
+        ratio, least = self.of_all(middle), math.exp(2 * MODEL_ERROR)
         return Forecast(
             ratio=ratio,
-            ratio_low=min(self._of_all(low - error - less * (middle > 0)), ratio / least),
-            ratio_high=max(self._of_all(high + error + less * (middle < 0)), ratio * least),
+            ratio_low=min(self.of_all(low - error - less * (middle > 0)), ratio / least),
+            ratio_high=max(self.of_all(high + error + less * (middle < 0)), ratio * least),
         )
 
     @cached_property
@@ -236,19 +243,19 @@ class Model:
             return Forecast(why_not=found)
         if self.is_disturbed and self.computing >= COMPUTING and found.needs_cpus:
             return Forecast(why_not=DISTURBED)
-        error = _error(found.log, found.spread, found.off_by)
+        error = error_of(found.log, found.spread, found.off_by)
         # Two logical CPUs of a core are no two cores.
         less = self._on_cpu * min(max(-found.log, 0.0), math.log(SMT)) * found.needs_cpus
         return Forecast(
-            ratio=self._of_all(found.log),
-            ratio_low=self._of_all(found.low - error),
-            ratio_high=self._of_all(found.high + error + less),
+            ratio=self.of_all(found.log),
+            ratio_low=self.of_all(found.low - error),
+            ratio_high=self.of_all(found.high + error + less),
             condition=found.condition,
         )
 
     def most(self, change: Change) -> float:
         """The ratio of a change, without an interval; NaN where it is not known."""
-        return self._of_all(math.log(max(self.changeable.most(change), 1e-9)))
+        return self.of_all(math.log(max(self.changeable.most(change), 1e-9)))
 
     @cached_property
     def _on_cpu(self) -> float:
@@ -257,7 +264,7 @@ class Model:
         took = (calls["end_ns"] - calls["start_ns"]).sum()
         return float((calls["cpu_ns"].sum()) / max(took, 1))
 
-    def _of_all(self, log_ratio: float) -> float:
+    def of_all(self, log_ratio: float) -> float:
         """The ratio of the calls' time as one of all: what comes after the last call stays."""
         return (math.exp(log_ratio) + self.rest) / (1 + self.rest)
 
@@ -313,7 +320,7 @@ class Model:
         return float(np.std(known, ddof=1)) if len(known) > 1 else 0.0
 
 
-def _error(log_ratio: float, spread: float, off_by: float) -> float:
+def error_of(log_ratio: float, spread: float, off_by: float) -> float:
     """Half the width of an interval of log(ratio), but for what the trace does not tell."""
     # A time that stays as it was is not off as the replay is.
     return 2 * math.hypot(spread, MODEL_ERROR, off_by * min(abs(log_ratio) / math.log(2), 1.0))

@@ -8,6 +8,7 @@ import numpy as np
 from tuner.text import listed, plural
 from tuner.trace.analyze.call_times import call_times
 from tuner.trace.analyze.diagnosis_rules import FULL_HOST, RUN_QUEUE_ON_FULL_HOST
+from tuner.trace.analyze.gil_use import switch_ns
 from tuner.trace.analyze.path_walk import Driver
 from tuner.trace.analyze.server_parallelism import window_length_ns
 from tuner.trace.analyze.time_spans import floats
@@ -140,4 +141,4 @@ def machine_of(trace: Trace) -> Machine:
         (ranks[rank].num_worker_threads or 1) if rank in ranks else 1
         for rank in range(max(ranks) + 1)
     ]
-    return Machine(threads, cpus, polling)
+    return Machine(threads, cpus, polling, [switch_ns(trace.process(n)) for n in range(len(threads))])
