@@ -364,8 +364,9 @@ def forecast(trace: Trace, space: Mapping[str, object]) -> pd.DataFrame:
         trace: What `read_trace` returns, of a trace that this package recorded.
         space: Values by knob, as in a plan: `{"num_worker_threads": [1, 2, 4]}`, for one role
             `{"agent.num_worker_threads": "2,4"}`; also `{"switch_interval": "1ms"}`, and `{"cpus":
-            64}`, the logical CPUs of each host. All combinations are forecast. And changes of the program, which all of them
-            have: `{"look_up": "together"}`, or `"one-call"`, `"ahead"`, `"tensors"`,
+            64}`, the logical CPUs of each host. All combinations are forecast. And changes of the
+            program, which all of them have: `{"look_up": "together"}`, or `"one-call"`, `"ahead"`,
+            `"tensors"`,
             `"pickle-once"`, `"faster:2"`, `"bytes:2"`, `"batch:8"`; `{"to_here": "fetch-once"}`,
             `{"driver": "no-sleep"}`, `{"callers": 4}`, `{"servers": 2}`, `{"gil": "no"}`,
             `{"lock": "no"}`.

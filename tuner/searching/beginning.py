@@ -38,7 +38,6 @@ from tuner.study.stored import stored_forecasts
 from tuner.text import plural
 from tuner.trace.files.reader import read_trace
 from tuner.trace.forecast.forecasts import Forecast, Model, WhatIf
-from tuner.trace.forecast.switching import forecast
 from tuner.trace.model.trace import Trace
 from tuner.world.environment import Environment
 from tuner.world.launcher import Launcher, members_of
@@ -151,7 +150,7 @@ class FirstRuns:
             self.traced = world, read_trace(self.trace_file)
 
     def forecasts(self, plan: StudyPlan) -> "Forecasts":
-        """What the trace tells of the other threads and switch intervals; nothing where there is none."""
+        """What the trace tells of other threads and switch intervals; nothing without a trace."""
         if self.traced is None:
             return Forecasts()
         if self._forecasts is None:
@@ -359,8 +358,9 @@ def forecasts_of(plan: StudyPlan, trace: Trace, spent_s: Callable[[], float]) ->
     for key, (threads, intervals_s) in others.items():
         if spent_s() > until_s:
             break
-        by_role, intervals = (dict(zip(roles, of, strict=True)) for of in (threads, intervals_s))
-        each = forecast(model, WhatIf(threads=by_role, intervals_s=intervals))
+        own = dict(zip(roles, threads, strict=True))
+        intervals = dict(zip(roles, intervals_s, strict=True))
+        each = model.forecast(WhatIf(threads=own, intervals_s=intervals))
         why_not = why_not or each.why_not
         doubt = doubt or (each.why_not if each.may_deadlock else "")
         if not each.why_not:
@@ -381,7 +381,9 @@ def _others(
         for each in plan.candidates()
     }
     others.pop(plan.forecast_key(plan.baseline), None)
-    return dict(sorted(others.items(), key=lambda each: own[0] != each[1][0] and own[1] != each[1][1]))
+    return dict(
+        sorted(others.items(), key=lambda each: own[0] != each[1][0] and own[1] != each[1][1])
+    )
 
 
 def _noted(
@@ -390,6 +392,4 @@ def _noted(
     what: dict[str, Any] = {"threads": threads, "intervals_s": intervals_s}
     if found.deadlock:
         return ForecastThreads(**what, deadlock=found.deadlock)
-    return ForecastThreads(
-        **what, ratio=found.ratio, low=found.ratio_low, high=found.ratio_high
-    )
+    return ForecastThreads(**what, ratio=found.ratio, low=found.ratio_low, high=found.ratio_high)

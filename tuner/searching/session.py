@@ -20,7 +20,6 @@ from tuner.searching.calibrating import (
     trace,
     why_broken,
 )
-from tuner.searching.comparing_live import compare_intervals
 from tuner.searching.exploring import explore, measure_both_goals
 from tuner.searching.fitting import in_order_of_promise
 from tuner.searching.measurer import Measurer
@@ -70,7 +69,6 @@ def measure_study(measurer: Measurer, first: Sequence[Record] = ()) -> StudyAnsw
         return answer_of(store, log)
     try:
         forecast_space(measurer)
-        compare_intervals(measurer)
         explore(measurer)
         has_raced = store.noted(RACE_STARTED) is not None
         if has_raced:

@@ -19,10 +19,9 @@ from tuner.study.deadlocks import NeedsThreads
 from tuner.study.evidence import Cause, FarAhead
 from tuner.study.folder import StudyFolder
 from tuner.study.front import Front
-from tuner.study.live_evidence import LiveGain
 from tuner.study.log import BASELINE
 from tuner.study.metrics import metric_columns
-from tuner.study.records import ForecastChange, ForecastThreads, Live, Sampling
+from tuner.study.records import ForecastChange, ForecastThreads, Sampling
 from tuner.study.rows import (
     Observation,
     PairedTrials,
@@ -130,10 +129,6 @@ class StudyAnswer(Conclusion):
     """The Pareto front; None where there is one objective."""
     sampling: Sampling | None = None
     """That a sampler proposed what was measured; None where it was the whole grid."""
-    live: Live | None = None
-    """That values took turns within runs, or why not; None where none could."""
-    live_gains: tuple[LiveGain, ...] = ()
-    """What each of these gained over the first one."""
     interrupted: bool = False
     """Whether there is still something to measure."""
     needed_s: int | None = None
@@ -352,7 +347,6 @@ class StudyAnswer(Conclusion):
             **({"not_reached": len(self.not_reached)} if self.not_reached else {}),
             **({"what_if": self._what_if()} if self.forecasts_alone else {}),
             "sampling": self.sampling and self.sampling.to_json(len(self.rows)),
-            **({} if self.live is None else {"live": self._live_json(self.live)}),
             "machine": self.machine and self.machine.to_json(),
             "trials": [row.to_json() for row in self.rows],
         }
@@ -370,10 +364,6 @@ class StudyAnswer(Conclusion):
     def _far_ahead_json(self, found: FarAhead) -> dict[str, Any]:
         config = self.by_trial[found.trial].config.to_json()
         return {"config": config, **found._asdict()}
-
-    def _live_json(self, live: Live) -> dict[str, Any]:
-        facts = {"runs": len(live.gains), "remembers": live.remembers, "why_not": live.why_not}
-        return {**facts, "gains": [each.to_json() for each in self.live_gains]}
 
     def _configs(self, trials: Iterable[int]) -> list[dict[str, Any]]:
         return [self.by_trial[trial].config.to_json() for trial in trials]

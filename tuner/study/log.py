@@ -19,7 +19,6 @@ from tuner.study.records import (
     AGAIN,
     ForecastChange,
     ForecastThreads,
-    Live,
     Phase,
     Record,
     Sampling,
@@ -49,7 +48,6 @@ class StudyLog:
         self.configs = tuple(configs)
         self.eliminated = dict(eliminated or {})
         self.sampling: Sampling | None = None
-        self.live: Live | None = None  # what was compared within runs, if it was
         self.looks: tuple[InterimAnalysis, ...] = ()  # at the blocks of the race, in order
         # The blocks that do not count: measured again as others disturbed them, or never finished.
         self.set_aside: tuple[int, ...] = ()

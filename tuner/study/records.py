@@ -57,19 +57,6 @@ def is_repeated(outcome: Outcome, attempt: int) -> bool:
     return is_passing and attempt < MOST_REPEATS
 
 
-class Live(FrozenModel):
-    """That configurations took turns within runs of the baseline, and what that showed."""
-
-    configs: tuple[dict[str, Any], ...]  # as JSON, the baseline first
-    gains: tuple[tuple[float, ...], ...] = ()  # log gains over it by run; empty: not compared
-    remembers: bool = False  # whether slices depend on the value before theirs
-    why_not: str = ""  # why they were not compared, as a clause
-
-    def read_configs(self) -> list[Config]:
-        """The configurations."""
-        return [Config.from_json(each) for each in self.configs]
-
-
 class Sampling(FrozenModel):
     """That a study measures what a sampler proposes, not its grid, and how far that is."""
 

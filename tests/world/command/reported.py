@@ -49,7 +49,6 @@ def events_of(rank: int) -> list[dict[str, Any]]:
         {"kind": "answer", "number": 2, "monotonic_s": 11.0, **state},
         {"kind": "raised", "error": "KeyError: 1 (in a call that it served)"},
         {"kind": "window-end"},
-        {"kind": "slice", "number": 3, "late_s": 0.001, "seconds": 0.08, "done": _CALLS},
         {"kind": "shutdown", "name": name, "calls": _CALLS * (1 - rank), **_USAGE},
         {"kind": "ended", "name": name, "calls": _CALLS * (1 - rank), **_USAGE},
         {"kind": "hand-over"},

@@ -91,9 +91,12 @@ class GilUse(NamedTuple):
 
     def held_during_calls(self, trace: Trace) -> Held:
         """The share of the time in which calls are under way."""
-        calls = trace.calls
-        ends = calls["end_ns"].fillna(window(trace)[1]).to_numpy(np.int64)
-        return self.held(open_over_time(calls["start_ns"].to_numpy(), ends))
+        return self.held(_under_way(trace))
+
+
+def _under_way(trace: Trace) -> Steps:
+    ends = trace.calls["end_ns"].fillna(window(trace)[1]).to_numpy(np.int64)
+    return open_over_time(trace.calls["start_ns"].to_numpy(), ends)
 
 
 class Serving(NamedTuple):
@@ -135,13 +138,20 @@ def serving(trace: Trace, rank: int, taken: Mapping[int, Steps] | None = None) -
     beside = samples.held(idle)
     # What others hold it for while it serves is not known where it always serves: their CPU time
     # says how much that may be.
-    main_share = (trace.process(rank).main_cpu_s or 0.0) * 1e9 / max(window_length_ns(trace), 1)
-    others = beside.share if beside.is_known else min(main_share, 1.0)
+    process, whole_s = trace.process(rank), max(window_length_ns(trace), 1) / 1e9
+    main_share = (process.main_cpu_s or 0.0) / whole_s
+    beside_share = main_share + (process.others_cpu_s or 0.0) / whole_s
+    others = beside.share if beside.is_known else min(beside_share, 1.0)
     own = max(while_busy.share - others, 0.0) / max(1.0 - others, 1e-9)
     on_cpu, ready, functions = _on_cpu(trace, rank, busy)
     own = min(own, on_cpu)
+    busy_ns, under_way_ns = (
+        float(each.time_at_level()[1:].sum()) for each in (busy, _under_way(trace))
+    )
     by: Holder = "others"
-    if own >= HELD * while_busy.share:
+    # Few samples while it serves say nothing where it hardly does.
+    may_be_calls = on_cpu * busy_ns >= HELD * held.share * under_way_ns
+    if own >= HELD * while_busy.share and may_be_calls:
         by = "calls"
     elif main_share >= HELD * held.share:
         by = "main"

@@ -12,20 +12,20 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-import pandas as pd
 
 from tuner.roles import role_of
 from tuner.text import listed, whole_percent
 from tuner.trace.analyze.callbacks import with_callbacks
 from tuner.trace.analyze.headroom import LeastThreads, least_threads, wait_for_others
-from tuner.trace.analyze.path_walk import Driver, find_driver
+from tuner.trace.analyze.path_walk import find_driver
 from tuner.trace.forecast.change import Change
 from tuner.trace.forecast.changed import ALIKE, LATE, Changeable
 from tuner.trace.forecast.off_cpu import Known, shared_by
-from tuner.trace.forecast.program import ISSUE, Program
+from tuner.trace.forecast.program import Program
 from tuner.trace.forecast.replay import Machine, replay
 from tuner.trace.forecast.resampling import resampled, with_other_times
-from tuner.trace.forecast.traced_program import Case, build
+from tuner.trace.forecast.switching import switched
+from tuner.trace.forecast.traced_program import Case
 from tuner.trace.forecast.traced_run import (
     SEEN,
     computing,
@@ -33,7 +33,9 @@ from tuner.trace.forecast.traced_run import (
     lacks,
     machine_of,
     part_of,
+    programs_of,
     rest_of,
+    unknown_threads,
     unseen,
     were_cpus_taken,
 )
@@ -47,7 +49,6 @@ RESAMPLES = 6
 SHAKEN = 20  # replays with other times, which show whether it deadlocks by chance
 MODEL_ERROR = 0.08
 """The standard error of log(ratio) that even an exact replay has: worlds differ."""
-CLOSE = 0.05  # log(replay / trace)
 SMT = 1.5  # a gain by more CPUs may be so many times smaller, if two of them are one core
 COMPUTING = 0.3  # from this share of their time on the CPU on, calls need CPUs
 POLLED = 0.4  # of the logical CPUs: few are left for calls that compute
@@ -153,10 +154,10 @@ class Model:
         if unknown := _unknown(part, known):
             cases.append(Case({rank: each.worst for rank, each in known.items()}, True, turns))
         machine, ways = machine_of(trace), Ways.of(trace)
-        programs, base_ns, is_disturbed = _programs(
+        programs, base_ns, is_disturbed = programs_of(
             part, driver, cases, cpu_ns, machine, took_ns, ways
         )
-        if problem := _unknown_threads(programs[0]):
+        if problem := unknown_threads(programs[0]):
             return problem
         if least_ns is not None and least_ns > programs[0].driver_ns + OVERLAP * took_ns:
             return (
@@ -189,6 +190,9 @@ class Model:
 
     def forecast(self, what_if: WhatIf) -> Forecast:
         """What a configuration would do."""
+        switch_ns = self._switch_ns(what_if.intervals_s or {})
+        if switch_ns != [*self.machine.switch_ns]:
+            return self._switched(switch_ns, replace(what_if, intervals_s=None))
         machine = self._changed(what_if)
         if machine == self.machine and not what_if.changes:
             return Forecast(ratio=1.0, ratio_low=1.0, ratio_high=1.0)
@@ -218,14 +222,14 @@ class Model:
                 return Forecast(why_not=COMPETES)
             if self.is_disturbed:
                 return Forecast(why_not=DISTURBED)
-        error = error_of(middle, self._spread(machine), self.off_by)
+        error = _error(middle, self._spread(machine), self.off_by)
         # Two logical CPUs of a core are no two cores.
         less = self.computing * min(abs(middle), math.log(SMT))
-        ratio, least = self.of_all(middle), math.exp(2 * MODEL_ERROR)
+        ratio, least = self._of_all(middle), math.exp(2 * MODEL_ERROR)
         return Forecast(
             ratio=ratio,
-            ratio_low=min(self.of_all(low - error - less * (middle > 0)), ratio / least),
-            ratio_high=max(self.of_all(high + error + less * (middle < 0)), ratio * least),
+            ratio_low=min(self._of_all(low - error - less * (middle > 0)), ratio / least),
+            ratio_high=max(self._of_all(high + error + less * (middle < 0)), ratio * least),
         )
 
     @cached_property
@@ -236,6 +240,29 @@ class Model:
             self.took_ns, self.unknown,
         )  # fmt: skip
 
+    def _switch_ns(self, asked_s: Mapping[str, float]) -> list[float]:
+        found = [*self.machine.switch_ns]
+        for rank in self.trace.ranks:
+            asked = asked_s.get(role_of(rank.name, self.roles), asked_s.get(ALL))
+            found[rank.rank] = found[rank.rank] if asked is None else asked * 1e9
+        return found
+
+    def _switched(self, switch_ns: Sequence[float], others: WhatIf) -> Forecast:
+        """What other switch intervals do, by rank, and then the rest of a configuration."""
+        machine = self.machine._replace(switch_ns=switch_ns)
+        pairs = [*zip(self.programs, self.base_ns, strict=True)]
+        found = switched(self.trace, self.part, pairs, (self.machine, machine), self.limits_ns)
+        if isinstance(found, str):
+            return Forecast(why_not=found)
+        error, times = _error(found.log, 0.0, self.off_by), math.exp(found.log)
+        ends = (self._of_all(each) for each in (found.low - error, found.high + error))
+        after = replace(
+            self, programs=found.programs, base_ns=found.base_ns, machine=machine,
+            took_ns=self.took_ns * times, rest=self.rest / times,
+        )  # fmt: skip
+        first = Forecast(ratio=self._of_all(found.log), ratio_low=next(ends), ratio_high=next(ends))
+        return first.then(after.forecast(others))
+
     def _after(self, changes: Sequence[Change], machine: Machine) -> Forecast:
         """What changes of the program would do, on this machine."""
         found = self.changeable.replays(changes, machine)
@@ -243,19 +270,19 @@ class Model:
             return Forecast(why_not=found)
         if self.is_disturbed and self.computing >= COMPUTING and found.needs_cpus:
             return Forecast(why_not=DISTURBED)
-        error = error_of(found.log, found.spread, found.off_by)
+        error = _error(found.log, found.spread, found.off_by)
         # Two logical CPUs of a core are no two cores.
         less = self._on_cpu * min(max(-found.log, 0.0), math.log(SMT)) * found.needs_cpus
         return Forecast(
-            ratio=self.of_all(found.log),
-            ratio_low=self.of_all(found.low - error),
-            ratio_high=self.of_all(found.high + error + less),
+            ratio=self._of_all(found.log),
+            ratio_low=self._of_all(found.low - error),
+            ratio_high=self._of_all(found.high + error + less),
             condition=found.condition,
         )
 
     def most(self, change: Change) -> float:
         """The ratio of a change, without an interval; NaN where it is not known."""
-        return self.of_all(math.log(max(self.changeable.most(change), 1e-9)))
+        return self._of_all(math.log(max(self.changeable.most(change), 1e-9)))
 
     @cached_property
     def _on_cpu(self) -> float:
@@ -264,7 +291,7 @@ class Model:
         took = (calls["end_ns"] - calls["start_ns"]).sum()
         return float((calls["cpu_ns"].sum()) / max(took, 1))
 
-    def of_all(self, log_ratio: float) -> float:
+    def _of_all(self, log_ratio: float) -> float:
         """The ratio of the calls' time as one of all: what comes after the last call stays."""
         return (math.exp(log_ratio) + self.rest) / (1 + self.rest)
 
@@ -320,7 +347,7 @@ class Model:
         return float(np.std(known, ddof=1)) if len(known) > 1 else 0.0
 
 
-def error_of(log_ratio: float, spread: float, off_by: float) -> float:
+def _error(log_ratio: float, spread: float, off_by: float) -> float:
     """Half the width of an interval of log(ratio), but for what the trace does not tell."""
     # A time that stays as it was is not off as the replay is.
     return 2 * math.hypot(spread, MODEL_ERROR, off_by * min(abs(log_ratio) / math.log(2), 1.0))
@@ -357,39 +384,3 @@ def _least(
         if role in by_role and not in_turns and wait_for_others(trace, rank, explained):
             found[rank] = by_role[role]
     return found
-
-
-def _programs(
-    part: Trace,
-    driver: Driver,
-    cases: Sequence[Case],
-    cpu_ns: float | None,
-    machine: Machine,
-    took_ns: float,
-    ways: Ways,
-) -> tuple[list[Program], list[float], bool]:
-    """The program of each case, how long its replay takes, and whether others disturbed it.
-
-    Threads that were ready waited for a CPU because of each other, which a replay shows again, or,
-    where that is closer to what the trace took, because of other programs, which stay.
-    """
-    found = []
-    stays = part.calls.assign(run_queue_ns=pd.array([0] * len(part.calls)))
-    for is_disturbed, calls in enumerate((part.calls, stays)):
-        taken = replace(part, calls=calls)
-        programs = [build(taken, driver, case, cpu_ns, ways) for case in cases]
-        base_ns = [max(replay(each, machine).took_ns, 1.0) for each in programs]
-        found.append((programs, base_ns, bool(is_disturbed)))
-        if abs(math.log(base_ns[0] / took_ns)) <= CLOSE:
-            break
-    return min(found, key=lambda each: abs(math.log(each[1][0] / took_ns)))
-
-
-def _unknown_threads(program: Program) -> str:
-    """That many calls are made by threads that may wait for others; empty if not."""
-    others = [root for root in program.roots if not (root.is_driver or root.is_main)]
-    number = sum(kind == ISSUE for root in others for kind, _ in root.ops)
-    if number <= (1 - SEEN) * len(program.calls):
-        return ""
-    names = listed(dict.fromkeys(program.names[root.rank] for root in others))
-    return f"threads of {names} make calls, and what these wait for is not known"

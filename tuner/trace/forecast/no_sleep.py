@@ -13,7 +13,6 @@ from tuner.trace.forecast.change import DRIVER, Change
 from tuner.trace.forecast.changed import NOTHING, WIDE
 from tuner.trace.forecast.changes import KINDS
 from tuner.trace.forecast.forecasts import MODEL_ERROR, Forecast, Model, WhatIf
-from tuner.trace.forecast.switching import forecast
 from tuner.trace.model.trace import FloatArray, Trace
 
 POLLS = "whether the driver waits there for something the trace does not show"
@@ -46,7 +45,7 @@ def forecast_with(
     """What a configuration, and changes, would do: those of sleep need no model of the servers."""
     sites = {each.site for each in what_if.changes if each.kind == "no-sleep"}
     if not sites:
-        return Forecast(why_not=model) if isinstance(model, str) else forecast(model, what_if)
+        return Forecast(why_not=model) if isinstance(model, str) else model.forecast(what_if)
     cut = without_sleep(trace, sites)
     others = [each for each in what_if.changes if each.kind != "no-sleep"]
     rest = what_if.threads or what_if.intervals_s or what_if.cpus or others
@@ -55,7 +54,7 @@ def forecast_with(
     after = Model.of(cut.trace, roles)
     if isinstance(after, str):
         return Forecast(why_not=after)
-    return cut.forecast.then(forecast(after, replace(what_if, changes=others)))
+    return cut.forecast.then(after.forecast(replace(what_if, changes=others)))
 
 
 def without_sleep(trace: Trace, sites: Collection[str]) -> Cut:

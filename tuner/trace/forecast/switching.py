@@ -14,25 +14,23 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from tuner.roles import role_of
 from tuner.text import listed
 from tuner.trace.analyze.gil_use import HELD, GilUse, serving
 from tuner.trace.analyze.server_parallelism import window_length_ns
 from tuner.trace.analyze.time_spans import floats
 from tuner.trace.forecast.changed import LATE, WIDE
-from tuner.trace.forecast.forecasts import ALL, Forecast, Model, WhatIf, error_of
-from tuner.trace.forecast.program import COMPUTE_WITH_GIL, ISSUE, SLEEP, Op, Program, Root
-from tuner.trace.forecast.replay import replay
+from tuner.trace.forecast.program import COMPUTE_WITH_GIL, SLEEP, Op, Program
+from tuner.trace.forecast.replay import Machine, replay
 from tuner.trace.forecast.ways import UNHINDERED
 from tuner.trace.model.trace import FloatArray, Trace
 
-USUAL_NS, COSTS_NS = 60_000.0, (20_000.0, 200_000.0)
-"""What a switch takes beside the interval, usually, and at least and at most: to wake two threads.
-"""
-SHORT, LONG = 0.02, 0.15  # of an interval: a wait may be so much shorter, or longer
-WHOLE = 0.7  # so many waits of samples last whole intervals where Python holds the GIL throughout
+COSTS_NS = (60_000.0, 20_000.0, 200_000.0)
+"""What a switch takes beside the interval, usually, at least and at most: to wake two threads."""
+SHORT, LONG = 0.02, 0.25  # of an interval: a wait may be so much shorter, or longer
+WHOLE, FEW = 0.6, 5  # the share of waits that end with an interval where Python holds the GIL
 MOST_TAKEN = 4  # how often a call wants the GIL on one way
-NS_PER_BYTE = 10  # what a large request may take on its way, at 1 Gbit/s, is no wait for the GIL
+NS_PER_BYTE, TO_OTHERS = 1, 10
+"""What a large request may take on its way within a host, and to another at 1 Gbit/s: no wait."""
 WOKEN = 2  # times in each wait: when an interval is over, and when the GIL is there
 
 
@@ -48,9 +46,7 @@ class Switch(NamedTuple):
     @property
     def each_ns(self) -> float:
         """A wait."""
-        if self.is_ns < self.was_ns:
-            return self.is_ns + self.cost_ns
-        return self.is_ns if self.is_asked else self.was_ns
+        return self.is_ns + self.cost_ns * (self.is_ns < self.was_ns)
 
     def waits(self, ns: float, most: float = math.inf) -> float:
         """How many there are in what takes so long."""
@@ -98,86 +94,90 @@ class Switch(NamedTuple):
         ]
 
 
-def forecast(model: Model, what_if: WhatIf) -> Forecast:
-    """What a configuration would do, whose switch intervals may be others."""
-    asked, others = what_if.intervals_s or {}, replace(what_if, intervals_s=None)
-    now_ns = [*model.machine.switch_ns]
-    for rank in model.trace.ranks:
-        role, own_s = role_of(rank.name, model.roles), now_ns[rank.rank] / 1e9
-        now_ns[rank.rank] = asked.get(role, asked.get(ALL, own_s)) * 1e9
-    if np.allclose(now_ns, model.machine.switch_ns):
-        return model.forecast(others)
-    found = _switched(model, now_ns)
-    if isinstance(found, str):
-        return Forecast(why_not=found)
-    first, after = found
-    return first.then(after.forecast(others))
+class Switched(NamedTuple):
+    """What other intervals do."""
+
+    programs: list[Program]  # with the usual cost of a switch
+    base_ns: list[float]  # how long the replay of each takes
+    log: float  # log(that / as it was), and its ends
+    low: float
+    high: float
 
 
-def _switched(model: Model, now_ns: Sequence[float]) -> tuple[Forecast, Model] | str:
-    """What these intervals do, by rank, and the model with them; or why that is not known."""
-    trace, was_ns = model.trace, model.machine.switch_ns
-    ranks = [each for each in trace.ranks if now_ns[each.rank] != was_ns[each.rank]]
-    if unknown := [each.name for each in ranks if each.switch_interval_s is None]:
+def switched(
+    trace: Trace, part: Trace, programs: Sequence[tuple[Program, float]],
+    machines: tuple[Machine, Machine], limits_ns: Sequence[float],
+) -> Switched | str:  # fmt: skip
+    """What the intervals of another machine do to the programs of a part of a trace, each with the
+    time that its replay took on the first one; or why that is not known."""
+    was, now = machines
+    pairs = zip(trace.ranks, *(each.switch_ns for each in (was, now)), strict=False)
+    unknown = [rank.name for rank, a, b in pairs if a != b and rank.switch_interval_s is None]
+    if unknown:
         return f"the trace does not tell the switch interval of {listed(unknown)}"
-    machine, logs = model.machine._replace(switch_ns=now_ns), list[float]()
-    likely, is_known = list[tuple[Program, float]](), True
-    for program, base_ns in zip(model.programs, model.base_ns, strict=True):
-        late = replay(program, model.machine).late(model.limits_ns)
-        for cost_ns in (USUAL_NS, *COSTS_NS):
-            switches = dict(_switches(trace, [each.rank for each in ranks], was_ns, now_ns, cost_ns))
-            is_known = all(each.is_asked for each in switches.values())
-            new = _with(program, model.part, switches)
-            found = replay(new, machine)
-            if found.blocked or found.late(model.limits_ns) > late:
-                return LATE
-            logs.append(math.log(max(found.took_ns, 1.0) / base_ns))
-            if cost_ns == USUAL_NS:
-                likely.append((new, max(found.took_ns, 1.0)))
-    if not is_known:
-        logs.append(0.0)
-    low, high = min(logs), max(logs)
+    logs, likely = list[list[float]](), list[tuple[Program, float]]()
+    for program, base_ns in programs:
+        late = replay(program, was).late(limits_ns)
+        switches = dict(_switches(trace, program, was.switch_ns, now.switch_ns))
+        known = {rank: each for rank, each in switches.items() if each.is_asked}
+        for case in [switches] if known == switches else [switches, known]:
+            own = list[float]()
+            for cost_ns in COSTS_NS:
+                new = _with(program, part, case, cost_ns)
+                found = replay(new, now)
+                if found.blocked or found.late(limits_ns) > late:
+                    return LATE
+                own.append(math.log(max(found.took_ns, 1.0) / base_ns))
+                if case is switches and cost_ns == COSTS_NS[0]:
+                    likely.append((new, max(found.took_ns, 1.0)))
+            logs.append(own)
+    low, high = min(map(min, logs)), max(map(max, logs))
     if high - low > math.log(WIDE):
         return "it depends on whether calls wait for a GIL, which the trace does not show"
-    middle = logs[0] if is_known else (low + high) / 2
-    error, ratio = error_of(middle, 0.0, model.off_by), model.of_all(middle)
-    after = replace(
-        model, programs=[each for each, _ in likely], base_ns=[ns for _, ns in likely],
-        machine=machine, took_ns=model.took_ns * math.exp(middle), rest=model.rest / math.exp(middle),
-    )  # fmt: skip
-    found = Forecast(
-        ratio=ratio, ratio_low=model.of_all(low - error), ratio_high=model.of_all(high + error)
-    )
-    return found, after
+    usual = [own[0] for own in logs]
+    changed, took_ns = ([*each] for each in zip(*likely, strict=True))
+    return Switched(changed, took_ns, (min(usual) + max(usual)) / 2, low, high)
 
 
 def _switches(
-    trace: Trace, ranks: Sequence[int], was_ns: Sequence[float], now_ns: Sequence[float],
-    cost_ns: float,
-) -> Iterator[tuple[int, Switch]]:  # fmt: skip
+    trace: Trace, program: Program, was_ns: Sequence[float], now_ns: Sequence[float]
+) -> Iterator[tuple[int, Switch]]:
     """By rank: how waits change for a GIL that is not held by the calls themselves."""
-    for rank in ranks:
-        found, process = serving(trace, rank), trace.process(rank)
-        if found.is_limit and found.by == "calls":
+    whole_s = max(window_length_ns(trace), 1) / 1e9
+    for process in trace.ranks:
+        rank, found = process.rank, serving(trace, process.rank)
+        if now_ns[rank] == was_ns[rank] or found.by == "calls":
             continue
-        main_share = (process.main_cpu_s or 0.0) * 1e9 / max(window_length_ns(trace), 1)
-        waited_ns = GilUse.of(trace, rank).waited_ns
-        beyond = np.mod(waited_ns / was_ns[rank] + SHORT, 1.0)
-        is_whole = (waited_ns > (1 - SHORT) * was_ns[rank]) & (beyond < SHORT + LONG)
-        is_asked = found.is_limit and float(np.mean(is_whole)) >= WHOLE
-        is_main = main_share >= HELD * found.held.share
-        yield rank, Switch(was_ns[rank], now_ns[rank], cost_ns, is_main, is_asked)
+        main_s, others_s = process.main_cpu_s or 0.0, process.others_cpu_s or 0.0
+        computes = main_s + others_s >= HELD * whole_s
+        is_held = found.is_limit if found.held.is_known else computes
+        is_asked = is_held and _are_whole(trace, program, rank, was_ns[rank])
+        yield rank, Switch(was_ns[rank], now_ns[rank], 0.0, main_s >= others_s, is_asked)
 
 
-def _with(program: Program, part: Trace, switches: Mapping[int, Switch]) -> Program:
-    """The program with other waits for the GILs of these ranks."""
+def _are_whole(trace: Trace, program: Program, rank: int, interval_ns: float) -> bool:
+    """Whether what waits for a GIL for an interval or longer has it as soon as that is over."""
+    ways = [c.to_server for c in program.calls if c.server == rank]
+    ways += [c.to_client for c in program.calls if c.client == rank]
+    took = np.concatenate([GilUse.of(trace, rank).waited_ns, ways])
+    beyond = np.mod(took[took >= (1 - SHORT) * interval_ns] + SHORT * interval_ns, interval_ns)
+    if len(beyond) < FEW:
+        return False
+    least = np.quantile(beyond, UNHINDERED)
+    return float(np.mean(beyond - least < LONG * interval_ns)) >= WHOLE
+
+
+def _with(program: Program, part: Trace, switches: Mapping[int, Switch], cost_ns: float) -> Program:
+    """The program with other waits for the GILs of these ranks, where a switch costs so much."""
     calls, roots, rows = list(program.calls), list(program.roots), part.calls
     woken = np.nan_to_num(floats(rows, "slices")).tolist()
-    by_bytes = NS_PER_BYTE * np.nan_to_num(floats(rows, "request_bytes"))
-    nothing = np.zeros(len(calls))
+    nothing, hosts = np.zeros(len(calls)), np.array(program.hosts)
     server, client = (np.array([getattr(c, end) for c in calls]) for end in ("server", "client"))
+    per_byte = np.where(hosts[server] == hosts[client], NS_PER_BYTE, TO_OTHERS)
+    by_bytes = per_byte * np.nan_to_num(floats(rows, "request_bytes"))
     there, back = (np.array([getattr(c, to) for c in calls]) for to in ("to_server", "to_client"))
-    for rank, switch in switches.items():
+    for rank, of_rank in switches.items():
+        switch = of_rank._replace(cost_ns=cost_ns)
         serves, is_either = server == rank, (server == rank) | (client == rank)
         there = np.where(serves, switch.ways(there, by_bytes, rows["name"]), there)
         back = np.where(is_either, switch.ways(back, nothing, rows["name"]), back)
