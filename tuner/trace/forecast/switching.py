@@ -19,7 +19,7 @@ from tuner.trace.analyze.gil_use import HELD, GilUse, serving
 from tuner.trace.analyze.server_parallelism import window_length_ns
 from tuner.trace.analyze.time_spans import floats
 from tuner.trace.forecast.changed import LATE, WIDE
-from tuner.trace.forecast.program import COMPUTE_WITH_GIL, SLEEP, Op, Program
+from tuner.trace.forecast.program import COMPUTE_WITH_GIL, HOLD_LOCK, SLEEP, Op, Program
 from tuner.trace.forecast.replay import Machine, replay
 from tuner.trace.forecast.ways import UNHINDERED
 from tuner.trace.model.trace import FloatArray, Trace
@@ -31,6 +31,11 @@ WHOLE, FEW = 0.6, 5  # the share of waits that end with an interval where Python
 MOST_TAKEN = 4  # how often a call wants the GIL on one way
 NS_PER_BYTE, TO_OTHERS = 1, 10
 """What a large request may take on its way within a host, and to another at 1 Gbit/s: no wait."""
+OTHER_WAITS = (0.5, 3.0)
+"""So many times as many waits as in a trace other runs have: whether who holds the GIL has it again
+between two wishes for it is chance, and the recorder wants it, too."""
+SMALL = 1e-3
+OFF_CPU = (SLEEP, HOLD_LOCK)  # what a function that is off the CPU is taken to do
 WOKEN = 2  # times in each wait: when an interval is over, and when the GIL is there
 
 
@@ -79,12 +84,13 @@ class Switch(NamedTuple):
 
     def served(self, ops: Sequence[Op], woken: float) -> list[Op]:
         """What a function does, whose thread was given a CPU so often."""
-        off_ns, computes_ns = (_ns_of(ops, kind) for kind in (SLEEP, COMPUTE_WITH_GIL))
+        off_ns = sum(ns for kind, ns in ops if kind in OFF_CPU)
+        computes_ns = sum(ns for kind, ns in ops if kind == COMPUTE_WITH_GIL)
         waits = self.waits(off_ns, woken // WOKEN)
         if not waits:
             return [*ops]
         part = self.after(off_ns, waits, computes_ns) / off_ns
-        return [(kind, ns * part if kind == SLEEP else ns) for kind, ns in ops]
+        return [(kind, ns * part if kind in OFF_CPU else ns) for kind, ns in ops]
 
     def between(self, ops: Sequence[Op]) -> list[Op]:
         """What a thread of the program does between its calls: it wants the GIL after each."""
@@ -135,8 +141,19 @@ def switched(
     if high - low > math.log(WIDE):
         return "it depends on whether calls wait for a GIL, which the trace does not show"
     usual = [own[0] for own in logs]
+    parts = {b / a for a, b in zip(was.switch_ns, now.switch_ns, strict=True) if a != b}
+    ends = [_with_waits(end, part, n) for end in (low, high) for part in parts for n in OTHER_WAITS]
+    low, high = min(low, *ends), max(high, *ends)
     changed, took_ns = ([*each] for each in zip(*likely, strict=True))
     return Switched(changed, took_ns, (min(usual) + max(usual)) / 2, low, high)
+
+
+def _with_waits(log: float, part: float, number: float) -> float:
+    """What an interval of this part of the traced one does, log(time then / time as it was), if
+    there were so many times as many waits as in the trace."""
+    waited = (1 - math.exp(log)) / (1 - part)  # of the time as it was
+    more = (number - 1) * min(max(waited, 0.0), 1.0)
+    return math.log(max(math.exp(log) + more * part, SMALL) / (1 + more))
 
 
 def _switches(
@@ -157,14 +174,21 @@ def _switches(
 
 def _are_whole(trace: Trace, program: Program, rank: int, interval_ns: float) -> bool:
     """Whether what waits for a GIL for an interval or longer has it as soon as that is over."""
-    ways = [c.to_server for c in program.calls if c.server == rank]
-    ways += [c.to_client for c in program.calls if c.client == rank]
-    took = np.concatenate([GilUse.of(trace, rank).waited_ns, ways])
-    beyond = np.mod(took[took >= (1 - SHORT) * interval_ns] + SHORT * interval_ns, interval_ns)
-    if len(beyond) < FEW:
-        return False
-    least = np.quantile(beyond, UNHINDERED)
-    return float(np.mean(beyond - least < LONG * interval_ns)) >= WHOLE
+    there = [call.to_server for call in program.calls if call.server == rank]
+    back = [call.to_client for call in program.calls if call.client == rank]
+    beyond = np.concatenate([
+        _beyond(np.array(each), interval_ns)
+        for each in (GilUse.of(trace, rank).waited_ns, there, back)
+    ])  # fmt: skip
+    return len(beyond) >= FEW and float(np.mean(beyond < LONG * interval_ns)) >= WHOLE
+
+
+def _beyond(took_ns: FloatArray, interval_ns: float) -> FloatArray:
+    """How much longer than whole intervals it takes what lasts one at least, and than the others of
+    these are."""
+    longer = took_ns[took_ns >= (1 - SHORT) * interval_ns] + SHORT * interval_ns
+    rest = np.mod(longer, interval_ns)
+    return rest - np.quantile(rest, UNHINDERED) if len(rest) else rest
 
 
 def _with(program: Program, part: Trace, switches: Mapping[int, Switch], cost_ns: float) -> Program:
@@ -198,7 +222,3 @@ def _with(program: Program, part: Trace, switches: Mapping[int, Switch], cost_ns
     ways = zip(calls, there.tolist(), back.tolist(), strict=True)
     calls = [replace(call, to_server=to, to_client=fro) for call, to, fro in ways]
     return replace(program, calls=calls, roots=roots)
-
-
-def _ns_of(ops: Sequence[Op], kind: int) -> float:
-    return sum(ns for each, ns in ops if each == kind)
