@@ -24,8 +24,9 @@ from tuner.trace.forecast.replay import Machine, replay
 from tuner.trace.forecast.ways import UNHINDERED
 from tuner.trace.model.trace import FloatArray, Trace
 
-COSTS_NS = (60_000.0, 20_000.0, 200_000.0)
-"""What a switch takes beside the interval, usually, at least and at most: to wake two threads."""
+COSTS = ((60_000.0, 1.0), (20_000.0, 0.0), (200_000.0, 3.0))
+"""What a switch takes beside the interval, usually, at least and at most, in nanoseconds: to wake
+two threads. And how often each of several calls that waited for the same switch waits then."""
 SHORT, LONG = 0.02, 0.25  # of an interval: a wait may be so much shorter, or longer
 WHOLE, FEW = 0.6, 5  # the share of waits that end with an interval where Python holds the GIL
 MOST_TAKEN = 4  # how often a call wants the GIL on one way
@@ -62,15 +63,21 @@ class Switch(NamedTuple):
         was = min(waits * self.was_ns, ns)
         return ns - was + max(waits * self.each_ns, min(was, least_ns))
 
-    def ways(self, ns: FloatArray, by_bytes: FloatArray, names: pd.Series) -> FloatArray:
-        """Ways, on each of which a call may want the GIL several times."""
+    def ways(
+        self, ns: FloatArray, by_bytes: FloatArray, names: pd.Series, turns: FloatArray
+    ) -> FloatArray:
+        """Ways, on each of which a call may want the GIL several times; of so many that waited at
+        once each waits for itself, no longer than it did."""
         own = np.maximum(ns - by_bytes, 0.0)
         waits = np.minimum((own + SHORT * self.was_ns) // self.was_ns, MOST_TAKEN)
         rest = np.maximum(own - waits * self.was_ns, 0.0)
         if not self.is_asked:
             least = pd.Series(rest).groupby(names.array).transform("quantile", UNHINDERED)
             rest = np.minimum(rest, least.to_numpy() + self.each_ns)
-        return ns - own + rest + waits * self.each_ns
+        each_ns = np.full(len(ns), self.each_ns)
+        if self.is_ns < self.was_ns:
+            each_ns = np.minimum(each_ns * turns, max(self.was_ns, self.each_ns))
+        return ns - own + rest + waits * each_ns
 
     def python(self, ops: Sequence[Op]) -> list[Op]:
         """What computes with the GIL, as it seems: others have it in turns."""
@@ -128,13 +135,13 @@ def switched(
         known = {rank: each for rank, each in switches.items() if each.is_asked}
         for case in [switches] if known == switches else [switches, known]:
             own = list[float]()
-            for cost_ns in COSTS_NS:
-                new = _with(program, part, case, cost_ns)
+            for cost in COSTS:
+                new = _with(program, part, case, *cost)
                 found = replay(new, now)
                 if found.blocked or found.late(limits_ns) > late:
                     return LATE
                 own.append(math.log(max(found.took_ns, 1.0) / base_ns))
-                if case is switches and cost_ns == COSTS_NS[0]:
+                if case is switches and cost == COSTS[0]:
                     likely.append((new, max(found.took_ns, 1.0)))
             logs.append(own)
     low, high = min(map(min, logs)), max(map(max, logs))
@@ -191,10 +198,13 @@ def _beyond(took_ns: FloatArray, interval_ns: float) -> FloatArray:
     return rest - np.quantile(rest, UNHINDERED) if len(rest) else rest
 
 
-def _with(program: Program, part: Trace, switches: Mapping[int, Switch], cost_ns: float) -> Program:
-    """The program with other waits for the GILs of these ranks, where a switch costs so much."""
+def _with(
+    program: Program, part: Trace, switches: Mapping[int, Switch], cost_ns: float, each: float
+) -> Program:
+    """The program with other waits for the GILs of these ranks, by an entry of COSTS."""
     calls, roots, rows = list(program.calls), list(program.roots), part.calls
     woken = np.nan_to_num(floats(rows, "slices")).tolist()
+    turns = np.maximum(each * _at_once(part), 1.0)
     nothing, hosts = np.zeros(len(calls)), np.array(program.hosts)
     server, client = (np.array([getattr(c, end) for c in calls]) for end in ("server", "client"))
     per_byte = np.where(hosts[server] == hosts[client], NS_PER_BYTE, TO_OTHERS)
@@ -203,8 +213,8 @@ def _with(program: Program, part: Trace, switches: Mapping[int, Switch], cost_ns
     for rank, of_rank in switches.items():
         switch = of_rank._replace(cost_ns=cost_ns)
         serves, is_either = server == rank, (server == rank) | (client == rank)
-        there = np.where(serves, switch.ways(there, by_bytes, rows["name"]), there)
-        back = np.where(is_either, switch.ways(back, nothing, rows["name"]), back)
+        there = np.where(serves, switch.ways(there, by_bytes, rows["name"], turns), there)
+        back = np.where(is_either, switch.ways(back, nothing, rows["name"], turns), back)
         for place in np.flatnonzero(is_either).tolist():
             call = calls[place]
             if serves[place]:
@@ -222,3 +232,16 @@ def _with(program: Program, part: Trace, switches: Mapping[int, Switch], cost_ns
     ways = zip(calls, there.tolist(), back.tolist(), strict=True)
     calls = [replace(call, to_server=to, to_client=fro) for call, to, fro in ways]
     return replace(program, calls=calls, roots=roots)
+
+
+def _at_once(part: Trace) -> FloatArray:
+    """How many calls are on their way to the server of each call at some time of its own way; 0
+    where it is alone."""
+    calls, found = part.calls, np.zeros(len(part.calls))
+    start = floats(calls, "start_ns")
+    served = np.fmax(np.fmin(floats(calls, "server_start_ns"), floats(calls, "end_ns")), start)
+    for server in calls["server_rank"].unique():
+        own = (calls["server_rank"] == server).to_numpy()
+        begun = np.searchsorted(np.sort(start[own]), served[own], "right")
+        found[own] = begun - np.searchsorted(np.sort(served[own]), start[own], "left")
+    return np.where(found > 1, found, 0.0)
