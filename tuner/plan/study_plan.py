@@ -131,8 +131,11 @@ class StudyPlan(FrozenModel):
         return tuple(float(str(config.value_of(each, self.subject))) for each in dimensions)
 
     def forecast_key(self, config: Config) -> tuple[float, ...]:
-        """What a trace can forecast of a configuration: `threads_by_role`, `intervals_by_role`."""
-        return (*self.threads_by_role(config), *self.intervals_by_role(config))
+        """What a trace of the baseline can forecast of a configuration: `threads_by_role`, and
+        where they are not the baseline's `intervals_by_role`."""
+        own = self.intervals_by_role(config)
+        others = () if own == self.intervals_by_role(self.baseline) else own
+        return (*self.threads_by_role(config), *others)
 
     def keys(self) -> dict[str, Any]:
         """The plan as a plan file holds it, which `draft_plan` reads."""

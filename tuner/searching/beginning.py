@@ -217,7 +217,7 @@ def go_on(runs: FirstRuns, plan: StudyPlan, store: StudyStore, notify: Notify) -
         fit = _fit_by(runs, plan, [*kept, *first])
     if fit.sampling is None:
         there = store.configs()
-        ordered = in_order_of_promise(plan, stored_forecasts(store, plan))
+        ordered = in_order_of_promise(plan, stored_forecasts(store))
         candidates = _measured(fit, plan, ordered, notify)
         store.add_configs([each for each in candidates if each not in there], plan)
     else:
@@ -354,36 +354,32 @@ def forecasts_of(plan: StudyPlan, trace: Trace, spent_s: Callable[[], float]) ->
     if isinstance(model, str):
         return Forecasts({}, model)
     found, why_not, doubt = dict[tuple[float, ...], ForecastThreads](), "", ""
-    own_s, roles = plan.intervals_by_role(plan.baseline), plan.subject.roles
-    for key, (threads, intervals_s) in others.items():
+    roles = plan.subject.roles
+    for key in others:
         if spent_s() > until_s:
             break
-        own = dict(zip(roles, threads, strict=True))
-        intervals = dict(zip(roles, intervals_s, strict=True))
-        each = model.forecast(WhatIf(threads=own, intervals_s=intervals))
+        threads, intervals_s = tuple(map(int, key[: len(roles)])), key[len(roles) :]
+        what_if = WhatIf(
+            threads=dict(zip(roles, threads, strict=True)),
+            intervals_s=dict(zip(roles, intervals_s, strict=False)),
+        )
+        each = model.forecast(what_if)
         why_not = why_not or each.why_not
         doubt = doubt or (each.why_not if each.may_deadlock else "")
         if not each.why_not:
-            found[key] = _noted(threads, () if intervals_s == own_s else intervals_s, each)
+            found[key] = _noted(threads, intervals_s, each)
     return Forecasts(found, doubt if found else why_not)
 
 
-def _others(
-    plan: StudyPlan,
-) -> dict[tuple[float, ...], tuple[tuple[int, ...], tuple[float, ...]]]:
-    """The threads and the switch intervals of each role that a forecast is wanted for, by
-    `StudyPlan.forecast_key`, what changes one of both first; none where time is no objective."""
+def _others(plan: StudyPlan) -> list[tuple[float, ...]]:
+    """What a forecast is wanted for, as `StudyPlan.forecast_key` has it: first what changes threads
+    or switch intervals alone; none where time is no objective."""
     if not plan.objective.is_time:
-        return {}
-    own = plan.threads_by_role(plan.baseline), plan.intervals_by_role(plan.baseline)
-    others = {
-        plan.forecast_key(each): (plan.threads_by_role(each), plan.intervals_by_role(each))
-        for each in plan.candidates()
-    }
+        return []
+    own = plan.threads_by_role(plan.baseline)
+    others = dict.fromkeys(map(plan.forecast_key, plan.candidates()))
     others.pop(plan.forecast_key(plan.baseline), None)
-    return dict(
-        sorted(others.items(), key=lambda each: own[0] != each[1][0] and own[1] != each[1][1])
-    )
+    return sorted(others, key=lambda key: key[: len(own)] != own and key[len(own) :] != ())
 
 
 def _noted(

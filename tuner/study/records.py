@@ -143,5 +143,4 @@ def forecast_in(
     intervals they do not know, what they tell of its threads."""
     if not found:
         return None
-    threads = (*plan.threads_by_role(config), *plan.intervals_by_role(plan.baseline))
-    return found.get(plan.forecast_key(config), found.get(threads))
+    return found.get(plan.forecast_key(config), found.get(plan.threads_by_role(config)))

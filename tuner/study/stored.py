@@ -40,7 +40,7 @@ def stored_log(store: StudyStore, plan: StudyPlan) -> StudyLog:
     with store.reading("looks"):
         looks = store.noted("looks") or ()
         log.looks = tuple(InterimAnalysis(int(rows), *map(float, rest)) for rows, *rest in looks)
-    log.forecasts, log.no_forecast = stored_forecasts(store, plan), store.noted("no_forecast") or ""
+    log.forecasts, log.no_forecast = stored_forecasts(store), store.noted("no_forecast") or ""
     with store.reading("changes"):
         for trial, rows in store.noted("changes") or ():
             log.changes = {int(trial): tuple(ForecastChange(**row) for row in rows)}
@@ -53,14 +53,11 @@ def stored_log(store: StudyStore, plan: StudyPlan) -> StudyLog:
     return log
 
 
-def stored_forecasts(
-    store: StudyStore, plan: StudyPlan
-) -> dict[tuple[float, ...], ForecastThreads]:
+def stored_forecasts(store: StudyStore) -> dict[tuple[float, ...], ForecastThreads]:
     """What a trace of its baseline tells of others, by `StudyPlan.forecast_key`."""
-    own_s = plan.intervals_by_role(plan.baseline)
     with store.reading("forecasts"):
         found = [ForecastThreads(**each) for each in store.noted("forecasts") or ()]
-        return {(*each.threads, *(each.intervals_s or own_s)): each for each in found}
+        return {(*each.threads, *each.intervals_s): each for each in found}
 
 
 def stored_answer(place: StudyPlace) -> StudyAnswer:

@@ -31,7 +31,7 @@ def beside_a_computing_thread(
     for number in range(CALLS):
         begun = at + there_ms[number % len(there_ms)]
         left = begun + 0.1 + off_ms
-        spent = {"cpu_ms": 0.1, "run_queue_ms": 0, "slices": slices}
+        spent: dict[str, Any] = {"cpu_ms": 0.1, "run_queue_ms": 0, "slices": slices}
         rows.append(row(number, at, left + 0.3, served_ms=(begun, left), kind="rpc_sync",
                         client_thread=MAIN, **spent))  # fmt: skip
         at = left + 0.4

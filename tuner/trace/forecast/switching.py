@@ -77,7 +77,8 @@ class Switch(NamedTuple):
         each_ns = np.full(len(ns), self.each_ns)
         if self.is_ns < self.was_ns:
             each_ns = np.minimum(each_ns * turns, max(self.was_ns, self.each_ns))
-        return ns - own + rest + waits * each_ns
+        found: FloatArray = ns - own + rest + waits * each_ns
+        return found
 
     def python(self, ops: Sequence[Op]) -> list[Op]:
         """What computes with the GIL, as it seems: others have it in turns."""
