@@ -1,6 +1,7 @@
 import math
 from unittest.mock import Mock, patch
 
+import tuner
 from tests.fakes import threads_of
 from tests.searching.tuning import (
     INTERVALS,
@@ -12,6 +13,8 @@ from tests.searching.tuning import (
     scaling,
 )
 from tuner.present.sentences import sentences_of
+from tuner.study.storage.address import StudyPlace
+from tuner.study.storage.opening import load_study
 from tuner.trace.forecast.forecasts import Forecast, Model, WhatIf
 
 FORECAST = {1: 4.0, 2: 2.0, 4: 1.0, 8: 1.0}
@@ -147,3 +150,14 @@ def test_an_interval_that_is_not_forecast_leaves_the_forecast_of_the_threads(tun
     assert [label for label, is_told in told.items() if is_told] == [
         "num_worker_threads=1 switch_interval=5ms"
     ]
+
+
+def test_a_study_that_had_its_intervals_take_turns_opens_and_is_resumed(tune: Tune) -> None:
+    """Older versions noted what runs showed in which values took turns."""
+    with forecasting_intervals({20.0: 2.0, 2.0: 0.7, 1.0: 0.5}):
+        tune.interrupted(space=INTERVALS, stops=lambda each: each.worlds == 3)
+    store = load_study(StudyPlace.named("udf", out=tune.folder))
+    store.note("live", {"configs": [{}, {}], "gains": [[0.0, 0.4]] * 4, "remembers": True})
+    assert "live" not in tuner.load_study(tune.folder).to_json()
+    answer = tune(space=INTERVALS, resume=True, step_ms=by_interval)
+    assert str(answer.best) == "switch_interval=1ms"

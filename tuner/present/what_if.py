@@ -18,7 +18,7 @@ from tuner.present.terminal import Part, line, paragraph
 from tuner.present.text_table import Column, text_table
 from tuner.roles import role_of
 from tuner.study.records import SURE_FORECAST
-from tuner.text import listed, plural, ratio_cell
+from tuner.text import listed, plural, ratio_cell, ratio_text
 from tuner.trace.analyze.diagnosis import Diagnosis
 from tuner.trace.analyze.suggestions import Suggestion
 from tuner.trace.forecast.change import GAIN, Change
@@ -117,8 +117,13 @@ class Answered:
         """How many times as long it takes."""
         if self.found.deadlock:
             return "a deadlock"
-        ratios = (self.found.ratio, self.found.ratio_low, self.found.ratio_high)
-        return "no forecast" if self.found.why_not else ratio_cell(*ratios)
+        if self.found.why_not:
+            return "no forecast"
+        low, high = self.found.ratio_low, self.found.ratio_high
+        told = ratio_cell(self.found.ratio, low, high)
+        if told == "?" and not low <= 1 <= high:  # the direction is known
+            return f"at most {ratio_text(high)}" if high < 1 else f"at least {ratio_text(low)}"
+        return told
 
     @property
     def why(self) -> str:

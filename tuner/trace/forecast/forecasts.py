@@ -24,7 +24,7 @@ from tuner.trace.forecast.off_cpu import Known, shared_by
 from tuner.trace.forecast.program import Program
 from tuner.trace.forecast.replay import Machine, replay
 from tuner.trace.forecast.resampling import resampled, with_other_times
-from tuner.trace.forecast.switching import switched
+from tuner.trace.forecast.switching import Switched, switched
 from tuner.trace.forecast.traced_program import Case
 from tuner.trace.forecast.traced_run import (
     SEEN,
@@ -247,11 +247,19 @@ class Model:
             found[rank.rank] = found[rank.rank] if asked is None else asked * 1e9
         return found
 
+    @cached_property
+    def _by_intervals(self) -> dict[tuple[float, ...], Switched | str]:
+        """What is known of intervals by rank: it is asked for again beside other threads."""
+        return {}
+
     def _switched(self, switch_ns: Sequence[float], others: WhatIf) -> Forecast:
         """What other switch intervals do, by rank, and then the rest of a configuration."""
-        machine = self.machine._replace(switch_ns=switch_ns)
+        machine, known = self.machine._replace(switch_ns=switch_ns), self._by_intervals
         pairs = [*zip(self.programs, self.base_ns, strict=True)]
-        found = switched(self.trace, self.part, pairs, (self.machine, machine), self.limits_ns)
+        found = known.get(tuple(switch_ns)) or switched(
+            self.trace, self.part, pairs, (self.machine, machine), self.limits_ns
+        )
+        known[tuple(switch_ns)] = found
         if isinstance(found, str):
             return Forecast(why_not=found)
         error, times = _error(found.log, 0.0, self.off_by), math.exp(found.log)

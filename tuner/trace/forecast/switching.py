@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 
 from tuner.text import listed
-from tuner.trace.analyze.gil_use import HELD, GilUse, serving
-from tuner.trace.analyze.server_parallelism import window_length_ns
+from tuner.trace.analyze.gil_use import HELD, GilUse, Serving, serving
+from tuner.trace.analyze.server_parallelism import threads_taken, window_length_ns
 from tuner.trace.analyze.time_spans import floats
 from tuner.trace.forecast.changed import LATE, WIDE
 from tuner.trace.forecast.program import COMPUTE_WITH_GIL, HOLD_LOCK, SLEEP, Op, Program
@@ -125,18 +125,19 @@ def switched(
     """What the intervals of another machine do to the programs of a part of a trace, each with the
     time that its replay took on the first one; or why that is not known."""
     was, now = machines
-    pairs = zip(trace.ranks, *(each.switch_ns for each in (was, now)), strict=False)
-    unknown = [rank.name for rank, a, b in pairs if a != b and rank.switch_interval_s is None]
-    if unknown:
+    ranks = [r for r in trace.ranks if was.switch_ns[r.rank] != now.switch_ns[r.rank]]
+    if unknown := [rank.name for rank in ranks if rank.switch_interval_s is None]:
         return f"the trace does not tell the switch interval of {listed(unknown)}"
+    taken = threads_taken(trace)
+    holders = {rank.rank: serving(trace, rank.rank, taken) for rank in ranks}
     logs, likely = list[list[float]](), list[tuple[Program, float]]()
     for program, base_ns in programs:
         late = replay(program, was).late(limits_ns)
-        switches = dict(_switches(trace, program, was.switch_ns, now.switch_ns))
+        switches = dict(_switches(trace, program, holders, machines))
         known = {rank: each for rank, each in switches.items() if each.is_asked}
         for case in [switches] if known == switches else [switches, known]:
             own = list[float]()
-            for cost in COSTS:
+            for cost in COSTS if case else COSTS[:1]:  # nothing costs anything
                 new = _with(program, part, case, *cost)
                 found = replay(new, now)
                 if found.blocked or found.late(limits_ns) > late:
@@ -165,19 +166,22 @@ def _with_waits(log: float, part: float, number: float) -> float:
 
 
 def _switches(
-    trace: Trace, program: Program, was_ns: Sequence[float], now_ns: Sequence[float]
-) -> Iterator[tuple[int, Switch]]:
+    trace: Trace, program: Program, holders: Mapping[int, Serving],
+    machines: tuple[Machine, Machine],
+) -> Iterator[tuple[int, Switch]]:  # fmt: skip
     """By rank: how waits change for a GIL that is not held by the calls themselves."""
     whole_s = max(window_length_ns(trace), 1) / 1e9
-    for process in trace.ranks:
-        rank, found = process.rank, serving(trace, process.rank)
-        if now_ns[rank] == was_ns[rank] or found.by == "calls":
+    for rank, found in holders.items():
+        if found.by == "calls":
             continue
-        main_s, others_s = process.main_cpu_s or 0.0, process.others_cpu_s or 0.0
+        was_ns, is_ns = (each.switch_ns[rank] for each in machines)
+        main_s, others_s = (
+            trace.process(rank).main_cpu_s or 0.0, trace.process(rank).others_cpu_s or 0.0,
+        )  # fmt: skip
         computes = main_s + others_s >= HELD * whole_s
         is_held = found.is_limit if found.held.is_known else computes
-        is_asked = is_held and _are_whole(trace, program, rank, was_ns[rank])
-        yield rank, Switch(was_ns[rank], now_ns[rank], 0.0, main_s >= others_s, is_asked)
+        is_asked = is_held and _are_whole(trace, program, rank, was_ns)
+        yield rank, Switch(was_ns, is_ns, 0.0, main_s >= others_s, is_asked)
 
 
 def _are_whole(trace: Trace, program: Program, rank: int, interval_ns: float) -> bool:
@@ -206,25 +210,29 @@ def _with(
     calls, roots, rows = list(program.calls), list(program.roots), part.calls
     woken = np.nan_to_num(floats(rows, "slices")).tolist()
     turns = np.maximum(each * _at_once(part), 1.0)
-    nothing, hosts = np.zeros(len(calls)), np.array(program.hosts)
+    hosts = np.array(program.hosts)
     server, client = (np.array([getattr(c, end) for c in calls]) for end in ("server", "client"))
     per_byte = np.where(hosts[server] == hosts[client], NS_PER_BYTE, TO_OTHERS)
-    by_bytes = per_byte * np.nan_to_num(floats(rows, "request_bytes"))
+    bytes_there, bytes_back = (
+        per_byte * np.nan_to_num(floats(rows, f"{each}_bytes")) for each in ("request", "answer")
+    )
     there, back = (np.array([getattr(c, to) for c in calls]) for to in ("to_server", "to_client"))
     for rank, of_rank in switches.items():
         switch = of_rank._replace(cost_ns=cost_ns)
         serves, is_either = server == rank, (server == rank) | (client == rank)
-        there = np.where(serves, switch.ways(there, by_bytes, rows["name"], turns), there)
-        back = np.where(is_either, switch.ways(back, nothing, rows["name"], turns), back)
+        there = np.where(serves, switch.ways(there, bytes_there, rows["name"], turns), there)
+        back = np.where(is_either, switch.ways(back, bytes_back, rows["name"], turns), back)
         for place in np.flatnonzero(is_either).tolist():
-            call = calls[place]
+            call, of = calls[place], dict[str, list[Op]]()
             if serves[place]:
-                ops = switch.served(call.ops, woken[place])
-                unpickles, pickles = switch.python(call.unpickles), switch.python(call.pickles)
-                call = replace(call, ops=ops, unpickles=unpickles, pickles=pickles)
+                of["ops"] = switch.served(call.ops, woken[place])
+                of |= {
+                    name: switch.python(getattr(call, name)) for name in ("unpickles", "pickles")
+                }
             if client[place] == rank:
-                call = replace(call, receives=switch.python(call.receives))
-            calls[place] = call
+                of["receives"] = switch.python(call.receives)
+            if any(ops != [*getattr(call, name)] for name, ops in of.items()):
+                calls[place] = replace(call, **of)  # type: ignore[arg-type]
         roots = [
             replace(root, ops=switch.between(root.ops))
             if root.rank == rank and root.is_main != switch.is_main else root
