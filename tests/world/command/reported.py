@@ -54,6 +54,7 @@ def events_of(rank: int) -> list[dict[str, Any]]:
         {"kind": "hand-over"},
         {"kind": "record-end", "reason": "shutdown", "cpu_s": 0.5, "main_thread_s": [0.25, 0.0],
          "other_threads_s": [0.125, 0.0], "pool_threads_s": [0.125, 0.5], "intra_op_threads": 2,
+         "switch_interval_s": 0.005,
          "threads": [[PIDS[rank], "python"], [77, "worker"]],
          "issued": [[NAMES[1], "python", _CALLS]] if rank == 0 else [],
          "counted_ns": BEGAN_NS + 10**9, "is_cut": False, "disturbed": False,
