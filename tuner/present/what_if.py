@@ -261,7 +261,8 @@ def forecast_parts(
         return
     intervals = [each for each in answers if each.asked.is_of_interval]
     answers = [each for each in answers if each not in intervals]
-    of_intervals, has_changes = _of_intervals(trace, intervals), bool(changes or intervals)
+    of_intervals = _of_intervals(trace, intervals)
+    has_changes = bool(changes or of_intervals)
     of_threads = _of_threads(trace, answers) if has_changes else None
     if has_changes:
         knobs, no_gain = of_threads or ([], [])
