@@ -114,7 +114,7 @@ bench: $(READY)  ## Speed and memory, as ratios of things measured in the same r
 simulate: $(READY)  ## How often the search and six other methods are right, on a simulated noisy machine
 	$(PYTHON) -m lab.simulation $(SIMULATE_ARGS)
 
-claims: $(READY)  ## How often searches of real worlds are right, where the truth is known (CLAIM=same, idle_pools, sleep, one_lock, network, agreement, close_call, live, live_memory)
+claims: $(READY)  ## How often searches of real worlds are right, where the truth is known (CLAIM=same, idle_pools, sleep, one_lock, network, agreement, close_call)
 	$(PYTHON) -m lab.claims $(CLAIM) $(CLAIMS_ARGS)
 
 faults: $(READY)  ## Every fault that must be survived, caused on purpose: a table (PARTS=folders runs that alone)

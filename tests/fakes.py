@@ -17,9 +17,8 @@ from tuner.plan.workload_spec import RankSpec, WorkloadSpec
 from tuner.trace.files.native_writer import trace_document
 from tuner.trace.model import spans
 from tuner.world.environment import MachineState
-from tuner.world.launcher import LiveOrder, WorldOrder
+from tuner.world.launcher import WorldOrder
 from tuner.world.measurement import Failure, FailureKind, Measurement, RankUsage
-from tuner.world.slicing import SliceRate
 
 UDF = WorkloadSpec(
     reference="udf",
@@ -81,10 +80,7 @@ class FakeLauncher(NothingToClose):
     interrupt_after: int | None = None  # KeyboardInterrupt instead of the world of this number
     interrupt_tracing: int | None = None  # and instead of the traced one
     others_cpus: Callable[[int], float] | None = None  # of 2, by the number of the timed world
-    live_sigma: float = 0.02  # the same of slices
-    memory: float = 0.0  # what a slice has of the speed of the one before
     orders: list[WorldOrder] = field(default_factory=list)  # every timed world
-    live: list[WorldOrder] = field(default_factory=list)  # in which configurations took turns
     traced: list[WorldOrder] = field(default_factory=list)  # whose traces are kept
 
     def __post_init__(self) -> None:
@@ -107,8 +103,6 @@ class FakeLauncher(NothingToClose):
     def run(self, order: WorldOrder) -> Measurement | Failure:
         if self.interrupt_after is not None and len(self.orders) == self.interrupt_after:
             raise KeyboardInterrupt
-        if order.live is not None:
-            return self._live(order, order.live)
         kept = order.trace is not None and order.trace.path.parent.name == "traces"
         if kept and len(self.traced) == self.interrupt_tracing:
             raise KeyboardInterrupt
@@ -138,23 +132,6 @@ class FakeLauncher(NothingToClose):
             machine=machine, step_s=(step_s,) * steps, wall_s=wall_s, world_s=world_s,
             tracing_overhead=None if order.trace is None else self.tracing_overhead,
             ranks=tuple(ranks),
-        )  # fmt: skip
-
-    def _live(self, order: WorldOrder, live: LiveOrder) -> Measurement:
-        """A world in which configurations take turns, and are as fast as they are alone."""
-        self.live.append(order)
-        schedule, slices = live.schedule, []
-        for number in range(1, int(order.min_time_s / schedule.slice_s)):
-            turns = schedule.turns[number % len(schedule.turns)], schedule.turns[number - 1]
-            now, before = (-math.log(self.step_ms(live.configs[turn])) for turn in turns)
-            log_rate = now + self.memory * (before - now) + self._random.gauss(0, self.live_sigma)
-            slices.append(SliceRate(number, *turns, log_rate))
-        world_s = self.overhead_s + order.min_time_s
-        self.clock.advance(world_s)
-        usage = RankUsage(name="worker0", cpu_s=1.0, peak_rss_mb=200.0, threads=20)
-        return Measurement(
-            step_s=(1.0,), wall_s=order.min_time_s, world_s=world_s, ranks=(usage,),
-            slices=tuple(slices),
         )  # fmt: skip
 
     def _failure(self, order: WorldOrder) -> FailureKind | None:

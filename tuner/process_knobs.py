@@ -86,12 +86,6 @@ class ProcessKnobs:
         if self.intra_op_threads is not None:
             _torch().set_num_threads(self.intra_op_threads)
 
-    def switch(self, interval_s: float) -> None:
-        """Set another switch interval, unless the program has set its own after the tool."""
-        if self.switch_interval_s is not None and not self.overridden():
-            sys.setswitchinterval(interval_s)
-            self.switch_interval_s = switch_interval_s()
-
     @property
     def texts(self) -> list[str]:
         """What is set, each as `switch_interval=1ms`; of a binding also the logical CPUs."""
@@ -152,6 +146,11 @@ def _torch() -> Any:
 def switch_interval_s() -> float:
     """The interpreter's, in seconds; it keeps whole microseconds."""
     return round(sys.getswitchinterval(), 6)
+
+
+def traced_interval_s() -> float | None:
+    """`switch_interval_s`; None where it means nothing."""
+    return switch_interval_s() if has_gil() else None
 
 
 def has_gil() -> bool:

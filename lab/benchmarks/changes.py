@@ -17,8 +17,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from lab.benchmarks.forecast import AS_IT_IS as THEIRS
-from lab.benchmarks.forecast import SUBJECTS, TRACED, Runs, Worlds
+from lab.benchmarks.forecast import SUBJECTS, TRACED, Runs, Worlds, config_of
 from lab.benchmarks.pairs import PAIRS
 from lab.benchmarks.programs import ROOT
 from lab.benchmarks.report import Comparison, log_ratio
@@ -26,6 +25,7 @@ from tests.programs.running import PYTHON, free_port
 from tests.trace.synthetic import Part, simulate
 from tests.world.command.launching import launched
 from tuner.decide.statistics import Interval
+from tuner.plan.config import Config
 from tuner.present.changes import read_change
 from tuner.text import ratio_cell
 from tuner.trace.analyze.server_parallelism import window_length_ns
@@ -171,8 +171,8 @@ def _tutorial(name: str) -> list[Row]:
         took_s: dict[str, list[float]] = {edit: [] for edit in subjects}
         for seed in range(ROUNDS):
             for edit, each in subjects.items():
-                threads = TRACED if isinstance(each, Worlds) else THEIRS
-                took_s[edit].append(each.measure_s(threads, seed))
+                config = config_of(TRACED) if isinstance(each, Worlds) else Config.of({})
+                took_s[edit].append(each.measure_s(config, seed))
     before = np.array(took_s[AS_IT_IS])
     return [
         Row(name, e, _found(trace, model, made), log_ratio(np.array(took_s[e]), before).exp())

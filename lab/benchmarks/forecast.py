@@ -93,7 +93,7 @@ class Row:
     """A forecast beside what was measured."""
 
     subject: str
-    threads: int
+    asked: str
     found: Forecast
     measured: Interval
     """Infinite where the worlds failed, as those in a deadlock do."""
@@ -123,7 +123,7 @@ class Row:
             told = f"no forecast: {found.why_not}"
         beside = ratio_cell(measured.estimate, measured.low, measured.high)
         rest = [] if found.why_not else [decimal(self.error), str(self.is_inside)]
-        return [self.subject, str(self.threads), told, beside, *rest]
+        return [self.subject, self.asked, told, beside, *rest]
 
 
 def run() -> list[Comparison]:
@@ -133,7 +133,7 @@ def run() -> list[Comparison]:
     rows = []
     with busy_machine() if os.environ.get("HOG") else ExitStack():
         for name in names:
-            _print(found := _rows(name))
+            print_rows(found := _rows(name))
             rows += found
     told = [row for row in rows if not row.found.why_not]
     errors = [row.error for row in told if not math.isnan(row.error)] or [math.nan]
@@ -191,9 +191,9 @@ class Worlds:
         taken = TraceOrder(path=path, operators=False)
         measured(self._launcher.run(replace(self._order, steps=steps, trace=taken)))
 
-    def measure_s(self, threads: int, seed: int) -> float:
+    def measure_s(self, config: Config, seed: int) -> float:
         """The time of a step."""
-        outcome = self._launcher.run(replace(self._order, config=_config(threads), seed=seed))
+        outcome = self._launcher.run(replace(self._order, config=config, seed=seed))
         return _time_of(outcome, lambda found: float(np.median(found.step_s)))
 
 
@@ -208,10 +208,9 @@ class Runs:
         taken = TraceOrder(path=path, operators=False)
         self._program.run(trace=taken, deadline_s=2 * LONGEST_S)
 
-    def measure_s(self, threads: int, seed: int) -> float:
+    def measure_s(self, config: Config, seed: int) -> float:
         """The time from the first call to the last."""
-        config = {} if threads == AS_IT_IS else {ALL: {"num_worker_threads": threads}}
-        found = self._program.run(config=config, deadline_s=LONGEST_S, seed=seed)
+        found = self._program.run(config=config.to_json(), deadline_s=LONGEST_S, seed=seed)
         # Where no rank shuts down, only the whole run is known, of which calls are a part.
         return _time_of(found, lambda run: (run.program and run.program.rpc_active_s) or math.nan)
 
@@ -243,27 +242,30 @@ def _rows(name: str) -> list[Row]:
         for number in range(ROUNDS):
             for threads in random.Random(number).sample(runs, len(runs)):
                 if all(map(math.isfinite, took_s[threads])):
-                    took_s[threads].append(subject.measure_s(threads, number))
+                    config = Config.of({}) if threads == AS_IT_IS else config_of(threads)
+                    took_s[threads].append(subject.measure_s(config, number))
     return [
-        Row(name, threads, found[threads], _measured(took_s[threads], took_s[base]))
+        Row(name, str(threads), found[threads], ratio_of(took_s[threads], took_s[base]))
         for threads in THREADS
         if found[threads] != SAME and not np.isnan([*took_s[threads], *took_s[base]]).any()
     ]
 
 
-def _measured(some: Sequence[float], base: Sequence[float]) -> Interval:
+def ratio_of(some: Sequence[float], base: Sequence[float]) -> Interval:
     """The ratio of the times, paired in rounds; infinite where worlds failed."""
     if math.inf in (*some, *base):
         return Interval(math.inf, math.inf, math.inf)
     return log_ratio(np.array(some), np.array(base)).exp()
 
 
-def _config(threads: int) -> Config:
+def config_of(threads: int) -> Config:
+    """That of so many worker threads."""
     return Config.of({Dimension("*", "num_worker_threads"): threads})
 
 
-def _print(rows: Sequence[Row]) -> None:
-    table = Table("subject", "threads", "forecast", "measured", "error", "inside")
+def print_rows(rows: Sequence[Row], asked: str = "threads") -> None:
+    """Print a table; `asked` is what differs."""
+    table = Table("subject", asked, "forecast", "measured", "error", "inside")
     for row in rows:
         table.add_row(*row.cells())
     Console(width=150).print(table)

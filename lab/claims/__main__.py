@@ -13,7 +13,6 @@ from lab.benchmarks.tuned import searched
 from lab.claims.network import network
 from tests.known import known
 from tests.programs import served_together
-from tests.world.local import computing
 from tuner.plan.config import Config
 from tuner.present.study_result import StudyResult
 
@@ -87,33 +86,9 @@ def _not_told_apart(result: StudyResult) -> set[Config | None]:
     return {result.best, *(result.by_trial[trial].config for trial in result.not_told_apart)}
 
 
-def live(number: int) -> str:
-    """Switch intervals that take turns: 1 ms is better for a learner that computes."""
-    found = _taking_turns("Learner", number)
-    if found.live is None or not found.live_gains:
-        return f"not compared: {found.live and found.live.why_not}"
-    gain = found.live_gains[0]
-    shown = "shown to be better" if gain.ratio.low > 1 else "not told apart"
-    return f"1 ms is {shown}{', but not believed' if found.live.remembers else ''}"
-
-
-def live_memory(number: int) -> str:
-    """The same of a server that takes what the intervals before took: not to be believed."""
-    found = _taking_turns("Remembers", number).live
-    if found is None or not found.gains:
-        return f"not compared: {found and found.why_not}"
-    return "not believed" if found.remembers else "BELIEVED"
-
-
-def _taking_turns(name: str, seed: int) -> StudyResult:
-    workload, space = f"{computing.__file__}:{name}", {"switch_interval": ["5ms", "1ms"]}
-    return searched(workload=workload, space=space, budget="150s", max_blocks=2, seed=seed)
-
-
 CLAIMS: dict[str, Callable[[int], str]] = {
     each.__name__: each
-    for each in (same, same_bound, idle_pools, sleep, one_lock, network, agreement, close_call,
-                 live, live_memory)
+    for each in (same, same_bound, idle_pools, sleep, one_lock, network, agreement, close_call)
 }  # fmt: skip
 
 

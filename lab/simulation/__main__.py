@@ -9,8 +9,6 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 from lab.simulation.cells import CELLS, LONG_CELLS, Cell, Outcome
-from lab.simulation.live import CELLS as LIVE_CELLS
-from lab.simulation.live import simulate_live
 from lab.simulation.peers import PEERS, Peer
 from lab.simulation.sessions import run_session
 from lab.simulation.tally import Tally, heading, mean, tally
@@ -29,7 +27,6 @@ OF_LONG: dict[str, Peer] = {
     "wrong forecasts": OURS["wrong forecasts"],
 }
 METHODS = {**OURS, **PEERS, **OF_LONG}
-LIVE_PER_SESSION = 10  # comparisons within runs, which take no time
 
 
 def one(job: tuple[str, Cell, int]) -> Outcome:
@@ -80,8 +77,7 @@ def main(arguments: Sequence[str]) -> int:
     if unknown := {*methods} - {*METHODS}:
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(METHODS)}")
     cells = [cell for cell in (*CELLS, *LONG_CELLS) if given.cells in str(cell)]
-    live = [cell for cell in LIVE_CELLS if given.cells in str(cell)]
-    missed = simulate_live(live, LIVE_PER_SESSION * given.sessions) if live else []
+    missed = list[str]()
     print(f"\n{heading()}")
     done = list[tuple[Cell, str, Tally]]()
     for cell, method, found in simulate(cells, methods, given.sessions):

@@ -21,6 +21,7 @@ from tests.searching.tuning import (
     cpus,
     failing,
     forecasting,
+    forecasting_intervals,
     grouped,
     scaling,
 )
@@ -86,6 +87,12 @@ def _forecast() -> object:
     times = {1: 4.5, 2: 2.2, 4: 1.5, 8: 1.4, 16: 2.0}
     with forecasting({1: 3.8, 2: 1.9, 4: 1.0, 8: 1.0}):
         return _udf(step_ms=by_threads(times), keys={"budget": "40s"})
+
+
+def _intervals() -> object:
+    """The shortest one is the best, as forecast, and the longest waits."""
+    with forecasting_intervals({20.0: 2.1, 2.0: 0.8, 1.0: 0.6}):
+        return _udf(step_ms=by_interval, keys={"space": INTERVALS, "budget": "60s"})
 
 
 def _program() -> object:
@@ -162,7 +169,7 @@ SEARCHED: Mapping[str, Callable[[], object]] = {
     "front": lambda: _udf(cpu_cores=cpus, keys=FRONT),
     "sampled": lambda: _udf(step_ms=_bound, keys=SAMPLED),
     "forecast": _forecast,
-    "live": lambda: _udf(step_ms=by_interval, keys={"space": INTERVALS, "budget": "60s"}),
+    "intervals": _intervals,
     "program": _program,
     "fails-more": _fails_more,
     "groups": _groups,

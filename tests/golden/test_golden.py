@@ -58,11 +58,11 @@ def test_an_interval_of_a_ratio_is_of_the_comparison_of_all_at_once(
     trials = [row.trial for row in answer.rows]
     pairs = [answer.paired.gain(*pair) for pair in permutations(trials, 2)]
     intervals: list[Interval | None] = [each and each.exp() for each in pairs]
-    # What has another name: forecasts, values that took turns, the front, and the baseline twice.
+    # What has another name: forecasts, the front, and the baseline twice.
     forecasts = [*(row.forecast for row in answer.rows), *answer.forecasts_alone.values()]
     intervals += [each.speedup for each in forecasts if each is not None]
     intervals += [each.times for each in answer.changes]
-    intervals += [answer.noise_floor, *(each.ratio for each in answer.live_gains)]
+    intervals += [answer.noise_floor]
     for point in answer.front.points if answer.front else ():
         intervals += [goal.ratio and goal.ratio.inverse() for goal in (point.first, point.second)]
         intervals += [point.first.ratio, point.second.ratio]

@@ -8,8 +8,6 @@ import pytest
 
 from lab.simulation.__main__ import OF_LONG, SOONER, worse_picks
 from lab.simulation.cells import LONG_CELLS, TWO_KNOBS, Cell
-from lab.simulation.live import CELLS as LIVE_CELLS
-from lab.simulation.live import simulate_live
 from lab.simulation.peers import _friedman_survivors
 from lab.simulation.sessions import run_session
 from lab.simulation.tally import tally
@@ -53,10 +51,6 @@ def test_forecasts_choose_what_few_long_worlds_are_spent_on() -> None:
 
     assert missed(SOONER, 0.51) == missed("wrong forecasts", 0.3) == []
     assert len(missed(SOONER, 0.49)) == len(missed("wrong forecasts", 0.28)) == 1
-
-
-def test_live_comparisons_claim_what_is_true_and_find_memories() -> None:
-    assert not simulate_live(LIVE_CELLS, 100)
 
 
 def test_a_friedman_race_leaves_what_is_always_slower() -> None:

@@ -1,17 +1,14 @@
-"""What is said of values of knobs, of knobs together, and of what was compared within runs."""
+"""What is said of values of knobs, and of knobs together."""
 
 from dataclasses import replace
 from itertools import product
 
 import pytest
 
-from tests.plan.specs import for_all
 from tests.present.results import in_blocks, of_two_knobs, study_result
 from tuner.decide.statistics import Interval
 from tuner.plan.config import ALL_ROLES, Config, Dimension
-from tuner.present.knob_sentences import bad_value_sentences, live_sentences, together_sentences
-from tuner.study.live_evidence import LiveGain
-from tuner.study.records import Live
+from tuner.present.knob_sentences import bad_value_sentences, together_sentences
 from tuner.study.together import BestThreads, Interaction, KnobGain, Together
 
 
@@ -62,19 +59,3 @@ INTERACTION = Interaction(WORKERS, 1, 16, ((UNBOUND, 1.17), (BOUND, 1.01)))
 )  # fmt: skip
 def test_what_the_knobs_gave_together_is_said(found: Together | None, said: list[str]) -> None:
     assert together_sentences(study_result(together=found)) == said
-
-
-@pytest.mark.parametrize(
-    ("ratio", "said"),
-    [
-        (Interval(5.0, 1.5, 30.0), "at least 1.50 times as fast"),
-        (Interval(0.2, 0.01, 0.5), "at most 0.50 times as fast"),
-        (Interval(1.0, 0.1, 10.0), "not told apart"),
-    ],
-)
-def test_what_was_compared_within_runs_has_a_sentence(ratio: Interval, said: str) -> None:
-    config, over = (for_all(switch_interval=each) for each in (0.001, 0.005))
-    gain = LiveGain(config=config, over=over, ratio=ratio, fresh=None)
-    live = Live(configs=(), gains=((0.0, 0.2),) * 4)
-    answer = replace(study_result(), live=live, live_gains=(gain,))
-    assert live_sentences(answer) == [f"switch_interval=1ms against 5ms, live in 4 runs: {said}."]

@@ -9,6 +9,7 @@ import pytest
 
 from tests.present.screen import printed
 from tests.trace.analyze.diagnoses import SCENARIOS
+from tests.trace.forecast.test_switching import beside_a_computing_thread
 from tests.trace.synthetic import Part, ranks, simulate
 from tuner.errors import UsageError
 from tuner.present.analysis import Analysis
@@ -157,7 +158,8 @@ def test_a_forecast_that_was_asked_for_is_a_table_on_the_screen() -> None:
 @pytest.mark.parametrize("name", [*SCENARIOS])
 def test_a_diagnosis_and_the_forecasts_beside_it_do_not_disagree(name: str) -> None:
     taken = SCENARIOS[name]()
-    said, answers = diagnose(taken), answer(taken, ask_by_default(taken))
+    said = diagnose(taken)
+    answers = answer(taken, ask_by_default(taken, said.suggestions))
     assert agreed(said, answers, taken) == (said, answers)
 
 
@@ -179,3 +181,34 @@ def test_where_they_disagree_neither_speaks_of_more_threads() -> None:
     assert found == ["", "", DISAGREE, DISAGREE]
     assert agreed(denies, as_long, taken) == (denies, as_long)
     assert agreed(said, half, taken) == (said, half)
+
+
+def beside_a_main(there_ms: float = 5.4) -> Trace:
+    return beside_a_computing_thread(there_ms=(there_ms,))
+
+
+def test_another_switch_interval_is_asked_for_as_a_knob() -> None:
+    found = forecast(beside_a_main(), {"switch_interval": "1ms,5ms", "num_worker_threads": [4, 8]})
+    assert found["config"].tolist()[0] == "num_worker_threads=4 switch_interval=1ms"
+    assert found["ratio"].tolist() == pytest.approx([0.33, 0.33, 1.0, 1.0], abs=0.02)
+
+
+def test_an_interval_that_is_suggested_is_forecast_unasked_and_named_with_its_gain() -> None:
+    taken = beside_a_main()
+    analysis = Analysis.of(taken, forecasts_unasked=True, finds_changes=True)
+    asked = [str(each.asked) for each in analysis.what_if if each.asked.is_of_interval]
+    assert asked == ["switch_interval=1ms", "switch_interval=200us"]
+    text = printed(print_trace, analysis, Shown(), width=120)
+    assert "switch_interval=200us instead of 5ms" in text
+    assert "--space switch_interval=5ms,1ms,0.2ms tries it" in " ".join(text.split())
+
+
+def test_an_interval_that_is_forecast_to_gain_nothing_is_not_suggested() -> None:
+    taken = beside_a_main()
+    said = diagnose(taken)
+    assert [each.knob for each in said.suggestions] == ["switch_interval"]
+    asked = read_what_if([("switch_interval", "1ms,200us")])
+    for ratio, is_left in ((1.0, False), (0.5, True)):
+        answers = [Answered(asked=each, found=told(ratio)) for each in asked]
+        left, _ = agreed(said, answers, taken)
+        assert ("switch_interval" in left.text) == bool(left.suggestions) == is_left

@@ -104,8 +104,6 @@ def test_setting_up_may_spend_the_budget(tune: Tune) -> None:
     assert (again.worlds, again.verdict, len(again.rows)) == (0, "undecided", 1)
     answer = tune(Hanging(describing_s=61.0), budget="180s", resume=True, **given)
     assert answer.blocks > 0
-    assert answer.live is not None
-    assert not answer.live.why_not
 
 
 def test_a_baseline_alone_that_did_not_run_is_not_kept(tune: Tune) -> None:

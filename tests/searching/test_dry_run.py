@@ -87,14 +87,3 @@ def test_a_search_has_the_time_that_was_told(threads: list[int], tune: Tune) -> 
     asked: dict[str, Any] = {"space": {"num_worker_threads": threads}, "budget": "60s"}
     found = told(FakeLauncher(sigma=0.3), **asked)
     assert found.blocks == pytest.approx(tune(sigma=0.3, **asked).blocks, rel=0.35)
-
-
-def test_a_comparison_within_runs_takes_its_share(tune: Tune) -> None:
-    alone, live = (
-        told(FakeLauncher(sigma=0.3), space=space)
-        for space in ({"num_worker_threads": [8]}, INTERVAL)
-    )
-    assert live.blocks == pytest.approx(0.8 * alone.blocks, rel=0.05)
-    assert live.blocks == pytest.approx(
-        tune(sigma=0.3, space=INTERVAL, budget="60s").blocks, rel=0.1
-    )

@@ -1,9 +1,20 @@
 import math
 from unittest.mock import Mock, patch
 
+import tuner
 from tests.fakes import threads_of
-from tests.searching.tuning import Tune, by_threads, forecasting, scaling
+from tests.searching.tuning import (
+    INTERVALS,
+    Tune,
+    by_interval,
+    by_threads,
+    forecasting,
+    forecasting_intervals,
+    scaling,
+)
 from tuner.present.sentences import sentences_of
+from tuner.study.storage.address import StudyPlace
+from tuner.study.storage.opening import load_study
 from tuner.trace.forecast.forecasts import Forecast, Model, WhatIf
 
 FORECAST = {1: 4.0, 2: 2.0, 4: 1.0, 8: 1.0}
@@ -95,3 +106,58 @@ def test_which_threads_may_deadlock_is_said_beside_the_forecasts_of_others(tune:
     found = {threads_of(row.config): row.forecast for row in answer.rows}
     assert [threads for threads, each in sorted(found.items()) if each is None] == [1, 2, 16]
     assert f"No forecast of fewer threads: {doubt.why_not}." in sentences_of(answer)
+
+
+def first_intervals(tune: Tune) -> list[float]:
+    first = [order.config for order in tune.launcher.orders if order.steps is None]
+    return [1e3 * float(str(each.for_role("server")["switch_interval"])) for each in first]
+
+
+def test_switch_intervals_come_as_the_forecast_has_them(tune: Tune) -> None:
+    with forecasting_intervals({20.0: 2.0, 2.0: 0.7, 1.0: 0.5}):
+        answer = tune(space=INTERVALS, step_ms=by_interval, sigma=0.02)
+    assert first_intervals(tune) == [5, 1, 2, 20]
+    assert str(answer.best) == "switch_interval=1ms"
+    slow = answer.by_trial[1]
+    assert (slow.label, slow.samples) == ("switch_interval=20ms", 0)
+    found = {row.label: row.forecast and row.forecast.ratio for row in answer.rows}
+    assert found["switch_interval=1ms"] == 0.5
+    again = tune(space=INTERVALS, resume=True, step_ms=by_interval)
+    assert {row.label: row.forecast and row.forecast.ratio for row in again.rows} == found
+
+
+def test_without_a_forecast_switch_intervals_come_as_the_space_has_them(tune: Tune) -> None:
+    with forecasting_intervals({}):
+        answer = tune(space=INTERVALS)
+    assert first_intervals(tune) == [5, 20, 2, 1]
+    said = "No forecast of other switch intervals: it depends on whether calls wait for a GIL."
+    assert said in sentences_of(answer)
+
+
+def test_an_interval_that_is_not_forecast_leaves_the_forecast_of_the_threads(tune: Tune) -> None:
+    def forecast(what_if: WhatIf) -> Forecast:
+        if what_if.intervals_s:
+            return Forecast(why_not="it depends on whether calls wait for a GIL")
+        ratio = {1: 4.0, 16: 1.0}[(what_if.threads or {})["server"]]
+        return Forecast(ratio=ratio, ratio_low=ratio, ratio_high=ratio)
+
+    space = {"num_worker_threads": [1, 16], "switch_interval": ["5ms", "1ms"]}
+    with patch.object(Model, "of", return_value=Mock(forecast=forecast)):
+        answer = tune(space=space)
+    first = [str(order.config) for order in tune.launcher.orders if order.steps is None]
+    assert [each.partition(" ")[0][-2:] for each in first] == ["16", "16", "=1", "=1"]
+    told = {row.label: row.forecast is not None for row in answer.rows}
+    assert [label for label, is_told in told.items() if is_told] == [
+        "num_worker_threads=1 switch_interval=5ms"
+    ]
+
+
+def test_a_study_that_had_its_intervals_take_turns_opens_and_is_resumed(tune: Tune) -> None:
+    """Older versions noted what runs showed in which values took turns."""
+    with forecasting_intervals({20.0: 2.0, 2.0: 0.7, 1.0: 0.5}):
+        tune.interrupted(space=INTERVALS, stops=lambda each: each.worlds == 3)
+    store = load_study(StudyPlace.named("udf", out=tune.folder))
+    store.note("live", {"configs": [{}, {}], "gains": [[0.0, 0.4]] * 4, "remembers": True})
+    assert "live" not in tuner.load_study(tune.folder).to_json()
+    answer = tune(space=INTERVALS, resume=True, step_ms=by_interval)
+    assert str(answer.best) == "switch_interval=1ms"

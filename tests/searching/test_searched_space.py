@@ -283,7 +283,7 @@ def test_intra_op_threads_take_the_place_of_threads_that_are_forecast_to_change_
 ) -> None:
     with_pools(monkeypatch, 0.3)
     ratios = {1: None, 2: 2.0, 4: 1.0, 8: 1.01, 32: 1.0}
-    told: dict[tuple[int, ...], ForecastThreads] = {
+    told: dict[tuple[float, ...], ForecastThreads] = {
         (count, count): ForecastThreads(
             threads=(count, count), ratio=ratio, low=ratio and 0.9 * ratio,
             high=ratio and 1.1 * ratio, deadlock="" if ratio else "calls wait for each other",

@@ -106,13 +106,12 @@ def by_threads(values: Mapping[int, float]) -> Callable[[Config], float]:
     return lambda config: values[threads_of(config)]
 
 
-INTERVALS = {"switch_interval": "5ms,1ms,20ms"}
-_INTERVALS_MS = {0.005: 3.0, 0.001: 2.0, 0.02: 4.0}
+INTERVALS = {"switch_interval": "5ms,20ms,2ms,1ms"}
 
 
 def by_interval(config: Config) -> float:
     """A thread waits for the GIL less where it is switched more often."""
-    return _INTERVALS_MS[float(str(config.for_role("server")["switch_interval"]))]
+    return 1.0 + 1e3 * float(str(config.for_role("server")["switch_interval"])) / 5
 
 
 def cpus(config: Config) -> float:
@@ -191,3 +190,17 @@ def forecasting(ratios: Mapping[int, float], role: str = "server") -> AbstractCo
     return patch.object(Model, "of", return_value=Mock(
         forecast=forecast, changeable=Mock(candidates=list)
     ))  # fmt: skip
+
+
+def forecasting_intervals(ratios: Mapping[float, float]) -> AbstractContextManager[Mock]:
+    """Has the baseline's trace tell these ratios by switch interval in ms, each to 5 %, and nothing
+    of another one."""
+
+    def forecast(what_if: WhatIf) -> Forecast:
+        asked = {round(1e3 * each, 6) for each in (what_if.intervals_s or {}).values()}
+        if (ratio := ratios.get(*asked or {0.0})) is None:
+            return Forecast(why_not="it depends on whether calls wait for a GIL")
+        return Forecast(ratio=ratio, ratio_low=ratio / 1.05, ratio_high=ratio * 1.05)
+
+    model = Mock(forecast=forecast, changeable=Mock(candidates=list))
+    return patch.object(Model, "of", return_value=model)

@@ -18,13 +18,11 @@ import pytest
 from tests.fakes import order
 from tests.known import known
 from tuner.errors import UsageError
-from tuner.plan.config import Config
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.trace.files.reader import read_trace
 from tuner.world import live_world
-from tuner.world.launcher import LiveOrder, TraceOrder, WorkloadLauncher
+from tuner.world.launcher import TraceOrder, WorkloadLauncher
 from tuner.world.measurement import Failure, Measurement
-from tuner.world.slicing import Schedule
 
 TROUBLES = Path(__file__).parent / "local" / "troubles.py"
 
@@ -109,22 +107,6 @@ def impatient(launcher: Any, *, grace_s: float = live_world.GRACE_S) -> Iterator
         patch.setattr(live_world, "PROBE_EVERY_S", 0.2)
         patch.setattr(live_world, "GRACE_S", grace_s)
         yield running
-
-
-def taking_turns(*, slice_s: float) -> LiveOrder:
-    """Two switch intervals that take turns in a world."""
-    schedule = Schedule(time.monotonic(), slice_s, slice_s / 2, turns=(0, 1, 1, 0, 0, 1))
-    configs = [Config.from_json({"*": {"switch_interval": each}}) for each in (0.005, 0.0005)]
-    return LiveOrder(configs=tuple(configs), schedule=schedule)
-
-
-def took_turns(outcome: Measurement, live: LiveOrder) -> int:
-    """In how many slices they took turns, as ordered."""
-    turns = live.schedule.turns
-    for each in outcome.slices:
-        assert each.turn == turns[each.number % len(turns)]
-        assert each.before == turns[(each.number - 1) % len(turns)]
-    return len(outcome.slices)
 
 
 def run(

@@ -86,7 +86,7 @@ def test_a_rank_that_was_killed_or_lost_its_parent_ended_before_its_time(
 
 
 def test_a_rank_that_counts_as_dead_does_not_finish_afterwards() -> None:
-    finished = {"kind": "finished", "threads": 9, "peak_rss_mb": 200.0, "slices": []}
+    finished = {"kind": "finished", "threads": 9, "peak_rss_mb": 200.0}
     every = records(*[[phase("shutdown"), died(PARENT_GONE), finished]] * 2)
     failure = root_cause(every, deadline_s=None, world_s=0.5)
     assert failure.message == "worker0 failed first (its parent process ended, in shutdown)"

@@ -6,10 +6,10 @@ from typing import Any, Self
 
 from pydantic import ConfigDict
 
-from tuner.plan.config import Config
+from tuner.plan.config import Config, Dimension
 from tuner.plan.frozen_model import FrozenModel
 from tuner.plan.keys import PLAN_KEYS
-from tuner.plan.knobs import INTRA_OP_THREADS, NUM_WORKER_THREADS
+from tuner.plan.knobs import INTRA_OP_THREADS, NUM_WORKER_THREADS, SWITCH_INTERVAL
 from tuner.plan.launching import Launching
 from tuner.plan.measuring import Measuring
 from tuner.plan.objectives import Objective
@@ -84,9 +84,11 @@ class StudyPlan(FrozenModel):
         own = self.baseline.resolved(self.subject)
         return {knob for _, knob, _ in {*config.resolved(self.subject)}.difference(own)}
 
-    def changes_threads_alone(self, config: Config) -> bool:
-        """Whether a configuration acts otherwise than the baseline by its worker threads alone."""
-        return self.changed_by(config) == {NUM_WORKER_THREADS.name}
+    def is_forecast_alone(self, config: Config) -> bool:
+        """Whether a configuration acts otherwise than the baseline, and by no knob but those of
+        which a trace tells what they do."""
+        changed = self.changed_by(config)
+        return bool(changed) and changed <= {NUM_WORKER_THREADS.name, SWITCH_INTERVAL.name}
 
     def threads_of(self, role: str, config: Config) -> int:
         """The worker threads that a rank of a role has with a configuration."""
@@ -98,6 +100,18 @@ class StudyPlan(FrozenModel):
     def threads_by_role(self, config: Config) -> tuple[int, ...]:
         """The worker threads of each role, in the order of the roles."""
         return tuple(self.threads_of(role, config) for role in self.subject.roles)
+
+    def intervals_by_role(self, config: Config) -> tuple[float, ...]:
+        """The switch interval of each role, in seconds."""
+        dimensions = [Dimension(role, SWITCH_INTERVAL.name) for role in self.subject.roles]
+        return tuple(float(str(config.value_of(each, self.subject))) for each in dimensions)
+
+    def forecast_key(self, config: Config) -> tuple[float, ...]:
+        """What a trace of the baseline can forecast of a configuration: `threads_by_role`, and
+        where they are not the baseline's `intervals_by_role`."""
+        own = self.intervals_by_role(config)
+        others = () if own == self.intervals_by_role(self.baseline) else own
+        return (*self.threads_by_role(config), *others)
 
     def keys(self) -> dict[str, Any]:
         """The plan as a plan file holds it, which `draft_plan` reads."""

@@ -87,7 +87,9 @@ class Analysis:
 
             model = Model.of(trace, roles)
             if asked or forecasts_unasked:
-                what_if = answer(trace, asked or ask_by_default(trace), roles, model)
+                what_if = answer(
+                    trace, asked or ask_by_default(trace, diagnosis.suggestions), roles, model
+                )
                 diagnosis, what_if = agreed(diagnosis, what_if, trace)
             if finds_changes:
                 changes, callers = rows_of(trace, model), by_callers(trace, model)

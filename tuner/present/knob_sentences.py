@@ -8,9 +8,7 @@ from tuner.plan.config import ALL_ROLES, Config, Dimension
 from tuner.plan.knobs import KNOBS, NUM_WORKER_THREADS, IntegerKnob, SecondsKnob, Value
 from tuner.present.configurations import grid_of, named_value, short_names, with_knob
 from tuner.present.wording import ends, epsilon, fast, faster_or_slower
-from tuner.process_knobs import SWITCH_INTERVAL
 from tuner.study.answer import StudyAnswer
-from tuner.study.live_evidence import LiveGain
 from tuner.study.together import BestThreads, Interaction
 from tuner.text import duration, first_of, listed, plural, ratio_text
 
@@ -203,8 +201,10 @@ def forecast_alone_sentence(answer: StudyAnswer) -> str | None:
 
 
 def no_forecast_sentence(answer: StudyAnswer) -> str:
-    """Why the baseline's trace told nothing of other threads, or of fewer."""
+    """Why the baseline's trace told nothing of other values, or of fewer threads."""
     which = "fewer" if answer.forecasts else "other numbers of"
+    if NUM_WORKER_THREADS.name not in {each.knob for each in answer.plan.space.dimensions}:
+        return f"No forecast of other switch intervals: {answer.no_forecast}."
     return f"No forecast of {which} threads: {answer.no_forecast}."
 
 
@@ -220,40 +220,6 @@ def tried_sentences(answer: StudyAnswer) -> list[str]:
         f"{_WHO[sampling.sampler]}{on}. Nothing is claimed of the others."
     )
     return [first, *(f"{lesson}." for lesson in sampling.lessons)]
-
-
-def live_sentences(answer: StudyAnswer) -> list[str]:
-    """What runs showed in which values took turns, or why that is not known."""
-    live = answer.live
-    if live is None:
-        return []
-    if live.why_not:
-        return [f"{SWITCH_INTERVAL} was not compared live: {live.why_not}."]
-    said = f"live in {plural(len(live.gains), 'run')}"
-    if live.remembers:
-        why = "not believed, as slices depend on the value before them"
-        return [f"{SWITCH_INTERVAL}, {said}: {why}."]
-    return [
-        f"{each.config} against {_value(each.over)}, {said}: {_live_gain(answer, each)}."
-        f"{' Fresh worlds contradict it.' if each.is_contradicted else ''}"
-        for each in answer.live_gains
-    ]
-
-
-def _value(config: Config) -> str:
-    """`5ms` of `switch_interval=5ms`; all of it where roles differ."""
-    text = str(config)
-    return text if " " in text else text.partition("=")[2]
-
-
-def _live_gain(answer: StudyAnswer, gain: LiveGain) -> str:
-    ratio, times = gain.ratio, f"times as {fast(answer)}"
-    if ratio.is_told:
-        return f"{ratio_text(ratio.estimate)} {times} ({ends(ratio)})"
-    if ratio.low <= 1 <= ratio.high:
-        return "not told apart"
-    least, most = ratio_text(ratio.low), ratio_text(ratio.high)
-    return f"at least {least} {times}" if ratio.low > 1 else f"at most {most} {times}"
 
 
 def bad_value_sentences(answer: StudyAnswer) -> list[str]:

@@ -11,21 +11,23 @@ import pandas as pd
 
 from tuner.errors import UsageError
 from tuner.plan.config import Config
-from tuner.plan.knobs import NUM_WORKER_THREADS
+from tuner.plan.knobs import NUM_WORKER_THREADS, SWITCH_INTERVAL
 from tuner.plan.space import Space, unknown_roles
 from tuner.present.changes import Gain, brief, read_change, said_of, unknown_functions
 from tuner.present.terminal import Part, line, paragraph
 from tuner.present.text_table import Column, text_table
 from tuner.roles import role_of
 from tuner.study.records import SURE_FORECAST
-from tuner.text import listed, plural, ratio_cell
+from tuner.text import listed, plural, ratio_cell, ratio_text
 from tuner.trace.analyze.diagnosis import Diagnosis
+from tuner.trace.analyze.suggestions import Suggestion
 from tuner.trace.forecast.change import GAIN, Change
 from tuner.trace.forecast.forecasts import Forecast, Model, WhatIf
 from tuner.trace.forecast.no_sleep import forecast_with
 from tuner.trace.forecast.ranked import LEAST_CALLS, ChangeRow
 from tuner.trace.model.trace import Trace
 
+KNOWN = NUM_WORKER_THREADS.name, SWITCH_INTERVAL.name  # the knobs that the model knows
 CPUS = "cpus"  # beside the knobs: the logical CPUs of every host
 DEFAULT_THREADS = (1, 2, 4, 8, 16, 32)
 MOST_THREADS = 16  # of these, more are not forecast unasked where fewer were traced
@@ -54,24 +56,34 @@ class Asked:
     @property
     def beyond(self) -> list[str]:
         """The knobs that the model does not know."""
-        knobs = dict.fromkeys(dimension.knob for dimension, _ in self.config.items)
-        return [knob for knob in knobs if knob != NUM_WORKER_THREADS.name]
+        return [knob for knob in self.knobs if knob not in KNOWN]
+
+    @property
+    def knobs(self) -> list[str]:
+        """Those that it names."""
+        return [*dict.fromkeys(dimension.knob for dimension, _ in self.config.items)]
 
     def is_of_more_threads_than(self, number: int) -> bool:
         """Whether nothing but threads changes, and each role that is named gets more of them."""
         values = [value for _, value in self.config.items if isinstance(value, int)]
-        is_threads = self.cpus is None and not self.beyond and not self.changes
+        is_threads = self.cpus is None and not self.changes and self.knobs == [*KNOWN[:1]]
         return is_threads and bool(values) and min(values) > number
+
+    @property
+    def is_of_interval(self) -> bool:
+        """Whether nothing but the switch interval changes."""
+        return self.cpus is None and not self.changes and self.knobs == [SWITCH_INTERVAL.name]
 
     @property
     def what_if(self) -> WhatIf:
         """The same for the model."""
-        threads = {
-            dimension.role: value
-            for dimension, value in self.config.items
-            if dimension.knob == NUM_WORKER_THREADS.name and isinstance(value, int)
-        }
-        return WhatIf(threads=threads, cpus=self.cpus, changes=self.changes)
+        threads, intervals_s = (
+            {d.role: number(str(value)) for d, value in self.config.items if d.knob == knob}
+            for knob, number in zip(KNOWN, (int, float), strict=True)
+        )
+        return WhatIf(
+            threads=threads, intervals_s=intervals_s, cpus=self.cpus, changes=self.changes
+        )
 
     def to_json(self) -> dict[str, Any]:
         """By role; the CPUs are of all."""
@@ -105,8 +117,13 @@ class Answered:
         """How many times as long it takes."""
         if self.found.deadlock:
             return "a deadlock"
-        ratios = (self.found.ratio, self.found.ratio_low, self.found.ratio_high)
-        return "no forecast" if self.found.why_not else ratio_cell(*ratios)
+        if self.found.why_not:
+            return "no forecast"
+        low, high = self.found.ratio_low, self.found.ratio_high
+        told = ratio_cell(self.found.ratio, low, high)
+        if told == "?" and not low <= 1 <= high:  # the direction is known
+            return f"at most {ratio_text(high)}" if high < 1 else f"at least {ratio_text(low)}"
+        return told
 
     @property
     def why(self) -> str:
@@ -166,14 +183,21 @@ def _or_a_change(mistake: str) -> str:
     return f"{mistake}; changes are {CHANGES}" if "knob" in mistake else mistake
 
 
-def ask_by_default(trace: Trace) -> list[Asked]:
-    """Other numbers of threads, where all processes have the same; nothing where they differ."""
+def ask_by_default(trace: Trace, suggestions: Sequence[Suggestion] = ()) -> list[Asked]:
+    """Other numbers of threads, and of the switch interval where the diagnosis suggests others, as
+    far as all processes have the same; nothing where they differ."""
+    asked = list[Asked]()
     traced = {rank.num_worker_threads for rank in trace.ranks}
-    if len(traced) != 1 or None in traced:
-        return []
-    most = max(MOST_THREADS, *filter(None, traced))
-    numbers = [n for n in DEFAULT_THREADS if n <= most and n not in traced]
-    return read_what_if([(NUM_WORKER_THREADS.name, numbers)])
+    if len(traced) == 1 and None not in traced:
+        most = max(MOST_THREADS, *filter(None, traced))
+        numbers = [n for n in DEFAULT_THREADS if n <= most and n not in traced]
+        asked = read_what_if([(NUM_WORKER_THREADS.name, numbers)])
+    intervals_s = {rank.switch_interval_s for rank in trace.ranks}
+    for each in suggestions:
+        if each.knob == SWITCH_INTERVAL.name and len(intervals_s) == 1:
+            others = read_what_if([(each.knob, each.values)])
+            asked += [one for one in others if one.config.items[0][1] not in intervals_s]
+    return asked
 
 
 def answer(
@@ -204,7 +228,11 @@ def answer(
 def agreed(
     diagnosis: Diagnosis, answers: Sequence[Answered], trace: Trace
 ) -> tuple[Diagnosis, list[Answered]]:
-    """Both, without what they say of more threads where they contradict each other."""
+    """Both, without what they say of more threads, and of the switch interval, where they
+    contradict each other."""
+    intervals = [each.found for each in answers if each.asked.is_of_interval]
+    if intervals and all(_is_sure(each) and each.ratio >= GAIN for each in intervals):
+        diagnosis = diagnosis.without_knob(SWITCH_INTERVAL.name)
     most = max((rank.num_worker_threads or 0 for rank in trace.ranks), default=0)
     more = [each for each in answers if each.asked.is_of_more_threads_than(most)]
     ratios = [each.found.ratio for each in more if _is_sure(each.found)]
@@ -231,11 +259,14 @@ def forecast_parts(
     if is_asked:
         yield from _table(trace, answers, width)
         return
-    has_changes = bool(changes)
+    intervals = [each for each in answers if each.asked.is_of_interval]
+    answers = [each for each in answers if each not in intervals]
+    of_intervals = _of_intervals(trace, intervals)
+    has_changes = bool(changes or of_intervals)
     of_threads = _of_threads(trace, answers) if has_changes else None
     if has_changes:
         knobs, no_gain = of_threads or ([], [])
-        busy = trace.is_of_busy_machine
+        knobs, busy = [*knobs, *of_intervals], trace.is_of_busy_machine
         yield from brief(changes, knobs, no_gain, is_busy=busy, width=width, diagnosed=diagnosed)
     if of_threads is None and (said := in_a_line(trace, answers)):
         yield paragraph(said)
@@ -297,6 +328,17 @@ def _of_threads(trace: Trace, answers: Sequence[Answered]) -> tuple[list[Gain], 
     return ([], ["other numbers of threads"]) if is_none else None
 
 
+def _of_intervals(trace: Trace, answers: Sequence[Answered]) -> list[Gain]:
+    """The best of other switch intervals, where it surely gains."""
+    gains = [each for each in answers if each.found.ratio_high < GAIN]
+    if not gains or len(trace.calls) < LEAST_CALLS:
+        return []
+    best = min(gains, key=lambda each: each.found.ratio)
+    traced = SWITCH_INTERVAL.format(trace.ranks[0].switch_interval_s)
+    sentence, found = f"{best.asked} instead of {traced}", best.found
+    return [Gain("", sentence, found.ratio, found.ratio_low, found.ratio_high)]
+
+
 def _forecast(trace: Trace) -> str:
     return f"a forecast{' of a busy machine' * trace.is_of_busy_machine}"
 
@@ -327,9 +369,10 @@ def forecast(trace: Trace, space: Mapping[str, object]) -> pd.DataFrame:
     Args:
         trace: What `read_trace` returns, of a trace that this package recorded.
         space: Values by knob, as in a plan: `{"num_worker_threads": [1, 2, 4]}`, for one role
-            `{"agent.num_worker_threads": "2,4"}`; also `{"cpus": 64}`, the logical CPUs of each
-            host. All combinations are forecast. And changes of the program, which all of them
-            have: `{"look_up": "together"}`, or `"one-call"`, `"ahead"`, `"tensors"`,
+            `{"agent.num_worker_threads": "2,4"}`; also `{"switch_interval": "1ms"}`, and `{"cpus":
+            64}`, the logical CPUs of each host. All combinations are forecast. And changes of the
+            program, which all of them have: `{"look_up": "together"}`, or `"one-call"`, `"ahead"`,
+            `"tensors"`,
             `"pickle-once"`, `"faster:2"`, `"bytes:2"`, `"batch:8"`; `{"to_here": "fetch-once"}`,
             `{"driver": "no-sleep"}`, `{"callers": 4}`, `{"servers": 2}`, `{"gil": "no"}`,
             `{"lock": "no"}`.

@@ -6,9 +6,9 @@ what is measured first, and what only if there is time.
 
 import math
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tuner.plan.config import Config
 from tuner.plan.study_plan import StudyPlan
@@ -54,7 +54,7 @@ def begin(
     plan = runner.plan
     if forecasts is None:
         forecasts = forecasts_of(plan, facts.kept[1], spent_s) if facts.kept else Forecasts()
-    forecasts = forecasts.of(_other_threads(plan))
+    forecasts = forecasts.of(_others(plan))
     suggested = [each.knob for each in facts.suggestions]
     ordered, known = in_order_of_promise(plan, forecasts.found, suggested), 0
     if len(ordered) > 2:
@@ -184,11 +184,11 @@ def _run_as_record(plan: StudyPlan, run: Outcome) -> list[Record]:
     return [TimedWorld(BASELINE, CALIBRATION_BLOCK, plan.baseline).record("calibration", run)]
 
 
-def forecast_threads(measurer: Measurer) -> None:
-    """Trace the baseline, and note what it tells of the numbers of threads of the space."""
+def forecast_space(measurer: Measurer) -> None:
+    """Trace the baseline, and note what it tells of the threads and intervals of the space."""
     log, plan, budget = measurer.log, measurer.plan, measurer.budget
     is_known = measurer.store.noted("forecasts") is not None
-    if is_known or BASELINE not in log.runnable or not _other_threads(plan):
+    if is_known or BASELINE not in log.runnable or not _others(plan):
         return
     trace_contenders(measurer, [BASELINE])
     if isinstance(log.trials[BASELINE].trace, Measurement):
@@ -199,19 +199,19 @@ def forecast_threads(measurer: Measurer) -> None:
 
 
 class Forecasts(NamedTuple):
-    """What a trace of the baseline tells of the other threads of the space."""
+    """What a trace of the baseline tells of the other threads and switch intervals of the space."""
 
-    found: Mapping[tuple[int, ...], ForecastThreads] = {}  # by `StudyPlan.threads_by_role`
+    found: Mapping[tuple[float, ...], ForecastThreads] = {}  # by `StudyPlan.forecast_key`
     why_not: str = ""  # why it tells of none, or which may deadlock; empty if it tells of all
 
-    def of(self, threads: Sequence[tuple[int, ...]]) -> "Forecasts":
+    def of(self, keys: Collection[tuple[float, ...]]) -> "Forecasts":
         """Those of these alone."""
-        return self._replace(found={k: v for k, v in self.found.items() if k in threads})
+        return self._replace(found={k: v for k, v in self.found.items() if k in keys})
 
     def alike(self, epsilon: float) -> set[tuple[int, ...]]:
-        """The threads that are forecast to change nothing."""
-        told = {k: v for k, v in self.found.items() if v.ratio is not None}
-        return {k for k, v in told.items() if abs(math.log(v.ratio or 1.0)) <= epsilon}
+        """The threads that are forecast to change nothing by themselves."""
+        told = [each for each in self.found.values() if each.ratio and not each.intervals_s]
+        return {each.threads for each in told if abs(math.log(each.ratio or 1.0)) <= epsilon}
 
 
 def note_forecasts(store: StudyStore, forecasts: Forecasts) -> None:
@@ -224,35 +224,44 @@ def note_forecasts(store: StudyStore, forecasts: Forecasts) -> None:
 def forecasts_of(plan: StudyPlan, trace: Trace, spent_s: Callable[[], float]) -> Forecasts:
     """What a trace of the baseline tells, of as many threads as the time allows."""
     until_s = spent_s() + min(_MOST_FORECAST_S, _MOST_FORECAST_SHARE * plan.measuring.budget_s)
-    if not (others := _other_threads(plan)):
+    if not (others := _others(plan)):
         return Forecasts()
     model = Model.of(trace, patterns_of(plan.subject.ranks))
     if isinstance(model, str):
         return Forecasts({}, model)
-    found, why_not, doubt = dict[tuple[int, ...], ForecastThreads](), "", ""
-    for threads in others:
+    found, why_not, doubt = dict[tuple[float, ...], ForecastThreads](), "", ""
+    roles = plan.subject.roles
+    for key in others:
         if spent_s() > until_s:
             break
-        each = model.forecast(WhatIf(threads=dict(zip(plan.subject.roles, threads, strict=True))))
+        threads, intervals_s = tuple(map(int, key[: len(roles)])), key[len(roles) :]
+        what_if = WhatIf(
+            threads=dict(zip(roles, threads, strict=True)),
+            intervals_s=dict(zip(roles, intervals_s, strict=False)),
+        )
+        each = model.forecast(what_if)
         why_not = why_not or each.why_not
         doubt = doubt or (each.why_not if each.may_deadlock else "")
         if not each.why_not:
-            found[threads] = _noted(threads, each)
+            found[key] = _noted(threads, intervals_s, each)
     return Forecasts(found, doubt if found else why_not)
 
 
-def _other_threads(plan: StudyPlan) -> list[tuple[int, ...]]:
-    """The threads of each role that a forecast is wanted for; none where time is no objective."""
+def _others(plan: StudyPlan) -> list[tuple[float, ...]]:
+    """What a forecast is wanted for, as `StudyPlan.forecast_key` has it: first what changes threads
+    or switch intervals alone; none where time is no objective."""
     if not plan.objective.is_time:
         return []
-    others = dict.fromkeys(map(plan.threads_by_role, plan.candidates()))
-    others.pop(plan.threads_by_role(plan.baseline), None)
-    return [*others]
+    own = plan.threads_by_role(plan.baseline)
+    others = dict.fromkeys(map(plan.forecast_key, plan.candidates()))
+    others.pop(plan.forecast_key(plan.baseline), None)
+    return sorted(others, key=lambda key: key[: len(own)] != own and key[len(own) :] != ())
 
 
-def _noted(threads: tuple[int, ...], found: Forecast) -> ForecastThreads:
+def _noted(
+    threads: tuple[int, ...], intervals_s: tuple[float, ...], found: Forecast
+) -> ForecastThreads:
+    what: dict[str, Any] = {"threads": threads, "intervals_s": intervals_s}
     if found.deadlock:
-        return ForecastThreads(threads=threads, deadlock=found.deadlock)
-    return ForecastThreads(
-        threads=threads, ratio=found.ratio, low=found.ratio_low, high=found.ratio_high
-    )
+        return ForecastThreads(**what, deadlock=found.deadlock)
+    return ForecastThreads(**what, ratio=found.ratio, low=found.ratio_low, high=found.ratio_high)

@@ -11,7 +11,6 @@ from tuner.searching.measurer import Measurer
 from tuner.searching.runner import TRACED_TIME_S
 from tuner.study.deadlocks import by_threads, too_few_threads
 from tuner.study.evidence import behind_in_first_world, by_promise, strongest_rival
-from tuner.study.live_evidence import in_live_order, slower_live
 from tuner.study.log import BASELINE, StudyLog
 from tuner.study.records import AGAIN, MOST_REPEATS
 from tuner.text import distance, first_of
@@ -50,7 +49,7 @@ def calibrate(measurer: Measurer) -> None:
     budget_s = measurer.budget.total_s
     again = [trial for trial in log.failures if is_tried_again(log, trial, budget_s)]
     untried = [trial for trial in log.candidates if log.calibration(trial) is None]
-    calibrate_each(measurer, in_live_order(log, [*by_promise(log, untried), *again]))
+    calibrate_each(measurer, [*by_promise(log, untried), *again])
     _drop_dominated(measurer)
 
 
@@ -114,9 +113,6 @@ def calibrate_each(measurer: Measurer, trials: Sequence[int]) -> None:
 def _why_not(measurer: Measurer, trial: int) -> str:
     """Why a trial is not worth a first world, as a clause; empty if it is."""
     log = measurer.log
-    # A sampler learns what is slower by itself, and what it may not try teaches it nothing.
-    if trial != BASELINE and log.sampling is None and (slower := slower_live(log, trial)):
-        return slower
     if log.failures and why_broken(log):
         return "all that were tried failed alike"
     if trial != BASELINE and (too_few := too_few_threads(log, log.configs[trial])):

@@ -15,7 +15,6 @@ from tuner.errors import NothingRanError
 from tuner.plan.measuring import WISHED_BLOCKS
 from tuner.plan.study_plan import StudyPlan
 from tuner.searching.calibrating import KEPT_FOR_TRACES
-from tuner.searching.comparing_live import expected_s
 from tuner.searching.exploring import EXPLORATION_SHARE, FRONT_SHARE, KEPT
 from tuner.searching.fitting import fit_of
 from tuner.searching.measurer import STEPS_MARGIN
@@ -76,8 +75,7 @@ def dry_run(plan: StudyPlan, launcher: Launcher, clock: Callable[[], float]) -> 
     most = KEPT if sampling else reached - 1
     rivals = min(most, MOST_RIVALS)
     first_s = None if sampling else first.world_s * (reached - 1)
-    spent_s = calibrated_s + expected_s(plan, first)
-    left_s = _left_for_blocks(plan, first_s, spent_s, 2 * world_s)
+    left_s = _left_for_blocks(plan, first_s, calibrated_s, 2 * world_s)
 
     def blocks_with(baselines: int) -> int:
         per_world = HALVING_SHARE / (most + baselines) + (1 - HALVING_SHARE) / (rivals + baselines)

@@ -11,7 +11,7 @@ from tuner.plan.measuring import WISHED_BLOCKS
 from tuner.plan.study_plan import StudyPlan
 from tuner.searching.calibrating import MOST_TRACED, TRACED_FACTOR
 from tuner.searching.exploring import KEPT, rounds_s, sampling_for
-from tuner.study.records import ForecastThreads, Sampling
+from tuner.study.records import ForecastThreads, Sampling, forecast_in
 from tuner.text import duration, plural
 from tuner.world.measurement import Failure, Outcome
 
@@ -92,7 +92,7 @@ def pair_worlds(plan: StudyPlan) -> int:
 
 def in_order_of_promise(
     plan: StudyPlan,
-    forecasts: Mapping[tuple[int, ...], ForecastThreads],
+    forecasts: Mapping[tuple[float, ...], ForecastThreads],
     suggested: Collection[str] = (),
 ) -> list[Config]:
     """The candidates: the baseline, what is forecast to gain, what differs from the baseline in the
@@ -103,7 +103,7 @@ def in_order_of_promise(
 
     def key(config: Config) -> tuple[int, float, int, int]:
         changed = plan.changed_by(config)
-        found = forecasts.get(plan.threads_by_role(config))
+        found = forecast_in(forecasts, plan, config)
         if found is None and changed <= _FIRST_KNOBS:
             hope = 0 if changed <= {*suggested} else 1 if config.binds else 2
             return 1, 0.0, hope, len(changed)

@@ -16,7 +16,6 @@ from tuner.study.records import (
     AGAIN,
     CALIBRATION_BLOCK,
     TRACE_BLOCK,
-    Live,
     Phase,
     Record,
     Sampling,
@@ -26,7 +25,6 @@ from tuner.study.storage.store import StudyStore
 from tuner.study.stored import stored_log
 from tuner.study.trial_state import TrialState
 from tuner.text import plural
-from tuner.world.launcher import LiveOrder
 from tuner.world.measurement import Failure, Outcome
 
 STEPS_MARGIN = 1.2  # of step counts: the next world may be faster than the calibrating one
@@ -192,17 +190,6 @@ class Measurer:
         """Note how far the exploration is."""
         self.log.sampling = sampling
         self.store.note("sampling", sampling.model_dump(mode="json"))
-
-    def keep_live(self, live: Live) -> None:
-        """Note what was compared within runs, or why nothing was."""
-        self.log.live = live
-        self.store.note("live", live.model_dump(mode="json"))
-
-    def run_live(self, live: LiveOrder, measured_s: float) -> Outcome:
-        """Run the baseline while others take turns with it; it is no measurement of its own."""
-        deadline_s = min(self.times.deadline_s(BASELINE, measured_s), self.times.left_s())
-        outcome, _ = self._on_one(lambda runner: runner.run_live(live, measured_s, deadline_s))
-        return outcome
 
     @property
     def free_s(self) -> float:

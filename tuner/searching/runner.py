@@ -32,7 +32,7 @@ from tuner.trace.forecast.by_callers import ByCallers, by_callers
 from tuner.trace.forecast.forecasts import Model
 from tuner.trace.forecast.ranked import MOST_S, rows_of
 from tuner.trace.model.trace import Trace
-from tuner.world.launcher import Launcher, LiveOrder, TraceOrder, WorldOrder
+from tuner.world.launcher import Launcher, TraceOrder, WorldOrder
 from tuner.world.measurement import CallPart, Failure, Measurement, Outcome, Quantiles, TraceNumbers
 
 CALIBRATION_S = 0.05  # how long the steps of a calibration last; a longer step is the only one
@@ -113,11 +113,6 @@ class Runner:
         order = self._order(config, self.plan.measuring.seed, steps, failures, deadline_s)
         trace = TraceOrder(path=path, operators=operators)
         return self._outcome(replace(order, trace=trace, objective=None))
-
-    def run_live(self, live: LiveOrder, measured_s: float, deadline_s: float) -> Outcome:
-        """Run a world of so many seconds in which configurations take turns."""
-        order = self._order(live.configs[0], self.plan.measuring.seed, None, None, deadline_s)
-        return self._outcome(replace(order, live=live, min_time_s=measured_s, objective=None))
 
     def _order(
         self, config: Config, seed: int, steps: int | None, failures: Path | None, deadline_s: float

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from tuner.errors import InterruptedSearchError, LauncherError, UsageError
 from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft
-from tuner.searching.beginning import BETS, begin, forecast_threads, go_on
+from tuner.searching.beginning import BETS, begin, forecast_space, go_on
 from tuner.searching.calibrating import (
     calibrate,
     cannot_run,
@@ -15,7 +15,6 @@ from tuner.searching.calibrating import (
     trace,
     why_broken,
 )
-from tuner.searching.comparing_live import compare_intervals
 from tuner.searching.exploring import explore, measure_both_goals
 from tuner.searching.fitting import in_order_of_promise
 from tuner.searching.inspecting import inspect, plan_of
@@ -67,8 +66,7 @@ def measure_study(measurer: Measurer, first: Sequence[Record] = ()) -> StudyAnsw
         measurer.observer.on_event(f"the study is finished: {helps}")
         return answer_of(store, log)
     try:
-        forecast_threads(measurer)
-        compare_intervals(measurer)
+        forecast_space(measurer)
         explore(measurer)
         has_raced = store.noted(RACE_STARTED) is not None
         if has_raced:

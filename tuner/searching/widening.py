@@ -55,7 +55,7 @@ def widened(
         f"{SWITCH_INTERVAL.name} is searched too: calls wait for the GIL while another thread "
         "computes"
     )
-    return found._replace(plan=wider)
+    return Widened(wider)  # what the trace tells of intervals was not asked
 
 
 def _is_time_for(wider: StudyPlan, plan: StudyPlan, facts: Facts, spent_s: float) -> bool:

@@ -20,10 +20,9 @@ from tuner.study.deadlocks import NeedsThreads
 from tuner.study.evidence import Cause, FarAhead
 from tuner.study.folder import StudyFolder
 from tuner.study.front import Front
-from tuner.study.live_evidence import LiveGain
 from tuner.study.log import BASELINE
 from tuner.study.metrics import metric_columns
-from tuner.study.records import ForecastChange, ForecastThreads, Live, Sampling
+from tuner.study.records import ForecastChange, ForecastThreads, Sampling
 from tuner.study.rows import (
     Observation,
     PassedOver,
@@ -130,18 +129,14 @@ class StudyAnswer(Conclusion):
     """The Pareto front; None where there is one objective."""
     sampling: Sampling | None = None
     """That a sampler proposed what was measured; None where it was the whole grid."""
-    live: Live | None = None
-    """That values took turns within runs, or why not; None where none could."""
-    live_gains: tuple[LiveGain, ...] = ()
-    """What each of these gained over the first one."""
     interrupted: bool = False
     """Whether there is still something to measure."""
     needed_s: int | None = None
     """The budget to go on with, in seconds, where it was too short for all that is asked."""
     machine: MachineUse | None = None
     """What others took of the machine meanwhile; None where it is not known."""
-    forecasts: Mapping[tuple[int, ...], ForecastThreads] = field(default_factory=dict)
-    """What the baseline's trace told of other threads, by `StudyPlan.threads_by_role`."""
+    forecasts: Mapping[tuple[float, ...], ForecastThreads] = field(default_factory=dict)
+    """What the baseline's trace told of others, by `StudyPlan.forecast_key`."""
     needs_threads: NeedsThreads | None = None
     """That the baseline deadlocks, and how many threads were enough; None where it does not."""
     far_ahead: FarAhead | None = None
@@ -216,9 +211,9 @@ class StudyAnswer(Conclusion):
     def forecasts_alone(self) -> dict[Config, ForecastThreads]:
         """What was forecast of the configurations that were not reached."""
         found = {
-            each: self.forecasts.get(self.plan.threads_by_role(each))
+            each: self.forecasts.get(self.plan.forecast_key(each))
             for each in self.not_reached
-            if self.plan.changes_threads_alone(each)
+            if self.plan.is_forecast_alone(each)
         }
         return {config: each for config, each in found.items() if each is not None and each.is_sure}
 
@@ -349,7 +344,6 @@ class StudyAnswer(Conclusion):
             **({"not_reached": len(self.not_reached)} if self.not_reached else {}),
             **({"what_if": self._what_if()} if self.forecasts_alone else {}),
             "sampling": self.sampling and self.sampling.to_json(len(self.rows)),
-            **({} if self.live is None else {"live": self._live_json(self.live)}),
             "machine": self.machine and self.machine.to_json(),
             "trials": [row.to_json() for row in self.rows],
         }
@@ -367,10 +361,6 @@ class StudyAnswer(Conclusion):
     def _far_ahead_json(self, found: FarAhead) -> dict[str, Any]:
         config = self.by_trial[found.trial].config.to_json()
         return {"config": config, **found._asdict()}
-
-    def _live_json(self, live: Live) -> dict[str, Any]:
-        facts = {"runs": len(live.gains), "remembers": live.remembers, "why_not": live.why_not}
-        return {**facts, "gains": [each.to_json() for each in self.live_gains]}
 
     def _configs(self, trials: Iterable[int]) -> list[dict[str, Any]]:
         return [self.by_trial[trial].config.to_json() for trial in trials]

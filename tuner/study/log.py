@@ -21,10 +21,10 @@ from tuner.study.records import (
     AGAIN,
     ForecastChange,
     ForecastThreads,
-    Live,
     Phase,
     Record,
     Sampling,
+    forecast_in,
 )
 from tuner.study.trial_state import LEAST_TO_BAR, TrialState
 from tuner.trace.forecast.by_callers import ByCallers
@@ -73,17 +73,16 @@ class StudyLog:
         self.plan = plan
         self.configs: tuple[Config, ...] = ()
         self.sampling: Sampling | None = None
-        self.live: Live | None = None  # what was compared within runs, if it was
         self.looks: tuple[InterimAnalysis, ...] = ()  # at the blocks of the race, in order
         # The blocks that do not count: measured again as others disturbed them, or never finished.
         self.set_aside: tuple[int, ...] = ()
         self.dropped: tuple[int, ...] = ()
-        self.forecasts: Mapping[tuple[int, ...], ForecastThreads] = {}  # by `threads_by_role`
+        self.forecasts: Mapping[tuple[float, ...], ForecastThreads] = {}  # by `forecast_key`
         self.changes: Mapping[int, tuple[ForecastChange, ...]] = {}
         """What the trace of the recommended trial, or else the baseline's, tells of changes."""
         self.callers: Mapping[int, tuple[ByCallers, ...]] = {}
         """And of more callers."""
-        self.no_forecast = ""  # why the baseline's trace tells nothing of some other threads
+        self.no_forecast = ""  # why the baseline's trace tells nothing of some other values
         self.records: list[Record] = []  # every world so far; `add` adds one
         self.trials: list[TrialWorlds] = []  # what each trial has measured
         self.states: list[TrialState] = []  # what each trial is
@@ -347,8 +346,8 @@ class StudyLog:
         return [sum(of(role, each) for role in roles) for each in self.configs]
 
     def forecast(self, config: Config) -> ForecastThreads | None:
-        """What a trace of the baseline tells of a configuration's threads; None: nothing."""
-        return self.forecasts.get(self.plan.threads_by_role(config)) if self.forecasts else None
+        """What a trace of the baseline tells of a configuration; None: nothing."""
+        return forecast_in(self.forecasts, self.plan, config)
 
     def variance_within(self) -> float | None:
         """`variance_within` of a typical world; None where none has enough steps to tell."""

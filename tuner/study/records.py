@@ -1,10 +1,12 @@
 """What a study writes down: each world, and who proposed the configurations."""
 
+from collections.abc import Mapping
 from typing import Any, Literal, Self
 
 from tuner.decide.statistics import Interval
 from tuner.plan.config import Config
 from tuner.plan.frozen_model import FrozenModel
+from tuner.plan.study_plan import StudyPlan
 from tuner.trace.forecast.ranked import ChangeRow
 from tuner.world.measurement import Failure, FailureKind, Outcome, PrintableText
 
@@ -56,19 +58,6 @@ def is_repeated(outcome: Outcome, attempt: int) -> bool:
     return is_passing and attempt < MOST_REPEATS
 
 
-class Live(FrozenModel):
-    """That configurations took turns within runs of the baseline, and what that showed."""
-
-    configs: tuple[dict[str, Any], ...]  # as JSON, the baseline first
-    gains: tuple[tuple[float, ...], ...] = ()  # log gains over it by run; empty: not compared
-    remembers: bool = False  # whether slices depend on the value before theirs
-    why_not: str = ""  # why they were not compared, as a clause
-
-    def read_configs(self) -> list[Config]:
-        """The configurations."""
-        return [Config.from_json(each) for each in self.configs]
-
-
 class Sampling(FrozenModel):
     """That a study measures what a sampler proposes, not its grid, and how far that is."""
 
@@ -118,9 +107,11 @@ class ForecastChange(FrozenModel):
 
 
 class ForecastThreads(FrozenModel):
-    """What a trace of the baseline tells of other worker threads. It is no evidence."""
+    """What a trace of the baseline tells of other worker threads and switch intervals. It is no
+    evidence."""
 
     threads: tuple[int, ...]  # by role, in the order of the roles
+    intervals_s: tuple[float, ...] = ()  # likewise; empty: those of the baseline
     ratio: float | None = None  # its time over the baseline's; None in a deadlock
     low: float | None = None
     high: float | None = None
@@ -149,3 +140,13 @@ class ForecastThreads(FrozenModel):
         """The entry `forecast` of a trial in `--json`."""
         found = {"ratio": self.ratio, "ratio_low": self.low, "ratio_high": self.high}
         return {**found, "deadlock": self.deadlock}
+
+
+def forecast_in(
+    found: Mapping[tuple[float, ...], ForecastThreads], plan: StudyPlan, config: Config
+) -> ForecastThreads | None:
+    """What forecasts, by `StudyPlan.forecast_key`, tell of a configuration; of one whose switch
+    intervals they do not know, what they tell of its threads."""
+    if not found:
+        return None
+    return found.get(plan.forecast_key(config), found.get(plan.threads_by_role(config)))

@@ -73,7 +73,7 @@ class TrialRow:
     diagnosis: str | None = None  # what limits it, from its traced world; or why there is no trace
     no_trace: str | None = None  # the latter alone
     enough_threads: tuple[str, ...] = ()  # the ranks that more do not help, by the diagnosis
-    forecast: ForecastThreads | None = None  # of its threads, from the baseline's trace
+    forecast: ForecastThreads | None = None  # from the baseline's trace
     tied_with_best: bool = False
     broken: tuple[BrokenLimit, ...] = ()  # the limits that it does not keep
     eliminated: str | None = None  # why it left the race, or was in no block
@@ -240,10 +240,10 @@ def _row(log: StudyLog, trial: int, trials: Gains, tied: bool) -> TrialRow:
 
 
 def _forecast_of(log: StudyLog, trial: int) -> ForecastThreads | None:
-    """What was forecast of a trial; None where more than its threads differs from the baseline."""
-    config = log.configs[trial]
-    found = log.forecast(config)
-    return found if found is not None and log.plan.changes_threads_alone(config) else None
+    """What was forecast of a trial; None where another knob differs from the baseline."""
+    config, plan = log.configs[trial], log.plan
+    found = log.forecasts.get(plan.forecast_key(config)) if log.forecasts else None
+    return found if plan.is_forecast_alone(config) else None
 
 
 def _diagnosis(traced: Measurement | Failure | None) -> str | None:

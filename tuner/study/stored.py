@@ -11,9 +11,8 @@ from tuner.study.conclusion import Conclusion, conclude, resume_budget_s
 from tuner.study.deadlocks import needs_threads
 from tuner.study.evidence import causes_of, far_ahead, gains_of
 from tuner.study.front import front_of
-from tuner.study.live_evidence import live_gains_of
 from tuner.study.log import BASELINE, BLOCK_PHASES, StudyLog
-from tuner.study.records import ForecastChange, ForecastThreads, Live, Sampling
+from tuner.study.records import ForecastChange, ForecastThreads, Sampling
 from tuner.study.rows import TrialDetail, observations_of, passed_over, rows_of
 from tuner.study.storage.address import StudyPlace, place_of
 from tuner.study.storage.opening import NEEDED_S, load_study
@@ -39,9 +38,6 @@ def stored_log(store: StudyStore, plan: StudyPlan) -> StudyLog:
     with store.reading("sampling"):
         if sampling := store.noted("sampling"):
             log.sampling = Sampling(**sampling)
-    with store.reading("live"):
-        if live := store.noted("live"):
-            log.live = Live(**live)
     with store.reading("looks"):
         looks = store.noted("looks") or ()
         log.looks = tuple(InterimAnalysis(int(rows), *map(float, rest)) for rows, *rest in looks)
@@ -60,11 +56,11 @@ def stored_log(store: StudyStore, plan: StudyPlan) -> StudyLog:
     return log
 
 
-def stored_forecasts(store: StudyStore) -> dict[tuple[int, ...], ForecastThreads]:
-    """What a trace of its baseline tells of other threads, by `threads_by_role`."""
+def stored_forecasts(store: StudyStore) -> dict[tuple[float, ...], ForecastThreads]:
+    """What a trace of its baseline tells of others, by `StudyPlan.forecast_key`."""
     with store.reading("forecasts"):
         found = [ForecastThreads(**each) for each in store.noted("forecasts") or ()]
-        return {each.threads: each for each in found}
+        return {(*each.threads, *each.intervals_s): each for each in found}
 
 
 def stored_answer(place: StudyPlace) -> StudyAnswer:
@@ -102,8 +98,6 @@ def answer_of(
         measured_at=store.measured_at,
         front=front_of(log),
         sampling=log.sampling,
-        live=log.live,
-        live_gains=live_gains_of(log, paired),
         interrupted=interrupted,
         needed_s=store.noted(NEEDED_S),
         machine=MachineUse.of(

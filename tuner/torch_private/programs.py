@@ -56,8 +56,6 @@ class ProgramHooks:
         new_recorder: Makes the `ProgramRecorder` of an agent, by its name and rank, before it
             starts: only by then is torch imported. None: nothing is recorded.
         new_prober: Makes the `Prober` of this process, from a function that gives its state.
-        new_slicer: Makes the `Slicer` of an agent, from its role, the process knobs and a function
-            that counts its calls. None: nothing takes turns.
     """
 
     def __init__(
@@ -67,15 +65,12 @@ class ProgramHooks:
         report: Callable[..., None],
         new_recorder: Callable[[str, int], Any] | None = None,
         new_prober: Callable[[Callable[[], Mapping[str, object]]], Any] | None = None,
-        new_slicer: Callable[[str, ProcessKnobs, Callable[[], int]], Any] | None = None,
     ) -> None:
         self._rpc = rpc
         self._order = order
         self._report = report
         self._new_recorder = new_recorder
         self._new_prober = new_prober
-        self._new_slicer = new_slicer
-        self._slicer: Any = None
         self._recorder: Any = None
         self._prober: Any = None
         self._name = ""
@@ -205,10 +200,6 @@ class ProgramHooks:
             finally:
                 self._busy_in = None
             self._report("ready", **facts, **_usage())
-            with self._reporting_own_failure():
-                if self._new_slicer is not None and backend_name == "TENSORPIPE":
-                    self._slicer = self._new_slicer(role, self._process_knobs, self._count)
-                    self._slicer.begin()
             if self._recorder is not None:
                 with self._reporting_own_failure():
                     self._recorder.start()
@@ -318,8 +309,6 @@ class ProgramHooks:
             if not self._is_running:
                 shutdown(*args, **kwargs)  # PyTorch refuses it
                 return
-            if self._slicer is not None:
-                self._slicer.end()
             calls, outcomes = self._count() - self._made_before, self.outcomes()
             self._report(
                 "shutdown", name=self._name, calls=calls, **self._knobs_now(), **outcomes,

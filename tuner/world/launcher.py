@@ -14,10 +14,8 @@ from tuner.plan.objectives import Objective
 from tuner.plan.program_request import ProgramRequest
 from tuner.plan.program_spec import ProgramSpec, Subject
 from tuner.plan.workload_spec import WorkloadSpec
-from tuner.process_knobs import SWITCH_INTERVAL
 from tuner.world.environment import Environment, GroupFacts
 from tuner.world.measurement import Failure, Measurement
-from tuner.world.slicing import Schedule
 
 MEETING = "rpc-tuner"
 """The scheme of the addresses where ranks of several hosts meet; see `rank/run_rank.py`."""
@@ -39,23 +37,6 @@ class TraceOrder:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LiveOrder:
-    """Configurations that take turns while a world runs, which differ in the switch interval."""
-
-    configs: tuple[Config, ...]
-    """Each names the interval of every role; the first one is that of the world."""
-    schedule: Schedule
-
-    def intervals_s(self, role: str) -> list[float]:
-        """The interval of a role in each configuration, in seconds."""
-        return [float(str(config.for_role(role)[SWITCH_INTERVAL])) for config in self.configs]
-
-    def by_role(self, roles: Sequence[str]) -> dict[str, object]:
-        """As JSON, for the hook of a program."""
-        return {"schedule": self.schedule, "intervals_s": {r: self.intervals_s(r) for r in roles}}
-
-
-@dataclass(frozen=True, kw_only=True)
 class WorldOrder:
     """One world to launch."""
 
@@ -70,8 +51,6 @@ class WorldOrder:
     """A world that takes longer is ended, as a failure."""
     trace: TraceOrder | None = None
     """The trace to take of the steps, if any; `steps` must be given then."""
-    live: LiveOrder | None = None
-    """What takes turns in the world, if anything does, on one host."""
     failure_folder: Path | None = None
     """Where to keep what the ranks printed, and their stacks, if the world fails; absolute."""
     folder_called: str = ""

@@ -11,7 +11,6 @@ from tuner.world.launcher import RankTask, WorldOrder
 from tuner.world.measurement import Failure, Measurement, RankUsage
 from tuner.world.messages import RankMessage
 from tuner.world.postmortem import RankRecord, root_cause, starvation, with_evidence
-from tuner.world.slicing import rates_of
 
 # Worlds are done in about a second; one that is not may be stuck, and is probed.
 PROBE_AFTER_S = 3.0
@@ -205,6 +204,4 @@ class RankWorld(LiveWorld):
             for record, cpu_s in zip(self._records, result["cpu_s"], strict=True)
         ]
         told = {name: result[name] for name in ("step_s", "steps", "wall_s", "tracing_overhead")}
-        if (live := self._order.live) is not None:
-            told["slices"] = rates_of([each.slices for each in self._records], live.schedule)
         return Measurement(ranks=tuple(ranks), world_s=self._world_s, **told)

@@ -11,7 +11,6 @@ from tuner.plan.frozen_model import FrozenModel
 from tuner.text import printable, shortened
 from tuner.world.environment import MachineState
 from tuner.world.messages import FailureKind as FailureKind
-from tuner.world.slicing import SliceRate
 
 CallPart = Literal["transport", "queue", "on_cpu", "run_queue", "off_cpu", "served", "pending"]
 """`served` stands for on_cpu, run_queue and off_cpu where the server's CPU time is not known."""
@@ -134,8 +133,6 @@ class Measurement(FrozenModel):
     program: ProgramRun | None = None
     machine: MachineState | None = None
     """What the machine did meanwhile; None in studies of older versions."""
-    slices: tuple[SliceRate, ...] = Field(default=(), exclude=True)
-    """What was done in each slice, where configurations took turns; not kept."""
 
     @model_validator(mode="after")
     def _has_steps_or_a_program(self) -> Self:

@@ -82,7 +82,6 @@ _KINDS: dict[str, _Check] = {
     "counts": _list_of(_tuple_of(_is_text, _is_text, _is_count)),
     "tally": _list_of(_tuple_of(_is_text, _is_count)),
     "amounts": _list_of(_is_amount),
-    "slices": _list_of(_tuple_of(_is_count, _is_amount, _is_amount, _is_count)),
 }
 
 
@@ -111,7 +110,7 @@ _FROM_RANKS_OF_WORKLOADS = {
         "step_s:amounts steps:count wall_s:amount cpu_s:amounts tracing_overhead:amount?"
     ),
     "failed": _facts("phase:text failure:failure error:any-text traceback:any-text"),
-    "finished": _facts("threads:size peak_rss_mb:amount slices:slices"),
+    "finished": _facts("threads:size peak_rss_mb:amount"),
 }
 _FROM_PROGRAMS = {
     "listening": _facts(""),
@@ -135,15 +134,14 @@ _FROM_PROGRAMS = {
         f"busy_s:amount? sleeps:flag daemon_sleeps:flag {_USAGE}"
     ),
     "count": _facts("monotonic_s:amount calls:count cpu_s:amount"),
-    "slice": _facts("number:count late_s:amount seconds:amount done:count"),
     "recording": _facts("journal:file host:text boot_id:text cpu_count:size"),
     "record-start": _facts("num_worker_threads:size? rpc_timeout_s:timeout"),
     "window-end": _facts(""),
     "hand-over": _facts(""),
     "record-end": _facts(
         "reason:text cpu_s:amount main_thread_s:times? other_threads_s:times? "
-        "pool_threads_s:times? intra_op_threads:size threads:names issued:counts "
-        "counted_ns:whole is_cut:flag disturbed:flag scripts_call:flag"
+        "pool_threads_s:times? intra_op_threads:size switch_interval_s:amount? threads:names "
+        "issued:counts counted_ns:whole is_cut:flag disturbed:flag scripts_call:flag"
     ),
 }
 _FROM_WARM_SERVERS = {

@@ -17,7 +17,6 @@ from tuner.json_text import json_of
 from tuner.text import three_digits
 from tuner.world.launcher import WorldOrder
 from tuner.world.measurement import Failure
-from tuner.world.slicing import Slice
 
 CHANNEL_CLOSED = 213
 """The exit code of a rank whose workload has closed the line to the launcher."""
@@ -46,8 +45,6 @@ class RankRecord:
     """Threads and peak memory, reported at the very end."""
     states: list[dict[str, Any]] = field(default_factory=list)
     """Answers to probes."""
-    slices: list[Slice] = field(default_factory=list)
-    """What it did in each slice, where configurations took turns; reported at the very end."""
     exit_code: int | None = None
     died_ns: int | None = None
     _handed_ns: int = 0
@@ -80,7 +77,6 @@ class RankRecord:
             # A rank whose parent is gone counts as dead, and may live until it has said this.
             case "finished" if self.exit_code is None:
                 self.usage = {key: message[key] for key in ("threads", "peak_rss_mb")}
-                self.slices = [Slice(*each) for each in message["slices"]]
             case "state":
                 self.states.append(message)
             case "gone":

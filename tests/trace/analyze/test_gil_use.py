@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 
 from tests.trace.analyze.planted import one_at_a_time, sampled
-from tests.trace.synthetic import Part, ranks, simulate
+from tests.trace.synthetic import Part, call, ns, ranks, simulate, trace
 from tuner.trace.analyze.critical_path import critical_path
 from tuner.trace.analyze.diagnosis import diagnose
 from tuner.trace.analyze.gil_use import serving
+from tuner.trace.model.spans import GilWait
 
 
 @pytest.mark.parametrize("threads", [1, 4, 16])
@@ -68,3 +69,19 @@ def test_few_samples_say_nothing() -> None:
     found = serving(replace(taken, ranks=(taken.ranks[0], few)), 1)
     assert not found.is_limit
     assert ranks()[0].gil == ()
+
+
+def test_calls_that_hardly_compute_do_not_hold_a_gil_that_is_held_for_long() -> None:
+    """One sample while it serves is no sign that calls do, where these take 2 % of the time."""
+    calls = [
+        call(
+            n, 6 * n, 6 * n + 5.9, served_ms=(6 * n + 5.4, 6 * n + 5.5), cpu_ms=0.1, run_queue_ms=0
+        )
+        for n in range(60)
+    ]
+    waits = [GilWait(ns(5.42), ns(0.05), ns(5))]  # while the first one is served
+    waits += [GilWait(ns(18 * n + 1), ns(4) if n % 5 else 0, ns(14)) for n in range(1, 20)]
+    caller, server = ranks()
+    server = replace(server, gil=tuple(waits), main_cpu_s=0.0, others_cpu_s=0.34)
+    found = serving(trace(calls, processes=(caller, server), window_ms=(0, 360)), 1)
+    assert (found.by, found.is_limit) == ("others", True)

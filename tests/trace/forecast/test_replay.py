@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tuner.trace.analyze.gil_use import SWITCH_NS
 from tuner.trace.forecast.program import (
     AWAIT,
     COMPUTE,
@@ -19,7 +20,7 @@ from tuner.trace.forecast.program import (
     Program,
     Root,
 )
-from tuner.trace.forecast.replay import SWITCH_NS, Machine, Replayed, replay
+from tuner.trace.forecast.replay import Machine, Replayed, replay
 
 MS = 1e6
 

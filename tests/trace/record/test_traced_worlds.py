@@ -42,6 +42,7 @@ def test_a_world_is_traced_in_full(tmp_path: Path, threads: int) -> None:
     assert [rank.num_worker_threads for rank in frames.ranks] == [threads] * 2
     # A workload's operators run on one thread unless it says otherwise.
     assert [(rank.intra_op_threads, rank.pool_cpu_s) for rank in frames.ranks] == [(1, 0.0)] * 2
+    assert {rank.switch_interval_s for rank in frames.ranks} == {0.005}
     assert len(found.step_s) == frames.steps == STEPS
     # The window contains the steps and little else.
     opened, closed = frames.window_ns

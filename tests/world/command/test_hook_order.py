@@ -45,7 +45,6 @@ def run_with(order: str) -> tuple[str, str]:
         ("[" * 100_000, "recursion"),
         ("{}", "has no valid package and reports and channel"),
         (json.dumps({**WHOLE, "reports": 5}), "has no valid reports"),
-        (json.dumps({**WHOLE, "live": [0.1]}), "has no valid live"),
         (json.dumps({**WHOLE, "recording": "\x1b[2J"}), "has no valid recording"),
         ('"\x1b[2J"', "Invalid control character"),
         ('"\\u001b[2J"', r"\\u001b[2J"),

@@ -12,7 +12,6 @@ from tests.known import known
 from tests.marks import needs_two_cpus
 from tests.programs.running import free_port, with_sitecustomize
 from tests.world.command.launching import PROGRAMS, PYTHON, Launched, launched, refused
-from tests.world.launcher_contract import taking_turns, took_turns
 from tuner.errors import LauncherError
 from tuner.plan.draft import draft_plan
 from tuner.plan.objectives import OBJECTIVES
@@ -251,14 +250,3 @@ def test_a_program_that_overrides_a_process_knob_has_failed_with_it() -> None:
         "the program set its own switch interval to 20ms after the tool: switch_interval had no "
         "effect"
     )
-
-
-def test_intervals_take_turns_in_a_run_or_in_a_window_of_it() -> None:
-    with launched([PYTHON, str(PROGRAMS / "learner_computes.py"), "2", free_port()]) as running:
-        for longest_s in (0.8, 60.0):
-            live = taking_turns(slice_s=0.1)
-            config = live.configs[0].to_json()
-            found = running.measured(config=config, live=live, min_time_s=longest_s)
-            is_whole = known(found.program).rpc_active_s is not None
-            assert is_whole == (longest_s > 2)
-            assert took_turns(found, live) >= 3

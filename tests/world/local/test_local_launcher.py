@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from multiprocessing import forkserver
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -29,8 +28,6 @@ from tests.world.launcher_contract import (
     measured,
     run,
     several,
-    taking_turns,
-    took_turns,
 )
 from tuner.errors import UsageError
 from tuner.plan import measuring
@@ -151,17 +148,6 @@ def test_an_interruption_waits_until_a_process_is_started(monkeypatch: pytest.Mo
         processes.start_process(None, time.sleep, 0.0)
     (process,) = started
     processes.end_process(process)
-
-
-@pytest.mark.thorough
-def test_intervals_take_turns_in_a_world(launcher: LocalLauncher) -> None:
-    spec = launcher.describe(f"{Path(__file__).with_name('computing.py')}:Learner", {})
-    live, given = taking_turns(slice_s=0.05), order(spec, steps=None)
-    given = replace(given, config=live.configs[0], min_time_s=1.5, live=live)
-    found = measured(launcher.run(given))
-    assert {each.turn for each in found.slices} == {0, 1}
-    assert took_turns(found, live) >= 8
-    assert "slices" not in found.model_dump()
 
 
 def test_mistakes_in_a_workload_are_reported(launcher: LocalLauncher) -> None:

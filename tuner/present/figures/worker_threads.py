@@ -135,16 +135,19 @@ def forecast_curve(answer: StudyAnswer) -> ForecastCurve | None:
     def number_of(config: Config) -> int:
         return int(str(config.value_of(threads[0], subject)))
 
+    def is_of_threads(config: Config) -> bool:
+        return answer.plan.changed_by(config) == {NUM_WORKER_THREADS.name}
+
     found = [(row.config, row.forecast) for row in answer.rows if row.forecast is not None]
     forecast = {
         number_of(config): each.speedup
         for config, each in (*found, *answer.forecasts_alone.items())
-        if each.speedup is not None
+        if each.speedup is not None and is_of_threads(config)
     }
     measured = dict[int, Interval]()
     for row in answer.rows:
-        paired, is_of_threads = row.against_baseline, answer.plan.changes_threads_alone(row.config)
-        if is_of_threads and paired is not None and paired.ratio.is_told:
+        paired = row.against_baseline
+        if is_of_threads(row.config) and paired is not None and paired.ratio.is_told:
             measured[number_of(row.config)] = paired.ratio
     if not forecast:
         return None

@@ -99,6 +99,13 @@ class Diagnosis:
         sentences = tuple(each.strip() for each in left if each.strip())
         return replace(self, sentences=sentences, suggestions=others, enough_threads=())
 
+    def without_knob(self, knob: str) -> "Diagnosis":
+        """The same, without a word on a knob that may help."""
+        others = tuple(each for each in self.suggestions if each.knob != knob)
+        dropped = [each.sentence for each in self.suggestions if each.knob == knob]
+        sentences = tuple(each for each in self.sentences if each not in dropped)
+        return replace(self, sentences=sentences, suggestions=others)
+
 
 class _Why(NamedTuple):
     rule: Rule

@@ -11,7 +11,7 @@ import numpy as np
 
 from tuner.trace.analyze import path_walk
 from tuner.trace.analyze.call_times import call_times
-from tuner.trace.analyze.gil_use import HELD, SWITCH_NS, GilUse, Held, Serving, serving
+from tuner.trace.analyze.gil_use import HELD, GilUse, Held, Serving, serving, woken_ns
 from tuner.trace.analyze.path_walk import arrivals
 from tuner.trace.analyze.server_parallelism import threads_taken
 from tuner.trace.analyze.time_spans import floats, open_over_time, summed
@@ -79,10 +79,8 @@ def _candidates(
     fastest = _fastest(trace, back)
     excess_back = np.nan_to_num(np.maximum(back - fastest, 0))
     off = call_times(calls)["off_cpu_us"].to_numpy() * 1e3
-    # A thread that waits for the GIL is woken at every switch interval: one that sleeps is not.
-    woken = np.nan_to_num(floats(calls, "slices")) * SWITCH_NS
     with np.errstate(invalid="ignore", divide="ignore"):
-        awake = np.nan_to_num(np.minimum(woken / off, 1.0))
+        awake = np.nan_to_num(np.minimum(woken_ns(trace) / off, 1.0))
     part_time = summed(call[part == path_walk.TO_CLIENT], length[part == path_walk.TO_CLIENT],
                        len(calls))  # fmt: skip
     for rank, found in held.items():

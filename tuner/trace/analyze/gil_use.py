@@ -11,6 +11,7 @@ import numpy as np
 
 from tuner.trace.analyze.server_parallelism import threads_taken, window, window_length_ns
 from tuner.trace.analyze.time_spans import Steps, floats, open_over_time
+from tuner.trace.model.spans import TraceRank
 from tuner.trace.model.trace import FloatArray, IntArray, Trace
 
 ENOUGH = 10  # fewer samples say little: a thread that waits for a held GIL takes few
@@ -20,9 +21,23 @@ ONE_READY = (
 HELD = 0.5  # a GIL that is held for this share of the time is what others wait for
 FULL = 0.85  # if calls hold it for more of the time, more threads gain next to nothing
 SWITCH_NS = 5_000_000
-"""Python's switch interval. A thread that waits for the GIL wakes that often, and asks for it."""
+"""Python's switch interval, where a process has no other."""
 
 Holder = Literal["calls", "main", "others"]
+
+
+def switch_ns(process: TraceRank) -> float:
+    """The switch interval of a process: a thread that waits for its GIL wakes that often, and asks
+    for it."""
+    return SWITCH_NS if process.switch_interval_s is None else process.switch_interval_s * 1e9
+
+
+def woken_ns(trace: Trace) -> FloatArray:
+    """How long the thread of each call can have waited for the GIL: it is woken at every switch
+    interval then, and one that sleeps is not."""
+    of_rank = {rank.rank: switch_ns(rank) for rank in trace.ranks}
+    each_ns = [of_rank.get(rank, SWITCH_NS) for rank in trace.calls["server_rank"].tolist()]
+    return np.nan_to_num(floats(trace.calls, "slices")) * np.array(each_ns, np.float64)
 
 
 class Held(NamedTuple):
@@ -55,6 +70,12 @@ class GilUse(NamedTuple):
         found = np.array(trace.process(rank).gil, np.int64).reshape(-1, 3)
         return cls(found[:, 0], found[:, 0] + found[:, 1], found[:, 2])
 
+    @property
+    def waited_ns(self) -> FloatArray:
+        """How long each one that waited did so."""
+        waited = self.until - self.asked
+        return waited[waited > 0].astype(np.float64)
+
     def held(self, during: Steps) -> Held:
         """The share of the time in which any of these spans is open."""
         if not len(self.asked) or not len(during.time):
@@ -70,9 +91,12 @@ class GilUse(NamedTuple):
 
     def held_during_calls(self, trace: Trace) -> Held:
         """The share of the time in which calls are under way."""
-        calls = trace.calls
-        ends = calls["end_ns"].fillna(window(trace)[1]).to_numpy(np.int64)
-        return self.held(open_over_time(calls["start_ns"].to_numpy(), ends))
+        return self.held(_under_way(trace))
+
+
+def _under_way(trace: Trace) -> Steps:
+    ends = trace.calls["end_ns"].fillna(window(trace)[1]).to_numpy(np.int64)
+    return open_over_time(trace.calls["start_ns"].to_numpy(), ends)
 
 
 class Serving(NamedTuple):
@@ -114,13 +138,20 @@ def serving(trace: Trace, rank: int, taken: Mapping[int, Steps] | None = None) -
     beside = samples.held(idle)
     # What others hold it for while it serves is not known where it always serves: their CPU time
     # says how much that may be.
-    main_share = (trace.process(rank).main_cpu_s or 0.0) * 1e9 / max(window_length_ns(trace), 1)
-    others = beside.share if beside.is_known else min(main_share, 1.0)
+    process, whole_s = trace.process(rank), max(window_length_ns(trace), 1) / 1e9
+    main_share = (process.main_cpu_s or 0.0) / whole_s
+    beside_share = main_share + (process.others_cpu_s or 0.0) / whole_s
+    others = beside.share if beside.is_known else min(beside_share, 1.0)
     own = max(while_busy.share - others, 0.0) / max(1.0 - others, 1e-9)
     on_cpu, ready, functions = _on_cpu(trace, rank, busy)
     own = min(own, on_cpu)
+    busy_ns, under_way_ns = (
+        float(each.time_at_level()[1:].sum()) for each in (busy, _under_way(trace))
+    )
     by: Holder = "others"
-    if own >= HELD * while_busy.share:
+    # Few samples while it serves say nothing where it hardly does.
+    may_be_calls = on_cpu * busy_ns >= HELD * held.share * under_way_ns
+    if own >= HELD * while_busy.share and may_be_calls:
         by = "calls"
     elif main_share >= HELD * held.share:
         by = "main"

@@ -41,6 +41,7 @@ _BOUNDS: dict[tuple[str, ...], tuple[float, float]] = {  # the least, and what i
     ("rank", "num_worker_threads", "intra_op_threads", "cpu_count", "steps"): (0, 2**31),
     ("cpu_s", "rpc_timeout_s", "main_cpu_s", "main_run_queue_s"): (0, 2**32),
     ("others_cpu_s", "others_run_queue_s", "pool_cpu_s", "pool_run_queue_s"): (0, 2**32),
+    ("switch_interval_s",): (1e-6, 2**32),
     ("tracing_overhead",): (sys.float_info.min, 1e9),
     ("others_share",): (0, 1 + sys.float_info.epsilon),
     # The sum of two times fits into an int64.

@@ -12,20 +12,20 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-import pandas as pd
 
 from tuner.roles import role_of
 from tuner.text import listed, whole_percent
 from tuner.trace.analyze.callbacks import with_callbacks
 from tuner.trace.analyze.headroom import LeastThreads, least_threads, wait_for_others
-from tuner.trace.analyze.path_walk import Driver, find_driver
+from tuner.trace.analyze.path_walk import find_driver
 from tuner.trace.forecast.change import Change
 from tuner.trace.forecast.changed import ALIKE, LATE, Changeable
 from tuner.trace.forecast.off_cpu import Known, shared_by
-from tuner.trace.forecast.program import ISSUE, Program
+from tuner.trace.forecast.program import Program
 from tuner.trace.forecast.replay import Machine, replay
 from tuner.trace.forecast.resampling import resampled, with_other_times
-from tuner.trace.forecast.traced_program import Case, build
+from tuner.trace.forecast.switching import Switched, switched
+from tuner.trace.forecast.traced_program import Case
 from tuner.trace.forecast.traced_run import (
     SEEN,
     computing,
@@ -33,7 +33,9 @@ from tuner.trace.forecast.traced_run import (
     lacks,
     machine_of,
     part_of,
+    programs_of,
     rest_of,
+    unknown_threads,
     unseen,
     were_cpus_taken,
 )
@@ -47,7 +49,6 @@ RESAMPLES = 6
 SHAKEN = 20  # replays with other times, which show whether it deadlocks by chance
 MODEL_ERROR = 0.08
 """The standard error of log(ratio) that even an exact replay has: worlds differ."""
-CLOSE = 0.05  # log(replay / trace)
 SMT = 1.5  # a gain by more CPUs may be so many times smaller, if two of them are one core
 COMPUTING = 0.3  # from this share of their time on the CPU on, calls need CPUs
 POLLED = 0.4  # of the logical CPUs: few are left for calls that compute
@@ -62,12 +63,11 @@ ALL = "*"
 
 @dataclass(frozen=True, kw_only=True)
 class WhatIf:
-    """A configuration to forecast: threads by role, `*` for all, and logical CPUs per host.
-
-    And changes of the program, one after another.
-    """
+    """A configuration to forecast: threads and switch intervals by role, `*` for all, and logical
+    CPUs per host. And changes of the program, one after another."""
 
     threads: Mapping[str, int] | None = None
+    intervals_s: Mapping[str, float] | None = None
     cpus: int | None = None
     changes: Sequence[Change] = ()
 
@@ -88,6 +88,14 @@ class Forecast:
     """Whether that is why there is none."""
     condition: str = ""
     """What must hold for changes of the program, in words."""
+
+    def then(self, other: "Forecast") -> "Forecast":
+        """What another one makes of the program that this is of."""
+        said = dict.fromkeys(filter(None, (self.condition, other.condition)))
+        return replace(
+            other, ratio=self.ratio * other.ratio, ratio_low=self.ratio_low * other.ratio_low,
+            ratio_high=self.ratio_high * other.ratio_high, condition="; ".join(said),
+        )  # fmt: skip
 
 
 def forecasts(
@@ -146,10 +154,10 @@ class Model:
         if unknown := _unknown(part, known):
             cases.append(Case({rank: each.worst for rank, each in known.items()}, True, turns))
         machine, ways = machine_of(trace), Ways.of(trace)
-        programs, base_ns, is_disturbed = _programs(
+        programs, base_ns, is_disturbed = programs_of(
             part, driver, cases, cpu_ns, machine, took_ns, ways
         )
-        if problem := _unknown_threads(programs[0]):
+        if problem := unknown_threads(programs[0]):
             return problem
         if least_ns is not None and least_ns > programs[0].driver_ns + OVERLAP * took_ns:
             return (
@@ -182,6 +190,9 @@ class Model:
 
     def forecast(self, what_if: WhatIf) -> Forecast:
         """What a configuration would do."""
+        switch_ns = self._switch_ns(what_if.intervals_s or {})
+        if switch_ns != [*self.machine.switch_ns]:
+            return self._switched(switch_ns, replace(what_if, intervals_s=None))
         machine = self._changed(what_if)
         if machine == self.machine and not what_if.changes:
             return Forecast(ratio=1.0, ratio_low=1.0, ratio_high=1.0)
@@ -228,6 +239,37 @@ class Model:
             self.trace, self.part, self.ways, self.programs, self.machine, self.limits_ns,
             self.took_ns, self.unknown,
         )  # fmt: skip
+
+    def _switch_ns(self, asked_s: Mapping[str, float]) -> list[float]:
+        found = [*self.machine.switch_ns]
+        for rank in self.trace.ranks:
+            asked = asked_s.get(role_of(rank.name, self.roles), asked_s.get(ALL))
+            found[rank.rank] = found[rank.rank] if asked is None else asked * 1e9
+        return found
+
+    @cached_property
+    def _by_intervals(self) -> dict[tuple[float, ...], Switched | str]:
+        """What is known of intervals by rank: it is asked for again beside other threads."""
+        return {}
+
+    def _switched(self, switch_ns: Sequence[float], others: WhatIf) -> Forecast:
+        """What other switch intervals do, by rank, and then the rest of a configuration."""
+        machine, known = self.machine._replace(switch_ns=switch_ns), self._by_intervals
+        pairs = [*zip(self.programs, self.base_ns, strict=True)]
+        found = known.get(tuple(switch_ns)) or switched(
+            self.trace, self.part, pairs, (self.machine, machine), self.limits_ns
+        )
+        known[tuple(switch_ns)] = found
+        if isinstance(found, str):
+            return Forecast(why_not=found)
+        error, times = _error(found.log, 0.0, self.off_by), math.exp(found.log)
+        ends = (self._of_all(each) for each in (found.low - error, found.high + error))
+        after = replace(
+            self, programs=found.programs, base_ns=found.base_ns, machine=machine,
+            took_ns=self.took_ns * times, rest=self.rest / times,
+        )  # fmt: skip
+        first = Forecast(ratio=self._of_all(found.log), ratio_low=next(ends), ratio_high=next(ends))
+        return first.then(after.forecast(others))
 
     def _after(self, changes: Sequence[Change], machine: Machine) -> Forecast:
         """What changes of the program would do, on this machine."""
@@ -350,39 +392,3 @@ def _least(
         if role in by_role and not in_turns and wait_for_others(trace, rank, explained):
             found[rank] = by_role[role]
     return found
-
-
-def _programs(
-    part: Trace,
-    driver: Driver,
-    cases: Sequence[Case],
-    cpu_ns: float | None,
-    machine: Machine,
-    took_ns: float,
-    ways: Ways,
-) -> tuple[list[Program], list[float], bool]:
-    """The program of each case, how long its replay takes, and whether others disturbed it.
-
-    Threads that were ready waited for a CPU because of each other, which a replay shows again, or,
-    where that is closer to what the trace took, because of other programs, which stay.
-    """
-    found = []
-    stays = part.calls.assign(run_queue_ns=pd.array([0] * len(part.calls)))
-    for is_disturbed, calls in enumerate((part.calls, stays)):
-        taken = replace(part, calls=calls)
-        programs = [build(taken, driver, case, cpu_ns, ways) for case in cases]
-        base_ns = [max(replay(each, machine).took_ns, 1.0) for each in programs]
-        found.append((programs, base_ns, bool(is_disturbed)))
-        if abs(math.log(base_ns[0] / took_ns)) <= CLOSE:
-            break
-    return min(found, key=lambda each: abs(math.log(each[1][0] / took_ns)))
-
-
-def _unknown_threads(program: Program) -> str:
-    """That many calls are made by threads that may wait for others; empty if not."""
-    others = [root for root in program.roots if not (root.is_driver or root.is_main)]
-    number = sum(kind == ISSUE for root in others for kind, _ in root.ops)
-    if number <= (1 - SEEN) * len(program.calls):
-        return ""
-    names = listed(dict.fromkeys(program.names[root.rank] for root in others))
-    return f"threads of {names} make calls, and what these wait for is not known"

@@ -48,17 +48,13 @@ def forecast_with(
         return Forecast(why_not=model) if isinstance(model, str) else model.forecast(what_if)
     cut = without_sleep(trace, sites)
     others = [each for each in what_if.changes if each.kind != "no-sleep"]
-    if cut.forecast.why_not or not (what_if.threads or what_if.cpus or others):
+    rest = what_if.threads or what_if.intervals_s or what_if.cpus or others
+    if cut.forecast.why_not or not rest:
         return cut.forecast
     after = Model.of(cut.trace, roles)
     if isinstance(after, str):
         return Forecast(why_not=after)
-    found, first = after.forecast(replace(what_if, changes=others)), cut.forecast
-    return replace(
-        found, ratio=first.ratio * found.ratio, ratio_low=first.ratio_low * found.ratio_low,
-        ratio_high=first.ratio_high * found.ratio_high,
-        condition="; ".join(filter(None, (first.condition, found.condition))),
-    )  # fmt: skip
+    return cut.forecast.then(after.forecast(replace(what_if, changes=others)))
 
 
 def without_sleep(trace: Trace, sites: Collection[str]) -> Cut:

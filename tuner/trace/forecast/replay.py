@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from tuner.trace.analyze.gil_use import SWITCH_NS
 from tuner.trace.forecast.host_cpus import HostCpus
 from tuner.trace.forecast.program import (
     AWAIT,
@@ -30,7 +31,6 @@ from tuner.trace.forecast.program import (
     Program,
 )
 
-SWITCH_NS = 5e6  # Python's switch interval
 MOST_TURNS = 20  # of a long computation with the GIL: more would only cost time
 
 
@@ -40,6 +40,7 @@ class Machine(NamedTuple):
     threads: Sequence[int]  # by rank
     cpus: Sequence[float]  # by host
     polling: Sequence[float]  # by host: CPUs that other threads want throughout
+    switch_ns: Sequence[float] = ()  # by rank: how long a thread keeps the GIL; as Python has it
 
 
 class Replayed(NamedTuple):
@@ -63,9 +64,7 @@ class _Frame:
     def __init__(self, rank: int, call: int, ops: Sequence[Op]) -> None:
         self.rank, self.call, self.ops = rank, call, ops
         self.at = 0
-        self.is_answer = (
-            False  # whether it completes the call for its client, and does not serve it
-        )
+        self.is_answer = False  # whether it completes the call, and does not serve it
         self.left = 0.0  # of a computation with the GIL
         self.under_way = 0
         self.waits_for: int | None = None
@@ -91,6 +90,7 @@ class _Replay:
         hosts = [HostCpus[_Frame](*each) for each in cpus]
         self.cpus = [hosts[host] for host in program.hosts]
         self.free = list(machine.threads)
+        self.switch_ns = machine.switch_ns or [SWITCH_NS] * len(self.free)
         self.jobs: list[deque[tuple[int, bool]]] = [deque() for _ in self.free]
         """By rank: calls to serve, or to complete, for which no thread is free."""
         self.gils, self.locks = ([_Turns() for _ in self.free] for _ in range(2))
@@ -326,7 +326,7 @@ class _Replay:
         self.go_on(frame)
 
     def with_gil(self, frame: _Frame) -> None:
-        turn = min(frame.left, max(SWITCH_NS, frame.left / MOST_TURNS))
+        turn = min(frame.left, max(self.switch_ns[frame.rank], frame.left / MOST_TURNS))
         frame.left -= turn
         self.compute(frame, turn)
 

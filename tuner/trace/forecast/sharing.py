@@ -117,8 +117,9 @@ def _with_ranks(of: Changing, ranks: Sequence[int]) -> tuple[Program, Machine, d
         hosts=[*program.hosts, *(program.hosts[rank] for rank in ranks)],
     )
     threads = [*machine.threads, *(machine.threads[rank] for rank in ranks)]
-    added = dict(enumerate(ranks, len(program.names)))
-    return bigger, machine._replace(threads=threads, polling=polling), added
+    switch_ns = machine.switch_ns and [*machine.switch_ns, *(machine.switch_ns[r] for r in ranks)]
+    machine = machine._replace(threads=threads, polling=polling, switch_ns=switch_ns)
+    return bigger, machine, dict(enumerate(ranks, len(program.names)))
 
 
 def servers(of: Changing, change: Change) -> Changed:

@@ -15,7 +15,7 @@ import numpy as np
 
 from tuner.trace.analyze.call_times import BLOCKING, call_times
 from tuner.trace.analyze.callbacks import are_callbacks
-from tuner.trace.analyze.gil_use import SWITCH_NS
+from tuner.trace.analyze.gil_use import woken_ns
 from tuner.trace.analyze.path_walk import Driver
 from tuner.trace.analyze.time_spans import floats
 from tuner.trace.forecast.off_cpu import Shared
@@ -293,9 +293,8 @@ class _Build:
         """How long each call was off the CPU for other reasons than the GIL."""
         calls = self.frame
         off_ns = call_times(calls)["off_cpu_us"] * 1e3
-        woken = np.nan_to_num(floats(calls, "slices")) * SWITCH_NS
         least = off_ns.groupby(calls["name"].array, observed=True).transform("quantile", UNHINDERED)
-        found: list[float] = np.fmax(least.to_numpy(), off_ns.to_numpy() - woken).tolist()
+        found: list[float] = np.fmax(least, off_ns - woken_ns(self.trace)).tolist()
         return found
 
     def _waits_for_gil(self, place: int) -> bool:

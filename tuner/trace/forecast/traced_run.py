@@ -1,21 +1,29 @@
-"""What a trace lacks for a forecast, the part of it to replay, and the machine that it ran on."""
+"""What a trace lacks for a forecast, the part of it to replay, the machine that it ran on, and the
+programs that it may show."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 
 from tuner.text import listed, plural
 from tuner.trace.analyze.call_times import call_times
 from tuner.trace.analyze.diagnosis_rules import FULL_HOST, RUN_QUEUE_ON_FULL_HOST
+from tuner.trace.analyze.gil_use import switch_ns
 from tuner.trace.analyze.path_walk import Driver
 from tuner.trace.analyze.server_parallelism import window_length_ns
 from tuner.trace.analyze.time_spans import floats
-from tuner.trace.forecast.replay import Machine
+from tuner.trace.forecast.program import ISSUE, Program
+from tuner.trace.forecast.replay import Machine, replay
+from tuner.trace.forecast.traced_program import Case, build
+from tuner.trace.forecast.ways import Ways
 from tuner.trace.model.trace import RECORDERS, Trace
 
 MOST_OF_WINDOW = 0.8  # what is known of the window speaks for the calls if they fill so much of it
 SEEN = 0.95  # the share of the calls, or of their time, of which the trace must tell
+CLOSE = 0.05  # log(replay / trace)
 PLENTY = 1 << 20  # logical CPUs, where their number is not known
 
 
@@ -140,4 +148,42 @@ def machine_of(trace: Trace) -> Machine:
         (ranks[rank].num_worker_threads or 1) if rank in ranks else 1
         for rank in range(max(ranks) + 1)
     ]
-    return Machine(threads, cpus, polling)
+    return Machine(
+        threads, cpus, polling, [switch_ns(trace.process(n)) for n in range(len(threads))]
+    )
+
+
+def programs_of(
+    part: Trace,
+    driver: Driver,
+    cases: Sequence[Case],
+    cpu_ns: float | None,
+    machine: Machine,
+    took_ns: float,
+    ways: Ways,
+) -> tuple[list[Program], list[float], bool]:
+    """The program of each case, how long its replay takes, and whether others disturbed it.
+
+    Threads that were ready waited for a CPU because of each other, which a replay shows again, or,
+    where that is closer to what the trace took, because of other programs, which stay.
+    """
+    found = []
+    stays = part.calls.assign(run_queue_ns=pd.array([0] * len(part.calls)))
+    for is_disturbed, calls in enumerate((part.calls, stays)):
+        taken = replace(part, calls=calls)
+        programs = [build(taken, driver, case, cpu_ns, ways) for case in cases]
+        base_ns = [max(replay(each, machine).took_ns, 1.0) for each in programs]
+        found.append((programs, base_ns, bool(is_disturbed)))
+        if abs(math.log(base_ns[0] / took_ns)) <= CLOSE:
+            break
+    return min(found, key=lambda each: abs(math.log(each[1][0] / took_ns)))
+
+
+def unknown_threads(program: Program) -> str:
+    """That many calls are made by threads that may wait for others; empty if not."""
+    others = [root for root in program.roots if not (root.is_driver or root.is_main)]
+    number = sum(kind == ISSUE for root in others for kind, _ in root.ops)
+    if number <= (1 - SEEN) * len(program.calls):
+        return ""
+    names = listed(dict.fromkeys(program.names[root.rank] for root in others))
+    return f"threads of {names} make calls, and what these wait for is not known"

@@ -136,6 +136,8 @@ class TraceRank:
     others_cpu_s: float | None = None  # the same of the program's other threads together, which
     others_run_queue_s: float | None = None  # serve no calls
     intra_op_threads: int | None = None  # `torch.get_num_threads` at the end
+    switch_interval_s: float | None = None
+    """How long a thread may keep the GIL from others, at the end; None without a GIL."""
     pool_cpu_s: float | None = None  # the same of the threads that PyTorch's operators have started
     pool_run_queue_s: float | None = None  # beside those that run operators
     scripts_call: bool = False  # whether TorchScript in it makes calls, which are not recorded

@@ -18,7 +18,7 @@ import torch.distributed.rpc as rpc
 
 from tuner.cpus import usable_cpus
 from tuner.errors import TraceError
-from tuner.process_knobs import intra_op_threads_now
+from tuner.process_knobs import intra_op_threads_now, traced_interval_s
 from tuner.torch_private.agent import (
     all_workers,
     default_timeout_s,
@@ -299,6 +299,7 @@ def _collect(trace: str, first_calls: Mapping[int, int]) -> RankRecording:
         others_cpu_s=others_cpu_s,
         others_run_queue_s=others_run_queue_s,
         intra_op_threads=intra_op_threads_now(),
+        switch_interval_s=traced_interval_s(),
         pool_cpu_s=pool_cpu_s,
         pool_run_queue_s=pool_run_queue_s,
         scripts_call=scripts_call(),

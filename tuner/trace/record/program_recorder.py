@@ -18,7 +18,7 @@ from typing import Any
 
 from tuner.cpus import usable_cpus
 from tuner.daemon_threads import start_daemon
-from tuner.process_knobs import intra_op_threads_now
+from tuner.process_knobs import intra_op_threads_now, traced_interval_s
 from tuner.torch_private.agent import default_timeout_s, scripts_call, worker_threads
 from tuner.torch_private.operators import OperatorProfiler, operators_here
 from tuner.torch_private.support import missing_tracing_support
@@ -145,7 +145,7 @@ class ProgramRecorder:
         return arrivals, {
             "cpu_s": used.cpu_s, "main_thread_s": used.main, "other_threads_s": used.others,
             "pool_threads_s": used.pool, "intra_op_threads": intra_op_threads_now(),
-            "counted_ns": counted_ns,
+            "switch_interval_s": traced_interval_s(), "counted_ns": counted_ns,
         }  # fmt: skip
 
     def _hand_over(self, reason: str) -> None:

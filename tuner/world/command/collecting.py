@@ -13,7 +13,6 @@ from tuner.world.command.reports import (
     Rendezvous,
 )
 from tuner.world.messages import Message
-from tuner.world.slicing import Slice
 
 _STEPS = ("rendezvous", "init_rpc", "init-failed", "ready")
 
@@ -67,7 +66,6 @@ class Collector:
             gone=frozenset(each.end.pid for each in processes if each.end and each.end.gone_ns),
             newest_start_ns=max((each.began_ns for each in others if each.end is None), default=0),
             counts={each.pid: tuple(each.counts) for each in starters},
-            slices=tuple(tuple(each.slices) for each in starters),
             states=tuple(self._states),
         )
 
@@ -78,7 +76,6 @@ class _Process:
     def __init__(self) -> None:
         self.problems: list[str] = []
         self.counts: list[Message] = []
-        self.slices: list[Slice] = []
         self.began_ns = 0
         self.name = ""
         self.unmet: Rendezvous | None = None
@@ -109,8 +106,6 @@ class _Process:
                 self.problems.append(f"the hook failed in process {message['pid']}: {error}")
             case "count":
                 self.counts.append(message)
-            case "slice":
-                self.slices.append(Slice(*(message[fact] for fact in Slice._fields)))
             case "exit" | "gone":
                 self._ends[kind] = message
         if self._agent:

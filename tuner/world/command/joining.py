@@ -144,6 +144,7 @@ class _Part:
             others_cpu_s=others_cpu_s,
             others_run_queue_s=others_run_queue_s,
             intra_op_threads=ended.get("intra_op_threads"),
+            switch_interval_s=ended.get("switch_interval_s"),
             pool_cpu_s=pool_cpu_s,
             pool_run_queue_s=pool_run_queue_s,
             threads=tuple(self._threads(pid).items()),

@@ -56,8 +56,6 @@ class HookOrder:
     """Whether each rank answers to `tuner.world.command.program_channel`."""
     counts: bool = False
     """Whether each rank that answers reports now and then, unasked, how many calls it has made."""
-    live: Mapping[str, object] | None = None
-    """What takes turns in the ranks, as `LiveOrder.by_role` has it; None: nothing does."""
     ranks: int | None = None
     """How many ranks the program is known to have; None: its ranks may know."""
 
@@ -89,7 +87,6 @@ class HookOrder:
             "channel": str(reports / CHANNEL),
             "options": options,
             "process": process,
-            "live": self.live,
             "ranks": self.ranks,
             "roles": [*self.roles],
             "say": self.say,

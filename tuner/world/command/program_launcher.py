@@ -40,7 +40,6 @@ from tuner.world.live_world import LiveWorld
 from tuner.world.measurement import Failure, Measurement
 from tuner.world.own_network import OwnNetwork
 from tuner.world.postmortem import give_up_middle, head_and_tail, starvation
-from tuner.world.slicing import rates_of
 
 # A port of an earlier run may be held for a while.
 PORT_ATTEMPTS = 10
@@ -208,10 +207,9 @@ class ProgramLauncher:
                 config=order.config if spec is None else order.config.without_own(spec),
                 reports=reports, roles=request.role_patterns,
                 recording=None if trace is None else RecordingOrder(operators=trace.operators),
-                live=order.live.by_role(spec.roles) if order.live and spec else None,
                 ranks=len(spec.ranks) if spec else None,
                 probe=True, learn=learns,
-                counts=bool(request.window_s or follow or order.live),
+                counts=bool(request.window_s or follow),
             )  # fmt: skip
             channel = scope.enter_context(closing(ProgramChannel(reports)))
             commands = self._commands(request, to_hook, channel)
@@ -264,9 +262,6 @@ class _ProgramWorld(LiveWorld):
         self._path = folder / "output"
         self._output, self._printed = self._path.open("wb"), self._path.open("rb")
         self._channel = channel
-        if order.live is not None:
-            # It may end before.
-            request = request.model_copy(update={"window_s": order.min_time_s})
         self._window = Window(request, channel.report)
         self._follower: Follower | None = None
         self.was_cut = False
@@ -371,9 +366,6 @@ class _ProgramWorld(LiveWorld):
         self.end = ProgramEnd(exit_codes=self._codes, run_s=self._run_s, output=output,
                               report=report, states=records_of(report), **facts)  # fmt: skip
         outcome = outcome_of(self.end, self._request, self._order.objective)
-        if (live := self._order.live) is not None and isinstance(outcome, Measurement):
-            slices = tuple(rates_of(report.slices, live.schedule))
-            return outcome.model_copy(update={"slices": slices})
         if (trace := self._order.trace) is None or isinstance(outcome, Failure):
             return outcome
         try:

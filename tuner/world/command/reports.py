@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, TypeVar
 
 from tuner.text import first_of, listed, shortened
 from tuner.world.messages import Message
-from tuner.world.slicing import Slice
 
 BESIDE = "; if another command starts what is missing, name it with --beside"
 _MOST_RANKS = 10_000
@@ -178,8 +177,6 @@ class ProgramReport:
     """All answers to probes, in the order of the questions."""
     counts: Mapping[int, Sequence[Message]] = field(default_factory=dict)
     """By process: how many calls it had made by when, in order."""
-    slices: tuple[tuple[Slice, ...], ...] = ()
-    """What each process with a rank did in each slice, where configurations took turns."""
 
     def latest_states(self, questions: int) -> Sequence[Message]:
         """The answers to the last questions that any rank has answered."""

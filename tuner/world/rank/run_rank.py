@@ -37,7 +37,6 @@ from tuner.world.postmortem import HANDING_OVER
 from tuner.world.rank.rank_channel import RankEnd
 from tuner.world.rank.thread_states import rpc_state
 from tuner.world.rank.timing import StepTimer, time_traced_steps
-from tuner.world.slicing import Slicer
 from workloads import Rank, Workload, World
 from workloads.registry import load_workload
 
@@ -94,13 +93,10 @@ def _work(task: RankTask, parent: RankEnd) -> None:
     )
     parent.enter("setup")
     workload.setup(world)
-    slicer = _slicer(task, process_knobs, parent)
     parent.enter("ready")
-    slicer.begin()
     if task.rank == 0:
-        _drive(task, parent, workload, world, slicer)
+        _drive(task, parent, workload, world)
     parent.wait_for("stop")
-    slicer.end()
     if overridden := process_knobs.overridden():
         raise OverriddenError(overridden)
     threads = len(os.listdir("/proc/self/task"))  # noqa: PTH208 - one system call, no objects
@@ -110,22 +106,13 @@ def _work(task: RankTask, parent: RankEnd) -> None:
     rpc.shutdown()
     peak_rss_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     usage = {"threads": threads, "peak_rss_mb": peak_rss_mb}
-    parent.send("finished", **usage, slices=slicer.slices)
+    parent.send("finished", **usage)
     if task.rank == 0 and task.init_method is not None:
         # The store where the ranks met is in this process, and they may not have left it yet.
         parent.wait_for("leave")
 
 
-def _slicer(task: RankTask, knobs: ProcessKnobs, parent: RankEnd) -> Slicer:
-    """What has configurations take turns in this rank, and counts the steps of the driver."""
-    live, role = task.order.live, task.spec.ranks[task.rank].role
-    schedule, intervals_s = (None, []) if live is None else (live.schedule, live.intervals_s(role))
-    return Slicer(schedule, intervals_s, knobs, lambda: parent.steps_done)
-
-
-def _drive(
-    task: RankTask, parent: RankEnd, workload: Workload, world: World, slicer: Slicer
-) -> None:
+def _drive(task: RankTask, parent: RankEnd, workload: Workload, world: World) -> None:
     order, pids = task.order, parent.wait_for("go")["pids"]
     names = [each.name for each in task.spec.ranks]
     timer = StepTimer(
@@ -136,14 +123,12 @@ def _drive(
     )
     parent.enter("step")
     timer.warm_up()
-    slicer.slices.clear()
     if order.trace is None:
         timing, tracing_overhead = timer.time(order.steps), None
     else:
         assert order.steps is not None
         traced = time_traced_steps(timer, order.steps, order.trace, partial(_handing_over, parent))
         timing, tracing_overhead = traced
-    slicer.end()
     parent.enter("check")
     workload.check(world)
     parent.send("result", tracing_overhead=tracing_overhead, **timing._asdict())

@@ -21,7 +21,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("say", "learn", "counts", "probe"), (bool,)),
     "roles": (list,),
     "ranks": (int, type(None)),
-    **dict.fromkeys(("recording", "live"), (dict, type(None))),
+    "recording": (dict, type(None)),
 }
 """What the order must hold."""
 _READ_AT_IMPORT = (
@@ -158,15 +158,6 @@ def _hook(rpc: ModuleType, order: dict[str, Any], reports: Reports) -> None:
 
         return ProgramRecorder(name, rank, Path(order["reports"]), order["recording"], reports.send)
 
-    def new_slicer(role: str, knobs: Any, progress: Callable[[], int]) -> Any:
-        from tuner.world.slicing import Schedule, Slicer
-
-        live, report = order["live"], partial(reports.send, "slice")
-        return Slicer(
-            Schedule(*live["schedule"]), live["intervals_s"][role], knobs, progress,
-            lambda each: report(**each._asdict()),
-        )  # fmt: skip
-
     def new_prober(standing: Any) -> Any:
         from tuner.world.rank.thread_states import Prober
 
@@ -188,8 +179,7 @@ def _hook(rpc: ModuleType, order: dict[str, Any], reports: Reports) -> None:
         end.install()
         recorder = None if order["recording"] is None else new_recorder
         prober = new_prober if order["probe"] else None
-        slicer = None if order["live"] is None else new_slicer
-        hooks = ProgramHooks(rpc, order, reports.send, recorder, prober, slicer)
+        hooks = ProgramHooks(rpc, order, reports.send, recorder, prober)
         hooks.install()
         end.counted = hooks.outcomes
     except Exception as error:  # the program comes first
