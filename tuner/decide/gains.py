@@ -56,6 +56,14 @@ class AnalysedBlocks:
     matrix: FloatArray
     alpha: float
     noise: FloatArray | None = None  # between two worlds of one trial by block; NaN without
+    _over: dict[int, "BlockGains"] = field(default_factory=dict, init=False, repr=False)
+
+    def gains_over(self, reference: int) -> "BlockGains":
+        """What all trials gain over a reference by these blocks."""
+        if reference not in self._over:
+            others = self.spread_of_others(reference)
+            self._over[reference] = BlockGains.of(self.matrix, reference, others)
+        return self._over[reference]
 
     def spread_of_others(self, reference: int) -> Spread:
         """Beside each trial, the pooled variance of the others' effects and of the noise."""
@@ -255,9 +263,7 @@ def repeated_intervals(
         low_family: How many comparisons the lower end's alpha is divided by.
         high_family: And the upper end's.
     """
-    seen = [
-        BlockGains.of(look.matrix, reference, look.spread_of_others(reference)) for look in looks
-    ]
+    seen = [look.gains_over(reference) for look in looks]
     found = GainsOver.unknown(len(seen[0].counts))
     # Trials with as many blocks at each look have the same levels.
     patterns, pattern_of = np.unique([each.counts for each in seen], axis=1, return_inverse=True)

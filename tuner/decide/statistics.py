@@ -197,7 +197,8 @@ def _bounded(worlds: FloatArray, freedom: int) -> FloatArray:
     for _ in range(_ROUNDS):
         residuals = filled - blocks - trials
         sizes = np.where(known, np.abs(residuals), np.nan)
-        common = correction * float(np.median(sizes[known]))
+        middle = (known.sum() - 1) // 2, known.sum() // 2
+        common = correction * float(np.partition(sizes[known], middle)[[*middle]].mean())
         if common < _LEAST_SCALE:
             return worlds
         # What is ordinary for a noisy trial is no spike of it, and counts less for its block.

@@ -28,11 +28,15 @@ _AGREES = 1.25  # what is forecast far behind waits if its first world is so man
 
 def worlds_without_spikes(log: StudyLog, blocks: int | None = None) -> FloatArray:
     """`StudyLog.worlds` of the race, or of its first `blocks`, without spikes."""
-    worlds = log.worlds("race")[:blocks]
-    # A world that is added to other blocks changes nothing of these.
-    version = worlds.shape, np.count_nonzero(~np.isnan(worlds)), log.rows.edits
+    worlds, version = _first_blocks(log, blocks)
     key = "without spikes", len(worlds)
     return log.derived.once(key, version, lambda: without_spikes(worlds))
+
+
+def _first_blocks(log: StudyLog, blocks: int | None) -> tuple[FloatArray, Hashable]:
+    """The first blocks of the race, and their version: a world of another one changes nothing."""
+    worlds = log.worlds("race")[:blocks]
+    return worlds, (worlds.shape, np.count_nonzero(~np.isnan(worlds)), log.rows.edits)
 
 
 @of_blocks
@@ -67,8 +71,12 @@ def gains_of(log: StudyLog) -> Gains:
 
 
 def _look(log: StudyLog, look: InterimAnalysis) -> AnalysedBlocks:
-    known = worlds_without_spikes(log, look.rows)
-    return AnalysedBlocks(merged(known), look.alpha, known[:, BASELINE] - known[:, AGAIN])
+    def made() -> AnalysedBlocks:
+        known = worlds_without_spikes(log, look.rows)
+        return AnalysedBlocks(merged(known), look.alpha, known[:, BASELINE] - known[:, AGAIN])
+
+    key = "look", look.rows, look.alpha
+    return log.derived.once(key, _first_blocks(log, look.rows)[1], made)
 
 
 def points_among(

@@ -310,7 +310,6 @@ class StudyLog:
         known = [each.median_step_s for each in worlds if each.median_step_s is not None]
         return statistics.median(known) if known else None
 
-    @of_blocks
     def worlds(self, *phases: Phase, objective: int = 0) -> FloatArray:
         """log(objective), or the second one's, in the blocks of phases, in order; less is better.
 
@@ -318,14 +317,19 @@ class StudyLog:
         was measured. A block in which every world failed has no row, nor has one that is being
         measured, or that began after it.
         """
+        return self._worlds(phases, objective)
+
+    @of_blocks
+    def _worlds(self, phases: tuple[Phase, ...], objective: int) -> FloatArray:
         found = self.rows.matrix(phases, len(self.configs), objective)
-        found[:, self.those(TrialState.does_less)] = math.nan  # its times are of less work
+        if out := self.those(TrialState.does_less):
+            found[:, out] = math.nan  # its times are of less work
         return found
 
     @of_blocks
     def matrix(self, *phases: Phase, objective: int = 0) -> FloatArray:
         """`worlds` as blocks x trials: the baseline's is the mean of its worlds in a block."""
-        return merged(self.worlds(*phases, objective=objective))
+        return merged(self._worlds(phases, objective))
 
     def value(self, trial: int) -> float | None:
         """The typical objective of a trial, in its unit: a trimmed mean of logarithms."""
