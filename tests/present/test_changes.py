@@ -112,7 +112,7 @@ def shown(taken: Trace, **facts: Any) -> str:
 def test_the_screen_says_what_would_make_it_faster_and_what_not() -> None:
     text = shown(with_sites(in_steps(request_bytes=100)), forecasts_unasked=True)
     first, second = text.split("What would make it faster (forecasts):\n")[1].splitlines()[:2]
-    assert first.startswith("  main.py:42  issue the 8 calls of udf together  3.29 times (")
+    assert first.startswith("  main.py:42  issue the 8 calls of udf together  3.33 times (")
     assert second.startswith("  store.py:9  udf twice as fast")
     assert "No gain: other numbers of threads, an interpreter without a GIL." in text
     assert "instead of 16 it takes as long" not in text
