@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.fakes import FakeClock, NothingToClose, fake_trace
+from testing.fakes import FakeClock, NothingToClose, fake_trace
 from tuner.files import written_atomically
 from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.cheap_studies import *  # noqa: F403 - fixtures, for every test of this file
+from testing.cheap_studies import *  # noqa: F403 - fixtures, for every test of this file
+from testing.fakes import FakeLauncher, threads_of
 from tests.fake_program import COMMAND, FakeProgramLauncher
-from tests.fakes import FakeLauncher, threads_of
 from tests.searching.tuning import failing, scaling
 from tuner import search
 from tuner.api import check, tune

@@ -11,7 +11,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from tests.trace.golden_files import NATIVE
+from testing.golden_files import NATIVE
 from tuner import command_line, search, show
 from tuner.command_line import Interruptible, Interruption, stdout_console
 from tuner.flags import NOBODY_READS

@@ -9,8 +9,8 @@ import typer
 
 import tuner
 import tuner.commands
-from tests.present.results import in_blocks, study_plan, study_result
-from tests.readme import FIRST_SEARCH, SHOWN
+from testing.readme import FIRST_SEARCH, SHOWN
+from testing.results import in_blocks, study_plan, study_result
 from tuner.decide.verdict import VerdictKind
 from tuner.plan.knobs import KNOBS
 from tuner.present.tables import trials_of

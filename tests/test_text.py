@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.plan.specs import assert_refused
+from testing.specs import assert_refused
 from tuner.text import (
     decimal,
     did_you_mean,

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import tuner
-from tests.plan.specs import threads
-from tests.programs.running import PROGRAMS, free_port
+from testing.programs import PROGRAMS, free_port
+from testing.specs import threads
 from tests.recommended.documents import recommendation
 from tests.world.command.recorded import recorded
 from tuner.recommended.model import as_json

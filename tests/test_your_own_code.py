@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cheap_studies import *  # noqa: F403 - fixtures, for the searches in this process
+from testing.cheap_studies import *  # noqa: F403 - fixtures, for the searches in this process
+from testing.fakes import FakeLauncher
+from testing.programs import free_port
 from tests.commands.running import in_this_process
-from tests.fakes import FakeLauncher
-from tests.programs.running import free_port
 from tuner import record, run
 from tuner.errors import UsageError
 from tuner.plan.draft import PlanDraft, draft_plan, read_plan_file

@@ -21,9 +21,9 @@ from lab.benchmarks.forecast import SUBJECTS, TRACED, Runs, Worlds, config_of
 from lab.benchmarks.pairs import PAIRS
 from lab.benchmarks.programs import ROOT
 from lab.benchmarks.report import Comparison, log_ratio
-from tests.programs.running import PYTHON, free_port
-from tests.trace.synthetic import Part, simulate
-from tests.world.command.launching import launched
+from testing.launching import launched
+from testing.programs import PYTHON, free_port
+from testing.synthetic import Part, simulate
 from tuner.decide.statistics import Interval
 from tuner.plan.config import Config
 from tuner.present.changes import read_change

@@ -24,12 +24,12 @@ from rich.table import Table
 from lab.benchmarks.programs import ROOT
 from lab.benchmarks.report import Comparison, log_ratio
 from lab.benchmarks.tuned import collector
-from tests.fakes import order
-from tests.programs.running import PROGRAMS as FOLDER
-from tests.programs.running import PYTHON, busy_machine, free_port
-from tests.trace.synthetic import Part, simulate
-from tests.world.command.launching import Launched, launched
-from tests.world.launcher_contract import measured
+from testing.fakes import order
+from testing.launching import Launched, launched
+from testing.outcomes import measured
+from testing.programs import PROGRAMS as FOLDER
+from testing.programs import PYTHON, busy_machine, free_port
+from testing.synthetic import Part, simulate
 from tuner.decide.statistics import Interval
 from tuner.errors import ProgramFailedError
 from tuner.plan.config import Config, Dimension
@@ -53,9 +53,9 @@ SUBJECTS: Mapping[str, tuple[str, dict[str, object]]] = {
     "cartpole": ("cartpole", {"observers": 4, "batch": True}),
     "parameter_server": ("parameter_server", {"trainers": 2}),
     "udf_400": ("udf", {"size": 400, "calls": 8}),
-    "eight_sleep": ("tests/programs/served_together.py:Sleeps", {}),
-    "one_lock": ("tests/programs/served_together.py:OneLock", {}),
-    "holds_gil": ("tests/programs/served_together.py:HoldsGil", {}),
+    "eight_sleep": ("testing/served_together.py:Sleeps", {}),
+    "one_lock": ("testing/served_together.py:OneLock", {}),
+    "holds_gil": ("testing/served_together.py:HoldsGil", {}),
 }
 CASES = sorted(path.stem for path in (FOLDER / "cases").glob("*.py"))
 

@@ -16,9 +16,9 @@ import pandas as pd
 import sqlalchemy
 
 from lab.benchmarks.report import Comparison, in_turns
-from tests.fakes import UDF, FakeLauncher, fake_trace
-from tests.present.results import study_plan
-from tests.study.made import plan_of, world
+from testing.fakes import UDF, FakeLauncher, fake_trace
+from testing.made import plan_of, world
+from testing.results import study_plan
 from tuner.plan.study_plan import StudyPlan
 from tuner.searching.measurer import Measurer
 from tuner.searching.progress_reports import Silent

@@ -12,8 +12,8 @@ import numpy as np
 
 from lab.benchmarks.programs import ROOT, command
 from lab.benchmarks.report import Comparison, in_turns, log_ratio
-from tests.known import known
-from tests.programs.running import PROGRAMS, PYTHON
+from testing.known import known
+from testing.programs import PROGRAMS, PYTHON
 from tuner.plan.config import Config
 from tuner.world.command.order import HookOrder, RecordingOrder
 from tuner.world.command.program_channel import ProgramChannel

@@ -26,7 +26,7 @@ STEPS = 50
 
 def command(kind: str, *numbers: int) -> list[str]:
     """A program of these, at a port that is free."""
-    from tests.programs.running import PYTHON, free_port
+    from testing.programs import PYTHON, free_port
 
     return [*PYTHON, "-m", "lab.benchmarks.programs", kind, free_port(), *map(str, numbers)]
 

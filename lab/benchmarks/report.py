@@ -9,7 +9,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from tests.known import known
+from testing.known import known
 from tuner.decide.statistics import FloatArray, Interval, interval
 from tuner.text import UNTOLD, ratio_cell
 

@@ -13,7 +13,7 @@ import numpy as np
 from lab.benchmarks.own_venv import installed_python
 from lab.benchmarks.programs import ROOT
 from lab.benchmarks.report import Comparison, in_turns
-from tests.trace.kineto_trace import write_trace
+from testing.kineto_trace import write_trace
 
 OPERATORS = 1_000_000
 ROUNDS = 3

@@ -14,8 +14,8 @@ import pandas as pd
 
 from lab.benchmarks.own_venv import installed_python
 from lab.benchmarks.report import Comparison, log_ratio
-from tests.known import known
-from tests.programs.running import PROGRAMS, PYTHON, free_port
+from testing.known import known
+from testing.programs import PROGRAMS, PYTHON, free_port
 from tuner.api import tune
 from tuner.decide.statistics import Interval
 from tuner.plan.workload_spec import WorkloadSpec

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from lab.benchmarks.programs import STEPS, printed
 from lab.benchmarks.report import Comparison, in_turns
-from tests.known import known
-from tests.world.launcher_contract import measured
+from testing.known import known
+from testing.outcomes import measured
 from tuner.plan.config import Config
 from tuner.world.launcher import TraceOrder, WorkloadLauncher, WorldOrder
 from tuner.world.local.local_launcher import LocalLauncher

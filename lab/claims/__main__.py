@@ -11,8 +11,8 @@ from typing import Any
 
 from lab.benchmarks.tuned import searched
 from lab.claims.network import network
-from tests.known import known
-from tests.programs import served_together
+from testing import served_together
+from testing.known import known
 from tuner.plan.config import Config
 from tuner.present.study_result import StudyResult
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.world.ray import megabytes
-from tests.world.ray.namespaces import FakeCluster, fake_cluster
+from testing import megabytes
+from testing.namespaces import FakeCluster, fake_cluster
 from tuner.api import tune
 from tuner.text import percent
 from tuner.trace.analyze.server_parallelism import parallelism

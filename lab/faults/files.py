@@ -11,8 +11,8 @@ from pathlib import Path
 from lab.faults.kit.commands import Ended, Running
 from lab.faults.kit.rows import Outcome, Row
 from lab.faults.kit.searches import MOST_COMMAND_MB, fake_search
-from tests.trace.golden_files import NATIVE
-from tests.trace.kineto_trace import write_trace
+from testing.golden_files import NATIVE
+from testing.kineto_trace import write_trace
 
 # Of a machine that does something else meanwhile.
 MOST_S = 60.0

@@ -9,7 +9,7 @@ from lab.faults.kit.commands import folder_mb, still_there
 from lab.faults.kit.hostile_workloads import ATTACKS, MEASURED
 from lab.faults.kit.rows import Outcome, Row
 from lab.faults.kit.searches import HOSTILE
-from tests.fakes import order
+from testing.fakes import order
 from tuner.world.descendants import descendants
 from tuner.world.local.local_launcher import LocalLauncher
 from tuner.world.measurement import MOST_OF_DETAIL, Failure

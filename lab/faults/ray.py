@@ -14,7 +14,7 @@ import psutil
 from lab.faults.kit.commands import Ended, Running, still_there
 from lab.faults.kit.rows import Outcome, Row
 from lab.faults.kit.searches import LONG, PATIENCE_S, SEARCH, Sessions
-from tests.world.ray.namespaces import FakeCluster, FakeHost, fake_cluster
+from testing.namespaces import FakeCluster, FakeHost, fake_cluster
 
 _RAY = ("--epsilon", "0.1%", "--budget", "60m", "--launcher", "ray")
 _SPREAD = ("--place", "caller=1", "--place", "server=1")

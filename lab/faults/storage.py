@@ -19,8 +19,8 @@ from sqlalchemy.engine import Engine
 
 from lab.faults.kit.rows import Outcome, Row
 from lab.faults.kit.searches import Sessions, fake_search, kept, lost
-from tests.fakes import FakeLauncher
-from tests.study.storage.server import PASSWORD, Server, postgresql_server
+from testing.fakes import FakeLauncher
+from testing.postgresql import PASSWORD, Server, postgresql_server
 from tuner.errors import UsageError
 from tuner.world.launcher import WorldOrder
 from tuner.world.measurement import Failure, Measurement

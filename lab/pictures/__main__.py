@@ -22,10 +22,9 @@ import tuner
 from lab.benchmarks.world_cost import measured_world
 from lab.pictures.commands import ROOT, environment, run_all, write_files
 from lab.pictures.overview import write_overview
-from tests.browser.chromium import launched
-from tests.browser.serving import dashboard
-from tests.programs.running import PROGRAMS
-from tests.readme import (
+from testing.chromium import launched
+from testing.programs import PROGRAMS
+from testing.readme import (
     FIRST_SEARCH,
     PROGRAM,
     README,
@@ -35,6 +34,7 @@ from tests.readme import (
     shortened,
     with_output,
 )
+from testing.serving import dashboard
 from tuner.plan.config import Config
 from tuner.present.figures import write_timeline_figure
 from tuner.study.folder import StudyFolder

@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.browser.serving import dashboard
-from tests.readme import PROGRAM
+from testing.readme import PROGRAM
+from testing.serving import dashboard
 
 ROOT = Path(__file__).parents[2]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
-from tests.readme import Ratio
+from testing.readme import Ratio
 from tuner.present.figures.kit.canvas import canvas
 from tuner.present.figures.kit.theme import INK, MUTED, SERIES
 

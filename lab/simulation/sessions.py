@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from lab.simulation.cells import BINDINGS, EPSILON, THREADS, Cell, Machine, Outcome
-from tests.fakes import UDF, threads_of
-from tests.known import known
-from tests.present.results import ENVIRONMENT
+from testing.fakes import UDF, threads_of
+from testing.known import known
+from testing.results import ENVIRONMENT
 from tuner.plan.config import ALL_ROLES, Config, Dimension
 from tuner.plan.measuring import Measuring
 from tuner.plan.space import Space

@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import BrowserContext, Page, Request, WebSocket, expect, sync_playwright
 
-from tests.browser.chromium import launched
-from tests.cheap_studies import no_waiting_for_the_disk
+from testing.cheap_studies import no_waiting_for_the_disk
+from testing.chromium import launched
 
 __all__ = ["no_waiting_for_the_disk"]  # for the studies that the pages are of
 # A page that is slow, on a machine that does something else, is not wrong.

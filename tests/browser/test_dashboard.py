@@ -9,10 +9,10 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 import tuner
-from tests.browser.serving import dashboard
-from tests.cheap_studies import cheaply
+from testing.cheap_studies import cheaply
+from testing.fakes import FakeLauncher, threads_of
+from testing.serving import dashboard
 from tests.commands.running import searched
-from tests.fakes import FakeLauncher, threads_of
 from tests.searching.tuning import cpus, failing
 from tuner.present.wording import verdict_sentence
 from tuner.text import three_digits

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, ViewportSize, expect
 
+from testing.fakes import FakeLauncher
+from testing.results import nothing_ran, study_plan, study_result
+from testing.specs import threads
 from tests.browser.checks import PHONE, assert_readable, empty_figures, unreachable_links
 from tests.commands.running import searched as one_study
-from tests.fakes import FakeLauncher
-from tests.plan.specs import threads
 from tests.present.grids import big_study, two_knobs
-from tests.present.results import nothing_ran, study_plan, study_result
 from tests.searching.tuning import failing, scaling
 from tuner.api import SearchInterrupted
 from tuner.present.study_files import write_comparison, write_study_report

@@ -8,8 +8,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from docs_site.pages import ROOT
+from testing.serving import served
 from tests.browser.checks import assert_readable, unreachable_links
-from tests.browser.serving import served
 from tests.docs_site.building import build
 
 pytestmark = [pytest.mark.browser, pytest.mark.thorough]

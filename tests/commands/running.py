@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from testing.fakes import FakeLauncher
 from tests.conftest import signals_restored
-from tests.fakes import FakeLauncher
 from tests.searching.tuning import scaling
 from tuner import search
 from tuner.api import tune

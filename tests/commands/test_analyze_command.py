@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from testing.fakes import fake_trace
+from testing.golden_files import KINETO
+from testing.specs import threads
 from tests.commands.running import printed_by
-from tests.fakes import fake_trace
-from tests.plan.specs import threads
-from tests.trace.golden_files import KINETO
 from tuner import analyze
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("here")]

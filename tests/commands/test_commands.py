@@ -9,8 +9,8 @@ from types import ModuleType
 import pytest
 
 import tuner.__main__
+from testing.results import nothing_ran, study_result
 from tests.commands.running import environment, printed_by
-from tests.present.results import nothing_ran, study_result
 from tuner import record, run, search
 from tuner.commands import SUMMARIES
 from tuner.plan.keys import DEFAULT_SPACE

@@ -13,8 +13,8 @@ from unittest.mock import Mock
 import psutil
 import pytest
 
-from tests.browser.serving import dashboard
-from tests.cheap_studies import cheaply, migrations_are_read_once
+from testing.cheap_studies import cheaply, migrations_are_read_once
+from testing.serving import dashboard
 from tests.commands.running import searched as one_study
 from tuner.dashboard import main
 from tuner.study.storage.browsing import HOST, USUAL_PORT, serving

@@ -9,10 +9,10 @@ from unittest.mock import Mock, call
 
 import pytest
 
+from testing.programs import free_port
+from testing.results import study_result
+from testing.specs import threads
 from tests.commands.running import environment
-from tests.plan.specs import threads
-from tests.present.results import study_result
-from tests.programs.running import free_port
 from tuner import export
 from tuner.recommended.model import read_recommendation
 

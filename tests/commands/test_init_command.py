@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import tuner
-from tests.cheap_studies import cheaply
+from testing.cheap_studies import cheaply
+from testing.fakes import FakeLauncher
+from testing.programs import PYTHON, free_port
 from tests.commands.running import environment
-from tests.fakes import FakeLauncher
-from tests.programs.running import PYTHON, free_port
 from tests.searching.tuning import scaling
 from tuner import init
 

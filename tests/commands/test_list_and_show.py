@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cheap_studies import *  # noqa: F403 - fixtures, for every test of this file
+from testing.cheap_studies import *  # noqa: F403 - fixtures, for every test of this file
+from testing.fakes import FakeLauncher
 from tests.commands.running import printed_by, searched
-from tests.fakes import FakeLauncher
 from tests.present.screen import printed
 from tests.searching.tuning import failing, scaling
 from tuner import list as listing

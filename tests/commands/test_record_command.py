@@ -15,10 +15,10 @@ from unittest.mock import Mock
 
 import pytest
 
+from testing.fakes import fake_trace
+from testing.programs import PYTHON, free_port
+from testing.specs import threads
 from tests.commands.running import environment
-from tests.fakes import fake_trace
-from tests.plan.specs import threads
-from tests.programs.running import PYTHON, free_port
 from tests.world.command.recorded import python
 from tuner import record
 from tuner.trace.files.reader import read_trace

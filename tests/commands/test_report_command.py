@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cheap_studies import *  # noqa: F403 - fixtures, for the studies of this file
+from testing.cheap_studies import *  # noqa: F403 - fixtures, for the studies of this file
 from tests.commands.running import searched
 from tuner.present.figures.step_time import step_time_figure
 from tuner.report import main

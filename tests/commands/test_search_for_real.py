@@ -10,7 +10,7 @@ import optuna
 import pytest
 
 import tuner
-from tests.cheap_studies import cheaply
+from testing.cheap_studies import cheaply
 from tests.commands.running import Done, in_new_process, in_this_process, started
 from tests.world.command.recorded import python
 from tuner import search

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from testing.known import known
 from tests.decide.observed import observed
-from tests.known import known
 from tuner.decide.additive import Levels, Pooled, trial_levels, variance_shares
 from tuner.decide.statistics import FloatArray
 

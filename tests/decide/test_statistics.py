@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from testing.known import known
 from tests.decide.observed import observed
-from tests.known import known
 from tuner.decide.gains import Gains, Paired
 from tuner.decide.statistics import (
     FloatArray,

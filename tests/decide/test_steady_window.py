@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tests.known import known
+from testing.known import known
 from tuner.decide.statistics import FloatArray
 from tuner.decide.steady_window import LEAST_S, MOST_END, changes, steady_window
 

@@ -11,7 +11,7 @@ import pytest
 import ray
 import yaml  # type: ignore[import-untyped]
 
-from tests.known import known
+from testing.known import known
 from tuner.plan.draft import draft_plan
 from tuner.plan.launching import read_launching
 from workloads.registry import SHIPPED

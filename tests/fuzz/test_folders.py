@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from tests.cheap_studies import cheaply
-from tests.fakes import FakeLauncher
+from testing.cheap_studies import cheaply
+from testing.fakes import FakeLauncher
+from testing.made import search
 from tests.fuzz.fuzzing import RANDOMS, as_json, changed, fuzz, mangled, mutated, survives
 from tests.present.screen import Screen
 from tests.searching.tuning import scaling
-from tests.study.made import search
 from tuner.json_text import visible_json
 from tuner.present.how_to_use import exported
 from tuner.present.notes import study_note, trial_notes

@@ -9,9 +9,9 @@ import pytest
 import tomli_w
 from hypothesis import strategies as st
 
+from testing.specs import workload_spec
 from tests.fake_program import FakeProgramLauncher
 from tests.fuzz.fuzzing import TEXTS, fuzz, mangled, mutated, survives
-from tests.plan.specs import workload_spec
 from tuner import search
 from tuner.errors import UsageError
 from tuner.json_text import json_of, visible_json

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from testing.specs import threads
 from tests.fuzz.fuzzing import as_json, fuzz, mangled, mutated, survives
-from tests.plan.specs import threads
 from tests.recommended.documents import document, recommendation
 from tuner.recommended.model import Recommendation, as_toml, read_recommendation
 from tuner.recommended.model import as_json as written_json

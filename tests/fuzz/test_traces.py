@@ -10,9 +10,9 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from testing.golden_files import CALLBACK_CALLS, KINETO, KINETO_1_9, LEGACY, NATIVE
 from tests.fuzz.fuzzing import as_json, fuzz, mangled, mutated, survives
 from tests.present.screen import Screen
-from tests.trace.golden_files import CALLBACK_CALLS, KINETO, KINETO_1_9, LEGACY, NATIVE
 from tuner.json_text import visible_json
 from tuner.present.analysis import Analysis
 from tuner.present.figures import write_timeline_figure

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 import tuner
-from tests.cheap_studies import cheaply
+from testing.cheap_studies import cheaply
+from testing.fakes import FakeLauncher, threads_of
+from testing.results import CALLERS, CHANGES
 from tests.fake_program import COMMAND, FakeProgramLauncher
-from tests.fakes import FakeLauncher, threads_of
 from tests.golden.media import STORED_STUDIES
 from tests.golden.stored_study import dumped
-from tests.present.results import CALLERS, CHANGES
 from tests.searching.tuning import (
     INTERVALS,
     by_interval,

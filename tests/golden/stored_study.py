@@ -8,7 +8,7 @@ import optuna
 from optuna.distributions import distribution_to_json, json_to_distribution
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from tests.present.results import ENVIRONMENT
+from testing.results import ENVIRONMENT
 from tuner.study.folder import StudyFolder
 
 MEASURED_AT = "2026-11-21T09:30:00+00:00"

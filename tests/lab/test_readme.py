@@ -5,7 +5,7 @@ import re
 import pytest
 
 from lab.pictures.commands import FILLED, ROOT, as_run, commands, shown
-from tests.readme import PROGRAM, README, shortened
+from testing.readme import PROGRAM, README, shortened
 from tuner.commands import SUMMARIES
 
 TEXT = README.read_text()

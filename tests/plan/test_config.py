@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from tests.plan.specs import assert_refused, for_all, threads, workload_spec
+from testing.specs import assert_refused, for_all, threads, workload_spec
 from tuner.plan.config import Config, Dimension, varying
 
 SPEC = workload_spec()

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.plan.specs import assert_refused
+from testing.specs import assert_refused
 from tuner.plan.knobs import KNOBS, DeviceMaps, Value
 from tuner.text import LONGEST_S
 

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from tests.fakes import UDF
+from testing.fakes import UDF
 from tuner.errors import UsageError
 from tuner.plan.draft import draft_plan
 from tuner.plan.keys import search_arguments

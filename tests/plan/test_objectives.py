@@ -1,7 +1,7 @@
 import pytest
 
-from tests.known import known
-from tests.plan.specs import workload_spec
+from testing.known import known
+from testing.specs import workload_spec
 from tuner.errors import UsageError
 from tuner.plan.draft import draft_plan
 from tuner.plan.objectives import OBJECTIVES, BrokenLimit, Limit, ms_per_call

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.plan.specs import threads, workload_spec
+from testing.specs import threads, workload_spec
 from tuner.errors import UsageError
 from tuner.plan.draft import draft_plan, plan_mapping, read_plan_file, shipped_plan_path
 from tuner.searching.exploring import GRID_SHARE, GRID_WORLDS

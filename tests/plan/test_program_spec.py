@@ -2,8 +2,8 @@
 
 import pytest
 
+from testing.known import known
 from tests.fake_program import COMMAND, FakeProgramLauncher
-from tests.known import known
 from tuner.plan.draft import draft_plan
 from tuner.plan.program_spec import ProgramSpec
 

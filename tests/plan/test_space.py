@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from tests.plan.specs import workload_spec
+from testing.specs import workload_spec
 from tuner.plan.config import Config
 from tuner.plan.space import MAX_CONFIGS, Space, baseline_config, check_against
 

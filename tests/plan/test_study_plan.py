@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from tests.plan.specs import for_all, threads, workload_spec
+from testing.specs import for_all, threads, workload_spec
 from tuner.errors import UsageError
 from tuner.plan.draft import draft_plan
 from tuner.plan.measuring import Measuring

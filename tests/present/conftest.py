@@ -2,9 +2,9 @@
 
 import pytest
 
+from testing.results import known
 from tests.present.figures.traces import many_kinds, stepped
 from tests.present.grids import big_study, two_knobs
-from tests.present.results import known
 from tuner.present.figures import DrawnFigure, study_figures
 from tuner.present.figures.knob_figures import heat_map_figure
 from tuner.study.answer import StudyAnswer

@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tests.plan.specs import for_all
-from tests.present.results import detail, failed, measured, study_result
+from testing.results import detail, failed, measured, study_result
+from testing.specs import for_all
 from tuner.study.answer import StudyAnswer
 from tuner.study.rows import Observation, TrialRow
 

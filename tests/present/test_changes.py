@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 import tuner
+from testing.synthetic import Part, simulate
 from tests.present.screen import printed
 from tests.trace.forecast.test_changes import in_steps, one_after_another
 from tests.trace.forecast.test_sharing import several
-from tests.trace.synthetic import Part, simulate
 from tuner.errors import UsageError
 from tuner.present.analysis import Analysis
 from tuner.present.changes import of_callers

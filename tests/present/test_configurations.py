@@ -2,8 +2,8 @@
 
 from matplotlib.figure import Figure
 
-from tests.plan.specs import for_all, threads
-from tests.present.results import measured, study_result
+from testing.results import measured, study_result
+from testing.specs import for_all, threads
 from tuner.plan.config import Config
 from tuner.present.configurations import short_names, threads_dimension
 from tuner.present.figures import plot_parallelism, plot_scaling

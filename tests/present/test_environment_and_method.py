@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.present.results import known, study_result
+from testing.results import known, study_result
 from tuner.decide.statistics import Interval
 from tuner.present.environment_and_method import environment_facts, method_facts
 from tuner.present.sentences import noise_sentence

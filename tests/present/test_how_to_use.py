@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from testing.results import ENVIRONMENT, known, measured, study_plan, study_result
+from testing.specs import for_all, threads, workload_spec
 from tests.fake_program import COMMAND, FakeProgramLauncher
-from tests.plan.specs import for_all, threads, workload_spec
-from tests.present.results import ENVIRONMENT, known, measured, study_plan, study_result
 from tests.recommended.documents import OF_EVERY_KNOB
 from tuner.plan.config import Config
 from tuner.plan.draft import draft_plan

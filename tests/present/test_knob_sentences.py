@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 
-from tests.present.results import in_blocks, of_two_knobs, study_result
+from testing.results import in_blocks, of_two_knobs, study_result
 from tuner.decide.statistics import Interval
 from tuner.plan.config import ALL_ROLES, Config, Dimension
 from tuner.present.knob_sentences import bad_value_sentences, together_sentences

@@ -3,8 +3,8 @@
 import pytest
 from markdown_it import MarkdownIt
 
-from tests.plan.specs import threads
-from tests.present.results import ROWS, failed, measured, study_result
+from testing.results import ROWS, failed, measured, study_result
+from testing.specs import threads
 from tuner.present.notes import FOLDED_WIDTH, study_note, trial_notes
 
 

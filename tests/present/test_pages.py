@@ -3,7 +3,7 @@
 import re
 from html.parser import HTMLParser
 
-from tests.present.results import study_result
+from testing.results import study_result
 from tuner.present.figures import DrawnFigure
 from tuner.present.pages import prose, report_html
 from tuner.present.study_result import StudyResult

@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from tests.plan.specs import for_all, threads
+from testing.specs import for_all, threads
 from tests.present.screen import Screen
 from tuner.decide.statistics import Interval
 from tuner.errors import UsageError

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.plan.specs import threads
-from tests.present.results import ROWS, failed, in_blocks, known, measured, study_plan, study_result
+from testing.results import ROWS, failed, in_blocks, known, measured, study_plan, study_result
+from testing.specs import threads
 from tuner.plan.config import ALL_ROLES, Config, Dimension
 from tuner.present.knob_sentences import edge_sentences, role_sentence, tried_sentences
 from tuner.present.sentences import advice_of, no_calls_sentence, sentences_of

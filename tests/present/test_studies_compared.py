@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.plan.specs import for_all, threads, workload_spec
-from tests.present.results import ENVIRONMENT, in_blocks, measured, study_plan, study_result
+from testing.results import ENVIRONMENT, in_blocks, measured, study_plan, study_result
+from testing.specs import for_all, threads, workload_spec
 from tuner.errors import UsageError
 from tuner.plan.objectives import OBJECTIVES
 from tuner.present.pages import comparison_html

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
+from testing.results import ROWS, study_result
+from testing.specs import threads
 from tests.golden.media import RENDERED
-from tests.plan.specs import threads
-from tests.present.results import ROWS, study_result
 from tests.present.screen import printed
 from tuner.present.sentences import why_sentences
 from tuner.present.summary import print_interruption, print_summary, print_verdict

@@ -1,8 +1,8 @@
 import math
 from dataclasses import replace
 
-from tests.plan.specs import threads
-from tests.present.results import ROWS, against, study_result
+from testing.results import ROWS, against, study_result
+from testing.specs import threads
 from tuner.present.tables import ratio_note, trials_of
 from tuner.study.answer import StudyAnswer
 from tuner.study.rows import TrialDetail

@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from testing.synthetic import Part, call, ns, operator, ranks, simulate, trace
 from tests.present.screen import printed
-from tests.trace.synthetic import Part, call, ns, operator, ranks, simulate, trace
 from tuner.json_text import json_of
 from tuner.present.analysis import Analysis
 from tuner.present.text_table import Column

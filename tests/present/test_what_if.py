@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from testing.synthetic import Part, ranks, simulate
 from tests.present.screen import printed
 from tests.trace.analyze.diagnoses import SCENARIOS
 from tests.trace.forecast.test_switching import beside_a_computing_thread
-from tests.trace.synthetic import Part, ranks, simulate
 from tuner.errors import UsageError
 from tuner.present.analysis import Analysis
 from tuner.present.trace_summary import Shown, print_trace

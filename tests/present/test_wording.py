@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.plan.specs import threads
-from tests.present.results import ROWS, failed, measured, nothing_ran, study_plan, study_result
+from testing.results import ROWS, failed, measured, nothing_ran, study_plan, study_result
+from testing.specs import threads
 from tuner.decide.statistics import Interval
 from tuner.files import shown
 from tuner.plan.objectives import BrokenLimit, Limit

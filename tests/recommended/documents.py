@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from tests.plan.specs import for_all, threads, workload_spec
-from tests.present.results import ENVIRONMENT, measured, study_plan, study_result
+from testing.results import ENVIRONMENT, measured, study_plan, study_result
+from testing.specs import for_all, threads, workload_spec
 from tuner.plan.config import Config
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.recommended.building import recommendation_of

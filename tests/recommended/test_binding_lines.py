@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from testing.specs import for_all, workload_spec
 from tests.marks import needs_two_cpus
-from tests.plan.specs import for_all, workload_spec
 from tuner import cpus as binding
 from tuner.cpus import SYS, named, share_of_rank
 from tuner.present.how_to_use import init_rpc_lines

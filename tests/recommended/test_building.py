@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.plan.specs import threads, workload_spec
-from tests.present.results import ROWS, failed, measured, nothing_ran, study_plan, study_result
+from testing.results import ROWS, failed, measured, nothing_ran, study_plan, study_result
+from testing.specs import threads, workload_spec
 from tuner.decide.statistics import Interval
 from tuner.errors import UsageError
 from tuner.plan.config import Config

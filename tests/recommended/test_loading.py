@@ -13,8 +13,8 @@ import torch
 import torch.distributed.rpc as rpc
 
 import tuner
-from tests.plan.specs import for_all, threads
-from tests.present.results import ENVIRONMENT
+from testing.results import ENVIRONMENT
+from testing.specs import for_all, threads
 from tests.recommended.documents import AGENT, BY_ROLE, recommendation
 from tuner.errors import UsageError
 from tuner.plan.config import Config

@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 import tuner.recommended
-from tests.plan.specs import workload_spec
+from testing.specs import workload_spec
 from tests.recommended.documents import EACH, OF_EVERY_KNOB, document
 from tuner.errors import UsageError
 from tuner.recommended.model import (

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.plan.specs import threads, workload_spec
+from testing.specs import threads, workload_spec
 from tests.recommended.documents import EACH, recommendation
 from tuner.plan.config import Config
 from tuner.plan.workload_spec import WorkloadSpec

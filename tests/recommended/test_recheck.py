@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from testing.results import FASTER, study_result
+from testing.specs import threads, workload_spec
 from tests.fake_program import COMMAND, FakeProgramLauncher
-from tests.plan.specs import threads, workload_spec
-from tests.present.results import FASTER, study_result
 from tests.recommended.documents import AGENT, BY_ROLE, OF_EVERY_KNOB, recommendation
 from tuner import search
 from tuner.plan.config import Config

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cheap_studies import *  # noqa: F403 - fixtures, for every test of this folder
-from tests.cheap_studies import MemoryStorages
+from testing.cheap_studies import *  # noqa: F403 - fixtures, for every test of this folder
+from testing.cheap_studies import MemoryStorages
 from tests.searching.tuning import Tune
 
 

@@ -2,7 +2,7 @@
 
 import math
 
-from tests.plan.specs import workload_spec
+from testing.specs import workload_spec
 from tuner.plan.config import Config
 from tuner.plan.draft import draft_plan
 from tuner.plan.study_plan import StudyPlan

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import tuner
+from testing.fakes import FakeLauncher, threads_of
+from testing.known import known
 from tests.fake_program import COMMAND, FakeProgramLauncher, TracedProgramLauncher
-from tests.fakes import FakeLauncher, threads_of
-from tests.known import known
 from tests.searching.test_calibrating import Hanging
 from tests.searching.tuning import Tune, cpus, failing, forecasting, scaling
 from tuner.api import SearchInterrupted

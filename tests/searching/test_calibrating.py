@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.fakes import FakeLauncher, threads_of
-from tests.plan.specs import threads
+from testing.fakes import FakeLauncher, threads_of
+from testing.specs import threads
 from tests.searching.tuning import Tune, by_threads, failing, row_of, scaling
 from tuner.plan.config import Config
 from tuner.plan.workload_spec import WorkloadSpec

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import tuner
+from testing.fakes import threads_of
+from testing.known import known
 from tests.fake_program import COMMAND, OWN, FakeProgramLauncher
-from tests.fakes import threads_of
-from tests.known import known
 from tests.searching.tuning import Tune
 from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.fakes import FakeLauncher
-from tests.known import known
+from testing.fakes import FakeLauncher
+from testing.known import known
 from tests.searching.planted import SPACE
 from tests.searching.tuning import FOUR, Tune, failing
 from tuner.api import dry_run

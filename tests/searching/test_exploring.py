@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.fakes import FakeLauncher, threads_of
-from tests.known import known
+from testing.fakes import FakeLauncher, threads_of
+from testing.known import known
 from tests.searching.planted import SPACE, planted_plan, times_the_best
 from tests.searching.tuning import Tune, by_threads, row_of
 from tuner.errors import UsageError

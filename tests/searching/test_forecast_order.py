@@ -2,7 +2,7 @@ import math
 from unittest.mock import Mock, patch
 
 import tuner
-from tests.fakes import threads_of
+from testing.fakes import threads_of
 from tests.searching.tuning import (
     INTERVALS,
     Tune,

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 import tuner
-from tests.fakes import FakeLauncher, threads_of
-from tests.known import known
-from tests.plan.specs import threads
+from testing.fakes import FakeLauncher, threads_of
+from testing.known import known
+from testing.specs import threads
 from tests.searching.tuning import Tune, by_threads, failing, row_of, scaling
 from tuner.present.failures_told import failing_sentences
 from tuner.searching.measurer import MOST_REPEATED

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 import tuner
-from tests.fakes import FakeClock, order
+from testing.fakes import FakeClock, order
 from tests.marks import needs_two_cpus
 from tests.searching.tuning import (
     GroupFake,

@@ -6,8 +6,8 @@ from typing import Any
 import optuna
 import pytest
 
+from testing.fakes import UDF, threads_of
 from tests.fake_program import OWN, RANKS
-from tests.fakes import UDF, threads_of
 from tests.searching.tuning import Tune, failing
 from tuner import machine
 from tuner.plan.program_spec import ProgramSpec

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from lab.simulation.sessions import MemoryStore
-from tests.fakes import FakeLauncher
-from tests.known import known
+from testing.fakes import FakeLauncher
+from testing.known import known
+from testing.made import calibrated, plan_of, took, world
 from tests.searching.tuning import Tune, by_threads, scaling
 from tests.steps import steps_of
-from tests.study.made import calibrated, plan_of, took, world
 from tuner.decide.interim_analysis import InterimAnalysis
 from tuner.plan.config import Config
 from tuner.searching.measurer import Measurer

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.cheap_studies import NUMBERS, cheaply
-from tests.fakes import UDF, FakeLauncher, threads_of
-from tests.known import known
-from tests.plan.specs import threads
+from testing.cheap_studies import NUMBERS, cheaply
+from testing.fakes import UDF, FakeLauncher, threads_of
+from testing.known import known
+from testing.specs import threads
+from testing.synthetic import call, trace
 from tests.searching.tuning import Tune, failing, row_of, scaling
-from tests.trace.synthetic import call, trace
 from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.draft import draft_plan
@@ -195,7 +195,7 @@ def test_a_trace_that_cannot_be_read_fails_the_world(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     launcher = FakeLauncher()
-    monkeypatch.setattr("tests.fakes.fake_trace", lambda *given: b"{}")
+    monkeypatch.setattr("testing.fakes.fake_trace", lambda *given: b"{}")
     outcome = runner_of(launcher, tmp_path).trace(Config.of({}), step_s=0.1, deadline_s=5.0)
     assert isinstance(outcome, Failure)
     assert outcome.failure == "trace-failed"

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import tuner
+from testing.known import known
 from tests.fake_program import COMMAND, OWN, FakeProgramLauncher
-from tests.known import known
 from tests.present.screen import printed
 from tests.searching.tuning import Listening
 from tuner.errors import UsageError

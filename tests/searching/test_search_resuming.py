@@ -6,8 +6,8 @@ from typing import Any
 import optuna
 import pytest
 
-from tests.fakes import FakeLauncher, threads_of
-from tests.known import known
+from testing.fakes import FakeLauncher, threads_of
+from testing.known import known
 from tests.searching.tuning import Tune, check_days, failing, keys, row_of, scaling, slower
 from tuner.errors import UsageError
 from tuner.plan.config import Config

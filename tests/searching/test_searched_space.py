@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from testing.fakes import UDF, FakeLauncher
+from testing.synthetic import call, operator
+from testing.synthetic import trace as synthetic
 from tests.fake_program import COMMAND, TracedProgramLauncher
-from tests.fakes import UDF, FakeLauncher
 from tests.searching.tuning import Tune
-from tests.trace.synthetic import call, operator
-from tests.trace.synthetic import trace as synthetic
 from tuner.api import dry_run
 from tuner.errors import UsageError
 from tuner.plan.config import Config

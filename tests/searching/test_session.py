@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.fakes import threads_of
-from tests.known import known
-from tests.plan.specs import threads
+from testing.fakes import threads_of
+from testing.known import known
+from testing.specs import threads
 from tests.searching.tuning import Tune, by_threads, cpus, failing, row_of, scaling
 from tuner.study.records import ForecastChange
 

@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tests.fakes import FakeLauncher, threads_of
+from testing.fakes import FakeLauncher, threads_of
 from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.searching.sweeping import sweep

@@ -14,7 +14,7 @@ import optuna
 import pytest
 
 import tuner
-from tests.fakes import FakeClock, FakeLauncher, threads_of
+from testing.fakes import FakeClock, FakeLauncher, threads_of
 from tuner.api import SearchInterrupted
 from tuner.errors import LauncherError
 from tuner.plan.config import Config

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cheap_studies import *  # noqa: F403 - fixtures, for every test of this folder
-from tests.cheap_studies import cheaply
-from tests.study.made import search
+from testing.cheap_studies import *  # noqa: F403 - fixtures, for every test of this folder
+from testing.cheap_studies import cheaply
+from testing.made import search
 
 
 @pytest.fixture(scope="session")

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.known import known
-from tests.plan.specs import threads
-from tests.present.results import ENVIRONMENT
-from tests.study.made import calibrated, failed, log_of, plan_of, took, world
+from testing.known import known
+from testing.made import calibrated, failed, log_of, plan_of, took, world
+from testing.results import ENVIRONMENT
+from testing.specs import threads
 from tuner.decide.interim_analysis import InterimAnalysis
 from tuner.decide.verdict import VerdictKind
 from tuner.plan.objectives import Limit

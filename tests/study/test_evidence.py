@@ -1,4 +1,4 @@
-from tests.study.made import calibrated, failed, log_of, plan_of, took, world
+from testing.made import calibrated, failed, log_of, plan_of, took, world
 from tuner.study.evidence import causes_of, fails_more_often, rivals_of
 from tuner.study.log import StudyLog
 from tuner.study.records import CALIBRATION_BLOCK

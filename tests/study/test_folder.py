@@ -6,8 +6,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from tests.plan.specs import for_all, threads
-from tests.study.made import changed, search, written
+from testing.made import changed, search, written
+from testing.specs import for_all, threads
 from tuner.errors import UsageError
 from tuner.study.folder import MANIFEST, Manifest, StudyFolder, names_in
 

@@ -4,7 +4,7 @@ import random
 import numpy as np
 import pytest
 
-from tests.study.made import calibrated, failed, log_of, plan_of, took, world
+from testing.made import calibrated, failed, log_of, plan_of, took, world
 from tuner.plan.objectives import Limit
 from tuner.study.log import StudyLog
 from tuner.study.records import AGAIN, CALIBRATION_BLOCK, MOST_REPEATS, TRACE_BLOCK

@@ -7,8 +7,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.present.results import METRICS as VALUES
-from tests.present.results import ROWS, study_plan, study_result
+from testing.results import METRICS as VALUES
+from testing.results import ROWS, study_plan, study_result
 from tests.present.screen import Screen
 from tuner.present.notes import study_note, trial_notes
 from tuner.present.pages import report_html

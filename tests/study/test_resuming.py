@@ -8,10 +8,10 @@ from typing import Any
 import optuna
 import pytest
 
-from tests.cheap_studies import cheaply
-from tests.known import known
-from tests.present.results import study_plan, study_result
-from tests.study.made import search
+from testing.cheap_studies import cheaply
+from testing.known import known
+from testing.made import search
+from testing.results import study_plan, study_result
 from tuner.errors import UsageError
 from tuner.plan.draft import PlanDraft
 from tuner.study.answer import StudyAnswer

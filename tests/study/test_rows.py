@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.plan.specs import threads
-from tests.present.results import failed, measured
+from testing.results import failed, measured
+from testing.specs import threads
 from tuner.decide.gains import Paired
 from tuner.decide.statistics import Interval
 from tuner.plan.objectives import METRIC, OBJECTIVES

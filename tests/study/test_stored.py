@@ -6,10 +6,10 @@ from pathlib import Path
 import optuna
 import pytest
 
-from tests.fakes import FakeLauncher, threads_of
-from tests.known import known
+from testing.fakes import FakeLauncher, threads_of
+from testing.known import known
+from testing.made import search
 from tests.searching.tuning import Listening
-from tests.study.made import search
 from tuner.api import SearchInterrupted
 from tuner.errors import UsageError
 from tuner.study.answer import StudyAnswer

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.known import known
-from tests.study.made import calibrated, log_of, plan_of, took, world
+from testing.known import known
+from testing.made import calibrated, log_of, plan_of, took, world
 from tuner.decide.interim_analysis import InterimAnalysis
 from tuner.plan.config import Config, Dimension
 from tuner.plan.study_plan import StudyPlan

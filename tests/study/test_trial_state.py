@@ -1,6 +1,6 @@
 """What a trial is, and what is made anew when that changes."""
 
-from tests.study.made import calibrated, failed, log_of, plan_of, took, world
+from testing.made import calibrated, failed, log_of, plan_of, took, world
 from tuner.study.evidence import gains_of, strongest_rival
 from tuner.study.log import BASELINE, StudyLog
 from tuner.study.records import CALIBRATION_BLOCK

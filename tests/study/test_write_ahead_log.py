@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.study import made
-from tests.study.made import took, world
+from testing import made
+from testing.made import took, world
 from tuner.errors import UsageError
 from tuner.study.folder import StudyFolder
 from tuner.study.records import Record

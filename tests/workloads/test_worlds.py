@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.fakes import order
-from tests.world.launcher_contract import failed, impatient, measured
+from testing.fakes import order
+from testing.outcomes import failed, measured
+from tests.world.launcher_contract import impatient
 from tuner.world.local.local_launcher import LocalLauncher
 
 pytestmark = [pytest.mark.world, pytest.mark.thorough]

@@ -15,8 +15,10 @@ import msgspec
 import psutil
 import pytest
 
-from tests.fakes import order
-from tests.known import known
+from testing import troubles
+from testing.fakes import order
+from testing.known import known
+from testing.outcomes import failed, measured
 from tuner.errors import UsageError
 from tuner.plan.workload_spec import WorkloadSpec
 from tuner.trace.files.reader import read_trace
@@ -24,7 +26,7 @@ from tuner.world import live_world
 from tuner.world.launcher import TraceOrder, WorkloadLauncher
 from tuner.world.measurement import Failure, Measurement
 
-TROUBLES = Path(__file__).parent / "local" / "troubles.py"
+TROUBLES = Path(troubles.__file__)
 
 
 def awaited(condition: Callable[[], bool], within_s: float = 120.0) -> bool:
@@ -61,25 +63,13 @@ def several(find: Callable[[], list[psutil.Process]], count: int) -> list[psutil
     return find()
 
 
-def measured(outcome: Measurement | Failure) -> Measurement:
-    """A world that went well."""
-    assert isinstance(outcome, Measurement), outcome
-    return outcome
-
-
-def failed(outcome: Measurement | Failure) -> Failure:
-    """A world that failed."""
-    assert isinstance(outcome, Failure), outcome
-    return outcome
-
-
 @contextmanager
 def dozing_search(module: str, launcher: str, folder: Path) -> Iterator["subprocess.Popen[str]"]:
     """A script in which a world of the launcher runs, and which is killed at the end."""
     script = folder / "search.py"
     # No main guard: a rank must not run the person's script again.
     script.write_text(
-        "from tests.fakes import order\n"
+        "from testing.fakes import order\n"
         f"from {module} import {launcher}\n"
         "print('started', flush=True)\n"
         f"with {launcher}() as launcher:\n"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes import UDF, FakeClock
+from testing.fakes import UDF, FakeClock
 from tuner.plan.config import Config
 from tuner.world.environment import MachineState
 from tuner.world.launcher import WorldOrder

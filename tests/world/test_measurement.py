@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.known import known
+from testing.known import known
 from tuner.world.measurement import Failure, Measurement, ProgramRun, Quantiles, RankUsage
 
 

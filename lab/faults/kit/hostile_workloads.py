@@ -16,7 +16,7 @@ from typing import NoReturn
 
 import torch.distributed.rpc as rpc
 
-from tests.world.local.troubles import Pair, leave_daemons
+from testing.troubles import Pair, leave_daemons
 from tuner.world.socket_channel import SocketChannel
 from workloads import World
 

@@ -10,8 +10,8 @@ import psutil
 
 from lab.faults.kit.commands import Ended, Running, folder_mb
 from lab.faults.kit.rows import Outcome
-from tests.cheap_studies import cheaply, without_waiting_for_the_disk
-from tests.study.made import search
+from testing.cheap_studies import cheaply, without_waiting_for_the_disk
+from testing.made import search
 from tuner.errors import UsageError
 from tuner.study.records import Record
 from tuner.study.storage.address import StudyPlace

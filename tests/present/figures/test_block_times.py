@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from tests.plan.specs import threads
-from tests.present.results import ROWS, failed_later, known, study_result
+from testing.results import ROWS, failed_later, known, study_result
+from testing.specs import threads
 from tuner.present.figures.block_times import blocks, blocks_figure, draw_blocks
 from tuner.study.answer import StudyAnswer
 from tuner.study.rows import Observation

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.present.results import CALLERS, CHANGES, known, study_result
+from testing.results import CALLERS, CHANGES, known, study_result
 from tests.trace.forecast.test_changes import in_steps
 from tuner.decide.statistics import Interval
 from tuner.present.figures.changes import (

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from tests.plan.specs import for_all, threads
-from tests.present.results import (
+from testing.results import (
     by_threads,
     failed,
     failed_later,
@@ -15,6 +14,7 @@ from tests.present.results import (
     nothing_ran,
     study_result,
 )
+from testing.specs import for_all, threads
 from tuner.decide.statistics import Interval
 from tuner.present.figures import comparison_figures
 from tuner.present.figures.comparison import SideBySide, draw_comparison, relative, side_by_side

@@ -5,7 +5,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from tests.present.results import detail, known, quantiles, study_result
+from testing.results import detail, known, quantiles, study_result
 from tuner.present.configurations import names_of
 from tuner.present.figures.distributions import (
     PARTS,

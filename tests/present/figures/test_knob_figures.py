@@ -8,8 +8,8 @@ from itertools import product
 import pytest
 from matplotlib.figure import Figure
 
-from tests.plan.specs import for_all, threads
-from tests.present.results import failed_later, known, measured, of_two_knobs, study_result
+from testing.results import failed_later, known, measured, of_two_knobs, study_result
+from testing.specs import for_all, threads
 from tuner.present.figures.kit.theme import HEAT, ON_DARK_CELL, ON_LIGHT_CELL
 from tuner.present.figures.knob_figures import (
     REST,

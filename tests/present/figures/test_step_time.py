@@ -1,7 +1,7 @@
 from matplotlib.figure import Figure
 
-from tests.plan.specs import for_all, threads
-from tests.present.results import known, measured, study_result
+from testing.results import known, measured, study_result
+from testing.specs import for_all, threads
 from tuner.decide.statistics import Interval
 from tuner.present.figures.step_time import (
     CurvePoint,

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.plan.specs import threads
-from tests.present.figures.traces import stepped
-from tests.present.results import (
+from testing.results import (
     detail,
     failed,
     failed_later,
@@ -20,7 +18,9 @@ from tests.present.results import (
     nothing_ran,
     study_result,
 )  # fmt: skip
-from tests.trace.synthetic import trace
+from testing.specs import threads
+from testing.synthetic import trace
+from tests.present.figures.traces import stepped
 from tuner.errors import UsageError
 from tuner.present.figures import (
     DrawnFigure,

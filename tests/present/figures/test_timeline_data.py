@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from testing.synthetic import call, operator, trace
 from tests.present.figures.traces import kineto, stepped
-from tests.trace.synthetic import call, operator, trace
 from tuner.present.figures.timeline_data import (
     EXCERPT_CALLS,
     EXCERPT_STRETCHES,

@@ -9,8 +9,8 @@ import pytest
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
+from testing.synthetic import call, trace
 from tests.present.figures.traces import many_kinds, stepped
-from tests.trace.synthetic import call, trace
 from tuner.present.figures import timeline_drawing
 from tuner.present.figures.timeline_data import MOST_CALLS, timeline
 from tuner.present.figures.timeline_drawing import Scales, timeline_figures, write_timeline_figure

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
-from tests.present.results import by_threads, known
+from testing.results import by_threads, known
 from tuner.present.figures.trade_offs import cpu, cpu_figure, draw_cpu, place_texts
 from tuner.study.answer import StudyAnswer
 

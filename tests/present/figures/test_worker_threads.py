@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from tests.plan.specs import for_all
-from tests.present.results import by_threads, known, measured, study_result
+from testing.results import by_threads, known, measured, study_result
+from testing.specs import for_all
 from tuner.decide.gains import Paired
 from tuner.decide.statistics import Interval
 from tuner.present.figures.worker_threads import (

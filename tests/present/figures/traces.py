@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from tests.trace.synthetic import Part, call, operator, simulate, trace
+from testing.synthetic import Part, call, operator, simulate, trace
 from tuner.trace.model.spans import TraceRank
 from tuner.trace.model.trace import Trace
 

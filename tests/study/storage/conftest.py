@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.study.storage.server import Server, postgresql_server
+from testing.postgresql import Server, postgresql_server
 
 
 @pytest.fixture(scope="session")

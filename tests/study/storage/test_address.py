@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy
 from optuna.storages import InMemoryStorage
 
-from tests.present.results import ENVIRONMENT, study_plan
+from testing.results import ENVIRONMENT, study_plan
 from tuner.errors import UsageError
 from tuner.study.folder import studies_in
 from tuner.study.storage.address import StudyAddress, StudyPlace, earlier_studies, without_secrets

@@ -13,10 +13,10 @@ import optuna
 import pytest
 from optuna.storages import InMemoryStorage
 
-from tests.cheap_studies import cheaply
-from tests.fakes import FakeLauncher
+from testing.cheap_studies import cheaply
+from testing.fakes import FakeLauncher
+from testing.made import changed, search
 from tests.searching.tuning import failing, scaling
-from tests.study.made import changed, search
 from tuner.study.storage.address import StudyPlace
 from tuner.study.storage.browsing import Site, copies_site, copy_study, study_site
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.study.made import changed, refusal, search
+from testing.made import changed, refusal, search
 from tuner.api import load_study
 from tuner.errors import UsageError
 from tuner.study.folder import MANIFEST

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.fakes import FakeLauncher, threads_of
-from tests.known import known
-from tests.study.made import Telling, refusal, search, written
+from testing.fakes import FakeLauncher, threads_of
+from testing.known import known
+from testing.made import Telling, refusal, search, written
 from tuner.api import SearchInterrupted
 from tuner.errors import UsageError
 from tuner.plan.config import Config

@@ -12,9 +12,9 @@ import pytest
 import sqlalchemy
 from sqlalchemy.engine import make_url
 
+from testing import made
+from testing.postgresql import PASSWORD, USER, Server
 from tests.searching.tuning import Listening
-from tests.study import made
-from tests.study.storage.server import PASSWORD, USER, Server
 from tests.study.storage.test_browsing import ask
 from tuner import dashboard, export, report, show
 from tuner import list as list_command

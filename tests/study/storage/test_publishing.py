@@ -15,10 +15,10 @@ from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, Trial, TrialState
 from optuna_dashboard import get_note
 
-from tests.fakes import FakeLauncher, threads_of
+from testing import made
+from testing.fakes import FakeLauncher, threads_of
+from testing.made import Telling
 from tests.searching.tuning import Listening, failing, scaling
-from tests.study import made
-from tests.study.made import Telling
 from tuner.api import SearchInterrupted
 from tuner.study.folder import StudyFolder
 from tuner.study.storage.artifacts import WholeFiles

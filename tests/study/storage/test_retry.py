@@ -20,10 +20,10 @@ import sqlalchemy
 from optuna.storages import InMemoryStorage
 from optuna.trial import TrialState
 
-from tests.fakes import FakeLauncher
+from testing import made
+from testing.fakes import FakeLauncher
+from testing.postgresql import PASSWORD, Server
 from tests.searching.tuning import Listening
-from tests.study import made
-from tests.study.storage.server import PASSWORD, Server
 from tuner.errors import StorageLostError, StudyTakenError, UsageError
 from tuner.present.study_result import StudyResult
 from tuner.study.folder import StudyFolder

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from optuna.storages import BaseStorage
 
-from tests.fakes import FakeLauncher
-from tests.known import known
+from testing.fakes import FakeLauncher
+from testing.known import known
+from testing.made import changed, search
 from tests.searching.tuning import failing
-from tests.study.made import changed, search
 from tuner.errors import UsageError
 from tuner.study.records import Record
 from tuner.study.storage import store as store_module

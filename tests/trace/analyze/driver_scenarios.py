@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from testing.synthetic import Part, call, ranks, simulate, trace
 from tests.trace.analyze import planted
 from tests.trace.analyze.planted import COMPUTE, SLEEP, Rows, repeated, serves, step
-from tests.trace.synthetic import Part, call, ranks, simulate, trace
 from tuner.trace.model.spans import TraceRank
 from tuner.trace.model.trace import Trace
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from tests.trace.synthetic import Part, call, ns, operator, ranks, simulate, trace
+from testing.synthetic import Part, call, ns, operator, ranks, simulate, trace
 from tuner.trace.analyze.critical_path import critical_path
 from tuner.trace.model.spans import GilWait
 from tuner.trace.model.trace import Trace

@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from testing.synthetic import Part, call, ns, operator, ranks, simulate, trace
 from tests.trace.analyze.planted import (
     COMPUTE,
     SLEEP,
@@ -15,7 +16,6 @@ from tests.trace.analyze.planted import (
     waits_for_a_cpu,
     with_pools,
 )
-from tests.trace.synthetic import Part, call, ns, operator, ranks, simulate, trace
 from tuner.trace.model.trace import Trace
 
 LOCK = [Part("lock", 5)]

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from tests.trace.synthetic import call, ns, trace
+from testing.synthetic import call, ns, trace
 from tuner.trace.analyze.call_times import (
     breakdown,
     call_times,

@@ -11,8 +11,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tests.trace.golden_files import CALLBACK_CALLS, CALLBACK_WORK
-from tests.trace.synthetic import call, ranks, trace
+from testing.golden_files import CALLBACK_CALLS, CALLBACK_WORK
+from testing.synthetic import call, ranks, trace
 from tuner.present.analysis import Analysis
 from tuner.trace.analyze.call_times import breakdown, latency
 from tuner.trace.analyze.callbacks import are_callbacks, with_callbacks

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from testing.synthetic import call, ns, operator, ranks, trace
 from tests.trace.analyze import planted
 from tests.trace.analyze.planted import repeated, shares, step
-from tests.trace.synthetic import call, ns, operator, ranks, trace
 from tuner.trace.analyze import critical_path as critical_path_module
 from tuner.trace.analyze.critical_path import (
     PATH_COLUMNS,

@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
+from testing.synthetic import call, ranks, trace
 from tests.present.screen import printed
-from tests.trace.synthetic import call, ranks, trace
 from tuner.present.analysis import Analysis
 from tuner.present.trace_summary import Shown, print_trace
 from tuner.trace.analyze.deadlock import Deadlock, deadlocks

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from testing.synthetic import call, trace
 from tests.golden.media import PLANTED, stored
 from tests.trace.analyze.diagnoses import ROLES, SCENARIOS, rendered
 from tests.trace.analyze.driver_scenarios import raises
-from tests.trace.synthetic import call, trace
 from tuner.plan.knobs import KNOBS, NUM_WORKER_THREADS
 from tuner.trace.analyze.critical_path import Share
 from tuner.trace.analyze.diagnosis import diagnose

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from testing.synthetic import call, ranks, trace
 from tests.trace.analyze.planted import waits_for_a_cpu
-from tests.trace.synthetic import call, ranks, trace
 from tuner.trace.analyze.diagnosis import Rule, explain
 from tuner.trace.analyze.diagnosis_rules import gil_or_lock, taken_by_others
 from tuner.trace.analyze.gil_use import Held, Serving

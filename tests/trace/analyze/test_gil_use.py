@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from testing.synthetic import Part, call, ns, ranks, simulate, trace
 from tests.trace.analyze.planted import one_at_a_time, sampled
-from tests.trace.synthetic import Part, call, ns, ranks, simulate, trace
 from tuner.trace.analyze.critical_path import critical_path
 from tuner.trace.analyze.diagnosis import diagnose
 from tuner.trace.analyze.gil_use import serving

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.trace.synthetic import call, ranks, trace
+from testing.synthetic import call, ranks, trace
 from tuner.trace.analyze.headroom import ALLOWED_OFF_US, LeastThreads, least_threads
 from tuner.trace.model.trace import Trace
 

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from tests.trace.synthetic import call, ns, operator, trace
+from testing.synthetic import call, ns, operator, trace
 from tuner.trace.analyze.recipe_table import (
     RECIPE_COLUMNS,
     format_table,

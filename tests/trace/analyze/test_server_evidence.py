@@ -1,6 +1,6 @@
 import pytest
 
-from tests.trace.synthetic import call, trace
+from testing.synthetic import call, trace
 from tuner.trace.analyze.server_evidence import gather
 from tuner.trace.model.spans import TraceRank
 

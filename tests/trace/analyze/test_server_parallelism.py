@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.trace.synthetic import call, ns, operator, trace
+from testing.synthetic import call, ns, operator, trace
 from tuner.trace.analyze.server_parallelism import (
     LEVEL_COLUMNS,
     PARALLELISM_COLUMNS,

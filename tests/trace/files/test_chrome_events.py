@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.trace.golden_files import rows
+from testing.golden_files import rows
 from tuner.trace.files.chrome_events import Event, ExactEvent, SpanColumns, Spans
 from tuner.trace.files.reader import read_trace
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.trace.golden_files import KINETO, SPAN, Events, operator, rows, write_kineto
+from testing.golden_files import KINETO, SPAN, Events, operator, rows, write_kineto
 from tuner.errors import UsageError
 from tuner.trace.files.chrome_events import UNKNOWN_CLOCKS
 from tuner.trace.files.reader import read_trace, read_traces

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.trace.golden_files import KINETO, KINETO_1_9, SPAN, operator, rows, write_kineto
+from testing.golden_files import KINETO, KINETO_1_9, SPAN, operator, rows, write_kineto
 from tuner.trace.files.kineto_join import CLIENTS_ONLY, NO_CALLS
 from tuner.trace.files.reader import read_trace, read_traces
 from tuner.trace.model.spans import TraceRank

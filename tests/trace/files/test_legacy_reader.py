@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.trace.golden_files import LEGACY, rows
+from testing.golden_files import LEGACY, rows
 from tuner.errors import UsageError
 from tuner.trace.files.legacy_reader import OVERLAP_LOSS, REMOTE_LOSS
 from tuner.trace.files.reader import read_trace

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from tests.trace.golden_files import NATIVE, rows
+from testing.golden_files import NATIVE, rows
 from tuner.errors import UsageError
 from tuner.trace.files.native_reader import trace_of
 from tuner.trace.files.native_writer import FORMAT

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pandas as pd
 
-from tests.trace.golden_files import rows
+from testing.golden_files import rows
 from tests.trace.perfetto_rules import broken_rules
 from tests.trace.record.recordings import MAIN, merged
 from tuner.trace.files.native_reader import trace_of

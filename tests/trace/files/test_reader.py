@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.trace.golden_files import KINETO, LEGACY, NATIVE, operator, write_kineto
+from testing.golden_files import KINETO, LEGACY, NATIVE, operator, write_kineto
 from tuner.errors import UsageError
 from tuner.trace.analyze.recipe_table import recipe_table
 from tuner.trace.files import reader

@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 from msgspec import Raw
 
-from tests.trace.golden_files import KINETO, KINETO_1_9, LEGACY, NATIVE
-from tests.trace.kineto_trace import write_trace
+from testing.golden_files import KINETO, KINETO_1_9, LEGACY, NATIVE
+from testing.kineto_trace import write_trace
 from tuner.errors import UsageError
 from tuner.trace.files import reader
 from tuner.trace.files.event_places import event_places

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from testing.synthetic import call, ranks, trace
 from tests.trace.forecast.test_changes import (
     FETCH,
     forecast,
@@ -13,7 +14,6 @@ from tests.trace.forecast.test_changes import (
     one_after_another,
 )
 from tests.trace.forecast.test_sending import candidates_of
-from tests.trace.synthetic import call, ranks, trace
 from tuner.trace.forecast.change import Change
 from tuner.trace.model.trace import Trace
 

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from testing.synthetic import Part, ranks, simulate
 from tests.trace.forecast.test_changes import GIL, LOCK, SLEEP
 from tests.trace.forecast.test_sharing import calling_each_other, several
-from tests.trace.synthetic import Part, ranks, simulate
 from tuner.trace.forecast.by_callers import ByCallers, by_callers
 from tuner.trace.forecast.forecasts import Model
 from tuner.trace.model.trace import Trace

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from testing.synthetic import Part, call, ranks, simulate, trace
 from tests.trace.forecast.test_forecasts import changed
-from tests.trace.synthetic import Part, call, ranks, simulate, trace
 from tuner.trace.forecast.change import DRIVER, Change
 from tuner.trace.forecast.changes import changed as apply
 from tuner.trace.forecast.forecasts import Forecast, Model, WhatIf

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from testing.synthetic import Part, call, operator, ranks, simulate, trace
 from tests.trace.analyze.planted import Rows, a_batch, on_a_thread_of_its_own, repeated, step
-from tests.trace.synthetic import Part, call, operator, ranks, simulate, trace
 from tuner.trace.analyze.diagnosis import diagnose
 from tuner.trace.analyze.headroom import wait_for_others
 from tuner.trace.forecast.forecasts import Forecast, WhatIf, forecasts

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from testing.synthetic import Part, ns, simulate
 from tests.trace.analyze.planted import one_at_a_time, sampled
-from tests.trace.synthetic import Part, ns, simulate
 from tuner.trace.forecast.forecasts import Model, WhatIf
 from tuner.trace.forecast.program import COMPUTE, COMPUTE_WITH_GIL, ISSUE, Call, Op, Program, Root
 from tuner.trace.forecast.replay import Machine, replay

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes import order
-from tests.programs.running import PROGRAMS
-from tests.world.launcher_contract import measured
+from testing import served_together
+from testing.fakes import order
+from testing.outcomes import measured
 from tuner.trace.files.reader import read_trace
 from tuner.trace.forecast.forecasts import WhatIf, forecasts
 from tuner.world.launcher import TraceOrder
@@ -23,7 +23,7 @@ def test_sleeping_calls_take_turns_with_fewer_threads(tmp_path: Path) -> None:
     """By the first of three traces that is not refused: on a busy machine one may be."""
     path = tmp_path / "trace.json"
     with LocalLauncher() as launcher:
-        subject = launcher.describe(f"{PROGRAMS / 'served_together.py'}:Sleeps", {"seconds": 0.5})
+        subject = launcher.describe(f"{served_together.__file__}:Sleeps", {"seconds": 0.5})
         plain = order(subject, threads=16, steps=2)
         for _ in range(3):
             measured(launcher.run(replace(plain, trace=TraceOrder(path=path, operators=False))))

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from testing.synthetic import call, ns, ranks, trace
 from tests.present.screen import printed
-from tests.trace.synthetic import call, ns, ranks, trace
 from tuner.present.analysis import Analysis
 from tuner.present.trace_summary import Shown, print_trace
 from tuner.present.what_if import forecast

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from testing.synthetic import call, ns, ranks, trace
 from tests.trace.forecast.test_changes import forecast, kinds
-from tests.trace.synthetic import call, ns, ranks, trace
 from tuner.trace.forecast.change import Change
 from tuner.trace.forecast.forecasts import Model
 from tuner.trace.model.trace import Trace

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from testing.synthetic import Part, call, ranks, simulate, trace
 from tests.trace.forecast.test_changes import GIL, LOCK, SLEEP, forecast, one_after_another
-from tests.trace.synthetic import Part, call, ranks, simulate, trace
 from tuner.trace.forecast.change import Change, Changing
 from tuner.trace.forecast.changed import BOTH_ENDS
 from tuner.trace.forecast.forecasts import Model, WhatIf

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from testing.synthetic import call as row
+from testing.synthetic import ns, ranks, trace
 from tests.trace.forecast.test_replay import MS, call
-from tests.trace.synthetic import call as row
-from tests.trace.synthetic import ns, ranks, trace
 from tuner.trace.forecast.change import Change
 from tuner.trace.forecast.forecasts import Forecast, Model, WhatIf
 from tuner.trace.forecast.program import AWAIT, COMPUTE_WITH_GIL, ISSUE, Program, Root

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.trace.synthetic import call, operator, ranks, trace
+from testing.synthetic import call, operator, ranks, trace
 from tuner.trace.forecast.forecasts import WhatIf, forecasts
 from tuner.trace.forecast.turns import Turns
 from tuner.trace.model.trace import Trace

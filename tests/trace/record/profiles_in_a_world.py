@@ -16,7 +16,7 @@ import torch.distributed.rpc as rpc
 from torch.autograd.profiler_legacy import profile as _legacy_profile
 from torch.distributed.rpc import rpc_async, rpc_sync
 
-from tests.trace.golden_files import rows
+from testing.golden_files import rows
 from tests.trace.record import rank_control, served
 from tests.trace.record.conftest import SeenCall, SeenTrace, profiled
 from tests.trace.record.rank_control import NAMES, everywhere, left_behind, profile_nothing, refusal

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch.distributed.rpc import internal
 
-from tests.known import known
+from testing.known import known
 from tuner.torch_private.answers import bytes_of, error_of
 from tuner.torch_private.calls import CallTarget, name_in_pickles, pickled_plainly
 from tuner.trace.model.spans import ServerSpan

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from tests.known import known
+from testing.known import known
 from tuner.daemon_threads import start_daemon
 from tuner.trace.record import threads as record_threads
 from tuner.trace.record.threads import Usage, in_turn, waited_ns

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from tests.fakes import order
+from testing.fakes import order
+from testing.outcomes import failed, measured
 from tests.trace.perfetto_rules import broken_rules
 from tests.trace.record.conftest import SeenTrace
 from tests.trace.record.served import operators_of
-from tests.world.launcher_contract import TROUBLES, failed, measured
+from tests.world.launcher_contract import TROUBLES
 from tuner.world.launcher import TraceOrder
 from tuner.world.local.local_launcher import LocalLauncher
 from tuner.world.measurement import Failure, Measurement

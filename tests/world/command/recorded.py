@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tests.programs.running import PROGRAMS, PYTHON
+from testing.programs import PROGRAMS, PYTHON
 from tuner.trace.files.native_reader import trace_of
 from tuner.trace.model.trace import Trace
 from tuner.world.command.order import RecordingOrder

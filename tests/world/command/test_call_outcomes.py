@@ -9,9 +9,9 @@ import torch
 from torch.distributed.rpc import internal
 
 import tuner
-from tests.known import known
+from testing.known import known
+from testing.launching import PROGRAMS, PYTHON, launched
 from tests.searching.tuning import Listening
-from tests.world.command.launching import PROGRAMS, PYTHON, launched
 from tuner.torch_private.call_outcomes import CallOutcomes, function_in
 from tuner.torch_private.private_names import SENDERS
 

@@ -10,8 +10,8 @@ from contextlib import nullcontext
 
 import pytest
 
+from testing.programs import busy_machine
 from tests.present.screen import printed
-from tests.programs.running import busy_machine
 from tests.world.command.recorded import python, recorded
 from tuner.present.analysis import Analysis
 from tuner.present.trace_summary import Shown, print_trace

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import tuner
-from tests.known import known
+from testing.known import known
+from testing.launching import PROGRAMS, PYTHON, launched
 from tests.searching.tuning import Listening
-from tests.world.command.launching import PROGRAMS, PYTHON, launched
 from tests.world.command.reported import counting, report_of, until
 from tuner.plan.program_request import ProgramRequest
 from tuner.world.command.counting import Follow, Follower, Window, counts_of

@@ -4,9 +4,9 @@ from typing import Any, cast
 
 import pytest
 
-from tests.known import known
+from testing.known import known
+from testing.outcomes import measured
 from tests.world.command.reported import counting, report_of, until
-from tests.world.launcher_contract import measured
 from tuner.errors import ProgramFailedError
 from tuner.plan.program_request import ProgramRequest
 from tuner.plan.program_spec import ProgramSpec

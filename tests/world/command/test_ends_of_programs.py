@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.programs.running import PROGRAMS, PYTHON, free_port
-from tests.world.command.launching import Launched, launched
+from testing.launching import Launched, launched
+from testing.programs import PROGRAMS, PYTHON, free_port
 from tests.world.command.recorded import python
 from tuner import record
 from tuner.trace.files.reader import read_trace

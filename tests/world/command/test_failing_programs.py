@@ -10,11 +10,11 @@ import psutil
 import pytest
 
 import tuner
-from tests.fakes import threads_of
-from tests.known import known
-from tests.programs.running import free_port
+from testing.fakes import threads_of
+from testing.known import known
+from testing.launching import PROGRAMS, PYTHON, launched, refused
+from testing.programs import free_port
 from tests.searching.tuning import Listening
-from tests.world.command.launching import PROGRAMS, PYTHON, launched, refused
 from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.present.wording import verdict_sentence

@@ -2,9 +2,9 @@ from dataclasses import replace
 
 import pytest
 
-from tests.known import known
+from testing.known import known
+from testing.outcomes import failed, measured
 from tests.world.command.reported import BEGAN_NS, events_of, report_of, until
-from tests.world.launcher_contract import failed, measured
 from tuner.plan.objectives import OBJECTIVES
 from tuner.plan.program_request import ProgramRequest
 from tuner.world.command.ends import Cause

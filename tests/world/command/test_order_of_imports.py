@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.programs.running import PYTHON
+from testing.programs import PYTHON
 from tuner.plan.config import Config
 from tuner.world.command.order import HOOK, HookOrder, RecordingOrder
 from tuner.world.command.program_channel import ProgramChannel

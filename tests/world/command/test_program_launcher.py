@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import tuner
-from tests.known import known
+from testing.known import known
+from testing.launching import PROGRAMS, PYTHON, Launched, launched, refused
+from testing.programs import free_port, with_sitecustomize
 from tests.marks import needs_two_cpus
-from tests.programs.running import free_port, with_sitecustomize
-from tests.world.command.launching import PROGRAMS, PYTHON, Launched, launched, refused
 from tuner.errors import LauncherError
 from tuner.plan.draft import draft_plan
 from tuner.plan.objectives import OBJECTIVES

@@ -13,7 +13,7 @@ import numpy as np
 import psutil
 import pytest
 
-from tests.programs.running import PROGRAMS, free_port
+from testing.programs import PROGRAMS, free_port
 from tests.world.command.recorded import python, recorded
 from tests.world.command.reported import BEGAN_NS, PIDS, until
 from tuner.present.analysis import Analysis

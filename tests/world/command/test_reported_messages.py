@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.known import known
+from testing.known import known
+from testing.outcomes import failed, measured
 from tests.world.command.reported import (
     BEGAN_NS,
     NAMES,
@@ -18,7 +19,6 @@ from tests.world.command.reported import (
     report_of,
     write_journals,
 )
-from tests.world.launcher_contract import failed, measured
 from tuner.errors import TraceError
 from tuner.plan.program_request import ProgramRequest
 from tuner.trace.files.native_reader import trace_of

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.known import known
+from testing.known import known
+from testing.programs import PROGRAMS, PYTHON, free_port
 from tests.marks import needs_two_cpus
-from tests.programs.running import PROGRAMS, PYTHON, free_port
 from tests.recommended.documents import document
 from tests.world.command.reported import BEGAN_NS, NAMES, PIDS, report_of, until
 from tuner import run

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import psutil
 import pytest
 
-from tests.programs.running import free_port
+from testing.programs import free_port
 from tests.world.command.recorded import Recorded, python, recorded
 from tuner.trace.analyze.diagnosis import diagnose
 from tuner.trace.analyze.headroom import least_threads

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from tests.programs.running import PROGRAMS, free_port
+from testing.programs import PROGRAMS, free_port
 from tests.world.command.recorded import Recorded, python, recorded
 from tests.world.command.test_without_gil import without_gil
 

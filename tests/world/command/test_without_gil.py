@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.programs.running import PROGRAMS, free_port
+from testing.programs import PROGRAMS, free_port
 from tests.world.command.recorded import recorded
 
 pytestmark = [pytest.mark.world, pytest.mark.thorough]

@@ -10,8 +10,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from testing.outcomes import measured
 from tests.world.command.warm.starting_both import hooked, learnt_with, run_to_end
-from tests.world.launcher_contract import fails, measured, run
+from tests.world.launcher_contract import fails, run
 from tuner.world import own_network as own_network_module
 from tuner.world.command.program_commands import Starters
 from tuner.world.local.local_launcher import LocalLauncher

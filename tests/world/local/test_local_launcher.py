@@ -14,7 +14,8 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.fakes import order
+from testing.fakes import order
+from testing.outcomes import measured
 from tests.marks import needs_two_cpus
 from tests.world.launcher_contract import (
     TROUBLES,
@@ -25,7 +26,6 @@ from tests.world.launcher_contract import (
     fails,
     family_of,
     impatient,
-    measured,
     run,
     several,
 )
@@ -171,7 +171,7 @@ with LocalLauncher() as launcher:
 @pytest.mark.thorough
 def test_what_a_module_prints_on_import_stays_off_stdout(tmp_path: Path) -> None:
     module = tmp_path / "chatty.py"
-    module.write_text("print('hello')\nfrom tests.world.local.troubles import Pair\n")
+    module.write_text("print('hello')\nfrom testing.troubles import Pair\n")
     done = subprocess.run(
         [sys.executable, "-c", DESCRIBE, f"{module}:Pair"], capture_output=True, text=True,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}, timeout=300,
@@ -185,7 +185,7 @@ def test_files_are_named_from_the_folder_that_the_program_is_in_now(
     launcher: LocalLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("here.py").write_text("from tests.world.local.troubles import Pair\n")
+    Path("here.py").write_text("from testing.troubles import Pair\n")
     spec = launcher.describe("here.py:Pair", {})
     measured(launcher.run(order(spec)))
 

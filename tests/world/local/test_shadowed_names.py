@@ -26,7 +26,7 @@ class Own(Workload):
 
 # Without a main guard.
 ONE_WORLD = """
-from tests.fakes import order
+from testing.fakes import order
 from tuner.world.local.local_launcher import LocalLauncher
 with LocalLauncher() as launcher:
     print(launcher.run(order(launcher.describe("own.py:Own", {}), steps=2)).kind)

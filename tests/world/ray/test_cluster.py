@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.fakes import FakeClock
+from testing.fakes import FakeClock
 from tuner.world.ray import cluster
 from tuner.world.ray.cluster import ASK_EVERY_S, ClusterLostError, FirstHost
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.known import known
-from tests.programs.running import PROGRAMS
-from tests.world.ray.namespaces import BESIDE, ROUTED, FakeCluster, fake_cluster
+from testing.known import known
+from testing.namespaces import BESIDE, ROUTED, FakeCluster, fake_cluster
+from testing.programs import PROGRAMS
 from tuner.cpus import share_of_rank
 from tuner.trace.files.reader import read_trace
 from tuner.world.measurement import Failure, Measurement

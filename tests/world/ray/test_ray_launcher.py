@@ -8,14 +8,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.fakes import order
+from testing.fakes import order
+from testing.outcomes import measured
 from tests.world.launcher_contract import (
     TROUBLES,
     LauncherContract,
     dozing_search,
     ends,
     family_of,
-    measured,
     several,
 )
 from tuner.errors import UsageError

@@ -9,7 +9,7 @@ import psutil
 import torch
 import torch.distributed.rpc as rpc
 
-from tests.programs.served_together import Sleeps
+from testing.served_together import Sleeps
 from workloads import World
 
 CALLS = 8

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import tuner
-from tests.fakes import UDF, FakeLauncher
+from testing.fakes import UDF, FakeLauncher
 from tuner.errors import UsageError
 from tuner.plan.draft import draft_plan
 from tuner.plan.study_plan import StudyPlan

@@ -14,7 +14,7 @@ import pytest
 
 from tuner.world.command.order import ORDER_VARIABLE
 
-PROGRAMS = Path(__file__).parent
+PROGRAMS = Path(__file__).parents[1] / "tests" / "programs"
 PYTHON = [sys.executable, "-W", "ignore"]
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.known import known as known
-from tests.plan.specs import for_all, threads, workload_spec
+from testing.known import known as known
+from testing.specs import for_all, threads, workload_spec
 from tuner.decide.gains import Gains, Paired
 from tuner.decide.statistics import Interval
 from tuner.plan.config import Config

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parents[1] / "tests" / "trace" / "golden"
 KINETO = (GOLDEN / "kineto_rank0.json", GOLDEN / "kineto_rank1.json")
 KINETO_1_9 = GOLDEN / "kineto_1_9.json"
 """As PyTorch 1.8 and 1.9 write it."""

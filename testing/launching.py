@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.known import known
-from tests.programs.running import PROGRAMS as PROGRAMS
-from tests.world.launcher_contract import failed, measured
+from testing.known import known
+from testing.outcomes import failed, measured
+from testing.programs import PROGRAMS as PROGRAMS
 from tuner.errors import UsageError
 from tuner.plan.config import Config
 from tuner.plan.draft import draft_plan

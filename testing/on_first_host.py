@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import tuner
-from tests.fakes import order
-from tests.world.launcher_contract import measured
+from testing.fakes import order
+from testing.outcomes import measured
 from tuner.plan.config import Config
 from tuner.plan.draft import draft_plan
 from tuner.plan.launching import read_launching

@@ -19,7 +19,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[1]
 PORT = 6379
 RAY = [sys.executable, "-m", "ray.scripts.scripts", "start"]
 STARTS_S = 120.0
@@ -84,9 +84,9 @@ class FakeCluster:
         return done.stdout
 
     def run_module(self, function: str, *more: str, folder: Path) -> None:
-        """Run one of `tests.world.ray.on_first_host`, which writes to the folder."""
+        """Run one of `testing.on_first_host`, which writes to the folder."""
         given = (function, self.address, str(folder), *more)
-        self.run(sys.executable, "-m", "tests.world.ray.on_first_host", *given, folder=folder)
+        self.run(sys.executable, "-m", "testing.on_first_host", *given, folder=folder)
 
     def start(self, number: int) -> None:
         """Start the raylet of a host, and wait until the cluster has it."""

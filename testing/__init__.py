@@ -1,0 +1,1 @@
+"""What the tests and the lab both use: fakes, programs, made studies, planted traces."""
