@@ -50,6 +50,8 @@ def test_every_study_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     there = {**here, "study": "there", "environment": {**here["environment"], "cpu_count": 64}}
     wide = printed(print_studies, [here, there], width=200)
     assert wide.count(" 64 logical CPUs, ") == 1
+    # Its folder has another name: several folders may have one study.
+    assert "there in studies/faster" in wide
     narrow = printed(print_studies, [here, there], width=40).splitlines()
     assert len(narrow) == 4
     assert narrow[0].startswith("faster  better: num_worker_threads=4, 4")

@@ -119,8 +119,10 @@ class StudyLine(NamedTuple):
         failed = sum(cause["worlds"] for cause in entry["causes"])
         failing = f", {plural(failed, 'world')} failed" if failed else ""
         spent = f"{duration(entry['elapsed_s'])} of {entry['limit']}"
+        name, folder = entry["study"], Path(entry["folder"])
         return cls(
-            study=entry["study"],
+            # A copy of a folder has the same study.
+            study=name if folder.name == name else f"{name} in {shown(folder)}",
             subject=str(entry.get("workload") or entry.get("program") or ""),
             verdict=_verdict(entry),
             speedup=_speedup(entry),

@@ -34,6 +34,7 @@ from tuner.present.terminal import (
 )
 from tuner.present.terminal import table as table_part
 from tuner.present.text_table import Column as TextColumn
+from tuner.present.text_table import shown_of
 from tuner.present.wording import verdict_sentence, worlds_text
 from tuner.study.answer import StudyAnswer
 from tuner.study.log import BASELINE
@@ -140,7 +141,7 @@ def _few_trials(answer: StudyAnswer, most: int = _MOST_ROWS) -> Part:
     columns = [each for each in found.columns if _is_news(answer, each)]
     trials = [each.row.trial for each in found.lines]
     others = [trial for trial in trials if trial not in contenders]
-    shown = contenders.union(others[: most - len(contenders)] if len(trials) > most else others)
+    shown = contenders.union(others[: shown_of(len(trials), most) - len(contenders)])
     kept = [place for place, trial in enumerate(trials) if trial in shown]
     more = len(trials) - len(kept)
     return _table(columns, found.lines, kept, f"and {more:,} more" if more else "")

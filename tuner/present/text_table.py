@@ -23,6 +23,11 @@ class Column(NamedTuple):
     """Whether its cells stand at the left; the first column's may be shortened in the middle."""
 
 
+def shown_of(there_are: int, most: int) -> int:
+    """How many rows to show, of which a line says how many more there are: one has its place."""
+    return there_are if there_are <= most + 1 else most
+
+
 def rows_left_out(shown: int, there_are: int) -> list[str]:
     """A line below a table that shows so many rows of all; none where it shows them all."""
     more = f"{shown} of {there_are} rows; --row-limit 0 shows all"

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from tuner.present.analysis import Analysis
 from tuner.present.terminal import Part, height_of, line, paragraph, print_parts
+from tuner.present.text_table import shown_of
 from tuner.present.trace_tables import (
     BY_NAME,
     MOST_LISTED,
@@ -179,8 +180,9 @@ def _table(analysis: Analysis, name: TableName, console: Console, shown: Shown) 
 def _calls(analysis: Analysis, most: int) -> Table:
     """The calls, by their total time: how long they took, and where that went, on average."""
     every = analysis.latency.join(analysis.breakdown.drop(columns="calls"))
-    table, left = every.head(most), len(every) - most
-    more = [f"and {left} more"] if left > 0 else []
+    table = every.head(shown_of(len(every), most))
+    left = len(every) - len(table)
+    more = [f"and {left} more"] if left else []
     columns = [column("calls", table["calls"])]
     headings = {
         "p50_us": "p50", "p99_us": "p99", "total_us": "total", "transport_us": "transport",
@@ -214,6 +216,7 @@ def _servers(analysis: Analysis, width: int) -> Iterator[Part]:
     ]
     heading = "in operators" if of_calls.empty else "server"
     lines = Table(heading, table["server"].tolist(), columns).lines(width)
-    yield from map(line, ["", *lines[: _MOST_SERVERS + 2]])
-    if len(table) > _MOST_SERVERS:
-        yield line(f"and {len(table) - _MOST_SERVERS} more")
+    shown = shown_of(len(table), _MOST_SERVERS)
+    yield from map(line, ["", *lines[: shown + 2]])
+    if len(table) > shown:
+        yield line(f"and {len(table) - shown} more")
