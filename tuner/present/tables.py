@@ -36,8 +36,6 @@ from tuner.text import (
 )
 
 CSV_FORMAT = 2
-_MUCH = 2.0
-"""An interval that is too wide for a number says something where all of it is beyond this."""
 _TIMES = {1: "once", 2: "twice"}
 """In how many blocks something was seen that too few blocks tell an interval of."""
 # The levels of a grid are told exactly; where they cannot be told apart, the interval is endless.

@@ -221,7 +221,7 @@ def changes_by(
         return (), ()
     model = Model.of(trace, patterns_of(ranks))
     found = rows_of(trace, model, until_s - time.monotonic())[:_MOST_CHANGES]
-    callers = by_callers(trace, model) if time.monotonic() < until_s else ()
+    callers = by_callers(trace, model, until_s)
     return tuple(map(ForecastChange.of, found)), tuple(callers)
 
 

@@ -51,7 +51,7 @@ def ahead(of: Changing, change: Change) -> Changed:
         for place, unit in enumerate(loop.units):
             sends, waits = ops[unit.sends : unit.sent], ops[unit.sent : unit.end]
             before = ops[loop.units[place - 1].end if place else unit.first : unit.sends]
-            alone, beside = _parted(before, of.doubt, most) if place else (list(before), [])
+            alone, beside = _parted(before, of.of_work, most) if place else (list(before), [])
             found += [*alone, *sends, *beside]
             found += [*waits, *((AWAIT, call) for call in unit.calls)]
         return found
@@ -65,7 +65,7 @@ def are_full(machine: Machine) -> bool:
     return any(polling + 1 >= cpus for polling, cpus in pairs)
 
 
-def _parted(ops: Sequence[Op], doubt: float, most: float) -> tuple[list[Op], list[Op]]:
+def _parted(ops: Sequence[Op], parts: float, most: float) -> tuple[list[Op], list[Op]]:
     """What a caller does before its calls, and beside them: what computes takes the CPUs, and the
     GIL, that these need, too, so that, of so many nanoseconds at most, only a part may be beside
     them."""
@@ -74,7 +74,7 @@ def _parted(ops: Sequence[Op], doubt: float, most: float) -> tuple[list[Op], lis
         if kind not in (COMPUTE, COMPUTE_WITH_GIL):
             beside.append((kind, ns))
             continue
-        before = min(ns, most) * (1 - 1 / doubt)
+        before = min(ns, most) * (1 - 1 / parts)
         most -= min(ns, most)
         alone += [(kind, before)] * (before > 0)
         beside.append((kind, ns - before))

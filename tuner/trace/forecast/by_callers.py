@@ -1,6 +1,7 @@
 """How long a step takes, and how many calls are served, by the number of callers."""
 
 import math
+import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -59,8 +60,9 @@ def read_callers(rows: Sequence[Mapping[str, Any]]) -> tuple[ByCallers, ...]:
     )  # fmt: skip
 
 
-def by_callers(trace: Trace, model: Model | str) -> list[ByCallers]:
-    """Of more and more callers, until more do not help; nothing where there is no forecast."""
+def by_callers(trace: Trace, model: Model | str, until_s: float = math.inf) -> list[ByCallers]:
+    """Of more and more callers, until more do not help, or the time by `time.monotonic` is over;
+    nothing where there is no forecast."""
     if isinstance(model, str) or not (number := len(callers_of(model.programs[0]))):
         return []
     if len(model.part.calls) > MOST_CALLS:
@@ -71,7 +73,7 @@ def by_callers(trace: Trace, model: Model | str) -> list[ByCallers]:
     found = [ByCallers(number, 1.0, Forecast(ratio=1.0, ratio_low=1.0, ratio_high=1.0))]
     full = len(TIMES)
     for times in TIMES:
-        if len(found) > full + BEYOND:
+        if len(found) > full + BEYOND or time.monotonic() > until_s:
             break
         forecast = model.forecast(WhatIf(changes=[Change(kind="callers", number=times)]))
         if forecast.why_not:

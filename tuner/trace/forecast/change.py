@@ -74,6 +74,8 @@ class Changing(NamedTuple):
     wakes: bool = False  # whether a call usually finds its processes idle
     doubt: float = 1.0
     """What a change costs that the trace does not show is so many times what seems likely."""
+    of_work: float = 1.0
+    """Only one part in so many of what computes is beside a call that is issued ahead of it."""
 
 
 Changed = tuple[Program, Machine] | None

@@ -42,10 +42,12 @@ ORDER: Sequence[ChangeKind] = (
     "no-sleep", "no-lock", "gil", "callers", "servers", "batch",
 )  # fmt: skip
 """Changed callers are copied, their calls shared, and these made batches."""
-IN_DOUBT = ("tensors", "pickle-once", "ahead")  # what these would cost is not in the trace
-DOUBTS, FULL_DOUBTS = (1.0, 2.0), (2.0, 1.0, math.inf)
-"""How many times as much it may be, the most likely first; the others where calls that are issued
-ahead find no free logical CPU."""
+IN_DOUBT = ("tensors", "pickle-once")  # what these would cost is not in the trace
+DOUBTS = (1.0, 2.0)
+"""How many times as much it may be, the most likely first."""
+PARTS, FULL_PARTS = (1.0, 2.0), (2.0, 1.0, math.inf)
+"""What computes, all of it or one part in so many, may be beside a call that is issued ahead, the
+most likely first; the others where that finds no free logical CPU."""
 IDLE_NS = 1e6
 NO_LOCK = " and no lock of their server"
 BOTH_ENDS = "; from as long as one call to as long as all of them"
@@ -124,7 +126,7 @@ class Changeable:
     def replays(self, changes: Sequence[Change], machine: Machine | None = None) -> Replays | str:
         """What these changes do, one upon the other; or why that is not known."""
         changes = sorted(changes, key=lambda each: ORDER.index(each.kind))
-        cases = self._cases_for(changes)
+        cases = self._cases_for(changes, machine)
         if not cases:
             return HOLDS_NOT
         if not (bounds := self._bounds(changes)):
@@ -182,7 +184,7 @@ class Changeable:
             most.append(high)
         return [least, most] if least != most else [least]
 
-    def _cases_for(self, changes: Sequence[Change]) -> list[Case]:
+    def _cases_for(self, changes: Sequence[Change], machine: Machine | None) -> list[Case]:
         """Those in which these changes may differ."""
         found = self.cases
         if not any(each.kind in MORE_AT_ONCE for each in changes):
@@ -194,9 +196,10 @@ class Changeable:
         if any(each.kind == "one-call" or each.function == DRIVER for each in changes):
             found = [*found, *map(_between_is_work, found)]
         if any(each.kind in IN_DOUBT for each in changes):
-            is_full = any(each.kind == "ahead" for each in changes) and are_full(self.machine)
-            doubts = FULL_DOUBTS if is_full else DOUBTS
-            found = [c._replace(of=c.of._replace(doubt=each)) for each in doubts for c in found]
+            found = [c._replace(of=c.of._replace(doubt=each)) for each in DOUBTS for c in found]
+        if any(each.kind == "ahead" for each in changes):
+            of_work = FULL_PARTS if are_full(machine or self.machine) else PARTS
+            found = [c._replace(of=c.of._replace(of_work=each)) for each in of_work for c in found]
         return found
 
     def _condition(self, changes: Sequence[Change], cases: Sequence[Case]) -> str:

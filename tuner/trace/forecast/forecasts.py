@@ -24,7 +24,7 @@ from tuner.trace.forecast.off_cpu import Known, shared_by
 from tuner.trace.forecast.program import Program
 from tuner.trace.forecast.replay import Machine, replay
 from tuner.trace.forecast.resampling import resampled, with_other_times
-from tuner.trace.forecast.switching import Switched, switched
+from tuner.trace.forecast.switching import switched
 from tuner.trace.forecast.traced_program import Case
 from tuner.trace.forecast.traced_run import (
     SEEN,
@@ -248,20 +248,25 @@ class Model:
         return found
 
     @cached_property
-    def _by_intervals(self) -> dict[tuple[float, ...], Switched | str]:
+    def _by_intervals(self) -> "dict[tuple[float, ...], tuple[Forecast, Model]]":
         """What is known of intervals by rank: it is asked for again beside other threads."""
         return {}
 
     def _switched(self, switch_ns: Sequence[float], others: WhatIf) -> Forecast:
         """What other switch intervals do, by rank, and then the rest of a configuration."""
-        machine, known = self.machine._replace(switch_ns=switch_ns), self._by_intervals
+        known, key = self._by_intervals, tuple(switch_ns)
+        if key not in known:
+            known[key] = self._with_intervals(switch_ns)
+        first, after = known[key]
+        return first if first.why_not else first.then(after.forecast(others))
+
+    def _with_intervals(self, switch_ns: Sequence[float]) -> "tuple[Forecast, Model]":
+        """What other switch intervals do alone, and the model of the program with them."""
+        machine = self.machine._replace(switch_ns=switch_ns)
         pairs = [*zip(self.programs, self.base_ns, strict=True)]
-        found = known.get(tuple(switch_ns)) or switched(
-            self.trace, self.part, pairs, (self.machine, machine), self.limits_ns
-        )
-        known[tuple(switch_ns)] = found
+        found = switched(self.trace, self.part, pairs, (self.machine, machine), self.limits_ns)
         if isinstance(found, str):
-            return Forecast(why_not=found)
+            return Forecast(why_not=found), self
         error, times = _error(found.log, 0.0, self.off_by), math.exp(found.log)
         ends = (self._of_all(each) for each in (found.low - error, found.high + error))
         after = replace(
@@ -269,7 +274,7 @@ class Model:
             took_ns=self.took_ns * times, rest=self.rest / times,
         )  # fmt: skip
         first = Forecast(ratio=self._of_all(found.log), ratio_low=next(ends), ratio_high=next(ends))
-        return first.then(after.forecast(others))
+        return first, after
 
     def _after(self, changes: Sequence[Change], machine: Machine) -> Forecast:
         """What changes of the program would do, on this machine."""
