@@ -12,8 +12,8 @@ import numpy as np
 from tuner.trace.forecast.change import Change, Changed, Changing, rank_of, with_runs
 from tuner.trace.forecast.program import (
     AWAIT,
-    COMPUTE,
     COMPUTE_WITH_GIL,
+    COMPUTES,
     DRAIN,
     ISSUE,
     Op,
@@ -71,7 +71,7 @@ def _parted(ops: Sequence[Op], parts: float, most: float) -> tuple[list[Op], lis
     them."""
     alone, beside = list[Op](), list[Op]()
     for kind, ns in ops:
-        if kind not in (COMPUTE, COMPUTE_WITH_GIL):
+        if kind not in COMPUTES:
             beside.append((kind, ns))
             continue
         before = min(ns, most) * (1 - 1 / parts)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from tuner.trace.forecast.change import Change
 from tuner.trace.forecast.forecasts import Forecast, Model, WhatIf
-from tuner.trace.forecast.program import COMPUTE, COMPUTE_WITH_GIL, HOLD_LOCK, Op, Program
+from tuner.trace.forecast.program import COMPUTE_WITH_GIL, COMPUTES, HOLD_LOCK, Op, Program
 from tuner.trace.forecast.replay import Machine
 from tuner.trace.forecast.sharing import callers_of
 from tuner.trace.model.trace import Trace
@@ -98,7 +98,7 @@ def most_used(program: Program, machine: Machine, took_ns: float) -> str:
 
     def use(rank: int, ops: Sequence[Op], serves: bool) -> None:
         for kind, ns in ops:
-            if kind in (COMPUTE, COMPUTE_WITH_GIL):
+            if kind in COMPUTES:
                 used["the logical CPUs", hosts[rank]] += ns / machine.cpus[hosts[rank]]
             if kind == COMPUTE_WITH_GIL:
                 used["the GIL of", rank] += ns

@@ -71,7 +71,7 @@ class Changing(NamedTuple):
     size_parts: SizeParts
     polling: Mapping[int, float]  # by rank: CPUs that its other threads want throughout
     messages: Sequence[Message]  # of each call
-    wakes: bool = False  # whether a call usually finds its processes idle
+    awake: float = 1.0  # the part of a way that a call takes where its processes are awake
     doubt: float = 1.0
     """What a change costs that the trace does not show is so many times what seems likely."""
     of_work: float = 1.0
@@ -129,8 +129,3 @@ def each_frame(program: Program, new: Callable[[Sequence[Op]], list[Op]]) -> Pro
 def scaled(ops: Sequence[Op], times: float) -> list[Op]:
     """What takes a frame some time, in so many times less."""
     return [(kind, value / times if kind < ISSUE else value) for kind, value in ops]
-
-
-def total_ns(ops: Sequence[Op]) -> float:
-    """How long all of these take a frame, each of which takes it some time."""
-    return sum(ns for _, ns in ops)

@@ -104,9 +104,9 @@ class Changeable:
         self.bytes = np.nan_to_num(size, nan=math.inf).tolist()
         self.at_once = callers_at_once(part.calls)
         asleep = call_times(calls)["off_cpu_us"].median() * 1e3
-        self.wakes = bool(asleep > IDLE_NS)
-        """Whether a call usually finds its processes idle: to wake them is half of its way, which
-        calls that follow each other closely do not take."""
+        self.awake = SHARES[1] if asleep > IDLE_NS else SHARES[0]
+        """The part of a way that a call takes where it finds its processes awake, as those do that
+        follow each other closely; where calls usually find them idle, half is to wake them."""
 
     @cached_property
     def cases(self) -> list[Case]:
@@ -114,7 +114,7 @@ class Changeable:
         return [case for program in self.programs for case in self._cases_of(program)]
 
     def _cases_of(self, program: Program) -> list[Case]:
-        likely_first = SHARES[1::-1] if self.wakes else SHARES[:2]
+        likely_first = sorted(SHARES[:2], key=lambda share: share != self.awake)
         costly = [self._case(program, share) for share in likely_first]
         fit = [case for case in costly if abs(case.off_by) <= math.log(ALIKE)]
         if costly[0] not in fit:
@@ -312,7 +312,7 @@ class Changeable:
         costly, machine = with_call_costs(program, self.costs, self.machine, share)
         of = Changing(
             costly, machine, self.made, self.costs.fixed_ns, self.bytes, self.costs.by_size,
-            self.costs.size_parts[1], self._polling(share), self.messages, wakes=self.wakes,
+            self.costs.size_parts[1], self._polling(share), self.messages, awake=self.awake,
         )  # fmt: skip
         found = replay(costly, machine)
         base_ns = max(found.took_ns, 1.0)

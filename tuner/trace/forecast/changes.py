@@ -20,7 +20,6 @@ from tuner.trace.forecast.change import (
     each_frame,
     rank_of,
     scaled,
-    total_ns,
     with_runs,
 )
 from tuner.trace.forecast.program import (
@@ -35,6 +34,7 @@ from tuner.trace.forecast.program import (
     TAKE,
     Call,
     Op,
+    total_ns,
 )
 from tuner.trace.forecast.runs import Run, runs_of
 from tuner.trace.forecast.sending import fetch_once, pickle_once, tensors
@@ -74,7 +74,7 @@ def _together(of: Changing, change: Change) -> Changed:
     calls = list(of.program.calls)
     for make, fetch in (unit.calls for run in runs for unit in run.units if len(unit.calls) > 1):
         # It was under way while the value was made; now it goes there and back after that.
-        way = _fetching_ns(calls[make], of.made.took_ns[fetch]) * (0.5 if of.wakes else 1.0)
+        way = _fetching_ns(calls[make], of.made.took_ns[fetch]) * of.awake
         calls[fetch] = replace(calls[fetch], to_server=way)
     return with_runs(replace(of.program, calls=calls), runs, new), of.machine
 
@@ -82,9 +82,8 @@ def _together(of: Changing, change: Change) -> Changed:
 def _fetching_ns(call: Call, took_ns: float) -> float:
     """How long a value is on its way that a call has made, of a fetch that took so long with that:
     no longer than the call's own way, which may be that of an answer that nobody waited for."""
-    there, back = call.to_server + total_ns(call.arrives), call.to_client + total_ns(call.returns)
     made = sum(ns for kind, ns in call.ops if kind < ISSUE)
-    return min(there + back, max(took_ns - made, 2 * there))
+    return min(call.way_there + call.way_back, max(took_ns - made, 2 * call.way_there))
 
 
 def _one_call(of: Changing, change: Change) -> Changed:

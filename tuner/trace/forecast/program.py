@@ -9,7 +9,15 @@ COMPUTE, COMPUTE_WITH_GIL, SLEEP, HOLD_LOCK, ISSUE, AWAIT, DRAIN, TAKE, GIVE = r
 and AWAIT waits for one, by its number; DRAIN waits until no more than so many are under way. TAKE
 waits for a semaphore, by its number, and GIVE gives it back."""
 
+COMPUTES = (COMPUTE, COMPUTE_WITH_GIL)
+"""Those on the CPU."""
+
 Op = tuple[int, float]
+
+
+def total_ns(ops: Sequence[Op]) -> float:
+    """How long all of these take a frame, each of which takes it some time."""
+    return sum(ns for _, ns in ops)
 
 
 def own_ns(ops: Sequence[Op], kind: int) -> float:
@@ -44,6 +52,16 @@ class Call:
     ends: int = 1
     """How many ends its caller may wait for: its own and those of its callbacks; where the caller
     is no callback, also those of the calls that these make, and so on."""
+
+    @property
+    def way_there(self) -> float:
+        """How long it is on its way to its function, with what that costs its server."""
+        return self.to_server + total_ns(self.arrives)
+
+    @property
+    def way_back(self) -> float:
+        """How long its answer is on its way, with what that costs its client."""
+        return self.to_client + total_ns(self.returns)
 
 
 @dataclass

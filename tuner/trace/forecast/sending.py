@@ -24,12 +24,11 @@ from tuner.trace.forecast.change import (
     Changing,
     Message,
     each_frame,
-    total_ns,
 )
 from tuner.trace.forecast.program import (
     AWAIT,
-    COMPUTE,
     COMPUTE_WITH_GIL,
+    COMPUTES,
     HOLD_LOCK,
     ISSUE,
     SLEEP,
@@ -40,7 +39,6 @@ from tuner.trace.forecast.program import (
 )
 from tuner.trace.forecast.ways import UNHINDERED
 
-COMPUTES = (COMPUTE, COMPUTE_WITH_GIL)
 LOCAL_NS_PER_BYTE = 1.0  # between processes of a host
 ISSUE_NS = 100_000.0  # what it takes to issue a call, but for its tensors and what is pickled
 WAY_NS = 200_000.0  # of a small message, where the trace has none
@@ -122,17 +120,17 @@ def tensors(of: Changing, change: Change) -> Changed:
         per_byte *= LOCAL_NS_PER_BYTE if _is_local(of.program, call) else NS_PER_BYTE
         if has_many[0] or (own.request_bytes < LARGE and not is_first):
             way = least + own.request_bytes * per_byte
-            there = min(total_ns(call.arrives) + call.to_server, way)
+            there = min(call.way_there, way)
             call = replace(call, unpickles=(), arrives=(), to_server=there)
             issues[number] = ISSUE_NS * of.doubt
             made[number] = FREED_NS * own.request_tensors / of.doubt
         if has_many[0] and not has_many[1]:
             # Freeing what it has sent keeps its client from the answer.
             size = own.answer_bytes if math.isfinite(own.answer_bytes) else 0.0
-            back = min(total_ns(call.returns) + call.to_client, least + size * per_byte)
+            back = min(call.way_back, least + size * per_byte)
             call = replace(call, returns=(), to_client=back)
         if has_many[1]:
-            way = min(total_ns(call.returns) + call.to_client, least + own.answer_bytes * per_byte)
+            way = min(call.way_back, least + own.answer_bytes * per_byte)
             call = replace(call, pickles=(), receives=(), returns=(), to_client=way)
             freed[number] = FREED_NS * own.answer_tensors
             makes = computed_ns[call.function] <= MADE_NS * own.answer_tensors
@@ -212,10 +210,10 @@ def _small_ways(of: Changing) -> dict[bool, float]:
             continue
         ways = found[_is_local(of.program, call)]
         if own.request_tensors < MANY_TENSORS and own.request_bytes < LARGE:
-            ways.append(call.to_server + total_ns(call.arrives))
+            ways.append(call.way_there)
         is_small = max(own.request_tensors, own.answer_tensors) < MANY_TENSORS
         if is_small and not call.pickles and not call.receives:
-            ways.append(call.to_client + total_ns(call.returns))
+            ways.append(call.way_back)
     return {at: float(np.quantile(ways or [WAY_NS], UNHINDERED)) for at, ways in found.items()}
 
 
