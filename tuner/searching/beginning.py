@@ -6,7 +6,7 @@ what is measured first, and what only if there is time.
 
 import math
 import shutil
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from tuner.searching.calibrating import is_tried_again, trace_contenders
 from tuner.searching.fitting import Fit, fit_sentence, in_order_of_promise, nothing_fits
 from tuner.searching.inspecting import Facts, Spent, changes_nothing
 from tuner.searching.measurer import Measurer
-from tuner.searching.runner import Runner, TimedWorld, patterns_of
+from tuner.searching.runner import Runner, TimedWorld
 from tuner.searching.searched_space import Notify
 from tuner.searching.wall_time import LEAST_FIRST_S, first_world_s
 from tuner.study.folder import StudyFolder
@@ -29,8 +29,7 @@ from tuner.study.storage.store import StudyStore
 from tuner.study.stored import stored_forecasts
 from tuner.text import plural
 from tuner.trace.files.reader import read_trace
-from tuner.trace.forecast.forecasts import Forecast, Model, WhatIf
-from tuner.trace.model.trace import Trace
+from tuner.trace.forecast.forecasts import Forecast, WhatIf
 from tuner.world.environment import Environment
 from tuner.world.launcher import members_of
 from tuner.world.measurement import Failure, Measurement, Outcome
@@ -52,9 +51,7 @@ def begin(
     none, and can be gone on with. What did well in the studies beside is first.
     """
     plan = runner.plan
-    if forecasts is None:
-        forecasts = forecasts_of(plan, facts.kept[1], spent_s) if facts.kept else Forecasts()
-    forecasts = forecasts.of(_others(plan))
+    forecasts = (forecasts or forecasts_of(plan, facts, spent_s)).of(_others(plan))
     suggested = [each.knob for each in facts.suggestions]
     ordered, known = in_order_of_promise(plan, forecasts.found, suggested), 0
     if len(ordered) > 2:
@@ -191,9 +188,13 @@ def forecast_space(measurer: Measurer) -> None:
     if is_known or BASELINE not in log.runnable or not _others(plan):
         return
     trace_contenders(measurer, [BASELINE])
-    if isinstance(log.trials[BASELINE].trace, Measurement):
-        traced = read_trace(measurer.store.folder.trace(plan.baseline))
-        found = forecasts_of(plan, traced, lambda: budget.spent_s)
+    if isinstance(world := log.trials[BASELINE].trace, Measurement):
+        file = measurer.store.folder.trace(plan.baseline)
+        facts = Facts(
+            subject=plan.subject, chooses_space=False, traced=(world, read_trace(file)),
+            trace_file=file,
+        )  # fmt: skip
+        found = forecasts_of(plan, facts, lambda: budget.spent_s)
         log.forecasts, log.no_forecast = found
         note_forecasts(measurer.store, found)
 
@@ -221,13 +222,14 @@ def note_forecasts(store: StudyStore, forecasts: Forecasts) -> None:
         store.note("no_forecast", forecasts.why_not)
 
 
-def forecasts_of(plan: StudyPlan, trace: Trace, spent_s: Callable[[], float]) -> Forecasts:
-    """What a trace of the baseline tells, of as many threads as the time allows."""
+def forecasts_of(plan: StudyPlan, facts: Facts, spent_s: Spent) -> Forecasts:
+    """What a trace of the baseline tells, of as many threads as the time allows; nothing without
+    one."""
     until_s = spent_s() + min(_MOST_FORECAST_S, _MOST_FORECAST_SHARE * plan.measuring.budget_s)
-    if not (others := _others(plan)):
+    others = _others(plan)
+    if facts.kept is None or not others:
         return Forecasts()
-    model = Model.of(trace, patterns_of(plan.subject.ranks))
-    if isinstance(model, str):
+    if isinstance(model := facts.model, str):
         return Forecasts({}, model)
     found, why_not, doubt = dict[tuple[float, ...], ForecastThreads](), "", ""
     roles = plan.subject.roles

@@ -22,6 +22,7 @@ from tuner.study.storage.store import StudyStore
 from tuner.trace.analyze.diagnosis import diagnose
 from tuner.trace.analyze.suggestions import Suggestion
 from tuner.trace.files.reader import read_trace
+from tuner.trace.forecast.forecasts import Model
 from tuner.trace.model.trace import Trace
 from tuner.world.launcher import InspectsPrograms, Launcher
 from tuner.world.measurement import Failure, Measurement, Outcome
@@ -39,6 +40,7 @@ class Facts:
     """What runs of a subject have shown before there is a study."""
 
     subject: Subject
+    chooses_space: bool  # whether the space is a default one, to which a trace may add
     run: Measurement | None = None  # the latest one of a program as it is
     failed: Failure | None = None  # how a program failed as it is, where none went well
     traced: tuple[Measurement, Trace] | None = None  # a world of the baseline
@@ -48,8 +50,8 @@ class Facts:
 
     @cached_property
     def suggestions(self) -> Collection[Suggestion]:
-        """The knobs that the diagnosis of the trace names."""
-        if self.traced is None:
+        """The knobs that the diagnosis of the trace names, for a default space."""
+        if self.traced is None or not self.chooses_space:
             return ()
         return diagnose(self.traced[1], patterns_of(self.subject.ranks)).suggestions
 
@@ -57,6 +59,12 @@ class Facts:
     def kept(self) -> tuple[Measurement, Trace] | None:
         """The traced world, where the study begins with it."""
         return None if self.trace_file is None else self.traced
+
+    @cached_property
+    def model(self) -> Model | str:
+        """The programs that the kept trace may show, or why there is no forecast."""
+        assert self.kept is not None
+        return Model.of(self.kept[1], patterns_of(self.subject.ranks))
 
     @property
     def saved_s(self) -> float:
@@ -108,8 +116,8 @@ def inspect(
     """
     if draft.program is None:
         plan = plan_of(draft, launcher)
-        facts = Facts(subject=plan.subject)
-        return plan, replace(facts, traced=_traced_workload(draft, plan, launcher))
+        facts = Facts(subject=plan.subject, chooses_space=draft.chooses_space)
+        return plan, replace(facts, traced=_traced_workload(facts, plan, launcher))
     if known is not None:
         # The study of a program goes on with the objective that it has.
         draft = like_before(draft, known.plan())
@@ -137,7 +145,8 @@ def _run_as_it_is(
     facts: Facts | None = None
     for seen in launcher.inspect(draft, claim.place.folder.first_run, trace):
         subject = with_share(seen.subject, draft.launching)
-        facts = Facts(subject=subject) if facts is None else replace(facts, subject=subject)
+        facts = facts or Facts(subject=subject, chooses_space=draft.chooses_space)
+        facts = replace(facts, subject=subject)
         if spent_s is None or seen.run is None:
             continue  # What a session that goes on needs is known.
         if isinstance(seen.run, Failure):
@@ -182,28 +191,34 @@ def _with_trace(
         most_s = min(most_s, _MOST_TRACED_FIRST * budget_s)
     if TRACED_FACTOR * subject.usual_s > most_s:
         return facts
-    runner = Runner(plan, launcher, folder)
-    world = runner.trace(plan.baseline, None, min(most_s, subject.longest_run_s))
-    if not isinstance(world, Measurement):
+    runner, most_s = Runner(plan, launcher, folder), min(most_s, subject.longest_run_s)
+    if (found := _traced(runner, None, most_s, operators=True)) is None:
         return facts
-    file = folder.trace(plan.baseline)
-    return replace(facts, traced=(world, read_trace(file)), trace_file=file)
+    return replace(facts, traced=found, trace_file=folder.trace(plan.baseline))
 
 
 def _traced_workload(
-    draft: PlanDraft, plan: StudyPlan, launcher: Launcher
+    facts: Facts, plan: StudyPlan, launcher: Launcher
 ) -> tuple[Measurement, Trace] | None:
     """A short traced world of a workload, and its trace, where that may widen the space, there is
     time and it goes well."""
     operators = bool(numbers_of_intra_op_threads(plan))
-    if not draft.chooses_space or not (operators or plan.subject.has_gil):
+    if not facts.chooses_space or not (operators or plan.subject.has_gil):
         return None
     with scratch_folder() as scratch:
         runner, most_s = Runner(plan, launcher, scratch), _LONGEST_TRACE * plan.measuring.budget_s
-        world = runner.trace(plan.baseline, TRACED_TIME_S / _STEPS, most_s, operators=operators)
-        if not isinstance(world, Measurement):
-            return None
-        return world, read_trace(scratch.trace(plan.baseline))
+        return _traced(runner, TRACED_TIME_S / _STEPS, most_s, operators=operators)
+
+
+def _traced(
+    runner: Runner, step_s: float | None, most_s: float, *, operators: bool
+) -> tuple[Measurement, Trace] | None:
+    """A world of the baseline that goes well, and its trace."""
+    baseline = runner.plan.baseline
+    world = runner.trace(baseline, step_s, most_s, operators=operators)
+    if not isinstance(world, Measurement):
+        return None
+    return world, read_trace(runner.folder.trace(baseline))
 
 
 def changes_nothing(plan: StudyPlan) -> bool:

@@ -34,7 +34,7 @@ def widened(
     is time for it and for what it adds: `intra_op_threads` where operators compute, and
     `switch_interval` where calls wait for the GIL."""
     found = Widened(plan)
-    if not draft.chooses_space:
+    if not facts.chooses_space:
         return found
     threads = numbers_of_intra_op_threads(plan)
     if threads and plan.subject.sets_intra_op_threads:
@@ -101,7 +101,7 @@ def _with_intra_op_threads(
     if world is None or facts.fit(wider.finish(plan.subject), world, spent_s()) == WHOLE:
         notify(said)
         return wider, None
-    forecasts = forecasts_of(plan, facts.kept[1], spent_s) if facts.kept else Forecasts()
+    forecasts = forecasts_of(plan, facts, spent_s)
     alike = forecasts.alike(plan.measuring.epsilon) - {plan.threads_by_role(plan.baseline)}
     axes = [
         (axis, tuple(each for each in values if (each,) * len(plan.subject.roles) not in alike))
