@@ -72,6 +72,7 @@ def tune(
     require: str | Sequence[str] | None = None,
     budget: str | float | None = None,
     max_blocks: int | None = None,
+    exhaustive: bool = False,
     epsilon: str | float | None = None,
     confidence: str | float | None = None,
     min_time: str | float | None = None,
@@ -130,6 +131,8 @@ def tune(
         budget: Wall time of all sessions of the study. `"auto"`: until the answer is clear, at most
             10 min, or what is named, as `"auto:20m"`. Default: 60 s; for a program 5 min.
         max_blocks: The most blocks to measure. Default: as many as the budget allows.
+        exhaustive: Race all configurations at once, until the budget is spent. Default: the best
+            bets first, one after the other, until the answer is certain.
         epsilon: The smallest difference that matters, a fraction. Default: 3 %.
         confidence: How sure every claim must be, a fraction. Default: 95 %.
         min_time: How long the timed steps of a world last at least; longer where the noise shows

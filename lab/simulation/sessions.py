@@ -16,7 +16,7 @@ from tuner.plan.config import ALL_ROLES, Config, Dimension
 from tuner.plan.measuring import Measuring
 from tuner.plan.space import Space
 from tuner.plan.study_plan import StudyPlan
-from tuner.searching.beginning import Forecasts, note_forecasts
+from tuner.searching.beginning import BETS, Forecasts, note_forecasts
 from tuner.searching.fitting import fit_of, in_order_of_promise
 from tuner.searching.progress_reports import Silent
 from tuner.searching.runner import TRACED_TIME_S, Runner
@@ -57,6 +57,9 @@ class MemoryStore(StudyStore):
 
     def configs(self) -> list[Config]:
         return self._configs
+
+    def add_configs(self, configs: Sequence[Config], plan: StudyPlan) -> None:
+        self._configs += configs
 
     def records(self) -> list[Record]:
         return sorted(self._kept, key=lambda record: record.key)
@@ -151,9 +154,12 @@ def run_session(
     if forecasts:
         told = _forecasts(cell, seed, is_shuffled=forecasts == "shuffled")
     configs = plan_of(cell).candidates()
+    later = list[Config]()
     if cell.is_long:
-        configs = _that_fit(cell._replace(budget_s=parts[0] * cell.budget_s), seed, told, machine)
+        within = cell._replace(budget_s=parts[0] * cell.budget_s)
+        configs, later = _that_fit(within, seed, told, machine)
     store = MemoryStore(configs)
+    store.note(BETS, [config.to_json() for config in later])
     if told.found:
         note_forecasts(store, told)
     for budget_s in (part * cell.budget_s for part in parts):
@@ -163,7 +169,7 @@ def run_session(
         measurer = measurer_for(runner, store, Silent(), budget)
         measure_study(measurer)
     log, conclusion = measurer.log, conclude(measurer.log)
-    numbers = [*map(number_of, configs)]  # in the cell, by trial
+    numbers = [*map(number_of, log.configs)]  # in the cell, by trial
     best, challenger = known(conclusion.best_trial), conclusion.challenger_trial
     found = None if challenger is None else gains_of(log).gain(challenger, BASELINE)
     leads = best if conclusion.leader_trial is None else conclusion.leader_trial
@@ -182,8 +188,10 @@ def run_session(
     )  # fmt: skip
 
 
-def _that_fit(cell: Cell, seed: int, told: Forecasts, machine: Machine) -> list[Config]:
-    """What a search begins with after a first world, where not all fit: the best bets. What is
+def _that_fit(
+    cell: Cell, seed: int, told: Forecasts, machine: Machine
+) -> tuple[list[Config], list[Config]]:
+    """What a search begins with after a first world, and what may follow where not all fit. What is
     equally promising is in random order, since the order in which it is asked for tells nothing."""
     threads = np.random.default_rng([seed, 1]).permutation(THREADS).tolist()
     plan = plan_of(cell, threads=threads)
@@ -194,7 +202,7 @@ def _that_fit(cell: Cell, seed: int, told: Forecasts, machine: Machine) -> list[
     first = SimulatedLauncher(machine).run(order)
     fit = fit_of(plan, first, machine(), first.world_s, is_traced=True)
     found = in_order_of_promise(plan, told.found)
-    return found[: 1 + fit.challengers] if fit.is_short else found
+    return (found[:2], found[2:]) if fit.is_short else (found, [])
 
 
 def _forecasts(cell: Cell, seed: int, *, is_shuffled: bool) -> Forecasts:

@@ -31,16 +31,27 @@ def compared(matrix: FloatArray, *looks: tuple[int, float], rivals: int = 1) -> 
 
 def test_the_ends_of_one_look_are_students() -> None:
     matrix = observed([1.0, 0.9], 30, sigma=0.1)
-    found, gains = gain(matrix, (30, 0.05), rivals=3), matrix[:, 0] - matrix[:, 1]
+    found, gains = gain(matrix, (30, 0.05)), matrix[:, 0] - matrix[:, 1]
     error = gains.std(ddof=1) / np.sqrt(30)
     assert found.estimate == pytest.approx(gains.mean())
     assert found.low == pytest.approx(
-        gains.mean() - stats.t(28).isf(LOW_SHARE * 0.05 / 3) * error, rel=1e-4
+        gains.mean() - stats.t(28).isf(LOW_SHARE * 0.05) * error, rel=1e-4
     )
     high = gains.mean() + stats.t(28).isf((1 - LOW_SHARE) * 0.05) * error
-    # The rivals share the lower end alone.
-    for each in (found, gain(matrix, (30, 0.05), rivals=20)):
-        assert each.high == pytest.approx(high, rel=1e-4)
+    assert found.high == pytest.approx(high, rel=1e-4)
+
+
+def test_the_rivals_that_a_look_tests_share_its_lower_ends_and_no_upper_end() -> None:
+    matrix = observed([1.0, 0.9, 0.9, 0.9], 60, sigma=0.1)
+    matrix[:30, 2:] = np.nan  # the first rival is measured alone, then the others are
+    matrix[30:, 1] = np.nan
+    looks = (30, 0.02), (60, 0.02)
+    alone, two, three = (
+        [gain(matrix, *looks, rival=rival, rivals=most) for rival in (1, 2)] for most in (1, 2, 3)
+    )
+    assert (alone[0].low, two[0].low) == (two[0].low, three[0].low)
+    assert alone[1].low > two[1].low == three[1].low
+    assert alone[1].high == two[1].high == three[1].high
 
 
 def test_an_interval_says_of_how_many_comparisons_it_holds_at_once() -> None:
@@ -73,9 +84,11 @@ def test_what_a_look_has_shown_stays_shown() -> None:
     both = gain(matrix, (30, 0.02), (60, 0.02))
     assert max(early.high, both.high) <= EPSILON
     assert both.low <= both.estimate <= both.high
-    # A look without more blocks tells nothing more.
+    # A look without more blocks spends its alpha on the upper end of these.
     matrix[30:, 1] = np.nan
-    assert gain(matrix, (30, 0.02), (60, 0.02)) == gain(matrix, (30, 0.02))
+    again = gain(matrix, (30, 0.02), (60, 0.02))
+    assert again.low == gain(matrix, (30, 0.02)).low
+    assert again.high == pytest.approx(gain(matrix, (30, 0.04)).high)
 
 
 def test_few_blocks_or_no_alpha_give_no_interval() -> None:

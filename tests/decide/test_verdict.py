@@ -59,8 +59,11 @@ def test_a_cheaper_rival_that_is_near_may_still_tie_and_narrow_is_known_well_eno
     assert comparison(0.99, 0.03, cheaper=True).may_tie
     assert not comparison(0.99, 0.03).may_tie
     assert not comparison(0.9, 0.03, cheaper=True).may_tie
-    assert comparison(1.5, 0.03).is_narrow
-    assert not comparison(3.0, 0.1).is_narrow
+    assert comparison(1.5, 0.15).is_narrow
+    assert not comparison(1.5, 0.25).is_narrow
+    assert comparison(10.0, 0.25).is_narrow
+    assert not comparison(10.0, 0.3).is_narrow
+    assert comparison(1.05, 0.035).is_narrow
     found = compare(None, RULES, rival_cheaper=True, others_excluded=True)
     assert (found.speedup, found.kind, found.is_narrow) == (None, "undecided", False)
 

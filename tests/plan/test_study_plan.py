@@ -39,8 +39,8 @@ def test_every_key_is_read() -> None:
     assert plan.measuring.model_dump() == {
         "objective_name": "cpu_ms_per_step", "second_objective_name": None,
         "require": ("peak_rss_mb<=2000",), "budget_s": 120.0, "until_clear": False,
-        "max_blocks": 7, "epsilon": 0.05, "confidence": 0.9, "min_time_s": 0.5, "deadline_s": 10.0,
-        "sampler": "gp", "seed": 3,
+        "max_blocks": 7, "exhaustive": False, "epsilon": 0.05, "confidence": 0.9,
+        "min_time_s": 0.5, "deadline_s": 10.0, "sampler": "gp", "seed": 3,
     }  # fmt: skip
     assert StudyPlan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
 

@@ -213,13 +213,14 @@ def test_what_is_too_short_for_all_compares_the_best_bets(tune: Tune) -> None:
 
 
 def test_nothing_is_claimed_of_what_is_not_reached(tune: Tune) -> None:
-    first = tune(step_ms=lambda config: 9.0 if "=1ms" in str(config) else 6.0, overhead_s=2.0,
+    as_it_is = "num_worker_threads=16 switch_interval=5ms"
+    first = tune(step_ms=lambda config: 6.0 if str(config) == as_it_is else 9.0, overhead_s=2.0,
                  space=BESTS, budget="26s")  # fmt: skip
     assert first.verdict == "keep-baseline"
     assert "nothing that was reached gains 3 %" in verdict_sentence(first)
     assert not_reached_sentence(first) == (
-        f"Not reached in {duration(first.elapsed_s)}: 4 of 6 configurations, such as "
-        "num_worker_threads=1 switch_interval=5ms. Nothing is claimed of them."
+        f"Not reached in {duration(first.elapsed_s)}: 3 of 6 configurations, such as "
+        "num_worker_threads=1 switch_interval=1ms. Nothing is claimed of them."
     )
     assert continuing(first) is not None
 
@@ -230,8 +231,7 @@ def test_nothing_is_claimed_of_what_is_not_reached(tune: Tune) -> None:
         ({4: 0.5, 8: 1.2}, "cpu_binding=none num_worker_threads=4",
          "Forecast, not measured: num_worker_threads=8 would be 0.83 times as fast."),
         ({4: 0.97, 8: math.inf}, "cpu_binding=equal num_worker_threads=16",
-         "Forecast, not measured: num_worker_threads=4 would be 1.03 times as fast, and num_worker"
-         "_threads=8 would deadlock."),
+         "Forecast, not measured: num_worker_threads=8 would deadlock."),
     ],
 )  # fmt: skip
 def test_a_short_budget_goes_to_what_the_trace_of_a_first_run_has_as_the_best_bet(
@@ -339,7 +339,7 @@ def test_a_first_block_that_was_interrupted_is_left_out(tune: Tune) -> None:
     tuned(tune, launcher, budget="4m", resume=True)
     measured = tune.log.rows.measured("race")
     assert 0 not in measured
-    assert all({0, 1} <= each for each in measured.values())
+    assert all(0 in each and len(each) > 1 for each in measured.values())
 
 
 @pytest.mark.parametrize(("budget", "blocks"), [("42s", 3), ("43s", 4)])

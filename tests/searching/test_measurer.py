@@ -87,7 +87,7 @@ def test_what_crashes_is_run_again_in_its_block_and_what_hangs_is_not(
 def test_a_config_that_fails_more_often_gives_way_to_the_next(tune: Tune) -> None:
     times = by_threads({1: 8.0, 2: 6.0, 4: 3.0, 8: 2.0, 16: 5.0})
     fails = failing("crashed", 8, when=lambda world: world >= 3 and world % 4 > 0)
-    result = tune(step_ms=times, sigma=0.02, fails=fails, budget="60s")
+    result = tune(step_ms=times, sigma=0.02, fails=fails, budget="60s", exhaustive=True)
     assert (str(result.best), result.verdict) == ("num_worker_threads=4", "better")
     row = row_of(result, threads(8))
     assert (row.outcome, row.unreliable, row.samples > 0) == ("crashed", True, True)

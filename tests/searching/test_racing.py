@@ -60,7 +60,7 @@ def test_one_that_comes_back_is_told(tune: Tune) -> None:
         return by_threads({1: best, 2: 1.5, 4: 1.6, 16: 2.0})(config)
 
     launcher.step_ms = step_ms
-    tune(launcher, **THREE, confidence=0.9999, max_blocks=30)
+    tune(launcher, **THREE, confidence=0.9999, max_blocks=30, exhaustive=True)
     about = [told for told in tune.heard.told if told.startswith("num_worker_threads=4: ")]
     assert about[0].startswith("num_worker_threads=4: eliminated, ")
     assert about[1].startswith("num_worker_threads=4: back in the race after ")

@@ -77,7 +77,7 @@ def test_a_gain_by_calls_is_no_gain_of_the_program(tmp_path: Path) -> None:
     launcher = FakeProgramLauncher(active_s, calls=(30, 34))
     result = searched(launcher, tmp_path)
     said = verdict_sentence(result)
-    assert re.match(r"Use .*: a call takes 0\.12\d* times as long as with the baseline", said)
+    assert re.match(r"Use .*: a call takes 0\.1\d* times as long as with the baseline", said)
     assert "times as fast" not in "\n".join([said, printed(print_summary, result, whole=True)])
 
 

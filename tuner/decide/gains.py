@@ -202,7 +202,11 @@ class Gains:
         if not self.looks:
             return GainsOver.unknown(self.blocks.shape[1])
         if (reference, family) not in self._over:
-            found = repeated_intervals(self.looks, reference, self.rivals, family)
+            lower = [self.rivals] * len(self.looks)
+            if reference == self.control:
+                # A look spends its alpha on those alone of which it knows more than the one before.
+                lower = [min(self.rivals, each) for each in _tested(self.looks, reference)]
+            found = repeated_intervals(self.looks, reference, lower, family)
             self._over[reference, family] = found
         return self._over[reference, family]
 
@@ -248,11 +252,27 @@ class Gains:
         for look in self.looks or ():
             pairs = [look.matrix[:, each] - look.matrix[:, over] for each, over in (here, there)]
             looks.append(AnalysedBlocks(np.column_stack(pairs), look.alpha))
-        return repeated_intervals(looks, 1, shared, shared).of(0, shared) if looks else None
+        family = [shared] * len(looks)
+        return repeated_intervals(looks, 1, family, shared).of(0, shared) if looks else None
+
+
+def _tested(looks: Sequence[AnalysedBlocks], reference: int) -> list[int]:
+    """How many trials each look tests beside a reference: those with more blocks than before."""
+    most, found = np.full(looks[0].matrix.shape[1], LEAST_BLOCKS - 1), []
+    for look in looks:
+        counts = look.gains_over(reference).counts
+        is_tested = counts > most
+        is_tested[reference] = False
+        found.append(int(is_tested.sum()))
+        most = np.maximum(most, counts)
+    return found
 
 
 def repeated_intervals(
-    looks: Sequence[AnalysedBlocks], reference: int, low_family: int, high_family: int
+    looks: Sequence[AnalysedBlocks],
+    reference: int,
+    low_families: Sequence[int],
+    high_family: int,
 ) -> GainsOver:
     """What all trials gain over a reference: the intersection of all looks, around the last
     estimate.
@@ -260,8 +280,8 @@ def repeated_intervals(
     Args:
         looks: The interim analyses taken, in order; one at least.
         reference: A column.
-        low_family: How many comparisons the lower end's alpha is divided by.
-        high_family: And the upper end's.
+        low_families: How many comparisons the lower end's alpha is divided by, by look.
+        high_family: And the upper end's, at all of them.
     """
     seen = [look.gains_over(reference) for look in looks]
     found = GainsOver.unknown(len(seen[0].counts))
@@ -269,18 +289,22 @@ def repeated_intervals(
     patterns, pattern_of = np.unique([each.counts for each in seen], axis=1, return_inverse=True)
     for number, counts in enumerate(patterns.T.tolist()):
         trials = np.flatnonzero(pattern_of.reshape(-1) == number)
-        # Without another block there is nothing to look at.
-        used = [
-            place
-            for place, look in enumerate(looks)
-            if look.alpha and counts[place] > max([LEAST_BLOCKS - 1, *counts[:place]])
+        most = np.maximum.accumulate([LEAST_BLOCKS - 1, *counts])[:-1].tolist()
+        used = [place for place, count in enumerate(counts) if count > most[place]]
+        used = [place for place in used if looks[place].alpha]
+        # A lower end is tested on more blocks alone. An upper one, which nothing shares, is tested
+        # on the same ones with what later looks spend, until there are more.
+        until = [*used, len(looks)][1:]
+        spent = [
+            sum(look.alpha for look in looks[start:end])
+            for start, end in zip(used, until, strict=True)
         ]
         low, high = (
-            levels(
-                tuple(counts[place] for place in used),
-                tuple(share * looks[place].alpha / max(1, family) for place in used),
+            levels(tuple(counts[place] for place in used), tuple(shares))
+            for shares in (
+                [LOW_SHARE * looks[place].alpha / max(1, low_families[place]) for place in used],
+                [(1 - LOW_SHARE) * alpha / max(1, high_family) for alpha in spent],
             )
-            for share, family in ((LOW_SHARE, low_family), (1 - LOW_SHARE, high_family))
         )
         for place, *level in zip(used, low, high, strict=True):
             found.intersect(trials, seen[place].intervals(trials, *level))

@@ -231,18 +231,32 @@ def _inside(residuals: FloatArray, scale: FloatArray) -> FloatArray:
 def variance_between(matrix: FloatArray) -> float | None:
     """Variance of log(objective) between worlds of one configuration, without block effects.
 
-    By the columns without NaN of blocks x trials, winsorized; None for fewer than 2, or 4 blocks.
+    By the columns without NaN of blocks x trials, winsorized; or else, where trials had turns, by
+    how far each is from the first column in the blocks that have both. None for fewer than 4.
     """
     whole: FloatArray = matrix[:, ~np.isnan(matrix).any(axis=0)]
     blocks, count = len(whole), int(whole.shape[1])
-    if blocks < _LEAST_VARIANCE_BLOCKS or count < 2:
+    if blocks < _LEAST_VARIANCE_BLOCKS:
         return None
+    if count < 2:
+        return _variance_of_turns(matrix[:, 1:] - matrix[:, [0]])
     ordered = np.sort(whole - trimmed_mean(whole.T)[:, None], axis=0)
     cut = math.floor(TRIM * blocks)
     clipped = np.clip(ordered, ordered[cut], ordered[blocks - cut - 1])
     scale = _WINSORIZED if cut else 1.0
     variance = float(scale * clipped.var(axis=0, ddof=1).mean())
     return variance * count / (count - 1)
+
+
+def _variance_of_turns(behind: FloatArray) -> float | None:
+    """The same from differences of two worlds each, blocks x trials."""
+    known = ~np.isnan(behind)
+    counts = known.sum(axis=0)
+    behind, counts = behind[:, counts > 1], counts[counts > 1]
+    freedom = int((counts - 1).sum())
+    if freedom < _LEAST_VARIANCE_BLOCKS - 1:
+        return None
+    return float(np.nansum(np.square(behind - np.nanmean(behind, axis=0)))) / freedom / 2
 
 
 def variance_within(step_s: Sequence[float]) -> float | None:

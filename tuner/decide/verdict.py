@@ -12,7 +12,9 @@ import numpy as np
 
 from tuner.decide.statistics import FloatArray, Interval, differences_over, interval
 
-WIDE = math.log(1.04)  # a clear answer is worth more blocks until its interval reaches no further
+# A gain is worth more blocks until its interval reaches no further than half of its logarithm, at
+# most, and at least: the verdict is certain long before a large one is known as exactly.
+MOST_REACH, LEAST_REACH = math.log(1.3), math.log(1.04)
 VerdictKind = Literal["better", "tie", "keep-baseline", "undecided"]
 Standing = Literal["holds", "no-longer-holds", "undecided"]
 LEAST_FRONT_BLOCKS = 4  # trials that share fewer cannot be told apart
@@ -54,9 +56,13 @@ class Comparison:
     @property
     def is_narrow(self) -> bool:
         """Whether the speed-up is known well enough to stop."""
-        if self.log_speedup is None:
-            return False
-        return (self.log_speedup.high - self.log_speedup.low) / 2 <= WIDE
+        gain = self.log_speedup
+        return gain is not None and (gain.high - gain.low) / 2 <= enough_reach(gain.estimate)
+
+
+def enough_reach(gain: float) -> float:
+    """How far the interval of a log gain may reach once nothing else is to be found out."""
+    return min(MOST_REACH, max(LEAST_REACH, gain / 2))
 
 
 def compare(

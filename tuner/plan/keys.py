@@ -133,6 +133,9 @@ _KEYS = (
             default="60s", of_program="5m", in_check=True, may_change=True),
     PlanKey("max_blocks", "measuring", "The most blocks to measure.", "number",
             in_check=True, may_change=True),
+    PlanKey("exhaustive", "measuring", "Race all configurations at once, until the budget is spent."
+            " Default: the best bets first, one after the other, until the answer is certain.",
+            "switch", may_change=True),
     PlanKey("epsilon", "measuring", "The smallest difference that matters, such as 5%.",
             default="3%", in_check=True),
     PlanKey("confidence", "measuring", "How sure every claim must be, such as 99%.",

@@ -71,6 +71,7 @@ class Measuring(FrozenModel):
     budget_s: Duration = Field(DEFAULTS["budget"], alias="budget")
     until_clear: bool = False  # `budget = "auto"`: it is a limit that need not be spent
     max_blocks: int | None = Field(None, ge=1, lt=2**31)
+    exhaustive: bool = False  # one race of all, to the end of the budget
     epsilon: Fraction = DEFAULTS["epsilon"]
     confidence: Annotated[float, BeforeValidator(_confidence)] = DEFAULTS["confidence"]
     # The steps of a world last this at least.

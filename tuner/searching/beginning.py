@@ -37,7 +37,8 @@ from tuner.world.measurement import Failure, Measurement, Outcome
 # For all forecasts, and as a share of the budget.
 _MOST_FORECAST_S, _MOST_FORECAST_SHARE = 10.0, 0.05
 
-BETS = "bets"  # the note of what comes next, where the best bets cannot win, in this order
+BETS = "bets"  # the note of what comes next where the budget is too short for all, in this order
+NAMED = "named"  # the note of whether a person named the space
 _MOST_BETS = 20
 
 
@@ -71,6 +72,7 @@ def begin(
         claim.place, plan, here, notify, candidates, fit.sampling, needed_s=fit.needed_s
     )
     store.note(IDENTITY, identity_of(plan.subject))
+    store.note(NAMED, not facts.chooses_space)
     if later := ordered[len(candidates) :]:
         store.note(BETS, [each.to_json() for each in later[:_MOST_BETS]])
     if facts.kept is not None:
@@ -148,10 +150,10 @@ def _kept(runner: Runner, facts: Facts, folder: StudyFolder) -> list[Record]:
 
 
 def _measured(fit: Fit, plan: StudyPlan, candidates: list[Config], notify: Notify) -> list[Config]:
-    """The candidates that the budget is enough for; the best bets are first."""
+    """The candidates that the budget is enough for; or the best bet: others follow in time."""
     if not fit.is_short:
         return candidates
-    found = candidates[: 1 + fit.challengers]
+    found = candidates[: 1 + min(1, fit.challengers)]
     notify(fit_sentence(plan, found))
     return found
 

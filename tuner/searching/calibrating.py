@@ -83,9 +83,10 @@ def _only_challenger(measurer: Measurer) -> int | None:
     return untried[0] if is_possible else None
 
 
-def calibrate_each(measurer: Measurer, trials: Sequence[int]) -> None:
+def calibrate_each(measurer: Measurer, trials: Sequence[int], *, until_spent: bool = False) -> None:
     """Run the first world of each of these trials that may run; the others are eliminated, and
-    reported in one line for each reason."""
+    reported in one line for each reason. There is to be time for blocks of all, or `until_spent`
+    just any."""
     log, left, skipped = measurer.log, list(trials), dict[str, list[int]]()
     while left:
         if log.states[BASELINE].has_deadlocked():
@@ -97,7 +98,7 @@ def calibrate_each(measurer: Measurer, trials: Sequence[int]) -> None:
                 # Its threads may wait for each other, without a call that proves it.
                 left.sort(key=lambda trial: log.threads()[trial] <= log.threads()[BASELINE])
         trial = left.pop(0)
-        reason = _why_not(measurer, trial)
+        reason = _why_not(measurer, trial, until_spent=until_spent)
         if not reason and not measurer.calibrate(trial):
             reason = "the budget was spent before its first world was done"
         if reason and not log.states[trial].never_ran():
@@ -110,7 +111,7 @@ def calibrate_each(measurer: Measurer, trials: Sequence[int]) -> None:
         measurer.observer.on_event(f"not measured, {reason}: {some}")
 
 
-def _why_not(measurer: Measurer, trial: int) -> str:
+def _why_not(measurer: Measurer, trial: int, *, until_spent: bool = False) -> str:
     """Why a trial is not worth a first world, as a clause; empty if it is."""
     log = measurer.log
     if log.failures and why_broken(log):
@@ -119,7 +120,9 @@ def _why_not(measurer: Measurer, trial: int) -> str:
         return too_few
     # Only what runs: what failed or hung must not use up the time that the others need.
     runnable = log.runnable
-    if runnable[1:]:
+    if until_spent:
+        is_time = not measurer.budget.is_spent
+    elif runnable[1:]:
         least_s = LEAST_BLOCKS * log.block_s([AGAIN, *runnable])
         is_time = measurer.budget.remaining_s >= least_s and not measurer.budget.is_spent
     else:

@@ -100,19 +100,42 @@ def in_order_of_promise(
     these by the forecast, and then what differs in least. Of the second kind the knobs that the
     diagnosis has suggested are first, and then bound ranks."""
     baseline, *others = plan.candidates()
+    return [
+        baseline,
+        *sorted(others, key=lambda config: promise_of(plan, forecasts, config, suggested)),
+    ]
 
-    def key(config: Config) -> tuple[int, float, int, int]:
-        changed = plan.changed_by(config)
-        found = forecast_in(forecasts, plan, config)
-        if found is None and changed <= _FIRST_KNOBS:
-            hope = 0 if changed <= {*suggested} else 1 if config.binds else 2
-            return 1, 0.0, hope, len(changed)
-        if found is None or found.high is None:
-            return 2 if found is None else 4, 0.0, 0, len(changed)
-        gains = found.high < _CLEAR_GAIN
-        return 0 if gains else 3 if found.is_far else 2, found.high, 0, len(changed)
 
-    return [baseline, *sorted(others, key=key)]
+class Promise(NamedTuple):
+    """What is known of a configuration before it is measured; less is better."""
+
+    kind: int  # of the five kinds of `in_order_of_promise`, from 0
+    forecast: float
+    hope: int
+    changed: int  # how many knobs differ from the baseline
+
+    @property
+    def is_bet(self) -> bool:
+        """Whether there is a reason to measure it before the others."""
+        return self.kind <= 1
+
+
+def promise_of(
+    plan: StudyPlan,
+    forecasts: Mapping[tuple[float, ...], ForecastThreads],
+    config: Config,
+    suggested: Collection[str] = (),
+) -> Promise:
+    """What is promised of a configuration that is not the baseline."""
+    changed = plan.changed_by(config)
+    found = forecast_in(forecasts, plan, config)
+    if found is None and changed <= _FIRST_KNOBS:
+        hope = 0 if changed <= {*suggested} else 1 if config.binds else 2
+        return Promise(1, 0.0, hope, len(changed))
+    if found is None or found.high is None:
+        return Promise(2 if found is None else 4, 0.0, 0, len(changed))
+    gains = found.high < _CLEAR_GAIN
+    return Promise(0 if gains else 3 if found.is_far else 2, found.high, 0, len(changed))
 
 
 def fit_sentence(plan: StudyPlan, measured: Sequence[Config]) -> str:

@@ -1,6 +1,7 @@
 """The race: blocks of the rivals and the baseline, until the answer is clear or all is spent."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from tuner.decide.interim_analysis import InterimAnalysis, due_alpha, is_due
 from tuner.decide.ranking import DOMINATED_BLOCKS, beaten, halved
@@ -30,22 +31,32 @@ LUCK = 1.0  # by how many standard errors a lucky gain is farther from the borde
 LEAST_SAVED = 0.1  # of its limit: for less it is not worth it to end a search earlier
 
 
-def race(measurer: Measurer) -> None:
-    """Measure blocks, and drop rivals, until the answer is clear or the time is spent.
+class Turn(NamedTuple):
+    """A race of some trials alone, while the others wait."""
 
-    Each block has the baseline twice, unless there is time for few: every rival is compared with
-    it, and it with itself. If it fails, the best of the others is looked for.
+    trials: tuple[int, ...]
+    is_over: Callable[[], bool]  # asked before each block
+
+
+def race(measurer: Measurer, turn: Turn | None = None) -> None:
+    """Measure blocks, and drop rivals, until the answer is clear, the turn over or the time spent.
+
+    Each block has the baseline twice, unless there is time for few, or it is a turn: every rival is
+    compared with it, and it with itself. If it fails, the best of the others is looked for.
     """
     log, budget = measurer.log, measurer.budget
     if not _has_rivals(measurer):
         return
     measurer.begin("race")
-    start_s = measurer.load_or_store(RACE_STARTED, budget.spent_s)
+    start_s = budget.spent_s
+    if turn is None:
+        start_s = measurer.load_or_store(RACE_STARTED, start_s)
     traced_s = traces_s(log, budget.total_s)
-    blocks_s = WISHED_BLOCKS * log.block_s(_block(log, twice=False))
+    blocks_s = WISHED_BLOCKS * log.block_s(_block(log, turn, twice=False))
     # Time for the traces is left, unless an answer gets too little then.
     measurer.reserved_s = traced_s if budget.remaining_s - traced_s >= blocks_s else 0.0
-    are_many = measurer.free_s >= WISHED_BLOCKS * log.block_s(_block(log, twice=True))
+    twice_s = WISHED_BLOCKS * log.block_s(_block(log, turn, twice=True))
+    are_many = turn is None and measurer.free_s >= twice_s
     if log.looks and log.looks[-1].total_s < budget.total_s:
         # A larger budget measures those again that an earlier one had no time for.
         for trial in rivals_of(log):
@@ -54,7 +65,7 @@ def race(measurer: Measurer) -> None:
     _wait(measurer)
     twice = are_many and not _is_known(comparison_of(log))
     while _has_rivals(measurer):
-        block = _block(log, twice=twice)
+        block = _block(log, turn, twice=twice)
         over = measurer.blocks_left(block, _late_s(measurer, block)) < 1 or _is_spent(measurer)
         if over:
             # A look takes the blocks in their order, and this one is to take all.
@@ -67,14 +78,18 @@ def race(measurer: Measurer) -> None:
             if not over and _end_wait(measurer):
                 comparison = comparison_of(log)
             twice = are_many and not _is_known(comparison)
-            ends = over or _is_clear(log, comparison) or _is_out_of_reach(measurer)
+            is_enough = _is_clear(log, comparison) or _is_out_of_reach(measurer)
+            ends = over or (is_enough and not measurer.measuring.exhaustive)
             measurer.reporter.comparison(ends=ends)
             if ends:
                 if over and not _is_clear(log, comparison):
-                    _report_rest(measurer, _block(log, twice=twice))
+                    _report_rest(measurer, _block(log, turn, twice=twice))
                 break
+        if turn is not None and turn.is_over():
+            measurer.finish_blocks()
+            break
         out = log.those(TrialState.fails)
-        measurer.measure_blocks(_block(log, twice=twice))
+        measurer.measure_blocks(_block(log, turn, twice=twice))
         if {*log.those(TrialState.fails)}.difference(out):
             # Who was dropped for the sake of one that fails is needed again.
             _drop(measurer, comparison_of(log), fraction)
@@ -85,7 +100,7 @@ def measure_far_ahead(measurer: Measurer, *, is_resumed: bool) -> None:
     """Measure what few worlds have far ahead with the baseline alone, before any other: where the
     time is too short for blocks of all, or an earlier session had none for more."""
     log, found = measurer.log, far_ahead(measurer.log)
-    block = _block(log, twice=False)
+    block = _block(log, None, twice=False)
     if found is None or len(block) <= 2:
         return
     measurer.begin("race")
@@ -167,7 +182,7 @@ def _is_clear(log: StudyLog, comparison: Comparison) -> bool:
     if comparison.kind == "better":
         # Who is measured no more gets no clearer.
         return comparison.is_narrow and {*_open(log, comparison)} <= {*log.eliminated}
-    return comparison.kind != "undecided" and comparison.is_narrow and not comparison.may_tie
+    return comparison.kind != "undecided" and not comparison.may_tie
 
 
 def _is_out_of_reach(measurer: Measurer) -> bool:
@@ -197,7 +212,9 @@ def _open(log: StudyLog, comparison: Comparison) -> list[int]:
     return [trial for trial in not_excluded(log, best) if trial in rivals]
 
 
-def _block(log: StudyLog, *, twice: bool) -> list[int]:
+def _block(log: StudyLog, turn: Turn | None, *, twice: bool) -> list[int]:
+    if turn is not None:
+        return [trial for trial in turn.trials if trial in log.racing]
     if log.states[BASELINE].never_ran() or not twice:
         return [*log.racing]
     return [BASELINE, AGAIN, *(trial for trial in log.racing if trial != BASELINE)]

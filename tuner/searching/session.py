@@ -5,18 +5,14 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from tuner.errors import InterruptedSearchError, LauncherError, UsageError
-from tuner.plan.config import Config
 from tuner.plan.draft import PlanDraft
-from tuner.searching.beginning import BETS, begin, forecast_space, go_on
+from tuner.searching.beginning import begin, forecast_space, go_on
 from tuner.searching.calibrating import (
     calibrate,
     cannot_run,
-    has_time_for,
     trace,
-    why_broken,
 )
 from tuner.searching.exploring import explore, measure_both_goals
-from tuner.searching.fitting import in_order_of_promise
 from tuner.searching.inspecting import inspect, plan_of
 from tuner.searching.measurer import Measurer
 from tuner.searching.parallel import ParallelMeasurer
@@ -24,12 +20,13 @@ from tuner.searching.progress_reports import Observer, report_stage
 from tuner.searching.racing import RACE_STARTED, measure_far_ahead, race
 from tuner.searching.runner import Runner, changes_by, scratch_folder
 from tuner.searching.searched_space import Notify, draft_here
+from tuner.searching.turns import take_turns, try_next_bets
 from tuner.searching.wall_time import Budget
 from tuner.searching.widening import widened
 from tuner.study.answer import StudyAnswer
 from tuner.study.conclusion import conclude, resume_budget_s
 from tuner.study.folder import StudyFolder
-from tuner.study.log import BASELINE, StudyLog
+from tuner.study.log import BASELINE
 from tuner.study.records import Record
 from tuner.study.rows import comparable_values
 from tuner.study.search_commands import resume_command
@@ -71,13 +68,14 @@ def measure_study(measurer: Measurer, first: Sequence[Record] = ()) -> StudyAnsw
         has_raced = store.noted(RACE_STARTED) is not None
         if has_raced:
             measure_far_ahead(measurer, is_resumed=True)
+        take_turns(measurer)
         calibrate(measurer)
-        _try_next_bets(measurer)
+        try_next_bets(measurer)
         if not has_raced:
             measure_both_goals(measurer)
         measure_far_ahead(measurer, is_resumed=False)
         race(measurer)
-        while _try_next_bets(measurer):
+        while try_next_bets(measurer):
             race(measurer)
         trace(measurer)
         measurer.reporter.alike()
@@ -85,43 +83,6 @@ def measure_study(measurer: Measurer, first: Sequence[Record] = ()) -> StudyAnsw
         measurer.close()
         measurer.note_elapsed()
     return _close(measurer)
-
-
-def _try_next_bets(measurer: Measurer) -> bool:
-    """Where nothing that a short budget was to compare can run, or keeps the limits, try what comes
-    next, in time; whether something was tried."""
-    log, has_tried = measurer.log, False
-    while not log.reaches_all and (out := _why_no_bet_is_left(log)):
-        if why_broken(log) or not has_time_for(measurer, 1):
-            break
-        first = in_order_of_promise(measurer.plan, log.forecasts)
-        ordered = [*map(Config.from_json, measurer.store.noted(BETS) or ()), *first]
-        config = next(each for each in ordered if each not in log.configs)
-        measurer.observer.on_event(f"what was tried {out}: measuring {config}")
-        # It is not measured beside what takes its place; a larger budget may have time for it.
-        for trial in log.candidates:
-            if trial != BASELINE and (broken := log.states[trial].breaks):
-                said = "; ".join(each.text for each in broken)
-                tried = f"{said}: another one was tried in its place"
-                measurer.eliminate({trial: tried}, silently=True)
-        measurer.propose([config])
-        calibrate(measurer)
-        has_tried = True
-        if log.reaches_all:
-            measurer.store.note(NEEDED_S, None)
-    return has_tried
-
-
-def _why_no_bet_is_left(log: StudyLog) -> str:
-    """Why no rival that has had a world can win, as a clause; empty where one can, or where none
-    is out but for the time that it takes."""
-    rivals = [trial for trial in range(len(log.configs)) if trial != BASELINE]
-    limits = [trial for trial in rivals if log.states[trial].breaks]
-    fails = [trial for trial in rivals if log.states[trial].why_out is not None]
-    left = {*log.runnable}.difference(limits, fails, [BASELINE])
-    if left or not (limits or fails or log.states[BASELINE].never_ran()):
-        return ""
-    return "breaks a limit" if limits else "cannot run"
 
 
 def _close(measurer: Measurer) -> StudyAnswer:

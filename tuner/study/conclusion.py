@@ -9,7 +9,7 @@ import numpy as np
 from tuner.decide.gains import LEAST_BLOCKS, BlockGains
 from tuner.decide.ranking import best_measured, cheapest
 from tuner.decide.statistics import Interval, blocks_needed, variance_between
-from tuner.decide.verdict import WIDE, Comparison, VerdictKind, compare
+from tuner.decide.verdict import Comparison, VerdictKind, compare, enough_reach
 from tuner.study.evidence import (
     gains_of,
     leader,
@@ -228,7 +228,7 @@ def _to_tell(log: StudyLog) -> list[tuple[int, int, _Sides]]:
 def _distance(gain: float, epsilon: float, sides: _Sides) -> float:
     """How far a gain is from what it must be told from."""
     if sides == "width":
-        return WIDE
+        return enough_reach(gain)
     # A gain of about epsilon is told by no number of blocks: half of it is what is aimed at.
     return max(gain if sides == "either" and gain >= epsilon else epsilon - gain, epsilon / 2)
 

@@ -23,6 +23,7 @@ from tuner.world.postmortem import failure_signature
 
 DOMINATED_RATIO = 2.5  # whose first world took so much longer than usual is not measured again
 _ERRORS = 2.0
+FEW_BLOCKS = 4  # with fewer the best by its level may be so by luck
 _AGREES = 1.25  # what is forecast far behind waits if its first world is so many times as long, too
 
 
@@ -131,13 +132,20 @@ def raced(log: StudyLog) -> Set[int]:
 @of_log
 def strongest_rival(log: StudyLog) -> int | None:
     """The rival that is most likely the best; none that breaks a limit or may do less work, or, if
-    possible, is out."""
+    possible, is out. What is shown to be better is not left for what few blocks have ahead of it.
+    """
     states = log.states
     rivals = [each for each in rivals_of(log) if not (states[each].broken or states[each].lost)]
     racing = [trial for trial in rivals if not states[trial].is_eliminated()]
     levels, cost, epsilon = levels_of(log), log.log_cost(), log.rules.log_epsilon
     found = (strongest(levels, trials, cost, epsilon) for trials in (racing, rivals))
-    return next((each for each in found if each is not None), None)
+    best = next((each for each in found if each is not None), None)
+    over = gains_of(log).over(BASELINE)
+    is_shown = ((over.low > 0) & (over.estimate >= epsilon)).tolist()
+    shown = strongest(levels, [each for each in rivals if is_shown[each]], cost, epsilon)
+    if best is None or shown is None or is_shown[best]:
+        return best
+    return best if gains_of(log).so_far(shown).counts[best] >= FEW_BLOCKS else shown
 
 
 def not_excluded(log: StudyLog, best: int) -> Sequence[int]:

@@ -265,7 +265,8 @@ def _allows_more(store: StudyStore, now: Measuring) -> bool:
     then = store.plan().measuring
     most, most_then = now.max_blocks or math.inf, then.max_blocks or math.inf
     is_longer = now.budget_s > then.budget_s or (then.until_clear and not now.until_clear)
-    return (is_longer or most > most_then) and store.blocks() < most
+    has_more = is_longer or most > most_then or (now.exhaustive and not then.exhaustive)
+    return has_more and store.blocks() < most
 
 
 def _check_same(store: StudyStore, plan: StudyPlan, environment: Environment) -> None:
