@@ -221,7 +221,7 @@ class Recommendation(_Part):
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema of `recommended.json`, which `recommended.schema.json` holds."""
+    """The JSON Schema of `recommended.json`, which the documentation site has."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:rpc-tuner:recommended:{FORMAT}",
