@@ -264,7 +264,7 @@ def as_toml(recommendation: Recommendation) -> str:
 
 def _without_null(value: object) -> Any:
     if isinstance(value, list):
-        return [_without_null(each) for each in value]
+        return [_without_null(item) for item in value]
     if not isinstance(value, dict):
         return value
     return {
