@@ -76,8 +76,8 @@ class Manifest:
         """Every file that the study wrote, below the root; some may be gone."""
         named = dict.fromkeys(self._lines()[2:])
         paths = [PurePosixPath(line) for line in named]
-        inside = [path for path in paths if not path.is_absolute() and ".." not in path.parts]
-        return [self.root / path for path in inside if path.parts]
+        inside = [each for each in paths if not each.is_absolute() and ".." not in each.parts]
+        return [self.root / each for each in inside if each.parts]
 
     def begin(self, study: str, files: Iterable[Path] = ()) -> None:
         """Mark the folder as the study's, with the files that it has so far."""
@@ -228,7 +228,7 @@ class StudyFolder:
     def check_writable(self) -> None:
         """UsageError unless files can be made here. Leaves nothing behind."""
         try:
-            nearest = next(parent for parent in (self.root, *self.root.parents) if parent.exists())
+            nearest = next(each for each in (self.root, *self.root.parents) if each.exists())
             with tempfile.TemporaryFile(dir=nearest):
                 pass
         except OSError as error:

@@ -83,13 +83,13 @@ class _Servers(ExitStack):
             {**os.environ, **variables}
         )
         learnt = replace(learnt, environment={**learnt.environment, **variables})
-        for starter in self._cold:
+        for each in self._cold:
             try:
-                warm = WarmStarter(starter.command, environment, starter.cwd, learnt, prefix=prefix,
+                warm = WarmStarter(each.command, environment, each.cwd, learnt, prefix=prefix,
                                    until_s=until_s)  # fmt: skip
             except LauncherError as error:
                 note(str(error))
-                self.each.append(starter)
+                self.each.append(each)
             else:
                 self.each.append(self.push(warm))
 
@@ -97,11 +97,11 @@ class _Servers(ExitStack):
         """Wait until all have imported; one that cannot, as `note` is told, starts cold. What each
         run imports anew, and why."""
         left_out: dict[str, str] = {}
-        for place, starter in enumerate(self.each):
-            if isinstance(starter, WarmStarter):
+        for place, each in enumerate(self.each):
+            if isinstance(each, WarmStarter):
                 try:
-                    starter.wait()
-                    left_out |= starter.left_out
+                    each.wait()
+                    left_out |= each.left_out
                 except LauncherError as error:
                     note(str(error))
                     self.each[place] = self._cold[place]
@@ -139,14 +139,14 @@ class Starters(AbstractContextManager["Starters"]):
     @property
     def is_warm(self) -> bool:
         """Whether any command is started warm."""
-        return any(isinstance(starter, WarmStarter) for starter in self.each)
+        return any(isinstance(each, WarmStarter) for each in self.each)
 
     @property
     def how(self) -> str:
         """How the next run starts, and why, as a phrase; empty where that is not known."""
         if not self.is_warm:
             return f"cold: {self._why_cold}" if self._why_cold else ""
-        count, all_ = sum(isinstance(starter, WarmStarter) for starter in self.each), len(self.each)
+        count, all_ = sum(isinstance(each, WarmStarter) for each in self.each), len(self.each)
         some = "" if count == all_ else f" ({count} of {all_} commands)"
         return f"warm{some}: from a process that has imported the same packages"
 
@@ -168,8 +168,8 @@ class Starters(AbstractContextManager["Starters"]):
 
     def may_be_warm(self) -> bool:
         """Whether all commands are such as can be started warm."""
-        found = [recognise(command, os.environ, Path.cwd()) for command in self._commands]
-        return not self._is_always_cold and not any(isinstance(command, str) for command in found)
+        found = [recognise(each, os.environ, Path.cwd()) for each in self._commands]
+        return not self._is_always_cold and not any(isinstance(each, str) for each in found)
 
     def begin(self, until_s: float, learnt: Learnt) -> None:
         """Have servers import this until a time by `time.monotonic`, while a run goes on: `warm_up`
@@ -249,8 +249,8 @@ class Starters(AbstractContextManager["Starters"]):
         self.start_cold()
 
     def _end_servers(self) -> None:
-        for servers in filter(None, [self._servers, *self._by_threads.values()]):
-            servers.close()
+        for each in filter(None, [self._servers, *self._by_threads.values()]):
+            each.close()
         self._servers = None
         self._by_threads.clear()
 
